@@ -106,7 +106,8 @@ def audit(
     given = {"floors": floors, "ceilings": ceilings, "capacity": capacity}
     tolerances = (local_tolerance, global_tolerance)
     if policy is None or any(each is not None for each in (*tolerances, *given.values())):
-        required = make_requirements(notion, *tolerances, None, rows.client, groups=rows.group.names, **given)
+        measured = {"local": rows.local, "global": rows.global_}
+        required = make_requirements(measured, *tolerances, None, rows.client, groups=rows.group.names, **given)
         known: Sequence[Label | None] = rows.client.names
     else:
         required, known = policy_requirements(policy, rows.group.names, rows.client.names)
@@ -138,7 +139,7 @@ def policy_requirements(
     if policy.has_clients:
         named = {str(name): name for name in clients}
         return required, tuple(named.get(str(name), name) for name in policy.clients)
-    return (required, clients) if len(clients) == 1 else (required.over_all(), clients)
+    return (required, clients) if len(clients) == 1 else (required.over_all(), ())
 
 
 def policy_costs(policy: Policy | None, clients: Sequence[Label | None]) -> Costs | None:

@@ -99,7 +99,8 @@ def _unknown(info: PolicyInfo) -> str:
         rows = f"the {'' if info.rows is None else f'{info.rows:,} '}calibration rows"
     added = added_to_rows(proof.pooling)
     if not proof.meets_requirements:
-        return f"{nothing}, and on {rows}{added} a requirement is exceeded by up to {proof.violation:.4f}"
+        excess = "a gap exceeds its tolerance" if info.requirements.are_tolerances else "a requirement is exceeded"
+        return f"{nothing}, and on {rows}{added} {excess} by up to {proof.violation:.4f}"
     return f"{nothing}: what is proved is {f'only about {rows}{added}' if added else f'about {rows} alone'}"
 
 
@@ -121,14 +122,14 @@ def _tested(tested: TestedInfo) -> str:
 
 def _figures(tested: TestedInfo) -> str:
     """The gaps that were judged, with their intervals and tolerances."""
-    parts = []
+    gaps, others = [], []
     for each in tested.findings or ():
         at = "" if each.client is None else f" at client {each.client!r}"
         gap = "undefined" if each.gap is None else str(Measured(**asdict(each.gap)))
         what = f"{each.where} {gap}{at}, {each.how} {each.tolerance:.4g}"
-        parts.append(what if each.how != "tolerance" else f"gap {what}")
-    text = "; ".join(parts)
-    return f"{text[:1].upper()}{text[1:]}." if parts else ""
+        (gaps if each.how == "tolerance" else others).append(what)
+    parts = [*([f"gap {'; '.join(gaps)}"] if gaps else []), *others]
+    return "".join(f" {part[:1].upper()}{part[1:]}." for part in parts).strip()
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,12 @@ class RequirementsInfo:
         single = [t for _, t in (*self.client_tolerances, *self.client_ratios)]
         return bool(self.limits or self.capacities) or any(t is not None for t in (*compared, *single))
 
+    @property
+    def are_tolerances(self) -> bool:
+        """Whether gaps within tolerances are all that is required."""
+        ratios = any(each.ratio for each in (*self.local, *self.global_)) or self.client_ratios
+        return not (self.limits or self.capacities or ratios)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {
