@@ -179,7 +179,7 @@ def table(rows: Rows, repeat: int, found: Sequence[Case]) -> Iterator[str]:
             value = accuracy(chance, rows) if case.objective == "accuracy" else cost(chance, rows, case.costs)
             missed = case.missed(chance, rows)
             kept = "met" if missed < 5e-5 else f"missed by {missed:.4f}"
-            yield f"| {case.required} | {who} | {case.objective} {value:.4f} | {kept} | {seconds:.2f} |"
+            yield f"| {case.required} | {who} | {case.objective} {value:.5f} | {kept} | {seconds:.2f} |"
 
 
 @click.command()
