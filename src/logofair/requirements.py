@@ -127,11 +127,15 @@ class Requirements:
     groups: tuple[Label, ...] = ()  # as the problem numbers them
 
     @property
+    def only_gaps(self) -> bool:
+        """Whether nothing but gaps is required to be within tolerances."""
+        ratios = self.ratios is not None and bool(np.any(self.ratios > 0))
+        return not (ratios or any(each.ratio for each in self.global_) or self.limits or self.capacities)
+
+    @property
     def are_tolerances(self) -> bool:
         """Whether tolerances are all that is required, and accuracy is all that counts."""
-        ratios = self.ratios is not None and bool(np.any(self.ratios > 0))
-        ratios = ratios or any(each.ratio for each in self.global_)
-        return not (ratios or self.limits or self.capacities or self.costs is not None)
+        return self.only_gaps and self.costs is None
 
     def merged(self) -> Requirements:
         """The same for one client that holds all rows: local is global, and the stricter holds."""

@@ -212,6 +212,8 @@ class PromiseInfo:
     group: str | None = None  # with the fewest rows that count
     rows: int | None = None  # of that group
     rows_needed: int | None = None  # of every group; None: no number would do
+    kind: str = "gap"  # or "ratio", "floor", "ceiling", "capacity", "exact capacity"
+    of_group: str | None = None  # the group whose floor or ceiling it is
 
 
 @dataclass(frozen=True)
@@ -224,6 +226,7 @@ class PromisesInfo:
     promises: tuple[PromiseInfo, ...]
     why: str = ""  # why so, in words
     largest_local_bound: float | None = None
+    measure: str = "accuracy"  # what the price is of: "accuracy" or "cost"
 
     def count(self, status: str) -> int:
         """How many promises have a status."""

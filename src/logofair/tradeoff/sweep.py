@@ -187,9 +187,9 @@ class Sweep:
         required = self.requirements.at(local, global_)
         problem = make_problem(required, self.prepared.cells)
         # A single client's requirements are all local: nothing is left to vary at one local tolerance.
-        varies = not self.requirements.alone and problem.local_limits is None and problem.global_limits is None
+        solvers = () if self.requirements.alone else (solver.solve,)
         try:
-            mixtures, certificate, _ = certified(problem, self.basis, *((solver.solve,) if varies else ()))
+            mixtures, certificate, _ = certified(problem, self.basis, *solvers)
         except InfeasibleError as error:
             return InfeasiblePoint(local, global_, named_conflict(error, problem, required))
         certificate = replace(certificate, pooling=self.prepared.pooling.counted)
