@@ -186,8 +186,10 @@ class Sweep:
         """The best rule within a pair of tolerances, or the proof that there is none."""
         required = self.requirements.at(local, global_)
         problem = make_problem(required, self.prepared.cells)
-        # A single client's requirements are all local: nothing is left to vary at one local tolerance.
-        solvers = () if self.requirements.alone else (solver.solve,)
+        # A single client's requirements are all local: nothing is left to vary at one local tolerance. Answers of earlier
+        # points are of use only where the rows of the program stay the same.
+        limited = problem.local_limits is not None or problem.global_limits is not None
+        solvers = () if self.requirements.alone or limited else (solver.solve,)
         try:
             mixtures, certificate, _ = certified(problem, self.basis, *solvers)
         except InfeasibleError as error:
