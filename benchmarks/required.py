@@ -88,7 +88,8 @@ def cases() -> Iterator[Case]:
         f"a wrong rejection costs 3, a wrong acceptance 1; equalized odds to {TOLERANCE:g}",
         "error-parity",
         "error_parity",
-        f'RelaxedThresholdOptimizer(constraint="equalized_odds", tolerance={TOLERANCE:g}, false_pos_cost=1, false_neg_cost=3)',
+        f'RelaxedThresholdOptimizer(constraint="equalized_odds", tolerance={TOLERANCE:g}, '
+        "false_pos_cost=1, false_neg_cost=3)",
         by_error_parity,
         partial(ours, costs=(1, 3), notion="equalized_odds", global_tolerance=TOLERANCE),
         "cost",
@@ -188,7 +189,11 @@ def table(rows: Rows, repeat: int, found: Sequence[Case]) -> Iterator[str]:
 def main(rows: int, repeat: int) -> None:
     """Print the table."""
     known = adult(rows)
-    named = [f"{name} {version(name)}" for name, module in (("oxonfair", "oxonfair"), ("error-parity", "error_parity")) if find_spec(module)]
+    named = [
+        f"{name} {version(name)}"
+        for name, module in (("oxonfair", "oxonfair"), ("error-parity", "error_parity"))
+        if find_spec(module)
+    ]
     click.echo(f"Adult, {rows:,} rows, two groups; {', '.join(named) or 'no other library installed'}.\n")
     for line in table(known, repeat, list(cases())):
         click.echo(line)

@@ -162,7 +162,7 @@ class Requirements:
     def from_dict(
         cls, data: Mapping[str, Any], clients: Sequence[Label | None], groups: Sequence[Label]
     ) -> Requirements:
-        """The inverse of :meth:`as_dict` for clients and groups of these names; rates of the user's own are left out."""
+        """The inverse of :meth:`as_dict` for clients and groups of these names; a user's own rates are left out."""
         known = {rate.name: rate for notion in NOTIONS.values() for rate in notion.rates}
         local, global_ = (
             tuple(

@@ -11,7 +11,9 @@ from support.commandline import run
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
-pl = pytest.importorskip("polars")
+pytest.importorskip("polars")
+
+import polars as pl
 
 import logofair
 from logofair import Ratio
@@ -19,7 +21,7 @@ from logofair import Ratio
 pytestmark = pytest.mark.tool
 COLUMNS = ("--score", "score", "--label", "label", "--group", "sex", "--client", "site")
 LENDER = ("--costs", "1,3", "--local", "ratio:0.8", "--global", "none", "--floor", "equal_opportunity=today")
-ASKED = {
+REQUIRED = {
     "costs": (1, 3),
     "local_tolerance": Ratio(0.8),
     "global_tolerance": None,
@@ -42,13 +44,13 @@ def file(rows, tmp_path, monkeypatch):
     return "rows.csv"
 
 
-def fitted(rows, **asked):
+def fitted(rows, **required):
     columns = {"groups": rows["sex"], "clients": rows["site"]}
-    return logofair.fit(rows["score"], rows["label"], **columns, **asked, random_state=0)
+    return logofair.fit(rows["score"], rows["label"], **columns, **required, random_state=0)
 
 
 def test_the_lender_gets_the_optimum_with_its_proof_in_one_call_and_in_one_command(rows, file):
-    certificate = fitted(rows, **ASKED, capacity=0.8).certificate
+    certificate = fitted(rows, **REQUIRED, capacity=0.8).certificate
     assert certificate.holds
     assert certificate.objective == "cost"
     code, output, error = run("fit", file, *COLUMNS, *LENDER, "--capacity", "0.8", "--out", "p.json", "--json")
@@ -62,7 +64,7 @@ def test_the_lender_gets_the_optimum_with_its_proof_in_one_call_and_in_one_comma
 
 def test_the_lender_gets_the_proof_that_it_cannot_be_had(rows, file):
     with pytest.raises(logofair.InfeasibleError) as caught:
-        fitted(rows, **ASKED, capacity=0.1)
+        fitted(rows, **REQUIRED, capacity=0.1)
     assert any("capacity" in name for name in caught.value.conflict)
     code, _, error = run("fit", file, *COLUMNS, *LENDER, "--capacity", "0.1", "--out", "p.json")
     assert code == 2

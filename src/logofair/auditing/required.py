@@ -223,7 +223,10 @@ class _Side:
                 for a in np.flatnonzero(np.isfinite(ends[..., k]).any(axis=0)).tolist():
                     yield from self._check(kind, k, a, ends[:, a, k], figures)
             if rate == SELECTED:
-                for kind, total in (("least selected", self.limits.total_least), ("most selected", self.limits.total_most)):
+                for kind, total in (
+                    ("least selected", self.limits.total_least),
+                    ("most selected", self.limits.total_most),
+                ):
                     yield from self._check(kind, k, None, total[:, k], figures)
 
     def _check(
@@ -234,8 +237,8 @@ class _Side:
             return
         today = bool(self.today[rate]) and kind in ("floor", "ceiling")
         tail = TAIL / at.size  # all clients are judged together
-        found, low, high, rows, silent = (each[at] for each in figures.of(kind, rate, group, tail, today))
-        states = tuple(_states(kind, required[at], found, low, high, silent))
+        found, low, high, rows, silent = figures.of(kind, rate, group, tail, today)
+        states = tuple(_states(kind, required[at], found[at], low[at], high[at], silent[at]))
         yield RequirementCheck(
             self.side,
             kind,
@@ -243,19 +246,17 @@ class _Side:
             None if group is None else self.groups[group],
             (None,) if len(self.clients) == 1 else tuple(self.clients[i] for i in at.tolist()),
             required[at],
-            found,
-            low,
-            high,
-            rows,
+            found[at],
+            low[at],
+            high[at],
+            rows[at],
             states,
             today,
             figures.price(rate, at),
         )
 
 
-def _states(
-    kind: str, required: Floats, found: Floats, low: Floats, high: Floats, silent: Booleans
-) -> Iterator[str]:
+def _states(kind: str, required: Floats, found: Floats, low: Floats, high: Floats, silent: Booleans) -> Iterator[str]:
     sign = 1.0 if kind in _AT_LEAST else -1.0
     worst, best = (low, high) if sign > 0 else (high, low)
     worst, best = (np.where(np.isnan(end), found, end) for end in (worst, best))
@@ -307,19 +308,18 @@ class _Counted(_Figures):
     def of(self, kind: str, number: int, group: int | None, tail: float, today: bool) -> _Found:
         rate, nobody = self.rates[number], np.zeros(self.tally.mass.shape[0], dtype=bool)
         if rate == SELECTED:
-            whole = self.tally.summed(1)
-            share, people = whole.rate(rate)[:, 0], whole.effective_rows(rate)[:, 0]
-            return share, *share_limits(share, people, tail), whole.rows_behind(rate)[:, 0], nobody
+            everybody = self.tally.summed(1)
+            share, people = everybody.rate(rate)[:, 0], everybody.effective_rows(rate)[:, 0]
+            return share, *share_limits(share, people, tail), everybody.rows_behind(rate)[:, 0], nobody
         values, people, rows = self.tally.rate(rate), self.tally.effective_rows(rate), self.tally.rows_behind(rate)
         shares = values if counts_rows(rate) else np.full_like(values, np.nan)
         if group is not None:
-            against = today and self.today is not None
-            ends = (
+            low, high = (
                 self._against_today(rate, group, tail)
-                if against
-                else tuple(each[:, group] for each in share_limits(shares, people, tail))
+                if today and self.today is not None
+                else (each[:, group] for each in share_limits(shares, people, tail))
             )
-            return values[:, group], *ends, rows[:, group], nobody
+            return values[:, group], low, high, rows[:, group], nobody
         found, silent = _compared(kind, values)
         count = np.where(np.isnan(values), 0, rows).sum(axis=1)
         if kind == "ratio":
@@ -329,7 +329,7 @@ class _Counted(_Figures):
         return found, low, pair_limits(shares, people, np.full(known.shape, tail), upper=True), count, silent
 
     def _against_today(self, rate: Rate, group: int, tail: float) -> tuple[Floats, Floats]:
-        """The interval of what has changed since today's rule, laid about that rule's rate: the same rows count in both."""
+        """The interval of what has changed since today's rule, laid about that rule's rate: both count the same rows."""
         assert self.today is not None
         tally, changes = self.today
         mean, error = (each[:, group] for each in changes.rates(rate))
@@ -458,7 +458,14 @@ def proved_requirements(
     local, global_ = problem.local_values(*shares), problem.global_shares(*shares)[None]
     sides = (
         ("local", clients, problem.local_rates, problem.local_tolerance, problem.local_limits, problem.local_units),
-        ("global", (None,), problem.global_rates, problem.global_tolerance[None], problem.global_limits, problem.global_units),
+        (
+            "global",
+            (None,),
+            problem.global_rates,
+            problem.global_tolerance[None],
+            problem.global_limits,
+            problem.global_units,
+        ),
     )
     there = (problem.local_limited, problem.global_limited[None])
     found: list[RequirementCheck] = []
@@ -474,7 +481,9 @@ def proved_requirements(
             rates,
             tolerance / unit,
             Limits.none(tolerance.shape[0], len(groups), len(rates)) if limits is None else limits,
-            np.array([problem.kind(side, k) == "limit" and rate in of_today for k, rate in enumerate(rates)], dtype=bool),
+            np.array(
+                [problem.kind(side, k) == "limit" and rate in of_today for k, rate in enumerate(rates)], dtype=bool
+            ),
         )
         known = np.where(defined, values, np.nan) / unit
         found += numbers.checks(_Proved(rates, known, price))

@@ -325,7 +325,8 @@ costs_option = click.option(
     metavar="[CLIENT=]A,R",
     multiple=True,
     callback=_costs,
-    help="What a wrongly accepted row costs and what a wrongly rejected one does, such as 1,3; again for single clients.",
+    help="What a wrongly accepted row costs and what a wrongly rejected one does, such as 1,3; may be given again for "
+    "single clients.",
 )
 
 

@@ -146,7 +146,9 @@ class Wanted:
 def _for_groups(limits: dict[str, dict[Any, Any]], groups: Iterable[Any]) -> dict[str, Any]:
     """What is required of each group: its own, or that of all."""
     return {
-        notion: own[None] if list(own) == [None] else (dict.fromkeys(groups, own[None]) if None in own else {}) | _named(own)
+        notion: own[None]
+        if list(own) == [None]
+        else (dict.fromkeys(groups, own[None]) if None in own else {}) | _named(own)
         for notion, own in limits.items()
     }
 

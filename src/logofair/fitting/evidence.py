@@ -123,7 +123,8 @@ def _tested(tested: TestedInfo) -> str:
 
 def _figures(tested: TestedInfo) -> str:
     """The gaps that were judged, with their intervals and tolerances."""
-    gaps, others = [], []
+    gaps: list[str] = []
+    others: list[str] = []
     for each in tested.findings or ():
         at = "" if each.client is None else f" at client {each.client!r}"
         gap = "undefined" if each.gap is None else str(Measured(**asdict(each.gap)))

@@ -13,8 +13,8 @@ import numpy as np
 from logofair.auditing import Audit, ClientCheck, Comparison
 from logofair.auditing.comparison import compared_audits
 from logofair.auditing.measure import FEW_ROWS, plain
-from logofair.auditing.result import FITTED_ROWS, aligned
 from logofair.auditing.required import RequirementCheck, measured_requirements, proved_requirements
+from logofair.auditing.result import FITTED_ROWS, aligned
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, today_of
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import NAMED, Floats, Label, listed

@@ -194,7 +194,9 @@ def _prices(contents: ReportContents, rows: MeasuredRows, place: int) -> Iterato
         price = contents.price(rate.name, rows.after.clients[place])
         if price >= 1e-6:
             accuracy = contents.solution.certificate.objective == "accuracy"
-            won = f"win at most {small(price)} expected accuracy" if accuracy else f"save at most {small(price)} of cost"
+            won = (
+                f"win at most {small(price)} expected accuracy" if accuracy else f"save at most {small(price)} of cost"
+            )
             yield f"0.01 more tolerance for the {rate.name} here would {won} over all calibration rows."
 
 

@@ -55,8 +55,8 @@ def prices_section(contents: ReportContents) -> Section:
         "What each requirement costs",
         (
             paragraph(
-                f"Every requirement has a price: the {what} that {_STEP:g} less of it would {won} at most: so much more "
-                f"tolerance or capacity, so much lower a ratio or floor.{idle}"
+                f"Every requirement has a price: the {what} that {_STEP:g} less of it would {won} at most, so much "
+                f"more tolerance or capacity, so much lower a ratio or floor.{idle}"
             ),
             *_together(contents),
             paragraph("One by one, dearest first:") if len(dearest) > 1 else None,
@@ -136,8 +136,8 @@ def frontier_section(
         return Section("frontier", title, (missing,))
     from logofair.tradeoff.figure import frontier_figure
 
-    told = frontier.objective
-    best = "best expected accuracy" if told.costs is None else "least expected cost per person"
+    objective = frontier.objective
+    best = "best expected accuracy" if objective.costs is None else "least expected cost per person"
     held = " ".join(frontier.held_sentences)
     words = f"The {best} within each {each}, on {frontier.rows:,} calibration rows. {f'{held} ' if held else ''}"
     drawn = frontier_figure(frontier, policy_tested=policy_tested)
@@ -153,13 +153,13 @@ def frontier_section(
         (
             paragraph(words, frontier.knee.sentence),
             tag("figure", Trusted(drawn), class_="pan", tabindex="0", aria_label=title),
-            folded(f"Expected {'accuracies' if told.costs is None else 'costs'} in a table", _trade_off(frontier)),
+            folded(f"Expected {'accuracies' if objective.costs is None else 'costs'} in a table", _trade_off(frontier)),
             *(note(point.summary(paired=frontier.paired)) for point in frontier.infeasible[:_MOST]),
             note(f"{len(frontier.infeasible):,} points in all that no rule meets.")
             if len(frontier.infeasible) > _MOST
             else None,
             note(
-                f"Without any {'tolerance' if held else 'requirement'} the expected {told.name} is "
+                f"Without any {'tolerance' if held else 'requirement'} the expected {objective.name} is "
                 f"{figure(frontier.unconstrained.value)}. "
                 f"Every value is proved to 0.000001 on these rows; new rows differ by chance.{without}"
             ),

@@ -27,13 +27,13 @@ def proof_section(contents: ReportContents) -> Section:
     if contents.solution.promises.price is not None:
         words += " The bound is that of rules that promise nothing for new rows, too."
     counts = "labels" if certificate.basis == "labels" else "calibrated chances of label 1, not labels"
-    pooling, told = contents.solution.pooling_sentence(), _TOLD[certificate.objective]
+    pooling, words_of = contents.solution.pooling_sentence(), _WORDS[certificate.objective]
     return Section(
         "proof",
         "What is proved",
         (
             paragraph(words),
-            grid(f"The {told.many} of this report", [told.one, "value", "what it is"], list(_values(contents))),
+            grid(f"The {words_of.many} of this report", [words_of.one, "value", "what it is"], list(_values(contents))),
             None if pooling is None else paragraph(pooling),
             note(
                 f"Counted in {counts}. Figures elsewhere on this page are counted with labels wherever there are any."
@@ -56,9 +56,9 @@ def _meant(contents: ReportContents) -> str:
 
 def _values(contents: ReportContents) -> Iterator[list[Cell]]:
     certificate, tested, calibration = contents.solution.certificate, contents.tested, contents.calibration
-    told = _TOLD[certificate.objective]
+    words_of = _WORDS[certificate.objective]
     if tested is not None:
-        what = f"{told.by_labels} on rows that took no part in the fit: what to expect of new rows"
+        what = f"{words_of.by_labels} on rows that took no part in the fit: what to expect of new rows"
         yield [
             named("by labels, other rows"),
             measured_cell(getattr(tested.after, certificate.objective)),
@@ -70,13 +70,13 @@ def _values(contents: ReportContents) -> Iterator[list[Cell]]:
         yield [named("by labels, calibration rows"), measured_cell(found), text(what, mark="words")]
     basis = "labels" if certificate.basis == "labels" else "calibrated chances"
     rows = f"the calibration rows{added_to_rows(certificate.pooling)}"
-    what = f"{told.expected} on {rows}, in {basis}"
+    what = f"{words_of.expected} on {rows}, in {basis}"
     yield [named(f"expected, in {basis}"), number(certificate.primal), text(what, mark="words")]
-    what = told.bound.format(meant=_meant(contents), value=figure(certificate.dual))
-    yield [named(told.limit), number(certificate.dual), text(what, mark="words")]
+    what = words_of.bound.format(meant=_meant(contents), value=figure(certificate.dual))
+    yield [named(words_of.limit), number(certificate.dual), text(what, mark="words")]
 
 
-class _Told(NamedTuple):
+class _Words(NamedTuple):
     """The words of an objective."""
 
     one: str
@@ -87,8 +87,8 @@ class _Told(NamedTuple):
     limit: str
 
 
-_TOLD = {
-    "accuracy": _Told(
+_WORDS = {
+    "accuracy": _Words(
         "accuracy",
         "accuracies",
         "share of right decisions",
@@ -96,7 +96,7 @@ _TOLD = {
         "{meant} within the requirements can be expected to get more right there",
         "its upper bound",
     ),
-    "cost": _Told(
+    "cost": _Words(
         "cost per person",
         "costs",
         "mean cost of an error per person",

@@ -85,7 +85,11 @@ def _titles(proved: bool, measured: bool) -> list[str]:
 
 def _line(check: RequirementCheck, tested: RequirementCheck | None, objective: str) -> list[Cell]:
     at = check.worst
-    room = [] if at.found is None else [tag("small", _room(float(check.room[check.clients.index(at.client)])), class_="chance")]
+    room = (
+        []
+        if at.found is None
+        else [tag("small", _room(float(check.room[check.clients.index(at.client)])), class_="chance")]
+    )
     return [
         _named(check),
         _must(check, at),
@@ -110,8 +114,8 @@ def _named(check: RequirementCheck) -> Cell:
 
 
 def _must(check: RequirementCheck, at: CheckedAt) -> Cell:
-    today = tag("small", "without any requirement", class_="chance") if check.today else None
-    return text(f"{check.how} {at.required:.4g}", *([" ", today] if today is not None else []))
+    today = _with(text(), tag("small", "without any requirement", class_="chance")).content if check.today else ()
+    return text(f"{check.how} {at.required:.4g}", *today)
 
 
 def _found(at: CheckedAt) -> Cell:
@@ -150,8 +154,10 @@ def _price(check: RequirementCheck, objective: str) -> Cell:
 def _cautions(checks: Sequence[RequirementCheck]) -> Iterator[str]:
     silent = [check for check in checks if SILENT in check.states]
     for check in silent:
-        where = counted(check.count(SILENT), "client") if check.side == "local" and len(check.clients) > 1 else "all rows"
-        yield f"The ratio of the {check.rate} says nothing where nobody is selected ({where}): add a floor to require some"
+        where = (
+            counted(check.count(SILENT), "client") if check.side == "local" and len(check.clients) > 1 else "all rows"
+        )
+        yield f"The ratio of the {check.rate} says nothing where nobody is selected ({where}); a floor would"
     if any(check.today for check in checks):
         yield (
             "A floor or ceiling of today compares with the rule that nothing is required of, on the same rows; its "

@@ -58,17 +58,15 @@ def frontier_figure(frontier: Frontier, *, policy_tested: bool = False) -> str:
 
     Above, accuracy (or cost per person) against the global tolerance with a line for each of a few local ones, and for
     one of them a light band: the 95% interval of what was measured. Below, what every pair of tolerances loses, and
-    which no rule meets. The knee and the chosen pair are marked in both. A side with one tolerance needs one line and no
-    map. ``policy_tested`` says that the picture stands beside figures of the chosen policy on other rows: it then speaks
-    of its own points alone.
+    which no rule meets. The knee and the chosen pair are marked in both. A side with one tolerance needs one line and
+    no map. ``policy_tested`` says that the picture stands beside figures of the chosen policy on other rows: it then
+    speaks of its own points alone.
     """
     parts, bottom = _heading(frontier)
     sizes, costs = frontier.values.shape, _costs_something(frontier)
     if not costs and max(sizes) > 1:
         loses = "loses accuracy" if frontier.objective.costs is None else "costs anything"
-        parts.append(
-            _text(8, bottom + 10, f"No tolerance of the grid {loses}: there is nothing to draw.", "f-label")
-        )
+        parts.append(_text(8, bottom + 10, f"No tolerance of the grid {loses}: there is nothing to draw.", "f-label"))
         bottom += 28.0
     for panel, wanted in ((_plot, max(sizes) > 1), (_map, min(sizes) > 1)):
         if costs and wanted:
@@ -93,8 +91,8 @@ def frontier_figure(frontier: Frontier, *, policy_tested: bool = False) -> str:
 
 def _costs_something(frontier: Frontier) -> bool:
     """Whether there is something to draw."""
-    told = frontier.objective
-    return bool(frontier.infeasible) or max(point.loss for point in frontier.points) >= _NOTHING * told.unit
+    objective = frontier.objective
+    return bool(frontier.infeasible) or max(point.loss for point in frontier.points) >= _NOTHING * objective.unit
 
 
 def _style() -> str:
@@ -140,8 +138,10 @@ class _Band:
         point = marked[-1] if marked else frontier.points[-1]
         along_global = len(frontier.global_tolerances) > 1
         tolerance = point.local_tolerance if along_global else point.global_tolerance
-        told = frontier.objective
-        measured = [told.measured(each and each.measured) for each in _points(frontier, tolerance)]
+        objective = frontier.objective
+        measured = [
+            objective.measured(None if each is None else each.measured) for each in _points(frontier, tolerance)
+        ]
         found = tuple(each for each in measured if each is not None)
         complete = len(found) == len(measured) and all(each.low is not None for each in found)
         return cls("local" if along_global else "global", tolerance, found) if complete else None
@@ -202,22 +202,22 @@ class _Axes:
 
 def _plot(frontier: Frontier, top: float) -> tuple[list[str], float]:
     """What is expected against one tolerance, the other as lines; the global one is the axis unless it is single."""
-    by_global, told = len(frontier.global_tolerances) > 1, frontier.objective
+    by_global, objective = len(frontier.global_tolerances) > 1, frontier.objective
     along = frontier.global_tolerances if by_global else frontier.local_tolerances
     sides = frontier.local_tolerances if by_global else frontier.global_tolerances
     known = [*(point.value for point in frontier.points), frontier.unconstrained.value]
     low, high = min(known), max(known)
     band = _Band.of(frontier)
     low, high = (low, high) if band is None else (min(low, band.low), max(high, band.high))
-    ticks = _ticks(low, max(high, low + _LEAST_SPAN * told.unit))
+    ticks = _ticks(low, max(high, low + _LEAST_SPAN * objective.unit))
     stop = max([slack(t) for t in along if t is not None], default=0.0) or 1.0
     axes = _Axes(top + 26.0, ticks[0], ticks[-1], stop, has_ratios(along))
     name, other = ("global", "local") if by_global else ("local", "global")
     by = f"{name} " if frontier.has_clients else ""
-    words = f"{told.scale[:1].upper()}{told.scale[1:]}, by {by}{'ratio' if axes.ratios else 'tolerance'}"
-    words = f"{words}; {told.short(frontier.unconstrained.value)} {'without' if axes.ratios else 'unconstrained'}"
+    words = f"{objective.scale[:1].upper()}{objective.scale[1:]}, by {by}{'ratio' if axes.ratios else 'tolerance'}"
+    words = f"{words}; {objective.short(frontier.unconstrained.value)} {'without' if axes.ratios else 'unconstrained'}"
     parts = [_text(8, top + 10, words, "f-label"), *([] if band is None else band.drawn(axes, along))]
-    parts += _frame(axes, ticks, along, told)
+    parts += _frame(axes, ticks, along, objective)
     lines = {i: points for i, side in enumerate(sides) if any(points := _points(frontier, side))}
     ends = [axes.y([point.value for point in points if point][-1]) for points in lines.values()]
     chosen = _labelled_lines(ends)
@@ -235,13 +235,13 @@ def _plot(frontier: Frontier, top: float) -> tuple[list[str], float]:
     return parts, axes.top + _PLOT + 44.0
 
 
-def _frame(axes: _Axes, ticks: Sequence[float], along: Sequence[Tolerance], told: Objective) -> Iterator[str]:
+def _frame(axes: _Axes, ticks: Sequence[float], along: Sequence[Tolerance], objective: Objective) -> Iterator[str]:
     """Grid lines with values, and tolerances below."""
-    digits = max(0, -math.floor(math.log10(told.shown(ticks[1] - ticks[0])) + 1e-9))
+    digits = max(0, -math.floor(math.log10(objective.shown(ticks[1] - ticks[0])) + 1e-9))
     for tick in ticks:
         y = axes.y(tick)
         yield f'<line x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}" class="f-grid"/>'
-        yield _text(_LEFT - 6, y + 4, f"{told.shown(tick):.{digits}f}", "f-tick", "end")
+        yield _text(_LEFT - 6, y + 4, f"{objective.shown(tick):.{digits}f}", "f-tick", "end")
     below = axes.top + _PLOT + 18
     finite = [t for t in along if t is not None]
     if finite:
@@ -282,12 +282,12 @@ def _line(
 
 def _map(frontier: Frontier, top: float) -> tuple[list[str], float]:
     """What every pair of tolerances loses: the darker (on dark: the lighter), the more; a dash where no rule is."""
-    columns, told = len(frontier.global_tolerances), frontier.objective
+    columns, objective = len(frontier.global_tolerances), frontier.objective
     ratios = [" ratio" if has_ratios(side) else "" for side in (frontier.local_tolerances, frontier.global_tolerances)]
     left = _LEFT + (14.0 if ratios[0] else 0.0)
     width = (_WIDTH - left - 8.0) / columns
-    worst = max(*(point.loss for point in frontier.points), 1e-3 * told.unit)
-    parts = [_text(8, top + 10, f"{told.of_loss[:1].upper()}{told.of_loss[1:]}", "f-label")]
+    worst = max(*(point.loss for point in frontier.points), 1e-3 * objective.unit)
+    parts = [_text(8, top + 10, f"{objective.of_loss[:1].upper()}{objective.of_loss[1:]}", "f-label")]
     parts.append(_text(8, top + 30, f"local{ratios[0]}", "f-soft"))
     parts.append(_text(left + (20.0 if ratios[0] else 0.0), top + 30, f"global{ratios[1] or ' tolerance'}", "f-soft"))
     first = top + 56.0
@@ -310,11 +310,13 @@ def _map(frontier: Frontier, top: float) -> tuple[list[str], float]:
 
 
 def _cell(point: Point, place: tuple[float, float, float], worst: float) -> str:
-    loss, told, width = max(point.loss, 0.0), point.objective, place[2]
+    loss, objective, width = max(point.loss, 0.0), point.objective, place[2]
     shade = min(int(_SHADES * loss / worst), _SHADES - 1)
     ink = "t" if shade < 4 else "u"
-    number = told.short(loss) if width > (32 if told.costs is None else 44) else f"{told.shown(loss):.2g}"
-    number = f"{100 * loss:.1f}" if told.costs is None and width <= 32 else number
+    number = (
+        objective.short(loss) if width > (32 if objective.costs is None else 44) else f"{objective.shown(loss):.2g}"
+    )
+    number = f"{100 * loss:.1f}" if objective.costs is None and width <= 32 else number
     return _square(point.summary(), place, f"fill:var(--f-h{shade});stroke:var(--f-paper)", number, ink)
 
 
@@ -359,9 +361,9 @@ def _legend(frontier: Frontier, top: float, policy_tested: bool) -> tuple[list[s
     for point, mark in _marked(frontier):
         word = "Knee" if mark == "f-knee" else "Chosen"
         where = f"local {tolerance_text(point.local_tolerance)}, global" if frontier.has_clients else "tolerance"
-        told = frontier.objective
-        value = told.value(point.value) if told.costs is None else told.short(point.value)
-        loss = f"{value}, {told.lost(point.loss)}"
+        objective = frontier.objective
+        value = objective.value(point.value) if objective.costs is None else objective.short(point.value)
+        loss = f"{value}, {objective.lost(point.loss)}"
         parts += _outlined(f'<rect x="9" y="{top - 2:.1f}" width="14" height="14"', mark)
         parts.append(
             _text(30, top + 10, f"{word}: {where} {tolerance_text(point.global_tolerance)} ({loss})", "f-label")

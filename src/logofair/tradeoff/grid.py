@@ -74,14 +74,14 @@ class Grid:
             global_ = default_grid(global_gap)
         if self.chosen is None:
             return local, global_
-        return _with(local, self.chosen[0], asked=self.local is not None), _with(
-            global_, self.chosen[1], asked=self.global_ is not None
+        return _with(local, self.chosen[0], given=self.local is not None), _with(
+            global_, self.chosen[1], given=self.global_ is not None
         )
 
 
-def _with(tolerances: Tolerances, chosen: Tolerance, *, asked: bool) -> Tolerances:
+def _with(tolerances: Tolerances, chosen: Tolerance, *, given: bool) -> Tolerances:
     """One side with the chosen tolerance; where that is a ratio and no grid was asked for, a grid of ratios."""
-    if isinstance(chosen, Ratio) and not asked and not has_ratios(tolerances):
+    if isinstance(chosen, Ratio) and not given and not has_ratios(tolerances):
         tolerances = (*map(Ratio, _RATIOS), None) if tolerances != (None,) else tolerances
     return read_grid([*tolerances, chosen], "chosen")
 
@@ -92,7 +92,9 @@ def _pair(chosen: object) -> Pair | None:
         return None
     if not isinstance(chosen, tuple | list) or len(chosen) != 2:
         raise InputError(f"chosen: got {chosen!r}; pass a pair (local tolerance, global tolerance).")
-    first, second = (_tolerance(each, f"chosen: {side}") for each, side in zip(chosen, ("local", "global"), strict=True))
+    first, second = (
+        _tolerance(each, f"chosen: {side}") for each, side in zip(chosen, ("local", "global"), strict=True)
+    )
     return first, second
 
 

@@ -81,9 +81,9 @@ class Point:
 
     def summary(self, *, paired: bool = True) -> str:
         """Return one line for people: the tolerances (one, where they are not paired), accuracy, and what they cost."""
-        told = self.objective
+        objective = self.objective
         where = _tolerances(self, not paired, paired)
-        return f"{where}: expected {told.name} {told.value(self.value)}, {told.lost(self.loss)}"
+        return f"{where}: expected {objective.name} {objective.value(self.value)}, {objective.lost(self.loss)}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values by name, for a table or JSON; None where something is not constrained or undefined."""
@@ -216,35 +216,37 @@ def find_knee(points: Sequence[Point], loose: Floats, *, paired: bool = True) ->
 
     The strictest where nothing is lost, none where accuracy rises evenly. With costs: what is saved.
     """
-    strictest, told = points[0], points[0].objective
+    strictest, objective = points[0], points[0].objective
     won = np.array([strictest.loss - point.loss for point in points])
     rise = float(won.max())
     free = all(point.local_tolerance is None for point in points)
-    if rise < _FLAT * told.unit:
-        cost = "nothing" if rise < 5e-6 * told.unit else f"only {_little(rise, told)}"
+    if rise < _FLAT * objective.unit:
+        cost = "nothing" if rise < 5e-6 * objective.unit else f"only {_little(rise, objective)}"
         where = _tolerances(strictest, free, paired)
         return Knee(strictest, 0.0, f"Even the strictest point ({where}) costs {cost}: there is nothing to trade.")
     lead = won / rise - loose.ravel()
     best = int(np.argmax(lead))
     if lead[best] < _STRAIGHT:
-        sentence = f"{told.name.capitalize()} {told.rises} evenly with tolerance: no point of the grid stands out."
+        sentence = (
+            f"{objective.name.capitalize()} {objective.rises} evenly with tolerance: no point of the grid stands out."
+        )
         return Knee(None, max(float(lead[best]), 0.0), sentence)
     words = _sentence(points[best], float(won[best] / rise), _tolerances(points[best], free, paired))
     return Knee(points[best], float(lead[best]), words)
 
 
-def _little(loss: float, told: Objective) -> str:
-    if told.costs is None:
+def _little(loss: float, objective: Objective) -> str:
+    if objective.costs is None:
         return f"{100 * loss:.3f} percentage points of accuracy"
     return f"{loss:.2g} per person"
 
 
 def _sentence(point: Point, regained: float, where: str) -> str:
-    told = point.objective
-    side = "below" if told.costs is None else "above"
+    objective = point.objective
+    side = "below" if objective.costs is None else "above"
     return (
-        f"The knee is at {where}: expected {told.name} {told.value(point.value)}, "
-        f"{told.amount(point.loss)} {side} the unconstrained rule; it has regained "
+        f"The knee is at {where}: expected {objective.name} {objective.value(point.value)}, "
+        f"{objective.amount(point.loss)} {side} the unconstrained rule; it has regained "
         f"{100 * regained:.0f} % of what the strictest point loses, and more tolerance wins less than it did so far."
     )
 
@@ -355,7 +357,9 @@ class Frontier:
         """What holds at every point, in words; none where nothing but tolerances is required."""
         if not any(self.held.values()):
             return []
-        free = [{"notion": "", "rate": "", "tolerance": None}] if self.has_clients else []  # there are two sides to name
+        free = (
+            [{"notion": "", "rate": "", "tolerance": None}] if self.has_clients else []
+        )  # there are two sides to name
         return list(requirement_sentences({**self.held, "local": [], "global": free, "single clients": []}))
 
     @property
@@ -511,19 +515,20 @@ class Frontier:
         ``policy_tested`` says that it stands beside figures of the chosen policy on other rows: what was not tested
         are then these points alone.
         """
-        base, told = self.unconstrained, self.objective
+        base, objective = self.unconstrained, self.objective
         worst = max(point.loss for point in self.points)
         sides = [("local ", base.local_gap), ("global ", base.global_gap)]
         sides = sides if self.paired else [("", base.global_gap)]
         found = [f"{side}{gap:.4f}" for side, gap in sides if gap is not None]
         gaps = f" (largest gap{'s' if self.paired else ''}: {', '.join(found)})" if found else ""
         each = "pairs of tolerances" if self.paired else "tolerances"
+        without = "Without any tolerance" if self.held_sentences else "Unconstrained"
+        value = f"the expected {objective.name} is {objective.value(base.value)}"
         return "\n".join(
             [
-                f"{'Without any tolerance' if self.held_sentences else 'Unconstrained'}, the expected {told.name} is {told.value(base.value)} on {self.rows:,} calibration rows"
-                f"{gaps}.",
+                f"{without}, {value} on {self.rows:,} calibration rows{gaps}.",
                 *self.held_sentences,
-                f"Over {len(self.points)} {each} the loss is at most {told.amount(worst)}.",
+                f"Over {len(self.points)} {each} the loss is at most {objective.amount(worst)}.",
                 *(point.summary(paired=self.paired) for point in self.infeasible),
                 self.knee.sentence,
                 *([self.pooling.summary()] if self.pooling.counted != "none" else []),

@@ -169,9 +169,7 @@ class Sweep:
         cells = self.prepared.cells
         return self.measured_rows.rule(filled(cells, mixtures, merged), merged, cells.n_groups)
 
-    def points(
-        self, local_tolerances: Tolerances, global_tolerances: Tolerances
-    ) -> Iterator[Point | InfeasiblePoint]:
+    def points(self, local_tolerances: Tolerances, global_tolerances: Tolerances) -> Iterator[Point | InfeasiblePoint]:
         """Solve every pair: strictest local tolerance first, and at each the loosest global one first.
 
         In this order an earlier point's answers can be mixed at every later one.
@@ -186,8 +184,8 @@ class Sweep:
         """The best rule within a pair of tolerances, or the proof that there is none."""
         required = self.requirements.at(local, global_)
         problem = make_problem(required, self.prepared.cells)
-        # A single client's requirements are all local: nothing is left to vary at one local tolerance. Answers of earlier
-        # points are of use only where the rows of the program stay the same.
+        # A single client's requirements are all local: nothing is left to vary at one local tolerance. Answers of
+        # earlier points are of use only where the rows of the program stay the same.
         limited = problem.local_limits is not None or problem.global_limits is not None
         solvers = () if self.requirements.alone or limited else (solver.solve,)
         try:
@@ -196,7 +194,9 @@ class Sweep:
             return InfeasiblePoint(local, global_, named_conflict(error, problem, required))
         certificate = replace(certificate, pooling=self.prepared.pooling.counted)
         rule = None if self.measured_rows is None else self._measured_rule(mixtures, required)
-        return self._point(local, global_, mixtures, certificate, rule, self._prices(local, global_, certificate, problem))
+        return self._point(
+            local, global_, mixtures, certificate, rule, self._prices(local, global_, certificate, problem)
+        )
 
     def _point(
         self,
@@ -209,19 +209,19 @@ class Sweep:
     ) -> Point:
         local_gap, global_gap = map(_largest, _gaps(self.every_rate, mixtures))
         local_price, global_price = prices
-        told = self.unconstrained.objective
+        objective = self.unconstrained.objective
         return Point(
             local_tolerance=local,
             global_tolerance=global_,
             certificate=certificate,
-            loss=told.loss(certificate.primal, self.unconstrained.value),
+            loss=objective.loss(certificate.primal, self.unconstrained.value),
             local_gap=local_gap,
             global_gap=global_gap,
             local_price=local_price,
             global_price=global_price,
             rule=rule,
             rows=self.measured_rows,
-            objective=told,
+            objective=objective,
         )
 
     def _prices(
@@ -344,7 +344,8 @@ def frontier(
     Returns
     -------
     Frontier
-        The points with certificates, and those that cannot be had with their proofs; ``knee``, ``best(accuracy_cost)``, ``summary()``, ``as_csv()``, ``as_dict()``.
+        The points with certificates, and those that cannot be had with their proofs; ``knee``, ``best(accuracy_cost)``,
+        ``summary()``, ``as_csv()``, ``as_dict()``.
 
     Raises
     ------

@@ -24,8 +24,8 @@ from logofair.cli.options import TOLERANCE, CostsText, costs_by_client
 from logofair.cli.pages.console import counted as number_of
 from logofair.cli.pages.console import grid, notes, spoken, titled
 from logofair.cli.pages.figures import gap_lines, interval_text, rates_table, text_or_undefined
-from logofair.columns.checks import Floats, Label
 from logofair.cli.requiring import Wanted
+from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes, encode
 from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
@@ -197,7 +197,9 @@ def _requirements(wanted: Wanted, counted: FileTally) -> tuple[RequirementCheck,
     """Whether what is wanted is kept."""
     required = wanted.requirements(counted.groups, counted.clients, counted.rows)
     if any(limit.value is None for limit in required.limits):
-        raise InputError("--floor: today is what a policy gives that nothing is required of; add --policy, or a number.")
+        raise InputError(
+            "--floor: today is what a policy gives that nothing is required of; add --policy, or a number."
+        )
     return measured_requirements(required, counted.clients, counted.tally, counted.groups, counted.clients)
 
 

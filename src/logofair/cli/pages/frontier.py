@@ -63,11 +63,11 @@ def _heading(surface: Frontier, data: str) -> Text:
 
 def _unconstrained(surface: Frontier) -> str:
     """What the rule is worth that no tolerance binds."""
-    told, held = surface.objective, bool(surface.held.get("limits") or surface.held.get("capacities"))
+    objective, held = surface.objective, bool(surface.held.get("limits") or surface.held.get("capacities"))
     without = "any tolerance" if held else "any requirement"
-    if told.costs is None:
-        return f"{told.value(surface.unconstrained.value)} expected accuracy without {without}"
-    return f"expected cost {told.value(surface.unconstrained.value)} without {without}"
+    if objective.costs is None:
+        return f"{objective.value(surface.unconstrained.value)} expected accuracy without {without}"
+    return f"expected cost {objective.value(surface.unconstrained.value)} without {without}"
 
 
 def _table(surface: Frontier, columns: range) -> Table:
@@ -87,10 +87,10 @@ def _table(surface: Frontier, columns: range) -> Table:
 def _cell(point: Point | None, *, marked: bool) -> Text:
     if point is None:
         return Text("no\nrule", style="dim")
-    told = point.objective
-    loss = told.short(max(point.loss, 0.0))
-    sign = "" if not float(loss) else "-" if told.costs is None else "+"
-    figure = Text(f"{'*' if marked else ''}{told.short(point.value)}", style="bold" if marked else "")
+    objective = point.objective
+    loss = objective.short(max(point.loss, 0.0))
+    sign = "" if not float(loss) else "-" if objective.costs is None else "+"
+    figure = Text(f"{'*' if marked else ''}{objective.short(point.value)}", style="bold" if marked else "")
     return figure.append(Text(f"\n{sign}{loss}", style="dim"))
 
 
@@ -144,7 +144,12 @@ def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
     few = {name: audit.with_few_rows(local=surface.has_clients) for name, audit in shown.items()}
     yield from titled("Few", (f"{name}: {sentence}" for name, sentence in few.items() if sentence))
     knee = surface.knee.point
-    if surface.has_clients and knee is not None and knee.measured is not None and isinstance(knee.local_tolerance, float):
+    if (
+        surface.has_clients
+        and knee is not None
+        and knee.measured is not None
+        and isinstance(knee.local_tolerance, float)
+    ):
         yield "Clients", f"Knee: {' '.join(str(knee.measured.check_clients(knee.local_tolerance)).split())}"
     name = surface.objective.name
     if surface.compared is not None and surface.objective.changed(surface.compared) is not None:
