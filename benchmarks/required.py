@@ -50,7 +50,7 @@ class Case:
 
 def cases() -> Iterator[Case]:
     """The peers' own examples."""
-    floor = {"floors": {"equal_opportunity": FLOOR}}
+    floor: dict[str, Any] = {"floors": {"equal_opportunity": FLOOR}}
     yield Case(
         f"recall of every group at least {FLOOR:g}",
         "OxonFair",

@@ -134,7 +134,8 @@ class Wanted:
         notion = {side: dict.fromkeys(self.notions, own) for side, own in sides.items()}
         named = Codes(tuple(clients), np.zeros(0, dtype=np.int32))
         given = self.required.of_groups(list(groups), people)
-        return make_requirements(notion, *sides.values(), None, named, groups=groups, **given)
+        tolerances = (self.local_tolerance, self.global_tolerance)
+        return make_requirements(notion, *tolerances, None, named, groups=list(groups), **given)
 
     def words(self) -> list[str]:
         """The options as they are typed."""

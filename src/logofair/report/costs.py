@@ -37,8 +37,8 @@ def prices_section(contents: ReportContents) -> Section:
     binding = [price for price in found if price.won > _NOTHING]
     accuracy = contents.solution.certificate.objective == "accuracy"
     if not binding:
-        costs, more = ("accuracy", "a little more tolerance") if accuracy else ("anything", "giving way a little")
-        words = f"No requirement costs {costs} here: {more} would win nothing on the calibration rows."
+        costs, gives = ("accuracy", "a little more tolerance") if accuracy else ("anything", "giving way a little")
+        words = f"No requirement costs {costs} here: {gives} would win nothing on the calibration rows."
         return Section(
             "prices", "What each requirement costs", (paragraph(words if found else "Nothing was required."),)
         )

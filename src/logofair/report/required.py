@@ -138,8 +138,8 @@ def _state(check: RequirementCheck) -> Iterator[Element]:
     """Whether it holds, and at how many clients."""
     yield tag("span", check.state, class_=f"badge {_MARKS.get(check.state, 'unclear')}")
     if len(check.clients) > 1:
-        counts = [f"{check.count(state):,} {state}" for state in dict.fromkeys(check.states)]
-        yield tag("small", f"of {counted(len(check.clients), 'client')}: {'; '.join(counts)}", class_="chance")
+        for state in dict.fromkeys(check.states):
+            yield tag("small", f"{state} at {check.count(state):,} of {len(check.clients):,}", class_="chance")
 
 
 def _price(check: RequirementCheck, objective: str) -> Cell:
