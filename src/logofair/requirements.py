@@ -159,6 +159,57 @@ class Requirements:
             groups=self.groups,
         )
 
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], clients: Sequence[Label | None], groups: Sequence[Label]
+    ) -> Requirements:
+        """The inverse of :meth:`as_dict` for clients and groups of these names; a user's own rates are left out."""
+        known = {rate.name: rate for notion in NOTIONS.values() for rate in notion.rates}
+        local, global_ = (
+            tuple(
+                Requirement(item["notion"], known[item["rate"]], item["tolerance"], item.get("ratio"))
+                for item in data[side]
+                if item["rate"] in known
+            )
+            for side in ("local", "global")
+        )
+        tolerances = np.tile([tolerance_of(each) for each in local], (len(clients), 1))
+        ratios = np.tile([each.ratio or 0.0 for each in local], (len(clients), 1))
+        place = {str(name): i for i, name in enumerate(clients)}
+        for item in data["single clients"]:
+            if item["client"] in place:
+                own = item["tolerance"] if item.get("ratio") is None else None
+                tolerances[place[item["client"]]] = np.inf if own is None else own
+                ratios[place[item["client"]]] = item.get("ratio") or 0.0
+        by_text = {str(name): name for name in groups}
+        limits = tuple(
+            RateLimit(each["side"], each["kind"], "", known[each["rate"]], by_text.get(each["group"]), each["value"])
+            for each in data["limits"]
+            if each["rate"] in known and (each["group"] is None or each["group"] in by_text)
+        )
+        return cls(
+            local,
+            global_,
+            tolerances,
+            ratios=ratios,
+            limits=limits,
+            capacities=tuple(Capacity(each["side"], each["most"], each["least"]) for each in data["capacities"]),
+            costs=None if data["costs"] is None else Costs.from_dict(data["costs"]),
+            groups=tuple(groups),
+        )
+
+    def over_all(self) -> Requirements:
+        """What holds inside the one client there is, as what holds over all of several."""
+        return replace(
+            self,
+            local=(),
+            global_=self.local,
+            tolerances=np.zeros((self.tolerances.shape[0], 0)),
+            ratios=None,
+            limits=tuple(replace(each, side="global") for each in self.limits),
+            capacities=tuple(replace(each, side="global") for each in self.capacities),
+        )
+
     def summary(self) -> str:
         """What must hold, in words."""
         return " ".join(requirement_sentences(self.as_dict()))
@@ -318,8 +369,8 @@ def make_requirements(
     single = _overrides(client_tolerances, clients, of_shares=all(r.rate.is_share for r in local))
     place = {name: i for i, name in enumerate(clients.names)} if single else {}
     for name, tolerance in single.items():
-        ratios[place[name]] = tolerance.least if isinstance(tolerance, Ratio) else 0.0
         tolerances[place[name]] = np.inf if tolerance is None or isinstance(tolerance, Ratio) else tolerance
+        ratios[place[name]] = tolerance.least if isinstance(tolerance, Ratio) else 0.0
     limits = (*read_limits(floors, "floor", groups), *read_limits(ceilings, "ceiling", groups))
     requirements = Requirements(
         local,

@@ -22,6 +22,7 @@ __all__ = [
     "TAIL",
     "Floor",
     "common_shares",
+    "least_ratio_limits",
     "limits_against",
     "noise_floor",
     "pair_limits",
@@ -105,6 +106,32 @@ def ratio_limits(shares: Floats, people: Floats) -> tuple[Floats, Floats]:
     return np.where(compared, np.minimum(low, 1.0), np.nan), np.where(compared, np.minimum(high, 1.0), np.nan)
 
 
+def least_ratio_limits(shares: Floats, people: Floats, tail: Floats | float = TAIL) -> tuple[Floats, Floats]:
+    """Both ends of the interval of the smallest share divided by the largest; the last axis are the groups.
+
+    In truth these two are one fixed pair of groups, so the least of all pairs' lower limits is low enough; no pair's
+    quotient is below it, so the least upper limit serves where the error is divided among the pairs. NaN where fewer
+    than two shares are known.
+
+    Examples
+    --------
+    >>> low, high = least_ratio_limits(np.array([[0.5, 0.4], [0.5, np.nan]]), np.full((2, 2), 400.0))
+    >>> np.round(low, 3).tolist(), np.round(high, 3).tolist()
+    ([0.682, nan], [0.954, nan])
+    """
+    known = (~np.isnan(shares) & (people > 0)).sum(axis=-1)
+    pairs = np.maximum(known * (known - 1), 1)
+    tail = np.broadcast_to(tail, known.shape)
+    low, high = (
+        _quotient_limits(shares, people, each, upper=upper).min(axis=-1)
+        for each, upper in ((tail, 0), (tail / pairs, 1))
+    )
+    return (
+        np.where(known >= 2, np.minimum(low, 1.0), np.nan),
+        np.where(known >= 2, np.minimum(high, 1.0), np.nan),
+    )
+
+
 def smallest_ratio_limit(shares: Floats, people: Floats, tail: Floats | float) -> Floats:
     """What the smallest share divided by the largest stays above but for a chance of ``tail``.
 
@@ -131,7 +158,7 @@ def _quotient_limits(shares: Floats, people: Floats, tail: Floats | float, *, up
     with np.errstate(divide="ignore", invalid="ignore"):
         limit = (product + root) / bottom if upper else np.where(top > 0, top / (product + root), 0.0)
     same = np.eye(shares.shape[-1], dtype=bool)
-    limit = np.where(np.isnan(shares)[..., None, :] | same | np.isnan(limit), np.inf, limit)
+    limit = np.where(np.isnan(product) | same | np.isnan(limit), np.inf, limit)
     return np.asarray(limit.min(axis=-1))
 
 

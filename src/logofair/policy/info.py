@@ -94,6 +94,12 @@ class RequirementsInfo:
         single = [t for _, t in (*self.client_tolerances, *self.client_ratios)]
         return bool(self.limits or self.capacities) or any(t is not None for t in (*compared, *single))
 
+    @property
+    def are_tolerances(self) -> bool:
+        """Whether gaps within tolerances are all that is required."""
+        ratios = any(each.ratio for each in (*self.local, *self.global_)) or self.client_ratios
+        return not (self.limits or self.capacities or ratios)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {
@@ -301,7 +307,10 @@ class FigureInfo:
 
 @dataclass(frozen=True)
 class FindingInfo:
-    """What a test shows of the gaps on one side: within their tolerances, above, or neither (None)."""
+    """What a test shows of the gaps on one side: within their tolerances, above, or neither (None).
+
+    ``how`` is "tolerance"; of another requirement, which ``where`` names, "at least" or "at most".
+    """
 
     where: str
     shown: bool | None
@@ -309,6 +318,7 @@ class FindingInfo:
     tolerance: float  # by which ``gap`` is judged
     gap: FigureInfo | None
     client: str | None = None  # whose gap it is
+    how: str = "tolerance"
 
 
 @dataclass(frozen=True)

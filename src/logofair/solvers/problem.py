@@ -360,7 +360,7 @@ def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals |
     """
     local, tolerance, ratio = _compared_local(requirements)
     global_ = [r for r in requirements.global_ if r.tolerance is not None or r.ratio is not None]
-    of_local, of_global = (_more_rates(requirements, side) for side in ("local", "global"))
+    of_local, of_global = (limited_rates(requirements, side) for side in ("local", "global"))
     local_rates = [rate.normalised() for rate in (*local, *of_local)]
     global_rates = [rate.normalised() for rate in (*(r.rate for r in global_), *of_global)]
     free, clients = np.full((cells.n_clients, len(of_local)), np.inf), cells.n_clients
@@ -400,7 +400,7 @@ def _compared_local(requirements: Requirements) -> tuple[list[Rate], Floats, Flo
     return [requirements.local[k].rate for k in some], tolerances[:, some], ratios[:, some]
 
 
-def _more_rates(requirements: Requirements, side: str) -> list[Rate]:
+def limited_rates(requirements: Requirements, side: str) -> list[Rate]:
     """The rates that have floors or ceilings on a side, and the share selected where there is a capacity."""
     limited = dict.fromkeys(limit.rate for limit in requirements.limits if limit.side == side)
     return [*limited, *([SELECTED] if any(each.side == side for each in requirements.capacities) else [])]
@@ -413,7 +413,7 @@ def _with_limits(problem: Problem, requirements: Requirements, ratios: tuple[Flo
 
     def limited(local: Floats, global_: Floats) -> Problem:
         local_limits, global_limits = (
-            _limits(requirements, side, replace(Limits.none(*shape), ratio=ratio), own, today)
+            fill_limits(requirements, side, replace(Limits.none(*shape), ratio=ratio), own, today)
             for side, shape, ratio, own, today in zip(
                 ("local", "global"), sides, ratios, rates, (local, global_), strict=True
             )
@@ -434,7 +434,7 @@ def _unconstrained(problem: Problem) -> tuple[Floats, Floats]:
     return u.reshape(problem.shape), v.reshape(problem.shape)
 
 
-def _limits(
+def fill_limits(
     requirements: Requirements,
     side: str,
     limits: Limits,
