@@ -117,7 +117,7 @@ def least_ratio_limits(shares: Floats, people: Floats, tail: Floats | float = TA
     --------
     >>> low, high = least_ratio_limits(np.array([[0.5, 0.4], [0.5, np.nan]]), np.full((2, 2), 400.0))
     >>> np.round(low, 3).tolist(), np.round(high, 3).tolist()
-    ([0.682, nan], [0.954, nan])
+    ([0.682, nan], [0.958, nan])
     """
     known = (~np.isnan(shares) & (people > 0)).sum(axis=-1)
     pairs = np.maximum(known * (known - 1), 1)
