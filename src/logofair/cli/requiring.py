@@ -12,6 +12,7 @@ import click
 from logofair.cli.options import NOTIONS, costs_option, one_of, together
 
 if TYPE_CHECKING:
+    from logofair.columns.checks import Label
     from logofair.files.rows import DataRows
 
 __all__ = ["CapacityText", "LimitText", "Required", "requirement_options"]
@@ -58,11 +59,15 @@ class Required:
 
     def arguments(self, rows: DataRows) -> dict[str, Any]:
         """What :func:`logofair.fit` takes for these rows."""
+        return self.among(list(dict.fromkeys(rows.groups.tolist())), len(rows.scores))
+
+    def among(self, names: Sequence[Label], people: int) -> dict[str, Any]:
+        """What the library takes for these groups and so many people."""
         from logofair.files.values import known_label, labels_by_text
 
         found: dict[str, Any] = {"costs": self.costs}
-        found["capacity"] = {each.side: each.as_argument(len(rows.scores)) for each in self.capacity} or None
-        groups = labels_by_text(list(dict.fromkeys(rows.groups.tolist())), "--group")
+        found["capacity"] = {each.side: each.as_argument(people) for each in self.capacity} or None
+        groups = labels_by_text(names, "--group")
         for name in ("floor", "ceiling"):
             sides: dict[str, dict[str, Any]] = {}
             for limit in getattr(self, name):
