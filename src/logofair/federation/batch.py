@@ -31,8 +31,8 @@ from logofair.federation.wire import wire_type
 from logofair.fitting.pooling import Borrowed, GroupPriors, ShiftRule
 from logofair.fitting.prepare import ordered_cells
 from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
-from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.requirements import Requirements
+from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import Optimum
 from logofair.solvers.joint import least_slack, solve_joint
@@ -587,6 +587,6 @@ def everybodys(prices: Floats, plan: Plan) -> Floats:
 
 
 def split_shares(shares: Floats, plan: Plan) -> tuple[Floats, Floats]:
-    """Shares (..., groups, rates) as replies hold them: those of the groups, and of everybody where there is a capacity."""
+    """Shares (..., groups, rates) as replies hold them: the groups', and everybody's where there is a capacity."""
     rates = len(plan.group_rates)
     return shares[..., :rates], shares[..., rates:].sum(axis=-2)

@@ -82,7 +82,10 @@ class GlobalRequirements:
         found.ratio[0, : len(plan.constrained)] = [r.ratio or 0.0 for r in plan.constrained]
         for limit in plan.global_limits:
             rate = limit.rate.normalised()[0]
-            k, own = plan.group_rates.index(rate), slice(None) if limit.group is None else plan.groups.index(limit.group)
+            k, own = (
+                plan.group_rates.index(rate),
+                slice(None) if limit.group is None else plan.groups.index(limit.group),
+            )
             value = self._accepted(plan.today_rates.index(rate))[own] if limit.value is None else limit.value
             ends, stricter = (found.least, np.maximum) if limit.kind == "floor" else (found.most, np.minimum)
             ends[0, own, k] = stricter(ends[0, own, k], value)
@@ -205,7 +208,7 @@ class GlobalRequirements:
                 yield "tolerance", k, -1
             if limits is not None and limits.ratio[0, k] > 0:
                 yield "ratio", k, -1
-        for kind, ends in (() if limits is None else (("floor", limits.least), ("ceiling", limits.most))):
+        for kind, ends in () if limits is None else (("floor", limits.least), ("ceiling", limits.most)):
             for group, k in np.argwhere(np.isfinite(ends[0])).tolist():
                 if k == capacity:
                     yield "least selected" if kind == "floor" else "most selected", k, -1
@@ -217,7 +220,11 @@ class GlobalRequirements:
 
         A tolerance or a capacity that is larger, a ratio or a floor that is lower, a ceiling that is higher.
         """
-        state, found, units = self._at(prices), {}, [*self.plan.global_tolerances[1], *[1.0] * len(self.plan.global_rates)]
+        state, found, units = (
+            self._at(prices),
+            {},
+            [*self.plan.global_tolerances[1], *[1.0] * len(self.plan.global_rates)],
+        )
         for item in self.items():
             kind, k, _ = item
             if kind == "tolerance" and not state.limited[k]:

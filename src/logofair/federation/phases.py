@@ -30,7 +30,7 @@ from logofair.fitting import pooling
 from logofair.fitting.pooling import STRENGTHS, Choice, GroupPriors, Reference, ShiftRule, may_borrow
 from logofair.solvers.algorithm1 import signed
 from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices
-from logofair.solvers.trials import trial_prices, trial_size
+from logofair.solvers.trials import trial_prices
 
 for kind in (Descent, Levels, Normal, TriedPrices):
     wire_type(kind)
@@ -489,8 +489,7 @@ def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floa
     """The next batch; a single zero price where nothing global is constrained."""
     if not state.counts.any():
         return np.zeros((1, *state.tolerance.shape))
-    groups, rates = state.tolerance.shape
-    size = plan.trials or trial_size(groups, rates, _SEALED * totals.clients if plan.secure else 0)
+    size = plan.trials_at_most(_SEALED * totals.clients if plan.secure else 0)
     return trial_prices(state, size, totals.required(plan).marks)
 
 

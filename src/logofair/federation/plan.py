@@ -260,8 +260,17 @@ class Plan:
         if self.solver is not None:  # one in each round, and the last one once more
             return self.solver.rounds + 1
         groups, rates = len(self.groups), max(1, len(self.global_rates))
+        sides = 3 if self.limits_global else 2
         # A roster may begin with the mixture of the one before, which has at most one answer per row of its program.
-        return self.rounds * (self.trials or trial_size(groups, rates)) + 3 * groups * rates + 1
+        return self.rounds * self.trials_at_most() + sides * groups * rates + 1
+
+    def trials_at_most(self, spare: int = 0) -> int:
+        """Price vectors of one message, which carries so many bytes besides."""
+        groups, compared = len(self.groups), self.constrained
+        limited = {limit.rate.normalised()[0] for limit in self.global_limits}
+        plain = sum(r.ratio is None and r.rate.normalised()[0] not in limited for r in compared)
+        axes = groups * len(self.group_rates) - plain + self.has_capacity
+        return self.trials or trial_size(groups, max(len(self.global_rates), 1), spare, max(axes, groups - 1))
 
     @property
     def fingerprint(self) -> str:
@@ -441,7 +450,7 @@ class Plan:
         """Rounds and prices at most."""
         if self.solver is not None:
             return f"Algorithm 1, at most {self.solver.rounds} rounds."
-        each = self.trials or trial_size(len(self.groups), max(len(self.global_rates), 1))
+        each = self.trials_at_most()
         prices = f"{each} {'price' if each == 1 else 'prices'}"
         return f"At most {self.rounds} rounds of questions, each with at most {prices} of the global requirements."
 
@@ -474,7 +483,8 @@ def make_plan(
 ) -> Plan:
     """Agree on a run; what is not described here is as in :func:`logofair.fit` and in :class:`Plan`.
 
-    ``costs`` are one pair for all sites. ``quorum`` is 2 by default, with secure sums 3; ``smallest_cell`` 5, under differential privacy 1.
+    ``costs`` are one pair for all sites. ``quorum`` is 2 by default, with secure sums 3; ``smallest_cell`` 5, under
+    differential privacy 1.
 
     Examples
     --------
@@ -659,6 +669,12 @@ def _check_combination(plan: Plan) -> None:
             "local: with secure sums one rate, or two that are shares of some rows, can be required inside each site: "
             "more of them may leave a site no choice but to reject everybody, so that a total is that of a site "
             "with one group alone; require less inside each site, or the others over all sites."
+        )
+    if plan.secure and any(limit.side == "local" and limit.group is not None for limit in plan.limits):
+        raise InputError(
+            "floors: with secure sums one inside sites holds for every group: if it named one, sites that compare it "
+            "with others might have no choice left, so that a total is that of a site without it; name no group, or "
+            "require it over all sites."
         )
     if plan.secure and plan.solver is not None and plan.solver.step is None:
         raise InputError(

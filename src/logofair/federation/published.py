@@ -118,7 +118,8 @@ def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -
     # Algorithm 1 may exceed tolerances, and so its bound.
     beaten = plan.solver is None and proof.optimality_gap < -rounding
     if beaten or abs(sign * (proof.dual - proof.primal) - proof.optimality_gap) > rounding:
-        yield f"its {proof.objective} {proof.primal:.5f}, bound {proof.dual:.5f} and optimality gap contradict each other"
+        claims = f"{proof.objective} {proof.primal:.5f}, bound {proof.dual:.5f}"
+        yield f"its {claims} and optimality gap contradict each other"
     largest = plan.optimality_gap * plan.cost_unit + rounding
     if proof.objective != ("accuracy" if plan.costs is None else "cost"):
         yield "it counts something else than the plan"
@@ -157,7 +158,7 @@ def _beyond_own(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) ->
 
 
 def _beyond_own_rates(run: FederationInfo, own: OwnFigures, low: Floats, high: Floats, slack: float) -> Iterator[str]:
-    """Where a rate that is limited over all, or everybody's share, is not between what this site's own figures allow."""
+    """Where a rate that is limited over all, or everybody's share, is not what this site's own figures allow."""
     required = own.required
     if own.plan.has_capacity:
         others = float(own.others.mass.sum() / own.roster.mass.sum())

@@ -263,7 +263,9 @@ _Gain: TypeAlias = Annotated[
 ]
 _Selected: TypeAlias = Annotated[
     Floats,
-    Disclosure("where there is a capacity over all: its share of all people selected, (answers, 1) or (1,)", _OF_SHARES),
+    Disclosure(
+        "where there is a capacity over all: its share of all people selected, (answers, 1) or (1,)", _OF_SHARES
+    ),
 ]
 
 

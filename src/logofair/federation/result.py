@@ -235,8 +235,8 @@ class RunResult:
         yield "Required", self.plan.summary()
         yield (
             "Holds" if certificate.meets_requirements else "Found",
-            f"Expected {self._bounded()} {self.bound:.5f} (optimality gap {tiny(certificate.optimality_gap)}, violation "
-            f"{tiny(self.violation)}), in calibrated chances on the sites' calibration rows"
+            f"Expected {self._bounded()} {self.bound:.5f} (optimality gap {tiny(certificate.optimality_gap)}, "
+            f"violation {tiny(self.violation)}), in calibrated chances on the sites' calibration rows"
             f"{added_to_rows(certificate.pooling)}.",
         )
         for requirement, gap in zip(self.plan.constrained, self.global_gaps, strict=True):

@@ -112,14 +112,10 @@ class Decomposition:
     @cached_property
     def incumbent(self) -> Incumbent:
         """The best mixture that meets the requirements (none: worth -infinity), and the best bound."""
-        found = best_mixture(
-            self.tried.gains, self.tried.rates, self.tolerance, self.limits, rejecting=self.rejecting
-        )
+        found = best_mixture(self.tried.gains, self.tried.rates, self.tolerance, self.limits, rejecting=self.rejecting)
         bounds = self.bounds
         best = int(np.argmin(bounds))
-        return Incumbent(
-            found.value, found.weights, found.prices, float(bounds[best]), self.tried.prices[best], best
-        )
+        return Incumbent(found.value, found.weights, found.prices, float(bounds[best]), self.tried.prices[best], best)
 
     @property
     def bounds(self) -> Floats:

@@ -242,9 +242,7 @@ class _Program:
     def enter(self, entering: int) -> None:
         """Let a variable move until another one stops it, which leaves the basis, or to its other end."""
         slack = entering - len(self.columns)
-        column = (
-            self.adjugate @ self.columns[entering] if slack < 0 else self.sign[slack] * self.adjugate[:, 1 + slack]
-        )
+        column = self.adjugate @ self.columns[entering] if slack < 0 else self.sign[slack] * self.adjugate[:, 1 + slack]
         falls = -column if slack >= 0 and self.at_upper[slack] else column
         ends = [(Fraction(self.width[slack]), entering, -1)] if slack >= 0 and self.width[slack] >= 0 else []
         step, _, row = min(self._stops(falls) + ends)

@@ -144,9 +144,13 @@ def largest_size(groups: int, rates: int, spare: int = 0) -> int:
     return max(1, (_MESSAGE - _HEADER - spare) // (_NUMBER * (2 + groups * rates)))
 
 
-def trial_size(groups: int, rates: int, spare: int = 0) -> int:
-    """Number of trials per round that keeps rounds few: more of them hardly help, fewer cost rounds."""
-    return min(max(_FEWEST, largest_size(groups, rates, spare)), 19 + 32 * ((groups - 1) * rates - 1))
+def trial_size(groups: int, rates: int, spare: int = 0, axes: int | None = None) -> int:
+    """Number of trials per round that keeps rounds few: more of them hardly help, fewer cost rounds.
+
+    ``axes`` is how many prices may be chosen freely: where all of a rate sum to 0, one fewer than groups.
+    """
+    free = (groups - 1) * rates if axes is None else axes
+    return min(max(_FEWEST, largest_size(groups, rates, spare)), 19 + 32 * (free - 1))
 
 
 def trial_prices(state: Decomposition, size: int, marks: PriceMarks | None = None) -> Floats:
@@ -339,7 +343,10 @@ def _fitted(state: Decomposition, axes: _Axes, start: Floats, gap: float) -> tup
     sizes, limited = 0.5 * worth[worth > 0], np.flatnonzero(state.limited)
     if limited.size:  # what they are worth is one more size each, which no preferred rates exceed
         cut = np.arange(len(rows)) < tried.gains.size
-        rows, sizes = np.column_stack([rows, np.tile(cut[:, None], limited.size)]), np.append(sizes, np.ones(limited.size))
+        rows, sizes = (
+            np.column_stack([rows, np.tile(cut[:, None], limited.size)]),
+            np.append(sizes, np.ones(limited.size)),
+        )
     centre, near = start, 1e-2
     curvature = np.ones(start.size), np.eye(start.size)
     for turn in range(4):
