@@ -200,7 +200,7 @@ class RunResult:
         """How far rates may be off because the totals of secure sums are rounded; 0 without them."""
         if not self.plan.secure:
             return 0.0
-        step = 0.5 * len(self.sites) * Totals.steps_of([(1,), (1,)])[1]  # of the expected positives
+        step = 0.5 * len(self.sites) * Totals.steps_of([(1,), (1,), (1, 0), (0,)])[1]  # of the expected positives
         shares = 0.5 * len(self.sites) * FinalFigures.steps_of([(1,), (1, 1), (1,), (0,), (0, 3)])[1]
         off = [2.0 * shares]
         for rate in self.plan.group_rates:
