@@ -40,7 +40,7 @@ def plan_for(required: Required, **more):
     known = ("notion", "local_tolerance", "global_tolerance", "floors", "ceilings", "capacity", "costs")
     given = {name: value for name, value in required.arguments().items() if name in known}
     groups = np.unique(required.groups).tolist()
-    return plan_of(**given, groups=groups, quorum=1, trials=0, **more)
+    return plan_of(**given, groups=groups, quorum=1, trials=16, **more)
 
 
 def check(seed: int) -> bool:
@@ -60,9 +60,9 @@ def check(seed: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("first", [0, 8, 16])
+@pytest.mark.parametrize("first", [11, 16, 21])
 def test_the_optimum_is_that_of_a_program_over_rows(first):
-    assert sum(check(seed) for seed in range(first, first + 8)) > 3
+    assert sum(check(seed) for seed in range(first, first + 5)) > 3
 
 
 @pytest.mark.slow
@@ -74,17 +74,17 @@ def test_the_optimum_is_that_of_a_program_over_rows_in_many_problems(first):
 def test_the_policy_is_that_of_a_fit_on_all_rows():
     sites = federation((120, 90, 100))
     given = {**LENDER, "floors": {"local": {"demographic_parity": 0.2}, "global": {"demographic_parity": "today"}}}
-    done = run(plan_of(trials=0, optimality_gap=1e-9, **given), sites)
+    done = run(plan_of(trials=16, optimality_gap=1e-9, **given), sites)
     whole = central(sites, {}, **given)
-    assert done.result.accuracy == pytest.approx(whole.certificate.primal, abs=1e-6)
+    assert done.result.accuracy == pytest.approx(whole.certificate.primal, abs=1e-8)
     for site, columns in sites.items():
         ours = done.policies[site].probabilities(columns.scores, groups=columns.groups)
         theirs = whole.policy.probabilities(columns.scores, groups=columns.groups, clients=[site] * len(columns.scores))
-        assert ours.mean() == pytest.approx(theirs.mean(), abs=1e-4)
+        assert ours == pytest.approx(theirs, abs=1e-7)
 
 
 def test_sites_apart_behind_bytes_give_to_the_bit_what_one_process_gives():
-    sites, plan = federation((60, 40, 50)), plan_of(trials=0, **LENDER)
+    sites, plan = federation((60, 40, 50)), plan_of(trials=16, **LENDER)
     one, other = run(plan, sites), run_apart(plan, sites)
     assert one.result.holds
     assert one.result.accuracy == other.result.accuracy
@@ -96,7 +96,7 @@ def test_sites_apart_behind_bytes_give_to_the_bit_what_one_process_gives():
 
 def test_secure_sums_give_the_same_result_within_their_stated_precision():
     given = {**LENDER, "floors": {"global": {"equal_opportunity": "today"}}, "capacity": Exactly(0.85)}
-    sites, plan = federation((60, 50, 40, 45)), plan_of(trials=0, secure=True, **given)
+    sites, plan = federation((60, 50, 40, 45)), plan_of(trials=16, secure=True, **given)
     plain, masked = run(plan, sites).result, run_apart(plan, sites, identities(sites)).result
     assert masked.holds
     assert masked.accuracy == pytest.approx(plain.accuracy, abs=1e-4)
@@ -126,7 +126,7 @@ def test_a_conflict_over_all_sites_is_proved_by_sums_and_says_what_must_give_at_
     given = {"local_tolerance": None, "global_tolerance": 0.05, "floors": {"global": {"demographic_parity": {0: 0.8}}}}
     given["capacity"] = 0.4
     with pytest.raises(InfeasibleError) as caught:
-        run(plan_of(trials=0, **given), sites)
+        run(plan_of(trials=16, **given), sites)
     with pytest.raises(InfeasibleError) as whole:
         central(sites, {}, **given)
     ours, theirs = caught.value, whole.value
@@ -153,7 +153,7 @@ def test_a_site_that_cannot_meet_its_own_part_answers_with_its_slack_and_refuses
 
 
 def test_a_published_rate_that_this_site_contradicts_is_refused():
-    sites, plan = federation((60, 40, 50)), plan_of(trials=0, **LENDER)
+    sites, plan = federation((60, 40, 50)), plan_of(trials=16, **LENDER)
     done = run(plan, sites)
     batch = ClientBatch.of({"a": sites["a"]}, plan)
     state = replace(batch.state, mass=done.result.mass, positives=done.result.positives)

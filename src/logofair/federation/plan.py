@@ -305,7 +305,8 @@ class Plan:
     @property
     def limited_inside(self) -> bool:
         """Whether a site may be unable to meet what is required inside it."""
-        return any(each.side == "local" for each in (*self.limits, *self.capacities))
+        sides = [*(limit.side for limit in self.limits), *(each.side for each in self.capacities)]
+        return "local" in sides
 
     @property
     def row_worth(self) -> tuple[float, float]:

@@ -36,7 +36,12 @@ def limits_of(
         )
     limits = SiteLimits() if site_policy is None else SiteLimits.read(site_policy)
     if local_tolerance is not None:
-        limits = replace(limits, local_tolerance=constrained(local_tolerance))
+        own = constrained(local_tolerance)
+        if not isinstance(own, float | None):
+            raise InputError(
+                "--local: a site holds itself to a tolerance beside the plan's ratio; pass one, such as 0.02."
+            )
+        limits = replace(limits, local_tolerance=own)
     if accept_plan is None:
         return limits, asks
     try:
