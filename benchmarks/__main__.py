@@ -31,6 +31,7 @@ _MORE_GROUPS = (3, 5)
 # The same for more groups, by clients, groups and notion, and the most seconds of fits with many groups.
 _MORE_GOALS = {(1_000, 5, "equalized_odds"): (60.0, 25.0)}
 _MANY_GROUPS_GOAL = 5.0
+_REQUIRED_GOAL = 2.0  # times the fit with gaps alone
 
 
 @click.command(
@@ -87,6 +88,8 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
             for code in compiled
         },
         "many_groups": lambda: m.many_groups(compiled, shrink),
+        "required": lambda: m.required(big, repeat),
+        "many_required": lambda: m.many_required(shrink),
         "text_columns": lambda: {
             str(size): m.text_columns(size, min(units[size.rows].values()), repeat)
             for size in (big, m.Size(1_000 // shrink, 1_000))
@@ -155,6 +158,12 @@ def show(results: dict[str, Any], console: Console) -> None:
             f"(goal {_MANY_GROUPS_GOAL:g} {'met' if t['seconds'] <= _MANY_GROUPS_GOAL else 'missed'}), "
             f"gap {t['gap']:.0e}, {t['rounds']} rounds"
         )
+    for call, kinds in results["required"].items():
+        for name, multiple in kinds.items():
+            goal = f"(goal {_REQUIRED_GOAL:g} {'met' if multiple <= _REQUIRED_GOAL else 'missed'})"
+            console.print(f"{name}, {call}: {multiple:.2f} times the fit with gaps alone {goal}")
+    for name, seconds in results["many_required"].items():
+        console.print(f"many clients, {name}: {seconds:.2f} s")
     for case, parts in results["stages"].items():
         console.print(f"where the time goes ({case}): " + ", ".join(f"{k} {v:.1f} ms" for k, v in parts.items()))
     for case, forms in results["text_columns"].items():

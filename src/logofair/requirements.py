@@ -127,11 +127,15 @@ class Requirements:
     groups: tuple[Label, ...] = ()  # as the problem numbers them
 
     @property
+    def only_gaps(self) -> bool:
+        """Whether nothing but gaps is required to be within tolerances."""
+        ratios = self.ratios is not None and bool(np.any(self.ratios > 0))
+        return not (ratios or any(each.ratio for each in self.global_) or self.limits or self.capacities)
+
+    @property
     def are_tolerances(self) -> bool:
         """Whether tolerances are all that is required, and accuracy is all that counts."""
-        ratios = self.ratios is not None and bool(np.any(self.ratios > 0))
-        ratios = ratios or any(each.ratio for each in self.global_)
-        return not (ratios or self.limits or self.capacities or self.costs is not None)
+        return self.only_gaps and self.costs is None
 
     def merged(self) -> Requirements:
         """The same for one client that holds all rows: local is global, and the stricter holds."""
@@ -152,6 +156,57 @@ class Requirements:
             capacities=tuple(dict.fromkeys(replace(each, side="local") for each in self.capacities)),
             costs=None if self.costs is None else self.costs.mean(),
             groups=self.groups,
+        )
+
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], clients: Sequence[Label | None], groups: Sequence[Label]
+    ) -> Requirements:
+        """The inverse of :meth:`as_dict` for clients and groups of these names; a user's own rates are left out."""
+        known = {rate.name: rate for notion in NOTIONS.values() for rate in notion.rates}
+        local, global_ = (
+            tuple(
+                Requirement(item["notion"], known[item["rate"]], item["tolerance"], item.get("ratio"))
+                for item in data[side]
+                if item["rate"] in known
+            )
+            for side in ("local", "global")
+        )
+        tolerances = np.tile([tolerance_of(each) for each in local], (len(clients), 1))
+        ratios = np.tile([each.ratio or 0.0 for each in local], (len(clients), 1))
+        place = {str(name): i for i, name in enumerate(clients)}
+        for item in data["single clients"]:
+            if item["client"] in place:
+                own = item["tolerance"] if item.get("ratio") is None else None
+                tolerances[place[item["client"]]] = np.inf if own is None else own
+                ratios[place[item["client"]]] = item.get("ratio") or 0.0
+        by_text = {str(name): name for name in groups}
+        limits = tuple(
+            RateLimit(each["side"], each["kind"], "", known[each["rate"]], by_text.get(each["group"]), each["value"])
+            for each in data["limits"]
+            if each["rate"] in known and (each["group"] is None or each["group"] in by_text)
+        )
+        return cls(
+            local,
+            global_,
+            tolerances,
+            ratios=ratios,
+            limits=limits,
+            capacities=tuple(Capacity(each["side"], each["most"], each["least"]) for each in data["capacities"]),
+            costs=None if data["costs"] is None else Costs.from_dict(data["costs"]),
+            groups=tuple(groups),
+        )
+
+    def over_all(self) -> Requirements:
+        """What holds inside the one client there is, as what holds over all of several."""
+        return replace(
+            self,
+            local=(),
+            global_=self.local,
+            tolerances=np.zeros((self.tolerances.shape[0], 0)),
+            ratios=None,
+            limits=tuple(replace(each, side="global") for each in self.limits),
+            capacities=tuple(replace(each, side="global") for each in self.capacities),
         )
 
     def summary(self) -> str:
@@ -320,9 +375,8 @@ def make_requirements(
     single = _overrides(client_tolerances, clients, of_shares=all(r.rate.is_share for r in local))
     place = {name: i for i, name in enumerate(clients.names)} if single else {}
     for name, tolerance in single.items():
-        is_ratio = isinstance(tolerance, Ratio)
-        tolerances[place[name]] = np.inf if tolerance is None or is_ratio else tolerance
-        ratios[place[name]] = tolerance.least if is_ratio else 0.0
+        tolerances[place[name]] = np.inf if tolerance is None or isinstance(tolerance, Ratio) else tolerance
+        ratios[place[name]] = tolerance.least if isinstance(tolerance, Ratio) else 0.0
     limits = (*read_limits(floors, "floor", groups), *read_limits(ceilings, "ceiling", groups))
     requirements = Requirements(
         local,

@@ -719,7 +719,7 @@ def test_the_legend_names_only_marks_that_are_drawn():
 def test_what_is_proved_and_coins_are_said_in_words_where_they_are_nothing():
     solution = _fit(_data(), local_tolerance=0.9, global_tolerance=0.9)
     text = _Text(_html(solution)).text
-    assert "the policy reaches it, and exceeds no tolerance by more than rounding." in text
+    assert "the policy reaches it, and exceeds no requirement by more than rounding." in text
     assert "No rule tosses a coin." in text
     assert "A coin decides" not in text
     assert "None: no cell is empty or has fewer than 30 rows." in text

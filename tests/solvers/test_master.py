@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from logofair.solvers.limits import layout
 from logofair.solvers.master import Master
 from logofair.solvers.problem import gap_of, tolerances_worth, zero_sum
 from logofair.solvers.rational import best_mixture
@@ -56,8 +57,13 @@ def masters(draw):
     return gains / bunches, rates / bunches, tolerance
 
 
+def started(tolerance, bunches) -> Master:
+    counts = np.isfinite(tolerance)[None]
+    return Master.start(layout(tolerance.min(axis=0)[None], counts, counts, None), np.ones(bunches, dtype=bool))
+
+
 def solved(gains, rates, tolerance) -> Master:
-    master = Master.start(tolerance, gains.shape[1])
+    master = started(tolerance, gains.shape[1])
     master.add(gains, rates)
     assert master.maximise()
     return master
@@ -79,7 +85,7 @@ def test_it_is_the_optimum_of_the_linear_program_within_the_tolerances(answers):
 @given(masters())
 def test_its_prices_prove_that_no_mixture_gains_more(answers):
     gains, rates, tolerance = answers
-    prices = solved(*answers).prices
+    prices = solved(*answers).prices.reshape(tolerance.shape)
     summed = zero_sum(prices, np.isfinite(tolerance), 0)
     np.testing.assert_allclose(prices, summed, atol=1e-7)
     worth = np.maximum(0.0, gains - np.einsum("tbak,ak->tb", rates, summed)).max(axis=0).sum()
@@ -90,7 +96,7 @@ def test_its_prices_prove_that_no_mixture_gains_more(answers):
 @given(masters())
 def test_answers_that_come_one_after_the_other_end_in_the_same_value(answers):
     gains, rates, tolerance = answers
-    master = Master.start(tolerance, gains.shape[1])
+    master = started(tolerance, gains.shape[1])
     for gain, rate in zip(gains, rates, strict=True):
         master.add(gain[None], rate[None])
         assert master.maximise()

@@ -94,7 +94,7 @@ def test_a_batch_holds_the_prices_that_a_solve_in_memory_would_try(seed, notion)
         state = answered(problem, state, batch)
         if state.incumbent.optimality_gap <= 1e-9:
             break
-        wanted = state.incumbent.half_way(np.isfinite(state.tolerance))
+        wanted = state.incumbent.half_way
         known = np.concatenate([trial_prices(state, 12, marks_of(problem)), state.tried.prices])
         # Where the master's prices are cut off, the two are projected in different units.
         if np.array_equal(state.incumbent.near_prices, state.incumbent.prices):

@@ -186,10 +186,6 @@ def fit(
             "solver: 'algorithm1' knows tolerances and accuracy alone; use 'exact', or leave out ratios, floors, "
             "ceilings, capacity and costs."
         )
-    if level is not None and not requirements.are_tolerances:
-        raise InputError(
-            "confidence: certifies tolerances alone; leave it out, or ratios, floors, ceilings, capacity and costs."
-        )
     if level is not None and extra is not None:
         raise InputError(
             "extra_scores: given together with confidence, whose promises rest on the labelled rows of each client "
@@ -326,7 +322,12 @@ def _for_new_rows(
     mixtures, promises = promise(parted, requirements, solved.mixtures, confidence, key, solve, fill)
     prices = solved.optimum.local_prices, solved.optimum.global_prices
     certificate = certify(solved.problem, mixtures, *prices, basis) if promises.bounded else solved.certificate
-    promises = replace(promises, accuracy=certificate.primal, accuracy_without=solved.certificate.primal)
+    promises = replace(
+        promises,
+        accuracy=certificate.primal,
+        accuracy_without=solved.certificate.primal,
+        measure=certificate.objective,
+    )
     prepared = replace(solved.prepared, pooling=parted.part.pooling)  # what the rows that choose borrow
     return replace(solved, prepared=prepared, mixtures=mixtures, certificate=certificate), promises
 

@@ -96,6 +96,12 @@ class RequirementsInfo:
         single = [t for _, t in (*self.client_tolerances, *self.client_ratios)]
         return bool(self.limits or self.capacities) or any(t is not None for t in (*compared, *single))
 
+    @property
+    def are_tolerances(self) -> bool:
+        """Whether gaps within tolerances are all that is required."""
+        ratios = any(each.ratio for each in (*self.local, *self.global_)) or self.client_ratios
+        return not (self.limits or self.capacities or ratios)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {
@@ -208,6 +214,8 @@ class PromiseInfo:
     group: str | None = None  # with the fewest rows that count
     rows: int | None = None  # of that group
     rows_needed: int | None = None  # of every group; None: no number would do
+    kind: str = "gap"  # or "ratio", "floor", "ceiling", "capacity", "exact capacity"
+    of_group: str | None = None  # the group whose floor or ceiling it is
 
 
 @dataclass(frozen=True)
@@ -220,6 +228,7 @@ class PromisesInfo:
     promises: tuple[PromiseInfo, ...]
     why: str = ""  # why so, in words
     largest_local_bound: float | None = None
+    measure: str = "accuracy"  # what the price is of: "accuracy" or "cost"
 
     def count(self, status: str) -> int:
         """How many promises have a status."""
@@ -302,7 +311,10 @@ class FigureInfo:
 
 @dataclass(frozen=True)
 class FindingInfo:
-    """What a test shows of the gaps on one side: within their tolerances, above, or neither (None)."""
+    """What a test shows of the gaps on one side: within their tolerances, above, or neither (None).
+
+    ``how`` is "tolerance"; of another requirement, which ``where`` names, "at least" or "at most".
+    """
 
     where: str
     shown: bool | None
@@ -310,6 +322,7 @@ class FindingInfo:
     tolerance: float  # by which ``gap`` is judged
     gap: FigureInfo | None
     client: str | None = None  # whose gap it is
+    how: str = "tolerance"
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e
 _MOST_ENTRIES = 4_000_000  # of a dense matrix worth a least-squares step
 _SHORT = 1e-8  # requirements that give way by less are met but for rounding
 _NO_PRICE = 1e-9
+_FIRST = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75)  # thresholds that the corners of the first round accept from
 _RATIO_STEP = 1e-4  # to which the largest ratio possible is found
 
 # A requirement: its side, its kind, the number of its rate, and of its group where it is of one (-1: of all).
@@ -98,13 +99,16 @@ class _Program:
 
     @classmethod
     def of(cls, problem: Problem) -> _Program:
-        """Begin with what rejects everybody and with what gains most."""
+        """Begin with what rejects everybody, with what gains most, and with thresholds in between."""
         every = np.arange(problem.mass.size)
         none = np.zeros(0)
         columns = _Columns(none.astype(np.int64), none, none)
         columns.add(every, np.zeros(every.size), np.zeros(every.size))
         gain_u, gain_v = (g.ravel() for g in problem.gain)
         columns.add(every, *problem.cells.best_corner(every, gain_v, gain_u)[1:])
+        for threshold in _FIRST if problem.local_limits is not None or problem.global_limits is not None else ():
+            line = np.ones(every.size), np.full(every.size, -threshold)
+            columns.add(every, *problem.cells.best_corner(every, *line)[1:])
         rows = [("local", row) for row in problem.local_rows()] + [("global", row) for row in problem.global_rows()]
         return cls(problem, columns, rows)
 
@@ -135,7 +139,12 @@ class _Program:
         while high - low > _RATIO_STEP:
             ratio = limits.ratio.copy()
             ratio[:, rate] = np.minimum(ratio[:, rate], 0.5 * (low + high))
-            looser = _Program.of(replace(self.problem, **{f"{side}_limits": replace(limits, ratio=ratio)}))
+            given = replace(limits, ratio=ratio)
+            looser = _Program.of(
+                replace(self.problem, local_limits=given)
+                if side == "local"
+                else replace(self.problem, global_limits=given)
+            )
             found = looser.generate(iterations, elastic=looser.items)
             low, high = (0.5 * (low + high), high) if found and found.shortfall <= _SHORT else (low, 0.5 * (low + high))
         return whole - low
@@ -213,6 +222,8 @@ class _Program:
         """Each finite end of a row as one inequality; the row, the end and the requirement it is of."""
         p, columns = self.problem, self.columns
         client, group = np.divmod(columns.cell, p.shape[1])
+        by_cell = np.split(np.argsort(columns.cell, kind="stable"), np.cumsum(np.bincount(columns.cell))[:-1])
+        by_group = [np.flatnonzero(group == a) for a in range(p.shape[1])]
         values = {
             side: cu[client, group] * columns.u[:, None] + cv[client, group] * columns.v[:, None]
             for side, (cu, cv) in (("local", p.local), ("global", p.global_))
@@ -222,7 +233,8 @@ class _Program:
         limit: list[float] = []
         owners: list[tuple[int, float, Item]] = []
         for i, (side, row) in enumerate(self.rows):
-            members = np.flatnonzero(np.isin(group, row.groups) & ((client == row.client) | (side == "global")))
+            of = by_group if side == "global" else by_cell[row.client * p.shape[1] : (row.client + 1) * p.shape[1]]
+            members = np.concatenate([of[a] for a in row.groups])
             at, value, item = members, values[side][members, row.rate], (side, *row.what)
             if row.level >= 0:
                 at, value = np.append(at, first_level[side] + row.level), np.append(value, -row.slope)

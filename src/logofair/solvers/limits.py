@@ -81,7 +81,8 @@ def limit_excess(limits: Limits, rates: Floats, compared: Booleans, defined: Boo
     outside = np.maximum(limits.least - rates, rates - limits.most)
     outside = np.max(np.where(defined, outside, -np.inf), axis=1, initial=-np.inf)
     total = np.sum(np.where(defined, rates, 0.0), axis=1)
-    return np.maximum.reduce([ratio, outside, limits.total_least - total, total - limits.total_most])
+    of_total = np.maximum(limits.total_least - total, total - limits.total_most)
+    return np.asarray(np.maximum(np.maximum(ratio, outside), of_total))
 
 
 def worth(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits | None) -> Floats:
@@ -205,20 +206,29 @@ class Layout:
     family: Indices  # (rows,): the rate whose lowest value is taken off
     touched: Indices
     rate: Indices  # (rows of a group,)
+    rates: int
 
-    def by_rate(self, prices: Floats, rates: int) -> Floats:
+    @property
+    def summing(self) -> Floats:
+        """Which groups' rates each row is about, (rows, groups * rates)."""
+        found = np.zeros((self.family.size, len(self.touched), self.rates))
+        for group, rows in enumerate(self.touched):
+            found[rows, group, self.rate] = 1.0
+        return found.reshape(self.family.size, -1)
+
+    def by_rate(self, prices: Floats) -> Floats:
         """Prices of the rows, (..., rows), added up to prices of the groups' rates, (..., groups, rates)."""
         each = prices[..., self.touched]
-        if self.rate.size == rates:
+        if self.rate.size == self.rates:
             return np.asarray(each)
-        found = np.zeros((*each.shape[:-1], rates))
+        found = np.zeros((*each.shape[:-1], self.rates))
         for j, k in enumerate(self.rate.tolist()):
             found[..., k] += each[..., j]
         return found
 
     def by_row(self, values: Floats) -> Floats:
         """Values of the groups' rates, (..., groups, rates), for the rows that the groups touch."""
-        return values if self.rate.size == values.shape[-1] else values[..., self.rate]
+        return values if self.rate.size == self.rates else values[..., self.rate]
 
 
 def layout(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Limits | None) -> Layout:
@@ -227,7 +237,7 @@ def layout(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Lim
     nothing = np.full((n, groups), np.inf)
     kinds: list[tuple[int, Floats, Floats, Floats]] = []  # rate, low, high, slope: each (n, groups)
     totals: list[tuple[int, Floats, Floats]] = []
-    limited = np.zeros(rates, dtype=bool) if limits is None else limits.anything.any(axis=0)
+    limited = np.asarray(np.zeros(rates, dtype=bool) if limits is None else limits.anything.any(axis=0))
     for k in range(rates):
         own = compared[..., k]
         if not limited[k] or own.any():
@@ -262,6 +272,7 @@ def layout(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Lim
         family=np.concatenate([np.tile(rate[: len(kinds)], groups), rate[len(kinds) :]]),
         touched=np.concatenate([own_rows, common], axis=1),
         rate=rate,
+        rates=rates,
     )
 
 

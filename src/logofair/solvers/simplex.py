@@ -221,7 +221,7 @@ def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None
     low, high = _bounds(work)
     # Which way each basic variable has to go to be within its limits: 1 up, -1 down, 0 it is.
     outside = (work.solution < low - _WITHIN).astype(float) - (work.solution > high + _WITHIN)
-    within = ~outside.any(axis=1)
+    within = np.asarray(~outside.any(axis=1))
     gain = np.where(within[:, None], work.gain, outside)
     block_price, rate_price = work.prices(gain)
     corners = price(rate_price, active, within)

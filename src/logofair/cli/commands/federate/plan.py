@@ -172,7 +172,8 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = (), people: in
         raise InputError(f"--capacity: got {counted}, but nobody knows yet how many rows the sites have; pass a share.")
     return make_plan(
         groups=names,
-        **required.among(names, people or 1),
+        **required.of_groups(names, people or 1),
+        costs=required.costs,
         client_tolerances=dict(given.get("local_for", ())) or None,
         random_state=given.get("seed"),
         run=given.get("run_name"),
