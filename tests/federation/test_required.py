@@ -177,6 +177,10 @@ def test_a_published_rate_that_this_site_contradicts_is_refused():
         ({"floors": {"demographic_parity": {"x": 0.1}}}, "floors: names group 'x'"),
         ({"solver": "algorithm1", "capacity": 0.5}, "solver: 'algorithm1' knows tolerances and accuracy alone"),
         ({"capacity": 2}, "capacity: got 2"),
+        (
+            {"secure": True, "floors": {"demographic_parity": {0: 0.1}}},
+            "floors: with secure sums one inside sites holds for every group",
+        ),
     ],
 )
 def test_what_cannot_be_required_is_refused_in_one_sentence(given, said):
@@ -186,7 +190,7 @@ def test_what_cannot_be_required_is_refused_in_one_sentence(given, said):
 
 def test_a_site_is_shown_all_that_is_required():
     shown = dict(plan_of(**LENDER).sentences())
-    for part in ("at least 0.8 times", "at least 0.3", "what it is without any requirement", "0.7 of all", "costs 1"):
+    for part in ("at least 0.8 times", "at least 0.3", "what it is without any requirement", "0.85 of all", "costs 1"):
         assert part in shown["Required"]
     assert "give way" in shown["Feasible"]
     assert "cost" in shown["Published"]

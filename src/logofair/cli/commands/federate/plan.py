@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from logofair.columns.checks import Label
     from logofair.engines.folder import RunOptions
     from logofair.federation import Plan
+    from logofair.requirements import Tolerance
 
 __all__ = ["PLAN", "RESULT", "STATE", "RosterOptions", "check_same", "listed", "plan_options", "planned", "prepare"]
 
@@ -51,7 +52,7 @@ def listed(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     return names
 
 
-def _single(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> tuple[tuple[str, float | None], ...]:
+def _single(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> tuple[tuple[str, Tolerance], ...]:
     """Pairs of a site and its tolerance."""
     return tuple(single_tolerances(ctx, param, value).items())
 
