@@ -320,8 +320,12 @@ CALLED = {
 }
 
 
-def conflict_sentence(amounts: Mapping[str, tuple[float | None, str]]) -> str:
+def conflict_sentence(
+    amounts: Mapping[str, tuple[float | None, str]], *, held: str = "", at_least: bool = False
+) -> str:
     """Which requirements cannot hold together, and what each would have to give with the others held.
+
+    ``held`` are others that are part of the conflict as they are; ``at_least`` says that more may be needed.
 
     Examples
     --------
@@ -332,8 +336,12 @@ def conflict_sentence(amounts: Mapping[str, tuple[float | None, str]]) -> str:
     """
     *first, last = amounts
     named = f"{', '.join(first)} and {last} conflict" if first else f"{last} cannot be met"
+    named += f", {held} being held" if held else ""
+    least = "at least " if at_least else ""
     enough = [
-        f"{name} would have to be {amount:.4g} {way}" for name, (amount, way) in amounts.items() if amount is not None
+        f"{name} would have to be {least}{amount:.4g} {way}"
+        for name, (amount, way) in amounts.items()
+        if amount is not None
     ]
     vain = [name for name, (amount, _) in amounts.items() if amount is None]
     more = [*([f"With the others held, {', or '.join(enough)}"] if enough else [])]

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from logofair.files.documents import of_type
 from logofair.files.inputs import MISSING, ColumnNames, DataSource
+from logofair.requirements import CALLED
 
 __all__ = [
     "CapacityInfo",
@@ -36,6 +37,7 @@ __all__ = [
     "price_sentence",
     "proof_sentence",
     "record_from",
+    "relief_sentence",
     "tiny",
 ]
 
@@ -280,6 +282,8 @@ class FederationInfo:
     prices: Mapping[str, float]
     groups: Mapping[str, float]
     secure_sums: bool
+    global_rates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # limited by more than tolerances
+    today: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # what rates are without any requirement
 
 
 @dataclass(frozen=True)
@@ -393,6 +397,22 @@ def price_sentence(price: float, rate: str, where: str, objective: str = "accura
         else f"saves at most {0.01 * price:.5f} a person"
     )
     return f"{_RELIEF[kind].format(rate=rate)}{where} {won}."
+
+
+def relief_sentence(price: float, name: str, where: str, objective: str = "accuracy") -> str:
+    """What 0.01 less of a requirement would win at most; ``name`` is that of a rate, or what the requirement is called.
+
+    Examples
+    --------
+    >>> relief_sentence(0.5, "the capacity over all sites", " over all sites")
+    'The capacity over all sites 0.01 larger wins at most 0.00500 accuracy.'
+    """
+    starts = {called.partition(" {")[0]: way for called, way in CALLED.values()}
+    way = next((starts[start] for start in sorted(starts, key=len, reverse=True) if name.startswith(start)), None)
+    if way is None:
+        return price_sentence(price, name, where, objective)
+    won = price_sentence(price, "", "", objective, "capacity").removeprefix("0.01 more capacity")
+    return f"{name[0].upper()}{name[1:]} 0.01 {way}{won}"
 
 
 def no_rule(basis: str, *, has_clients: bool = True) -> str:

@@ -19,10 +19,11 @@ from functools import cached_property
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Indices
+from logofair.columns.segments import Booleans, Indices
+from logofair.solvers.limits import Limits, support, worth
 from logofair.solvers.local import LocalAnswer, local_bound, solve_local
 from logofair.solvers.master import Master
-from logofair.solvers.problem import Problem, tolerances_worth
+from logofair.solvers.problem import Problem, tolerances_worth, zero_sum
 from logofair.solvers.rational import best_mixture
 from logofair.solvers.simplex import Tableau
 
@@ -31,6 +32,7 @@ TARGET = 2e-7
 _ROUNDS = 200
 _RETREATS = 6
 _ROUNDING = 1e-10  # by which a mixture's gaps may exceed the tolerances: a tenth of a certificate's precision
+_ROUNDED = 2.0**-40  # of prices: what sums of products with them may be off by
 # Bunches of clients: so many for each free price beyond two, and at most. Up to two, one mixture of all takes few
 # rounds; more bunches save hardly any, and a pivot of the master costs their square.
 _BUNCHES_EACH, _MOST_BUNCHES = 8, 64
@@ -99,18 +101,75 @@ class Incumbent:
 class Decomposition:
     """A decomposition under way: what was tried, and all that follows from it, the same on every machine.
 
-    ``tolerance`` is that of every group and global rate, infinite where a group does not count.
+    ``tolerance`` is that of every group and global rate, infinite where a group is not compared; 1 where a ratio alone
+    compares it. ``limits`` are those of the rates besides. ``rejecting``: whether every client may reject everybody.
     """
 
     tolerance: Floats  # (groups, global rates)
     tried: TriedPrices
+    limits: Limits | None = None
+    rejecting: bool = True
 
     @cached_property
     def incumbent(self) -> Incumbent:
-        """The best mixture within the tolerances, and the best bound."""
-        found = best_mixture(self.tried.gains, self.tried.rates, self.tolerance)
-        worth = tolerances_worth(self.tried.prices, self.tolerance)
-        return Incumbent(found.value, found.weights, found.prices, *_best_bound(self.tried, worth))
+        """The best mixture that meets the requirements (none: worth -infinity), and the best bound."""
+        found = best_mixture(self.tried.gains, self.tried.rates, self.tolerance, self.limits, rejecting=self.rejecting)
+        return Incumbent(found.value, found.weights, found.prices, *_best_bound(self.tried, self._worth_at_tried))
+
+    @property
+    def bounds(self) -> Floats:
+        """No rule within the requirements gains more than any of these, (t,)."""
+        return np.asarray(self.tried.bounds + self._worth_at_tried)
+
+    @property
+    def _worth_at_tried(self) -> Floats:
+        """What the requirements are worth at the prices tried, (t,), and what may be off with prices that are large."""
+        found = self.worth(self.tried.prices)
+        return found if self.limits is None else found + _ROUNDED * np.abs(self.tried.prices).sum(axis=(1, 2))
+
+    @cached_property
+    def limited(self) -> Booleans:
+        """Which rates are within more than tolerances, (rates,)."""
+        return np.zeros(self.tolerance.shape[1], dtype=bool) if self.limits is None else self.limits.anything[0]
+
+    @cached_property
+    def counts(self) -> Booleans:
+        """Which groups have a part in a requirement on which rate, (groups, rates)."""
+        compared = np.isfinite(self.tolerance)
+        return compared if self.limits is None else compared | self.limits.on_groups[0]
+
+    def worth(self, prices: Floats) -> Floats:
+        """What the requirements are worth at prices (t, groups, rates), (t,)."""
+        if self.limits is None:
+            return tolerances_worth(prices, self.tolerance)
+        return worth(prices, *self._bands, self.limits)
+
+    def support(self, prices: Floats) -> Floats:
+        """The rates within the limits that prices (t, groups, rates) prefer; 0 where tolerances are all there is."""
+        return np.zeros(prices.shape) if self.limits is None else support(prices, *self._bands, self.limits)
+
+    @property
+    def _bands(self) -> tuple[Floats, Booleans]:
+        return np.min(self.tolerance, axis=0, initial=np.inf)[None], np.isfinite(self.tolerance)[None]
+
+    def repaired(self, prices: Floats) -> Floats:
+        """Prices (t, groups, rates) that may be worth a try: summing to 0 where tolerances are all that compares.
+
+        Where a ratio is all there is, those above 0 sum to the ratio times those below: elsewhere the ratio is worth
+        less, or the lowest rate would be 0.
+        """
+        balanced = zero_sum(prices, np.isfinite(self.tolerance)[None], 1)
+        if self.limits is None:
+            return balanced
+        found = np.where(self.limited, np.where(self.counts, prices, 0.0), balanced)
+        alone = (self.limits.ratio[0] > 0) & ~self.limits.on_groups[0].any(axis=0)
+        for k in np.flatnonzero(alone & (np.min(self.tolerance, axis=0, initial=np.inf) >= 1.0)):
+            above, below = np.maximum(found[..., k], 0.0), np.maximum(-found[..., k], 0.0)
+            up, down = above.sum(axis=1, keepdims=True), below.sum(axis=1, keepdims=True)
+            level = 0.5 * (up / self.limits.ratio[0, k] + down) * ((up > 0) & (down > 0))
+            found[..., k] = above * level * self.limits.ratio[0, k] / np.where(up > 0, up, 1.0)
+            found[..., k] -= below * level / np.where(down > 0, down, 1.0)
+        return np.asarray(found)
 
 
 def _best_bound(tried: TriedPrices, worth: Floats) -> tuple[float, Floats, int]:

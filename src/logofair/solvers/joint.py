@@ -71,6 +71,13 @@ def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
     return None if solved is None else _read(problem, program.columns, solved)
 
 
+def least_slack(problem: Problem, *, iterations: int = 200) -> float:
+    """The least sum by which the requirements have to give way for a rule to meet them; 0 where one does."""
+    program = _Program.of(problem)
+    found = program.generate(iterations, elastic=program.items)
+    return 0.0 if found is None or found.shortfall <= _SHORT else found.shortfall
+
+
 @dataclass(frozen=True, eq=False)
 class _Solved:
     """A restricted program's optimum: the weights of its corners, prices, and by how much requirements give way."""

@@ -20,7 +20,7 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 
-__all__ = ["Layout", "Limits", "Row", "layout", "limit_excess", "relief", "rows_of", "worth"]
+__all__ = ["Layout", "Limits", "Row", "layout", "limit_excess", "relief", "rows_of", "support", "worth"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +41,14 @@ class Limits:
         return cls(np.zeros((n, rates)), -infinite, infinite, -total, total)
 
     @property
+    def on_totals(self) -> Booleans:
+        """Which rates have a limited total, (n, rates)."""
+        return np.asarray(np.isfinite(self.total_least) | np.isfinite(self.total_most))
+
+    @property
     def on_groups(self) -> Booleans:
         """Which groups have a floor, a ceiling or a part in a total, (n, groups, rates)."""
-        total = np.isfinite(self.total_least) | np.isfinite(self.total_most)
-        return np.asarray(np.isfinite(self.least) | np.isfinite(self.most) | total[:, None, :])
+        return np.asarray(np.isfinite(self.least) | np.isfinite(self.most) | self.on_totals[:, None, :])
 
     @property
     def anything(self) -> Booleans:
@@ -138,10 +142,32 @@ def _line_worth(price: Floats, least: Floats, most: Floats) -> Floats:
     return np.asarray(price * np.where(price > 0, np.minimum(most, 1.0), np.maximum(least, 0.0)))
 
 
+def support(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits) -> Floats:
+    """The rates inside the regions that prices prefer most, (n, groups, rates); of totals and tolerances alone 0.
+
+    What regions are worth is their product with the prices. Where a region is empty they lie outside.
+    """
+    found = np.zeros(prices.shape)
+    for k in np.flatnonzero(limits.anything.any(axis=0) & ~limits.on_totals.any(axis=0)):
+        own = limits.ratio[:, k], limits.least[..., k], limits.most[..., k]
+        found[..., k] = _band_support(prices[..., k], tolerance[:, k], compared[..., k], *own)[0]
+    return found
+
+
 def _band_worth(
     prices: Floats, tolerance: Floats, compared: Booleans, ratio: Floats, least: Floats, most: Floats
 ) -> Floats:
-    """The worth of one rate's region, (n,); the rates are shares, so they lie between 0 and 1 at any rate.
+    """The worth of one rate's region, (n,)."""
+    point, empty = _band_support(prices, tolerance, compared, ratio, least, most)
+    return np.where(empty, -np.inf, (prices * point).sum(axis=1))
+
+
+def _band_support(
+    prices: Floats, tolerance: Floats, compared: Booleans, ratio: Floats, least: Floats, most: Floats
+) -> tuple[Floats, Booleans]:
+    """The point of one rate's region that prices prefer, (n, groups), and whether there is none, (n,).
+
+    The rates are shares, so they lie between 0 and 1 at any rate.
 
     For a given lowest rate every group takes the end that its price prefers; that is concave in the lowest rate and
     bends only where an end changes, so the best is at one of these points.
@@ -160,9 +186,10 @@ def _band_worth(
     bottom = np.where(compared[..., None], np.maximum(low[..., None], points), low[..., None])
     top = np.where(compared[..., None], np.minimum(high[..., None], reach), high[..., None])
     price = prices[..., None]
-    value = np.where(price > 0, price * top, price * bottom).sum(axis=1).max(axis=1)
+    ends = np.where(price > 0, top, bottom)
+    best = np.argmax((price * ends).sum(axis=1), axis=1)
     empty = (low > high).any(axis=1) | (start > end)[:, 0]
-    return np.where(empty, -np.inf, value)
+    return np.take_along_axis(ends, best[:, None, None], axis=2)[..., 0], empty
 
 
 @dataclass(frozen=True, eq=False)

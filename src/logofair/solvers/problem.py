@@ -133,7 +133,7 @@ class Problem:
     def local_defined(self) -> Booleans:
         """Which cells have which local rate, (clients, groups, local rates)."""
         out = False if self.left_out is None else self.left_out
-        return _defined(self.local_rates, np.where(out, 0.0, self.mass), np.where(out, 0.0, self.positives))
+        return rates_defined(self.local_rates, np.where(out, 0.0, self.mass), np.where(out, 0.0, self.positives))
 
     @cached_property
     def local_counts(self) -> Booleans:
@@ -168,7 +168,7 @@ class Problem:
         """Which groups have which global rate, (groups, global rates)."""
         out = False if self.left_out is None else self.left_out.all(axis=0)
         mass, positives = np.where(out, 0.0, self.group_mass), np.where(out, 0.0, self.group_positives)
-        return _defined(self.global_rates, mass, positives)
+        return rates_defined(self.global_rates, mass, positives)
 
     @cached_property
     def global_counts(self) -> Booleans:
@@ -423,15 +423,19 @@ def _with_limits(problem: Problem, requirements: Requirements, ratios: tuple[Flo
     made = limited(*(np.zeros(shape) for shape in sides))
     if all(limit.value is not None for limit in requirements.limits):
         return made
-    u, v = _unconstrained(problem)
+    u, v = unconstrained(problem.cells, problem.row_worth)
     return limited(made.local_values(u, v), made.global_shares(u, v)[None])
 
 
-def _unconstrained(problem: Problem) -> tuple[Floats, Floats]:
-    """The (u, v) that gain most where nothing is required, (clients, groups)."""
-    gain_u, gain_v = (gain.ravel() for gain in problem.gain)
-    _, u, v = problem.cells.best_corner(np.arange(gain_u.size), gain_v, gain_u)
-    return u.reshape(problem.shape), v.reshape(problem.shape)
+def unconstrained(cells: Cells, row_worth: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """The (u, v) that gain most where nothing is required, (clients, groups); what a row is worth as in a problem.
+
+    How many rows others have plays no part in it, not even in its rounding.
+    """
+    shape = (cells.n_clients, cells.n_groups)
+    constant, slope = (np.broadcast_to(each, shape).ravel() for each in row_worth)
+    _, u, v = cells.best_corner(np.arange(constant.size), slope, constant)
+    return u.reshape(shape), v.reshape(shape)
 
 
 def fill_limits(
@@ -460,11 +464,11 @@ def fill_limits(
 
 def groups_compared(rates: tuple[Rate, ...], mass: Floats, positives: Floats, tolerance: Floats) -> Booleans:
     """Which groups take part in which global constraint, (groups, rates), from the groups' mass and positives."""
-    defined = _defined(rates, mass, positives)
+    defined = rates_defined(rates, mass, positives)
     return np.asarray(defined & (defined.sum(axis=0) > 1) & np.isfinite(tolerance))
 
 
-def _defined(rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> Booleans:
+def rates_defined(rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> Booleans:
     """Where enough members count in a rate for it to mean something."""
     if not rates:
         return np.zeros((*mass.shape, 0), dtype=bool)
