@@ -52,7 +52,7 @@ class Size:
         return f"{self.clients:,} x {self.rows_each:,}{groups}"
 
 
-# What is asked of ``fit`` beside the requirements; labels are given unless ``labels`` is False.
+# What is given of ``fit`` beside the requirements; labels are given unless ``labels`` is False.
 CALLS: dict[str, dict[str, Any]] = {
     "solver alone": {"labels": False, "calibration": "none", "pooling": "none", "merged": False},
     "with the merged rule": {"labels": False, "calibration": "none", "pooling": "none"},
@@ -161,8 +161,8 @@ def time_fit(
 ) -> Timing:
     """Time ``fit`` from raw arrays, called as one of ``CALLS`` says, with tolerances that bind."""
     scores, groups, clients = federation(size)
-    asked = dict(CALLS[call])
-    labels = drawn_labels(scores) if asked.pop("labels", True) else None
+    given = dict(CALLS[call])
+    labels = drawn_labels(scores) if given.pop("labels", True) else None
 
     def work() -> logofair.Solution:
         return logofair.fit(
@@ -173,7 +173,7 @@ def time_fit(
             notion=notion,
             local_tolerance=tolerances[0],
             global_tolerance=tolerances[1],
-            **asked,
+            **given,
         )
 
     with accelerate(compiled):
@@ -194,7 +194,7 @@ def frame_seconds(size: Size, compiled: bool, repeat: int) -> float | None:
     """Seconds of the default call on columns of a pandas DataFrame, groups and clients as text; None without pandas."""
     if not find_spec("pandas"):
         return None
-    import pandas
+    import pandas  # type: ignore[import-untyped,unused-ignore]
 
     scores, groups, clients = federation(size)
     names = np.array(["female", "male"]), np.array([f"site {c}" for c in range(size.clients)])

@@ -42,12 +42,13 @@ def _sums(first, second, targets, weights, starts, parameters, wanted, bounds):
 @numba.njit(cache=True, error_model="numpy")
 def _add_run(total, first, second, targets, weights, begin, end, parameters):
     a, b, c = parameters
-    total[:] = _row_sums(first, second, targets, weights, begin, end, end, end, (a, b, c))
+    total[:] = _row_sums((first, second, targets, weights, begin, end, end, end), (a, b, c))
 
 
 @numba.njit(cache=True, error_model="numpy")
-def _row_sums(first, second, targets, weights, begin, skipped, resumed, end, point):
+def _row_sums(rows, point):
     """The sums of some rows, but for those from ``skipped`` to before ``resumed``."""
+    first, second, targets, weights, begin, skipped, resumed, end = rows
     # Ten numbers by name: in registers they cost half of what they cost in an array.
     a, b, c = point
     loss = g0 = g1 = g2 = h00 = h01 = h02 = h11 = h12 = h22 = 0.0
@@ -91,16 +92,17 @@ def beta_cells(
     where cells are small.
     """
     weights = _NO_WEIGHTS if runs.weights is None else runs.weights
-    rows = *runs.columns, runs.targets, weights, runs.starts
+    rows = (*runs.columns, runs.targets, weights, runs.starts)
     centre = beliefs.centre.T.reshape(without.size, -1, 3).copy()
     precision = beliefs.precision[*np.triu_indices(3)].T.reshape(without.size, -1, 6).copy()
     least = least_gain.reshape(without.size, -1)
     first_run = np.searchsorted(cell, np.arange(least.shape[1] + 1))
-    return np.asarray(_cells(*rows, fold, first_run, centre, precision, without, least).transpose(2, 1, 0))
+    return np.asarray(_cells(rows, fold, first_run, centre, precision, without, least).transpose(2, 1, 0))
 
 
 @numba.njit(cache=True, parallel=True, error_model="numpy")
-def _cells(first, second, targets, weights, starts, fold, first_run, centre, precision, without, least):
+def _cells(columns, fold, first_run, centre, precision, without, least):
+    first, second, targets, weights, starts = columns
     n_cells, groups = first_run.size - 1, centre.shape[1]
     found = np.empty((n_cells, without.size, 3))
     for c in numba.prange(n_cells):
@@ -125,14 +127,14 @@ def _cells(first, second, targets, weights, starts, fold, first_run, centre, pre
 @numba.njit(cache=True, error_model="numpy")
 def _descended(rows, best, prior, least_gain):
     """The point of least penalised loss, by the steps of :class:`Descent`."""
-    sums = _row_sums(*rows, best)
+    sums = _row_sums(rows, best)
     step, gain = _aimed(sums, best, prior)
     lowest = sums[0] + _penalty(best, prior)
     for _ in range(MOST_STEPS):
         if gain <= least_gain:
             return best[0] + step[0], best[1] + step[1], best[2] + step[2]
         point = best[0] + step[0], best[1] + step[1], best[2] + step[2]
-        sums = _row_sums(*rows, point)
+        sums = _row_sums(rows, point)
         value = sums[0] + _penalty(point, prior)
         if value <= lowest + ROUNDING * (1.0 + abs(value)):
             best, lowest = point, value
@@ -146,12 +148,12 @@ def _descended(rows, best, prior, least_gain):
 def _penalty(point, prior):
     centre, sharp = prior
     away = point[0] - centre[0], point[1] - centre[1], point[2] - centre[2]
-    turned = _turned(sharp, away)
-    return 0.5 * (away[0] * turned[0] + away[1] * turned[1] + away[2] * turned[2])
+    product = _product(sharp, away)
+    return 0.5 * (away[0] * product[0] + away[1] * product[1] + away[2] * product[2])
 
 
 @numba.njit(cache=True, error_model="numpy")
-def _turned(packed, vector):
+def _product(packed, vector):
     """A symmetric matrix times a vector."""
     h00, h01, h02, h11, h12, h22 = packed
     x, y, z = vector
@@ -162,7 +164,7 @@ def _turned(packed, vector):
 def _aimed(sums, best, prior):
     """The step of :func:`bounded_step` for two slopes and an intercept, and what the quadratic model says it gains."""
     centre, p = prior
-    pull = _turned(p, (best[0] - centre[0], best[1] - centre[1], best[2] - centre[2]))
+    pull = _product(p, (best[0] - centre[0], best[1] - centre[1], best[2] - centre[2]))
     right = -(sums[1] + pull[0]), -(sums[2] + pull[1]), -(sums[3] + pull[2])
     h00, h01, h02 = sums[4] + p[0], sums[5] + p[1], sums[6] + p[2]
     h11, h12, h22 = sums[7] + p[3], sums[8] + p[4], sums[9] + p[5]
@@ -192,9 +194,9 @@ def _aimed(sums, best, prior):
 
 @numba.njit(cache=True, error_model="numpy")
 def _model_change(hessian, right, step):
-    turned = _turned(hessian, step)
-    first, second = step[0] * (0.5 * turned[0] - right[0]), step[1] * (0.5 * turned[1] - right[1])
-    return first + second + step[2] * (0.5 * turned[2] - right[2])
+    product = _product(hessian, step)
+    first, second = step[0] * (0.5 * product[0] - right[0]), step[1] * (0.5 * product[1] - right[1])
+    return first + second + step[2] * (0.5 * product[2] - right[2])
 
 
 @numba.njit(cache=True, error_model="numpy")
