@@ -26,6 +26,8 @@ __all__ = ["promises_section"]
 
 _MOST = 2000  # promises listed: a page stays below 6 MB
 _FEW = 12  # shown at once; more behind their numbers
+_HOW = {"ratio": "at least ", "floor": "at least ", "ceiling": "at most "}
+_HOW |= {"capacity": "at most ", "exact capacity": "exactly "}
 _ORDER = (CANNOT, CERTIFIED, NOT_REQUIRED)
 
 
@@ -36,8 +38,9 @@ def promises_section(contents: ReportContents) -> Section | None:
         return None
     made, *words = promises.details()
     listed = sorted(promises, key=lambda promise: (_ORDER.index(promise.status), -promise.missing))[:_MOST]
+    what = "requirement" if any(promise.kind != "gap" for promise in promises) else "gap"
     table = _table(listed, contents)
-    many = [] if len(promises) <= _FEW else [_counts(promises), folded(f"All {len(promises):,} gaps", table)]
+    many = [] if len(promises) <= _FEW else [_counts(promises), folded(f"All {len(promises):,} {what}s", table)]
     left_out = len(promises) - len(listed)
     return Section(
         "promises",
@@ -66,10 +69,12 @@ def _counts(promises: Promises) -> Element:
 def _table(listed: Sequence[Promise], contents: ReportContents) -> Element:
     """One line per gap; those that cannot be certified first."""
     several = contents.has_clients
-    head = [*(["where"] if several else []), "rate", "status", "tolerance", "bound", "rows", "rows needed"]
+    more = any(promise.kind != "gap" for promise in listed)
+    required, what = ("required", "requirement") if more else ("tolerance", "gap")
+    head = [*(["where"] if several else []), "rate", "status", required, "bound", "rows", "rows needed"]
     search = "Search promises" if len(listed) > _FEW else None
     lines = [_line(promise, contents) for promise in listed]
-    return grid("What is promised of each gap", head, lines, search=search)
+    return grid(f"What is promised of each {what}", head, lines, search=search)
 
 
 def _line(promise: Promise, contents: ReportContents) -> list[Cell]:
@@ -82,7 +87,7 @@ def _line(promise: Promise, contents: ReportContents) -> list[Cell]:
         *([where] if contents.has_clients else []),
         text(promise.what) if contents.has_clients else named(promise.what),
         text(promise.status, mark=None if promise.status == CERTIFIED else "none"),
-        Cell((tolerance_of(promise.tolerance),)),
+        Cell((f"{_HOW.get(promise.kind, '') if required else ''}{tolerance_of(promise.tolerance)}",)),
         number(promise.bound) if required else Cell(("–",), "none"),
         Cell(("–",), "none") if promise.rows is None else rows_cell(promise.rows),
         needed if promise.status == CANNOT and promise.missing else Cell(("–",), "none"),
