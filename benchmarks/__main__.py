@@ -163,7 +163,7 @@ def show(results: dict[str, Any], console: Console) -> None:
             goal = f"(goal {_REQUIRED_GOAL:g} {'met' if multiple <= _REQUIRED_GOAL else 'missed'})"
             console.print(f"{name}, {call}: {multiple:.2f} times the fit with gaps alone {goal}")
     for name, seconds in results["many_required"].items():
-        console.print(f"many clients, {name}: {seconds:.2f} s")
+        console.print(f"{name}: {seconds:.2f} s")
     for case, parts in results["stages"].items():
         console.print(f"where the time goes ({case}): " + ", ".join(f"{k} {v:.1f} ms" for k, v in parts.items()))
     for case, forms in results["text_columns"].items():

@@ -223,25 +223,35 @@ def required(size: Size, repeat: int) -> dict[str, dict[str, float]]:
 
 
 def many_required(shrink: int) -> dict[str, float]:
-    """Seconds of a fit of many clients with a ratio inside each and a capacity over all, or the proof of a conflict.
+    """Seconds of a fit of many clients with a ratio inside each and a capacity over all, and of a proof of conflict.
 
     Examples
     --------
     >>> sorted(many_required(200))
-    ['a ratio inside clients and a capacity over all', 'proof that a floor and a capacity conflict']
+    ['5 clients, a ratio inside each and a capacity over all', '5 clients, proof that a floor conflicts with these']
     """
-    size = Size(max(1_000 // shrink, 5), 100)
-    scores, groups, clients = federation(size)
-    given: dict[str, Any] = {"groups": groups, "clients": clients, "calibration": "none", "random_state": 0}
-    given |= {"local_tolerance": logofair.Ratio(0.8), "global_tolerance": None, "capacity": {"global": 0.1}}
+    required: dict[str, Any] = {
+        "local_tolerance": logofair.Ratio(0.8),
+        "global_tolerance": None,
+        "capacity": {"global": 0.1},
+    }
 
-    def conflict() -> None:
-        with suppress(logofair.InfeasibleError):
-            logofair.fit(scores, None, **given, floors={"global": {"equal_opportunity": 0.9}})
+    def work(clients: int, **more: Any) -> float:
+        scores, groups, client = federation(Size(clients, 100))
+        given: dict[str, Any] = {"groups": groups, "clients": client, "calibration": "none", "random_state": 0}
 
+        def fit() -> None:
+            with suppress(logofair.InfeasibleError):
+                logofair.fit(scores, None, **given, **required, **more)
+
+        return best(fit, 1)
+
+    many, some = max(1_000 // shrink, 5), max(100 // shrink, 5)
     return {
-        "a ratio inside clients and a capacity over all": best(lambda: logofair.fit(scores, None, **given), 1),
-        "proof that a floor and a capacity conflict": best(conflict, 1),
+        f"{many:,} clients, a ratio inside each and a capacity over all": work(many),
+        f"{some:,} clients, proof that a floor conflicts with these": work(
+            some, floors={"global": {"equal_opportunity": 0.9}}
+        ),
     }
 
 

@@ -38,7 +38,8 @@ class Ratio:
     --------
     >>> import logofair
     >>> scores, groups = [0.9, 0.8, 0.7, 0.6, 0.4, 0.2], ["a", "a", "a", "b", "b", "b"]
-    >>> solution = logofair.fit(scores, None, groups=groups, calibration="none", local_tolerance=logofair.Ratio(0.5))
+    >>> required = {"local_tolerance": logofair.Ratio(0.5), "global_tolerance": None}
+    >>> solution = logofair.fit(scores, None, groups=groups, calibration="none", **required)
     >>> print(solution.requirements.summary())
     The smallest selection rate of any group is at least 0.5 times the largest (demographic parity).
     """
@@ -328,9 +329,10 @@ def conflict_sentence(
 
     Examples
     --------
-    >>> print(conflict_sentence({"the capacity": (0.1, "larger"), "the floor": (None, "lower")}))
-    requirements: no rule meets all of them: the capacity and the floor conflict. With the others held, the capacity
-    would have to be 0.1 larger; giving way on the floor alone is not enough.
+    >>> for part in conflict_sentence({"the capacity": (0.1, "larger"), "the floor": (None, "lower")}).split(". "):
+    ...     print(part)
+    requirements: no rule meets all of them: the capacity and the floor conflict
+    With the others held, the capacity would have to be 0.1 larger; giving way on the floor alone is not enough.
     """
     *first, last = amounts
     named = f"{', '.join(first)} and {last} conflict" if first else f"{last} cannot be met"

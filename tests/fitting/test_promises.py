@@ -497,7 +497,7 @@ def test_every_kind_of_requirement_has_its_words():
     promises = fit(table(rows=9000), capacity={"global": 0.6}, costs=(1, 2), **given).promises
     first, floor, capacity = (next(p for p in promises if p.kind == kind) for kind in ("ratio", "floor", "capacity"))
     assert str(first).startswith(
-        "certified: the smallest selection rate of any group inside client 0 is at least 0.6 times the largest (bound 0."
+        "certified: the smallest selection rate of any group inside client 0 is at least 0.6 times the largest (bound"
     )
     assert str(floor).startswith("certified: the true positive rate of group 'F' inside client 0 is at least 0.5 (")
     assert (floor.group, floor.of_group) == ("F", "F")

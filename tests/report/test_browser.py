@@ -24,7 +24,19 @@ from support.browser import running_browser
 pytestmark = pytest.mark.tool
 
 SECTIONS = [
-    *("verdict", "figures", "advice", "clients", "frontier", "prices", "proof", "rules", "reliability", "cells"),
+    *(
+        "verdict",
+        "figures",
+        "requirements",
+        "advice",
+        "clients",
+        "frontier",
+        "prices",
+        "proof",
+        "rules",
+        "reliability",
+        "cells",
+    ),
     *("warnings", "cite"),
 ]
 HOSTILE = "<script>document.title='taken'</script>"

@@ -117,7 +117,7 @@ def least_ratio_limits(shares: Floats, people: Floats, tail: Floats | float = TA
     --------
     >>> low, high = least_ratio_limits(np.array([[0.5, 0.4], [0.5, np.nan]]), np.full((2, 2), 400.0))
     >>> np.round(low, 3).tolist(), np.round(high, 3).tolist()
-    ([0.682, nan], [0.954, nan])
+    ([0.682, nan], [0.958, nan])
     """
     known = (~np.isnan(shares) & (people > 0)).sum(axis=-1)
     pairs = np.maximum(known * (known - 1), 1)
@@ -133,15 +133,16 @@ def least_ratio_limits(shares: Floats, people: Floats, tail: Floats | float = TA
 
 
 def smallest_ratio_limit(shares: Floats, people: Floats, tail: Floats | float) -> Floats:
-    """What the smallest share divided by the largest stays above but for a chance of ``tail``; the last axis are groups.
+    """What the smallest share divided by the largest stays above but for a chance of ``tail``.
 
-    The two that are smallest and largest in truth are one fixed pair, so that the least of all limits is low enough.
+    The last axis are the groups. The two that are smallest and largest in truth are one fixed pair, so that the least
+    of all limits is low enough.
     NaN where a share is.
 
     Examples
     --------
     >>> round(float(smallest_ratio_limit(np.array([0.5, 0.4]), np.array([400.0, 400.0]), 0.05)), 3)
-    0.698
+    0.699
     """
     limit = _quotient_limits(shares, people, tail, upper=0).min(axis=-1)
     return np.where(np.isnan(shares).any(axis=-1), np.nan, np.clip(limit, 0.0, 1.0))

@@ -85,8 +85,8 @@ class RequirementCheck:
     ...                        local_tolerance=logofair.Ratio(0.8))
     >>> for check in found.requirements:
     ...     print(check)
-    The smallest selection rate against the largest is 0.5000 (95%: 0.3798 to 0.6258; 200 rows), at least 0.8: broken.
-    The share of people selected is 0.7500 (95%: 0.6841 to 0.8084; 200 rows), at most 0.7: too small to say.
+    The smallest selection rate against the largest is 0.5000 (95%: 0.3983 to 0.6182; 200 rows), at least 0.8: broken.
+    The share of people selected is 0.7500 (95%: 0.6840 to 0.8084; 200 rows), at most 0.7: too small to say.
     """
 
     side: str
@@ -329,7 +329,7 @@ class _Counted(_Figures):
         return found, low, pair_limits(shares, people, np.full(known.shape, tail), upper=True), count, silent
 
     def _against_today(self, rate: Rate, group: int, tail: float) -> tuple[Floats, Floats]:
-        """The interval of what has changed since today's rule, laid about that rule's rate: both count the same rows."""
+        """The interval of what has changed since today's rule, about that rule's rate: both count the same rows."""
         assert self.today is not None
         tally, changes = self.today
         mean, error = (each[:, group] for each in changes.rates(rate))

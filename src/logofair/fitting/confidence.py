@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,12 +38,12 @@ from logofair.fitting.promises import (
     HELD_OUT,
     RATES,
     USEFUL,
-    Asked,
+    Claim,
     Found,
     Needs,
     Promises,
     SupportedTolerances,
-    asked_of,
+    claims_of,
     stated,
 )
 from logofair.fitting.ranks import choose_ranks, place_thresholds
@@ -137,8 +138,8 @@ def part_rows(
 
 def _required_rates(requirements: Requirements) -> tuple[Rate, ...]:
     """The rates of which something is required, each once."""
-    asked = asked_of(requirements)
-    return tuple(dict.fromkeys(each.rate for each in asked if each.required.any() or each.kind in ("floor", "ceiling")))
+    due = (each for each in claims_of(requirements) if each.required.any() or each.kind in ("floor", "ceiling"))
+    return tuple(dict.fromkeys(each.rate for each in due))
 
 
 def _local_rates(requirements: Requirements) -> list[Rate]:
@@ -193,22 +194,24 @@ def promise(
     problem = make_problem(requirements, parted.part.cells)
     if parted.method == BY_RANK:
         return _by_rank(parted, requirements, problem, otherwise, confidence, key, solve)
-    asked = asked_of(requirements, lambda limit: _today(problem, limit))
+    claims = claims_of(requirements, lambda limit: _today(problem, limit))
     try:
         first = fill(parted.part, solve(problem))
     except InfeasibleError:
-        return otherwise, _none_possible(parted, requirements, asked, confidence)
+        return otherwise, _none_possible(parted, requirements, claims, confidence)
     try:
-        mixtures = fill(parted.part, solve(_tightened(problem, parted, first, asked, 1.0 - confidence)))
+        mixtures = fill(parted.part, solve(_tightened(problem, parted, first, claims, 1.0 - confidence)))
     except InfeasibleError:  # there is no room for the limits
         mixtures = first
-    return _on_held_out_rows(parted, requirements, asked, mixtures, otherwise, confidence)
+    return _on_held_out_rows(parted, requirements, claims, mixtures, otherwise, confidence)
 
 
 def _today(problem: Problem, limit: RateLimit) -> Floats:
     """The floors or ceilings of a limit by what groups have without any requirement; NaN where a group has no rate."""
     local = limit.side == "local"
-    limits, rates = (problem.local_limits, problem.local_rates) if local else (problem.global_limits, problem.global_rates)
+    limits, rates = (
+        (problem.local_limits, problem.local_rates) if local else (problem.global_limits, problem.global_rates)
+    )
     assert limits is not None
     defined = problem.local_defined if local else problem.global_defined[None]
     rate = _last(rates, limit.rate)
@@ -257,8 +260,8 @@ def _by_rank(
     )
     judged = int((ranks.risks <= 1.0).sum())
     needs = needs_of(BY_RANK, error, judged, len(rows.groups.names))
-    asked = asked_of(requirements)
-    entries = tuple(stated(requirements, asked, rows.clients.names, rows.groups.names, found, needs))
+    claims = claims_of(requirements)
+    entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs))
     return mixtures, Promises(confidence, parted.method, parted.why, entries, placed.largest_local_bound(error))
 
 
@@ -280,27 +283,27 @@ def _kept(made: Booleans, bounds: Floats | None, global_made: Booleans, global_b
 class _Rests:
     """What a promise rests on, at every client or over all: the shares counted and by how many, (places, groups)."""
 
-    asked: Asked
+    claim: Claim
     shares: Floats
     people: Floats
 
     @classmethod
-    def of(cls, asked: Asked, tally: Tally) -> _Rests:
-        """Read what is asked off a tally of all clients."""
-        tally = tally if asked.side == "local" else tally.merged()
-        if asked.kind.endswith("capacity"):
+    def of(cls, claim: Claim, tally: Tally) -> _Rests:
+        """Read what is claimed off a tally of all clients."""
+        tally = tally if claim.side == "local" else tally.merged()
+        if claim.kind.endswith("capacity"):
             tally = tally.summed(1)
-        own = slice(None) if asked.group is None else slice(asked.group, asked.group + 1)
-        return cls(asked, _shares(tally, asked.rate)[:, own], tally.effective_rows(asked.rate)[:, own])
+        own = slice(None) if claim.group is None else slice(claim.group, claim.group + 1)
+        return cls(claim, _shares(tally, claim.rate)[:, own], tally.effective_rows(claim.rate)[:, own])
 
     @property
     def judged(self) -> Booleans:
         """Where something is required and every share is known, (places,)."""
-        return np.asarray(self.asked.required & ~np.isnan(self.shares).any(axis=1) & (self.people > 0).all(axis=1))
+        return np.asarray(self.claim.required & ~np.isnan(self.shares).any(axis=1) & (self.people > 0).all(axis=1))
 
     def limits(self, tail: Floats) -> Floats:
         """What each stays below, or above, but for a chance of ``tail``, (places,)."""
-        kind = self.asked.kind
+        kind = self.claim.kind
         if kind == "gap":
             return pair_limits(self.shares, self.people, tail, upper=True)
         if kind == "ratio":
@@ -314,36 +317,36 @@ class _Rests:
     def holds(self, tail: Floats) -> Booleans:
         """Which are shown to be as required, (places,)."""
         limits = self.limits(tail)
-        above = self.asked.kind in ("ratio", "floor")
-        return np.asarray(limits >= self.asked.values if above else limits <= self.asked.values)
+        above = self.claim.kind in ("ratio", "floor")
+        return np.asarray(limits >= self.claim.values if above else limits <= self.claim.values)
 
 
-def _tightened(problem: Problem, parted: Parted, mixtures: Mixtures, asked: list[Asked], error: float) -> Problem:
+def _tightened(problem: Problem, parted: Parted, mixtures: Mixtures, claims: list[Claim], error: float) -> Problem:
     """The problem with requirements that leave room for the limits on the rows held out, where these are enough.
 
     A rule that uses its tolerance up on the rows that choose it would hardly ever be shown to keep it on others.
     Nothing of these is looked at: there are as many of them as choose, and ``mixtures`` is fitted on those.
     """
     tally = _tally(parted, mixtures, parted.chooses)
-    parts = [_Rests.of(each, tally) for each in asked if counts_rows(each.rate)]
+    parts = [_Rests.of(each, tally) for each in claims if counts_rows(each.rate)]
     error /= max(sum(int(part.judged.sum()) for part in parts), 1)
     tolerances = {"local": problem.local_tolerance.copy(), "global": problem.global_tolerance[None].copy()}
     limits = {"local": _copied(problem.local_limits), "global": _copied(problem.global_limits)}
     for part in parts:
-        side, rates = part.asked.side, problem.local_rates if part.asked.side == "local" else problem.global_rates
+        side, rates = part.claim.side, problem.local_rates if part.claim.side == "local" else problem.global_rates
         if not part.judged.any():
             continue
-        if part.asked.kind in ("gap", "ratio"):
+        if part.claim.kind in ("gap", "ratio"):
             of = tally if side == "local" else tally.merged()
-            k, common = rates.index(part.asked.rate), np.clip(_common_rate(of, part.asked.rate), *RATES)
-            if part.asked.kind == "gap":
+            k, common = rates.index(part.claim.rate), np.clip(_common_rate(of, part.claim.rate), *RATES)
+            if part.claim.kind == "gap":
                 tolerances[side][:, k] = targets_on_held_out_rows(part.people, common, tolerances[side][:, k], error)
             else:
                 own = limits[side].ratio[:, k]
                 tighter = ratios_on_held_out_rows(part.people, common, own, error)
                 limits[side].ratio[:, k] = np.where(part.judged, tighter, own)
-        elif part.asked.kind != "exact capacity":
-            _tighten(limits[side], _last(rates, part.asked.rate), part, error)
+        elif part.claim.kind != "exact capacity":
+            _tighten(limits[side], _last(rates, part.claim.rate), part, error)
     return replace(
         problem,
         local_tolerance=tolerances["local"],
@@ -360,17 +363,17 @@ def _copied(limits: Limits | None) -> Limits:
 
 def _tighten(limits: Limits, rate: int, part: _Rests, error: float) -> None:
     """Tighten a floor, a ceiling or a capacity, in place, by the room that its limits take."""
-    asked = part.asked
-    values = asked.values[:, None]
+    claim = part.claim
+    values = claim.values[:, None]
     room = held_out_errors(error, 1) * np.sqrt(np.clip(values, *RATES) * (1.0 - np.clip(values, *RATES)) / part.people)
     with np.errstate(invalid="ignore"):
-        target = values + room if asked.kind == "floor" else values - room
+        target = values + room if claim.kind == "floor" else values - room
         target = np.where(part.judged[:, None] & (target > 0.0) & (target < 1.0), target, values)
-    target = np.where(np.isnan(target), -np.inf if asked.kind == "floor" else np.inf, target)
-    own = slice(None) if asked.group is None else slice(asked.group, asked.group + 1)
-    if asked.kind == "capacity":
+    target = np.where(np.isnan(target), -np.inf if claim.kind == "floor" else np.inf, target)
+    own = slice(None) if claim.group is None else slice(claim.group, claim.group + 1)
+    if claim.kind == "capacity":
         limits.total_most[:, rate] = np.minimum(limits.total_most[:, rate], target[:, 0])
-    elif asked.kind == "floor":
+    elif claim.kind == "floor":
         limits.least[:, own, rate] = np.maximum(limits.least[:, own, rate], target)
     else:
         limits.most[:, own, rate] = np.minimum(limits.most[:, own, rate], target)
@@ -379,16 +382,16 @@ def _tighten(limits: Limits, rate: int, part: _Rests, error: float) -> None:
 def _on_held_out_rows(
     parted: Parted,
     requirements: Requirements,
-    asked: list[Asked],
+    claims: list[Claim],
     mixtures: Mixtures,
     otherwise: Mixtures,
     confidence: float,
 ) -> tuple[Mixtures, Promises]:
     rows, error = parted.prepared.rows, 1.0 - confidence
     tally = _tally(parted, mixtures, ~parted.chooses)
-    parts = [_Rests.of(each, tally) for each in asked]
-    ends = np.cumsum([0, *(each.values.size for each in asked)]).tolist()
-    places = [slice(*pair) for pair in zip(ends, ends[1:], strict=False)]
+    parts = [_Rests.of(each, tally) for each in claims]
+    ends = np.cumsum([0, *(each.values.size for each in claims)]).tolist()
+    places = [slice(*pair) for pair in pairwise(ends)]
     judged = np.concatenate([part.judged for part in parts])
     made, bounds = np.zeros(judged.size, dtype=bool), np.full(judged.size, np.nan)
 
@@ -402,53 +405,51 @@ def _on_held_out_rows(
     made[judged] = holm(holds, number, error)
     for part, at in zip(parts, places, strict=True):
         bounds[at] = np.where(part.judged, part.limits(np.full(part.judged.size, error)), np.nan)
-    kept = _kept_rules(asked, made, bounds, len(rows.clients.names))
-    local = np.concatenate([np.full(each.values.size, each.side == "local") for each in asked])
+    kept = _kept_rules(claims, made, bounds, len(rows.clients.names))
+    local = np.concatenate([np.full(each.values.size, each.side == "local") for each in claims])
     bounds[local & ~np.tile(kept, judged.size // kept.size + 1)[: judged.size]] = np.nan
     bounds[~local & (not kept.all())] = np.nan
-    gaps = np.concatenate([each.required & (each.kind == "gap") & (each.side == "local") for each in asked])
+    gaps = np.concatenate([each.required & (each.kind == "gap") & (each.side == "local") for each in claims])
     # the pair that is worst in truth is one fixed pair: its own limit is a bound of the largest gap
     largest = float(bounds[gaps].max()) if gaps.any() and not np.isnan(bounds[gaps]).any() else None
     needs = needs_of(HELD_OUT, error, number, len(rows.groups.names))
-    found = Found(made, bounds, _rows_behind(rows, asked), [share for part in parts for share in part.shares])
-    entries = tuple(stated(requirements, asked, rows.clients.names, rows.groups.names, found, needs))
+    found = Found(made, bounds, _rows_behind(rows, claims), [share for part in parts for share in part.shares])
+    entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs))
     rule = np.arange(mixtures.single.size)
     own = np.repeat(kept, len(rows.groups.names))
     chosen = mixtures.and_also(otherwise).at(np.where(own, rule, rule + rule.size))
     return chosen, Promises(confidence, parted.method, parted.why, entries, largest)
 
 
-def _kept_rules(asked: list[Asked], made: Booleans, bounds: Floats, clients: int) -> Booleans:
+def _kept_rules(claims: list[Claim], made: Booleans, bounds: Floats, clients: int) -> Booleans:
     """At which clients the rules that were tested are kept."""
-    required, values = (np.concatenate([getattr(each, name) for each in asked]) for name in ("required", "values"))
-    kind = np.concatenate([np.full(each.values.size, each.kind) for each in asked])
+    required, values = (np.concatenate([getattr(each, name) for each in claims]) for name in ("required", "values"))
+    kind = np.concatenate([np.full(each.values.size, each.kind) for each in claims])
     # how far a gap may go says whether its bound is of use; of others, by how much it may be missed
     missed = np.where(np.isin(kind, ("ratio", "floor")), values - bounds, bounds - values)
     useful = np.where(kind == "gap", bounds, np.where(kind == "exact capacity", 0.0, missed))
-    size = sum(each.values.size for each in asked if each.side == "local")
+    size = sum(each.values.size for each in claims if each.side == "local")
     local = np.where(required, useful, 0.0)[:size].reshape(-1, clients) if required[:size].any() else None
     return _kept(made[:size].reshape(-1, clients), local, made[size:], np.where(required, useful, np.nan)[size:])
 
 
-def _rows_behind(rows: CalibrationRows, asked: list[Asked]) -> list[Indices]:
+def _rows_behind(rows: CalibrationRows, claims: list[Claim]) -> list[Indices]:
     """The rows that each promise is about, by the groups it rests on."""
     found: list[Indices] = []
-    for each in asked:
+    for each in claims:
         counts = _by_cell(rows, _counted(rows, each.rate))
         found += list(each.columns(counts if each.side == "local" else counts.sum(axis=0, keepdims=True)))
     return found
 
 
-def _none_possible(
-    parted: Parted, requirements: Requirements, asked: list[Asked], confidence: float
-) -> Promises:
+def _none_possible(parted: Parted, requirements: Requirements, claims: list[Claim], confidence: float) -> Promises:
     """Nothing can be promised: the rows that would choose a rule know none that meets the requirements."""
-    rows, counts = parted.prepared.rows, _rows_behind(parted.prepared.rows, asked)
+    rows, counts = parted.prepared.rows, _rows_behind(parted.prepared.rows, claims)
     nothing = np.full(len(counts), np.nan)
     found = Found(np.zeros(len(counts), dtype=bool), nothing, counts, [np.full(n.size, np.nan) for n in counts])
     needs = needs_of(HELD_OUT, 1.0 - confidence, len(counts), len(rows.groups.names))
     because = "on the rows left to choose a rule none meets all requirements"
-    entries = tuple(stated(requirements, asked, rows.clients.names, rows.groups.names, found, needs, because))
+    entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs, because))
     return Promises(confidence, parted.method, parted.why, entries)
 
 

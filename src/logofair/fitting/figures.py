@@ -178,6 +178,7 @@ def tested_info(found: Comparison, findings: Iterable[FindingInfo]) -> TestedInf
     return TestedInfo(
         rows=rows_of(found),
         accuracy=_figure_info(after.accuracy),
+        cost=_figure_info(after.cost),
         global_gap=_figure_info(after.headline_global.value),
         local_gap=None if local is None else _figure_info(local.value),
         local_gap_client=None if local is None or local.client is None else str(plain(local.client)),

@@ -120,8 +120,8 @@ def fit(
     confidence : float, optional
         Also certify what holds for new rows, with this confidence: 0.95, say (see :class:`Promises`). One rate (all
         notions but equalized odds) of rows without weights is certified by rank: 3 of 10 rows, drawn at random, choose
-        target rates, and the others place the thresholds. Otherwise half of the rows choose the policy and the others
-        test it. Small cells borrow among the rows that choose; what is promised rests on a client's own rows. None:
+        target rates, and the others place the thresholds. Otherwise, and where ratios, floors, ceilings or capacities
+        are required, half of the rows choose the policy and the others test it. Small cells borrow among the rows that choose; what is promised rests on a client's own rows. None:
         nothing is promised. The certificate is still about the calibration rows: its bound is that of all rules, its
         accuracy and violation those of this policy, which gives some accuracy for what it promises.
     sample_weight : array-like of shape (n,), optional

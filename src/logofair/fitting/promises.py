@@ -26,15 +26,15 @@ __all__ = [
     "HELD_OUT",
     "NOT_REQUIRED",
     "RATES",
-    "Asked",
+    "Claim",
     "Found",
     "Needs",
     "Promise",
     "Promises",
     "SupportedTolerances",
-    "asked_of",
     "called",
     "certified_words",
+    "claims_of",
     "none_made",
     "stated",
     "with_confidence",
@@ -319,7 +319,10 @@ class Promises(Sequence[Promise]):
             yield from self._of_many()
         else:
             yield from map(str, self.with_status(CANNOT))
-        if self.largest_local_bound is not None and sum(p.side == "local" and p.kind == "gap" for p in self.entries) > 1:
+        if (
+            self.largest_local_bound is not None
+            and sum(p.side == "local" and p.kind == "gap" for p in self.entries) > 1
+        ):
             sure = with_confidence(self.confidence)
             yield f"The largest local gap of new rows stays below {self.largest_local_bound:.4f} {sure}."
         if (price := self.price_sentence()) is not None:
@@ -429,7 +432,7 @@ def _median(numbers: list[int | None]) -> int | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Claim:
     """What is to be promised of one rate, at every client or over all of them.
 
     ``group`` is the number of the group whose floor or ceiling it is; None: of every group. ``values`` is what is
@@ -464,7 +467,7 @@ class Asked:
         return Promise(self.side, self.rate.name, client, value, CERTIFIED, kind=self.kind, of_group=of)
 
 
-def asked_of(requirements: Requirements, today: Today | None = None) -> list[Asked]:
+def claims_of(requirements: Requirements, today: Today | None = None) -> list[Claim]:
     """What is to be promised, the local requirements first.
 
     Without ``today`` the floors and ceilings that go by the rule that nothing is required of are not known.
@@ -484,17 +487,17 @@ def asked_of(requirements: Requirements, today: Today | None = None) -> list[Ask
     for side, items, tolerances, least in sides:
         for item, tolerance, ratio in zip(items, tolerances, least, strict=True):
             if np.isfinite(tolerance).any() or not (ratio > 0).any():
-                found.append(Asked(side, "gap", item.rate, np.where(np.isfinite(tolerance), tolerance, np.nan)))
+                found.append(Claim(side, "gap", item.rate, np.where(np.isfinite(tolerance), tolerance, np.nan)))
             if (ratio > 0).any():
-                found.append(Asked(side, "ratio", item.rate, np.where(ratio > 0, ratio, np.nan)))
+                found.append(Claim(side, "ratio", item.rate, np.where(ratio > 0, ratio, np.nan)))
         places = clients if side == "local" else 1
         for limit in requirements.limits:
             if limit.side == side:
-                found += _asked_limits(limit, requirements.groups, places, today)
+                found += _limit_claims(limit, requirements.groups, places, today)
         for each in requirements.capacities:
             if each.side == side:
                 kind = "exact capacity" if each.least == each.most else "capacity"
-                found.append(Asked(side, kind, SELECTED, np.full(places, each.most)))
+                found.append(Claim(side, kind, SELECTED, np.full(places, each.most)))
     return found
 
 
@@ -502,43 +505,43 @@ def asked_of(requirements: Requirements, today: Today | None = None) -> list[Ask
 Today: TypeAlias = Callable[[RateLimit], Floats]
 
 
-def _asked_limits(limit: RateLimit, groups: tuple[Label, ...], places: int, today: Today | None) -> Iterator[Asked]:
+def _limit_claims(limit: RateLimit, groups: tuple[Label, ...], places: int, today: Today | None) -> Iterator[Claim]:
     """A floor or a ceiling; one by what the groups have today is of each group by itself."""
     own = None if limit.group is None else groups.index(limit.group)
     if limit.value is not None or today is None:
         value = np.nan if limit.value is None else limit.value
-        yield Asked(limit.side, limit.kind, limit.rate, np.full(places, value), own)
+        yield Claim(limit.side, limit.kind, limit.rate, np.full(places, value), own)
         return
     rates = today(limit)
     for group in range(len(groups)) if own is None else (own,):
-        yield Asked(limit.side, limit.kind, limit.rate, rates[:, group], group)
+        yield Claim(limit.side, limit.kind, limit.rate, rates[:, group], group)
 
 
 def none_made(requirements: Requirements, confidence: float | None = None) -> Promises:
     """Nothing is promised: one entry per requirement, not one per client."""
     entries = []
-    for asked in asked_of(requirements):
-        every = np.unique(asked.values[asked.required])
-        required = every.size > 0 or asked.kind in ("floor", "ceiling")
+    for claim in claims_of(requirements):
+        every = np.unique(claim.values[claim.required])
+        required = every.size > 0 or claim.kind in ("floor", "ceiling")
         given = confidence is None and required
-        reason = "no confidence was given" if given else f"nothing is required of the {asked.rate.name}"
-        value = _common(requirements, asked)
-        entries.append(replace(asked.promise(None, value, requirements.groups), status=NOT_REQUIRED, reason=reason))
+        reason = "no confidence was given" if given else f"nothing is required of the {claim.rate.name}"
+        value = _common(requirements, claim)
+        entries.append(replace(claim.promise(None, value, requirements.groups), status=NOT_REQUIRED, reason=reason))
     return Promises(confidence, "", "nothing is required", tuple(entries))
 
 
-def _common(requirements: Requirements, asked: Asked) -> float | None:
+def _common(requirements: Requirements, claim: Claim) -> float | None:
     """What is required of most clients: the number that is not of single ones."""
-    items = requirements.local if asked.side == "local" else requirements.global_
+    items = requirements.local if claim.side == "local" else requirements.global_
     for item in items:
-        if item.rate == asked.rate and asked.kind in ("gap", "ratio"):
-            return item.tolerance if asked.kind == "gap" else item.ratio
-    return float(asked.values[0]) if asked.required.any() else None
+        if item.rate == claim.rate and claim.kind in ("gap", "ratio"):
+            return item.tolerance if claim.kind == "gap" else item.ratio
+    return float(claim.values[0]) if claim.required.any() else None
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What was found of all that was asked, place by place: client by client, or over all."""
+    """What was found of every claim, place by place: client by client, or over all."""
 
     made: Booleans  # (promises,): certified together with the others
     bounds: Floats  # (promises,): of each by itself; NaN where there is none
@@ -577,7 +580,7 @@ class Needs:
 
 def stated(
     requirements: Requirements,
-    asked: Sequence[Asked],
+    claims: Sequence[Claim],
     clients: tuple[Label | None, ...],
     groups: tuple[Label, ...],
     found: Found,
@@ -586,30 +589,31 @@ def stated(
 ) -> Iterator[Promise]:
     """What was found, as promises; ``because``: why none could be made, where that is known beforehand."""
     place = 0
-    for each in asked:
-        for client, value in zip(clients if each.side == "local" else (None,), each.values.tolist(), strict=True):
+    for each in claims:
+        where = clients if each.side == "local" else (None,)
+        for at, (client, value) in enumerate(zip(where, each.values.tolist(), strict=True)):
             if math.isfinite(value):
                 yield _stated(each.promise(client, value, groups), each, groups, found, place, needs, because)
-            elif each.kind == "gap" and not _has_ratio(requirements, each, client, clients):
+            elif each.kind == "gap" and not _has_ratio(requirements, each, at):
                 free = replace(each.promise(client, None, groups), status=NOT_REQUIRED)
                 yield replace(free, reason=f"nothing is required of the {each.rate.name}{free.where}")
             place += 1
 
 
-def _has_ratio(requirements: Requirements, asked: Asked, client: Label | None, clients: tuple[Label | None, ...]) -> bool:
-    """Whether a ratio is required where no tolerance is."""
-    if asked.side == "global" or requirements.ratios is None:
+def _has_ratio(requirements: Requirements, claim: Claim, client: int) -> bool:
+    """Whether a ratio is required at a client where no tolerance is."""
+    if claim.side == "global" or requirements.ratios is None:
         return False
-    rate = [item.rate for item in requirements.local].index(asked.rate)
-    return bool(requirements.ratios[clients.index(client), rate] > 0)
+    rate = [item.rate for item in requirements.local].index(claim.rate)
+    return bool(requirements.ratios[client, rate] > 0)
 
 
 def _stated(
-    start: Promise, asked: Asked, groups: tuple[Label, ...], found: Found, place: int, needs: Needs, because: str
+    start: Promise, claim: Claim, groups: tuple[Label, ...], found: Found, place: int, needs: Needs, because: str
 ) -> Promise:
     counts, bound = found.counts[place], float(found.bounds[place])
     least = int(counts.argmin())
-    group = start.of_group if asked.alone else groups[least]
+    group = start.of_group if claim.alone else groups[least]
     promise = replace(
         start,
         bound=None if math.isnan(bound) else bound,
@@ -617,14 +621,16 @@ def _stated(
         rows=int(counts[least]),
         rows_needed=needs.rows(found.rates[place], start),
     )
-    reason = because or _why_not(promise, asked.rate, needs)
+    reason = because or _why_not(promise, claim.rate, needs)
     return promise if found.made[place] else replace(promise, status=CANNOT, reason=reason)
 
 
 def _why_not(promise: Promise, rate: Rate, needs: Needs) -> str:
     """Why a promise cannot be made."""
     if promise.kind == "exact capacity":
-        return f"{promise.subject} is met in expectation, so that no number of rows shows that it is {promise.tolerance:g}"
+        return (
+            f"{promise.subject} is met in expectation, so that no number of rows shows that it is {promise.tolerance:g}"
+        )
     if not counts_rows(rate):
         return f"the {rate.name} is no share of rows, so no bound of its gap{promise.where} is known"
     labels, count, needed = counting_labels(rate), promise.rows or 0, promise.rows_needed

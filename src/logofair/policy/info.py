@@ -338,6 +338,7 @@ class TestedInfo:
     local_gap_client: str | None = None
     data: DataSource | None = None
     findings: tuple[FindingInfo, ...] | None = None  # what it shows of the requirements; None in older files
+    cost: FigureInfo | None = None  # per person, where errors have costs
 
 
 @dataclass(frozen=True)

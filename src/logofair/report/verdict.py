@@ -92,7 +92,8 @@ def _proof(solution: Solution, local: RequiredGaps, global_: RequiredGaps) -> st
     best = f", and {_best(certificate, meant, ' within the requirements' if others else ' within the tolerances')} {to}"
     kept = every if measured == required else some
     silent = others.count(SILENT)
-    nothing = f" {counted(silent, 'ratio')} of these say nothing: nobody is selected there." if silent else ""
+    says = "says" if silent == 1 else "say"
+    nothing = f" {counted(silent, 'ratio')} of these {says} nothing: nobody is selected there." if silent else ""
     return f"{where} {kept} {within}{best if certificate.holds else ''}.{nothing}{alone}"
 
 

@@ -202,8 +202,8 @@ class ExactSolver:
 
     An answer meets the clients' local requirements whatever the global ones are, so it may be mixed for every problem
     (and at every looser local tolerance). The bound that prices prove is the clients' value at them plus what the
-    global requirements are worth there, so one answer bounds every problem too. Only the master's small program is solved
-    anew; most problems need one or two fresh answers, where starting from nothing takes five to ten.
+    global requirements are worth there, so one answer bounds every problem too. Only the master's small program is
+    solved anew; most problems need one or two fresh answers, where starting from nothing takes five to ten.
     """
 
     tried: TriedPrices | None = None
@@ -231,7 +231,8 @@ class ExactSolver:
             self.tried = TriedPrices.none(*unpriced.shape, bunches.size)
         if not np.isfinite(self.tried.bounds).any() and self._try(problem, unpriced, _MISSED_FIRST) is None:
             return None
-        master, before = Master.start(problem.global_layout, np.logical_and.reduceat(problem.rejecting, bunches)), -np.inf
+        rejecting = np.logical_and.reduceat(problem.rejecting, bunches)
+        master, before = Master.start(problem.global_layout, rejecting), -np.inf
         more: TriedPrices | None = self.tried
         for done in range(1, _ROUNDS + 1):
             if more is None or not _mixes(master, more):

@@ -64,7 +64,7 @@ def _solve_by_simplex(
     else:
         tableau.gain = _basic_gains(tableau, gain_u, gain_v)
     price = _pricer(problem, gain_u, gain_v)
-    if problem.local_limits is None and accelerated(problem.cells.values.size):
+    if accelerated(problem.cells.values.size):
         from logofair.solvers.compiled import maximise_compiled
 
         u, v, prices, off = maximise_compiled(tableau, problem, gain_u, gain_v, missed)

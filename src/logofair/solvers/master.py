@@ -193,7 +193,7 @@ class Master:
 
 
 def _first_floors(low: Floats, high: Floats, slope: Floats, family: Indices, families: int) -> Floats:
-    """How far below 0 the floors begin: half the narrowest tolerance, 0 under a ratio, within which nothing is below 0."""
+    """How far below 0 the floors begin: half the narrowest tolerance, and 0 under a ratio, which allows no less."""
     room = np.where((low == 0.0) & (slope > 0), 0.5 * high, np.where(slope > 0, 0.0, np.inf))
     floor = np.full(families, np.inf)
     np.minimum.at(floor, family, room)

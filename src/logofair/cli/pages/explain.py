@@ -160,6 +160,8 @@ def _test_sentences(tested: TestedInfo | None) -> Iterator[str]:
     yield f"On {tested.rows:,} other rows{of}."
     if tested.accuracy is not None:
         yield f"Accuracy {_measured(tested.accuracy)}."
+    if tested.cost is not None:
+        yield f"Cost per person {_measured(tested.cost)}."
     several = tested.local_gap is not None
     for figure, name in (
         (tested.global_gap, "global gap" if several else "largest gap"),
