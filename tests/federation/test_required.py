@@ -71,6 +71,10 @@ def test_the_optimum_is_that_of_a_program_over_rows_in_many_problems(first):
     assert 20 < sum(check(seed) for seed in range(first, first + 50)) < 50
 
 
+def test_today_may_be_that_everybody_is_accepted_but_for_rounding():
+    assert check(1166)
+
+
 def test_the_policy_is_that_of_a_fit_on_all_rows():
     sites = federation((120, 90, 100))
     given = {**LENDER, "floors": {"local": {"demographic_parity": 0.2}, "global": {"demographic_parity": "today"}}}

@@ -11,6 +11,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
+from logofair import Ratio
 from logofair.datasets import dirichlet_clients, load_adult, split
 from logofair.engines.inprocess import run
 from logofair.federation import SiteColumns, make_plan
@@ -26,15 +27,27 @@ def dealt(scores, groups, clients):
     return {f"site {c}": SiteColumns(groups[clients == c].tolist(), scores[clients == c]) for c in np.unique(clients)}
 
 
-def rounds(name, sites, notion, local, global_):
+# More than tolerances, and how many rounds that may take.
+TODAY = {"floors": {"global": {"equal_opportunity": "today"}}}
+REQUIRED = [
+    ({"local_tolerance": 0.05, "global_tolerance": 0.01, "costs": (1, 3)}, 5),
+    ({"local_tolerance": 0.05, "global_tolerance": 0.01, "capacity": 0.1}, 5),
+    ({"local_tolerance": 0.05, "global_tolerance": 0.01, **TODAY}, 5),
+    ({"local_tolerance": Ratio(0.8), "global_tolerance": 0.01}, 5),
+    ({"local_tolerance": None, "global_tolerance": Ratio(0.8)}, 10),
+    ({"local_tolerance": Ratio(0.8), "global_tolerance": Ratio(0.9)}, 10),
+    ({"local_tolerance": Ratio(0.8), "global_tolerance": Ratio(0.9), "costs": (1, 3), "capacity": 0.25}, 10),
+]
+
+
+def rounds(name, sites, notion, local, global_, **more):
     groups = sorted({group for columns in sites.values() for group in columns.groups})
-    plan = make_plan(
-        groups=groups, notion=notion, local_tolerance=local, global_tolerance=global_, calibration="none", run="rounds"
-    )
+    given = {"local_tolerance": local, "global_tolerance": global_} | more
+    plan = make_plan(groups=groups, notion=notion, calibration="none", run="rounds", **given)
     result = run(plan, sites).result
     assert result.holds
     assert result.certificate.prices.global_.max() > 0, "the global constraint must bind"
-    print(f"{name}, {notion}, local {local}, global {global_}: {result.rounds} rounds", flush=True)
+    print(f"{name}, {notion}, {given}: {result.rounds} rounds", flush=True)
     return result.rounds
 
 
@@ -54,6 +67,15 @@ def test_two_groups_of_adult_need_at_most_five_rounds_for_every_seed(notion, loc
         scores, groups = adult_scores(seed, "sex")
         clients = dirichlet_clients(groups, n_clients=5, alpha=0.5, rng=seed)
         assert rounds(f"Adult, seed {seed}", dealt(scores, groups, clients), notion, local, global_) <= 5
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize(("required", "most"), REQUIRED, ids=str)
+def test_more_requirements_on_two_groups_of_adult_need_few_rounds(notion, required, most):
+    for seed in range(3):
+        scores, groups = adult_scores(seed, "sex")
+        clients = dirichlet_clients(groups, n_clients=5, alpha=0.5, rng=seed)
+        assert rounds(f"Adult, seed {seed}", dealt(scores, groups, clients), notion, None, None, **required) <= most
 
 
 def cross_fitted(features, labels):
@@ -120,6 +142,13 @@ def acs(group):
 def test_two_groups_of_acs_by_state_need_at_most_five_rounds(notion, local, global_):
     scores, groups, clients = acs("SEX")
     assert rounds("ACS by sex", dealt(scores, groups, clients), notion, local, global_) <= 5
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize(("required", "most"), REQUIRED, ids=str)
+def test_more_requirements_on_two_groups_of_acs_by_state_need_few_rounds(notion, required, most):
+    scores, groups, clients = acs("SEX")
+    assert rounds("ACS by sex", dealt(scores, groups, clients), notion, None, None, **required) <= most
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])

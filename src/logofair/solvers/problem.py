@@ -450,7 +450,7 @@ def fill_limits(
     for limit in requirements.limits:
         if limit.side == side:
             k, own = place[limit.rate], slice(None) if limit.group is None else requirements.groups.index(limit.group)
-            value = today[:, own, k] if limit.value is None else limit.value
+            value = np.clip(today[:, own, k], 0.0, 1.0) if limit.value is None else limit.value
             ends, stricter = (limits.least, np.maximum) if limit.kind == "floor" else (limits.most, np.minimum)
             ends[:, own, k] = stricter(ends[:, own, k], value)
     for capacity in requirements.capacities:
