@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from contextlib import suppress
@@ -87,7 +88,8 @@ sphinx_gallery_conf = {
     "reset_modules": (draw_as_the_project_does,),
     "matplotlib_animations": False,
     "download_all_examples": False,
-    "min_reported_time": 1e6,  # how long they took here says nothing
+    "write_computation_times": False,  # how long they took here says nothing
+    "min_reported_time": 1e6,
     "show_memory": False,
     "remove_config_comments": True,
     "abort_on_example_error": False,
@@ -136,6 +138,12 @@ def skip_routing(app: Sphinx, what: str, name: str, thing: object, skip: bool, o
     return True if name.startswith("set_") and name.endswith("_request") else None
 
 
+def one_way(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Pages of code have no links back: a name is documented under its public module, which they do not know."""
+    if page.startswith("_modules/") and "body" in context:
+        context["body"] = re.sub(r'<a class="viewcode-back".*?</a>', "", context["body"])
+
+
 def copy_recorded_page(app: Sphinx, error: Exception | None) -> None:
     """Put the recorded page of the reproduction where the results' page links to it."""
     if error is None and app.builder.format == "html":
@@ -148,4 +156,5 @@ def setup(app: Sphinx) -> None:
     """Connect what this site adds."""
     app.connect("missing-reference", find_named)
     app.connect("autodoc-skip-member", skip_routing)
+    app.connect("html-page-context", one_way)
     app.connect("build-finished", copy_recorded_page)

@@ -53,7 +53,8 @@ def page_at(path: Path) -> Page:
 
 def faults(root: Path) -> Iterator[str]:
     """Sentences on what is wrong with a site."""
-    for path in sorted(root.rglob("*.html")):
+    pages = (path for path in sorted(root.rglob("*.html")) if "_static" not in path.parts)  # templates of the theme
+    for path in pages:
         page, name = page_at(path), path.relative_to(root).as_posix()
         yield from (f"{name}: loads {url} from elsewhere." for url in page.loaded if urlsplit(url).netloc)
         yield from (f"{name}: {url} is not there." for url in page.links + page.loaded if missing(url, path))

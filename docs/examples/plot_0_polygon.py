@@ -14,7 +14,7 @@ import logofair
 
 few = np.array([0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.85, 0.95])  # chances of label 1 of eight people
 rng = np.random.default_rng(1)
-chances = {"a": np.sort(rng.beta(2, 3.2, 60)), "b": np.sort(rng.beta(4.5, 2.6, 60))}
+chances = {"a": np.sort(rng.beta(2, 3.2, 60)), "b": np.sort(rng.beta(1.1, 0.8, 60))}
 
 
 def edges(eta):
@@ -46,13 +46,12 @@ best = np.argmax(2 * top - u)
 for level in (-0.1, 0.1, 2 * top[best] - u[best]):
     left.plot(u, (level + u) / 2, color=INK, lw=0.6, ls=":")
 left.plot(u[best], top[best], "*", color="#D55E00", markersize=13, zorder=5)
-left.annotate("accept from 1/2 on", (u[best], top[best]), (0.02, 0.505), arrowprops={"arrowstyle": "-", "lw": 0.6})
-left.text(0.56, 0.385, "accept the top k", rotation=0, ha="right", color=BLUE)
-left.text(0.62, 0.13, "accept the bottom k", color=BLUE)
-left.text(0.02, 0.07, "equal accuracy", rotation=24, fontsize=7.5)
+left.annotate("accept from 1/2 on", (u[best], top[best]), (0.04, 0.5), arrowprops={"arrowstyle": "-", "lw": 0.6})
+left.text(0.14, 0.27, "top k", ha="right", color=BLUE)
+left.text(0.7, 0.14, "bottom k", color=BLUE)
+left.text(0.33, 0.19, "equal accuracy", rotation=35, fontsize=7.5, ha="center", va="center")
 left.set(title="One group at one site", xlabel="u: share selected", ylabel="v: share selected and positive", xlim=(0, 1), ylim=(0, 0.57))
 
-# %%
 fair = logofair.fit(
     np.concatenate(list(chances.values())), None, groups=np.repeat(list(chances), 60), calibration="none", pooling="none",
     local_tolerance=None, global_tolerance=0.0,
