@@ -46,13 +46,14 @@ print(surface.knee.sentence)
 free = surface.at(None, None).measured.accuracy
 figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 axes.axhspan(free.low, free.high, alpha=0.12, color="#0072B2", lw=0)
-for local, dashes in zip(surface.local_tolerances, ("-", "--", ":"), strict=True):
+looks = (("-", "#D55E00"), ("--", "#009E73"), (":", "#0072B2"))
+for local, (dashes, colour) in zip(surface.local_tolerances, looks, strict=True):
     line = [surface.at(local, wide).measured.accuracy for wide in tolerances]
     name = "no local tolerance" if local is None else f"local tolerance {local:g}"
-    axes.plot(range(len(line)), line, dashes, marker="o", markersize=4, label=name)
+    axes.plot(range(len(line)), line, dashes, color=colour, marker="o", markersize=4, label=name)
 axes.set_xticks(range(len(tolerances)), ["none" if wide is None else f"{wide:g}" for wide in tolerances])
 axes.set(xlabel="global tolerance", ylabel="accuracy on 14,653 test rows", title="Adult, five sites, demographic parity")
-axes.legend(frameon=False)
+axes.legend(frameon=False, loc="upper left")
 plt.show()
 
 # %%

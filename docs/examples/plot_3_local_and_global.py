@@ -56,7 +56,7 @@ for axes, (name, solution) in zip(panels, fits.items(), strict=True):
         axes.plot(rates, [height] * 2, color="#1b2230", lw=1.2, zorder=1)
         for rate, colour, mark in zip(rates, ("#E69F00", "#0072B2"), "os", strict=True):
             axes.plot(rate, height, mark, color=colour, markersize=7)
-    axes.set(title=f"{name}\naccuracy {solution.certificate.primal:.3f}", ylim=(-0.6, 2.6), xlim=(0, 1))
+    axes.set(title=f"{name}\naccuracy {solution.certificate.primal:.3f}", ylim=(-0.6, 2.6), xlim=(0, 1), xticks=(0, 0.5, 1))
 panels[0].set_yticks(list(places.values()), list(places))
 figure.supxlabel("selection rate (circle: group a, square: group b)", fontsize=9)
 plt.show()

@@ -100,7 +100,14 @@ class DiskFullError(InputError):
 
 
 class SolverError(LogofairError, RuntimeError):
-    """No policy with a valid certificate was found; none is returned."""
+    """No policy with a valid certificate was found; none is returned.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> issubclass(logofair.SolverError, (logofair.LogofairError, RuntimeError))
+    True
+    """
 
 
 class RefusedError(LogofairError, RuntimeError):
@@ -112,7 +119,14 @@ class RefusedError(LogofairError, RuntimeError):
 
 
 class RunError(LogofairError, RuntimeError):
-    """The run cannot go on; the sentence says why and what to do. Its state is stored."""
+    """The run cannot go on; the sentence says why and what to do. Its state is stored.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> issubclass(logofair.RunError, (logofair.LogofairError, RuntimeError))
+    True
+    """
 
 
 class QuorumLostError(RunError):
