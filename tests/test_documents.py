@@ -22,9 +22,9 @@ def test_the_readmes_table_is_what_was_recorded() -> None:
     for name, method in METHODS.items():
         line = recorded[method]
         figures = [line.figure(figure) for figure in ("accuracy", "global_gap", "local_gap")]
-        told = [f"{each.mean:.3f} ({each.low:.3f} to {each.high:.3f})" for each in figures]
+        shown = [f"{each.mean:.3f} ({each.low:.3f} to {each.high:.3f})" for each in figures]
         (row,) = re.findall(rf"^\| {re.escape(name)}[^|]* \| (.*) \|$", readme, re.MULTILINE)
-        assert row.split(" | ") == [*told, f"{line.figure('floor').mean:.3f}"], name
+        assert row.split(" | ") == [*shown, f"{line.figure('floor').mean:.3f}"], name
     assert f"{len(records):,} results" in readme
 
 

@@ -1,7 +1,7 @@
 """Check a built site: python tools/check_site.py FOLDER, a part of ``make docs``.
 
-Every link inside the site leads to a file and a place that are there, and nothing is loaded from elsewhere when a page is
-read: no script, style, font or picture.
+Every link inside the site leads to a file and a place that are there, and nothing is loaded from elsewhere when a
+page is read: no script, style, font or picture.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 _LOADED = {"script": ("src",), "img": ("src", "srcset"), "source": ("src", "srcset"), "iframe": ("src",)}
+_NEIGHBOURS = ("index", "next", "prev", "search")
 _STYLE_URL = re.compile(r"""url\(\s*['"]?([^'")]+)|@import\s+['"]([^'"]+)""")
 
 
@@ -33,9 +34,9 @@ class Page(HTMLParser):
         given = {name: value or "" for name, value in attrs}
         self.places.update(given[name] for name in ("id", "name") if name in given)
         self.loaded += [given[name].split(" ")[0] for name in _LOADED.get(tag, ()) if given.get(name)]
-        self.loaded += [url for url in styled(given.get("style", ""))]
+        self.loaded += styled(given.get("style", ""))
         if tag == "link" and "canonical" not in given.get("rel", ""):
-            (self.links if given.get("rel") in ("next", "prev", "search", "index") else self.loaded).append(given["href"])
+            (self.links if given.get("rel") in _NEIGHBOURS else self.loaded).append(given["href"])
         if tag == "a" and "href" in given:
             self.links.append(given["href"])
 

@@ -1,7 +1,7 @@
 """Make the pictures of docs/images: python tools/pictures.py [promise] [frontier] [report].
 
-``promise.png`` is drawn from the run of ``logofair demo``; ``frontier.png`` and ``report.png`` are what Chromium shows of
-the files that the commands of docs/start/own-file.md write.
+``promise.png`` is drawn from the run of ``logofair demo``; ``frontier.png`` and ``report.png`` are what Chromium shows
+of the files that the commands of docs/start/own-file.md write.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ surface = logofair.frontier(
 print(surface.knee.sentence)
 
 # %%
-# Accuracy on test rows against the global tolerance, one line for each local tolerance. The band is the 95 % interval of
-# the loosest rule: where a line lies inside it, these test rows could not tell the two rules apart one by one. (Paired on
-# the same rows they can: the table below has the differences.)
+# Accuracy on test rows against the global tolerance, one line for each local tolerance. The band is the 95 % interval
+# of the loosest rule: where a line lies inside it, these test rows could not tell the two rules apart one by one.
+# (Paired on the same rows they can: the table below has the differences.)
 
 free = surface.at(None, None).measured.accuracy
 figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
@@ -52,7 +52,9 @@ for local, (dashes, colour) in zip(surface.local_tolerances, looks, strict=True)
     name = "no local tolerance" if local is None else f"local tolerance {local:g}"
     axes.plot(range(len(line)), line, dashes, color=colour, marker="o", markersize=4, label=name)
 axes.set_xticks(range(len(tolerances)), ["none" if wide is None else f"{wide:g}" for wide in tolerances])
-axes.set(xlabel="global tolerance", ylabel="accuracy on 14,653 test rows", title="Adult, five sites, demographic parity")
+axes.set(
+    xlabel="global tolerance", ylabel="accuracy on 14,653 test rows", title="Adult, five sites, demographic parity"
+)
 axes.legend(frameon=False, loc="upper left")
 plt.show()
 
@@ -60,12 +62,14 @@ plt.show()
 # Two rules on the same rows have much narrower intervals than each by itself. From the loosest to the strictest rule:
 
 strict = surface.at(0.02, 0.0)
-print(f"calibration rows: expected accuracy {strict.certificate.primal:.4f}, no rule above {strict.certificate.dual:.6f}")
+print(
+    f"calibration rows: expected accuracy {strict.certificate.primal:.4f}, no rule above {strict.certificate.dual:.6f}"
+)
 print(f"test rows: accuracy {strict.measured.accuracy}")
 print(f"test rows: global gap {strict.measured.global_gap}")
 
 # %%
-# ``logofair frontier FILE --plot frontier.svg`` draws the same from a file, and
-# :meth:`Frontier.best <logofair.Frontier.best>` answers the other way round: the fairest rule for what you are willing to pay.
+# ``logofair frontier FILE --plot frontier.svg`` draws the same from a file, and :meth:`Frontier.best
+# <logofair.Frontier.best>` answers the other way round: the fairest rule for what you are willing to pay.
 
 print(surface.best(accuracy_cost=0.005).summary())

@@ -18,8 +18,8 @@ TOLERANCE = 0.08
 
 def true_gaps(policy):
     """The gap of selection rates at every client, in the population itself."""
-    whole = people.columns()
-    chance = policy.probabilities(whole["scores"], groups=whole["groups"], clients=whole["clients"])
+    table = people.columns()
+    chance = policy.probabilities(table["scores"], groups=table["groups"], clients=table["clients"])
     accepted = np.sum(chance.reshape(people.mass.shape) * people.mass, axis=2) / people.mass.sum(axis=2)
     return accepted.max(axis=1) - accepted.min(axis=1)
 
@@ -28,9 +28,15 @@ def fitted(rows, rng, confidence):
     """A rule fitted to that many rows, within ``TOLERANCE`` inside every client."""
     drawn = people.draw(rows, rng=rng)
     return logofair.fit(
-        people.scores(drawn), drawn.labels, groups=drawn.sensitive, clients=drawn.clients,
-        local_tolerance=TOLERANCE, global_tolerance=None, confidence=confidence, random_state=0,
-    )  # fmt: skip
+        people.scores(drawn),
+        drawn.labels,
+        groups=drawn.sensitive,
+        clients=drawn.clients,
+        local_tolerance=TOLERANCE,
+        global_tolerance=None,
+        confidence=confidence,
+        random_state=0,
+    )
 
 
 # %%
@@ -40,8 +46,8 @@ solution = fitted(6_000, 0, 0.95)
 print(solution.promises)
 
 # %%
-# Now the same for samples of different size: the largest true gap of any client without a promise, of the certified clients
-# with one, and (hollow) of those that could not be certified.
+# Now the same for samples of different size: the largest true gap of any client without a promise, of the certified
+# clients with one, and (hollow) of those that could not be certified.
 
 sizes = (2_000, 6_000, 20_000)
 figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
@@ -62,12 +68,14 @@ axes.set_title("Four samples each. Squares: certificate alone; circles: with pro
 plt.show()
 
 # %%
-# Without a promise every rule meets its tolerance on the rows that chose it, and most of them miss it in the population.
-# With promises, certified gaps stay below, and what cannot be certified is said rather than missed. It costs accuracy on the
-# calibration rows:
+# Without a promise every rule meets its tolerance on the rows that chose it, and most of them miss it in the
+# population. With promises, certified gaps stay below, and what cannot be certified is said rather than missed. It
+# costs accuracy on the calibration rows:
 
-print(f"accuracy on the calibration rows: {solution.promises.accuracy_without:.4f} without promises, "
-      f"{solution.promises.accuracy:.4f} with them")  # fmt: skip
+print(
+    f"accuracy on the calibration rows: {solution.promises.accuracy_without:.4f} without promises, "
+    f"{solution.promises.accuracy:.4f} with them"
+)
 
 # %%
 # :doc:`Promises </PROMISES>` says how they are made, and measures on 1,100 federations that they hold.

@@ -24,7 +24,9 @@ def bell(middle):
 #                    site north: group a, group b    site south: group a, group b
 shares = np.array([[0.35, 0.15], [0.15, 0.35]])
 middles = np.array([[0.30, 0.36], [0.62, 0.55]])
-mass = np.array([[share * bell(middle) for share, middle in zip(*site, strict=True)] for site in zip(shares, middles, strict=True)])
+mass = np.array(
+    [[share * bell(middle) for share, middle in zip(*site, strict=True)] for site in zip(shares, middles, strict=True)]
+)
 people = Population(mass=mass, chance=np.broadcast_to(levels, mass.shape))
 rows = people.columns() | {"labels": None, "calibration": "none", "pooling": "none"}
 rows["clients"] = np.where(rows["clients"] == "client 0", "north", "south")
@@ -38,7 +40,9 @@ wanted = {
     "local alone": (0.01, None),
     "local and global": (0.01, 0.01),
 }
-fits = {name: logofair.fit(**rows, local_tolerance=local, global_tolerance=over) for name, (local, over) in wanted.items()}
+fits = {
+    name: logofair.fit(**rows, local_tolerance=local, global_tolerance=over) for name, (local, over) in wanted.items()
+}
 
 # %%
 # Selection rates of both groups, at each site and over both. A line is a gap.
@@ -50,21 +54,26 @@ for axes, (name, solution) in zip(panels, fits.items(), strict=True):
     for where, height in places.items():
         here = np.isin(rows["clients"], ("north", "south") if where == "over all" else where)
         rates = [
-            np.average(chance[here & (rows["groups"] == group)], weights=rows["sample_weight"][here & (rows["groups"] == group)])
+            np.average(
+                chance[here & (rows["groups"] == group)],
+                weights=rows["sample_weight"][here & (rows["groups"] == group)],
+            )
             for group in "ab"
         ]
         axes.plot(rates, [height] * 2, color="#1b2230", lw=1.2, zorder=1)
         for rate, colour, mark in zip(rates, ("#E69F00", "#0072B2"), "os", strict=True):
             axes.plot(rate, height, mark, color=colour, markersize=7)
-    axes.set(title=f"{name}\naccuracy {solution.certificate.primal:.3f}", ylim=(-0.6, 2.6), xlim=(0, 1), xticks=(0, 0.5, 1))
+    axes.set(
+        title=f"{name}\naccuracy {solution.certificate.primal:.3f}", ylim=(-0.6, 2.6), xlim=(0, 1), xticks=(0, 0.5, 1)
+    )
 panels[0].set_yticks(list(places.values()), list(places))
 figure.supxlabel("selection rate (circle: group a, square: group b)", fontsize=9)
 plt.show()
 
 # %%
-# Required over all alone, the rule keeps gaps inside the sites, in opposite directions, which cancel. Required inside the
-# sites alone, it leaves a gap over all, since the groups live at different sites. Both together cost the most accuracy,
-# and :attr:`Certificate.prices <logofair.Certificate>` say which of the requirements it is:
+# Required over all alone, the rule keeps gaps inside the sites, in opposite directions, which cancel. Required inside
+# the sites alone, it leaves a gap over all, since the groups live at different sites. Both together cost the most
+# accuracy, and :attr:`Certificate.prices <logofair.Certificate>` say which of the requirements it is:
 
 both = fits["local and global"].certificate
 print("accuracy won per 0.01 more of the global tolerance, at most:", (0.01 * both.prices.global_).round(4))

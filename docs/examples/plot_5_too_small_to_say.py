@@ -2,9 +2,9 @@
 Too small to say
 ================
 
-Sixty sites, some with a few dozen people: what can be said about any one of them? Three answers: the noise floor (what
-chance alone would show), pooling (what a small site may borrow), certification (what may be promised, and the rows it would
-take). Generated rows, from a population in which the truth is known.
+Sixty sites, some with a few dozen people: what can be said about any one of them? Three answers: the noise floor
+(what chance alone would show), pooling (what a small site may borrow), certification (what may be promised, and the
+rows it would take). Generated rows, from a population in which the truth is known.
 """
 
 import matplotlib.pyplot as plt
@@ -24,14 +24,22 @@ def columns(drawn):
 
 def fitted(pooling):
     """Local tolerance 0.02 on the calibration rows, with or without borrowing."""
-    return logofair.fit(people.scores(rows), **columns(rows), local_tolerance=0.02, global_tolerance=0.02,
-                        pooling=pooling, random_state=0)  # fmt: skip
+    return logofair.fit(
+        people.scores(rows),
+        **columns(rows),
+        local_tolerance=0.02,
+        global_tolerance=0.02,
+        pooling=pooling,
+        random_state=0,
+    )
 
 
 def true_gaps(policy):
     """The gap of selection rates at every client, in the population itself."""
     table = people.columns()
-    chance = policy.probabilities(table["scores"], groups=table["groups"], clients=table["clients"], on_unknown="merged")
+    chance = policy.probabilities(
+        table["scores"], groups=table["groups"], clients=table["clients"], on_unknown="merged"
+    )
     accepted = np.sum(chance.reshape(people.mass.shape) * people.mass, axis=2) / people.mass.sum(axis=2)
     return accepted.max(axis=1) - accepted.min(axis=1)
 
@@ -42,7 +50,9 @@ def true_gaps(policy):
 # On other rows, gaps inside the sites look frightening. Chance alone would show nearly as much:
 
 policy = fitted("auto").policy
-decided = policy.probabilities(people.scores(others), groups=others.sensitive, clients=others.clients, on_unknown="merged")
+decided = policy.probabilities(
+    people.scores(others), groups=others.sensitive, clients=others.clients, on_unknown="merged"
+)
 seen = logofair.audit(decided, **columns(others))
 worst = seen.worst_local
 print(worst)
@@ -72,8 +82,8 @@ plt.show()
 # %%
 # Pooling
 # -------
-# A rule that insists on 0.02 inside a site of twenty people fits their noise. Borrowing from the group elsewhere, as far
-# as cross-validation supports it, makes the true gaps of small sites smaller (a dot is a site):
+# A rule that insists on 0.02 inside a site of twenty people fits their noise. Borrowing from the group elsewhere, as
+# far as cross-validation supports it, makes the true gaps of small sites smaller (a dot is a site):
 
 alone, borrowed = true_gaps(fitted("none").policy), truth
 figure, axes = plt.subplots(figsize=(4.2, 4.0), layout="constrained")

@@ -35,8 +35,14 @@ for number in range(5):
 
 for epsilon in (None, 1.0, 0.1):
     noise = None if epsilon is None else Privacy(epsilon, delta=1e-6)
-    plan = make_plan(groups=["Female", "Male"], local_tolerance=0.02, global_tolerance=0.01, calibration="none",
-                     pooling="none", privacy=noise)  # fmt: skip
+    plan = make_plan(
+        groups=["Female", "Male"],
+        local_tolerance=0.02,
+        global_tolerance=0.01,
+        calibration="none",
+        pooling="none",
+        privacy=noise,
+    )
     policies = run(plan, sites).policies
     decided = [
         policies[f"site {number}"].probabilities(score[rows], groups=adult.sensitive[rows])
@@ -45,14 +51,16 @@ for epsilon in (None, 1.0, 0.1):
     ]
     order = [row for number in range(5) for row in test[site[test] == number]]
     seen = logofair.audit(
-        [chance for part in decided for chance in part], adult.labels[order],
-        groups=adult.sensitive[order], clients=site[order],
-    )  # fmt: skip
+        [chance for part in decided for chance in part],
+        adult.labels[order],
+        groups=adult.sensitive[order],
+        clients=site[order],
+    )
     print(f"epsilon {epsilon}: accuracy {seen.accuracy}, global gap {seen.global_gap}")
 
 # %%
-# Recorded: ``logofair reproduce privacy_dp``, 20 deals of Adult to five sites (alpha 0.5), means with 95 %
-# intervals on test rows. Dashed: the same histograms without noise.
+# Recorded: ``logofair reproduce privacy_dp``, 20 deals of Adult to five sites (alpha 0.5), means with 95 % intervals
+# on test rows. Dashed: the same histograms without noise.
 
 recorded = [
     line
@@ -68,9 +76,14 @@ for axes, name, title in zip(
 ):
     found = [line.figure(name) for line in private]
     levels = [line.place["level"] for line in private]
-    axes.errorbar(levels, [each.mean for each in found],
-                  [[each.mean - each.low for each in found], [each.high - each.mean for each in found]],
-                  fmt="o-", color="#D55E00", capsize=2)  # fmt: skip
+    axes.errorbar(
+        levels,
+        [each.mean for each in found],
+        [[each.mean - each.low for each in found], [each.high - each.mean for each in found]],
+        fmt="o-",
+        color="#D55E00",
+        capsize=2,
+    )
     axes.axhline(plain.figure(name).mean, color="#0072B2", ls="--", lw=1)
     axes.set(xscale="log", xlabel="epsilon (smaller: more private)", title=title)
     axes.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
@@ -79,5 +92,5 @@ panels[2].set_title("Largest local gap (dotted: noise floor)")
 plt.show()
 
 # %%
-# Over all sites a strong guarantee costs little. Inside small sites the noise is as large as their histograms, and no gap
-# can be kept small there. :doc:`Privacy </PRIVACY>` says what the guarantee covers.
+# Over all sites a strong guarantee costs little. Inside small sites the noise is as large as their histograms, and no
+# gap can be kept small there. :doc:`Privacy </PRIVACY>` says what the guarantee covers.

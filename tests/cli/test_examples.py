@@ -1,4 +1,4 @@
-"""Every example of every command's help, every command of README and pages: run on files like those of ``federate example``.
+"""Examples of commands' help, commands of README and pages: run on files like those of ``federate example``.
 
 What takes long, or other files, is at least understood.
 """

@@ -204,7 +204,8 @@ class RequestMessage:
     Examples
     --------
     >>> from logofair.federation import Server, make_plan
-    >>> message = Server.start(make_plan(groups=["F", "M"], calibration="none", run="demo"), ["north", "south"]).message()
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
+    >>> message = Server.start(plan, ["north", "south"]).message()
     >>> message.run, message.roster, message.number
     ('demo', 1, 1)
     """
