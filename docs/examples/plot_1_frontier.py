@@ -40,8 +40,7 @@ print(surface.knee.sentence)
 
 # %%
 # Accuracy on test rows against the global tolerance, one line for each local tolerance. The band is the 95 % interval
-# of the loosest rule: where a line lies inside it, these test rows could not tell the two rules apart one by one.
-# (Paired on the same rows they can: the table below has the differences.)
+# of the loosest rule.
 
 free = surface.at(None, None).measured.accuracy
 figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
@@ -59,7 +58,7 @@ axes.legend(frameon=False, loc="upper left")
 plt.show()
 
 # %%
-# Two rules on the same rows have much narrower intervals than each by itself. From the loosest to the strictest rule:
+# The strictest rule: what is proved of it on the calibration rows, and what the test rows show.
 
 strict = surface.at(0.02, 0.0)
 print(

@@ -93,6 +93,5 @@ plt.show()
 print(result.summary())
 print()
 print(f"with all rows in one place: {central.certificate.primal:.6f}; federated: {result.accuracy:.6f}")
-print(
-    f"messages to a site: {', '.join(f'{purpose} {size:,}' for purpose, size in zip(purposes, sizes, strict=True))} bytes"
-)
+sent = [f"{purpose} {size:,}" for purpose, size in zip(purposes, sizes, strict=True)]
+print(f"messages to a site, in bytes: {', '.join(sent)}")
