@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -69,28 +68,29 @@ def _mark(axes: Any, rate: Measured | None, height: float, colour: str, mark: st
 
 def frontier() -> None:
     """The picture that ``logofair frontier --plot`` draws."""
-    _shown([f"frontier {_COLUMNS} --plot frontier.svg"], "frontier.svg", (760, 0))
+    _shown(f"frontier {_COLUMNS} --test data/others.csv --plot frontier.svg", "frontier.svg", "svg")
 
 
 def report() -> None:
     """The first page of the report that ``logofair fit --report`` writes."""
     words = "--test data/others.csv --local 0.02 --global 0.01 --out policy.json --report report.html"
-    _shown([f"fit {_COLUMNS} {words}"], "report.html", (1000, 1150))
+    _shown(f"fit {_COLUMNS} {words}", "report.html", None)
 
 
-def _shown(commands: Sequence[str], file: str, size: tuple[int, int]) -> None:
-    """Run commands on the example files and photograph a file that they write; a height of 0 is that of the page."""
+def _shown(command: str, file: str, part: str | None) -> None:
+    """Run a command on the example files and photograph a file that it writes: a part of it, or its beginning."""
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory() as folder, chdir(folder), sync_playwright() as playwright:
-        for command in ("federate example --out data", *commands):
-            done = CliRunner().invoke(cli, command.split(), prog_name="logofair")
+        for each in ("federate example --out data", command):
+            done = CliRunner().invoke(cli, each.split(), prog_name="logofair")
             if done.exit_code:
-                raise SystemExit(f"{command}: {done.stderr}")
+                raise SystemExit(f"{each}: {done.stderr}")
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": size[0], "height": size[1] or 400}, device_scale_factor=1.5)
-        page.goto((Path(folder) / file).as_uri())
-        page.screenshot(path=str(IMAGES / f"{Path(file).stem}.png"), full_page=not size[1])
+        page = browser.new_page(viewport={"width": 1280, "height": 1900})
+        page.set_content(Path(file).read_text("utf-8"))
+        picture = IMAGES / f"{Path(file).stem}.png"
+        (page.locator(part) if part else page).screenshot(path=str(picture), timeout=300_000)
         browser.close()
 
 
