@@ -31,6 +31,15 @@ _MORE_GROUPS = (3, 5)
 # The same for more groups, by clients, groups and notion, and the most seconds of fits with many groups.
 _MORE_GOALS = {(1_000, 5, "equalized_odds"): (60.0, 25.0)}
 _MANY_GROUPS_GOAL = 5.0
+# The same for other calls, two groups, by clients and rows of each; pooling may double the default call's.
+_CALL_GOALS: dict[str, dict[tuple[int, int], tuple[float | None, float | None]]] = {
+    "with the merged rule": {(5, 200_000): (None, 3.0)},
+    "on labels": {(5, 200_000): (None, 12.0)},
+    "default call": {(5, 200_000): (80.0, 30.0), (1_000, 1_000): (120.0, 45.0), (100_000, 10): (250.0, 100.0)},
+    "with pooling": {(5, 200_000): (160.0, 60.0), (1_000, 1_000): (240.0, 90.0), (100_000, 10): (None, None)},
+    "isotonic": {(5, 200_000): (None, None), (1_000, 1_000): (None, None)},
+}
+_FRAME_GOAL = 0.5  # seconds of the default call on a million rows of a pandas DataFrame with text columns
 
 
 @click.command(
@@ -73,12 +82,12 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
     cases = _fit_cases(shrink, compiled)
     units: dict[int, dict[str, float]] = {}
     timings = []
-    for size, notion, code, goal in progress(cases, "Fits", len(cases)):
+    for call, size, notion, code, goal in progress(cases, "Fits", len(cases)):
         if size.rows not in units:
             units[size.rows] = m.sort_seconds(m.federation(size)[0], repeat)
         unit = min(units[size.rows].values())
         runs = repeat if size.rows <= 2_000_000 else max(2, repeat // 2)
-        timings.append(m.time_fit(size, notion, code, unit, goal, runs))
+        timings.append(m.time_fit(size, notion, code, unit, goal, runs, call=call))
     big = m.Size(5, 200_000 // shrink)
     others: dict[str, Callable[[], Any]] = {
         "stages": lambda: {
@@ -86,6 +95,7 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
             for notion in ("demographic_parity", "equalized_odds")
             for code in compiled
         },
+        "frame": lambda: {"numba" if code else "numpy": m.frame_seconds(big, code, repeat) for code in compiled},
         "many_groups": lambda: m.many_groups(compiled, shrink),
         "text_columns": lambda: {
             str(size): m.text_columns(size, min(units[size.rows].values()), repeat)
@@ -112,22 +122,33 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
     return {"machine": machine, "sort_seconds": units, "fit": m.as_plain(timings), **rest}
 
 
-def _fit_cases(shrink: int, compiled: list[bool]) -> list[tuple[measurements.Size, str, bool, float | None]]:
-    """Sizes, notions and codes to time, with their goals, of which more than two groups have few."""
+def _fit_cases(shrink: int, compiled: list[bool]) -> list[tuple[str, measurements.Size, str, bool, float | None]]:
+    """Calls, sizes, notions and codes to time, with their goals, of which more than two groups have few."""
     from benchmarks.measurements import Size
 
-    cases: list[tuple[Size, str, bool, float | None]] = []
+    cases: list[tuple[str, Size, str, bool, float | None]] = []
+    alone = "solver alone"
     for (clients, rows), goals in _GOALS.items():
         size = Size(max(clients // shrink, 5), rows if clients > 5 else rows // shrink)
         cases += [
-            (size, notion, code, goals[notion][code] if shrink == 1 else None) for notion in goals for code in compiled
+            (alone, size, notion, code, goals[notion][code] if shrink == 1 else None)
+            for notion in goals
+            for code in compiled
         ]
         if clients < 100_000:
             for groups in _MORE_GROUPS:
                 more = Size(size.clients, size.rows_each, groups)
                 for notion in goals:
                     goal = _MORE_GOALS.get((clients, groups, notion)) if shrink == 1 else None
-                    cases += [(more, notion, code, goal[code] if goal else None) for code in compiled]
+                    cases += [(alone, more, notion, code, goal[code] if goal else None) for code in compiled]
+    for call, sizes in _CALL_GOALS.items():
+        for (clients, rows), bounds in sizes.items():
+            size = Size(max(clients // shrink, 5), rows if clients > 5 else rows // shrink)
+            cases += [
+                (call, size, notion, code, bounds[code] if shrink == 1 else None)
+                for notion in ("demographic_parity", "equalized_odds")
+                for code in compiled
+            ]
     return cases
 
 
@@ -137,7 +158,7 @@ def show(results: dict[str, Any], console: Console) -> None:
         shown = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in paths.items())
         console.print(f"numpy sort of {int(rows):,} scores: {shown}")
     table = Table(title="fit from raw arrays, in multiples of the faster sort", title_justify="left")
-    for name in ("clients x rows", "notion", "code"):
+    for name in ("call", "clients x rows", "notion", "code"):
         table.add_column(name)
     for name in ("multiple", "goal", "ms", "gap", "rounds"):
         table.add_column(name, justify="right")
@@ -145,7 +166,7 @@ def show(results: dict[str, Any], console: Console) -> None:
         goal = "" if t["goal"] is None else f"{t['goal']:g} {'met' if t['multiple'] <= t['goal'] else 'missed'}"
         short = {"demographic_parity": "DP", "equalized_odds": "EO"}[t["notion"]]
         table.add_row(
-            t["size"], short, t["code"], f"{t['multiple']:.1f}", goal, f"{1e3 * t['seconds']:.0f}", f"{t['gap']:.0e}",
+            t["call"], t["size"], short, t["code"], f"{t['multiple']:.1f}", goal, f"{1e3 * t['seconds']:.0f}", f"{t['gap']:.0e}",
             str(t["rounds"]),
         )  # fmt: skip
     console.print(table)
@@ -155,6 +176,12 @@ def show(results: dict[str, Any], console: Console) -> None:
             f"(goal {_MANY_GROUPS_GOAL:g} {'met' if t['seconds'] <= _MANY_GROUPS_GOAL else 'missed'}), "
             f"gap {t['gap']:.0e}, {t['rounds']} rounds"
         )
+    for code, seconds in results["frame"].items():
+        if seconds is not None:
+            met = f"goal {_FRAME_GOAL:g} {'met' if seconds <= _FRAME_GOAL else 'missed'}"
+            console.print(
+                f"default call, a pandas DataFrame with text columns, 5 clients ({code}): {seconds:.2f} s ({met})"
+            )
     for case, parts in results["stages"].items():
         console.print(f"where the time goes ({case}): " + ", ".join(f"{k} {v:.1f} ms" for k, v in parts.items()))
     for case, forms in results["text_columns"].items():

@@ -52,10 +52,22 @@ class Size:
         return f"{self.clients:,} x {self.rows_each:,}{groups}"
 
 
+# What is asked of ``fit`` beside the requirements; labels are given unless ``labels`` is False.
+CALLS: dict[str, dict[str, Any]] = {
+    "solver alone": {"labels": False, "calibration": "none", "pooling": "none", "merged": False},
+    "with the merged rule": {"labels": False, "calibration": "none", "pooling": "none"},
+    "on labels": {"calibration": "none", "basis": "labels"},
+    "default call": {"pooling": "none"},
+    "isotonic": {"calibration": "isotonic", "pooling": "none"},
+    "with pooling": {},
+}
+
+
 @dataclass(frozen=True)
 class Timing:
     """One fit: the best of several runs, as seconds and as a multiple of the sort."""
 
+    call: str
     size: str
     notion: str
     code: str
@@ -145,22 +157,23 @@ def time_fit(
     goal: float | None,
     repeat: int,
     tolerances: tuple[float, float] = (0.02, 0.005),
+    call: str = "solver alone",
 ) -> Timing:
-    """Time ``fit`` from raw arrays: no calibration, pooling, labels or merged rule, tolerances that bind."""
+    """Time ``fit`` from raw arrays, called as one of ``CALLS`` says, with tolerances that bind."""
     scores, groups, clients = federation(size)
+    asked = dict(CALLS[call])
+    labels = drawn_labels(scores) if asked.pop("labels", True) else None
 
     def work() -> logofair.Solution:
         return logofair.fit(
             scores,
-            None,
+            labels,
             groups=groups,
             clients=clients,
             notion=notion,
             local_tolerance=tolerances[0],
             global_tolerance=tolerances[1],
-            calibration="none",
-            pooling="none",
-            merged=False,
+            **asked,
         )
 
     with accelerate(compiled):
@@ -168,9 +181,33 @@ def time_fit(
         seconds = best(work, repeat)
     proof = solution.certificate
     code = "numba" if compiled else "numpy"
-    return Timing(
-        str(size), notion, code, seconds, seconds / unit, goal, proof.optimality_gap, proof.violation, solution.rounds
+    proved = proof.optimality_gap, proof.violation, solution.rounds
+    return Timing(call, str(size), notion, code, seconds, seconds / unit, goal, *proved)
+
+
+def drawn_labels(scores: Floats) -> Any:
+    """A label for every score, true with its chance."""
+    return (np.random.default_rng(1).random(scores.size) < scores).astype(np.int8)
+
+
+def frame_seconds(size: Size, compiled: bool, repeat: int) -> float | None:
+    """Seconds of the default call on columns of a pandas DataFrame, groups and clients as text; None without pandas."""
+    if not find_spec("pandas"):
+        return None
+    import pandas
+
+    scores, groups, clients = federation(size)
+    names = np.array(["female", "male"]), np.array([f"site {c}" for c in range(size.clients)])
+    rows = pandas.DataFrame(
+        {"score": scores, "label": drawn_labels(scores), "sex": names[0][groups], "site": names[1][clients]}
     )
+
+    def work() -> None:
+        logofair.fit(rows["score"], rows["label"], groups=rows["sex"], clients=rows["site"])
+
+    with accelerate(compiled):
+        work()
+        return best(work, repeat)
 
 
 def many_groups(compiled: list[bool], shrink: int) -> list[dict[str, Any]]:

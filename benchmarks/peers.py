@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 import logofair
-from benchmarks.measurements import Size, best, federation
+from benchmarks.measurements import Size, best, drawn_labels, federation
 from logofair.columns.checks import Floats
 
 
@@ -54,7 +54,7 @@ def against_fairlearn(repeat: int, rows: int = 200_000) -> dict[str, Any] | None
     except ImportError:
         return None
     scores, groups, _ = federation(Size(1, rows))
-    labels = (np.random.default_rng(1).random(rows) < scores).astype(int)
+    labels = drawn_labels(scores)
     theirs = ThresholdOptimizer(
         estimator=GivenScores(), constraints="demographic_parity", predict_method="predict_proba", prefit=True
     )
@@ -129,7 +129,7 @@ def print_peak(size: Size, notion: str, default: bool) -> None:
 
     def fit(size: Size, measure: Callable[[Callable[[], Any], int], Any]) -> Any:
         scores, groups, clients = federation(size)
-        labels = (np.random.default_rng(1).random(scores.size) < scores).astype(float) if default else None
+        labels = drawn_labels(scores) if default else None
         inputs = sum(column.nbytes for column in (scores, groups, clients, *([] if labels is None else [labels])))
         return measure(
             lambda: logofair.fit(scores, labels, groups=groups, clients=clients, notion=notion, **given), inputs

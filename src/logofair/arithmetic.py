@@ -16,7 +16,7 @@ from logofair.columns.checks import Floats
 _MANTISSA = 53
 _SWEEPS = 30  # Jacobi's method needs 5 to 10
 _NEGLIGIBLE = 1e-15  # entries beside the diagonal, against the largest
-_SMALLEST_PIVOT = 1e-14
+SMALLEST_PIVOT = 1e-14
 
 
 def product(one: Floats, other: Floats) -> Floats:
@@ -60,7 +60,7 @@ def solve(matrix: Floats, right: Floats) -> Floats:
     left, solution = matrix.copy(), right.copy()
     pivots = np.empty_like(right)
     for j in range(len(right)):
-        pivots[j] = np.maximum(left[j, j], _SMALLEST_PIVOT * matrix[j, j])
+        pivots[j] = np.maximum(left[j, j], SMALLEST_PIVOT * matrix[j, j])
         factor = left[j + 1 :, j] / pivots[j]
         left[j + 1 :, j + 1 :] -= factor[:, None] * left[None, j, j + 1 :]
         solution[j + 1 :] -= factor * solution[j]

@@ -40,6 +40,18 @@ def test_both_find_the_same_policy(monkeypatch, n_clients, weighted, digits):
     assert one.calibration_errors.global_after == pytest.approx(other.calibration_errors.global_after, abs=1e-9)
 
 
+def test_both_find_the_same_maps_of_small_cells_where_scores_mislead(monkeypatch):
+    scores, labels, groups, clients, _ = people(1, 3000, 150)
+    labels = labels ^ (clients % 3 == 0)  # slopes there would be negative, were they allowed to
+    found = []
+    for setting in ("0", "1"):
+        monkeypatch.setenv("LOGOFAIR_ACCELERATE", setting)
+        solution = logofair.fit(scores, labels, groups=groups, clients=clients, pooling="none", random_state=0)
+        found.append(solution.policy.calibrator.maps.parameters)
+    np.testing.assert_allclose(*found, atol=1e-8)
+    assert (found[0][:, :2] == 0.0).any()
+
+
 @pytest.mark.parametrize("parts", [1, 5])
 def test_both_deal_the_same_folds(monkeypatch, parts):
     rng = np.random.default_rng(0)

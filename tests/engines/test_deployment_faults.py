@@ -82,7 +82,7 @@ def test_a_site_killed_in_a_round_is_excluded_and_the_others_get_the_result_of_t
         late = ("--site", "south", "--data", made.data("south"), "--group", "sex", "--out", made.policy("south"))
         joined = made.command("join", "join", made.state / "result.json", *late, *LABELLED)
         assert joined.wait(60.0) == 0, joined.text()
-        assert "the global promise was made without it" in " ".join(joined.text().split())
+        assert "the global requirements were met without it" in " ".join(joined.text().split())
 
 
 def test_a_site_killed_in_a_round_and_started_again_in_time_is_back_in_the_run(tmp_path):

@@ -9,7 +9,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.newton import SURE, Runs
+from logofair.arithmetic import SMALLEST_PIVOT
+from logofair.calibration.newton import MOST_STEPS, ROUNDING, SURE, Normal, Runs
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices
 
@@ -40,11 +41,19 @@ def _sums(first, second, targets, weights, starts, parameters, wanted, bounds):
 
 @numba.njit(cache=True, error_model="numpy")
 def _add_run(total, first, second, targets, weights, begin, end, parameters):
-    # Ten numbers by name: in registers they cost half of what they cost in an array.
     a, b, c = parameters
+    total[:] = _row_sums(first, second, targets, weights, begin, end, end, end, (a, b, c))
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _row_sums(first, second, targets, weights, begin, skipped, resumed, end, point):
+    """The sums of some rows, but for those from ``skipped`` to before ``resumed``."""
+    # Ten numbers by name: in registers they cost half of what they cost in an array.
+    a, b, c = point
     loss = g0 = g1 = g2 = h00 = h01 = h02 = h11 = h12 = h22 = 0.0
-    for i in range(begin, end):
-        x, y, target = first[i], second[i], targets[i]
+    for i in range(begin, end - (resumed - skipped)):
+        row = i if i < skipped else i + (resumed - skipped)
+        x, y, target = first[row], second[row], targets[row]
         margin = a * x + b * y + c
         tail = math.exp(-abs(margin))
         likely = 1.0 / (1.0 + tail)
@@ -58,7 +67,7 @@ def _add_run(total, first, second, targets, weights, begin, end, parameters):
             residual = unlikely - target
             miss = -margin * target + sure
         if weights.size:
-            miss, residual, curvature = miss * weights[i], residual * weights[i], curvature * weights[i]
+            miss, residual, curvature = miss * weights[row], residual * weights[row], curvature * weights[row]
         loss += miss
         g0 += residual * x
         g1 += residual * y
@@ -69,7 +78,140 @@ def _add_run(total, first, second, targets, weights, begin, end, parameters):
         h00 += curvature * x * x
         h01 += curvature * x * y
         h11 += curvature * y * y
-    total[:] = (loss, g0, g1, g2, h00, h01, h02, h11, h12, h22)
+    return loss, g0, g1, g2, h00, h01, h02, h11, h12, h22
+
+
+def beta_cells(
+    runs: Runs, cell: Indices, fold: Indices, beliefs: Normal, without: Indices, least_gain: Floats
+) -> Floats:
+    """The maps of cells in every fit, (3, fits, cells), each by the steps that :class:`Descent` would take.
+
+    ``beliefs`` are the groups', fit by fit; a cell starts at its group's map in the last fit. ``least_gain`` is that of
+    every cell in every fit, (fits * cells,). All fits of a cell run while its rows are in the nearest cache, which pays
+    where cells are small.
+    """
+    weights = _NO_WEIGHTS if runs.weights is None else runs.weights
+    rows = *runs.columns, runs.targets, weights, runs.starts
+    centre = beliefs.centre.T.reshape(without.size, -1, 3).copy()
+    precision = beliefs.precision[*np.triu_indices(3)].T.reshape(without.size, -1, 6).copy()
+    least = least_gain.reshape(without.size, -1)
+    first_run = np.searchsorted(cell, np.arange(least.shape[1] + 1))
+    return np.asarray(_cells(*rows, fold, first_run, centre, precision, without, least).transpose(2, 1, 0))
+
+
+@numba.njit(cache=True, parallel=True, error_model="numpy")
+def _cells(first, second, targets, weights, starts, fold, first_run, centre, precision, without, least):
+    n_cells, groups = first_run.size - 1, centre.shape[1]
+    found = np.empty((n_cells, without.size, 3))
+    for c in numba.prange(n_cells):
+        begin, end, group = starts[first_run[c]], starts[first_run[c + 1]], c % groups
+        for fit in range(without.size):
+            skipped = resumed = end
+            for run in range(first_run[c], first_run[c + 1]):
+                if fold[run] == without[fit]:
+                    skipped, resumed = starts[run], starts[run + 1]
+            rows = first, second, targets, weights, begin, skipped, resumed, end
+            a, b, c_ = centre[fit, group]
+            if end - begin > resumed - skipped:
+                p, q, r = centre[-1, group]
+                h00, h01, h02, h11, h12, h22 = precision[fit, group]
+                prior = (a, b, c_), (h00, h01, h02, h11, h12, h22)
+                found[c, fit] = _descended(rows, (p, q, r), prior, least[fit, c])
+            else:
+                found[c, fit] = a, b, c_
+    return found
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _descended(rows, best, prior, least_gain):
+    """The point of least penalised loss, by the steps of :class:`Descent`."""
+    sums = _row_sums(*rows, best)
+    step, gain = _aimed(sums, best, prior)
+    lowest = sums[0] + _penalty(best, prior)
+    for _ in range(MOST_STEPS):
+        if gain <= least_gain:
+            return best[0] + step[0], best[1] + step[1], best[2] + step[2]
+        point = best[0] + step[0], best[1] + step[1], best[2] + step[2]
+        sums = _row_sums(*rows, point)
+        value = sums[0] + _penalty(point, prior)
+        if value <= lowest + ROUNDING * (1.0 + abs(value)):
+            best, lowest = point, value
+            step, gain = _aimed(sums, best, prior)
+        else:
+            step = 0.5 * step[0], 0.5 * step[1], 0.5 * step[2]
+    return best
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _penalty(point, prior):
+    centre, sharp = prior
+    away = point[0] - centre[0], point[1] - centre[1], point[2] - centre[2]
+    turned = _turned(sharp, away)
+    return 0.5 * (away[0] * turned[0] + away[1] * turned[1] + away[2] * turned[2])
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _turned(packed, vector):
+    """A symmetric matrix times a vector."""
+    h00, h01, h02, h11, h12, h22 = packed
+    x, y, z = vector
+    return h00 * x + h01 * y + h02 * z, h01 * x + h11 * y + h12 * z, h02 * x + h12 * y + h22 * z
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _aimed(sums, best, prior):
+    """The step of :func:`bounded_step` for two slopes and an intercept, and what the quadratic model says it gains."""
+    centre, p = prior
+    pull = _turned(p, (best[0] - centre[0], best[1] - centre[1], best[2] - centre[2]))
+    right = -(sums[1] + pull[0]), -(sums[2] + pull[1]), -(sums[3] + pull[2])
+    h00, h01, h02 = sums[4] + p[0], sums[5] + p[1], sums[6] + p[2]
+    h11, h12, h22 = sums[7] + p[3], sums[8] + p[4], sums[9] + p[5]
+    hessian = h00, h01, h02, h11, h12, h22
+    step = _solved(hessian, right)
+    if best[0] + step[0] >= 0.0 and best[1] + step[1] >= 0.0:
+        return step, -_model_change(hessian, right, step)
+    x, y, (r0, r1, r2) = best[0], best[1], right
+    chosen, least = (0.0, 0.0, 0.0), np.inf
+    flat = _solved((1.0, 0.0, 0.0, h11, h12, h22), (0.0, r1 + h01 * x, r2 + h02 * x))
+    move = -x, flat[1], flat[2]
+    value = _model_change(hessian, right, move)
+    if y + move[1] >= 0.0 and value < least:
+        chosen, least = move, value
+    flat = _solved((h00, 0.0, h02, 1.0, 0.0, h22), (r0 + h01 * y, 0.0, r2 + h12 * y))
+    move = flat[0], -y, flat[2]
+    value = _model_change(hessian, right, move)
+    if x + move[0] >= 0.0 and value < least:
+        chosen, least = move, value
+    flat = _solved((1.0, 0.0, 0.0, 1.0, 0.0, h22), (0.0, 0.0, r2 + h02 * x + h12 * y))
+    move = -x, -y, flat[2]
+    value = _model_change(hessian, right, move)
+    if value < least:
+        chosen, least = move, value
+    return chosen, -_model_change(hessian, right, chosen)
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _model_change(hessian, right, step):
+    turned = _turned(hessian, step)
+    first, second = step[0] * (0.5 * turned[0] - right[0]), step[1] * (0.5 * turned[1] - right[1])
+    return first + second + step[2] * (0.5 * turned[2] - right[2])
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _solved(packed, right):
+    """As :func:`logofair.arithmetic.solve` does it."""
+    h00, h01, h02, h11, h12, h22 = packed
+    r0, r1, r2 = right
+    f1, f2 = h01 / h00, h02 / h00
+    l11, l12, l22 = h11 - f1 * h01, h12 - f1 * h02, h22 - f2 * h02
+    p1 = max(l11, SMALLEST_PIVOT * h11)
+    f = (h12 - f2 * h01) / p1
+    r1 -= f1 * r0
+    r2 -= f2 * r0
+    r2 -= f * r1
+    z = r2 / max(l22 - f * l12, SMALLEST_PIVOT * h22)
+    y = (r1 - l12 * z) / p1
+    return (r0 - h02 * z - h01 * y) / h00, y, z
 
 
 def beta_class_sums(

@@ -14,7 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.calibration.logistic import FAMILIES, Family, LogisticMaps, Prior, aimed, platt_targets
-from logofair.calibration.newton import Descent, Normal, Runs, Units, most_probable, packed_places, unit_sums
+from logofair.calibration.newton import (
+    MOST_STEPS,
+    Descent,
+    Normal,
+    Runs,
+    Units,
+    most_probable,
+    packed_places,
+    unit_sums,
+)
 from logofair.columns.acceleration import accelerated, piece_by_piece
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
@@ -27,7 +36,6 @@ NO_FOLD = -1
 # 20 to 100,000 rows: after that step no chance is off by more than 14 times as much. It is in proportion to the number
 # of all rows up to this many: where there are few, more steps cost nothing.
 _LEAST_GAIN, _MANY_ROWS = 2e-6, 1_000_000
-_MOST_STEPS = 200
 # Coarse rows are the means of a unit's rows of about the same log-odds: between -8 and 8 there are at least so many
 # classes and at most so many, as long as a class has a handful of rows.
 _WIDEST_ODDS = 8.0
@@ -148,10 +156,27 @@ def fit_logistic(method: str, rows: DealtRows, strengths: tuple[float, float], w
     groups, prior = _level(rows, prior.of(_parents(fits, 1, units.n_groups)), of_groups, strengths[1], without)
     alone, cells = _of_one_client(rows, without), np.tile(groups, (1, 1, units.n_clients))
     if not alone.all():
-        own, _ = _level(rows, prior.of(_parents(fits, units.n_groups, units.n_cells)), of_cells, None, without)
+        own = _cells(rows, prior, of_cells, without)
         cells = np.where(alone[:, None], cells, own)
     tables = np.concatenate([everyone, groups, cells], axis=2)
     return [LogisticMaps(method, table.T) for table in tables.swapaxes(0, 1)]
+
+
+def _cells(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indices) -> Floats:
+    """Parameters of the cells in every fit, (k, fits, cells), from what is believed of their groups."""
+    n_groups, n_cells = rows.units.n_groups, rows.units.n_cells
+    if coarse is None and len(rows.runs.columns) == 2 and accelerated(rows.runs.targets.size):
+        from logofair.calibration.compiled import beta_cells
+
+        seen = _outside(rows, rows.runs.mass[None], n_cells, without)[0]
+        least_gain = _least_gain(rows, prior, seen)
+        return beta_cells(rows.runs, rows.cell, rows.fold, prior.beliefs, without, least_gain)
+    return _level(rows, prior.of(_parents(without.size, n_groups, n_cells)), coarse, None, without)[0]
+
+
+def _least_gain(rows: DealtRows, prior: Prior, seen: Floats) -> Floats:
+    """What a step must gain in each unit that has seen so many rows, in nats, for another to follow."""
+    return _LEAST_GAIN * min(rows.runs.targets.size / _MANY_ROWS, 1.0) * (seen + prior.rows)
 
 
 def _parents(fits: int, size: int, below: int) -> Indices:
@@ -193,10 +218,9 @@ def _level(
     sums = _outside(rows, rows.sums(start[:, owner], np.ones(owner.size, dtype=bool)), size, without)
     sums[:, seen == 0.0] = 0.0
     at, shift = np.where(seen > 0.0, np.tile(start, fits), prior.beliefs.centre), _shift(rows, size, without)
-    least_gain = _LEAST_GAIN * min(rows.runs.targets.size / _MANY_ROWS, 1.0) * (seen + prior.rows)
-    descent = Descent.start(prior.beliefs, slopes, at=at, least_gain=least_gain)
+    descent = Descent.start(prior.beliefs, slopes, at=at, least_gain=_least_gain(rows, prior, seen))
     descent = descent.take(aimed(sums, at, shift))
-    for _ in range(_MOST_STEPS):
+    for _ in range(MOST_STEPS):
         if descent.done:
             break
         live, point = descent.live, descent.best + descent.step

@@ -266,8 +266,8 @@ def _added(terms: Floats) -> Floats:
 # errors) is still taken, and leaves about its square.
 _LEAST_GAIN = 1e-10
 # An increase below this share of the loss is rounding, not a step too long.
-_ROUNDING = 1e-12
-_MOST_STEPS = 200
+ROUNDING = 1e-12
+MOST_STEPS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,7 +333,7 @@ class Descent:
         prior = self.prior.of(live)
         value = penalised_loss(sums, prior, point)
         lowest = penalised_loss(self.sums[:, live], prior, self.best[:, live])
-        down = value <= lowest + _ROUNDING * (1.0 + np.abs(value)) + self.slack
+        down = value <= lowest + ROUNDING * (1.0 + np.abs(value)) + self.slack
         ahead = live[down]
         best, known, step = self.best.copy(), self.sums.copy(), self.step.copy()
         best[:, ahead], known[:, ahead] = point[:, down], sums[:, down]
@@ -365,7 +365,7 @@ def most_probable(runs: Runs, owner: Indices, prior: Normal, slopes: tuple[int, 
     ``owner[r]`` is the unit to which run r belongs; a unit without rows keeps its prior exactly.
     """
     descent = Descent.start(prior, slopes)
-    for _ in range(_MOST_STEPS):
+    for _ in range(MOST_STEPS):
         before, descent = descent, descent.take(unit_sums(runs, owner, descent.point))
         if descent.done:
             break
