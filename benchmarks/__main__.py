@@ -166,8 +166,8 @@ def show(results: dict[str, Any], console: Console) -> None:
         goal = "" if t["goal"] is None else f"{t['goal']:g} {'met' if t['multiple'] <= t['goal'] else 'missed'}"
         short = {"demographic_parity": "DP", "equalized_odds": "EO"}[t["notion"]]
         table.add_row(
-            t["call"], t["size"], short, t["code"], f"{t['multiple']:.1f}", goal, f"{1e3 * t['seconds']:.0f}", f"{t['gap']:.0e}",
-            str(t["rounds"]),
+            t["call"], t["size"], short, t["code"], f"{t['multiple']:.1f}", goal, f"{1e3 * t['seconds']:.0f}",
+            f"{t['gap']:.0e}", str(t["rounds"]),
         )  # fmt: skip
     console.print(table)
     for t in results["many_groups"]:

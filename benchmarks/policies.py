@@ -20,7 +20,7 @@ GOALS = {"fit": 60.0, "file": 10.0, "megabytes": 60.0}
 
 
 def many_clients_policy(shrink: int = 1) -> dict[str, Any]:
-    """Fit a million clients (divided by ``shrink``) by the default call, save the policy and load it.
+    """Fit a million clients (divided by ``shrink``) without pooling, save the policy and load it.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def many_clients_policy(shrink: int = 1) -> dict[str, Any]:
     scores, groups, clients = federation(size)
     labels = (np.random.default_rng(1).random(scores.size) < scores).astype(float)
     begin = time.perf_counter()
-    policy = logofair.fit(scores, labels, groups=groups, clients=clients, random_state=0).policy
+    policy = logofair.fit(scores, labels, groups=groups, clients=clients, pooling="none", random_state=0).policy
     fitted = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "policy.json"

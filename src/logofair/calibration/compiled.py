@@ -292,8 +292,9 @@ def _rising_means(values, mass, starts):
 
 @numba.njit(cache=True, error_model="numpy")
 def _pool(values, mass, means, begin, end):
-    """Pools lie on a stack: their means in ``means``, their sums, masses and ends beside it, all from ``begin`` on."""
-    sums, masses, ends = np.empty(end - begin), np.empty(end - begin), np.empty(end - begin, np.int64)
+    """Pools lie on a stack: their means in ``means`` from ``begin`` on, their sums, masses and ends beside it."""
+    room = 64  # grows with the pools, which are far fewer than rows
+    sums, masses, ends = np.empty(room), np.empty(room), np.empty(room, np.int64)
     top = -1
     for i in range(begin, end):
         weight = mass[i] if mass.size else 1.0
@@ -304,6 +305,9 @@ def _pool(values, mass, means, begin, end):
             mean = total / weight
             top -= 1
         top += 1
+        if top == room:
+            sums, masses, ends = np.append(sums, sums), np.append(masses, masses), np.append(ends, ends)
+            room *= 2
         means[begin + top], sums[top], masses[top], ends[top] = mean, total, weight, i + 1
     for pool in range(top, -1, -1):
         first = ends[pool - 1] if pool else begin

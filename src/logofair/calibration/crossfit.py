@@ -50,7 +50,8 @@ def rising_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Fl
     changes = order.changes(levels)
     mass = None if weights is None else _positive(weights, order)
     if changes.all():
-        return np.clip(_rising(chances, mass, order.starts), 0.0, 1.0)
+        rising = _rising(chances, mass, order.starts)
+        return np.clip(rising, 0.0, 1.0, out=rising)
     levels_from = run_starts(changes)
     lengths = np.diff(levels_from)
     level_mass = lengths.astype(np.float64) if mass is None else run_sums(mass, levels_from)
@@ -126,8 +127,9 @@ def cross_fit(
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells) if order is None else order
     fold = deal_folds(order, folds, rng)
-    columns, unit = sample.columns_at(order.rows), order.cells + (1 + sample.units.n_groups)
+    columns = sample.columns_at(order.rows)
     fits, scores = Fits.of(method, sample.units, *columns, order.cells, fold, folds), columns[0]
+    unit = order.cells + (1 + sample.units.n_groups)
     numbers = np.arange(folds)
     enough = folds_compared(folds, fold.size)
     compared = np.flatnonzero(fold < enough)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -297,9 +296,9 @@ class RowOrder:
             _sort_alike(keys, scores, alike, falls)
         return cls(keys, starts)
 
-    @cached_property
+    @property
     def cells(self) -> Indices:
-        """The cell of every row, in this order."""
+        """The cell of every row, in this order: made anew, as it would take as much memory as the order itself."""
         return np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
 
     def changes(self, levels: Floats) -> Booleans:
