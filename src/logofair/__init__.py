@@ -14,12 +14,13 @@ from logofair._version import __version__
 if TYPE_CHECKING:
     from logofair import bounds, datasets, federation, training
     from logofair.auditing import Audit, audit
-    from logofair.errors import InputError, LogofairError, RunError, SolverError
+    from logofair.errors import InfeasibleError, InputError, LogofairError, RunError, SolverError
     from logofair.estimator import LoGoFairClassifier
     from logofair.fitting.fit import fit
     from logofair.fitting.solution import Solution
     from logofair.notions import Notion, Rate
     from logofair.policy.policy import Policy
+    from logofair.requirements import Exactly, Ratio
     from logofair.solvers.algorithm1 import Algorithm1
     from logofair.solvers.certificate import Certificate
     from logofair.tradeoff import Frontier, frontier
@@ -28,13 +29,16 @@ __all__ = [
     "Algorithm1",
     "Audit",
     "Certificate",
+    "Exactly",
     "Frontier",
+    "InfeasibleError",
     "InputError",
     "LoGoFairClassifier",
     "LogofairError",
     "Notion",
     "Policy",
     "Rate",
+    "Ratio",
     "RunError",
     "Solution",
     "SolverError",
@@ -52,13 +56,16 @@ _HOME = {
     "Algorithm1": "logofair.solvers.algorithm1",
     "Audit": "logofair.auditing",
     "Certificate": "logofair.solvers.certificate",
+    "Exactly": "logofair.requirements",
     "Frontier": "logofair.tradeoff",
+    "InfeasibleError": "logofair.errors",
     "InputError": "logofair.errors",
     "LoGoFairClassifier": "logofair.estimator",
     "LogofairError": "logofair.errors",
     "Notion": "logofair.notions",
     "Policy": "logofair.policy.policy",
     "Rate": "logofair.notions",
+    "Ratio": "logofair.requirements",
     "RunError": "logofair.errors",
     "Solution": "logofair.fitting.solution",
     "SolverError": "logofair.errors",

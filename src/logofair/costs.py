@@ -13,7 +13,7 @@ from logofair.columns.labels import Codes, check_clients
 from logofair.errors import InputError
 from logofair.notions import as_number
 
-__all__ = ["ACCURACY", "Costs", "read_costs"]
+__all__ = ["ACCURACY", "Costs", "costs_sentence", "read_costs"]
 
 _ERRORS = ("wrongly accepted", "wrongly rejected")
 _MOST = 1e100  # beyond, sums of costs overflow
@@ -57,6 +57,10 @@ class Costs:
         """Those of every row by the code of its client, as if each row were a client; one pair stays one."""
         return self if self.alike else Costs(self.wrongly_accepted[clients], self.wrongly_rejected[clients])
 
+    def mean(self) -> Costs:
+        """One pair, the mean of the clients'."""
+        return Costs(*(each.mean(keepdims=True) for each in (self.wrongly_accepted, self.wrongly_rejected)))
+
     def gain(self, chance: Floats) -> Floats:
         """What accepting wins over rejecting, where label 1 has this chance: ``(c_FN + c_FP) eta - c_FP``.
 
@@ -67,15 +71,20 @@ class Costs:
 
     def summary(self) -> str:
         """Say what errors cost."""
-        if not self.alike:
-            return "A wrongly accepted and a wrongly rejected row cost what their client says."
-        accepted, rejected = self.wrongly_accepted[0], self.wrongly_rejected[0]
-        return f"A wrongly accepted row costs {accepted:g}, a wrongly rejected one {rejected:g}."
+        return costs_sentence(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON: numbers where all clients have the same, else lists by client."""
         found = {"wrongly_accepted": self.wrongly_accepted, "wrongly_rejected": self.wrongly_rejected}
         return {name: float(each[0]) if self.alike else each.tolist() for name, each in found.items()}
+
+
+def costs_sentence(costs: Mapping[str, Any]) -> str:
+    """Say what errors cost, given what ``as_dict`` returns."""
+    accepted, rejected = costs["wrongly_accepted"], costs["wrongly_rejected"]
+    if isinstance(accepted, list):
+        return "A wrongly accepted and a wrongly rejected row cost what their client says."
+    return f"A wrongly accepted row costs {accepted:g}, a wrongly rejected one {rejected:g}."
 
 
 ACCURACY = Costs(np.ones(1), np.ones(1))  # what it loses is cost

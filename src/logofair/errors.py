@@ -7,6 +7,7 @@
     │   ├── OtherRunError     a stored state is of a run with other settings
     │   └── DiskFullError     a file cannot be written for lack of room
     ├── SolverError           no policy with a valid certificate was found
+    │   └── InfeasibleError   no rule meets all requirements
     ├── RefusedError          a client does not answer a server's request
     ├── RunError              a federated run cannot go on
     │   └── QuorumLostError   too few sites are left
@@ -20,12 +21,14 @@ Messages are one line: where, what was got, what to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
+from typing import Any
 
 __all__ = [
     "DiskFullError",
     "GarbledTotalError",
+    "InfeasibleError",
     "InputError",
     "LogofairError",
     "OtherRunError",
@@ -108,6 +111,27 @@ class SolverError(LogofairError, RuntimeError):
     >>> issubclass(logofair.SolverError, (logofair.LogofairError, RuntimeError))
     True
     """
+
+
+class InfeasibleError(SolverError):
+    """No rule meets all requirements; ``least_relaxation`` has the few that conflict.
+
+    Attributes
+    ----------
+    conflict : tuple
+        The requirements that cannot hold together, none of which could be left out.
+    least_relaxation : mapping
+        For each of them the least by which it would have to give way with all others held; None: that is not enough.
+    """
+
+    def __init__(self, least_relaxation: Mapping[Any, float | None], sentence: str = "") -> None:
+        super().__init__(sentence or "no rule meets all requirements.")
+        self.least_relaxation = dict(least_relaxation)
+
+    @property
+    def conflict(self) -> tuple[Any, ...]:
+        """The requirements that cannot hold together."""
+        return tuple(self.least_relaxation)
 
 
 class RefusedError(LogofairError, RuntimeError):

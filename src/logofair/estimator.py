@@ -21,6 +21,7 @@ from logofair.columns.checks import Floats, Label, random_number, weights
 from logofair.errors import InputError
 from logofair.fitting.fit import fit as fit_policy
 from logofair.notions import NotionLike
+from logofair.requirements import Tolerance
 from logofair.solvers.algorithm1 import Algorithm1
 
 # Handed on, unread, to logofair.fit.
@@ -29,6 +30,10 @@ _FIT_OPTIONS = (
     "local_tolerance",
     "global_tolerance",
     "client_tolerances",
+    "costs",
+    "floors",
+    "ceilings",
+    "capacity",
     "solver",
     "calibration",
     "basis",
@@ -45,7 +50,8 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         Its clones give out-of-fold probabilities, so that the policy never sees scores of rows the model was trained
         on; then it is fitted on all rows. A model that is already fitted: wrap it in scikit-learn's
         ``FrozenEstimator`` and call ``fit`` with rows it was **not** trained on.
-    notion, local_tolerance, global_tolerance, client_tolerances, solver, calibration, basis, pooling
+    notion, local_tolerance, global_tolerance, client_tolerances, costs, floors, ceilings, capacity, solver, \
+    calibration, basis, pooling
         What is required and how it is reached: see :func:`logofair.fit`.
     cv : int, splitter or iterable of (train, test)
         The folds: a number (stratified by class, shuffled by ``random_state``), or anything of scikit-learn's that
@@ -106,9 +112,13 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         estimator: Any,
         *,
         notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
-        local_tolerance: float | None = 0.02,
-        global_tolerance: float | None = 0.02,
-        client_tolerances: Mapping[Label, float | None] | None = None,
+        local_tolerance: Tolerance = 0.02,
+        global_tolerance: Tolerance = 0.02,
+        client_tolerances: Mapping[Label, Tolerance] | None = None,
+        costs: Any = None,
+        floors: Mapping[str, Any] | None = None,
+        ceilings: Mapping[str, Any] | None = None,
+        capacity: Any = None,
         solver: str | Algorithm1 = "exact",
         calibration: str = "beta",
         basis: str = "eta",
@@ -124,6 +134,10 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         self.local_tolerance = local_tolerance
         self.global_tolerance = global_tolerance
         self.client_tolerances = client_tolerances
+        self.costs = costs
+        self.floors = floors
+        self.ceilings = ceilings
+        self.capacity = capacity
         self.solver = solver
         self.calibration = calibration
         self.basis = basis

@@ -1,15 +1,20 @@
-"""Requirements: which gaps must stay within which tolerances, inside every client and over all of them."""
+"""Requirements: what must hold inside every client and over all of them.
+
+Gaps within tolerances, ratios of rates, floors and ceilings of single groups' rates, and capacities: each is a set of
+linear rows over rates (:mod:`logofair.solvers.limits`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from logofair.columns.checks import Floats, Label, listed
+from logofair.columns.checks import Floats, Label, listed, nearest_name
 from logofair.columns.labels import Codes, check_clients
+from logofair.costs import Costs, costs_sentence, read_costs
 from logofair.errors import InputError
 from logofair.notions import NOTIONS, NotionLike, Rate, as_number, named_notion, sides
 
@@ -19,37 +24,135 @@ SMALLEST_TOLERANCE = 1e-9
 LARGEST_TOLERANCE = 1e100
 
 
+# Of all people of a client, or of all clients, the share that is selected from a group: these add up to a capacity.
+SELECTED = Rate("share selected", 1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A tolerance as a ratio: the smallest rate is at least this share of the largest.
+
+    Where nobody is selected a ratio says nothing: rejecting everybody meets any. Pair it with a floor.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> scores, groups = [0.9, 0.8, 0.7, 0.6, 0.4, 0.2], ["a", "a", "a", "b", "b", "b"]
+    >>> solution = logofair.fit(scores, None, groups=groups, calibration="none", local_tolerance=logofair.Ratio(0.5))
+    >>> print(solution.requirements.summary())
+    The smallest selection rate of any group is at least 0.5 times the largest (demographic parity).
+    """
+
+    least: float
+
+    def __post_init__(self) -> None:
+        value = as_number(self.least)
+        if not 0.0 < value <= 1.0:
+            raise InputError(f"Ratio: got {self.least!r}; a ratio of rates is above 0 and at most 1, such as 0.8.")
+        object.__setattr__(self, "least", value)
+
+    def __str__(self) -> str:
+        return f"ratio {self.least:g}"
+
+
+@dataclass(frozen=True)
+class Exactly:
+    """A capacity that is met, not only kept: exactly this share of people is selected, in expectation.
+
+    Examples
+    --------
+    >>> Exactly(0.2)
+    Exactly(share=0.2)
+    """
+
+    share: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "share", _share(self.share, "Exactly"))
+
+
+Tolerance: TypeAlias = float | Ratio | None
+
+
 @dataclass(frozen=True)
 class Requirement:
-    """One rate whose gap must stay within a tolerance (``None``: free where not overridden)."""
+    """One rate whose gap must stay within a tolerance (``None``: free where not overridden), or within a ratio."""
 
     notion: str
     rate: Rate
     tolerance: float | None
+    ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class RateLimit:
+    """A floor or a ceiling of a group's rate, inside each client or over all of them.
+
+    ``group`` None: of every group; ``value`` None: what the rule gives that group that nothing is required of.
+    """
+
+    side: str
+    kind: str  # "floor" or "ceiling"
+    notion: str
+    rate: Rate
+    group: Label | None
+    value: float | None
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """How large a share of people may be selected at most, and at least (0: no matter)."""
+
+    side: str
+    most: float
+    least: float = 0.0
 
 
 @dataclass(frozen=True)
 class Requirements:
     """Requirements inside each client and over all of them.
 
-    ``tolerances`` is (clients, local requirements), infinity meaning free; ``client_tolerances`` are the single
-    clients whose tolerance replaces that of the local requirements.
+    ``tolerances`` and ``ratios`` are (clients, local requirements), infinity and 0 meaning free; ``client_tolerances``
+    are the single clients whose tolerance replaces that of the local requirements. ``costs`` None: accuracy counts.
     """
 
     local: tuple[Requirement, ...]
     global_: tuple[Requirement, ...]
     tolerances: Floats
-    client_tolerances: tuple[tuple[Label, float | None], ...] = ()
+    client_tolerances: tuple[tuple[Label, Tolerance], ...] = ()
+    ratios: Floats | None = None
+    limits: tuple[RateLimit, ...] = ()
+    capacities: tuple[Capacity, ...] = ()
+    costs: Costs | None = None
+    groups: tuple[Label, ...] = ()  # as the problem numbers them
+
+    @property
+    def are_tolerances(self) -> bool:
+        """Whether tolerances are all that is required, and accuracy is all that counts."""
+        ratios = self.ratios is not None and bool(np.any(self.ratios > 0))
+        ratios = ratios or any(each.ratio for each in self.global_)
+        return not (ratios or self.limits or self.capacities or self.costs is not None)
 
     def merged(self) -> Requirements:
-        """The same for one client that holds all rows: local is global, and the smaller tolerance holds."""
-        smallest: dict[Rate, Requirement] = {}
-        for requirement in (*self.local, *self.global_):
-            known = smallest.get(requirement.rate)
-            if known is None or tolerance_of(requirement) < tolerance_of(known):
-                smallest[requirement.rate] = requirement
-        local = tuple(smallest.values())
-        return Requirements(local, (), np.array([[tolerance_of(r) for r in local]]))
+        """The same for one client that holds all rows: local is global, and the stricter holds."""
+        strictest: dict[Rate, Requirement] = {}
+        for each in (*self.local, *self.global_):
+            known = strictest.setdefault(each.rate, each)
+            tolerance = min(tolerance_of(known), tolerance_of(each))
+            ratio = max(known.ratio or 0.0, each.ratio or 0.0)
+            named = each if tolerance_of(each) < tolerance_of(known) else known
+            strictest[each.rate] = replace(named, tolerance=_finite(tolerance), ratio=ratio or None)
+        local = tuple(strictest.values())
+        return Requirements(
+            local,
+            (),
+            np.array([[tolerance_of(r) for r in local]]),
+            ratios=np.array([[r.ratio or 0.0 for r in local]]),
+            limits=tuple(dict.fromkeys(replace(limit, side="local") for limit in self.limits)),
+            capacities=tuple(dict.fromkeys(replace(each, side="local") for each in self.capacities)),
+            costs=None if self.costs is None else self.costs.mean(),
+            groups=self.groups,
+        )
 
     def summary(self) -> str:
         """What must hold, in words."""
@@ -58,10 +161,33 @@ class Requirements:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for files and reports."""
         sides = {
-            side: [{"notion": r.notion, "rate": r.rate.name, "tolerance": r.tolerance} for r in items]
+            side: [{"notion": r.notion, "rate": r.rate.name, "tolerance": r.tolerance, "ratio": r.ratio} for r in items]
             for side, items in (("local", self.local), ("global", self.global_))
         }
-        return sides | {"single clients": [{"client": str(name), "tolerance": t} for name, t in self.client_tolerances]}
+        single = [
+            {
+                "client": str(name),
+                "tolerance": None if isinstance(t, Ratio) else t,
+                "ratio": t.least if isinstance(t, Ratio) else None,
+            }
+            for name, t in self.client_tolerances
+        ]
+        limits = [
+            {
+                "side": each.side,
+                "kind": each.kind,
+                "rate": each.rate.name,
+                "group": None if each.group is None else str(each.group),
+                "value": each.value,
+            }
+            for each in self.limits
+        ]
+        return sides | {
+            "single clients": single,
+            "limits": limits,
+            "capacities": [{"side": each.side, "most": each.most, "least": each.least} for each in self.capacities],
+            "costs": None if self.costs is None else self.costs.as_dict(),
+        }
 
 
 def requirement_sentences(required: Mapping[str, Any], local: str = "", *, place: str = "client") -> Iterator[str]:
@@ -72,22 +198,91 @@ def requirement_sentences(required: Mapping[str, Any], local: str = "", *, place
     """
     tolerances: dict[tuple[str, str, float], list[str]] = {}
     inside = f"{local or f'Inside each {place}'}, the" if required["global"] else "The"
+    ratios: list[str] = []
     for where, items in ((inside, required["local"]), (f"Over all {place}s, the", required["global"])):
         for item in items:
             if item["tolerance"] is not None:
                 tolerances.setdefault((where, item["notion"], item["tolerance"]), []).append(item["rate"])
+            if item.get("ratio") is not None:
+                ratios.append(
+                    f"{where} smallest {item['rate']} of any group is at least {item['ratio']:g} times the largest "
+                    f"({_named(item['notion'])})."
+                )
     for (where, notion, tolerance), rates in tolerances.items():
         differ = "differs" if len(rates) == 1 else "differ"
-        named = notion.replace("_", " ") if notion in NOTIONS else notion
         the_rates = " and the ".join(rates)
-        yield f"{where} {the_rates} of any two groups {differ} by at most {tolerance:g} ({named})."
-    own = [(item["client"], item["tolerance"]) for item in required["single clients"]]
-    single = [f"{client} {'free' if tolerance is None else f'at most {tolerance:g}'}" for client, tolerance in own]
+        yield f"{where} {the_rates} of any two groups {differ} by at most {tolerance:g} ({_named(notion)})."
+    yield from ratios
+    single = [_single(item) for item in required["single clients"]]
+    more = list(_limit_sentences(required, inside.removesuffix(", the"), f"Over all {place}s"))
     if single:
-        start = "In place of that, the" if tolerances else "The"
+        start = "In place of that, the" if tolerances or ratios else "The"
         yield f"{start} gap at single {place}s: {listed(single, len(single))}."
-    elif not tolerances:
+    elif not (tolerances or ratios or more):
         yield "Nothing: every gap is free."
+    yield from more
+
+
+def _named(notion: str) -> str:
+    return notion.replace("_", " ") if notion in NOTIONS else notion
+
+
+def _single(item: Mapping[str, Any]) -> str:
+    """What holds at a single client."""
+    if item.get("ratio") is not None:
+        return f"{item['client']} ratio at least {item['ratio']:g}"
+    return f"{item['client']} {'free' if item['tolerance'] is None else 'at most {:g}'.format(item['tolerance'])}"
+
+
+def _limit_sentences(required: Mapping[str, Any], inside: str, over_all: str) -> Iterator[str]:
+    """Floors, ceilings and capacities, in words."""
+    alone = not required["global"] and inside == "The"
+    for item in required.get("limits", ()):
+        where = "" if alone else f"{inside if item['side'] == 'local' else over_all}, "
+        whose = "every group" if item["group"] is None else f"group {item['group']!r}"
+        bound = "at least" if item["kind"] == "floor" else "at most"
+        what = "what it is without any requirement" if item["value"] is None else f"{item['value']:g}"
+        sentence = f"{where}the {item['rate']} of {whose} is {bound} {what}."
+        yield sentence[0].upper() + sentence[1:]
+    for item in required.get("capacities", ()):
+        where = "" if alone else f"{inside if item['side'] == 'local' else over_all}, "
+        bound = "exactly" if item["least"] == item["most"] else "at most"
+        sentence = f"{where}{bound} {item['most']:g} of all people are selected."
+        yield sentence[0].upper() + sentence[1:]
+    if required.get("costs") is not None:
+        yield costs_sentence(required["costs"])
+
+
+# What a requirement of a kind is called, and which way it gives.
+CALLED = {
+    "tolerance": ("the tolerance of the {rate}'s gap {where}", "larger"),
+    "ratio": ("the ratio of the {rate} {where}", "smaller"),
+    "floor": ("the floor of the {rate} of {group} {where}", "lower"),
+    "ceiling": ("the ceiling of the {rate} of {group} {where}", "higher"),
+    "most selected": ("the capacity {where}", "larger"),
+    "least selected": ("the capacity that has to be met {where}", "smaller"),
+}
+
+
+def conflict_sentence(amounts: Mapping[str, tuple[float | None, str]]) -> str:
+    """Which requirements cannot hold together, and what each would have to give with the others held.
+
+    Examples
+    --------
+    >>> print(conflict_sentence({"the capacity": (0.1, "larger"), "the floor": (None, "lower")}))
+    requirements: no rule meets all of them: the capacity and the floor conflict. With the others held, the capacity
+    would have to be 0.1 larger; giving way on the floor alone is not enough.
+    """
+    *first, last = amounts
+    named = f"{', '.join(first)} and {last} conflict" if first else f"{last} cannot be met"
+    enough = [
+        f"{name} would have to be {amount:.4g} {way}" for name, (amount, way) in amounts.items() if amount is not None
+    ]
+    vain = [name for name, (amount, _) in amounts.items() if amount is None]
+    more = [*([f"With the others held, {', or '.join(enough)}"] if enough else [])]
+    more += [f"giving way on {' or '.join(vain)} alone is not enough"] if vain else []
+    tail = "; ".join(more)
+    return f"requirements: no rule meets all of them: {named}. {tail[:1].upper()}{tail[1:]}."
 
 
 def compared_rates(requirements: Iterable[Requirement]) -> tuple[Rate, ...]:
@@ -99,27 +294,119 @@ def make_requirements(
     notion: object,
     local_tolerance: object,
     global_tolerance: object,
-    client_tolerances: Mapping[Label, float | None] | None,
+    client_tolerances: Mapping[Label, Tolerance] | None,
     clients: Codes,
+    *,
+    groups: Sequence[Label] = (),
+    floors: object = None,
+    ceilings: object = None,
+    capacity: object = None,
+    costs: object = None,
 ) -> Requirements:
     """Read the user's notion and tolerances; ``clients`` is that of :func:`one_client` where there are none."""
     local_notion, global_notion = sides(notion)
     local = side_requirements(local_notion, local_tolerance, "local")
     global_ = side_requirements(global_notion, global_tolerance, "global")
     tolerances = np.tile([tolerance_of(r) for r in local], (len(clients.names), 1))
+    ratios = np.tile([r.ratio or 0.0 for r in local], (len(clients.names), 1))
     single = _overrides(client_tolerances, clients, of_shares=all(r.rate.is_share for r in local))
     place = {name: i for i, name in enumerate(clients.names)} if single else {}
     for name, tolerance in single.items():
-        tolerances[place[name]] = np.inf if tolerance is None else tolerance
-    requirements = Requirements(local, global_, tolerances, tuple(single.items()))
+        is_ratio = isinstance(tolerance, Ratio)
+        tolerances[place[name]] = np.inf if tolerance is None or is_ratio else tolerance
+        ratios[place[name]] = tolerance.least if is_ratio else 0.0
+    limits = (*read_limits(floors, "floor", groups), *read_limits(ceilings, "ceiling", groups))
+    requirements = Requirements(
+        local,
+        global_,
+        tolerances,
+        tuple(single.items()),
+        ratios,
+        limits,
+        read_capacity(capacity),
+        None if costs is None else read_costs(costs, clients),
+        tuple(groups),
+    )
     if len(clients.names) == 1:
         # One client makes local and global the same; a single program is solved faster than two sides.
-        alone = tuple(Requirement(r.notion, r.rate, _finite(t)) for r, t in zip(local, tolerances[0], strict=True))
-        return Requirements(alone, global_, tolerances).merged()
+        alone = tuple(
+            replace(r, tolerance=_finite(t), ratio=float(ratio) or None)
+            for r, t, ratio in zip(local, tolerances[0], ratios[0], strict=True)
+        )
+        return replace(requirements, local=alone).merged()
     return requirements
 
 
-def _overrides(client_tolerances: object, clients: Codes, *, of_shares: bool) -> dict[Label, float | None]:
+def read_limits(given: object, kind: str, groups: Sequence[Label]) -> tuple[RateLimit, ...]:
+    """Read floors or ceilings: ``{notion: number | {group: number} | "today"}``, for both sides or by side.
+
+    What holds inside every client holds over all of them, so a limit for both sides is a local one.
+    """
+    where = f"{kind}s"
+    if given is None:
+        return ()
+    if not isinstance(given, Mapping) or not given:
+        raise InputError(
+            f"{where}: got {given!r}; pass a mapping from notion to number, such as {{'equal_opportunity': 0.6}}."
+        )
+    by_side = dict(given) if set(given) <= {"local", "global"} else {"local": given}
+    found = []
+    for side, limits in by_side.items():
+        if limits is None:
+            continue
+        if not isinstance(limits, Mapping):
+            raise InputError(f"{where}: the {side} side is {limits!r}; pass a mapping from notion to number.")
+        for notion, value in limits.items():
+            item = named_notion(notion, where)
+            if not item.of_shares:
+                raise InputError(
+                    f"{where}: {item.name!r} has rates that are no shares of people; use one of {', '.join(NOTIONS)}."
+                )
+            own = value if isinstance(value, Mapping) else {None: value}
+            for group, number in own.items():
+                if group is not None and group not in groups:
+                    raise InputError(
+                        f"{where}: names group {group!r}, which has no rows{nearest_name(group, groups)}; "
+                        f"use one of {', '.join(map(repr, groups))}."
+                    )
+                found += [RateLimit(side, kind, item.name, rate, group, _limit(number, where)) for rate in item.rates]
+    return tuple(found)
+
+
+def _limit(value: object, where: str) -> float | None:
+    """A rate from 0 to 1; None for what the rule gives that nothing is required of."""
+    if isinstance(value, str) and value == "today":
+        return None
+    number = as_number(value)
+    if not 0.0 <= number <= 1.0:
+        raise InputError(f"{where}: got {value!r}; a rate lies between 0 and 1, or is 'today'.")
+    return number
+
+
+def read_capacity(given: object) -> tuple[Capacity, ...]:
+    """Read a capacity: a share of all people, or one by side; :class:`Exactly` where it has to be met."""
+    if given is None:
+        return ()
+    by_side = dict(given) if isinstance(given, Mapping) else {"global": given}
+    if not by_side or not set(by_side) <= {"local", "global"}:
+        raise InputError(f"capacity: got {given!r}; pass a share such as 0.1, or {{'local': ..., 'global': ...}}.")
+    found = []
+    for side, share in by_side.items():
+        if share is None:
+            continue
+        most = share.share if isinstance(share, Exactly) else _share(share, "capacity")
+        found.append(Capacity(side, most, most if isinstance(share, Exactly) else 0.0))
+    return tuple(found)
+
+
+def _share(value: object, where: str) -> float:
+    number = as_number(value)
+    if not 0.0 < number <= 1.0:
+        raise InputError(f"{where}: got {value!r}; the share of people selected is above 0 and at most 1, such as 0.1.")
+    return number
+
+
+def _overrides(client_tolerances: object, clients: Codes, *, of_shares: bool) -> dict[Label, Tolerance]:
     """Check the tolerances of single clients."""
     if client_tolerances is None:
         return {}
@@ -143,14 +430,16 @@ def _finite(tolerance: float) -> float | None:
     return float(tolerance) if np.isfinite(tolerance) else None
 
 
-def check_tolerance(tolerance: object, where: str, *, of_shares: bool = False) -> float | None:
-    """Return a tolerance as a float of at least 0, or None; raise otherwise.
+def check_tolerance(tolerance: object, where: str, *, of_shares: bool = False) -> Tolerance:
+    """Return a tolerance as a float of at least 0, a ratio of shares, or None; raise otherwise.
 
     ``of_shares`` says that the rates lie between 0 and 1, so that a tolerance of 1 would require nothing; rates of the
     user's own may be counted in anything, up to numbers with which nothing can be computed.
     """
-    if tolerance is None:
-        return None
+    if tolerance is None or (isinstance(tolerance, Ratio) and of_shares):
+        return tolerance
+    if isinstance(tolerance, Ratio):
+        raise InputError(f"{where}: got {tolerance}, but a ratio compares shares of people; use a tolerance.")
     value = as_number(tolerance)
     if np.isnan(value):
         raise InputError(f"{where}: a tolerance is a number from 0 to 1, or None for no constraint; got {tolerance!r}.")
@@ -177,13 +466,16 @@ def side_requirements(notion: NotionLike, tolerance: object, where: str) -> tupl
     if isinstance(notion, Mapping):
         if not notion:
             raise InputError(f"notion: the mapping for the {where} side is empty; name at least one notion.")
-        default = check_tolerance(tolerance, f"{where}_tolerance")
+        default = tolerance if isinstance(tolerance, Ratio) else check_tolerance(tolerance, f"{where}_tolerance")
         named = [(named_notion(key, "notion"), t, f"notion: {where} tolerance of {key!r}") for key, t in notion.items()]
         pairs = [(item, check_tolerance(t, what, of_shares=item.of_shares)) for item, t, what in named]
     else:
         item = named_notion(notion, "notion")
         default = check_tolerance(tolerance, f"{where}_tolerance", of_shares=item.of_shares)
         pairs = [(item, default)]
+    required = [(item, None if default is None else own) for item, own in pairs]
     return tuple(
-        Requirement(item.name, rate, None if default is None else own) for item, own in pairs for rate in item.rates
+        Requirement(item.name, rate, None, own.least) if isinstance(own, Ratio) else Requirement(item.name, rate, own)
+        for item, own in required
+        for rate in item.rates
     )

@@ -11,7 +11,7 @@ import numpy as np
 from logofair._version import __version__
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Label, random_number
-from logofair.errors import InputError, SolverError
+from logofair.errors import InfeasibleError, InputError, SolverError
 from logofair.fitting.confidence import Parted, check_confidence, part_rows, promise
 from logofair.fitting.prepare import (
     Prepared,
@@ -29,7 +29,7 @@ from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, filled, reduce
 from logofair.policy.policy import Policy
 from logofair.progress import Progress, Stages, no_progress
-from logofair.requirements import Requirements, make_requirements
+from logofair.requirements import CALLED, Requirements, Tolerance, conflict_sentence, make_requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds, solver_settings
 from logofair.solvers.certificate import Certificate, certify
 from logofair.solvers.decomposition import Optimum, solve_exact
@@ -49,9 +49,13 @@ def fit(
     groups: object,
     clients: object = None,
     notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
-    local_tolerance: float | None = 0.02,
-    global_tolerance: float | None = 0.02,
-    client_tolerances: Mapping[Label, float | None] | None = None,
+    local_tolerance: Tolerance = 0.02,
+    global_tolerance: Tolerance = 0.02,
+    client_tolerances: Mapping[Label, Tolerance] | None = None,
+    costs: object = None,
+    floors: Mapping[str, object] | None = None,
+    ceilings: Mapping[str, object] | None = None,
+    capacity: object = None,
     solver: str | Algorithm1 = "exact",
     calibration: str = "beta",
     basis: str = "eta",
@@ -81,11 +85,23 @@ def fit(
         :class:`Notion`, a mapping of these to tolerances (several at once), or ``{"local": ..., "global": ...}``. The
         tolerances of a mapping take the place of ``local_tolerance`` and ``global_tolerance``, which then only say
         whether a side is constrained at all (None: it is not).
-    local_tolerance, global_tolerance : float or None
-        Largest gap allowed inside each client and over all of them; None: not constrained.
+    local_tolerance, global_tolerance : float, Ratio or None
+        Largest gap allowed inside each client and over all of them, or ``Ratio(0.8)``: the smallest rate is at least
+        0.8 times the largest; None: not constrained. Where nobody is selected a ratio says nothing: pair it with a
+        floor.
     client_tolerances : mapping, optional
         Tolerances of single clients, for all local rates, in place of ``local_tolerance``; None frees a client. The
         merged rule for unknown clients follows the tolerances of all.
+    costs : pair of float or mapping, optional
+        What a wrongly accepted and a wrongly rejected row cost, for all clients or ``{client: pair}``. The policy is
+        then the cheapest, and certificate and prices are in cost per row. None: the most accurate (1 and 1).
+    floors, ceilings : mapping, optional
+        What a group's rate is at least, or at most: ``{notion: number}``, ``{notion: {group: number}}``, or "today" in
+        place of a number for what the rule gives that nothing is required of. Inside each client, and so over all;
+        ``{"local": ..., "global": ...}`` for one side.
+    capacity : float, Exactly or mapping, optional
+        The share of all people that is accepted at most, ``Exactly(0.2)`` where it has to be met, or ``{"local": ...,
+        "global": ...}``: at each client. It holds in expectation; see ``exact_counts`` of :meth:`Policy.decide`.
     solver : {"exact", "algorithm1"} or Algorithm1
         The certified optimum, or the paper's iterative procedure (whose result may violate its tolerances).
     calibration : {"beta", "platt", "temperature", "isotonic", "none"}
@@ -129,6 +145,8 @@ def fit(
     ------
     InputError
         If some argument cannot be used.
+    InfeasibleError
+        If no rule meets all requirements, with the few that conflict and the least by which each would have to give.
     SolverError
         If no policy with a valid certificate was found.
 
@@ -146,12 +164,32 @@ def fit(
     """
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
     number = None if random_state is None else random_number(random_state)
-    requirements = make_requirements(notion, local_tolerance, global_tolerance, client_tolerances, rows.clients)
+    requirements = make_requirements(
+        notion,
+        local_tolerance,
+        global_tolerance,
+        client_tolerances,
+        rows.clients,
+        groups=rows.groups.names,
+        floors=floors,
+        ceilings=ceilings,
+        capacity=capacity,
+        costs=costs,
+    )
     if not isinstance(merged, bool | np.bool_):
         raise InputError(f"merged: got {merged!r}; pass True or False.")
     settings, level = solver_settings(solver), check_confidence(confidence)
     lent = checked_pooling(pooling, basis)
     extra = checked_extra(extra_scores, rows, lent)
+    if settings is not None and not requirements.are_tolerances:
+        raise InputError(
+            "solver: 'algorithm1' knows tolerances and accuracy alone; use 'exact', or leave out ratios, floors, "
+            "ceilings, capacity and costs."
+        )
+    if level is not None and not requirements.are_tolerances:
+        raise InputError(
+            "confidence: certifies tolerances alone; leave it out, or ratios, floors, ceilings, capacity and costs."
+        )
     if level is not None and extra is not None:
         raise InputError(
             "extra_scores: given together with confidence, whose promises rest on the labelled rows of each client "
@@ -193,7 +231,10 @@ def _solved(
     prepared: Prepared, requirements: Requirements, settings: Algorithm1 | None, basis: str, *, merged: bool
 ) -> _Solved:
     problem = make_problem(requirements, prepared.cells)
-    mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
+    try:
+        mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
+    except InfeasibleError as error:
+        raise named_conflict(error, problem, requirements) from None
     certificate = replace(certificate, pooling=prepared.pooling.counted)
     rules = merged_rules(merged_cells(prepared, basis), requirements, basis) if merged else None
     return _Solved(prepared, problem, filled(problem.cells, mixtures, rules), rules, certificate, optimum)
@@ -307,6 +348,18 @@ def certified(
         "exact: no policy with a valid certificate was found, so none is returned; "
         "loosen a tolerance slightly, and please report the case."
     )
+
+
+def named_conflict(error: InfeasibleError, problem: Problem, requirements: Requirements) -> InfeasibleError:
+    """The conflict in words."""
+    amounts = {}
+    for (side, kind, rate, group), amount in error.least_relaxation.items():
+        called, way = CALLED[kind]
+        rates = problem.local_rates if side == "local" else problem.global_rates
+        where = "inside clients" if side == "local" else "over all"
+        whose = f"group {requirements.groups[group]!r}" if group >= 0 else ""
+        amounts[called.format(rate=rates[rate].name, group=whose, where=where)] = (amount, way)
+    return InfeasibleError({name: amount for name, (amount, _) in amounts.items()}, conflict_sentence(amounts))
 
 
 def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, Certificate]:

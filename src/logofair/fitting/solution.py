@@ -58,11 +58,12 @@ class OwnRows:
     accuracy: float
     local_gap: float | None  # the largest, over clients and rates
     global_gap: float | None
+    objective: str = "accuracy"  # or "cost"
 
     def summary(self, where: str = "On the clients' own rows alone") -> str:
         """Return the figures in a sentence for people."""
         gaps = f"global gap {_number(self.global_gap)}, largest local gap {_number(self.local_gap)}"
-        return f"{where}: expected accuracy {self.accuracy:.4f}, {gaps}."
+        return f"{where}: expected {self.objective} {self.accuracy:.4f}, {gaps}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return these figures as plain values."""
@@ -121,14 +122,14 @@ class Solution:
 
     def __repr__(self) -> str:
         c = self.certificate
-        figures = f"accuracy={c.primal:.4f}, optimality_gap={c.optimality_gap:.1e}, violation={c.violation:.1e}"
+        figures = f"{c.objective}={c.primal:.4f}, optimality_gap={c.optimality_gap:.1e}, violation={c.violation:.1e}"
         return f"Solution({figures}, solver={self.solver!r})"
 
     @cached_property
     def deterministic(self) -> tuple[float, float]:
         """Expected accuracy and violation of ``decide(..., deterministic=True)`` on the calibration rows."""
         u, v = (a.reshape(self.problem.shape) for a in evaluate_single(self.problem.cells, self.policy.mixtures))
-        return self.problem.accuracy(u, v), self.problem.violation(u, v)
+        return self.problem.reported(self.problem.accuracy(u, v)), self.problem.violation(u, v)
 
     @cached_property
     def coin_share(self) -> float:
@@ -165,7 +166,7 @@ class Solution:
             problem.global_gaps(u, v) / problem.global_units,
         )
         largest = (float(gaps.max()) if gaps.size else None for gaps in (local, global_))
-        return OwnRows(problem.accuracy(u, v), *largest)
+        return OwnRows(problem.reported(problem.accuracy(u, v)), *largest, problem.measure)
 
     @cached_property
     def compared(self) -> Comparison | None:
@@ -373,21 +374,24 @@ class Solution:
             return f"No rule tosses a coin. {blind}"
         needed = f"{int(mixed.sum()):,} of {mixed.size:,} cells {'needs' if mixed.sum() == 1 else 'need'} a coin"
         return (
-            f"A coin decides on {self.coin_share:.2%} of the rows ({needed}); without coins accuracy is {accuracy:.4f} "
-            f"and the largest violation {violation:.4f}. {blind}"
+            f"A coin decides on {self.coin_share:.2%} of the rows ({needed}); without coins {self.problem.measure} is "
+            f"{accuracy:.4f} and the largest violation {violation:.4f}. {blind}"
         )
 
     def price_sentences(self, most: int = 3) -> list[str]:
         """What 0.01 more tolerance would win at most, dearest first, as sentences."""
         entries = []
         for k, price in enumerate(self.certificate.prices.global_):
-            entries.append((float(price), self.problem.global_rates[k].name, " over all clients"))
+            kind = self.problem.kind("global", k)
+            entries.append((float(price), self.problem.global_rates[k].name, " over all clients", kind))
         for c, k in _largest(self.certificate.prices.local, most):
             name = self.policy.clients[c]
             where = "" if name is None else f" inside client {name!r}"
-            entries.append((float(self.certificate.prices.local[c, k]), self.problem.local_rates[k].name, where))
+            price, rate = self.certificate.prices.local[c, k], self.problem.local_rates[k].name
+            entries.append((float(price), rate, where, self.problem.kind("local", k)))
         entries = sorted((entry for entry in entries if entry[0] > _LEAST_PRICE), reverse=True)[:most]
-        return [price_sentence(*entry) for entry in entries]
+        objective = self.certificate.objective
+        return [price_sentence(price, rate, where, objective, kind) for price, rate, where, kind in entries]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -427,12 +431,20 @@ class Solution:
         """Every price above 0 inside a client, and those over all clients."""
         prices, problem = self.certificate.prices, self.problem
         local = [
-            {"client": plain(self.policy.clients[c]), "rate": problem.local_rates[k].name, "price": price}
+            {
+                "client": plain(self.policy.clients[c]),
+                "rate": problem.local_rates[k].name,
+                "of": problem.kind("local", k),
+                "price": price,
+            }
             for (c, k), price in np.ndenumerate(prices.local)
             if price > 0
         ]
         names = [rate.name for rate in problem.global_rates]
-        global_ = [{"rate": name, "price": float(p)} for name, p in zip(names, prices.global_, strict=True)]
+        global_ = [
+            {"rate": name, "of": problem.kind("global", k), "price": float(price)}
+            for k, (name, price) in enumerate(zip(names, prices.global_, strict=True))
+        ]
         return {"local": local, "global": global_}
 
 
@@ -542,7 +554,9 @@ def _unmeasured_local(problem: Problem, rows: CalibrationRows) -> Iterator[FitWa
     """Say where a local gap is not measured, or leaves a group out, because nobody counts in its rate."""
     for k, rate in enumerate(problem.local_rates):
         counts = problem.local_counts[..., k]
-        required = np.isfinite(problem.local_tolerance[:, k])
+        if problem.kind("local", k) in ("limit", "capacity"):
+            continue
+        required = np.isfinite(problem.local_tolerance[:, k]) | (problem.kind("local", k) == "ratio")
         blind = np.flatnonzero(required & ~counts.any(axis=1))
         if blind.size:
             clients = [rows.clients.names[c] for c in blind[:NAMED]]
@@ -558,6 +572,8 @@ def _unmeasured_global(problem: Problem, rows: CalibrationRows) -> Iterator[FitW
     """Say where a global gap is not measured, or leaves a group out, because nobody counts in its rate."""
     for k, rate in enumerate(problem.global_rates):
         counts = problem.global_counts[:, k]
+        if problem.kind("global", k) in ("limit", "capacity"):
+            continue
         if not counts.any():
             yield _unmeasured(f"{rate.name} over all clients cannot be measured", [None], 1)
         elif not counts.all():

@@ -15,11 +15,13 @@ from logofair.files.documents import of_type
 from logofair.files.inputs import MISSING, ColumnNames, DataSource
 
 __all__ = [
+    "CapacityInfo",
     "CertificateInfo",
     "ColumnsInfo",
     "FederationInfo",
     "FigureInfo",
     "FindingInfo",
+    "LimitInfo",
     "ModelInfo",
     "PolicyInfo",
     "PoolingInfo",
@@ -45,11 +47,32 @@ _CHANCES = {None: "in estimated chances", "none": "taking scores as chances"}
 
 @dataclass(frozen=True)
 class RequirementInfo:
-    """One rate whose gap must stay within a tolerance; None: free."""
+    """One rate whose gap must stay within a tolerance (None: free), or its groups within a ratio."""
 
     notion: str
     rate: str
     tolerance: float | None
+    ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class LimitInfo:
+    """A floor or a ceiling of a group's rate (None: of every group's); without a value, that of no requirement."""
+
+    side: str
+    kind: str
+    rate: str
+    group: str | None
+    value: float | None
+
+
+@dataclass(frozen=True)
+class CapacityInfo:
+    """How large a share of people may be selected at most, and at least."""
+
+    side: str
+    most: float
+    least: float
 
 
 @dataclass(frozen=True)
@@ -59,28 +82,50 @@ class RequirementsInfo:
     local: tuple[RequirementInfo, ...] = ()
     global_: tuple[RequirementInfo, ...] = ()
     client_tolerances: tuple[tuple[str, float | None], ...] = ()
+    client_ratios: tuple[tuple[str, float], ...] = ()
+    limits: tuple[LimitInfo, ...] = ()
+    capacities: tuple[CapacityInfo, ...] = ()
+    costs: Mapping[str, Any] | None = None  # of errors; None: accuracy
 
     @property
     def anything(self) -> bool:
-        """Whether some gap is not free."""
-        single = (tolerance for _, tolerance in self.client_tolerances)
-        return any(t is not None for t in (*(each.tolerance for each in (*self.local, *self.global_)), *single))
+        """Whether something is required."""
+        compared = [t for each in (*self.local, *self.global_) for t in (each.tolerance, each.ratio)]
+        single = [t for _, t in (*self.client_tolerances, *self.client_ratios)]
+        return bool(self.limits or self.capacities) or any(t is not None for t in (*compared, *single))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {
             "local": [asdict(each) for each in self.local],
             "global": [asdict(each) for each in self.global_],
-            "single clients": [{"client": name, "tolerance": t} for name, t in self.client_tolerances],
+            "single clients": [
+                *({"client": name, "tolerance": t, "ratio": None} for name, t in self.client_tolerances),
+                *({"client": name, "tolerance": None, "ratio": t} for name, t in self.client_ratios),
+            ],
+            "limits": [asdict(each) for each in self.limits],
+            "capacities": [asdict(each) for each in self.capacities],
+            "costs": None if self.costs is None else dict(self.costs),
         }
 
     @classmethod
     def from_dict(cls, data: Any) -> RequirementsInfo:
         """The inverse of :meth:`as_dict`; raises on anything else (for `or_damaged`)."""
         local, global_ = (_value(tuple[RequirementInfo, ...], data[side]) for side in ("local", "global"))
-        single = _list(data["single clients"])
+        single = [
+            (of_type(i["client"], str), *(_value(float | None, i[name]) for name in ("tolerance", "ratio")))
+            for i in _list(data["single clients"])
+        ]
         return cls(
-            local, global_, tuple((of_type(i["client"], str), _value(float | None, i["tolerance"])) for i in single)
+            local,
+            global_,
+            tuple((name, tolerance) for name, tolerance, ratio in single if ratio is None),
+            tuple((name, ratio) for name, _, ratio in single if ratio is not None),
+            _value(tuple[LimitInfo, ...], data["limits"]),
+            _value(tuple[CapacityInfo, ...], data["capacities"]),
+            None
+            if data["costs"] is None
+            else {name: _cost(each) for name, each in of_type(data["costs"], dict).items()},
         )
 
 
@@ -138,6 +183,7 @@ class CertificateInfo:
     basis: str
     holds: bool
     rounding: float = 0.0
+    objective: str = "accuracy"  # or "cost": then ``primal`` is a cost per row, and no rule is below ``dual``
     pooling: str = "none"
 
     @property
@@ -318,9 +364,22 @@ def added_to_rows(pooling: str) -> str:
     return {"none": "", "extra rows": " and the extra ones"}.get(pooling, " and what small cells borrow")
 
 
-def price_sentence(price: float, rate: str, where: str) -> str:
-    """What 0.01 more tolerance for a rate would win at most."""
-    return f"0.01 more tolerance for the {rate}{where} wins at most {0.01 * price:.5f} accuracy."
+_RELIEF = {
+    "tolerance": "0.01 more tolerance for the {rate}",
+    "ratio": "A ratio lower by 0.01 for the {rate}",
+    "limit": "Floors and ceilings looser by 0.01 for the {rate}",
+    "capacity": "0.01 more capacity",
+}
+
+
+def price_sentence(price: float, rate: str, where: str, objective: str = "accuracy", kind: str = "tolerance") -> str:
+    """What 0.01 more tolerance for a rate would win at most, or as much less of another requirement."""
+    won = (
+        f"wins at most {0.01 * price:.5f} accuracy"
+        if objective == "accuracy"
+        else f"saves at most {0.01 * price:.5f} a person"
+    )
+    return f"{_RELIEF[kind].format(rate=rate)}{where} {won}."
 
 
 def no_rule(basis: str, *, has_clients: bool = True) -> str:
@@ -353,12 +412,16 @@ def proof_sentence(
     kept = (
         "every requirement is met"
         if proof.meets_requirements
-        else f"a gap exceeds its tolerance by up to {proof.violation:.4f}"
+        else f"a requirement is exceeded by up to {proof.violation:.4f}"
     )
-    found = f"{where}, {kept} and expected accuracy is {proof.primal:.4f}"
+    cost = proof.objective == "cost"
+    found = f"{where}, {kept} and expected " + (
+        f"cost is {proof.primal:.4f} per person" if cost else f"accuracy is {proof.primal:.4f}"
+    )
     if solver == "algorithm1":
         return f"{found}; Algorithm 1 claims neither that tolerances hold nor that no rule is better."
-    that = "that meet them exceed" if labels else "that meets them exceeds"
+    that = f"that {'meet' if labels else 'meets'} them " + ("{}" if cost else ("exceed" if labels else "exceeds"))
+    that = that.format("are below" if labels else "is below")
     bound = f"{no_rule(proof.basis, has_clients=has_clients)} {that} {proof.dual:.4f}"
     return f"{found}; {bound} (optimality gap {tiny(proof.optimality_gap)})."
 
@@ -395,6 +458,11 @@ def _value(hint: Any, value: Any) -> Any:
     if hasattr(hint, "from_dict"):
         return hint.from_dict(value)
     return record_from(hint, value) if isinstance(hint, type) and is_dataclass(hint) else of_type(value, hint)
+
+
+def _cost(value: Any) -> Any:
+    """One number, or one for each client."""
+    return _value(tuple[float, ...], value) if isinstance(value, list) else _value(float, value)
 
 
 def _list(value: Any) -> list[Any]:

@@ -30,9 +30,10 @@ LARGEST_VIOLATION = 1e-9
 
 @dataclass(frozen=True)
 class TolerancePrices:
-    """What tolerance is worth: one unit more of it wins at most this much accuracy (the value is concave).
+    """What tolerance is worth: one unit more of it wins at most this much accuracy (the value is concave), or cost.
 
-    ``global_`` has one price per global rate, ``local`` one per client and local rate.
+    ``global_`` has one price per global rate, ``local`` one per client and local rate. Of a ratio it is a unit less, of
+    floors and ceilings a unit looser, of a capacity a unit more.
     """
 
     global_: Floats
@@ -46,14 +47,14 @@ class Certificate:
     Attributes
     ----------
     primal : float
-        Expected accuracy of the stored policy, ``mean(eta * h + (1 - eta) * (1 - h))``.
+        Expected accuracy of the stored policy, ``mean(eta * h + (1 - eta) * (1 - h))``; or its expected cost per row.
     dual : float
-        No rule of score, group and client within the tolerances has a higher expected accuracy on these rows; with
-        ``basis="labels"`` no weighted thresholds of the score.
+        No rule of score, group and client that meets the requirements has a higher expected accuracy on these rows, or
+        a lower cost; with ``basis="labels"`` no weighted thresholds of the score.
     optimality_gap : float
-        ``dual - primal``: the accuracy that could still be won. Meaningful only beside ``violation``.
+        What could still be won: the difference of the two. Meaningful only beside ``violation``.
     violation : float
-        Largest excess of any gap over its tolerance; 0 if every requirement is met.
+        Largest excess over any requirement, in units of its rate; 0 if every one is met.
     prices : TolerancePrices
         Accuracy at most gained per unit of each tolerance.
     basis : str
@@ -64,7 +65,9 @@ class Certificate:
     precision : float
         The violation that is mere rounding: 1e-9, or that share of the largest rate where rates exceed 1.
     largest_optimality_gap : float
-        The optimality gap that was to be reached.
+        The optimality gap that was to be reached: 1e-6, of the dearest error where errors have costs.
+    objective : str
+        ``"accuracy"`` or ``"cost"``.
 
     Examples
     --------
@@ -86,6 +89,7 @@ class Certificate:
     precision: float = LARGEST_VIOLATION
     largest_optimality_gap: float = LARGEST_OPTIMALITY_GAP
     pooling: str = "none"
+    objective: str = "accuracy"
 
     @property
     def meets_requirements(self) -> bool:
@@ -117,6 +121,7 @@ class Certificate:
             self.basis,
             holds=bool(self.holds),
             pooling=self.pooling,
+            objective=self.objective,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -131,11 +136,21 @@ def certify(
     u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
     primal = problem.accuracy(u, v)
     bound = local_bound(problem, *problem.priced_gain(global_prices), local_prices)
-    finite = np.where(np.isfinite(problem.global_tolerance), problem.global_tolerance, 0.0)
-    global_worth = 0.5 * np.abs(global_prices).sum(axis=0)
-    dual = problem.baseline + float(problem.client_mass @ bound) + float(finite @ global_worth)
-    local_worth = 0.5 * np.abs(local_prices).sum(axis=1) * problem.client_mass[:, None]
-    in_users_units = TolerancePrices(global_worth * problem.global_units, local_worth * problem.local_units)
+    global_worth = problem.global_relief(global_prices)
+    dual = problem.baseline + float(problem.client_mass @ bound) + problem.global_worth(global_prices)
+    won = problem.cost_unit  # a unit of the objective, in the user's
+    local_worth = problem.local_relief(local_prices) * problem.client_mass[:, None]
+    in_users_units = TolerancePrices(global_worth * problem.global_units * won, local_worth * problem.local_units * won)
     units = [1.0, *np.ravel(problem.local_units), *np.ravel(problem.global_units)]
     precision = LARGEST_VIOLATION / float(min(units))
-    return Certificate(primal, dual, dual - primal, problem.violation(u, v), in_users_units, basis, precision)
+    return Certificate(
+        problem.reported(primal),
+        problem.reported(dual),
+        (dual - primal) * won,
+        problem.violation(u, v),
+        in_users_units,
+        basis,
+        precision,
+        LARGEST_OPTIMALITY_GAP * won,
+        objective=problem.measure,
+    )

@@ -33,7 +33,7 @@ def maximise_compiled(
         tableau.kind,
         tableau.at_upper,
         tableau.floor,
-        tableau.tolerance,
+        tableau.high,
         tableau.done,
         (gain_u, gain_v, rate_u, rate_v),
         (cells.starts, cells.values, cells.positives_below, mass_below, cells.scale, cells.positives),

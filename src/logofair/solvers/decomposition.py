@@ -132,6 +132,8 @@ class Optimum:
 
 def solve_exact(problem: Problem) -> Optimum | None:
     """Solve a problem to a certified gap, or return None where the decomposition did not get there."""
+    if problem.local_limits is not None or problem.global_limits is not None:
+        return None
     return ExactSolver().solve(problem)
 
 

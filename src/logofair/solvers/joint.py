@@ -6,7 +6,9 @@ corners; HiGHS solves the restricted program, its prices find new corners, until
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 from scipy.optimize import linprog
@@ -14,11 +16,19 @@ from scipy.sparse import csr_array, vstack
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
+from logofair.errors import InfeasibleError
 from logofair.solvers.decomposition import Optimum
-from logofair.solvers.problem import Problem, zero_sum
+from logofair.solvers.limits import Row
+from logofair.solvers.problem import Problem
 
 HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _MOST_ENTRIES = 4_000_000  # of a dense matrix worth a least-squares step
+_SHORT = 1e-8  # requirements that give way by less are met but for rounding
+_NO_PRICE = 1e-9
+_RATIO_STEP = 1e-4  # to which the largest ratio possible is found
+
+# A requirement: its side, its kind, the number of its rate, and of its group where it is of one (-1: of all).
+Item: TypeAlias = tuple[str, str, int, int]
 
 
 @dataclass
@@ -40,82 +50,189 @@ class _Columns:
 
 
 def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
-    """Solve a problem as one program; None where HiGHS fails or does not converge."""
-    every = np.arange(problem.mass.size)
-    none = np.zeros(0)
-    columns = _Columns(none.astype(np.int64), none, none)
-    columns.add(every, np.zeros(every.size), np.zeros(every.size))
-    gain_u, gain_v = (g.ravel() for g in problem.gain)
-    columns.add(every, *problem.cells.best_corner(every, gain_v, gain_u)[1:])
-    for done in range(1, iterations + 1):
-        solved = _restricted(problem, columns)
-        if solved is None:
+    """Solve a problem as one program; None where HiGHS fails or does not converge.
+
+    Raises
+    ------
+    InfeasibleError
+        Where no rule meets all requirements.
+    """
+    program = _Program.of(problem)
+    if problem.local_limits is not None or problem.global_limits is not None:
+        found = program.generate(iterations, elastic=program.items)  # rejecting everybody may not meet them
+        if found is None:
             return None
-        weights, local, global_ = solved
-        priced = problem.locally_priced(*problem.priced_gain(global_), local)
-        constant, slope = (gain.ravel() for gain in priced)
-        value, u, v = problem.cells.best_corner(every, slope, constant)
-        known = constant[columns.cell] * columns.u + slope[columns.cell] * columns.v
-        best_known = np.full(every.size, -np.inf)
-        np.maximum.at(best_known, columns.cell, known)
-        better = np.flatnonzero(value > best_known + 1e-10)
-        if better.size == 0 or not columns.add(better, u[better], v[better]):
-            return _read(problem, columns, weights, local, global_, done)
-    return None
+        if found.shortfall > _SHORT:
+            few = program.fewest(found.binding, iterations)
+            raise InfeasibleError({item: program.least(item, iterations) for item in sorted(few)})
+    solved = program.generate(iterations)
+    return None if solved is None else _read(problem, program.columns, solved)
 
 
-def _restricted(problem: Problem, columns: _Columns) -> tuple[Floats, Floats, Floats] | None:
-    """Solve over the known corners: their weights and the local and global prices."""
-    groups = problem.shape[1]
-    n, cell = columns.cell.size, columns.cell
-    client, group = np.divmod(cell, groups)
-    rows: list[tuple[Floats, Indices, int, float]] = []  # coefficients, columns, floor, tolerance
-    owners: list[tuple[int, ...]] = []
-    floors = 0
-    for side, counts, (cu, cv), tolerance in (
-        ("local", problem.local_counts, problem.local, problem.local_tolerance),
-        ("global", problem.global_counts[None], problem.global_, problem.global_tolerance[None]),
-    ):
-        value = cu[client, group] * columns.u[:, None] + cv[client, group] * columns.v[:, None]
-        for owner in range(counts.shape[0]):
-            for k in range(counts.shape[2]):
-                for a in np.flatnonzero(counts[owner, :, k]):
-                    members = np.flatnonzero((group == a) & ((client == owner) | (side == "global")))
-                    rows.append((value[members, k], members, n + floors + k, float(tolerance[owner, k])))
-                    owners.append((owner if side == "local" else -1, int(a), k))
-            floors += counts.shape[2]
-    return _linprog(problem, columns, rows, owners, n + floors)
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """A restricted program's optimum: the weights of its corners, prices, and by how much requirements give way."""
+
+    weights: Floats
+    local: Floats  # prices, (clients, groups, local rates), per client's mass
+    global_: Floats  # (groups, global rates)
+    shortfall: float
+    binding: frozenset[Item]  # requirements with a price
+    rounds: int = 0
 
 
-def _linprog(
-    problem: Problem,
-    columns: _Columns,
-    rows: list[tuple[Floats, Indices, int, float]],
-    owners: list[tuple[int, ...]],
-    width: int,
-) -> tuple[Floats, Floats, Floats] | None:
-    """Assemble ``0 <= rate - floor <= tolerance`` as two rows each, and call HiGHS."""
-    n, groups = columns.cell.size, problem.shape[1]
-    weight = problem.client_mass[columns.cell // groups]
-    gain_u, gain_v = (g.ravel() for g in problem.gain)
-    objective = np.zeros(width)
-    objective[:n] = -weight * (gain_u[columns.cell] * columns.u + gain_v[columns.cell] * columns.v)
-    inequality, limit = _inequalities(rows, width)
-    equality = csr_array((np.ones(n), (columns.cell, np.arange(n))), shape=(problem.mass.size, width))
-    bounds = [(0.0, None)] * n + [(None, None)] * (width - n)
-    solved = linprog(  # type: ignore[call-overload]  # the stubs do not know sparse matrices
-        objective, inequality, limit, equality, np.ones(problem.mass.size), bounds, "highs", options=HIGHS
-    )
-    if solved.status != 0:
+@dataclass(eq=False)
+class _Program:
+    """The rows of a problem, each with the side it is of, and the corners known so far."""
+
+    problem: Problem
+    columns: _Columns
+    rows: list[tuple[str, Row]]
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Program:
+        """Begin with what rejects everybody and with what gains most."""
+        every = np.arange(problem.mass.size)
+        none = np.zeros(0)
+        columns = _Columns(none.astype(np.int64), none, none)
+        columns.add(every, np.zeros(every.size), np.zeros(every.size))
+        gain_u, gain_v = (g.ravel() for g in problem.gain)
+        columns.add(every, *problem.cells.best_corner(every, gain_v, gain_u)[1:])
+        rows = [("local", row) for row in problem.local_rows()] + [("global", row) for row in problem.global_rows()]
+        return cls(problem, columns, rows)
+
+    @property
+    def items(self) -> frozenset[Item]:
+        """All requirements."""
+        return frozenset((side, *row.what) for side, row in self.rows)
+
+    def fewest(self, found: frozenset[Item], iterations: int) -> frozenset[Item]:
+        """Requirements that cannot hold together, none of which could be left out, among some that cannot."""
+        few = found
+        for item in sorted(found):
+            rest = few - {item}
+            solved = self.generate(iterations, elastic=rest, held=rest)
+            few = rest if solved is not None and solved.shortfall > _SHORT else few
+        return few
+
+    def least(self, item: Item, iterations: int) -> float | None:
+        """How much one requirement has to give way with all others held; None where that is not enough."""
+        solved = self.generate(iterations, elastic=frozenset({item}))
+        if solved is None or item[1] != "ratio":
+            return None if solved is None else solved.shortfall
+        side, _, rate, _ = item
+        limits = self.problem.local_limits if side == "local" else self.problem.global_limits
+        assert limits is not None
+        whole = float(limits.ratio[:, rate].max())
+        low, high = 0.0, whole  # that ratio is met, and that one is not
+        while high - low > _RATIO_STEP:
+            ratio = limits.ratio.copy()
+            ratio[:, rate] = np.minimum(ratio[:, rate], 0.5 * (low + high))
+            looser = _Program.of(replace(self.problem, **{f"{side}_limits": replace(limits, ratio=ratio)}))
+            found = looser.generate(iterations, elastic=looser.items)
+            low, high = (0.5 * (low + high), high) if found and found.shortfall <= _SHORT else (low, 0.5 * (low + high))
+        return whole - low
+
+    def generate(
+        self, iterations: int, *, elastic: frozenset[Item] = frozenset(), held: frozenset[Item] | None = None
+    ) -> _Solved | None:
+        """Add corners until none improves; with elastic requirements only their giving way counts.
+
+        ``held``: the requirements there are (None: all).
+        """
+        p, columns = self.problem, self.columns
+        every, gain = np.arange(p.mass.size), (np.zeros(p.shape), np.zeros(p.shape)) if elastic else p.gain
+        for done in range(1, iterations + 1):
+            solved = self._restricted(elastic, self.items if held is None else held)
+            if solved is None:
+                return None
+            priced = p.locally_priced(*replace(p, objective=gain).priced_gain(solved.global_), solved.local)
+            constant, slope = (each.ravel() for each in priced)
+            value, u, v = p.cells.best_corner(every, slope, constant)
+            known = constant[columns.cell] * columns.u + slope[columns.cell] * columns.v
+            best_known = np.full(every.size, -np.inf)
+            np.maximum.at(best_known, columns.cell, known)
+            better = np.flatnonzero(value > best_known + 1e-10)
+            met = bool(elastic) and solved.shortfall <= 0.0
+            if met or better.size == 0 or not columns.add(better, u[better], v[better]):
+                return replace(solved, rounds=done)
         return None
-    prices = np.zeros(0) if limit is None else -np.asarray(solved.ineqlin.marginals)
-    local, global_ = np.zeros(problem.local_counts.shape), np.zeros(problem.global_counts.shape)
-    for price, (client, a, k) in zip(prices[::2] - prices[1::2], owners, strict=True):
-        if client < 0:
-            global_[a, k] = price
+
+    def _restricted(self, elastic: frozenset[Item], held: frozenset[Item]) -> _Solved | None:
+        """Solve over the known corners; elastic requirements may give way, at a cost of 1 a unit."""
+        p, columns = self.problem, self.columns
+        n, cells = columns.cell.size, p.mass.size
+        levels = p.local_tolerance.size + p.global_tolerance.size
+        width = n + levels + len(elastic)
+        cost = np.zeros(width)
+        if elastic:
+            cost[n + levels :] = 1.0
         else:
-            local[client, a, k] = price / problem.client_mass[client]
-    return _polished(np.asarray(solved.x), n, inequality, limit, equality)[:n], local, global_
+            weight = p.client_mass[columns.cell // p.shape[1]]
+            gain_u, gain_v = (g.ravel() for g in p.gain)
+            cost[:n] = -weight * (gain_u[columns.cell] * columns.u + gain_v[columns.cell] * columns.v)
+        giving = {item: n + levels + i for i, item in enumerate(sorted(elastic))}
+        inequality, limit, owners = self._inequalities(width, giving, held)
+        equality = csr_array((np.ones(n), (columns.cell, np.arange(n))), shape=(cells, width))
+        bounds = [(0.0, None)] * n + [(None, None)] * levels + [(0.0, None)] * len(elastic)
+        solved = linprog(  # type: ignore[call-overload]  # the stubs do not know sparse matrices
+            cost, inequality, limit, equality, np.ones(cells), bounds, "highs", options=HIGHS
+        )
+        if solved.status != 0:
+            return None
+        prices = np.zeros(0) if limit is None else -np.asarray(solved.ineqlin.marginals)
+        weights = np.asarray(solved.x)
+        if not elastic:
+            weights = _polished(weights, n, inequality, limit, equality)
+        binding = frozenset(item for price, (_, _, item) in zip(prices, owners, strict=True) if price > _NO_PRICE)
+        return _Solved(weights[:n], *self._prices(prices, owners), float(solved.fun), binding)
+
+    def _prices(self, prices: Floats, owners: list[tuple[int, float, Item]]) -> tuple[Floats, Floats]:
+        """The prices of the rows' ends, added up by rate."""
+        p = self.problem
+        local, global_ = np.zeros(p.local_counts.shape), np.zeros(p.global_counts.shape)
+        for price, (i, sign, _) in zip(prices, owners, strict=True):
+            side, row = self.rows[i]
+            groups = list(row.groups)
+            if side == "global":
+                global_[groups, row.rate] += sign * price
+            else:
+                local[row.client, groups, row.rate] += sign * price / p.client_mass[row.client]
+        return local, global_
+
+    def _inequalities(
+        self, width: int, giving: Mapping[Item, int], held: frozenset[Item]
+    ) -> tuple[csr_array | None, list[float] | None, list[tuple[int, float, Item]]]:
+        """Each finite end of a row as one inequality; the row, the end and the requirement it is of."""
+        p, columns = self.problem, self.columns
+        client, group = np.divmod(columns.cell, p.shape[1])
+        values = {
+            side: cu[client, group] * columns.u[:, None] + cv[client, group] * columns.v[:, None]
+            for side, (cu, cv) in (("local", p.local), ("global", p.global_))
+        }
+        first_level = {"local": columns.cell.size, "global": columns.cell.size + p.local_tolerance.size}
+        parts: list[tuple[Floats, Indices]] = []
+        limit: list[float] = []
+        owners: list[tuple[int, float, Item]] = []
+        for i, (side, row) in enumerate(self.rows):
+            members = np.flatnonzero(np.isin(group, row.groups) & ((client == row.client) | (side == "global")))
+            at, value, item = members, values[side][members, row.rate], (side, *row.what)
+            if row.level >= 0:
+                at, value = np.append(at, first_level[side] + row.level), np.append(value, -row.slope)
+            for sign, end in ((1.0, row.high), (-1.0, row.low)):
+                lowest = row.level >= 0 and sign < 0  # that no rate is below the lowest is no requirement
+                if not np.isfinite(end) or not (lowest or item in held):
+                    continue
+                gives = item in giving and not lowest
+                parts.append(
+                    (np.append(sign * value, -1.0), np.append(at, giving[item])) if gives else (sign * value, at)
+                )
+                limit.append(sign * end)
+                owners.append((i, sign, item))
+        if not limit:
+            return None, None, owners
+        where = np.repeat(np.arange(len(limit)), [at.size for _, at in parts]), np.concatenate([at for _, at in parts])
+        return csr_array((np.concatenate([v for v, _ in parts]), where), shape=(len(limit), width)), limit, owners
 
 
 def _polished(
@@ -142,37 +259,18 @@ def _polished(
     return polished if excess(polished).max() < excess(solution).max() else solution
 
 
-def _inequalities(
-    rows: list[tuple[Floats, Indices, int, float]], width: int
-) -> tuple[csr_array | None, list[float] | None]:
-    """Two rows for each rate: at most the tolerance above its floor, and not below it."""
-    data: list[float] = []
-    row: list[int] = []
-    column: list[int] = []
-    limit: list[float] = []
-    for values, members, floor, tolerance in rows:
-        for sign, bound in ((1.0, tolerance), (-1.0, 0.0)):
-            data += [*(sign * values).tolist(), -sign]
-            column += [*members.tolist(), floor]
-            row += [len(limit)] * (members.size + 1)
-            limit.append(bound)
-    return (csr_array((data, (row, column)), shape=(len(limit), width)), limit) if rows else (None, None)
-
-
-def _read(
-    problem: Problem, columns: _Columns, weights: Floats, local: Floats, global_: Floats, iterations: int
-) -> Optimum:
+def _read(problem: Problem, columns: _Columns, solved: _Solved) -> Optimum:
     """Mixed (u, v) per cell, with the weights renormalised, and proper prices."""
     cells = problem.mass.size
-    weights = np.maximum(weights, 0.0)
+    weights = np.maximum(solved.weights, 0.0)
     total = np.bincount(columns.cell, weights, minlength=cells)
     u = np.bincount(columns.cell, weights * columns.u, minlength=cells) / total
     v = np.bincount(columns.cell, weights * columns.v, minlength=cells) / total
     return Optimum(
         u.reshape(problem.shape),
         v.reshape(problem.shape),
-        zero_sum(local, problem.local_counts, 1),
-        zero_sum(global_, problem.global_counts, 0),
-        iterations,
+        problem.repaired_local(solved.local),
+        problem.repaired_global(solved.global_),
+        solved.rounds,
         "joint",
     )

@@ -45,7 +45,7 @@ def solve_local(
     A tableau continues an earlier solve. An answer may gain less than a client's best by what may be ``missed``.
     """
     clients, groups = problem.shape
-    if not problem.local_counts.any():
+    if not problem.local_limited.any():
         _, u, v = _best_corners(problem, gain_u, gain_v, np.arange(clients))
         return LocalAnswer(u, v, np.zeros((clients, groups, len(problem.local_rates))))
     if problem.compares_selection and gain_v.min() >= 0 and not accelerated(problem.cells.values.size):
@@ -58,16 +58,13 @@ def _solve_by_simplex(
     problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Tableau | None, missed: float
 ) -> LocalAnswer:
     """Pivot from where the tableau stands, or from rejecting everybody."""
-    clients, groups = problem.shape
-    rates = len(problem.local_rates)
+    rows = problem.local_layout
     if tableau is None:
-        tolerance = np.where(problem.local_counts, problem.local_tolerance[:, None, :], np.inf)
-        family = np.tile(np.arange(rates), groups)
-        tableau = start(tolerance.reshape(clients, -1), family, np.arange(groups * rates).reshape(groups, rates))
+        tableau = start(rows.low, rows.high, rows.slope, rows.family, rows.touched)
     else:
         tableau.gain = _basic_gains(tableau, gain_u, gain_v)
     price = _pricer(problem, gain_u, gain_v)
-    if accelerated(problem.cells.values.size):
+    if problem.local_limits is None and accelerated(problem.cells.values.size):
         from logofair.solvers.compiled import maximise_compiled
 
         u, v, prices, off = maximise_compiled(tableau, problem, gain_u, gain_v, missed)
@@ -81,8 +78,7 @@ def _solve_by_simplex(
         u, v, wrong = _read(problem, tableau)
         if wrong.size == 0 or not _again(tableau, wrong, price, missed):
             break
-    prices = tableau.prices()[1].reshape(clients, groups, rates)
-    prices = zero_sum(prices, problem.local_counts, 1)
+    prices = problem.repaired_local(rows.by_rate(tableau.prices()[1], len(problem.local_rates)))
     return LocalAnswer(u, v, prices, wrong.size == 0, tableau)
 
 
@@ -91,7 +87,7 @@ def _again(tableau: Tableau, programs: Indices, price: Pricer, missed: float) ->
     part = tableau.take(programs)
     if not refactorise(part):
         return False
-    maximise(part, lambda prices, some: price(prices, programs[some]), missed)
+    maximise(part, lambda prices, some, gains: price(prices, programs[some], gains), missed)
     tableau.put(programs, part)
     return True
 
@@ -100,8 +96,7 @@ def local_bound(problem: Problem, gain_u: Floats, gain_v: Floats, prices: Floats
     """No rule within its local tolerances gains more than this, whatever the prices, (clients,)."""
     priced = problem.locally_priced(gain_u, gain_v, prices)
     value, _, _ = _best_corners(problem, *priced, np.arange(problem.shape[0]))
-    tolerance = np.where(np.isfinite(problem.local_tolerance), problem.local_tolerance, 0.0)
-    return np.asarray(value.sum(axis=1) + 0.5 * np.sum(tolerance * np.abs(prices).sum(axis=1), axis=1))
+    return np.asarray(value.sum(axis=1) + problem.local_worth(prices))
 
 
 def _best_corners(problem: Problem, gain_u: Floats, gain_v: Floats, clients: Indices) -> tuple[Floats, Floats, Floats]:
@@ -115,16 +110,22 @@ def _best_corners(problem: Problem, gain_u: Floats, gain_v: Floats, clients: Ind
 def _pricer(problem: Problem, gain_u: Floats, gain_v: Floats) -> Pricer:
     """Best corners of the clients' groups for given prices of their local rates."""
     lu, lv = problem.local
-    groups, rates = lu.shape[1:]
+    rows = problem.local_layout
 
-    def price(prices: Floats, clients: Indices) -> Corners:
+    def price(prices: Floats, clients: Indices, gains: Booleans) -> Corners:
         everyone = clients.size == lu.shape[0]
         some = slice(None) if everyone else clients
         some_u, some_v, rate_u, rate_v = gain_u[some], gain_v[some], lu[some], lv[some]
-        each = prices.reshape(-1, groups, rates)
-        constant, slope = some_u - np.sum(each * rate_u, axis=2), some_v - np.sum(each * rate_v, axis=2)
+        each = rows.by_rate(prices, lu.shape[2])
+        constant, slope = -np.sum(each * rate_u, axis=2), -np.sum(each * rate_v, axis=2)
+        if gains.all():
+            constant, slope = some_u + constant, some_v + slope
+        else:
+            constant, slope = (
+                line + np.where(gains[:, None], own, 0.0) for line, own in ((constant, some_u), (slope, some_v))
+            )
         priced, u, v = _best_corners(problem, constant, slope, clients)
-        touched = rate_u * u[..., None] + rate_v * v[..., None]
+        touched = rows.by_row(rate_u * u[..., None] + rate_v * v[..., None])
         return Corners(some_u * u + some_v * v, priced, touched, u, v)
 
     return price

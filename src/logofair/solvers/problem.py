@@ -6,8 +6,10 @@ own mass, so every number here is of order 1 whatever the size of a client.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,8 @@ from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.notions import Rate
-from logofair.requirements import Requirements, tolerance_of
+from logofair.requirements import SELECTED, Requirements, tolerance_of
+from logofair.solvers.limits import Layout, Limits, Row, layout, limit_excess, relief, rows_of, worth
 
 # A rate over fewer than one in 100,000 of a cell's expected members is undefined: it would be noise to anybody, and
 # the few would be lost in rounding.
@@ -32,14 +35,17 @@ class GroupTotals:
 
 @dataclass(frozen=True)
 class Problem:
-    """Maximise expected accuracy over all rules whose gaps stay within their tolerances.
+    """Maximise expected accuracy, or minus the expected cost, over all rules that meet their requirements.
 
     ``local_tolerance`` is ``(clients, local rates)`` and ``global_tolerance`` ``(global rates,)``; infinity means free.
     Rates are of order 1; ``local_units`` and ``global_units`` say how many of these units one of the user's has (by
     default 1), for violations and prices in the user's. Where the cells are only some clients of a federation,
     ``totals`` has its totals: accuracies and global shares are then these clients' part of it, and add up over clients.
-    ``objective`` replaces the gain in accuracy where something else is to be maximised. Cells ``left_out``, (clients,
-    groups), are compared with no other inside their client; a group of which all are left out not over all either.
+    ``local_limits`` and ``global_limits`` are what is required besides tolerances (None: nothing). ``costs``, (clients,
+    2), are those of a wrongly accepted and of a wrongly rejected row in units of ``cost_unit`` (None: accuracy counts,
+    which is 1 less a cost of 1 each). ``objective`` replaces the gain where something else is to be maximised. Cells
+    ``left_out``, (clients, groups), are compared with no other inside their client; a group of which all are left out
+    not over all either.
     """
 
     cells: Cells
@@ -52,6 +58,10 @@ class Problem:
     totals: GroupTotals | None = None
     objective: tuple[Floats, Floats] | None = None
     left_out: Booleans | None = None
+    local_limits: Limits | None = None
+    global_limits: Limits | None = None
+    costs: Floats | None = None
+    cost_unit: float = 1.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -89,55 +99,106 @@ class Problem:
 
     @cached_property
     def baseline(self) -> float:
-        """Accuracy of rejecting everybody."""
-        return float(self.mass.sum() - self.positives.sum())
+        """Accuracy of rejecting everybody, or minus its cost."""
+        if self.costs is None:
+            return float(self.mass.sum() - self.positives.sum())
+        return -float(self.costs[:, 1] @ self.positives.sum(axis=1))
+
+    def reported(self, value: float) -> float:
+        """A value as people read it: the accuracy, or the cost per row in the user's units."""
+        return value if self.costs is None else -value * self.cost_unit
+
+    @property
+    def measure(self) -> str:
+        """What the objective is: "accuracy" or "cost"."""
+        return "accuracy" if self.costs is None else "cost"
+
+    @cached_property
+    def row_worth(self) -> tuple[Floats, Floats]:
+        """What accepting a row adds, as a line in its chance: constant and slope, (clients, 1)."""
+        if self.costs is None:
+            return np.full((1, 1), -1.0), np.full((1, 1), 2.0)
+        return -self.costs[:, :1], self.costs.sum(axis=1, keepdims=True)
 
     @cached_property
     def local(self) -> tuple[Floats, Floats]:
         """Coefficients of u and v in each cell's local rates; 0 where the rate is undefined or free."""
-        base = [rate.denominator(self.mass, self.positives) for rate in self.local_rates]
-        return self._coefficients(self.local_rates, base, self.local_counts)
+        everybody = np.broadcast_to(self.client_mass[:, None], self.shape)
+        base = [
+            everybody if rate == SELECTED else rate.denominator(self.mass, self.positives) for rate in self.local_rates
+        ]
+        return self._coefficients(self.local_rates, base, self.local_limited)
+
+    @cached_property
+    def local_defined(self) -> Booleans:
+        """Which cells have which local rate, (clients, groups, local rates)."""
+        out = False if self.left_out is None else self.left_out
+        return _defined(self.local_rates, np.where(out, 0.0, self.mass), np.where(out, 0.0, self.positives))
 
     @cached_property
     def local_counts(self) -> Booleans:
-        """Which cells take part in which local constraint, (clients, groups, local rates)."""
-        out = False if self.left_out is None else self.left_out
-        defined = _defined(self.local_rates, np.where(out, 0.0, self.mass), np.where(out, 0.0, self.positives))
-        enough = defined.sum(axis=1, keepdims=True) > 1
-        return np.asarray(defined & enough & np.isfinite(self.local_tolerance)[:, None, :])
+        """Which cells are compared in which local rate, (clients, groups, local rates)."""
+        enough = self.local_defined.sum(axis=1, keepdims=True) > 1
+        bound = np.isfinite(self.local_tolerance)
+        bound = bound if self.local_limits is None else bound | (self.local_limits.ratio > 0)
+        return np.asarray(self.local_defined & enough & bound[:, None, :])
+
+    @cached_property
+    def local_limited(self) -> Booleans:
+        """Which cells take part in any requirement on which local rate, (clients, groups, local rates)."""
+        if self.local_limits is None:
+            return self.local_counts
+        return np.asarray(self.local_counts | (self.local_defined & self.local_limits.on_groups))
 
     @cached_property
     def global_(self) -> tuple[Floats, Floats]:
         """Coefficients of u and v in each cell's share of its group's global rates."""
         base = [
-            np.broadcast_to(rate.denominator(self.group_mass, self.group_positives), self.shape)
+            np.ones(self.shape)
+            if rate == SELECTED
+            else np.broadcast_to(rate.denominator(self.group_mass, self.group_positives), self.shape)
             for rate in self.global_rates
         ]
         return self._coefficients(
-            self.global_rates, base, np.broadcast_to(self.global_counts, (*self.shape, len(base)))
+            self.global_rates, base, np.broadcast_to(self.global_limited, (*self.shape, len(base)))
         )
 
     @cached_property
-    def global_counts(self) -> Booleans:
-        """Which groups take part in which global constraint, (groups, global rates)."""
+    def global_defined(self) -> Booleans:
+        """Which groups have which global rate, (groups, global rates)."""
         out = False if self.left_out is None else self.left_out.all(axis=0)
         mass, positives = np.where(out, 0.0, self.group_mass), np.where(out, 0.0, self.group_positives)
-        return groups_compared(self.global_rates, mass, positives, self.global_tolerance)
+        return _defined(self.global_rates, mass, positives)
+
+    @cached_property
+    def global_counts(self) -> Booleans:
+        """Which groups are compared in which global rate, (groups, global rates)."""
+        bound = np.isfinite(self.global_tolerance)
+        bound = bound if self.global_limits is None else bound | (self.global_limits.ratio[0] > 0)
+        return np.asarray(self.global_defined & (self.global_defined.sum(axis=0) > 1) & bound)
+
+    @cached_property
+    def global_limited(self) -> Booleans:
+        """Which groups take part in any requirement on which global rate, (groups, global rates)."""
+        if self.global_limits is None:
+            return self.global_counts
+        return np.asarray(self.global_counts | (self.global_defined & self.global_limits.on_groups[0]))
 
     @cached_property
     def compares_selection(self) -> bool:
         """Whether the local constraints are one family of plain selection rates."""
-        if len(self.local_rates) != 1 or self.local_rates[0].slope != 0:
+        if len(self.local_rates) != 1 or self.local_rates[0].slope != 0 or self.local_limits is not None:
             return False
         return bool(np.all(np.abs(self.local[0][self.local_counts] - 1.0) < 1e-14))
 
     @cached_property
     def gain(self) -> tuple[Floats, Floats]:
-        """Coefficients of u and v in accuracy, as a share of the client's mass, (clients, groups)."""
+        """Coefficients of u and v in what is maximised, as a share of the client's mass, (clients, groups)."""
         if self.objective is not None:
             return self.objective
         share = self.mass / np.where(self.client_mass > 0, self.client_mass, 1.0)[:, None]
-        return -share, 2.0 * share
+        constant, slope = self.row_worth
+        return constant * share, slope * share
 
     def priced_gain(self, prices: Floats) -> tuple[Floats, Floats]:
         """The gain less the price of the cells' shares in global rates (F in the paper), per client's mass."""
@@ -165,12 +226,14 @@ class Problem:
         return gain_u - np.sum(prices * lu, axis=2), gain_v - np.sum(prices * lv, axis=2)
 
     def accuracy(self, u: Floats, v: Floats) -> float:
-        """Expected accuracy of a rule with these u and v."""
-        return self.baseline + float(np.sum(self.mass * (2.0 * v - u)))
+        """Expected accuracy of a rule with these u and v, or minus its cost."""
+        constant, slope = self.row_worth
+        return self.baseline + float(np.sum(self.mass * (slope * v + constant * u)))
 
     def client_gains(self, u: Floats, v: Floats) -> Floats:
         """What each client's rule adds to the accuracy of rejecting everybody, (clients,)."""
-        return np.asarray(np.sum(self.mass * (2.0 * v - u), axis=1))
+        constant, slope = self.row_worth
+        return np.asarray(np.sum(self.mass * (slope * v + constant * u), axis=1))
 
     def client_shares(self, u: Floats, v: Floats) -> Floats:
         """Each cell's share of its group's global rates, (clients, groups, global rates)."""
@@ -196,14 +259,71 @@ class Problem:
         return gap_of(self.global_shares(u, v), self.global_counts, axis=0)
 
     def local_excess(self, u: Floats, v: Floats) -> Floats:
-        """Excess of each local gap over its tolerance (negative: room left), (clients, local rates)."""
-        return np.asarray(self.local_gaps(u, v) - self.local_tolerance)
+        """Largest excess over a requirement on each local rate (negative: room left), (clients, local rates)."""
+        excess = np.asarray(self.local_gaps(u, v) - self.local_tolerance)
+        if self.local_limits is None:
+            return excess
+        values = self.local_values(u, v)
+        return np.maximum(excess, limit_excess(self.local_limits, values, self.local_counts, self.local_defined))
+
+    def global_excess(self, u: Floats, v: Floats) -> Floats:
+        """Largest excess over a requirement on each global rate (negative: room left), (global rates,)."""
+        excess = np.asarray(self.global_gaps(u, v) - self.global_tolerance)
+        if self.global_limits is None:
+            return excess
+        shares = self.global_shares(u, v)[None]
+        more = limit_excess(self.global_limits, shares, self.global_counts[None], self.global_defined[None])
+        return np.maximum(excess, more[0])
 
     def violation(self, u: Floats, v: Floats) -> float:
-        """Largest excess of any gap over its tolerance (0: none)."""
-        local = self.local_excess(u, v) / self.local_units
-        global_ = (self.global_gaps(u, v) - self.global_tolerance) / self.global_units
+        """Largest excess over any requirement (0: none)."""
+        local, global_ = self.local_excess(u, v) / self.local_units, self.global_excess(u, v) / self.global_units
         return max(0.0, float(np.max(local, initial=0.0)), float(np.max(global_, initial=0.0)))
+
+    @cached_property
+    def local_layout(self) -> Layout:
+        """The local requirements as rows of the clients' programs."""
+        return layout(self.local_tolerance, self.local_counts, self.local_defined, self.local_limits)
+
+    def local_rows(self) -> Iterator[Row]:
+        """The local requirements as rows of a linear program."""
+        return rows_of(self.local_tolerance, self.local_counts, self.local_defined, self.local_limits)
+
+    def global_rows(self) -> Iterator[Row]:
+        """The global requirements as rows of a linear program."""
+        tolerance, counts, defined = self.global_tolerance[None], self.global_counts[None], self.global_defined[None]
+        return rows_of(tolerance, counts, defined, self.global_limits)
+
+    def repaired_local(self, prices: Floats) -> Floats:
+        """Local prices as they prove a bound, whatever rounding did to them."""
+        return repaired(prices, self.local_counts, self.local_limits)
+
+    def repaired_global(self, prices: Floats) -> Floats:
+        """Global prices as they prove a bound, whatever rounding did to them."""
+        return repaired(prices[None], self.global_counts[None], self.global_limits)[0]
+
+    def kind(self, side: str, rate: int) -> str:
+        """What is required of a rate on a side (:meth:`Limits.kind`)."""
+        limits = self.local_limits if side == "local" else self.global_limits
+        return "tolerance" if limits is None else limits.kind(rate)
+
+    def local_relief(self, prices: Floats) -> Floats:
+        """What a unit less of each local requirement would win at most, per client's mass, (clients, rates)."""
+        return relief(prices, self.local_tolerance, self.local_counts, self.local_limits)
+
+    def global_relief(self, prices: Floats) -> Floats:
+        """What a unit less of each global requirement would win at most, (rates,)."""
+        counts, tolerance = self.global_counts[None], self.global_tolerance[None]
+        return np.asarray(relief(prices[None], tolerance, counts, self.global_limits)[0])
+
+    def local_worth(self, prices: Floats) -> Floats:
+        """What the local requirements are worth at prices of the local rates, (clients,)."""
+        return worth(prices, self.local_tolerance, self.local_counts, self.local_limits)
+
+    def global_worth(self, prices: Floats) -> float:
+        """What the global requirements are worth at prices of the global rates."""
+        counts, tolerance = self.global_counts[None], self.global_tolerance[None]
+        return float(worth(prices[None], tolerance, counts, self.global_limits)[0])
 
     def _coefficients(self, rates: tuple[Rate, ...], bases: list[Floats], counts: Booleans) -> tuple[Floats, Floats]:
         """Coefficients of u and v in rates with the given denominators."""
@@ -220,20 +340,104 @@ def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals |
     So are local ones that are free at all of these clients. ``totals``: those of the federation, where the cells are
     only some of its clients.
     """
-    constrained = [k for k in range(len(requirements.local)) if np.isfinite(requirements.tolerances[:, k]).any()]
-    global_ = [r for r in requirements.global_ if r.tolerance is not None]
-    local_rates = [requirements.local[k].rate.normalised() for k in constrained]
-    global_rates = [r.rate.normalised() for r in global_]
-    return Problem(
+    local, tolerance, ratio = _compared_local(requirements)
+    global_ = [r for r in requirements.global_ if r.tolerance is not None or r.ratio is not None]
+    of_local, of_global = (_more_rates(requirements, side) for side in ("local", "global"))
+    local_rates = [rate.normalised() for rate in (*local, *of_local)]
+    global_rates = [rate.normalised() for rate in (*(r.rate for r in global_), *of_global)]
+    free, clients = np.full((cells.n_clients, len(of_local)), np.inf), cells.n_clients
+    local_units, global_units = (np.array([unit for _, unit in rates]) for rates in (local_rates, global_rates))
+    problem = Problem(
         cells=cells,
         local_rates=tuple(rate for rate, _ in local_rates),
         global_rates=tuple(rate for rate, _ in global_rates),
-        local_tolerance=requirements.tolerances[:, constrained] * np.array([unit for _, unit in local_rates]),
-        global_tolerance=np.array([tolerance_of(r) * unit for r, (_, unit) in zip(global_, global_rates, strict=True)]),
-        local_units=np.array([unit for _, unit in local_rates]),
-        global_units=np.array([unit for _, unit in global_rates]),
+        local_tolerance=np.concatenate([tolerance, free], axis=1) * local_units,
+        global_tolerance=np.array([*map(tolerance_of, global_), *(np.inf for _ in of_global)]) * global_units,
+        local_units=local_units,
+        global_units=global_units,
         totals=totals,
+        **_costs(requirements, clients),
     )
+    if not (of_local or of_global or ratio.any() or any(r.ratio for r in global_)):
+        return problem
+    ratios = np.concatenate([ratio, np.zeros((clients, len(of_local)))], axis=1)
+    global_ratios = np.array([[*(r.ratio or 0.0 for r in global_), *(0.0 for _ in of_global)]])
+    return _with_limits(problem, requirements, (ratios, global_ratios))
+
+
+def _costs(requirements: Requirements, clients: int) -> dict[str, Any]:
+    """What errors cost at every client, in units of the dearest."""
+    if requirements.costs is None:
+        return {}
+    costs = requirements.costs
+    pairs = np.column_stack([costs.wrongly_accepted, costs.wrongly_rejected]) / costs.largest
+    return {"costs": np.broadcast_to(pairs, (clients, 2)), "cost_unit": costs.largest}
+
+
+def _compared_local(requirements: Requirements) -> tuple[list[Rate], Floats, Floats]:
+    """The rates compared inside some client, and their tolerances and ratios there, (clients, rates)."""
+    tolerances = requirements.tolerances
+    ratios = np.zeros_like(tolerances) if requirements.ratios is None else requirements.ratios
+    some = np.flatnonzero(np.isfinite(tolerances).any(axis=0) | (ratios > 0).any(axis=0)).tolist()
+    return [requirements.local[k].rate for k in some], tolerances[:, some], ratios[:, some]
+
+
+def _more_rates(requirements: Requirements, side: str) -> list[Rate]:
+    """The rates that have floors or ceilings on a side, and the share selected where there is a capacity."""
+    limited = dict.fromkeys(limit.rate for limit in requirements.limits if limit.side == side)
+    return [*limited, *([SELECTED] if any(each.side == side for each in requirements.capacities) else [])]
+
+
+def _with_limits(problem: Problem, requirements: Requirements, ratios: tuple[Floats, Floats]) -> Problem:
+    """The problem with ratios, floors, ceilings and capacities; those of "today" come from the rule that gains most."""
+    sides = (problem.local_defined.shape, (1, *problem.global_defined.shape))
+    rates = (problem.local_rates, problem.global_rates)
+
+    def limited(local: Floats, global_: Floats) -> Problem:
+        local_limits, global_limits = (
+            _limits(requirements, side, replace(Limits.none(*shape), ratio=ratio), own, today)
+            for side, shape, ratio, own, today in zip(
+                ("local", "global"), sides, ratios, rates, (local, global_), strict=True
+            )
+        )
+        return replace(problem, local_limits=local_limits, global_limits=global_limits)
+
+    made = limited(*(np.zeros(shape) for shape in sides))
+    if all(limit.value is not None for limit in requirements.limits):
+        return made
+    u, v = _unconstrained(problem)
+    return limited(made.local_values(u, v), made.global_shares(u, v)[None])
+
+
+def _unconstrained(problem: Problem) -> tuple[Floats, Floats]:
+    """The (u, v) that gain most where nothing is required, (clients, groups)."""
+    gain_u, gain_v = (gain.ravel() for gain in problem.gain)
+    _, u, v = problem.cells.best_corner(np.arange(gain_u.size), gain_v, gain_u)
+    return u.reshape(problem.shape), v.reshape(problem.shape)
+
+
+def _limits(
+    requirements: Requirements,
+    side: str,
+    limits: Limits,
+    rates: tuple[Rate, ...],
+    today: Floats,
+) -> Limits:
+    """Write one side's floors, ceilings and capacities into its limits; the strictest of several holds."""
+    place = {rate: k for k, rate in enumerate(rates)}  # the last of equal rates: the one that is not compared
+    for limit in requirements.limits:
+        if limit.side == side:
+            k, own = place[limit.rate], slice(None) if limit.group is None else requirements.groups.index(limit.group)
+            value = today[:, own, k] if limit.value is None else limit.value
+            ends, stricter = (limits.least, np.maximum) if limit.kind == "floor" else (limits.most, np.minimum)
+            ends[:, own, k] = stricter(ends[:, own, k], value)
+    for capacity in requirements.capacities:
+        if capacity.side == side:
+            k = place[SELECTED]
+            limits.total_most[:, k] = np.minimum(limits.total_most[:, k], capacity.most)
+            if capacity.least > 0:
+                limits.total_least[:, k] = np.maximum(limits.total_least[:, k], capacity.least)
+    return limits
 
 
 def groups_compared(rates: tuple[Rate, ...], mass: Floats, positives: Floats, tolerance: Floats) -> Booleans:
@@ -244,8 +448,12 @@ def groups_compared(rates: tuple[Rate, ...], mass: Floats, positives: Floats, to
 
 def _defined(rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> Booleans:
     """Where enough members count in a rate for it to mean something."""
-    empty = np.zeros((*mass.shape, 0), dtype=bool)
-    return np.stack([rate.denominator(mass, positives) > _NOBODY * mass for rate in rates], -1) if rates else empty
+    if not rates:
+        return np.zeros((*mass.shape, 0), dtype=bool)
+    everybody = np.ones(mass.shape, dtype=bool)
+    return np.stack(
+        [everybody if rate == SELECTED else rate.denominator(mass, positives) > _NOBODY * mass for rate in rates], -1
+    )
 
 
 def zero_sum(prices: Floats, counts: Booleans, axis: int) -> Floats:
@@ -253,6 +461,12 @@ def zero_sum(prices: Floats, counts: Booleans, axis: int) -> Floats:
     members = np.maximum(counts.sum(axis=axis, keepdims=True), 1)
     mean = np.sum(np.where(counts, prices, 0.0), axis=axis, keepdims=True) / members
     return np.where(counts, prices - mean, 0.0)
+
+
+def repaired(prices: Floats, counts: Booleans, limits: Limits | None) -> Floats:
+    """Prices that prove a bound, (n, groups, rates): where tolerances alone are required they sum to 0."""
+    balanced = zero_sum(prices, counts, 1)
+    return balanced if limits is None else np.where(limits.anything[:, None, :], prices, balanced)
 
 
 def gap_of(rates: Floats, counts: Booleans, axis: int) -> Floats:

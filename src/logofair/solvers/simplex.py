@@ -1,15 +1,17 @@
 """A bounded primal simplex for many small linear programs at once, with columns found by pricing.
 
-Each program mixes corners (their weights sum to 1 in each *block*) to maximise a linear gain, while families of rates
-stay within a tolerance of each other::
+Each program mixes corners (their weights sum to 1 in each *block*) to maximise a linear gain, while rates stay within
+limits, families of them relative to their lowest::
 
     max  sum_j gain_j x_j    s.t.  sum of x_j in block b = 1,   x >= 0
-                                   sum_j rate_ij x_j - floor_f - slack_i = 0,   0 <= slack_i <= tolerance_f
+                                   sum_j rate_ij x_j - slope_i floor_f - slack_i = 0,   low_i <= slack_i <= high_i
 
-for every rate i of family f, with a free ``floor_f`` (the lowest rate). One price per rate, summing to zero
-over a family at the optimum: independent rows, where pairwise differences would make the prices degenerate.
-The corners of a block are never listed; a pricer names the best one for given prices. Every client's own problem has
-this form; its blocks are its groups.
+for every rate i of family f, with a free ``floor_f`` (the lowest rate; slope 0: the rate itself is limited). For a
+tolerance alone the slope is 1 and the slack between 0 and the tolerance: one price per rate, summing to zero over a
+family at the optimum, independent rows where pairwise differences would make the prices degenerate. Where rejecting
+everybody is not within the limits, what lies outside is driven in first. The corners of a block are never listed; a
+pricer names the best one for given prices. Every client's own problem has this form; its blocks
+are its groups.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class Tableau:
     rates: Floats  # (programs, rows, rates a block touches), of basic corners
     at_upper: Booleans  # (programs, rates), of slacks out of the basis
     floor: Floats  # (programs, families): value of floors out of the basis
-    tolerance: Floats  # (programs, rates); inf: free
+    low: Floats  # (programs, rates), of slacks; -inf: no limit
+    high: Floats  # (programs, rates); inf: no limit
+    slope: Floats  # (programs, rates): how often the family's floor is taken off
     done: Booleans  # (programs,)
     family: Indices  # (rates,): the family of each rate
     touched: Indices  # (blocks, rates a block touches): which rates they are
@@ -49,6 +53,11 @@ class Tableau:
     def blocks(self) -> int:
         """Number of blocks of a program."""
         return int(self.touched.shape[0])
+
+    @property
+    def free(self) -> Booleans:
+        """Which slacks have no limit on either side, (programs, rates)."""
+        return np.isneginf(self.low) & np.isposinf(self.high)
 
     def take(self, programs: Indices) -> Tableau:
         """Copy some of the programs."""
@@ -63,9 +72,9 @@ class Tableau:
         for name in _PER_PROGRAM:
             getattr(self, name)[programs] = getattr(part, name)
 
-    def prices(self) -> tuple[Floats, Floats]:
-        """Prices of the blocks (programs, blocks) and of the rates (programs, rates)."""
-        prices = np.einsum("ni,nij->nj", self.gain, self.inverse)
+    def prices(self, gain: Floats | None = None) -> tuple[Floats, Floats]:
+        """Prices of the blocks (programs, blocks) and of the rates (programs, rates), for other gains where given."""
+        prices = np.einsum("ni,nij->nj", self.gain if gain is None else gain, self.inverse)
         return prices[:, : self.blocks], prices[:, self.blocks :]
 
     def mixture(self) -> tuple[Floats, Floats, Floats]:
@@ -82,20 +91,22 @@ class Tableau:
 _PER_PROGRAM = [field.name for field in fields(Tableau) if field.name not in ("family", "touched")]
 
 
-def start(tolerance: Floats, family: Indices, touched: Indices) -> Tableau:
-    """Every block rejects everybody: rates 0, slacks in the middle of their range, floors just below."""
-    programs, rates = tolerance.shape
+def start(low: Floats, high: Floats, slope: Floats, family: Indices, touched: Indices) -> Tableau:
+    """Every block rejects everybody: rates 0, slacks in the middle of their range where it goes, floors just below."""
+    programs, rates = high.shape
     blocks, rates_touched = touched.shape
     rows, families = blocks + rates, int(family.max(initial=-1)) + 1
     sign = np.concatenate([np.ones(blocks), -np.ones(rates)])
-    half = np.where(np.isfinite(tolerance), tolerance / 2, 0.0)
-    floor = np.zeros((programs, families))
+    half = np.where(np.isfinite(high) & (low == 0.0), high / 2, 0.0)
+    floor, stays = np.zeros((programs, families)), np.zeros((programs, families), dtype=bool)
     for i, f in enumerate(family):
         floor[:, f] = np.maximum(floor[:, f], half[:, i])
+        stays[:, f] |= (slope[:, i] > 0) & np.isneginf(low[:, i]) & np.isfinite(high[:, i])
+    floor = np.where(stays, 0.0, floor)  # below 0 nothing is within a ratio
     zeros = np.zeros((programs, rows))
     return Tableau(
         inverse=np.broadcast_to(np.diag(sign), (programs, rows, rows)).copy(),
-        solution=np.concatenate([np.ones((programs, blocks)), floor[:, family]], axis=1),
+        solution=np.concatenate([np.ones((programs, blocks)), slope * floor[:, family]], axis=1),
         gain=zeros.copy(),
         kind=np.broadcast_to(np.arange(rows), (programs, rows)).copy(),
         u=zeros.copy(),
@@ -103,7 +114,9 @@ def start(tolerance: Floats, family: Indices, touched: Indices) -> Tableau:
         rates=np.zeros((programs, rows, rates_touched)),
         at_upper=np.zeros((programs, rates), dtype=bool),
         floor=-floor,
-        tolerance=tolerance,
+        low=low,
+        high=high,
+        slope=slope,
         done=np.zeros(programs, dtype=bool),
         family=family,
         touched=touched,
@@ -116,7 +129,7 @@ def refactorise(tableau: Tableau) -> bool:
     False, and nothing changed, where some basis has become singular.
     """
     programs, rows = tableau.solution.shape
-    blocks, rates = tableau.blocks, tableau.tolerance.shape[1]
+    blocks, rates = tableau.blocks, tableau.high.shape[1]
     basis = np.zeros((programs, rows, rows))
     kind = tableau.kind
     for b in range(blocks):
@@ -125,7 +138,8 @@ def refactorise(tableau: Tableau) -> bool:
         of_block = np.swapaxes(np.where((kind == b)[:, :, None], tableau.rates, 0.0), 1, 2)
         basis[:, blocks + tableau.touched[b], :] += of_block
     for i in range(rates):
-        basis[:, blocks + i, :] -= (kind == blocks + i) | (kind == blocks + rates + tableau.family[i])
+        basis[:, blocks + i, :] -= kind == blocks + i
+        basis[:, blocks + i, :] -= tableau.slope[:, i, None] * (kind == blocks + rates + tableau.family[i])
     try:
         tableau.inverse = np.asarray(np.linalg.inv(basis), dtype=np.float64)
     except np.linalg.LinAlgError:
@@ -137,19 +151,23 @@ def refactorise(tableau: Tableau) -> bool:
 def _right_hand_side(tableau: Tableau) -> Floats:
     """Right-hand side once the variables out of the basis stand at their values."""
     programs = tableau.solution.shape[0]
-    blocks, rates = tableau.blocks, tableau.tolerance.shape[1]
+    blocks, rates = tableau.blocks, tableau.high.shape[1]
     families = tableau.floor.shape[1]
     basic = np.zeros((programs, blocks + rates + families), dtype=bool)
     basic[np.arange(programs)[:, None], tableau.kind] = True
-    slack = np.where(tableau.at_upper & ~basic[:, blocks : blocks + rates], tableau.tolerance, 0.0)
+    at = np.where(tableau.at_upper, tableau.high, tableau.low)
+    slack = np.where(basic[:, blocks : blocks + rates], 0.0, at)
     floor = np.where(basic[:, blocks + rates :], 0.0, tableau.floor)
-    return np.concatenate([np.ones((programs, blocks)), slack + floor[:, tableau.family]], axis=1)
+    return np.concatenate([np.ones((programs, blocks)), slack + tableau.slope * floor[:, tableau.family]], axis=1)
 
 
 # A reduced gain below this (gains are of order 1) is no improvement; a pivot below that is no pivot.
 OPTIMAL = 1e-10
 PIVOT = 1e-9
 TIE = 1e-12
+_FAR = 1e6  # how far a slack can move that has a limit on one side alone
+# A basic variable may leave its limits by rounding errors only.
+_WITHIN = 1e-12
 # Rounding errors of the inverse can exceed OPTIMAL after many pivots; a corner then "improves" on itself for ever.
 _REFRESH = 20
 
@@ -165,8 +183,9 @@ class Corners:
     v: Floats  # (programs, blocks)
 
 
-# (prices of the rates (programs, rates), which programs) -> the corner of largest gain less priced rates
-Pricer = Callable[[Floats, Indices], Corners]
+# (prices of the rates (programs, rates), which programs, whether gains count in them (programs,)) -> the corner of
+# largest gain less priced rates
+Pricer = Callable[[Floats, Indices, Booleans], Corners]
 
 
 def maximise(tableau: Tableau, price: Pricer, missed: float = 0.0, *, pivots: int = 500) -> Tableau:
@@ -195,16 +214,24 @@ def maximise(tableau: Tableau, price: Pricer, missed: float = 0.0, *, pivots: in
 
 
 def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None:
-    """One pivot in every program of ``work``, in place; marks those that cannot improve by more than may be missed."""
-    block_price, rate_price = work.prices()
-    corners = price(rate_price, active)
+    """One pivot in every program of ``work``, in place; marks those that cannot improve by more than may be missed.
+
+    Programs with a variable outside its limits gain by driving it in, and by nothing else.
+    """
+    low, high = _bounds(work)
+    # Which way each basic variable has to go to be within its limits: 1 up, -1 down, 0 it is.
+    outside = (work.solution < low - _WITHIN).astype(float) - (work.solution > high + _WITHIN)
+    within = ~outside.any(axis=1)
+    gain = np.where(within[:, None], work.gain, outside)
+    block_price, rate_price = work.prices(gain)
+    corners = price(rate_price, active, within)
     entering = _entering(work, corners, block_price, rate_price)
-    least = OPTIMAL * (1.0 + np.abs(work.gain).max(axis=1))
-    work.done = (entering.gain <= least) | ((entering.missed <= missed) & (entering.drift <= least))
+    least = OPTIMAL * (1.0 + np.abs(gain).max(axis=1))
+    work.done = (entering.gain <= least) | (within & (entering.missed <= missed) & (entering.drift <= least))
     if work.done.all():
         return
     column = np.einsum("nij,nj->ni", work.inverse, entering.column) * entering.direction[:, None]
-    row, step, to_upper, flips = _leaving(work, column, entering)
+    row, step, to_upper, flips = _leaving(work, column, entering, (low, high), outside)
     step = np.where(work.done, 0.0, step)
     _exchange(work, entering, column, row, step, to_upper, flips & ~work.done)
 
@@ -234,10 +261,10 @@ def _reduced_gains(work: Tableau, corners: Corners, block_price: Floats, rate_pr
     in_basis = np.zeros((programs, blocks + rates + families), dtype=bool)
     in_basis[np.arange(programs)[:, None], work.kind] = True
     # A slack's column is -1 in its row: its reduced gain is the row's price. Fixed slacks never move.
-    movable = (work.tolerance > 0) & np.isfinite(work.tolerance) & ~in_basis[:, blocks : blocks + rates]
+    movable = (work.high > work.low) & ~work.free & ~in_basis[:, blocks : blocks + rates]
     slack = np.where(movable, np.where(work.at_upper, -rate_price, rate_price), 0.0)
     drift = np.zeros((programs, families))
-    np.add.at(drift.T, work.family, rate_price.T)
+    np.add.at(drift.T, work.family, (work.slope * rate_price).T)
     floor = np.where(in_basis[:, blocks + rates :], 0.0, np.abs(drift))
     return np.concatenate([corners.priced - block_price, slack, floor], axis=1), drift
 
@@ -249,7 +276,7 @@ def _entering(work: Tableau, corners: Corners, block_price: Floats, rate_price: 
     pick = np.arange(programs)
     gains, drift = _reduced_gains(work, corners, block_price, rate_price)
     kind = np.argmax(gains, axis=1)
-    width = np.where(np.isfinite(work.tolerance), work.tolerance, 0.0)
+    width = np.where(work.free, 0.0, np.minimum(work.high - work.low, _FAR))
     slack_missed = (np.maximum(gains[:, blocks : blocks + rates], 0.0) * width).sum(axis=1)
     block, rate = np.minimum(kind, blocks - 1), np.clip(kind - blocks, 0, max(rates - 1, 0))
     is_corner, is_floor = kind < blocks, kind >= blocks + rates
@@ -262,10 +289,11 @@ def _entering(work: Tableau, corners: Corners, block_price: Floats, rate_price: 
     if rates:
         column[pick, blocks + rate] -= is_slack
         upper = is_slack & work.at_upper[pick, rate]
-        origin = np.where(upper, work.tolerance[pick, rate], origin)
-        reach = np.where(is_slack, work.tolerance[pick, rate], reach)
+        low, high = work.low[pick, rate], work.high[pick, rate]
+        origin = np.where(is_slack, np.where(upper, high, low), origin)
+        reach = np.where(is_slack, high - low, reach)
         family = np.clip(kind - blocks - rates, 0, max(families - 1, 0))
-        column[:, blocks:] -= is_floor[:, None] & (work.family == family[:, None])
+        column[:, blocks:] -= np.where(is_floor[:, None] & (work.family == family[:, None]), work.slope, 0.0)
         origin = np.where(is_floor, work.floor[pick, family], origin)
         direction = np.where(upper | (is_floor & (drift[pick, family] < 0)), -1.0, 1.0)
     return _Entering(
@@ -285,24 +313,29 @@ def _entering(work: Tableau, corners: Corners, block_price: Floats, rate_price: 
 
 
 def _bounds(work: Tableau) -> tuple[Floats, Floats]:
-    """Bounds of the basic variables: corners >= 0, slacks within their tolerance, the rest free."""
-    rates = work.tolerance.shape[1]
+    """Bounds of the basic variables: corners >= 0, slacks within their limits, the rest free."""
+    rates = work.high.shape[1]
     is_corner = work.kind < work.blocks
     is_slack = ~is_corner & (work.kind < work.blocks + rates)
     lower = np.where(is_corner, 0.0, -np.inf)
     upper = np.full_like(lower, np.inf)
     if rates:
         place = np.clip(work.kind - work.blocks, 0, rates - 1)
-        tolerance = np.take_along_axis(work.tolerance, place, axis=1)
-        bounded = is_slack & np.isfinite(tolerance)
-        lower[bounded] = 0.0
-        upper = np.where(bounded, tolerance, upper)
+        lower = np.where(is_slack, np.take_along_axis(work.low, place, axis=1), lower)
+        upper = np.where(is_slack, np.take_along_axis(work.high, place, axis=1), upper)
     return lower, upper
 
 
-def _leaving(work: Tableau, column: Floats, entering: _Entering) -> tuple[Indices, Floats, Booleans, Booleans]:
-    """Ratio test: the row that leaves, the step, whether it leaves at its upper bound, whether none leaves."""
-    lower, upper = _bounds(work)
+def _leaving(
+    work: Tableau, column: Floats, entering: _Entering, bounds: tuple[Floats, Floats], outside: Floats
+) -> tuple[Indices, Floats, Booleans, Booleans]:
+    """Ratio test: the row that leaves, the step, whether it leaves at its upper bound, whether none leaves.
+
+    What is outside its limits stops where it gets in.
+    """
+    low, high = bounds
+    lower = np.where(outside > 0, -np.inf, np.where(outside < 0, high, low))
+    upper = np.where(outside < 0, np.inf, np.where(outside > 0, low, high))
     falls, rises = column > PIVOT, column < -PIVOT
     room = np.where(falls, work.solution - lower, np.where(rises, upper - work.solution, np.inf))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -314,14 +347,15 @@ def _leaving(work: Tableau, column: Floats, entering: _Entering) -> tuple[Indice
     pick = np.arange(row.size)
     flips = entering.reach <= step
     step = np.where(flips, entering.reach, ratio[pick, row])
-    return row, np.where(np.isfinite(step), step, 0.0), rises[pick, row], flips
+    to_upper = np.where(outside[pick, row] == 0, rises[pick, row], outside[pick, row] < 0)
+    return row, np.where(np.isfinite(step), step, 0.0), to_upper, flips
 
 
 def _exchange(
     work: Tableau, entering: _Entering, column: Floats, row: Indices, step: Floats, to_upper: Booleans, flips: Booleans
 ) -> None:
     """Move along the column and swap the entering variable for the leaving one."""
-    blocks, rates = work.blocks, work.tolerance.shape[1]
+    blocks, rates = work.blocks, work.high.shape[1]
     work.solution -= step[:, None] * column
     slack = entering.kind - blocks
     flipped = np.flatnonzero(flips)

@@ -33,15 +33,16 @@ from logofair.cli.options import (
     tolerance,
     tolerance_option,
 )
+from logofair.cli.requiring import Required, requirement_options
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.writing import check_output
 
 __all__ = ["fit"]
 
 
-def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> dict[str, float | None]:
+def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
     """Notions with the tolerance each was given; None where it was given no own."""
-    found: dict[str, float | None] = {}
+    found: dict[str, Any] = {}
     for text in texts:
         name, equals, number = text.partition("=")
         found[one_of(NOTIONS)(ctx, param, name)] = tolerance(ctx, param, number) if equals else None
@@ -60,6 +61,8 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
         "--confidence 0.95 --out policy.json",
         "logofair fit data/together.csv --score score --label label --group sex --client site --pooling full "
         "--extra data/others.csv --out policy.json --format model-card",
+        "logofair fit data/together.csv --score score --label label --group sex --client site --costs 1,3 "
+        "--local ratio:0.8 --global none --floor equal_opportunity=today --capacity 0.9 --out policy.json",
     )
 )
 @data_options
@@ -83,6 +86,7 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
     callback=single_tolerances,
     help="Tolerance of a single client in place of --local; may be given again.",
 )
+@requirement_options
 @calibration_option
 @basis_option
 @pooling_option
@@ -123,11 +127,12 @@ def fit(
 ) -> None:
     """Make decision rules that are fair inside every client and over all of them.
 
-    Finds the most accurate rules that keep every gap within its tolerance on the
-    rows of DATA, writes them as a policy, and proves how good they are there. How
-    good they are on other rows --test shows, and what may be promised of new rows
-    --confidence; the first line says which of it is known. Use rows the model was
-    not trained on. Then see logofair explain and logofair apply.
+    Finds the most accurate rules, or with --costs the cheapest, that meet every
+    requirement on the rows of DATA, or proves which requirements conflict. Writes
+    them as a policy, and proves how good they are there. How good they are on other
+    rows --test shows, and what may be promised of new rows --confidence; the first
+    line says which of it is known. Use rows the model was not trained on. Then see
+    logofair explain and logofair apply.
     """
     check_format(form, as_json=as_json)
     for path in (out, report):
@@ -139,7 +144,8 @@ def fit(
         from logofair.cli.pages import fit as work  # here, while the reader sees that work goes on
         from logofair.files.parts import read_extra, read_parts
 
-        wanted = work.FitOptions(**options)
+        required = Required(**{name: options.pop(name) for name in ("floor", "ceiling", "capacity", "costs")})
+        wanted = work.FitOptions(**options, required=required)
         files = find_files(data, client=columns.client)
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
         if wanted.basis == "labels":

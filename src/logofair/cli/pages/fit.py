@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ from rich.text import Text
 import logofair
 from logofair.cli.options import column_words, constrained, typed
 from logofair.cli.pages.console import counted, lined, notes, print_page, titled
+from logofair.cli.requiring import Required
 from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
@@ -23,7 +24,7 @@ from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.solution import Solution
 from logofair.policy.info import ColumnsInfo
 from logofair.progress import Progress, no_progress
-from logofair.requirements import requirement_sentences
+from logofair.requirements import Tolerance, requirement_sentences
 
 _HOW_TO_KNOW = (
     "Add --test FILE, or --test-where COLUMN=VALUE to leave rows of DATA out for a test; or --confidence 0.95 to "
@@ -50,10 +51,10 @@ class FitOptions:
     Free tolerances are infinite; in ``notion``, which maps names to tolerances of their own, None is to have none.
     """
 
-    notion: Mapping[str, float | None]
-    local_tolerance: float
-    global_tolerance: float
-    local_for: Mapping[str, float | None]
+    notion: Mapping[str, Tolerance]
+    local_tolerance: Tolerance
+    global_tolerance: Tolerance
+    local_for: Mapping[str, Tolerance]
     calibration: str | None
     basis: str
     pooling: str
@@ -67,13 +68,14 @@ class FitOptions:
     purpose: str | None = None
     author: str | None = None
     decision_word: str | None = None
+    required: Required = field(default_factory=Required)
 
     @property
     def heading(self) -> dict[str, str | None]:
         """What the options of a report say."""
         return {name: getattr(self, name) for name in ("title", "purpose", "author", "decision_word")}
 
-    def notions(self) -> dict[str, dict[str, float | None]]:
+    def notions(self) -> dict[str, dict[str, Tolerance]]:
         """Per side the notions with their tolerances."""
         sides = {"local": self.local_tolerance, "global": self.global_tolerance}
         return {
@@ -96,7 +98,7 @@ class FitOptions:
         """The calibration asked for, or the best there is."""
         return self.calibration or ("none" if rows.labels is None else "beta")
 
-    def single(self, rows: DataRows) -> dict[Any, float | None] | None:
+    def single(self, rows: DataRows) -> dict[Any, Tolerance] | None:
         """Tolerances of single clients, found by how their names are typed."""
         if not self.local_for:
             return None
@@ -119,6 +121,7 @@ def solve(
         local_tolerance=constrained(wanted.local_tolerance),
         global_tolerance=constrained(wanted.global_tolerance),
         client_tolerances=wanted.single(rows),
+        **wanted.required.arguments(rows),
         solver=wanted.solver,
         calibration=wanted.method(rows),
         basis=wanted.basis,
@@ -182,7 +185,7 @@ def write_report_page(
     from logofair.tradeoff import frontier
 
     trade_off = None
-    if len(wanted.notion) == 1:
+    if len(wanted.notion) == 1 and solution.requirements.are_tolerances:
         (name,) = wanted.notion
         sides = wanted.notions()
         trade_off = frontier(
@@ -221,6 +224,7 @@ def repeat_command(
     for side, tolerance in (("--local", wanted.local_tolerance), ("--global", wanted.global_tolerance)):
         words += [side, typed(constrained(tolerance))]
     words += [word for name, own in wanted.local_for.items() for word in ("--local-for", f"{name}={typed(own)}")]
+    words += wanted.required.words()
     words += ["--calibration", wanted.calibration] if wanted.calibration else []
     words += ["--basis", wanted.basis] if wanted.basis != "eta" else []
     words += ["--pooling", wanted.pooling]

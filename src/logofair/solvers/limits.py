@@ -1,0 +1,287 @@
+"""What rates may be beyond their gaps: within a ratio, not below a floor, not above a ceiling, summing to a capacity.
+
+All are linear in the share selected u and the share of positives selected v of each cell. For every rate the values
+that its groups may take form a region: with the lowest rate ``l`` of the groups that are compared::
+
+    l <= r_a <= l + tolerance,   r_a <= l / ratio,   least_a <= r_a <= most_a,   total_least <= sum_a r_a <= total_most
+
+What a region is *worth* at prices of the rates is the most that prices times rates can be inside it (its support
+function); a bound on the optimum is the clients' best value at the prices plus the worth of every region. For a
+tolerance alone and prices that sum to 0 that is the tolerance times half their sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans, Indices
+
+__all__ = ["Layout", "Limits", "Row", "layout", "limit_excess", "relief", "rows_of", "worth"]
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """The numbers of the regions, for every client or once for all of them (n = 1)."""
+
+    ratio: Floats  # (n, rates); 0: none
+    least: Floats  # (n, groups, rates); -inf: no floor
+    most: Floats  # (n, groups, rates); inf: no ceiling
+    total_least: Floats  # (n, rates), of the sum over the groups; -inf: none
+    total_most: Floats  # (n, rates); inf: none
+
+    @classmethod
+    def none(cls, n: int, groups: int, rates: int) -> Limits:
+        """Regions that are limited by nothing but tolerances."""
+        infinite = np.full((n, groups, rates), np.inf)
+        total = infinite[:, 0].copy()
+        return cls(np.zeros((n, rates)), -infinite, infinite, -total, total)
+
+    @property
+    def on_groups(self) -> Booleans:
+        """Which groups have a floor, a ceiling or a part in a total, (n, groups, rates)."""
+        total = np.isfinite(self.total_least) | np.isfinite(self.total_most)
+        return np.asarray(np.isfinite(self.least) | np.isfinite(self.most) | total[:, None, :])
+
+    @property
+    def anything(self) -> Booleans:
+        """Which rates are limited at all, (n, rates)."""
+        return np.asarray((self.ratio > 0) | self.on_groups.any(axis=1))
+
+    def of(self, which: Indices | Booleans) -> Limits:
+        """Those of some clients."""
+        return Limits(*(getattr(self, field.name)[which] for field in fields(self)))
+
+    def rates(self, which: slice) -> Limits:
+        """Those of some rates."""
+        return Limits(*(getattr(self, field.name)[..., which] for field in fields(self)))
+
+    def kind(self, rate: int) -> str:
+        """What is required of a rate: "ratio", "limit" (floors and ceilings), "capacity", or "tolerance" alone."""
+        if np.isfinite(self.total_most[:, rate]).any() or np.isfinite(self.total_least[:, rate]).any():
+            return "capacity"
+        if np.isfinite(self.least[..., rate]).any() or np.isfinite(self.most[..., rate]).any():
+            return "limit"
+        return "ratio" if (self.ratio[:, rate] > 0).any() else "tolerance"
+
+
+def limit_excess(limits: Limits, rates: Floats, compared: Booleans, defined: Booleans) -> Floats:
+    """By how much each rate leaves its region apart from its tolerance (negative: room left), (n, rates)."""
+    high = np.max(np.where(compared, rates, -np.inf), axis=1, initial=-np.inf)
+    low = np.min(np.where(compared, rates, np.inf), axis=1, initial=np.inf)
+    some = (limits.ratio > 0) & (high >= low)
+    ratio = np.where(some, limits.ratio * np.where(some, high, 0.0) - low, -np.inf)
+    outside = np.maximum(limits.least - rates, rates - limits.most)
+    outside = np.max(np.where(defined, outside, -np.inf), axis=1, initial=-np.inf)
+    total = np.sum(np.where(defined, rates, 0.0), axis=1)
+    return np.maximum.reduce([ratio, outside, limits.total_least - total, total - limits.total_most])
+
+
+def worth(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits | None) -> Floats:
+    """What the regions are worth at prices of the rates, (n,): the most that prices times rates can be inside them.
+
+    ``prices`` and ``compared`` are (n, groups, rates), ``tolerance`` (n, rates), infinite where free. -inf where a
+    region is empty, which proves that nothing is inside.
+    """
+    finite = np.where(np.isfinite(tolerance), tolerance, 0.0)
+    plain = 0.5 * finite * np.abs(prices).sum(axis=1)
+    if limits is None:
+        return np.asarray(plain.sum(axis=1))
+    found = plain.copy()
+    for k in np.flatnonzero(limits.anything.any(axis=0)):
+        total = np.isfinite(limits.total_least[:, k]) | np.isfinite(limits.total_most[:, k])
+        of_total = _line_worth(prices[:, 0, k], limits.total_least[:, k], limits.total_most[:, k])
+        of_groups = _band_worth(
+            prices[..., k],
+            tolerance[:, k],
+            compared[..., k],
+            limits.ratio[:, k],
+            limits.least[..., k],
+            limits.most[..., k],
+        )
+        found[:, k] = np.where(total, of_total, np.where(limits.anything[:, k], of_groups, plain[:, k]))
+    return np.asarray(found.sum(axis=1))
+
+
+_STEP = 1e-6  # of a ratio, over which what it is worth is a line
+
+
+def relief(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits | None) -> Floats:
+    """What a unit less of each rate's requirement would win at most, (n, rates).
+
+    That is a unit more tolerance or capacity, a ratio lower by 1, or all floors lower and ceilings higher by a unit.
+    """
+    found = 0.5 * np.abs(prices).sum(axis=1)
+    if limits is None:
+        return np.asarray(found)
+    total = np.isfinite(limits.total_least) | np.isfinite(limits.total_most)
+    ends = (np.isfinite(limits.least) | np.isfinite(limits.most)).any(axis=1)
+    found = np.where(ends, np.abs(prices).sum(axis=1), found)
+    found = np.where(total, np.abs(prices[:, 0]), found)
+    for k in np.flatnonzero((limits.ratio > 0).any(axis=0)):
+        one = slice(k, k + 1)
+        given = prices[..., one], tolerance[:, one], compared[..., one]
+        ratio = limits.ratio[:, one]
+        lower = replace(limits.rates(one), ratio=np.maximum(ratio - _STEP, 0.5 * ratio))
+        won = worth(*given, lower) - worth(*given, limits.rates(one))
+        by_ratio = won / np.where(ratio > 0, ratio - lower.ratio, 1.0)[:, 0]
+        found[:, k] = np.where(limits.ratio[:, k] > 0, by_ratio, found[:, k])
+    return np.asarray(found)
+
+
+def _line_worth(price: Floats, least: Floats, most: Floats) -> Floats:
+    """The most of price times a share of people between two others, and between 0 and 1 at any rate."""
+    return np.asarray(price * np.where(price > 0, np.minimum(most, 1.0), np.maximum(least, 0.0)))
+
+
+def _band_worth(
+    prices: Floats, tolerance: Floats, compared: Booleans, ratio: Floats, least: Floats, most: Floats
+) -> Floats:
+    """The worth of one rate's region, (n,); the rates are shares, so they lie between 0 and 1 at any rate.
+
+    For a given lowest rate every group takes the end that its price prefers; that is concave in the lowest rate and
+    bends only where an end changes, so the best is at one of these points.
+    """
+    low, high = np.maximum(least, 0.0), np.minimum(most, 1.0)
+    shrink, tolerance = np.where(ratio > 0, ratio, 0.0)[:, None], tolerance[:, None]
+    width = np.where(np.isfinite(tolerance), tolerance, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bend = np.where((shrink > 0) & (shrink < 1), width * shrink / (1.0 - shrink), 0.0)
+    start = np.max(np.where(compared, np.maximum(low - width, shrink * low), 0.0), axis=1, keepdims=True, initial=0.0)
+    end = np.min(np.where(compared, high, 1.0), axis=1, keepdims=True, initial=1.0)
+    points = np.concatenate([start, end, low, high - width, shrink * high, bend], axis=1)
+    points = np.clip(points, start, np.maximum(start, end))[:, None, :]
+    reach = np.minimum(points + width[..., None], 1.0)
+    reach = np.where(shrink[..., None] > 0, np.minimum(reach, points / np.maximum(shrink, 1e-300)[..., None]), reach)
+    bottom = np.where(compared[..., None], np.maximum(low[..., None], points), low[..., None])
+    top = np.where(compared[..., None], np.minimum(high[..., None], reach), high[..., None])
+    price = prices[..., None]
+    value = np.where(price > 0, price * top, price * bottom).sum(axis=1).max(axis=1)
+    empty = (low > high).any(axis=1) | (start > end)[:, 0]
+    return np.where(empty, -np.inf, value)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The regions as rows of many small programs alike (:mod:`logofair.solvers.simplex`).
+
+    A group has the same rows as every other, one for each of ``rate``, and the last of these may be rows of all groups
+    together: ``touched``, (groups, rows of a group), says which rows of the program they are.
+    """
+
+    low: Floats  # (n, rows)
+    high: Floats
+    slope: Floats
+    family: Indices  # (rows,): the rate whose lowest value is taken off
+    touched: Indices
+    rate: Indices  # (rows of a group,)
+
+    def by_rate(self, prices: Floats, rates: int) -> Floats:
+        """Prices of the rows, (..., rows), added up to prices of the groups' rates, (..., groups, rates)."""
+        each = prices[..., self.touched]
+        if self.rate.size == rates:
+            return np.asarray(each)
+        found = np.zeros((*each.shape[:-1], rates))
+        for j, k in enumerate(self.rate.tolist()):
+            found[..., k] += each[..., j]
+        return found
+
+    def by_row(self, values: Floats) -> Floats:
+        """Values of the groups' rates, (..., groups, rates), for the rows that the groups touch."""
+        return values if self.rate.size == values.shape[-1] else values[..., self.rate]
+
+
+def layout(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Limits | None) -> Layout:
+    """Lay the regions out as rows; rows that a program does not have are free in it."""
+    n, groups, rates = compared.shape
+    nothing = np.full((n, groups), np.inf)
+    kinds: list[tuple[int, Floats, Floats, Floats]] = []  # rate, low, high, slope: each (n, groups)
+    totals: list[tuple[int, Floats, Floats]] = []
+    limited = np.zeros(rates, dtype=bool) if limits is None else limits.anything.any(axis=0)
+    for k in range(rates):
+        own = compared[..., k]
+        if not limited[k] or own.any():
+            width = np.where(own, tolerance[:, None, k], np.inf)
+            kinds.append((k, np.where(own, 0.0, -np.inf), width, np.ones((n, groups))))
+        if limits is None or not limited[k]:
+            continue
+        ratio = limits.ratio[:, None, k]
+        if (ratio > 0).any():
+            has = own & (ratio > 0)
+            kinds.append((k, -nothing, np.where(has, 0.0, np.inf), np.where(has, 1.0 / np.maximum(ratio, 1e-300), 1.0)))
+        least, most = (
+            np.where(defined[..., k], ends[..., k], free)
+            for ends, free in ((limits.least, -np.inf), (limits.most, np.inf))
+        )
+        if np.isfinite(least).any() or np.isfinite(most).any():
+            kinds.append((k, least, most, np.zeros((n, groups))))
+        least, most = limits.total_least[:, k], limits.total_most[:, k]
+        if np.isfinite(least).any() or np.isfinite(most).any():
+            totals.append((k, least, most))
+    own_rows = np.arange(groups * len(kinds)).reshape(groups, len(kinds))
+    common = np.broadcast_to(own_rows.size + np.arange(len(totals)), (groups, len(totals)))
+    flat = [
+        np.stack([kind[i] for kind in kinds], axis=2).reshape(n, -1) if kinds else np.zeros((n, 0)) for i in (1, 2, 3)
+    ]
+    more = [np.stack([total[i] for total in totals], axis=1) if totals else np.zeros((n, 0)) for i in (1, 2)]
+    rate = np.array([kind[0] for kind in kinds] + [total[0] for total in totals], dtype=np.int64)
+    return Layout(
+        low=np.concatenate([flat[0], more[0]], axis=1),
+        high=np.concatenate([flat[1], more[1]], axis=1),
+        slope=np.concatenate([flat[2], np.zeros((n, len(totals)))], axis=1),
+        family=np.concatenate([np.tile(rate[: len(kinds)], groups), rate[len(kinds) :]]),
+        touched=np.concatenate([own_rows, common], axis=1),
+        rate=rate,
+    )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a linear program: ``low <= sum of rates - slope * lowest rate <= high``.
+
+    ``groups`` is one group or all; ``level`` the number of the lowest rate it compares with (-1: none). ``what`` says
+    which requirement it is of: its kind, the rate's number, and the group where it is of one.
+    """
+
+    client: int
+    groups: tuple[int, ...]
+    rate: int
+    level: int
+    slope: float
+    low: float
+    high: float
+    what: tuple[str, int, int]
+
+
+def rows_of(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Limits | None) -> Iterator[Row]:
+    """The regions as rows; levels are numbered by client and rate."""
+    n, groups, rates = compared.shape
+    for client in range(n):
+        for k in range(rates):
+            members = np.flatnonzero(compared[client, :, k]).tolist()
+            ratio = 0.0 if limits is None else float(limits.ratio[client, k])
+            level, width = client * rates + k, float(tolerance[client, k])
+            for a in members:
+                yield Row(client, (a,), k, level, 1.0, 0.0, width, ("tolerance", k, -1))
+                if ratio > 0:
+                    yield Row(client, (a,), k, level, 1.0 / ratio, -np.inf, 0.0, ("ratio", k, -1))
+            if limits is not None:
+                yield from _limit_rows(limits, client, k, np.flatnonzero(defined[client, :, k]).tolist(), groups)
+
+
+def _limit_rows(limits: Limits, client: int, k: int, members: list[int], groups: int) -> Iterator[Row]:
+    for a in members:
+        least, most = float(limits.least[client, a, k]), float(limits.most[client, a, k])
+        if np.isfinite(least):
+            yield Row(client, (a,), k, -1, 0.0, least, np.inf, ("floor", k, a))
+        if np.isfinite(most):
+            yield Row(client, (a,), k, -1, 0.0, -np.inf, most, ("ceiling", k, a))
+    least, most = float(limits.total_least[client, k]), float(limits.total_most[client, k])
+    everybody = tuple(range(groups))
+    if np.isfinite(least):
+        yield Row(client, everybody, k, -1, 0.0, least, np.inf, ("least selected", k, -1))
+    if np.isfinite(most):
+        yield Row(client, everybody, k, -1, 0.0, -np.inf, most, ("most selected", k, -1))

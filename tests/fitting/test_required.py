@@ -1,0 +1,170 @@
+"""Ratios, floors, ceilings, capacities and costs against a program over rows that knows nothing of cells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import logofair
+from logofair import Exactly, InfeasibleError, InputError, Ratio
+from support.required import Required
+
+
+def check(seed: int) -> bool:
+    """Fit a random problem and compare with its program; whether it can be met."""
+    required = Required.drawn(seed)
+    best = required.least_cost()
+    try:
+        found = logofair.fit(required.chances, None, **required.arguments()).certificate
+    except InfeasibleError:
+        assert best is None
+        return False
+    assert best is not None
+    cost = 1.0 - found.primal if required.costs is None else found.primal
+    assert cost == pytest.approx(best, abs=2e-6 * max(required.costs or (1,)))
+    assert found.holds
+    assert found.violation <= 1e-9
+    return True
+
+
+@pytest.mark.parametrize("first", range(0, 30, 10))
+def test_the_optimum_is_that_of_a_program_over_rows(first):
+    assert sum(check(seed) for seed in range(first, first + 10)) > 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 3000, 100))
+def test_the_optimum_is_that_of_a_program_over_rows_in_many_problems(first):
+    met = sum(check(seed) for seed in range(first, first + 100))
+    assert 50 < met < 100
+
+
+SCORES = np.array([0.9, 0.8, 0.7, 0.6, 0.55, 0.45, 0.4, 0.3, 0.2, 0.1])
+GROUPS = np.array(["a", "b"] * 5)
+
+
+def fitted(**required):
+    given = {"local_tolerance": None, "global_tolerance": None, "calibration": "none", "random_state": 0} | required
+    return logofair.fit(SCORES, None, groups=GROUPS, **given)
+
+
+def test_a_threshold_follows_from_costs():
+    # Accepting pays where 3 eta >= 1 (1 - eta): from 1/4 on.
+    decided = fitted(costs=(1, 3)).policy.decide(SCORES, groups=GROUPS)
+    assert decided.tolist() == (SCORES >= 0.25).astype(int).tolist()
+
+
+def test_a_certificate_of_costs_speaks_of_cost_per_person():
+    certificate = fitted(costs=(10, 30)).certificate
+    assert certificate.objective == "cost"
+    rejected = SCORES[SCORES < 0.25].sum() * 30
+    assert certificate.primal == pytest.approx((rejected + (1 - SCORES[SCORES >= 0.25]).sum() * 10) / 10)
+    assert "expected cost is 4.2000 per person; no rule of score, group and client that meets them is below 4.2000" in (
+        certificate.summary()
+    )
+
+
+def test_costs_in_other_units_make_the_same_rules():
+    rules = [
+        fitted(costs=(1 * unit, 3 * unit), capacity=0.45).policy.probabilities(SCORES, groups=GROUPS)
+        for unit in (1, 1e9)
+    ]
+    assert rules[0] == pytest.approx(rules[1], abs=1e-9)
+
+
+def test_at_most_so_many_are_selected_and_these_are_the_best():
+    chances = fitted(capacity=0.25).policy.probabilities(SCORES, groups=GROUPS)
+    assert chances.tolist() == pytest.approx([1, 1, 0.5, 0, 0, 0, 0, 0, 0, 0])
+
+
+def test_exactly_so_many_are_selected():
+    chances = fitted(capacity=Exactly(0.8)).policy.probabilities(SCORES, groups=GROUPS)
+    assert chances.sum() == pytest.approx(8)
+
+
+def test_nobody_is_worse_off_than_today():
+    free, held = (fitted(local_tolerance=0, **more) for more in ({}, {"floors": {"demographic_parity": "today"}}))
+    today = fitted().policy.probabilities(SCORES, groups=GROUPS)
+    for group in "ab":
+        of = group == GROUPS
+        assert held.policy.probabilities(SCORES, groups=GROUPS)[of].mean() >= today[of].mean() - 1e-9
+    assert held.certificate.primal <= free.certificate.primal
+
+
+def test_a_conflict_names_the_requirements_and_what_each_would_have_to_give():
+    with pytest.raises(InfeasibleError) as caught:
+        fitted(floors={"demographic_parity": {"a": 0.9}}, capacity=0.3)
+    error = caught.value
+    assert set(error.conflict) == {
+        "the floor of the selection rate of group 'a' inside clients",
+        "the capacity inside clients",
+    }
+    assert error.least_relaxation["the capacity inside clients"] == pytest.approx(0.15)  # half of the people are a's
+    floor = error.least_relaxation["the floor of the selection rate of group 'a' inside clients"]
+    assert floor == pytest.approx(0.3)  # three of its five at most
+    assert "would have to be 0.15 larger" in str(error)
+
+
+def test_the_largest_ratio_that_is_possible_is_found():
+    limits = {"floors": {"demographic_parity": {"a": 0.8}}, "ceilings": {"demographic_parity": {"b": 0.6}}}
+    with pytest.raises(InfeasibleError) as caught:
+        fitted(local_tolerance=Ratio(0.9), **limits)
+    assert caught.value.least_relaxation["the ratio of the selection rate inside clients"] == pytest.approx(
+        0.15, abs=1e-3
+    )
+
+
+def test_where_nobody_is_selected_a_ratio_is_met_by_rejecting_all():
+    solution = logofair.fit(
+        [0.1, 0.2, 0.3, 0.4], None, groups=list("aabb"), local_tolerance=Ratio(0.8), calibration="none", random_state=0
+    )
+    assert solution.policy.probabilities([0.3, 0.4], groups=["a", "b"]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"local_tolerance": Ratio(1.0), "solver": "algorithm1"}, "solver: 'algorithm1' knows tolerances"),
+        ({"capacity": 0.5, "confidence": 0.9}, "confidence: certifies tolerances alone"),
+        ({"costs": (0, 0)}, "costs: both errors cost 0"),
+        ({"costs": (-1, 1)}, "costs: a wrongly accepted row costs -1"),
+        ({"capacity": 0}, "capacity: got 0; the share of people selected is above 0"),
+        ({"capacity": 1.5}, "capacity: got 1.5"),
+        ({"capacity": {"site": 0.1}}, "capacity: got {'site': 0.1}; pass a share"),
+        ({"floors": {"demographic_parity": 1.2}}, "floors: got 1.2; a rate lies between 0 and 1"),
+        ({"floors": {"demographic_parity": {"c": 0.2}}}, "floors: names group 'c', which has no rows"),
+        ({"floors": {"demografic_parity": 0.2}}, "floors: .*did you mean 'demographic_parity'"),
+        ({"floors": 0.2}, "floors: got 0.2; pass a mapping"),
+        ({"ceilings": {"local": 0.2}}, "ceilings: the local side is 0.2"),
+    ],
+)
+def test_what_cannot_be_required_is_refused_in_one_sentence(given, said):
+    with pytest.raises(InputError, match=said):
+        fitted(**given)
+
+
+@pytest.mark.parametrize("ratio", [0, 1.1, -0.5, float("nan"), "0.8"])
+def test_a_ratio_is_above_0_and_at_most_1(ratio):
+    with pytest.raises(InputError, match="Ratio: got"):
+        Ratio(ratio)
+
+
+@pytest.mark.parametrize(
+    ("looser", "tighter", "step"),
+    [
+        ({"capacity": 0.31}, {"capacity": 0.3}, 0.01),
+        ({"floors": {"demographic_parity": 0.89}}, {"floors": {"demographic_parity": 0.9}}, 0.01),
+        ({"ceilings": {"demographic_parity": 0.31}}, {"ceilings": {"demographic_parity": 0.3}}, 0.01),
+        ({"local_tolerance": Ratio(0.769)}, {"local_tolerance": Ratio(0.77)}, 0.001),
+        ({"local_tolerance": 0.11}, {"local_tolerance": 0.1}, 0.01),
+    ],
+)
+def test_a_price_is_what_giving_way_wins_at_most(looser, tighter, step):
+    scores, groups = np.linspace(0.05, 0.95, 19), np.array(["a"] * 9 + ["b"] * 10)
+    found, given = [], {"local_tolerance": None, "global_tolerance": None, "calibration": "none", "random_state": 0}
+    for required in (tighter, looser):
+        found.append(logofair.fit(scores, None, groups=groups, **(given | required)).certificate)
+    won, price = found[1].primal - found[0].primal, float(found[0].prices.local.sum())
+    assert 0 < won <= step * price + 1e-7
+    if not isinstance(tighter.get("local_tolerance"), Ratio):  # whose price holds whatever the largest rate is
+        assert won == pytest.approx(step * price, rel=0.05)  # small steps stay on one line here
