@@ -122,6 +122,16 @@ class InfeasibleError(SolverError):
         The requirements that cannot hold together, none of which could be left out.
     least_relaxation : mapping
         For each of them the least by which it would have to give way with all others held; None: that is not enough.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> required = {"floors": {"demographic_parity": 0.5}, "capacity": 0.2}
+    >>> try:
+    ...     logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none", **required)
+    ... except logofair.InfeasibleError as error:
+    ...     print(len(error.conflict))
+    2
     """
 
     def __init__(self, least_relaxation: Mapping[Any, float | None], sentence: str = "") -> None:
