@@ -16,8 +16,7 @@ METHODS = {"FedAvg": "fedavg", "FedFB": "fedfb", "FairFed": "fairfed", "FCFL": "
 def test_the_readmes_table_is_what_was_recorded() -> None:
     records = read_records(ROOT / "docs" / "reproduction")
     at = {"experiment": "comparison_dp", "data": "adult", "alpha": 5.0}
-    same = [line for line in lines(records) if at.items() <= line.place.items()]
-    recorded = {line.place["method"]: line for line in same}
+    recorded = {line.place["method"]: line for line in lines(each for each in records if at.items() <= each.items())}
     readme = (ROOT / "README.md").read_text("utf-8")
     for name, method in METHODS.items():
         line = recorded[method]
