@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-slow test-wheel test-pythons test-lowest test-declearn test-nvflare bench lint types imports examples tests browser clean
+.PHONY: demo docs test test-slow test-wheel test-pythons test-lowest test-declearn test-nvflare bench bench-required lint types imports examples tests browser clean
 
 demo: $(VENV)/.cli
 	$(BIN)/logofair demo
@@ -13,6 +13,18 @@ test: lint types imports examples tests
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
+
+# Other libraries' own calls for a requirement beside ours; error-parity pins an older numpy than it needs.
+bench-required: .venv-peers/.ready
+	.venv-peers/bin/python -m benchmarks.required
+
+.venv-peers/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--editable '.[bounds,cli,data]' matplotlib pandas tqdm
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		oxonfair==0.3 error-parity==0.3.12 ecos==2.0.14
+	touch $@
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -28,7 +40,7 @@ imports: $(VENV)/.test
 # The examples of the pages and of every docstring; NVIDIA FLARE's are in an environment of their own.
 examples: $(VENV)/.test
 	$(BIN)/pytest --numprocesses auto --doctest-modules --doctest-glob='*.md' --ignore=src/logofair/engines/nvflare src \
-		README.md docs/METHOD.md docs/COMPARE.md docs/start docs/howto
+		README.md docs/METHOD.md docs/COMPARE.md docs/REQUIREMENTS.md docs/start docs/howto
 
 # The documentation site, docs/_build/html: its examples are run, warnings are errors, and every link is followed.
 docs: $(VENV)/.docs
@@ -128,4 +140,4 @@ $(VENV)/.docs: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	touch $@ $(VENV)/.cli
 
 clean:
-	rm -rf docs/_build docs/gallery docs/api/generated $(VENV) .venv-wheel .venv-lowest .venv-declearn .venv-nvflare .venv-python-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf docs/_build docs/gallery docs/api/generated $(VENV) .venv-wheel .venv-lowest .venv-peers .venv-declearn .venv-nvflare .venv-python-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -40,6 +40,7 @@ _CALL_GOALS: dict[str, dict[tuple[int, int], tuple[float | None, float | None]]]
     "isotonic": {(5, 200_000): (None, None), (1_000, 1_000): (None, None)},
 }
 _FRAME_GOAL = 0.5  # seconds of the default call on a million rows of a pandas DataFrame with text columns
+_REQUIRED_GOAL = 2.0  # times the fit with gaps alone
 
 
 @click.command(
@@ -97,6 +98,8 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
         },
         "frame": lambda: {"numba" if code else "numpy": m.frame_seconds(big, code, repeat) for code in compiled},
         "many_groups": lambda: m.many_groups(compiled, shrink),
+        "required": lambda: m.required(big, repeat),
+        "many_required": lambda: m.many_required(shrink),
         "text_columns": lambda: {
             str(size): m.text_columns(size, min(units[size.rows].values()), repeat)
             for size in (big, m.Size(1_000 // shrink, 1_000))
@@ -182,6 +185,12 @@ def show(results: dict[str, Any], console: Console) -> None:
             console.print(
                 f"default call, a pandas DataFrame with text columns, 5 clients ({code}): {seconds:.2f} s ({met})"
             )
+    for call, kinds in results["required"].items():
+        for name, multiple in kinds.items():
+            goal = f"(goal {_REQUIRED_GOAL:g} {'met' if multiple <= _REQUIRED_GOAL else 'missed'})"
+            console.print(f"{name}, {call}: {multiple:.2f} times the fit with gaps alone {goal}")
+    for name, seconds in results["many_required"].items():
+        console.print(f"{name}: {seconds:.2f} s")
     for case, parts in results["stages"].items():
         console.print(f"where the time goes ({case}): " + ", ".join(f"{k} {v:.1f} ms" for k, v in parts.items()))
     for case, forms in results["text_columns"].items():

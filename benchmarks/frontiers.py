@@ -72,12 +72,17 @@ def by_error_parity(known: Rows, test: Rows, notion: str, tolerances: Sequence[f
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its solver is deprecated
             rule.fit(known.scores, known.labels, group=known.groups, y_scores=known.scores)
-        chance = np.zeros_like(test.scores)
-        for group, classifier in rule._realized_classifier.group_to_clf.items():
-            mine = test.groups == group
-            chance[mine] = _chances_of(classifier, test.scores[mine], float(rule.groupwise_roc_points[group][0]))
-        found.append(chance)
+        found.append(error_parity_chances(rule, test))
     return found
+
+
+def error_parity_chances(rule: Any, rows: Rows) -> Floats:
+    """Chances of acceptance of a fitted RelaxedThresholdOptimizer."""
+    chance = np.zeros_like(rows.scores)
+    for group, classifier in rule._realized_classifier.group_to_clf.items():
+        mine = rows.groups == group
+        chance[mine] = _chances_of(classifier, rows.scores[mine], float(rule.groupwise_roc_points[group][0]))
+    return chance
 
 
 def _chances_of(classifier: Any, scores: Floats, false_positive_rate: float) -> Floats:
@@ -97,15 +102,16 @@ def by_oxonfair(known: Rows, test: Rows, notion: str, tolerances: Sequence[float
     logging.getLogger("oxonfair").setLevel(logging.ERROR)
     metrics = oxonfair.group_metrics
     largest = metrics.pos_pred_rate.max_diff if notion == DP else metrics.equalized_odds_max
-    rule = oxonfair.FairPredictor(None, _for_oxonfair(known), threshold=0)
+    rule = oxonfair.FairPredictor(None, for_oxonfair(known), threshold=0)
     found: list[Floats] = []
     for tolerance in tolerances:
         rule.fit(metrics.accuracy, largest, tolerance, recompute=not found)
-        found.append(np.asarray(rule.predict(_for_oxonfair(test)), dtype=float))
+        found.append(np.asarray(rule.predict(for_oxonfair(test)), dtype=float))
     return found
 
 
-def _for_oxonfair(rows: Rows) -> dict[str, Any]:
+def for_oxonfair(rows: Rows) -> dict[str, Any]:
+    """Rows as FairPredictor takes them."""
     return {
         "data": np.column_stack([1.0 - rows.scores, rows.scores]),
         "target": rows.labels,

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -225,6 +225,71 @@ def many_groups(compiled: list[bool], shrink: int) -> list[dict[str, Any]]:
             timing = time_fit(small, "equalized_odds", code, 1.0, None, 1, (local, local / 4))
             found.append(asdict(timing) | {"tolerance": local})
     return found
+
+
+# A ratio, a floor and costs beside gaps, and besides over all clients, which takes a decomposition as gaps there do.
+_REQUIRED: dict[str, dict[str, Any]] = {
+    "a ratio, a floor and costs": {"local_tolerance": logofair.Ratio(0.8), "global_tolerance": None},
+    "the same with a ratio over all": {"local_tolerance": logofair.Ratio(0.8), "global_tolerance": logofair.Ratio(0.9)},
+}
+
+
+def required(size: Size, repeat: int) -> dict[str, dict[str, float]]:
+    """What a ratio, a floor and costs together take, in multiples of the same call with gaps alone.
+
+    Examples
+    --------
+    >>> found = required(Size(5, 200), 1)
+    >>> sorted(found), bool(found["default call"]["a ratio, a floor and costs"] > 0)
+    (['default call', 'without calibration'], True)
+    """
+    scores, groups, clients = federation(size)
+    labels = np.random.default_rng(1).random(scores.size) < scores
+    given: dict[str, Any] = {"groups": groups, "clients": clients, "pooling": "none", "random_state": 0}
+    more: dict[str, Any] = {"floors": {"equal_opportunity": 0.5}, "costs": (1, 3)}
+    found: dict[str, dict[str, float]] = {}
+    for call, calibration in (("without calibration", "none"), ("default call", "beta")):
+        given["calibration"] = calibration
+        logofair.fit(scores, labels, **given)  # also compiles
+        gaps = best(lambda: logofair.fit(scores, labels, **given), repeat)
+        found[call] = {
+            name: best(lambda each=each: logofair.fit(scores, labels, **given, **more, **each), repeat) / gaps  # type: ignore[misc]
+            for name, each in _REQUIRED.items()
+        }
+    return found
+
+
+def many_required(shrink: int) -> dict[str, float]:
+    """Seconds of a fit of many clients with a ratio inside each and a capacity over all, and of a proof of conflict.
+
+    Examples
+    --------
+    >>> sorted(many_required(200))
+    ['5 clients, a ratio inside each and a capacity over all', '5 clients, proof that a floor conflicts with these']
+    """
+    required: dict[str, Any] = {
+        "local_tolerance": logofair.Ratio(0.8),
+        "global_tolerance": None,
+        "capacity": {"global": 0.1},
+    }
+
+    def work(clients: int, **more: Any) -> float:
+        scores, groups, client = federation(Size(clients, 100))
+        given: dict[str, Any] = {"groups": groups, "clients": client, "calibration": "none", "random_state": 0}
+
+        def fit() -> None:
+            with suppress(logofair.InfeasibleError):
+                logofair.fit(scores, None, **given, **required, **more)
+
+        return best(fit, 1)
+
+    many, some = max(1_000 // shrink, 5), max(100 // shrink, 5)
+    return {
+        f"{many:,} clients, a ratio inside each and a capacity over all": work(many),
+        f"{some:,} clients, proof that a floor conflicts with these": work(
+            some, floors={"global": {"equal_opportunity": 0.9}}
+        ),
+    }
 
 
 def stages(size: Size, notion: str, compiled: bool, repeat: int) -> dict[str, float]:

@@ -37,6 +37,14 @@ class Costs:
     wrongly_accepted: Floats
     wrongly_rejected: Floats
 
+    @classmethod
+    def from_dict(cls, costs: Mapping[str, Any]) -> Costs:
+        """The inverse of :meth:`as_dict`."""
+        accepted, rejected = (
+            np.atleast_1d(np.asarray(costs[f"wrongly_{error}"], dtype=np.float64)) for error in ("accepted", "rejected")
+        )
+        return cls(accepted, rejected)
+
     @property
     def alike(self) -> bool:
         """Whether all clients have the same."""
@@ -56,6 +64,16 @@ class Costs:
     def of_rows(self, clients: Integers) -> Costs:
         """Those of every row by the code of its client, as if each row were a client; one pair stays one."""
         return self if self.alike else Costs(self.wrongly_accepted[clients], self.wrongly_rejected[clients])
+
+    def at(self, clients: Integers) -> Costs:
+        """Those of clients by their codes; where a code is below 0, of a client that is not known, their mean."""
+        if self.alike:
+            return self
+        accepted, rejected = (
+            np.where(clients < 0, each.mean(), each[np.maximum(clients, 0)])
+            for each in (self.wrongly_accepted, self.wrongly_rejected)
+        )
+        return Costs(accepted, rejected)
 
     def mean(self) -> Costs:
         """One pair, the mean of the clients'."""
@@ -82,7 +100,7 @@ class Costs:
 def costs_sentence(costs: Mapping[str, Any]) -> str:
     """Say what errors cost, given what ``as_dict`` returns."""
     accepted, rejected = costs["wrongly_accepted"], costs["wrongly_rejected"]
-    if isinstance(accepted, list):
+    if isinstance(accepted, list | tuple):
         return "A wrongly accepted and a wrongly rejected row cost what their client says."
     return f"A wrongly accepted row costs {accepted:g}, a wrongly rejected one {rejected:g}."
 

@@ -38,7 +38,8 @@ class Ratio:
     --------
     >>> import logofair
     >>> scores, groups = [0.9, 0.8, 0.7, 0.6, 0.4, 0.2], ["a", "a", "a", "b", "b", "b"]
-    >>> solution = logofair.fit(scores, None, groups=groups, calibration="none", local_tolerance=logofair.Ratio(0.5))
+    >>> required = {"local_tolerance": logofair.Ratio(0.5), "global_tolerance": None}
+    >>> solution = logofair.fit(scores, None, groups=groups, calibration="none", **required)
     >>> print(solution.requirements.summary())
     The smallest selection rate of any group is at least 0.5 times the largest (demographic parity).
     """
@@ -127,11 +128,15 @@ class Requirements:
     groups: tuple[Label, ...] = ()  # as the problem numbers them
 
     @property
+    def only_gaps(self) -> bool:
+        """Whether nothing but gaps is required to be within tolerances."""
+        ratios = self.ratios is not None and bool(np.any(self.ratios > 0))
+        return not (ratios or any(each.ratio for each in self.global_) or self.limits or self.capacities)
+
+    @property
     def are_tolerances(self) -> bool:
         """Whether tolerances are all that is required, and accuracy is all that counts."""
-        ratios = self.ratios is not None and bool(np.any(self.ratios > 0))
-        ratios = ratios or any(each.ratio for each in self.global_)
-        return not (ratios or self.limits or self.capacities or self.costs is not None)
+        return self.only_gaps and self.costs is None
 
     def merged(self) -> Requirements:
         """The same for one client that holds all rows: local is global, and the stricter holds."""
@@ -152,6 +157,57 @@ class Requirements:
             capacities=tuple(dict.fromkeys(replace(each, side="local") for each in self.capacities)),
             costs=None if self.costs is None else self.costs.mean(),
             groups=self.groups,
+        )
+
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], clients: Sequence[Label | None], groups: Sequence[Label]
+    ) -> Requirements:
+        """The inverse of :meth:`as_dict` for clients and groups of these names; a user's own rates are left out."""
+        known = {rate.name: rate for notion in NOTIONS.values() for rate in notion.rates}
+        local, global_ = (
+            tuple(
+                Requirement(item["notion"], known[item["rate"]], item["tolerance"], item.get("ratio"))
+                for item in data[side]
+                if item["rate"] in known
+            )
+            for side in ("local", "global")
+        )
+        tolerances = np.tile([tolerance_of(each) for each in local], (len(clients), 1))
+        ratios = np.tile([each.ratio or 0.0 for each in local], (len(clients), 1))
+        place = {str(name): i for i, name in enumerate(clients)}
+        for item in data["single clients"]:
+            if item["client"] in place:
+                own = item["tolerance"] if item.get("ratio") is None else None
+                tolerances[place[item["client"]]] = np.inf if own is None else own
+                ratios[place[item["client"]]] = item.get("ratio") or 0.0
+        by_text = {str(name): name for name in groups}
+        limits = tuple(
+            RateLimit(each["side"], each["kind"], "", known[each["rate"]], by_text.get(each["group"]), each["value"])
+            for each in data["limits"]
+            if each["rate"] in known and (each["group"] is None or each["group"] in by_text)
+        )
+        return cls(
+            local,
+            global_,
+            tolerances,
+            ratios=ratios,
+            limits=limits,
+            capacities=tuple(Capacity(each["side"], each["most"], each["least"]) for each in data["capacities"]),
+            costs=None if data["costs"] is None else Costs.from_dict(data["costs"]),
+            groups=tuple(groups),
+        )
+
+    def over_all(self) -> Requirements:
+        """What holds inside the one client there is, as what holds over all of several."""
+        return replace(
+            self,
+            local=(),
+            global_=self.local,
+            tolerances=np.zeros((self.tolerances.shape[0], 0)),
+            ratios=None,
+            limits=tuple(replace(each, side="global") for each in self.limits),
+            capacities=tuple(replace(each, side="global") for each in self.capacities),
         )
 
     def summary(self) -> str:
@@ -264,19 +320,28 @@ CALLED = {
 }
 
 
-def conflict_sentence(amounts: Mapping[str, tuple[float | None, str]]) -> str:
+def conflict_sentence(
+    amounts: Mapping[str, tuple[float | None, str]], *, held: str = "", at_least: bool = False
+) -> str:
     """Which requirements cannot hold together, and what each would have to give with the others held.
+
+    ``held`` are others that are part of the conflict as they are; ``at_least`` says that more may be needed.
 
     Examples
     --------
-    >>> print(conflict_sentence({"the capacity": (0.1, "larger"), "the floor": (None, "lower")}))
-    requirements: no rule meets all of them: the capacity and the floor conflict. With the others held, the capacity
-    would have to be 0.1 larger; giving way on the floor alone is not enough.
+    >>> for part in conflict_sentence({"the capacity": (0.1, "larger"), "the floor": (None, "lower")}).split(". "):
+    ...     print(part)
+    requirements: no rule meets all of them: the capacity and the floor conflict
+    With the others held, the capacity would have to be 0.1 larger; giving way on the floor alone is not enough.
     """
     *first, last = amounts
     named = f"{', '.join(first)} and {last} conflict" if first else f"{last} cannot be met"
+    named += f", {held} being held" if held else ""
+    least = "at least " if at_least else ""
     enough = [
-        f"{name} would have to be {amount:.4g} {way}" for name, (amount, way) in amounts.items() if amount is not None
+        f"{name} would have to be {least}{amount:.4g} {way}"
+        for name, (amount, way) in amounts.items()
+        if amount is not None
     ]
     vain = [name for name, (amount, _) in amounts.items() if amount is None]
     more = [*([f"With the others held, {', or '.join(enough)}"] if enough else [])]
@@ -312,9 +377,8 @@ def make_requirements(
     single = _overrides(client_tolerances, clients, of_shares=all(r.rate.is_share for r in local))
     place = {name: i for i, name in enumerate(clients.names)} if single else {}
     for name, tolerance in single.items():
-        is_ratio = isinstance(tolerance, Ratio)
-        tolerances[place[name]] = np.inf if tolerance is None or is_ratio else tolerance
-        ratios[place[name]] = tolerance.least if is_ratio else 0.0
+        tolerances[place[name]] = np.inf if tolerance is None or isinstance(tolerance, Ratio) else tolerance
+        ratios[place[name]] = tolerance.least if isinstance(tolerance, Ratio) else 0.0
     limits = (*read_limits(floors, "floor", groups), *read_limits(ceilings, "ceiling", groups))
     requirements = Requirements(
         local,

@@ -52,6 +52,8 @@ def results():
         "sort_seconds": {400: {"default": 0.01}},
         "fit": measurements.as_plain([timing]),
         "many_groups": [measurements.as_plain([timing])[0] | {"tolerance": 0.0}],
+        "required": {"default call": {"a ratio, a floor and costs": 1.5}},
+        "many_required": {"a ratio inside clients and a capacity over all": 0.5},
         "stages": {"equalized_odds, numpy": {"solve": 1.0}},
         "text_columns": {"4 x 100": measurements.text_columns(measurements.Size(4, 100), 1e-3, 1)},
         "decide": {"plain thresholds": 30.0},

@@ -71,7 +71,7 @@ def test_the_basis_is_passed_on(data):
     assert code == 0
     found = json.loads(out)
     assert found["basis"] == "labels"
-    assert found["points"][0]["accuracy"] == want.points[0].accuracy
+    assert found["points"][0]["accuracy"] == want.points[0].value
     assert "counted in labels" in " ".join(run(data, *COLUMNS, *words)[1].split())
 
 
@@ -80,12 +80,12 @@ def test_the_table_shows_accuracy_and_loss_of_every_point_and_the_knee(data, exp
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == "people.csv: 800 rows at 2 clients, groups F, M"
-    assert f"{100 * expected.unconstrained.accuracy:.2f} % expected accuracy without any requirement" in lines[1]
+    assert f"{100 * expected.unconstrained.value:.2f} % expected accuracy without any requirement" in lines[1]
     top = next(i for i, line in enumerate(lines) if line.split() == ["local", "0", "0.05", "none"])
     for i, local in enumerate(["0.01", "none"]):
         name, *accuracies = lines[top + 2 + 2 * i].split()
         assert name == local
-        assert [a.lstrip("*") for a in accuracies] == [f"{100 * a:.2f}" for a in expected.accuracies[i]]
+        assert [a.lstrip("*") for a in accuracies] == [f"{100 * a:.2f}" for a in expected.values[i]]
         losses = [abs(float(loss)) for loss in lines[top + 3 + 2 * i].split()]
         assert losses == pytest.approx(100 * expected.losses[i], abs=0.0051)
     assert " ".join(expected.knee.sentence.split()[:8]) in " ".join(out.split())
@@ -209,7 +209,7 @@ def test_json_is_everything_and_nothing_else(data, expected):
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert found["data"] == "people.csv"
-    assert [p["accuracy"] for p in found["points"]] == expected.accuracies.ravel().tolist()
+    assert [p["accuracy"] for p in found["points"]] == expected.values.ravel().tolist()
     assert found["knee"]["sentence"] == expected.knee.sentence
     assert found["table"] is None
 
@@ -322,7 +322,7 @@ def test_pooling_is_that_of_the_library_and_is_said(data, pooling):
     want = frontier(score, label, groups=sex, clients=site, random_state=0, pooling=pooling, **grid)
     found = commandline.json_of("frontier", data, *COLUMNS, *SMALL, "--pooling", pooling)
     assert found["pooling"] == want.as_dict()["pooling"]
-    assert [point["accuracy"] for point in found["points"]] == [point.accuracy for point in want.points]
+    assert [point["accuracy"] for point in found["points"]] == [point.value for point in want.points]
     assert {point.certificate.pooling for point in want.points} == {"none" if pooling == "none" else "group"}
     page = " ".join(run(data, *COLUMNS, *SMALL, "--pooling", pooling)[1].split())
     assert f"Pooling {want.pooling.summary()}" in page

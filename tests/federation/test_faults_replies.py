@@ -152,7 +152,7 @@ def test_numbers_that_no_rows_can_give_exclude_their_site(options, kind, change,
         (lambda r: replace(r, refusal="BAD_DATA"), Refusal.BAD_DATA.value),
         (lambda r: replace(r, refusal=MARK), "a reason this version does not know"),
         (lambda r: replace(r, refusal=3), "a reason this version does not know"),
-        (lambda r: Totals(np.ones(2), np.ones(2)), "of another kind"),
+        (lambda r: Totals(np.ones(2), np.ones(2), np.zeros((2, 0)), np.zeros(0)), "of another kind"),
         (lambda r: b"", "no message"),
         (lambda r: b"\x00\x00\x00\x02{}", "no message"),
         (lambda r: encode(r)[:-5], "no message"),
@@ -203,7 +203,7 @@ def test_a_lie_in_the_final_figures_that_breaks_the_promise_stops_the_run():
         moved[0] = 0.0
         return moved
 
-    with pytest.raises(RunError, match=r"exceed a tolerance by .* so nothing is published"):
+    with pytest.raises(RunError, match=r"miss a requirement by .* so nothing is published"):
         go(plan, Tampered(clients(sites), instead("b", number, with_body(shares=lie))))
     with pytest.raises(RunError, match="1 sites locally"):
         go(plan, Tampered(clients(sites), instead("b", number, with_body(exceeding=entry(1.0)))))
@@ -275,7 +275,7 @@ def test_a_site_whose_own_check_fails_sends_nothing(monkeypatch):
     client = clients(sites)["a"]
     server = Server.start(plan, list(sites))
     client, _ = client.handle(server.message())
-    server = server.take(Totals(np.array([50.0, 55.0]), np.array([20.0, 25.0])))
+    server = server.take(Totals(np.array([50.0, 55.0]), np.array([20.0, 25.0]), np.zeros((2, 0)), np.zeros(0)))
     monkeypatch.setattr(logofair.federation.client, "fault", suspicious)
     after, reply = client.handle(server.message())
     assert reply.refusal == "IMPLAUSIBLE"

@@ -89,7 +89,7 @@ FORGED = [
     (taking_part("abcd"), "not in the roster: more"),
     (lambda r: r.update(names=["a", "b"]), "malformed: others are named"),
     (
-        lambda r: r["requirements"].update({"single clients": [{"client": "a", "tolerance": 0.5}]}),
+        lambda r: r["requirements"].update({"single clients": [{"client": "a", "tolerance": 0.5, "ratio": None}]}),
         "other requirements: single",
     ),
     (lambda r: r["groups"].update({"0": 5.0}), "other numbers of rows"),
@@ -97,7 +97,7 @@ FORGED = [
     (lambda r: r["global_gaps"].update({"selection rate": 0.3}), "claims a violation of 0.00000"),
     (
         lambda r: (r["global_gaps"].update({"selection rate": 0.3}), r["certificate"].update(violation=0.29)),
-        "exceeds a",
+        "misses a requirement",
     ),
     (lambda r: r.update(global_gaps={}), "other rates"),
     (lambda r: r.pop("certificate"), "malformed"),

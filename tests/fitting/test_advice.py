@@ -131,7 +131,7 @@ def test_free_clients_take_no_part():
 def test_without_a_local_tolerance_it_says_what_could_be_promised():
     advice = fit(table(MIXED), local_tolerance=None, global_tolerance=0.05).advice()
     assert (advice.tolerance, advice.merging, advice.leaving_out) == (None, None, None)
-    assert advice.summary().startswith("No tolerance is required inside clients")
+    assert advice.summary().startswith("No gap inside clients has a tolerance")
     assert "could carry one below 0.2" in advice.summary()
 
 

@@ -451,6 +451,89 @@ def test_certified_promises_hold_in_the_population(notion, given, levels, rows, 
     assert made >= runs  # and they are not empty words
 
 
+# --- more than gaps
+
+
+def broken_promises(solution) -> int:
+    """How many certified promises do not hold in the population that :func:`population` knows."""
+    rates = {"selection rate": population(solution, 0, None), "true positive rate": population(solution, 0, 1)}
+    rates["share selected"] = rates["selection rate"].mean(axis=1, keepdims=True)
+    broken = 0
+    for promise in solution.promises.with_status(CERTIFIED):
+        each = rates[promise.rate].mean(axis=0) if promise.client is None else rates[promise.rate][promise.client]
+        each = each if promise.of_group is None else each[promise.of_group : promise.of_group + 1]
+        value, below = promise.tolerance, {"ratio": each.min() / each.max(), "floor": each.min()}
+        kept = below[promise.kind] >= value if promise.kind in below else each.max() <= value
+        broken += not kept
+    return broken
+
+
+@pytest.mark.parametrize(
+    "required",
+    [
+        {"local_tolerance": logofair.Ratio(0.75), "ceilings": {"demographic_parity": 0.75}},
+        {"floors": {"equal_opportunity": 0.5}, "capacity": {"global": 0.55, "local": 0.7}, "costs": (1, 2)},
+        {"local_tolerance": logofair.Ratio(0.7), "floors": {"equal_opportunity": "today"}},
+    ],
+)
+def test_certified_ratios_floors_and_capacities_hold_in_the_population(required):
+    runs, broken, made = 12, 0, 0
+    for run in range(runs):
+        rng = np.random.default_rng([run, 16])
+        client, group = rng.integers(0, 4, 4000), rng.integers(0, 2, 4000)
+        score = 1 / (1 + np.exp(-(SHIFT[client, group] + rng.normal(size=4000))))
+        rows = score, rng.random(4000) < score, {"groups": group, "clients": client}
+        given = {"local_tolerance": None, "global_tolerance": None, "confidence": 0.8, **required}
+        solution = fit(rows, calibration="none", merged=False, random_state=run, **given)
+        broken += broken_promises(solution) > 0
+        made += len(solution.promises.with_status(CERTIFIED))
+    assert broken <= binom.ppf(0.999, runs, 0.2)
+    assert made >= 2 * runs  # and they are not empty words
+
+
+def test_every_kind_of_requirement_has_its_words():
+    floors = {"equal_opportunity": {"F": 0.5}}
+    given = {"local_tolerance": logofair.Ratio(0.6), "global_tolerance": None, "floors": floors}
+    promises = fit(table(rows=9000), capacity={"global": 0.6}, costs=(1, 2), **given).promises
+    first, floor, capacity = (next(p for p in promises if p.kind == kind) for kind in ("ratio", "floor", "capacity"))
+    assert str(first).startswith(
+        "certified: the smallest selection rate of any group inside client 0 is at least 0.6 times the largest (bound"
+    )
+    assert str(floor).startswith("certified: the true positive rate of group 'F' inside client 0 is at least 0.5 (")
+    assert (floor.group, floor.of_group) == ("F", "F")
+    assert str(capacity).startswith("certified: the share selected over all clients is at most 0.6 (")
+    assert capacity.rows == 9000
+    assert "of 7 requirements" in promises.headline
+    assert "to the expected cost per person on the calibration rows" in promises.price_sentence()
+    assert promises.price > 0
+    stored = Promises.of(promises.info, promises.accuracy)
+    assert stored.accuracy_without == pytest.approx(promises.accuracy_without)
+    assert [(p.kind, p.tolerance, p.of_group) for p in stored] == [(p.kind, p.tolerance, p.of_group) for p in promises]
+    json.dumps(promises.as_dict(), allow_nan=False)
+
+
+def test_what_cannot_be_promised_of_a_requirement_is_one_sentence():
+    given = {"local_tolerance": logofair.Ratio(1.0), "global_tolerance": None}
+    promises = fit(table(), capacity={"global": logofair.Exactly(0.4)}, **given).promises
+    assert str(promises[0]) == (
+        "cannot certify: no number of rows shows that the smallest selection rate of any group inside client 0 is at "
+        "least 1 times the largest"
+    )
+    assert str(promises[-1]) == (
+        "cannot certify: the share selected over all clients is met in expectation, so that no number of rows shows "
+        "that it is 0.4"
+    )
+
+
+def test_where_the_rows_that_choose_know_no_rule_nothing_is_promised():
+    given = {"local_tolerance": None, "global_tolerance": None, "floors": {"equal_opportunity": 0.8}}
+    solution = fit(table(rows=300, clients=1), capacity=0.578, calibration="none", **given)
+    assert solution.certificate.holds  # on all rows there is one
+    cannot = solution.promises.with_status(CANNOT)
+    assert [p.kind for p in cannot] == ["floor", "capacity"]
+    assert "on the rows left to choose a rule none meets all requirements" in str(cannot[0])
+
+
 # --- advice before signing
 
 

@@ -719,7 +719,7 @@ def test_the_legend_names_only_marks_that_are_drawn():
 def test_what_is_proved_and_coins_are_said_in_words_where_they_are_nothing():
     solution = _fit(_data(), local_tolerance=0.9, global_tolerance=0.9)
     text = _Text(_html(solution)).text
-    assert "the policy reaches it, and exceeds no tolerance by more than rounding." in text
+    assert "the policy reaches it, and exceeds no requirement by more than rounding." in text
     assert "No rule tosses a coin." in text
     assert "A coin decides" not in text
     assert "None: no cell is empty or has fewer than 30 rows." in text
@@ -870,3 +870,60 @@ def test_the_report_tells_what_cells_borrow_beside_their_own_rows():
     assert proof.endswith(solution.own_rows.summary())
     assert "right on the calibration rows and what small cells borrow, in calibrated chances" in text
     assert solution.evidence.headline.startswith("Nothing is known of new rows: ")
+
+
+@pytest.fixture(scope="module")
+def required():
+    data, other = _data(), _data(seed=1)
+    columns = {"groups": data["groups"], "clients": data["clients"]}
+    held = {"costs": (1, 3), "capacity": 0.8, "floors": {"equal_opportunity": "today"}}
+    solution = logofair.fit(
+        data["scores"],
+        data["labels"],
+        **columns,
+        local_tolerance=logofair.Ratio(0.8),
+        global_tolerance=None,
+        **held,
+        random_state=0,
+    )
+    return _tested(solution, other)
+
+
+def test_every_requirement_is_listed_with_what_is_reached_its_price_and_what_other_rows_show(required):
+    page = _html(required)
+    head, *lines = _cells(page, "Every requirement")
+    assert head == ["requirement", "must be", "calibration rows", "what giving way wins", "other rows"]
+    assert len(lines) == len(required.requirement_checks) == 4
+    assert lines[0][0] == "smallest selection rate against the largest inside each client"
+    assert lines[0][1] == "at least 0.8"
+    assert lines[0][2].startswith("0.8")
+    assert "per person" in " ".join(line[3] for line in lines)
+    states = [check.state for check in required.tested.second.requirements]
+    assert all(state in line[4] for state, line in zip(states, lines, strict=True))
+
+
+def test_with_costs_the_page_proves_a_cost_per_person(required):
+    text = _Text(_html(required)).text
+    certificate = required.certificate
+    bound = f"no rule of score, group and client within the requirements is below {certificate.dual:.4f}"
+    assert f"the cost is {certificate.primal:.4f} per person; {bound}" in text
+    assert "The costs of this report" in text
+    assert "Cost per person by labels" in text
+    assert "would save at most" in text
+    assert "within the tolerances" not in text.partition("The trade-off")[0]
+
+
+def test_a_ratio_where_nobody_is_selected_is_never_shown_as_met():
+    solution = logofair.fit(
+        [0.1, 0.2, 0.3, 0.4] * 20,
+        None,
+        groups=list("aabb") * 20,
+        local_tolerance=logofair.Ratio(0.8),
+        global_tolerance=None,
+        calibration="none",
+        random_state=0,
+    )
+    text = _Text(_html(solution)).text
+    assert "nobody selected" in text
+    assert "says nothing where nobody is selected" in text
+    assert "1 ratio of these says nothing" in text

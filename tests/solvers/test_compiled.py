@@ -12,6 +12,7 @@ from logofair.columns.acceleration import ENOUGH_ROWS, accelerated
 from logofair.columns.segments import cumulative, sorted_by_cell
 from logofair.notions import NOTIONS
 from support.examples import examples
+from support.required import Required
 
 pytest.importorskip("numba")
 
@@ -70,6 +71,21 @@ def test_compiled_and_numpy_reach_the_same_certified_value(seed, notion, groups,
         assert solution.certificate.holds
         values.append(solution.certificate.primal)
     assert values[0] == pytest.approx(values[1], abs=1e-6)
+
+
+@pytest.mark.parametrize("first", [0, 12])
+def test_compiled_pivots_meet_requirements_of_every_kind_or_find_that_nothing_does(first, monkeypatch):
+    monkeypatch.setenv("LOGOFAIR_ACCELERATE", "1")
+    for seed in range(first, first + 12):
+        required = Required.drawn(seed)
+        best, costs = required.least_cost(), required.costs
+        if best is None:
+            with pytest.raises(logofair.InfeasibleError):
+                logofair.fit(required.chances, None, **required.arguments())
+            continue
+        found = logofair.fit(required.chances, None, **required.arguments()).certificate
+        assert (found.primal if costs else 1.0 - found.primal) == pytest.approx(best, abs=2e-6 * max(costs or (1,)))
+        assert found.holds
 
 
 def test_weights_and_labels_pass_through_the_compiled_pivots_too(monkeypatch):

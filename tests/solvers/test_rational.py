@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from logofair.solvers.limits import Limits, worth
 from logofair.solvers.problem import gap_of
 from logofair.solvers.rational import best_mixture
 from support.oracles import HIGHS
@@ -108,3 +110,63 @@ def test_a_corner_where_everything_is_tied_does_not_make_it_go_round_in_circles(
     gains = rng.integers(0, 3, 200) / 8
     tolerance = np.zeros((4, 2))
     assert best_mixture(gains, rates, tolerance).value == pytest.approx(best_value(gains, rates, tolerance), abs=1e-9)
+
+
+@st.composite
+def limited_masters(draw):
+    """Masters with ratios, floors and ceilings besides; everybody may be rejected or not."""
+    gains, rates, tolerance = draw(masters())
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    groups, kinds = tolerance.shape
+    limits = Limits.none(1, groups, kinds)
+    for k in range(kinds):
+        if draw(st.booleans()):
+            limits.ratio[0, k] = draw(st.sampled_from([0.5, 0.8, 1.0]))
+            tolerance[:, k] = np.minimum(tolerance[:, k], 1.0)
+        which = rng.random(groups) < 0.5
+        limits.least[0, which, k] = np.round(0.7 * rng.random(which.sum()), 2)
+        which = rng.random(groups) < 0.3
+        limits.most[0, which, k] = np.round(0.3 + 0.7 * rng.random(which.sum()), 2)
+    return gains, rates, tolerance, limits, draw(st.booleans())
+
+
+def least_excess(gains, rates, tolerance, limits, rejecting):
+    """The optimum by HiGHS, or None and by how much some requirement is missed at least."""
+    if rejecting:
+        gains, rates = np.append(0.0, gains), np.concatenate([np.zeros((1, *rates.shape[1:])), rates])
+    rows, ends = [], []
+    for k in range(tolerance.shape[1]):
+        for a, b in permutations(np.flatnonzero(np.isfinite(tolerance[:, k])), 2):
+            rows += [rates[:, a, k] - rates[:, b, k], limits.ratio[0, k] * rates[:, a, k] - rates[:, b, k]]
+            ends += [tolerance[a, k], 0.0]
+        for a in range(tolerance.shape[0]):
+            rows += [-rates[:, a, k], rates[:, a, k]]
+            ends += [-max(limits.least[0, a, k], -9.0), min(limits.most[0, a, k], 9.0)]
+    one = np.ones((1, gains.size))
+    found = linprog(-gains, np.array(rows), np.array(ends) + ROUNDING, one, [1.0], method="highs", options=HIGHS)
+    if found.status == 0:
+        return -found.fun, 0.0
+    elastic = np.column_stack([rows, -np.ones(len(rows))])
+    cost, equal = np.append(np.zeros(gains.size), 1.0), np.append(one, [[0.0]], axis=1)
+    return None, linprog(cost, elastic, ends, equal, [1.0], method="highs", options=HIGHS).fun
+
+
+@settings(deadline=None, max_examples=200)
+@given(limited_masters())
+def test_ratios_floors_and_ceilings_hold_or_the_mixture_that_misses_them_is_known(master):
+    gains, rates, tolerance, limits, rejecting = master
+    found = best_mixture(gains, rates, tolerance, limits, rejecting=rejecting)
+    best, missed = least_excess(gains, rates, tolerance, limits, rejecting)
+    assert found.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    priced = np.append([0.0] if rejecting else [], -np.tensordot(rates, found.prices, 2))
+    compared, size = np.isfinite(tolerance), 1.0 + np.abs(found.prices).sum()
+    limits = replace(limits, least=np.maximum(limits.least, 0.0), most=np.minimum(limits.most, 1.0))
+    region = worth(found.prices[None], np.min(tolerance, axis=0)[None], compared[None], limits)[0]
+    if best is None:
+        assert found.value == -np.inf
+        assert missed > 0
+        assert priced.max() + region < 1e-9 * size  # the prices prove it
+    else:
+        assert found.value == pytest.approx(best, abs=1e-9) or missed < 1e-9
+        priced += np.append([0.0] if rejecting else [], gains)
+        assert priced.max() + region == pytest.approx(found.value, abs=1e-9 * size)

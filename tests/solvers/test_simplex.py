@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -26,11 +26,28 @@ class Programs:
     tolerance: np.ndarray  # (programs, rates)
     family: np.ndarray  # (rates,)
     touched: np.ndarray  # (blocks, rates a block touches)
+    low: np.ndarray | None = None  # (programs, rates), of rates less slope times floor; None: 0 under a tolerance
+    slope: np.ndarray | None = None  # (programs, rates); None: 1
 
-    def price(self, prices, programs):
+    @property
+    def lowest(self):
+        """The lower ends of the rows."""
+        return np.where(np.isfinite(self.tolerance), 0.0, -np.inf) if self.low is None else self.low
+
+    @property
+    def slopes(self):
+        """How often each row takes its floor off."""
+        return np.ones_like(self.tolerance) if self.slope is None else self.slope
+
+    def begun(self):
+        """A tableau that rejects everybody."""
+        return start(self.lowest, self.tolerance, self.slopes, self.family, self.touched)
+
+    def price(self, prices, programs, gains):
         """The best corner of every block; its number is remembered in u."""
         own = prices[:, self.touched]  # (programs, blocks, touched)
-        priced = self.gain[programs] - np.einsum("nbcr,nbr->nbc", self.rates[programs], own)
+        counted = np.where(gains[:, None, None], self.gain[programs], 0.0)
+        priced = counted - np.einsum("nbcr,nbr->nbc", self.rates[programs], own)
         best = priced.argmax(axis=2)
         pick = np.ix_(np.arange(programs.size), np.arange(best.shape[1]))
         at = (*pick, best)
@@ -38,25 +55,26 @@ class Programs:
         return Corners(self.gain[programs][at], priced[at], self.rates[programs][at], number, number)
 
     def best(self, program):
-        """Optimal gain of one program by HiGHS."""
+        """Optimal gain of one program by HiGHS; None where nothing is within its rows."""
         blocks, corners = self.gain.shape[1:]
         n, families = blocks * corners, int(self.family.max(initial=-1)) + 1
         rows, limits = [], []
         for rate in range(self.tolerance.shape[1]):
-            if np.isfinite(self.tolerance[program, rate]):
-                row = np.zeros(n + families)
-                row[n + self.family[rate]] = -1.0
-                for block, place in np.argwhere(self.touched == rate):
-                    row[block * corners : (block + 1) * corners] = self.rates[program, block, :, place]
-                rows += [row, -row]
-                limits += [self.tolerance[program, rate], 0.0]
+            row = np.zeros(n + families)
+            row[n + self.family[rate]] = -self.slopes[program, rate]
+            for block, place in np.argwhere(self.touched == rate):
+                row[block * corners : (block + 1) * corners] = self.rates[program, block, :, place]
+            for sign, end in ((1.0, self.tolerance[program, rate]), (-1.0, self.lowest[program, rate])):
+                if np.isfinite(end):
+                    rows.append(sign * row)
+                    limits.append(sign * end)
         equality = np.hstack([np.kron(np.eye(blocks), np.ones(corners)), np.zeros((blocks, families))])
         bounds = [(0, None)] * n + [(None, None)] * families
         aim = np.concatenate([-self.gain[program].ravel(), np.zeros(families)])
         upper = (np.array(rows), limits) if rows else (None, None)
         solved = linprog(aim, *upper, equality, np.ones(blocks), bounds, "highs", options=HIGHS)
-        assert solved.status == 0
-        return -solved.fun
+        assert solved.status in (0, 2)
+        return None if solved.status == 2 else -solved.fun
 
     def totals(self, tableau, program):
         """Gain and rates of the mixture a tableau holds, recomputed from the listed corners, and its weights."""
@@ -105,7 +123,7 @@ def gap_of(programs, program, rates):
 @given(st.integers(0, 10**9))
 def test_random_programs_have_the_optimum_that_highs_finds(seed):
     programs = random_programs(seed)
-    tableau = maximise(start(programs.tolerance, programs.family, programs.touched), programs.price)
+    tableau = maximise(programs.begun(), programs.price)
     assert tableau.done.all()
     for program in range(programs.gain.shape[0]):
         gain, rates, weights = programs.totals(tableau, program)
@@ -114,11 +132,38 @@ def test_random_programs_have_the_optimum_that_highs_finds(seed):
         assert gap_of(programs, program, rates) <= 1e-9
 
 
+def outside(tableau, program):
+    """How far a basic slack is outside its ends."""
+    kind, solution = tableau.kind[program], tableau.solution[program]
+    rate = kind - tableau.blocks
+    slack = (rate >= 0) & (rate < tableau.low.shape[1])
+    low, high = tableau.low[program][rate[slack]], tableau.high[program][rate[slack]]
+    return float(np.max(np.maximum(low - solution[slack], solution[slack] - high), initial=0.0))
+
+
+@modest
+@given(st.integers(0, 10**9))
+def test_rows_of_any_kind_are_met_at_the_optimum_or_nothing_meets_them(seed):
+    rng, programs = np.random.default_rng(seed), random_programs(seed)
+    shape = programs.tolerance.shape
+    slope = rng.choice([0.0, 1.0, 2.0], shape)
+    low = np.where(rng.random(shape) < 0.5, -np.inf, rng.choice([0.0, 0.1, 0.3], shape))
+    high = np.where(rng.random(shape) < 0.5, np.inf, rng.choice([0.3, 0.5, 0.8], shape))
+    programs = replace(programs, low=low, tolerance=high, slope=slope)
+    tableau = maximise(programs.begun(), programs.price)
+    assert tableau.done.all()
+    for program in range(shape[0]):
+        best = programs.best(program)
+        assert (outside(tableau, program) <= 1e-9) == (best is not None)
+        if best is not None:
+            assert programs.totals(tableau, program)[0] == pytest.approx(best, abs=1e-8)
+
+
 @modest
 @given(st.integers(0, 10**9))
 def test_prices_prove_that_no_mixture_gains_more(seed):
     programs = random_programs(seed)
-    tableau = maximise(start(programs.tolerance, programs.family, programs.touched), programs.price)
+    tableau = maximise(programs.begun(), programs.price)
     _, prices = tableau.prices()
     for program in range(programs.gain.shape[0]):
         counts = np.isfinite(programs.tolerance[program])
@@ -135,7 +180,7 @@ def test_prices_prove_that_no_mixture_gains_more(seed):
 @given(st.integers(0, 10**9))
 def test_refactorising_changes_nothing_but_rounding(seed):
     programs = random_programs(seed)
-    tableau = maximise(start(programs.tolerance, programs.family, programs.touched), programs.price)
+    tableau = maximise(programs.begun(), programs.price)
     before = tableau.solution.copy()
     assert refactorise(tableau)
     np.testing.assert_allclose(tableau.solution, before, rtol=0, atol=1e-9)
@@ -145,7 +190,7 @@ def test_refactorising_changes_nothing_but_rounding(seed):
 @given(st.integers(0, 10**9), st.integers(0, 10**9))
 def test_a_solved_batch_continues_to_the_optimum_of_new_gains(seed, other):
     programs = random_programs(seed, blocks=2)
-    tableau = maximise(start(programs.tolerance, programs.family, programs.touched), programs.price)
+    tableau = maximise(programs.begun(), programs.price)
     gain = np.random.default_rng(other).normal(size=programs.gain.shape)
     gain[:, :, 0] = 0.0
     changed = Programs(gain, programs.rates, programs.tolerance, programs.family, programs.touched)
@@ -160,19 +205,19 @@ def test_a_solved_batch_continues_to_the_optimum_of_new_gains(seed, other):
 
 def test_a_batch_gives_each_program_the_answer_it_has_alone():
     programs = random_programs(1, blocks=3, families=2, programs=40)
-    together = maximise(start(programs.tolerance, programs.family, programs.touched), programs.price)
+    together = maximise(programs.begun(), programs.price)
     for program in range(0, 40, 5):
         one = slice(program, program + 1)
         alone = Programs(
             programs.gain[one], programs.rates[one], programs.tolerance[one], programs.family, programs.touched
         )
-        single = maximise(start(alone.tolerance, alone.family, alone.touched), alone.price)
+        single = maximise(alone.begun(), alone.price)
         assert programs.totals(together, program)[0] == pytest.approx(alone.totals(single, 0)[0], abs=1e-9)
 
 
 def test_too_few_pivots_are_not_called_done():
     programs = random_programs(2, blocks=4, families=2)
-    tableau = maximise(start(programs.tolerance, programs.family, programs.touched), programs.price, pivots=1)
+    tableau = maximise(programs.begun(), programs.price, pivots=1)
     assert not tableau.done.all()
 
 
@@ -181,6 +226,6 @@ def test_two_corners_by_hand():
     gain = np.array([[[0.0, 1.0], [0.0, -0.4]]])
     rates = np.array([[[[0.0], [1.0]], [[0.0], [1.0]]]])
     programs = Programs(gain, rates, np.full((1, 2), 0.25), np.zeros(2, dtype=int), np.array([[0], [1]]))
-    tableau = maximise(start(programs.tolerance, programs.family, programs.touched), programs.price)
+    tableau = maximise(programs.begun(), programs.price)
     assert programs.totals(tableau, 0)[0] == pytest.approx(1 - 0.4 * 0.75)
     np.testing.assert_allclose(tableau.prices()[1], [[0.4, -0.4]], atol=1e-9)

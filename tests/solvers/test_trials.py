@@ -94,7 +94,7 @@ def test_a_batch_holds_the_prices_that_a_solve_in_memory_would_try(seed, notion)
         state = answered(problem, state, batch)
         if state.incumbent.optimality_gap <= 1e-9:
             break
-        wanted = state.incumbent.half_way(np.isfinite(state.tolerance))
+        wanted = state.incumbent.half_way
         known = np.concatenate([trial_prices(state, 12, marks_of(problem)), state.tried.prices])
         # Where the master's prices are cut off, the two are projected in different units.
         if np.array_equal(state.incumbent.near_prices, state.incumbent.prices):
@@ -128,7 +128,7 @@ def test_the_loop_reaches_the_exact_value_and_its_mixture_is_fair(seed, groups, 
 def test_no_price_exceeds_what_can_be_optimal_and_without_that_limit_the_best_would_not_either(seed, size):
     problem = small_problem(seed, tolerances=(0.0, 0.01, 0.05, 0.3, 2.0))
     _, state = solved(problem, 1e-6, size=size, most=3)
-    largest = marks_of(problem).largest(state.tolerance)
+    largest = marks_of(problem).largest(state)
     assert np.all(0.5 * np.abs(state.tried.prices).sum(axis=1) <= largest * (1.0 + 1e-12))
     free = solve_exact(problem)
     assert free is None or np.all(0.5 * np.abs(free.global_prices).sum(axis=0) <= largest)
@@ -140,7 +140,7 @@ def test_rules_that_pay_the_largest_price_for_excess_are_no_better_than_those_wi
     problem = small_problem(seed, groups=3, global_=["equalized_odds"], tolerances=(tolerance,))
     _, state = solved(problem, 1e-6, size=6, most=3)
     tried, counts = state.tried, np.isfinite(state.tolerance)
-    largest = marks_of(problem).largest(state.tolerance)
+    largest = marks_of(problem).largest(state)
     # One column for every answer, one for the excess of each rate; a row for every pair of groups.
     rows, limits = [np.append(np.ones(tried.gains.size), np.zeros(2))], [1.0]
     for k, (a, b) in product(range(2), permutations(range(3), 2)):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from logofair import Ratio
 from logofair.federation import ClientBatch, Server
 from logofair.federation.plan import Plan
 from logofair.federation.replies import Sums
@@ -29,6 +30,18 @@ RUNS = {
     "demographic_parity-2": ({"trials": 0}, 2),
     "equalized_odds-2": ({"trials": 0, "notion": "equalized_odds", "calibration": "beta", "pooling": "auto"}, 2),
     "demographic_parity-3": ({"trials": 0, "global_tolerance": 0.0, "calibration": "platt", "pooling": "full"}, 3),
+    "required-2": (
+        {
+            "trials": 0,
+            "local_tolerance": Ratio(0.8),
+            "global_tolerance": Ratio(0.9),
+            "costs": (1, 3),
+            "floors": {"global": {"equal_opportunity": "today"}},
+            "capacity": 0.85,
+            "calibration": "beta",
+        },
+        2,
+    ),
     "equalized_odds-3": ({"trials": 8, "notion": "equalized_odds", "calibration": "beta", "pooling": "auto"}, 3),
 }
 

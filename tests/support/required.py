@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 from scipy.optimize import linprog
 
 from logofair import Exactly, Ratio
+from logofair.requirements import CALLED
 
 NOTION = {"selection": "demographic_parity", "positives": "equal_opportunity", "negatives": "predictive_equality"}
+RATE = {"selection": "selection rate", "positives": "true positive rate", "negatives": "false positive rate"}
 _HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
@@ -96,44 +99,63 @@ class Required:
         accepted, rejected = self.costs or (1.0, 1.0)
         n = self.chances.size
         worth = (accepted * (1 - self.chances) - rejected * self.chances) / n
-        rows = list(self._rows())
-        matrix, limits = (np.array([row for row, _ in rows]), [end for _, end in rows]) if rows else (None, None)
+        found = self._solved(worth, list(self._rows({})))
+        return None if found is None else found + rejected * self.chances.mean()
+
+    def possible(self, only: Collection[str], giving: Mapping[str, float] | None = None) -> bool:
+        """Whether the requirements of these names can be met together, some giving way by an amount."""
+        rows = [row for row in self._rows(giving or {}) if row[2] in only]
+        return self._solved(np.zeros(self.chances.size), rows) is not None
+
+    def names(self) -> set[str]:
+        """What the requirements are called."""
+        return {name for _, _, name in self._rows({})}
+
+    def _solved(self, worth: np.ndarray, rows: list[tuple[np.ndarray, float, str]]) -> float | None:
+        matrix, limits = (np.array([row for row, _, _ in rows]), [end for _, end, _ in rows]) if rows else (None, None)
         found = linprog(worth, matrix, limits, bounds=(0, 1), method="highs", options=_HIGHS)
         assert found.status in (0, 2), found.message
-        return None if found.status == 2 else float(found.fun + rejected * self.chances.mean())
+        return None if found.status == 2 else float(found.fun)
 
-    def _rows(self) -> Any:
+    def _rows(self, giving: Mapping[str, float]) -> Iterator[tuple[np.ndarray, float, str]]:
+        """Each as ``row @ chances of acceptance <= end``, with the name of the requirement it is of."""
         for client in [*np.unique(self.clients).tolist(), None]:
-            side = "global" if client is None else "local"
+            where = "over all" if client is None else "inside clients"
             inside = np.ones(self.groups.size, bool) if client is None else self.clients == client
-            yield from self._compared(inside, self.global_ if client is None else self.local)
+            yield from self._compared(inside, self.global_ if client is None else self.local, where, giving)
             for limit in self.limits:
-                if limit.side == side:
-                    yield from self._limited(inside, limit)
-            share = self.capacity.get(side)
+                if limit.side == ("global" if client is None else "local"):
+                    yield from self._limited(inside, limit, where, giving)
+            share = self.capacity.get("global" if client is None else "local")
             if share is not None:
-                selected = inside / inside.sum()
-                yield selected, share.share if isinstance(share, Exactly) else share
-                if isinstance(share, Exactly):
-                    yield -selected, -share.share
+                selected, exact = inside / inside.sum(), isinstance(share, Exactly)
+                share = share.share if exact else share
+                most, least = (CALLED[kind][0].format(where=where) for kind in ("most selected", "least selected"))
+                yield selected, share + giving.get(most, 0.0), most
+                if exact:
+                    yield -selected, -share + giving.get(least, 0.0), least
 
-    def _compared(self, inside: np.ndarray, tolerance: Any) -> Any:
+    def _compared(self, inside: np.ndarray, tolerance: Any, where: str, giving: Mapping[str, float]) -> Any:
         rates = [rate for group in np.unique(self.groups) if (rate := self._rate(self.rate, inside, group)) is not None]
+        kind = "ratio" if isinstance(tolerance, Ratio) else "tolerance"
+        name = CALLED[kind][0].format(rate=RATE[self.rate], where=where)
         for one in rates if tolerance is not None else ():
             for other in rates:
                 if one is not other and isinstance(tolerance, Ratio):
-                    yield tolerance.least * one - other, 0.0
+                    yield (tolerance.least - giving.get(name, 0.0)) * one - other, 0.0, name
                 elif one is not other:
-                    yield one - other, tolerance
+                    yield one - other, tolerance + giving.get(name, 0.0), name
 
-    def _limited(self, inside: np.ndarray, limit: Limit) -> Any:
+    def _limited(self, inside: np.ndarray, limit: Limit, where: str, giving: Mapping[str, float]) -> Any:
         accepted, rejected = self.costs or (1.0, 1.0)
         today = ((accepted + rejected) * self.chances >= accepted).astype(float)
         for group in np.unique(self.groups) if limit.group is None else [limit.group]:
             rate = self._rate(limit.rate, inside, group)
             if rate is not None:
                 value = float(rate @ today) if limit.value == "today" else limit.value
-                yield (-rate, -value) if limit.kind == "floor" else (rate, value)
+                name = CALLED[limit.kind][0].format(rate=RATE[limit.rate], group=f"group {int(group)!r}", where=where)
+                more = giving.get(name, 0.0)
+                yield (-rate, -value + more, name) if limit.kind == "floor" else (rate, value + more, name)
 
     def _rate(self, rate: str, inside: np.ndarray, group: Any) -> np.ndarray | None:
         each = {"selection": np.ones(self.chances.size), "positives": self.chances, "negatives": 1 - self.chances}[rate]

@@ -82,7 +82,7 @@ def test_every_point_is_the_best_rule_of_all_within_its_tolerances(notion):
     for point in found.points[::3]:
         pair = (point.local_tolerance, point.global_tolerance)
         best = best_accuracy(scores, names["groups"], names["clients"], NOTIONS[notion], *pair)
-        assert point.accuracy == pytest.approx(best, abs=2e-6)
+        assert point.value == pytest.approx(best, abs=2e-6)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_every_point_is_what_fit_finds_there(notion):
         pair = {"local_tolerance": point.local_tolerance, "global_tolerance": point.global_tolerance}
         fitted = logofair.fit(scores, labels, notion=notion, **pair, **names, **options).certificate
         assert point.certificate.holds
-        assert point.accuracy == pytest.approx(fitted.primal, abs=1.1e-6)
+        assert point.value == pytest.approx(fitted.primal, abs=1.1e-6)
         assert point.certificate.dual >= fitted.primal - 1e-9
 
 
@@ -120,7 +120,7 @@ def test_tolerances_of_single_clients_hold_at_every_point():
         pair = {"local_tolerance": point.local_tolerance, "global_tolerance": point.global_tolerance}
         alone = {"calibration": "none", "pooling": "none", "client_tolerances": own}
         fitted = logofair.fit(scores, labels, **alone, **pair, **names)
-        assert point.accuracy == pytest.approx(fitted.certificate.primal, abs=1.1e-6)
+        assert point.value == pytest.approx(fitted.certificate.primal, abs=1.1e-6)
     assert found.at(None, None).loss > 1e-4  # north keeps parity though nothing else is required
     assert found.at(0.05, None).local_gap <= 0.05 + 1e-9
 
@@ -136,13 +136,13 @@ def test_without_clients_the_smaller_tolerance_holds_and_the_grid_has_one_side()
     for point in both.points:
         bounds = [t for t in (point.local_tolerance, point.global_tolerance) if t is not None]
         alone = both.at(None, min(bounds, default=None))
-        assert point.accuracy == pytest.approx(alone.accuracy, abs=1e-9)
+        assert point.value == pytest.approx(alone.value, abs=1e-9)
 
 
 def test_where_the_sweep_fails_the_exact_solver_takes_over(monkeypatch):
-    usual = surface("equalized_odds").accuracies
+    usual = surface("equalized_odds").values
     monkeypatch.setattr(ExactSolver, "solve", lambda self, problem: None)
-    assert surface("equalized_odds").accuracies == pytest.approx(usual, abs=1.1e-6)
+    assert surface("equalized_odds").values == pytest.approx(usual, abs=1.1e-6)
 
 
 def test_a_wrong_answer_of_the_sweep_is_never_returned(monkeypatch):
@@ -154,9 +154,9 @@ def test_a_wrong_answer_of_the_sweep_is_never_returned(monkeypatch):
         optimum.v[:] = 0.0
         return optimum
 
-    usual = surface().accuracies
+    usual = surface().values
     monkeypatch.setattr(ExactSolver, "solve", wrong)
-    assert surface().accuracies == pytest.approx(usual, abs=1.1e-6)
+    assert surface().values == pytest.approx(usual, abs=1.1e-6)
 
 
 def test_rows_are_calibrated_once_and_sorted_once(monkeypatch):
@@ -176,7 +176,7 @@ def test_rows_are_calibrated_once_and_sorted_once(monkeypatch):
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
 @pytest.mark.parametrize("groups", [2, 4])
 def test_accuracy_rises_with_either_tolerance_and_ever_more_slowly(notion, groups):
-    values = surface(notion, groups=groups).accuracies
+    values = surface(notion, groups=groups).values
     finite = np.array(GRID[:-1])
     for along in (values, values.T):
         assert np.diff(along, axis=0).min() >= -1.1e-6
@@ -191,7 +191,7 @@ def test_the_prices_of_a_point_bound_the_accuracy_of_all_others(clients):
     for here, there in itertools.product(points, points):
         more = here.local_price * (there.local_tolerance - here.local_tolerance)
         more += here.global_price * (there.global_tolerance - here.global_tolerance)
-        assert there.accuracy <= here.certificate.dual + more + 1e-9
+        assert there.value <= here.certificate.dual + more + 1e-9
     assert found.points[0].local_price + found.points[0].global_price > 0.05
 
 
@@ -199,8 +199,8 @@ def test_the_loosest_point_is_the_base_rule():
     scores, _, _ = table()
     found = surface()
     best = float(np.maximum(scores, 1.0 - scores).mean())
-    assert found.unconstrained.accuracy == pytest.approx(best, abs=1e-12)
-    assert found.points[-1].accuracy == pytest.approx(best, abs=1e-12)
+    assert found.unconstrained.value == pytest.approx(best, abs=1e-12)
+    assert found.points[-1].value == pytest.approx(best, abs=1e-12)
     assert found.points[-1].loss == pytest.approx(0.0, abs=1e-12)
 
 
@@ -536,8 +536,8 @@ def test_plain_values_are_json_and_say_everything():
     plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert plain["knee"]["sentence"] == found.knee.sentence
     assert plain["chosen"] == {"local": 0.05, "global": 0.01}
-    assert [p["accuracy"] for p in plain["points"]] == found.accuracies.ravel().tolist()
-    assert plain["unconstrained"]["accuracy"] == found.unconstrained.accuracy
+    assert [p["accuracy"] for p in plain["points"]] == found.values.ravel().tolist()
+    assert plain["unconstrained"]["accuracy"] == found.unconstrained.value
     assert plain["measured_on"] == f"measured on {found.test_rows:,} rows that took no part in the fit"
     first = plain["points"][0]["measured"]
     assert list(first) == ["rates", "accuracy", "local_gap", "global_gap"]
@@ -555,7 +555,7 @@ def test_without_other_rows_everything_says_that_it_was_measured_on_the_rows_tha
 def test_the_summary_says_what_it_costs_and_where_to_look():
     found = surface(chosen=(0.05, 0.01))
     text = found.summary()
-    assert f"{100 * found.unconstrained.accuracy:.2f} %" in text
+    assert f"{100 * found.unconstrained.value:.2f} %" in text
     assert f"at most {100 * found.losses.max():.2f} points" in text
     assert found.knee.sentence in text
     assert found.at(0.05, 0.01).summary().startswith("local 0.05, global 0.01: expected accuracy")

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betainc, betaincinv, ndtr, ndtri
 
-from logofair.auditing.chance import pair_limits
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 
@@ -35,7 +34,9 @@ __all__ = [
     "held_out_errors",
     "holm",
     "rank_errors",
+    "ratios_on_held_out_rows",
     "rows_needed",
+    "single_rows_needed",
     "targets_on_held_out_rows",
     "tolerances_by_rank",
     "tolerances_on_held_out_rows",
@@ -236,22 +237,21 @@ def errors_allowed(risks: Floats, error: float) -> Floats:
     return np.where(made, risks + left, 0.0)
 
 
-def holm(shares: Floats, people: Floats, tolerances: Floats, error: float) -> Booleans:
-    """Which gaps are shown to be within their tolerances, all judged together (Holm 1979): (gaps, groups) and (gaps,).
+def holm(holds: Callable[[Floats], Booleans], number: int, error: float) -> Booleans:
+    """Which of so many statements are shown, all judged together (Holm 1979).
 
-    A gap that is shown leaves its part of the error to the others. A gap with a share that is not known is not shown.
+    ``holds`` says which are shown if each may be wrong with the chance that it is given, (number,). One that is shown
+    leaves its part of the error to the others.
 
     Examples
     --------
-    >>> shares, people = np.array([[0.2, 0.2], [0.2, 0.21]]), np.array([[9000.0, 9000.0], [90.0, 90.0]])
-    >>> holm(shares, people, np.array([0.05, 0.05]), 0.05).tolist()
-    [True, False]
+    >>> risks = np.array([0.01, 0.04, 0.3])
+    >>> holm(lambda tail: risks <= tail, 3, 0.05).tolist()
+    [True, False, False]
     """
-    shown = np.zeros(len(shares), dtype=bool)
-    known = ~np.isnan(shares).any(axis=1)
+    shown = np.zeros(number, dtype=bool)
     while not shown.all():
-        tail = np.full(len(shares), error / (~shown).sum())
-        found = known & (pair_limits(shares, people, tail, upper=True) <= tolerances)
+        found = holds(np.full(number, error / (~shown).sum()))
         if not (found & ~shown).any():
             break
         shown |= found
@@ -273,6 +273,18 @@ def rows_needed(rate: Floats | float, tolerance: Floats | float, gap: Floats | f
     room = np.maximum(np.asarray(tolerance, dtype=np.float64) - gap, 0.0)
     with np.errstate(divide="ignore"):
         return np.asarray(np.rint(2.0 * errors**2 * rate * (1.0 - rate) / room**2))
+
+
+def single_rows_needed(rate: Floats | float, room: Floats | float, errors: float) -> Floats:
+    """Rows that a promise about one share takes, whose distance from its floor or ceiling is ``room``.
+
+    Examples
+    --------
+    >>> single_rows_needed(0.5, 0.1, 2.0).tolist()
+    100.0
+    """
+    rate, room = np.asarray(rate, dtype=np.float64), np.asarray(room, dtype=np.float64)
+    return np.asarray(np.rint(errors**2 * rate * (1.0 - rate) / room**2))
 
 
 def rank_errors(error: float, promises: int, groups: int = 2) -> float:
@@ -333,6 +345,23 @@ def targets_on_held_out_rows(rows: Floats, rate: Floats, tolerance: Floats, erro
     room = _normal_tolerances(rows, rate, held_out_errors(error, 1))
     with np.errstate(invalid="ignore"):
         return np.where(tolerance - room >= TRUE_GAP * tolerance, tolerance - room, tolerance)
+
+
+def ratios_on_held_out_rows(rows: Floats, rate: Floats, ratio: Floats, error: float) -> Floats:
+    """The ratio each unit's rule should have for the one required to be certified with a chance of :data:`POWER`.
+
+    Arguments as for :func:`tolerances_by_rank`; where that leaves less than :data:`TRUE_GAP` of the way to 1, the ratio
+    itself.
+
+    Examples
+    --------
+    >>> rows, ratio = np.array([[2000.0, 2000.0], [50.0, 50.0]]), np.array([0.8, 0.8])
+    >>> np.round(ratios_on_held_out_rows(rows, np.array([0.5, 0.5]), ratio, 0.025), 3).tolist()
+    [0.871, 0.8]
+    """
+    room = ratio * _normal_tolerances(rows, rate, held_out_errors(error, 1)) / rate
+    with np.errstate(invalid="ignore"):
+        return np.where(1.0 - ratio - room >= TRUE_GAP * (1.0 - ratio), ratio + room, ratio)
 
 
 def _normal_tolerances(rows: Floats, rate: Floats, errors: float) -> Floats:

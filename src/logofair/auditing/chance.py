@@ -22,12 +22,14 @@ __all__ = [
     "TAIL",
     "Floor",
     "common_shares",
+    "least_ratio_limits",
     "limits_against",
     "noise_floor",
     "pair_limits",
     "ratio_floor",
     "ratio_limits",
     "share_limits",
+    "smallest_ratio_limit",
 ]
 
 TAIL = 0.025  # chance of an error at either end of an interval: both together 5%
@@ -104,17 +106,60 @@ def ratio_limits(shares: Floats, people: Floats) -> tuple[Floats, Floats]:
     return np.where(compared, np.minimum(low, 1.0), np.nan), np.where(compared, np.minimum(high, 1.0), np.nan)
 
 
-def _quotient_limits(shares: Floats, people: Floats, tail: float, *, upper: int) -> Floats:
+def least_ratio_limits(shares: Floats, people: Floats, tail: Floats | float = TAIL) -> tuple[Floats, Floats]:
+    """Both ends of the interval of the smallest share divided by the largest; the last axis are the groups.
+
+    In truth these two are one fixed pair of groups, so the least of all pairs' lower limits is low enough; no pair's
+    quotient is below it, so the least upper limit serves where the error is divided among the pairs. NaN where fewer
+    than two shares are known.
+
+    Examples
+    --------
+    >>> low, high = least_ratio_limits(np.array([[0.5, 0.4], [0.5, np.nan]]), np.full((2, 2), 400.0))
+    >>> np.round(low, 3).tolist(), np.round(high, 3).tolist()
+    ([0.682, nan], [0.958, nan])
+    """
+    known = (~np.isnan(shares) & (people > 0)).sum(axis=-1)
+    pairs = np.maximum(known * (known - 1), 1)
+    tail = np.broadcast_to(tail, known.shape)
+    low, high = (
+        _quotient_limits(shares, people, each, upper=upper).min(axis=-1)
+        for each, upper in ((tail, 0), (tail / pairs, 1))
+    )
+    return (
+        np.where(known >= 2, np.minimum(low, 1.0), np.nan),
+        np.where(known >= 2, np.minimum(high, 1.0), np.nan),
+    )
+
+
+def smallest_ratio_limit(shares: Floats, people: Floats, tail: Floats | float) -> Floats:
+    """What the smallest share divided by the largest stays above but for a chance of ``tail``.
+
+    The last axis are the groups. The two that are smallest and largest in truth are one fixed pair, so that the least
+    of all limits is low enough.
+    NaN where a share is.
+
+    Examples
+    --------
+    >>> round(float(smallest_ratio_limit(np.array([0.5, 0.4]), np.array([400.0, 400.0]), 0.05)), 3)
+    0.699
+    """
+    limit = _quotient_limits(shares, people, tail, upper=0).min(axis=-1)
+    return np.where(np.isnan(shares).any(axis=-1), np.nan, np.clip(limit, 0.0, 1.0))
+
+
+def _quotient_limits(shares: Floats, people: Floats, tail: Floats | float, *, upper: int) -> Floats:
     """The least limit of each share divided by any other's; infinite where there is no other."""
-    low, high = share_limits(shares, people, tail)
+    low, high = share_limits(shares, people, np.asarray(tail)[..., None])
     near, far = (high, low) if upper else (low, high)  # the ends of the numerator and of the denominator that count
-    product = shares[:, None] * shares
-    top, bottom = (near * (2.0 * shares - near))[:, None], far * (2.0 * shares - far)
+    product = shares[..., :, None] * shares[..., None, :]
+    top, bottom = (near * (2.0 * shares - near))[..., :, None], (far * (2.0 * shares - far))[..., None, :]
     root = np.sqrt(np.maximum(product * product - top * bottom, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         limit = (product + root) / bottom if upper else np.where(top > 0, top / (product + root), 0.0)
-    limit = np.where(np.isnan(shares) | np.eye(shares.size, dtype=bool) | np.isnan(limit), np.inf, limit)
-    return np.asarray(limit.min(axis=1))
+    same = np.eye(shares.shape[-1], dtype=bool)
+    limit = np.where(np.isnan(product) | same | np.isnan(limit), np.inf, limit)
+    return np.asarray(limit.min(axis=-1))
 
 
 class Floor(NamedTuple):

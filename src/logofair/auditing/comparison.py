@@ -9,11 +9,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from logofair.auditing.chance import TAIL
-from logofair.auditing.measure import Measured, Side, Tally, comparable, counting_labels, tally_of, text
+from logofair.auditing.changes import Changes, one_place
+from logofair.auditing.measure import Measured, Side, tally_of, text
 from logofair.auditing.result import Audit
 from logofair.auditing.rows import checked_columns
 from logofair.columns.checks import Floats
-from logofair.columns.labels import one_client
 from logofair.costs import ACCURACY, Costs, read_costs
 from logofair.notions import Rate
 
@@ -126,8 +126,8 @@ def compared_audits(
     change = after - before
     accuracy = None if rows[0] is None else _won(change, rows, ACCURACY)
     won = None if rows[0] is None or costs is None else _won(change, rows, costs)
-    changes = _Changes.of(change, rows)
-    everywhere = changes if len(clients) == 1 else _Changes.of(change, _one_client(rows))
+    changes = Changes.of(change, rows)
+    everywhere = changes if len(clients) == 1 else Changes.of(change, one_place(rows))
     return Comparison(
         first,
         second,
@@ -143,68 +143,17 @@ def _won(change: Floats, rows: tuple[Any, ...], costs: Costs) -> Measured | None
     """What the second rule wins over the first by row, which is the first's cost less its own."""
     unit = costs.largest
     gain = change * costs.of_rows(rows[3].codes).gain(rows[0]) / unit
-    mean = _mean(_Changes.of(gain, _one_client(rows)))
+    mean = _mean(Changes.of(gain, one_place(rows)))
     return None if mean is None else mean.times(unit)
-
-
-def _one_client(rows: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same rows, all clients as one: the same id is the same person at all of them."""
-    return (*rows[:3], one_client(len(rows[2])), rows[4])
-
-
-@dataclass(frozen=True, eq=False)
-class _Changes:
-    """Per (client, group, label): what the change of chances sums to, and the sums that its variance takes.
-
-    ``up`` and ``down`` tally the rises and the falls, each a chance between 0 and 1; ``squared`` sums the squared
-    changes, each with its squared weight.
-    """
-
-    up: Tally
-    down: Tally
-    squared: Floats
-
-    @classmethod
-    def of(cls, change: Floats, rows: tuple[Any, ...]) -> _Changes:
-        """Tally the changes of rows."""
-        up, down = tally_of(np.maximum(change, 0.0), *rows), tally_of(np.maximum(-change, 0.0), *rows)
-        weight = comparable(rows[1])
-        # Rows of one person may all change together: by (sum w d)^2 <= (sum w) (sum w d^2) this bounds their square.
-        own = _weight_of_person(weight, rows)
-        places = (*up.mass.shape[:2], 2)
-        cell = rows[3].codes.astype(np.intp) * places[1] + rows[2].codes
-        place = 2 * cell + (0 if rows[0] is None else rows[0].astype(np.intp))
-        squares = change * change * own * (1.0 if weight is None else weight)
-        return cls(up, down, np.bincount(place, squares, minlength=up.mass.size).reshape(places))
-
-    def rates(self, rate: Rate) -> tuple[Floats, Floats]:
-        """Change of a rate by (client, group), and its squared standard error; NaN where undefined."""
-        counting = counting_labels(rate)
-        mass = self.up.mass[..., counting].sum(-1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = (self.up.accepted - self.down.accepted)[..., counting].sum(-1) / mass
-            people = self.up.effective_rows(rate)
-            # One change more than was seen, either way: without it nothing seen would mean nothing possible.
-            variance = (self.squared[..., counting].sum(-1) / mass**2) * people + 1.0 / people
-            return mean, np.maximum(variance - mean * mean, 0.0) / people
-
-
-def _weight_of_person(weight: Floats | None, rows: tuple[Any, ...]) -> Floats:
-    """Weight of all rows of each row's person, an id at one client in one group; without ids that of the row."""
-    if rows[4] is None:
-        return np.ones(len(rows[2])) if weight is None else weight
-    cell = (rows[3].codes.astype(np.int64) * len(rows[2].names) + rows[2].codes) * len(rows[4].names) + rows[4].codes
-    person = np.unique(cell, return_inverse=True)[1]
-    return np.asarray(np.bincount(person, weight)[person])
 
 
 _EVERYBODY = Rate("everybody", constant=1.0, slope=0.0)
 _ERRORS = float(-ndtri(TAIL))
 
 
-def _mean(changes: _Changes) -> Measured | None:
+def _mean(changes: Changes) -> Measured | None:
     """The mean change over all rows with its interval."""
-    everybody = _Changes(changes.up.summed(1), changes.down.summed(1), changes.squared.sum(1)[:, None])
+    everybody = Changes(changes.up.summed(1), changes.down.summed(1), changes.squared.sum(1)[:, None])
     (mean,), (error,) = (part[0] for part in everybody.rates(_EVERYBODY))
     if np.isnan(mean):
         return None
@@ -217,7 +166,7 @@ def _mean(changes: _Changes) -> Measured | None:
     )
 
 
-def _gap_change(first: Side, second: Side, changes: _Changes) -> Measured | None:
+def _gap_change(first: Side, second: Side, changes: Changes) -> Measured | None:
     """Change of the largest gap, with an interval that holds whichever pairs of groups are the worst in truth."""
     if np.isnan(first.gaps).all() or np.isnan(second.gaps).all():
         return None

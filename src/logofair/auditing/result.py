@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from logofair.columns.checks import Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
 from logofair.notions import Notion, Rate
+
+if TYPE_CHECKING:
+    from logofair.auditing.required import RequirementCheck
 
 __all__ = [
     "FITTED_ROWS",
@@ -192,8 +195,8 @@ class Audit:
     tell first: between rates on 30 rows or more where there are such, so that a few people hide nobody. ``score_auc``
     is the chance that a row with label 1 scores above one with label 0, ties counting half; None where undefined.
     ``fitted_rows`` says that the decisions were chosen on these very rows: intervals are then too narrow for new ones.
-    ``local`` and ``global_`` hold the same figures as arrays, ``costs`` what errors cost where that was given. It
-    prints as its summary.
+    ``local`` and ``global_`` hold the same figures as arrays, ``costs`` what errors cost where that was given,
+    ``requirements`` whether what was required is kept on these rows. It prints as its summary.
 
     Examples
     --------
@@ -215,6 +218,7 @@ class Audit:
     score_auc: float | None = None
     fitted_rows: bool = False
     costs: Costs | None = None
+    requirements: tuple[RequirementCheck, ...] = ()
     _missing: tuple[str, ...] = ()
 
     @classmethod
@@ -407,7 +411,8 @@ class Audit:
         reasons = list(islice(self._undefined(), _LISTED + 1))
         reasons[_LISTED:] = ["... and more"] if len(reasons) > _LISTED else []
         clients = repr(self.by_client) if len(self.clients) > 1 else ""
-        parts = [aligned(rates), aligned(figures), clients, "\n".join(reasons)]
+        required = "\n".join(["Requirements:", *(f"  {check}" for check in self.requirements)])
+        parts = [aligned(rates), aligned(figures), required if self.requirements else "", clients, "\n".join(reasons)]
         return "\n\n".join(part for part in parts if part)
 
     def _gap_lines(self) -> Iterator[list[str]]:
@@ -430,6 +435,7 @@ class Audit:
         gaps = ("rates", "global_gap", "local_gap", "global_gaps", "local_gaps")
         found = {name: getattr(self, name) for name in (*names, *gaps, "counts", "undefined")}
         found["costs"] = None if self.costs is None else self.costs.as_dict()
+        found["requirements"] = [check.as_dict() for check in self.requirements]
         found["headline"] = {"global": self.headline_global, "local": self.headline_local}
         return {**_plain(found), "small": self.small_as_dict(), "by_client": self.by_client.as_dicts()}
 
@@ -460,6 +466,7 @@ class RuleAudit:
     tally: Tally
     by_notion: dict[str, Audit]
     costs: Costs | None = None
+    requirements: tuple[RequirementCheck, ...] = ()
 
     @classmethod
     def of(
@@ -499,7 +506,8 @@ class RuleAudit:
         """Return plain values, ready for JSON."""
         gaps = {name: audit.largest_as_dict() for name, audit in self.by_notion.items()}
         names = ("rates", "accuracy", "cost", "accepted")
-        return {**_plain({name: getattr(self, name) for name in names}), "gaps": gaps}
+        required = [check.as_dict() for check in self.requirements]
+        return {**_plain({name: getattr(self, name) for name in names}), "gaps": gaps, "requirements": required}
 
 
 def _clients(count: int) -> str:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from logofair.auditing.measure import tally_of
+from logofair.auditing.required import Today, measured_requirements
 from logofair.auditing.result import Audit
 from logofair.columns import checks as inputs
-from logofair.columns.checks import Floats
+from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes, encode, one_client
 from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.notions import Notion, named_notion, sides
 from logofair.policy.policy import Policy
+from logofair.requirements import Requirements, make_requirements
 
-__all__ = ["AuditedRows", "audit", "chances", "checked_columns"]
+__all__ = ["AuditedRows", "audit", "chances", "checked_columns", "policy_costs", "policy_requirements", "today_of"]
 
 
 _MOST_CELLS = 20_000_000  # more (client, group) pairs than this are ids passed by mistake
@@ -36,6 +38,11 @@ def audit(
     ids: object = None,
     policy: Policy | None = None,
     costs: object = None,
+    local_tolerance: object = None,
+    global_tolerance: object = None,
+    floors: object = None,
+    ceilings: object = None,
+    capacity: object = None,
 ) -> Audit:
     """Measure a decision rule's accuracy, its gaps over all clients, and its gaps inside each of them.
 
@@ -60,7 +67,11 @@ def audit(
         Decides in place of ``decisions``; clients it does not know take its merged rule.
     costs : pair of numbers, or mapping from every client to its pair, optional
         What a wrongly accepted row costs, and a wrongly rejected one: the audit then has a ``cost``, the mean over the
-        rows. With costs 1 and 1 it is 1 less the accuracy.
+        rows. With costs 1 and 1 it is 1 less the accuracy. By default those of the policy, if any.
+    local_tolerance, global_tolerance, floors, ceilings, capacity
+        What is required, as in :func:`logofair.fit`: ``requirements`` then says of each whether it is kept on these
+        rows, broken, or the rows are too few to say. By default what the policy was made for, if any. "today" needs
+        a policy, which knows its unconstrained rule.
 
     Returns
     -------
@@ -92,10 +103,62 @@ def audit(
     rows = checked_columns(chance, labels, groups, clients, notion, scores, sample_weight, ids)
     tally = tally_of(rows.chance, rows.positive, rows.weight, rows.group, rows.client, rows.ids)
     auc = None if rows.score is None or rows.positive is None else _auc(rows.score, rows.positive, rows.weight)
-    priced = None if costs is None else read_costs(costs, rows.client)
+    given = {"floors": floors, "ceilings": ceilings, "capacity": capacity}
+    tolerances = (local_tolerance, global_tolerance)
+    if policy is None or any(each is not None for each in (*tolerances, *given.values())):
+        measured = {"local": rows.local, "global": rows.global_}
+        required = make_requirements(measured, *tolerances, None, rows.client, groups=rows.group.names, **given)
+        known: Sequence[Label | None] = rows.client.names
+    else:
+        required, known = policy_requirements(policy, rows.group.names, rows.client.names)
+    priced = policy_costs(policy, rows.client.names) if costs is None else read_costs(costs, rows.client)
     missing = _notes(rows.positive, rows.score, auc, priced)
     names, rates = (rows.group.names, rows.client.names), (rows.local.rates, rows.global_.rates)
-    return Audit.of(tally, *names, *rates, score_auc=auc, costs=priced, _missing=missing)
+    today = None if policy is None else today_of(policy, scores, groups, clients, rows)
+    if today is None and any(limit.value is None for limit in required.limits):
+        raise InputError("floors: 'today' is what a policy's unconstrained rule gives; pass policy=, or a number.")
+    checks = measured_requirements(required, known, tally, *names, today)
+    return Audit.of(tally, *names, *rates, score_auc=auc, costs=priced, requirements=checks, _missing=missing)
+
+
+def policy_requirements(
+    policy: Policy, groups: tuple[Label, ...], clients: tuple[Label | None, ...]
+) -> tuple[Requirements, tuple[Label | None, ...]]:
+    """What a policy was made for, in the names of the rows, and the clients it is about.
+
+    Of a federation's site only what holds inside it; what holds for a policy without clients holds over all of them.
+    """
+    required = Requirements.from_dict(policy.info.requirements.as_dict(), policy.clients, groups)
+    if policy.client is not None:
+        required = replace(
+            required,
+            global_=(),
+            limits=tuple(each for each in required.limits if each.side == "local"),
+            capacities=tuple(each for each in required.capacities if each.side == "local"),
+        )
+    if policy.has_clients:
+        named = {str(name): name for name in clients}
+        return required, tuple(named.get(str(name), name) for name in policy.clients)
+    return (required, clients) if len(clients) == 1 else (required.over_all(), ())
+
+
+def policy_costs(policy: Policy | None, clients: Sequence[Label | None]) -> Costs | None:
+    """What errors cost by the policy, at these clients; at those it does not know what they cost on average."""
+    if policy is None or policy.info.requirements.costs is None:
+        return None
+    place = {str(name): i for i, name in enumerate(policy.clients)}
+    at = np.array([place.get(str(name), -1) for name in clients])
+    return Costs.from_dict(policy.info.requirements.costs).at(at)
+
+
+def today_of(policy: Policy, scores: object, groups: object, clients: object, rows: AuditedRows) -> Today | None:
+    """What the policy's unconstrained rule does on the rows, where something is required by it."""
+    if all(limit.value is not None for limit in policy.info.requirements.limits):
+        return None
+    known = "raise" if policy.merged is None else "merged"
+    chance = policy.unconstrained(scores, groups=groups, clients=clients, on_unknown=known)
+    columns = (rows.positive, rows.weight, rows.group, rows.client, rows.ids)
+    return Today.of(chance, rows.chance, columns)
 
 
 @dataclass(frozen=True, eq=False)

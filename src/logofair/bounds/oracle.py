@@ -19,6 +19,7 @@ from logofair.columns.checks import Floats, Label
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.notions import NotionLike
+from logofair.requirements import Tolerance
 
 __all__ = ["AccuracyBound", "GapBound", "Oracle", "gap_bound", "oracle"]
 
@@ -81,9 +82,9 @@ def oracle(
     groups: object,
     clients: object = None,
     notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
-    local_tolerance: float | None = 0.02,
-    global_tolerance: float | None = 0.02,
-    client_tolerances: Mapping[Label, float | None] | None = None,
+    local_tolerance: Tolerance = 0.02,
+    global_tolerance: Tolerance = 0.02,
+    client_tolerances: Mapping[Label, Tolerance] | None = None,
     sample_weight: object = None,
 ) -> Oracle:
     """Find the best weighted thresholds for these rows, with a look at their labels.
@@ -165,8 +166,8 @@ def gap_bound(
     table: LabelTable,
     *,
     notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
-    local_tolerance: float | None = 0.02,
-    global_tolerance: float | None = 0.02,
+    local_tolerance: Tolerance = 0.02,
+    global_tolerance: Tolerance = 0.02,
 ) -> GapBound:
     """Find the accuracy that no rule with these gaps can exceed, whatever its model.
 

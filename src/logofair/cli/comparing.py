@@ -12,11 +12,15 @@ import numpy.typing as npt
 
 from logofair.auditing import Audit, Comparison
 from logofair.auditing.comparison import compared_audits
+from logofair.auditing.measure import tally_of
+from logofair.auditing.required import RequirementCheck, Today, measured_requirements
 from logofair.auditing.result import FITTED_ROWS, RuleAudit
-from logofair.auditing.rows import AuditedRows, checked_columns
+from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, policy_requirements
+from logofair.cli.options import CostsText, costs_by_client
+from logofair.cli.requiring import Wanted
 from logofair.columns.checks import Floats, Integers, Label, listed, shown
 from logofair.columns.labels import Codes, encode
-from logofair.costs import Costs
+from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files
 from logofair.files.rows import DataRows, read_rows
@@ -72,6 +76,7 @@ class ComparedRules:
     unknown: int
     in_fit: str
     against_in_fit: str | None
+    requirements: tuple[RequirementCheck, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -81,7 +86,8 @@ class ComparedRules:
     @property
     def policy_audit(self) -> RuleAudit:
         """What the policy does on the rows."""
-        return _rule_audit({name: found.second for name, found in self.by_notion.items()})
+        found = _rule_audit({name: found.second for name, found in self.by_notion.items()})
+        return replace(found, requirements=self.requirements)
 
     @property
     def against_audit(self) -> RuleAudit:
@@ -127,11 +133,12 @@ def compare_rules(
     names: RuleNames,
     notions: Sequence[Notion],
     progress: Progress,
-    costs: Costs | None = None,
+    costs: CostsText | None = None,
+    wanted: Wanted | None = None,
 ) -> ComparedRules:
     """Decide on the rows of files by a policy and by another rule, in expectation over coins, and compare them.
 
-    What ``columns`` does not name is as in the fit.
+    What ``columns`` does not name is as in the fit; what is not ``wanted`` or costs otherwise is as in the policy.
     """
     rules = Policy.load(names.policy)
     files, named = policy_columns(rules, data, columns, names)
@@ -140,11 +147,36 @@ def compare_rules(
     before, other, other_in_fit = _others(data, columns, names, rows, progress)
     checked = _checked(after, rows)
     in_fit = rows_in_fit(rules, rows.source)
-    wanted = [notion for notion in notions if checked.positive is not None or not notion.needs_labels]
-    steps = progress(wanted, "Comparing", len(wanted))
+    measured = [notion for notion in notions if checked.positive is not None or not notion.needs_labels]
+    steps = progress(measured, "Comparing", len(measured))
     fitted = in_fit in ("all", "some")
-    compared = {notion.name: _compared(before, checked, notion, costs, fitted=fitted) for notion in steps}
-    return ComparedRules(rules, names.policy.name, other, compared, named, rows, unknown, in_fit, other_in_fit)
+    priced = None if checked.positive is None else _costs(costs, rules, checked)
+    compared = {notion.name: _compared(before, checked, notion, priced, fitted=fitted) for notion in steps}
+    checks = _requirements(rules, checked, rows, wanted)
+    return ComparedRules(rules, names.policy.name, other, compared, named, rows, unknown, in_fit, other_in_fit, checks)
+
+
+def _costs(costs: CostsText | None, policy: Policy, rows: AuditedRows) -> Costs | None:
+    """What errors cost, by default as in the policy."""
+    clients = None if rows.client.names == (None,) else list(rows.client.names)
+    given = costs_by_client(costs, clients)
+    return policy_costs(policy, rows.client.names) if given is None else read_costs(given, rows.client, "--costs")
+
+
+def _requirements(
+    policy: Policy, checked: AuditedRows, rows: DataRows, wanted: Wanted | None
+) -> tuple[RequirementCheck, ...]:
+    """Whether what was wanted, or else what the policy was made for, is kept on the rows."""
+    names = (checked.group.names, checked.client.names)
+    columns = (checked.positive, checked.weight, checked.group, checked.client, checked.ids)
+    tally = tally_of(checked.chance, *columns)
+    if wanted is None:
+        required, known = policy_requirements(policy, *names)
+    else:
+        required, known = wanted.requirements(*names, rows.source.rows), names[1]
+    of_today = any(limit.value is None for limit in required.limits)
+    today = Today.of(_chances(policy, rows, "", unconstrained=True)[0], checked.chance, columns) if of_today else None
+    return measured_requirements(required, known, tally, *names, today)
 
 
 def policy_columns(
@@ -203,8 +235,11 @@ def _others(
     return _chances(rules, own, name)[0], name, rows_in_fit(rules, rows.source)
 
 
-def _chances(policy: Policy, rows: DataRows, name: str) -> tuple[Floats, int]:
-    """A policy's chances of acceptance, and how many rows are of clients that it does not know."""
+def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool = False) -> tuple[Floats, int]:
+    """A policy's chances of acceptance, and how many rows are of clients that it does not know.
+
+    ``unconstrained``: those of its rule that nothing is required of.
+    """
     groups, clients = _numbers(rows.groups, policy.groups), None
     if (groups < 0).any():
         strange, known = rows.groups[groups < 0], listed(map(repr, policy.groups), len(policy.groups), 6)
@@ -226,7 +261,8 @@ def _chances(policy: Policy, rows: DataRows, name: str) -> tuple[Floats, int]:
     elif policy.client is not None and rows.clients is not None:
         _check_site(policy.client, rows.clients, name)
     sites = None if clients is None else Codes(policy.clients, clients)
-    chance = policy.probabilities(rows.scores, groups=Codes(policy.groups, groups), clients=sites, on_unknown="merged")
+    decide = policy.unconstrained if unconstrained else policy.probabilities
+    chance = decide(rows.scores, groups=Codes(policy.groups, groups), clients=sites, on_unknown="merged")
     return chance, 0 if clients is None else int((clients < 0).sum())
 
 

@@ -13,7 +13,7 @@ import click
 from logofair._version import __version__
 from logofair.cli.harmless import harmless_streams
 from logofair.cli.options import examples
-from logofair.errors import InputError, LogofairError, RefusedError
+from logofair.errors import InfeasibleError, InputError, LogofairError, RefusedError
 
 __all__ = ["EXTRAS", "LazyGroup", "cli"]
 
@@ -149,7 +149,8 @@ def _sentence(error: click.ClickException) -> str:
 def _explained(error: Exception) -> tuple[str, int]:
     """Sentence and exit code of an error raised by a command."""
     if isinstance(error, LogofairError):
-        return f"logofair: {error}", _BAD_INPUT if isinstance(error, InputError | RefusedError) else _FAILED
+        vain = isinstance(error, InputError | RefusedError | InfeasibleError)  # what was asked for cannot be had
+        return f"logofair: {error}", _BAD_INPUT if vain else _FAILED
     package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if package in EXTRAS:
         advice = f"run: pip install 'logofair[{EXTRAS[package]}]'"

@@ -29,6 +29,7 @@ __all__ = [
     "POOLING",
     "TOLERANCE",
     "Check",
+    "CostsText",
     "Decorator",
     "basis_option",
     "calibration_option",
@@ -36,6 +37,9 @@ __all__ = [
     "column_options",
     "column_words",
     "constrained",
+    "costs_by_client",
+    "costs_option",
+    "costs_words",
     "data_options",
     "drop_missing_option",
     "examples",
@@ -276,24 +280,53 @@ id_option = click.option(
 )
 
 
-def _costs(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, float] | None:
-    """Read two numbers; whether they can be costs is for the library to say."""
-    if text is None:
-        return None
-    try:
-        accepted, rejected = map(float, text.split(","))
-    except ValueError:
-        raise click.BadParameter(
-            f"got {text!r}; pass two numbers with a comma between, such as 1,3.", ctx, param
-        ) from None
-    return accepted, rejected
+CostsText: TypeAlias = "tuple[float, float] | dict[str, tuple[float, float]]"  # one pair, or by client, "" for others
+
+
+def _costs(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> CostsText | None:
+    """Read pairs of numbers, one for all or by client; whether they can be costs is for the library to say."""
+    found: dict[str, tuple[float, float]] = {}
+    for text in texts:
+        name, _, pair = text.rpartition("=")
+        try:
+            accepted, rejected = map(float, pair.split(","))
+        except ValueError:
+            advice = "pass two numbers with a comma between, such as 1,3, or those of one client, such as north=1,3"
+            raise click.BadParameter(f"got {text!r}; {advice}.", ctx, param) from None
+        if name in found:
+            whose = f"of client {name!r}" if name else "of all clients"
+            raise click.BadParameter(f"got {text!r}, but costs {whose} were given already; give them once.", ctx, param)
+        found[name] = accepted, rejected
+    return found[""] if list(found) == [""] else found or None
+
+
+def costs_words(costs: CostsText | None) -> list[str]:
+    """Return costs as they are typed."""
+    pairs = {} if costs is None else costs if isinstance(costs, dict) else {"": costs}
+    texts = {name: f"{accepted:g},{rejected:g}" for name, (accepted, rejected) in pairs.items()}
+    return [word for name, text in texts.items() for word in ("--costs", f"{name}={text}" if name else text)]
+
+
+def costs_by_client(costs: CostsText | None, clients: Sequence[Any] | None) -> Any:
+    """Return costs as the library takes them: a pair, or a mapping of every client to its own."""
+    if not isinstance(costs, dict):
+        return costs
+    if clients is None:
+        raise InputError("--costs: names a client, but the data have none; add --client, or give one pair for all.")
+    from logofair.files.values import known_label, labels_by_text
+
+    known = labels_by_text(clients, "--client")
+    own = {known_label(name, known, "--costs"): pair for name, pair in costs.items() if name}
+    return (dict.fromkeys(clients, costs[""]) if "" in costs else {}) | own
 
 
 costs_option = click.option(
     "--costs",
-    metavar="A,R",
+    metavar="[CLIENT=]A,R",
+    multiple=True,
     callback=_costs,
-    help="What a wrongly accepted row costs and what a wrongly rejected one does, such as 1,3.",
+    help="What a wrongly accepted row costs and what a wrongly rejected one does, such as 1,3; may be given again for "
+    "single clients.",
 )
 
 

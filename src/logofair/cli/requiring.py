@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.options import NOTIONS, costs_option, one_of, together
+from logofair.cli.options import (
+    NOTIONS,
+    CostsText,
+    constrained,
+    costs_by_client,
+    costs_option,
+    costs_words,
+    one_of,
+    together,
+    typed,
+)
+from logofair.errors import InputError
 
 if TYPE_CHECKING:
     from logofair.files.rows import DataRows
+    from logofair.requirements import Requirements, Tolerance
 
-__all__ = ["CapacityText", "LimitText", "Required", "requirement_options"]
+__all__ = ["CapacityText", "LimitText", "Required", "Wanted", "limit_options", "requirement_options"]
 
 _SIDES = ("local", "global")
 
@@ -54,32 +66,96 @@ class Required:
     floor: tuple[LimitText, ...] = ()
     ceiling: tuple[LimitText, ...] = ()
     capacity: tuple[CapacityText, ...] = ()
-    costs: tuple[float, float] | None = None
+    costs: CostsText | None = None
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> Required:
+        """Take what these options read out of a command's."""
+        return cls(**{each.name: options.pop(each.name) for each in fields(cls)})
 
     def arguments(self, rows: DataRows) -> dict[str, Any]:
         """What :func:`logofair.fit` takes for these rows."""
+        clients = None if rows.clients is None else list(dict.fromkeys(rows.clients.tolist()))
+        found = self.of_groups(list(dict.fromkeys(rows.groups.tolist())), len(rows.groups))
+        return found | {"costs": costs_by_client(self.costs, clients)}
+
+    def of_groups(self, names: list[Any], people: int) -> dict[str, Any]:
+        """Floors, ceilings and the capacity as the library takes them, for groups of these names and so many people."""
         from logofair.files.values import known_label, labels_by_text
 
-        found: dict[str, Any] = {"costs": self.costs}
-        found["capacity"] = {each.side: each.as_argument(len(rows.scores)) for each in self.capacity} or None
-        groups = labels_by_text(list(dict.fromkeys(rows.groups.tolist())), "--group")
+        found: dict[str, Any] = {"capacity": {each.side: each.as_argument(people) for each in self.capacity} or None}
+        groups = labels_by_text(names, "--group")
         for name in ("floor", "ceiling"):
             sides: dict[str, dict[str, Any]] = {}
             for limit in getattr(self, name):
-                own = sides.setdefault(limit.side, {})
-                if limit.group is None:
-                    own[limit.notion] = limit.value
-                else:
-                    of_groups = own.setdefault(limit.notion, {})
-                    of_groups[known_label(limit.group, groups, f"--{name}")] = limit.value
-            found[f"{name}s"] = sides or None
+                own = sides.setdefault(limit.side, {}).setdefault(limit.notion, {})
+                group = None if limit.group is None else known_label(limit.group, groups, f"--{name}")
+                if group in own:
+                    raise InputError(f"--{name}: {limit.text!r} is of a rate that has one already; give it once.")
+                own[group] = limit.value
+            found[f"{name}s"] = {side: _for_groups(own, groups.values()) for side, own in sides.items()} or None
         return found
 
     def words(self) -> list[str]:
         """The options as they are typed."""
         texts = [(name, each.text) for name in ("floor", "ceiling", "capacity") for each in getattr(self, name)]
         words = [word for name, text in texts for word in (f"--{name}", text)]
-        return words + ([] if self.costs is None else ["--costs", ",".join(f"{cost:g}" for cost in self.costs)])
+        return words + costs_words(self.costs)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What decisions that are there are judged by: tolerances of some notions, floors, ceilings, a capacity."""
+
+    notions: tuple[str, ...]
+    local_tolerance: Tolerance
+    global_tolerance: Tolerance
+    required: Required
+
+    @classmethod
+    def of(cls, notion: Sequence[str], options: dict[str, Any]) -> Wanted | None:
+        """Take what these options read out of a command's; None where nothing was wanted."""
+        local, global_ = (constrained(options.pop(f"{side}_tolerance")) for side in _SIDES)
+        required = Required.of(options | {"costs": None})
+        for name in ("floor", "ceiling", "capacity"):
+            options.pop(name)
+        if local is None and global_ is None and not (required.floor or required.ceiling or required.capacity):
+            return None
+        return cls(tuple(notion) or NOTIONS[:1], local, global_, required)
+
+    def requirements(self, groups: Sequence[Any], clients: Sequence[Any], people: int) -> Requirements:
+        """What must hold of these groups and clients."""
+        import numpy as np
+
+        from logofair.columns.labels import Codes
+        from logofair.requirements import make_requirements
+
+        sides = {"local": self.local_tolerance, "global": self.global_tolerance}
+        notion = {side: dict.fromkeys(self.notions, own) for side, own in sides.items()}
+        named = Codes(tuple(clients), np.zeros(0, dtype=np.int32))
+        given = self.required.of_groups(list(groups), people)
+        tolerances = (self.local_tolerance, self.global_tolerance)
+        return make_requirements(notion, *tolerances, None, named, groups=list(groups), **given)
+
+    def words(self) -> list[str]:
+        """The options as they are typed."""
+        sides = (("--local", self.local_tolerance), ("--global", self.global_tolerance))
+        found = [word for side, own in sides if own is not None for word in (side, typed(own))]
+        return found + self.required.words()
+
+
+def _for_groups(limits: dict[str, dict[Any, Any]], groups: Iterable[Any]) -> dict[str, Any]:
+    """What is required of each group: its own, or that of all."""
+    return {
+        notion: own[None]
+        if list(own) == [None]
+        else (dict.fromkeys(groups, own[None]) if None in own else {}) | _named(own)
+        for notion, own in limits.items()
+    }
+
+
+def _named(own: dict[Any, Any]) -> dict[Any, Any]:
+    return {group: value for group, value in own.items() if group is not None}
 
 
 def _limits(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[LimitText, ...]:
@@ -132,7 +208,7 @@ def _limit_option(kind: str, how: str) -> Any:
     )
 
 
-requirement_options = together(
+limit_options = together(
     _limit_option("floor", "at least"),
     _limit_option("ceiling", "at most"),
     click.option(
@@ -142,5 +218,6 @@ requirement_options = together(
         callback=_capacities,
         help="At most this share of all people is accepted, or this number; local: at each client; exactly: met.",
     ),
-    costs_option,
 )
+
+requirement_options = together(limit_options, costs_option)

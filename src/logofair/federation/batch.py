@@ -17,9 +17,10 @@ from logofair.calibration.levels import GroupMaps
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
-from logofair.errors import InputError, RefusedError
+from logofair.errors import InfeasibleError, InputError, RefusedError
 from logofair.federation import requests
 from logofair.federation.empty_cells import held_rules, merged_rules
+from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.privacy import Release
 from logofair.federation.published import OwnFigures, contradiction
@@ -30,11 +31,13 @@ from logofair.federation.wire import wire_type
 from logofair.fitting.pooling import Borrowed, GroupPriors, ShiftRule
 from logofair.fitting.prepare import ordered_cells
 from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
+from logofair.requirements import Requirements
 from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.certificate import LARGEST_VIOLATION
-from logofair.solvers.joint import solve_joint
+from logofair.solvers.decomposition import Optimum
+from logofair.solvers.joint import least_slack, solve_joint
 from logofair.solvers.local import local_bound, solve_local
-from logofair.solvers.problem import GroupTotals, Problem, make_problem
+from logofair.solvers.problem import GroupTotals, Problem, make_problem, unconstrained
 
 for kind in (Mixtures, Release):
     wire_type(kind)
@@ -92,18 +95,26 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
         each = [_solved(_only(problem, np.array([c])), prices) for c in range(clients)]
         u, v, local_prices = (np.concatenate(parts) for parts in zip(*each, strict=True))
     elif not found.sound:
-        solved = solve_joint(problem.at_prices(prices))
+        solved = _by_program(problem.at_prices(prices))
         if solved is not None and problem.local_excess(solved.u, solved.v).max(initial=0.0) < _EXCESS:
             u, v, local_prices = solved.u, solved.v, solved.local_prices
-        else:  # rejecting everybody is always fair, and any prices prove a bound
+        elif problem.local_limits is None:  # rejecting everybody is always fair, and any prices prove a bound
             u, v = np.zeros_like(u), np.zeros_like(v)
-    free = np.flatnonzero(~problem.local_counts.any(axis=(1, 2)))
+    free = np.flatnonzero(~problem.local_limited.any(axis=(1, 2)))
     if free.size:  # nothing to pivot for, so that rounding decides nothing
         cells = (free[:, None] * problem.shape[1] + np.arange(problem.shape[1])).ravel()
         _, corner_u, corner_v = problem.cells.best_corner(cells, gain_v[free].ravel(), gain_u[free].ravel())
         u[free], v[free] = corner_u.reshape(free.size, -1), corner_v.reshape(free.size, -1)
         local_prices[free] = 0.0
     return u, v, local_prices
+
+
+def _by_program(problem: Problem) -> Optimum | None:
+    """The optimum through HiGHS; None where it finds none."""
+    try:
+        return solve_joint(problem)
+    except InfeasibleError:  # by more than rounding, which the client has said with its rows
+        return None
 
 
 def _only(problem: Problem, clients: Indices) -> Problem:
@@ -116,6 +127,8 @@ def _only(problem: Problem, clients: Indices) -> Problem:
         problem,
         cells=cells_of(problem.cells, clients),
         local_tolerance=problem.local_tolerance[clients],
+        local_limits=None if problem.local_limits is None else problem.local_limits.of(clients),
+        costs=None if problem.costs is None else problem.costs[clients],
         totals=totals,
     )
 
@@ -155,8 +168,8 @@ def measure(problem: Problem, rules: Mixtures) -> tuple[Floats, Floats, Floats]:
     return problem.client_gains(u, v), problem.client_shares(u, v), np.max(excess, axis=1, initial=0.0)
 
 
-# Prices are accuracy per unit of a rate: beyond this no tolerance is worth anything.
-_LARGEST_PRICE = 1e9
+# Prices are accuracy per unit of a rate: beyond this no requirement is worth anything.
+_LARGEST_PRICE = 1e10
 
 
 @wire_type
@@ -325,8 +338,29 @@ class ClientBatch:
         after = replace(self, state=opened, derived=None)
         derived = after._derive()
         shape = (len(state.sites), len(state.plan.groups))
-        sums = Totals(mass=derived.cells.mass.reshape(shape), positives=derived.cells.positives.reshape(shape))
+        sums = Totals(
+            mass=derived.cells.mass.reshape(shape),
+            positives=derived.cells.positives.reshape(shape),
+            today=_accepted_today(derived.cells, state.plan),
+            slack=after._slack(derived.cells),
+        )
         return replace(after, derived=derived), sums
+
+    def _slack(self, cells: Cells) -> Floats:
+        """By how much the clients' own requirements would have to give way, (clients, 1); none where they can be met.
+
+        Only floors, ceilings and capacities can fail: all else allows to reject everybody.
+        """
+        state, clients = self.state, len(self.state.sites)
+        if not state.plan.limited_inside:
+            return np.zeros((clients, 0))
+        found = np.zeros((clients, 1))
+        for number, site in enumerate(state.sites):
+            required = _inside(state.plan.requirements([site], state.local_tolerance))
+            one = make_problem(required, cells_of(cells, np.array([number])))
+            if not solve_local(one, *one.gain).sound:
+                found[number] = least_slack(one)
+        return found
 
     def _derive(self) -> _Derived:
         """Rows turned into chances and cells, once."""
@@ -367,10 +401,11 @@ class ClientBatch:
         if before + len(request.prices) > self.state.plan.most_prices:
             raise RefusedError(Refusal.BAD_REQUEST, "more prices were sent than the plan allows.")
         after = self._with_totals(request.mass, request.positives)
-        found = [best_answer(after.problem, prices) for prices in request.prices]
+        found = [best_answer(after.problem, prices) for prices in everybodys(request.prices, self.state.plan)]
         gain, shares, bound = (np.stack([getattr(a, name) for a in found], 1) for name in ("gain", "shares", "bound"))
         state = after.state.answered(request.prices, np.stack([a.u for a in found]), np.stack([a.v for a in found]))
-        return replace(after, state=state), Answers(gain=gain, shares=shares, bound=bound)
+        shares, selected = split_shares(shares, state.plan)
+        return replace(after, state=state), Answers(gain=gain, shares=shares, bound=bound, selected=selected)
 
     def _smoothness(self, request: requests.SmoothnessRequest) -> tuple[ClientBatch, Sums]:
         after = self._with_totals(request.mass, request.positives)
@@ -400,18 +435,20 @@ class ClientBatch:
         rules = filled(
             problem.cells,
             mixed_rules(problem, u, v, request.weights, selection_only=selection_only),
-            merged_rules(problem, request.prices, request.weights),
+            merged_rules(problem, everybodys(request.prices, after.state.plan), request.weights),
         )
         expected = after._expected_cells()
         if expected is not None:
-            at = (request.prices, request.weights)
+            at = (everybodys(request.prices, after.state.plan), request.weights)
             rules = held_rules(problem, expected, rules, *at, selection_only=selection_only)
         gain, shares, excess = measure(problem, rules)
+        shares, selected = split_shares(shares, after.state.plan)
         rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
         sums = FinalFigures(
             gain=gain[:, None],
             shares=shares,
             exceeding=(excess > rounding).astype(float)[:, None],
+            selected=selected,
             own=after._on_own_rows(rules),
         )
         exceeding = bool(np.any(~(excess <= rounding)))
@@ -440,7 +477,7 @@ class ClientBatch:
         """(u, v) of the answer given to some prices; the very one that was counted, if it is still there."""
         number = self.state.find(prices)
         if number is None or self.state.u is None or self.state.v is None:
-            answer = best_answer(self.problem, prices)
+            answer = best_answer(self.problem, everybodys(prices, self.state.plan))
             return answer.u, answer.v
         return self.state.u[number], self.state.v[number]
 
@@ -462,7 +499,7 @@ class ClientBatch:
         """
         state, problem, who = self.state, self.problem, self.state.members
         if state.exceeding:
-            return "the rule exceeds a local tolerance of this site"
+            return "the rule misses a requirement inside this site"
         assert state.rules is not None
         assert state.mass is not None
         assert state.positives is not None
@@ -475,7 +512,8 @@ class ClientBatch:
             GroupCounts(*(counted * each for each in own)),
             GroupCounts(state.mass, state.positives, len(state.sites) if who is None else who.number),
             counted * float(gain.sum()),
-            counted * shares.sum(axis=0),
+            counted * split_shares(shares, state.plan)[0].sum(axis=0),
+            counted * split_shares(shares, state.plan)[1].sum(axis=0),
         )
         return contradiction(result, figures)
 
@@ -518,5 +556,48 @@ def _check_totals(mass: Floats, positives: Floats, cells: Cells) -> None:
 def _problem(cells: Cells, state: ClientState) -> Problem:
     assert state.mass is not None
     assert state.positives is not None
-    required = state.plan.requirements(state.sites, state.local_tolerance)
-    return make_problem(required, cells, GroupTotals(state.mass, state.positives))
+    plan, totals = state.plan, GroupTotals(state.mass, state.positives)
+    problem = make_problem(_inside(plan.requirements(state.sites, state.local_tolerance)), cells, totals)
+    required = GlobalRequirements.of(plan, state.mass, state.positives)
+    return replace(
+        problem,
+        global_rates=plan.global_rates,
+        global_tolerance=required.bands,
+        global_limits=required.of_totals,
+        global_units=np.ones(len(plan.global_rates)),
+    )
+
+
+def _inside(required: Requirements) -> Requirements:
+    """What is required inside clients alone."""
+    return replace(
+        required,
+        global_=(),
+        limits=tuple(limit for limit in required.limits if limit.side == "local"),
+        capacities=tuple(each for each in required.capacities if each.side == "local"),
+    )
+
+
+def _accepted_today(cells: Cells, plan: Plan) -> Floats:
+    """What the rows accepted without any requirement count in some global rates, (clients, groups, such rates)."""
+    shape = (cells.n_clients, cells.n_groups)
+    if not plan.today_rates:
+        return np.zeros((*shape, 0))
+    constant, slope = plan.row_worth
+    u, v = unconstrained(cells, (np.full((1, 1), constant), np.full((1, 1), slope)))
+    mass = cells.mass.reshape(shape)
+    return np.stack([rate.numerator(mass * u, mass * v) for rate in plan.today_rates], axis=2)
+
+
+def everybodys(prices: Floats, plan: Plan) -> Floats:
+    """Prices (..., groups, rates) as they count in every group: that of a capacity stands for all of them."""
+    if not plan.has_capacity:
+        return prices
+    of_all = np.broadcast_to(prices[..., :1, -1:], prices[..., -1:].shape)
+    return np.concatenate([prices[..., :-1], of_all], axis=-1)
+
+
+def split_shares(shares: Floats, plan: Plan) -> tuple[Floats, Floats]:
+    """Shares (..., groups, rates) as replies hold them: the groups', and everybody's where there is a capacity."""
+    rates = len(plan.group_rates)
+    return shares[..., :rates], shares[..., rates:].sum(axis=-2)

@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 
 from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, base_rule, evaluate, reduce
 from logofair.solvers.problem import Problem
 
@@ -74,25 +75,42 @@ def held_rules(
     full = replace(problem, cells=expected)
     u, v = (each.reshape(problem.shape) for each in evaluate(expected, rules))
     empty = problem.mass == 0
-    rates, counts = full.local_values(u, v), full.local_counts
-    known = counts & ~empty[..., None]
-    low = np.max(np.where(known, rates, -np.inf), axis=1) - problem.local_tolerance
-    high = np.min(np.where(known, rates, np.inf), axis=1) + problem.local_tolerance
-    outside = (rates < low[:, None]) | (rates > high[:, None])
-    moved = np.argwhere(np.any(outside & counts, axis=2) & empty & known.any(axis=(1, 2))[:, None])
+    rates, counts = full.local_values(u, v), full.local_limited
+    known = full.local_counts & ~empty[..., None]
+    low, high = _allowed(problem, rates, known)
+    outside = (rates < low) | (rates > high)
+    moved = np.argwhere(np.any(outside & counts, axis=2) & empty & (~empty).any(axis=1)[:, None])
     if not moved.size:
         return rules
     gains = [weight * np.stack(full.priced_gain(each)) for each, weight in zip(prices, weights, strict=True)]
     for client, group in moved:
-        held = counts[client, group] & known[client].any(axis=0)
+        held = counts[client, group] & (np.isfinite(low[client, group]) | np.isfinite(high[client, group]))
         rate = np.stack([each[client, group, held] for each in full.local])
-        limits = low[client, held], high[client, held]
+        limits = low[client, group, held], high[client, group, held]
         cell = client * problem.shape[1] + group
         u[client, group], v[client, group] = _best_within(expected, cell, sum(gains)[:, client, group], rate, *limits)
     found = reduce(expected, u.ravel(), v.ravel(), selection_only=selection_only)
     which = np.arange(empty.size)
     which[moved @ [problem.shape[1], 1]] += empty.size
     return rules.and_also(found).at(which)
+
+
+def _allowed(problem: Problem, rates: Floats, known: Booleans) -> tuple[Floats, Floats]:
+    """Between which limits every group's local rates have to lie, given those of the groups with rows.
+
+    A capacity is met by these alone: nobody knows how many others will come.
+    """
+    most = np.max(np.where(known, rates, -np.inf), axis=1, keepdims=True)
+    least = np.min(np.where(known, rates, np.inf), axis=1, keepdims=True)
+    low, high = most - problem.local_tolerance[:, None], least + problem.local_tolerance[:, None]
+    limits, shape = problem.local_limits, rates.shape
+    if limits is not None:
+        ratio = limits.ratio[:, None]
+        within = (ratio > 0) & np.isfinite(most)
+        low = np.where(within, np.maximum(low, ratio * np.where(within, most, 0.0)), low)
+        high = np.where(within, np.minimum(high, np.where(within, least, 0.0) / np.where(within, ratio, 1.0)), high)
+        low, high = np.maximum(low, limits.least), np.minimum(high, limits.most)
+    return np.broadcast_to(low, shape), np.broadcast_to(high, shape)
 
 
 def _best_within(cells: Cells, cell: int, gain: Floats, rate: Floats, low: Floats, high: Floats) -> tuple[float, float]:
@@ -104,10 +122,11 @@ def _best_within(cells: Cells, cell: int, gain: Floats, rate: Floats, low: Float
     upper = np.arange(cuts.size) < cuts.size // 2
     corners = np.stack(cells.corner(np.full(cuts.size, cell), cuts, upper))
     reached, excess = rate.T @ corners, np.eye(low.size)
+    far = 1e6  # of a limit that there is not
     found = linprog(
         np.concatenate([-gain @ corners, np.full(low.size, _EXCESS)]),
         A_ub=np.block([[reached, -excess], [-reached, -excess]]),
-        b_ub=np.concatenate([high, -low]),
+        b_ub=np.concatenate([np.minimum(high, far), -np.maximum(low, -far)]),
         A_eq=np.concatenate([np.ones(cuts.size), np.zeros(low.size)])[None],
         b_eq=[1.0],
     )

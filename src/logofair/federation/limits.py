@@ -13,13 +13,15 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from logofair.columns.checks import nearest_name, positive_number, whole_number
 from logofair.errors import InputError, RefusedError
 from logofair.federation.plan import Plan
 from logofair.federation.replies import Refusal
 from logofair.federation.wire import SPOKEN, spoken_digest
 from logofair.files.writing import reason_of
-from logofair.requirements import Requirement, check_tolerance, tolerance_of
+from logofair.requirements import Ratio, Requirement, Tolerance, check_tolerance, tolerance_of
 
 _NEIGHBOURS = ("replace", "add-remove")
 
@@ -120,16 +122,16 @@ class SiteLimits:
         if self.least_sites is not None and sites is not None and sites < self.least_sites:
             yield f"its roster has {sites} sites; this site wants {self.least_sites} at least"
         single = dict(plan.client_tolerances)
-        own, local = self.local_tolerance, [(r, single.get(site, r.tolerance)) for r in plan.local]
-        inside = local if own is None else [(r, own) for r in plan.local]
+        own, local = self.local_tolerance, [_required_of(r, single, site) for r in plan.local]
+        inside = local if own is None else [replace(r, tolerance=own) for r in local]
         yield from _too_wide(inside, "inside this site", self.most_local_tolerance)
-        for requirement, tolerance in local:
-            if own is not None and own > tolerance_of(replace(requirement, tolerance=tolerance)):
+        for requirement in local:
+            if own is not None and own > tolerance_of(requirement):
                 yield (
-                    f"its tolerance inside this site is {tolerance:g} ({requirement.rate.name}), and this site's own, "
-                    f"{own:g}, is larger; only a smaller one can hold beside it"
+                    f"its tolerance inside this site is {requirement.tolerance:g} ({requirement.rate.name}), and this "
+                    f"site's own, {own:g}, is larger; only a smaller one can hold beside it"
                 )
-        yield from _too_wide([(r, r.tolerance) for r in plan.global_], "over all sites", self.most_global_tolerance)
+        yield from _too_wide(plan.global_, "over all sites", self.most_global_tolerance)
         rounds = plan.rounds if plan.solver is None else plan.solver.rounds
         rounds = rounds if plan.training is None else max(rounds, plan.training.rounds)
         if self.most_rounds is not None and rounds > self.most_rounds:
@@ -182,14 +184,31 @@ class SiteLimits:
             raise InputError(f"{file}: {error}") from None
 
 
-def _too_wide(gaps: Sequence[tuple[Requirement, float | None]], where: str, most: float | None) -> Iterator[str]:
-    for requirement, tolerance in gaps if most is not None else ():
-        if tolerance is None:
-            yield f"it leaves the {requirement.rate.name} {where} free; this site allows gaps of {most:g} at most"
-        elif most is not None and tolerance > most:
+def _required_of(requirement: Requirement, single: Mapping[str, Tolerance], site: str) -> Requirement:
+    """A requirement as it holds inside one site."""
+    if site not in single:
+        return requirement
+    own = single[site]
+    if isinstance(own, Ratio):
+        return replace(requirement, tolerance=None, ratio=own.least)
+    return replace(requirement, tolerance=own, ratio=None)
+
+
+def _too_wide(required: Sequence[Requirement], where: str, most: float | None) -> Iterator[str]:
+    """Gaps that may be wider than a site allows; within a ratio shares differ by 1 less the ratio at most."""
+    for requirement in required if most is not None else ():
+        name, tolerance, ratio = requirement.rate.name, tolerance_of(requirement), requirement.ratio
+        if most is None or min(tolerance, np.inf if ratio is None else 1.0 - ratio) <= most:
+            continue
+        if ratio is not None and requirement.tolerance is None:
             yield (
-                f"its tolerance {where} is {tolerance:g} ({requirement.rate.name}); this site allows {most:g} at most"
+                f"its ratio {where} is {ratio:g} ({name}), so that gaps are up to {1.0 - ratio:g}; this site allows "
+                f"{most:g} at most"
             )
+        elif requirement.tolerance is None:
+            yield f"it leaves the {name} {where} free; this site allows gaps of {most:g} at most"
+        else:
+            yield f"its tolerance {where} is {tolerance:g} ({name}); this site allows {most:g} at most"
 
 
 def read_fingerprint(text: object) -> str:

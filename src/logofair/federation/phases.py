@@ -19,7 +19,9 @@ from logofair.calibration.calibrator import STRENGTH
 from logofair.calibration.levels import GroupMaps, Levels, least_loss
 from logofair.calibration.newton import Descent, Normal
 from logofair.columns.checks import Floats
+from logofair.errors import InfeasibleError, RunError
 from logofair.federation import replies, requests
+from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Plan
 from logofair.federation.reply_checks import GroupCounts
 from logofair.federation.requests import Model, Request
@@ -28,8 +30,7 @@ from logofair.fitting import pooling
 from logofair.fitting.pooling import STRENGTHS, Choice, GroupPriors, Reference, ShiftRule, may_borrow
 from logofair.solvers.algorithm1 import signed
 from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices
-from logofair.solvers.problem import gap_of, groups_compared, tolerances_worth, zero_sum
-from logofair.solvers.trials import PriceMarks, price_marks, trial_prices, trial_size
+from logofair.solvers.trials import trial_prices
 
 for kind in (Descent, Levels, Normal, TriedPrices):
     wire_type(kind)
@@ -38,6 +39,8 @@ for kind in (Descent, Levels, Normal, TriedPrices):
 _LEAST_DEVIATION = 1e-9
 # Bytes that a secure sum's message carries for each site beside the numbers.
 _SEALED = 140
+# Requirements that give way by less inside all sites together are met but for rounding.
+_SLACK = 1e-8
 
 
 class Phase:
@@ -348,8 +351,16 @@ class TotalsPhase(Phase):
         return requests.TotalsRequest(self.maps, None if self.model_known else self.model, self.priors)
 
     def take(self, total: replies.Totals, plan: Plan, clients: int) -> Phase:
-        """Begin with prices, or with Algorithm 1."""
-        totals = RosterTotals(total.mass, total.positives, clients, self)
+        """Begin with prices, or with Algorithm 1.
+
+        Raises
+        ------
+        InfeasibleError
+            Where what is required inside sites cannot be met at some of them.
+        """
+        if total.slack.sum() > _SLACK:
+            raise _inside_conflict(float(total.slack.sum()))
+        totals = RosterTotals(total.mass, total.positives, clients, self, total.today)
         if plan.solver is None:
             return PricingPhase.start(totals, plan)
         if plan.solver.step is None:
@@ -371,28 +382,26 @@ class RosterTotals:
     positives: Floats
     clients: int
     before: TotalsPhase  # whose replies they are
+    today: Floats  # what is accepted where nothing is required, (groups, rates of today)
 
     @property
     def counts(self) -> GroupCounts:
         """The rows of the roster."""
         return GroupCounts(self.mass, self.positives, self.clients)
 
-    @property
-    def baseline(self) -> float:
-        """Accuracy of rejecting everybody."""
-        return float((self.mass.sum() - self.positives.sum()) / self.mass.sum())
+    def required(self, plan: Plan) -> GlobalRequirements:
+        """What is required over all sites."""
+        return GlobalRequirements.of(plan, self.mass, self.positives, self.today)
 
-    def tolerance(self, plan: Plan) -> Floats:
-        """Global tolerances, (groups, rates), in units of order 1; infinity where a group does not count."""
-        rates, tolerances = plan.global_rates, plan.global_tolerances[0]
-        n = self.mass.sum()
-        counts = groups_compared(rates, self.mass / n, self.positives / n, tolerances)
-        return np.where(counts, tolerances, np.inf)
 
-    def marks(self, plan: Plan) -> PriceMarks:
-        """What the totals tell about prices."""
-        n = self.mass.sum()
-        return price_marks(self.mass / n, self.positives / n, plan.global_rates)
+def _inside_conflict(slack: float) -> InfeasibleError:
+    """That some sites cannot meet what is required inside them: how many, and which, is not known from a sum."""
+    name = "what is required inside sites"
+    return InfeasibleError(
+        {name: slack},
+        f"requirements: no rule meets all of them: {name} cannot be met at some site; in all sites together its rates "
+        f"would have to give way by {slack:.4g} at least, and each site can see its own part by fitting its own rows.",
+    )
 
 
 class AfterTotals(Phase):
@@ -429,11 +438,11 @@ class PricingPhase(AfterTotals):
         """Begin with what the last roster found worth asking, or with the usual batch."""
         none = TriedPrices.none(len(plan.groups), len(plan.global_rates))
         again = totals.before.prices
+        state = totals.required(plan).decomposition(none)
         if again is None:
-            return cls(totals, none, _next_prices(plan, totals, Decomposition(totals.tolerance(plan), none)), 1)
+            return cls(totals, none, _next_prices(plan, totals, state), 1)
         # Prices prove a bound only if they sum to 0 over the groups that count, and a lost site may change which do.
-        tolerance = totals.tolerance(plan)
-        prices = totals.marks(plan).within(zero_sum(again, np.isfinite(tolerance)[None], 1), tolerance)
+        prices = totals.required(plan).marks.within(state.repaired(again), state)
         return cls(totals, none, np.unique(prices, axis=0), 1)
 
     @property
@@ -442,20 +451,35 @@ class PricingPhase(AfterTotals):
         return requests.AnswersRequest(self.totals.mass, self.totals.positives, self.prices)
 
     def take(self, total: replies.Answers, plan: Plan, clients: int) -> Phase:
-        """Add the answers; go on to the final step where the certificate is good enough, else ask for more."""
-        tried = self.tried.and_also(TriedPrices(self.prices, total.gain, total.shares, total.bound))
-        state = Decomposition(self.totals.tolerance(plan), tried)
+        """Add the answers; go on to the final step where the certificate is good enough, else ask for more.
+
+        Raises
+        ------
+        InfeasibleError
+            Where some prices prove that no rule meets all requirements.
+        """
+        required = self.totals.required(plan)
+        rates = required.columns(total.shares, total.selected)
+        tried = self.tried.and_also(TriedPrices(self.prices, total.gain, rates, total.bound))
+        state = required.decomposition(tried)
+        if required.impossible(state):
+            raise required.conflict(state)
         if state.incumbent.optimality_gap > plan.optimality_gap and self.round < plan.rounds:
             prices = _next_prices(plan, self.totals, state)
             if len(prices):  # none: everything near the optimum was tried, and rounding is all that is left
                 return PricingPhase(self.totals, tried, prices, self.round + 1)
+        if not np.isfinite(state.incumbent.value):
+            raise RunError(
+                f"run {plan.run}: after {self.round} rounds no rule that meets all requirements was found, nor a proof "
+                "that there is none; allow more rounds, or require slightly less."
+            )
         return FinalPhase.mixture(self.totals, tried, state.incumbent, self.round)
 
     def telling(self, plan: Plan) -> Floats | None:
         """What the best mixture so far is made of, where its bound was found, and what was under way."""
         if not self.tried.gains.size:
             return self.prices
-        found = Decomposition(self.totals.tolerance(plan), self.tried).incumbent
+        found = self.totals.required(plan).decomposition(self.tried).incumbent
         telling = np.concatenate([self.tried.prices[found.weights[1:] > 0], found.centre[None], self.prices])
         _, first = np.unique(telling, axis=0, return_index=True)
         return np.asarray(telling[np.sort(first)][: max(1, len(self.prices))])
@@ -463,11 +487,10 @@ class PricingPhase(AfterTotals):
 
 def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floats:
     """The next batch; a single zero price where nothing global is constrained."""
-    if not np.isfinite(state.tolerance).any():
+    if not state.counts.any():
         return np.zeros((1, *state.tolerance.shape))
-    groups, rates = state.tolerance.shape
-    size = plan.trials or trial_size(groups, rates, _SEALED * totals.clients if plan.secure else 0)
-    return trial_prices(state, size, totals.marks(plan))
+    size = plan.trials_at_most(_SEALED * totals.clients if plan.secure else 0)
+    return trial_prices(state, size, totals.required(plan).marks)
 
 
 @wire_type
@@ -540,7 +563,8 @@ class BoundPhase(AfterTotals):
 
     def take(self, total: replies.Answers, plan: Plan, clients: int) -> Phase:
         """That one answer is the rule, whether it is within the tolerances or not."""
-        bound = float(total.bound[0]) + float(tolerances_worth(self.prices[0], self.totals.tolerance(plan)))
+        tried = TriedPrices(self.prices, total.gain, total.shares, total.bound)
+        bound = float(self.totals.required(plan).decomposition(tried).bounds[0])
         return FinalPhase(self.totals, self.prices, np.ones(1), bound, self.prices[0], self.round)
 
 
@@ -573,11 +597,9 @@ class FinalPhase(AfterTotals):
 
     def take(self, total: replies.FinalFigures, plan: Plan, clients: int) -> Phase:
         """What was measured is the result."""
-        tolerances, units = plan.global_tolerances
-        counts = np.isfinite(self.totals.tolerance(plan))
-        gaps = gap_of(total.shares, counts, axis=0)
-        excess = float(np.max((gaps - tolerances) / units, initial=0.0))
-        return Finished(self, total, gaps / units, excess)
+        required = self.totals.required(plan)
+        rates = required.columns(total.shares, total.selected)
+        return Finished(self, total, required.gaps(rates), required.excess(rates))
 
     def telling(self, plan: Plan) -> Floats | None:
         """The prices that mattered."""

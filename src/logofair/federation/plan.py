@@ -20,15 +20,24 @@ from logofair.columns.checks import (
     random_number,
     whole_number,
 )
+from logofair.columns.labels import one_client
+from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
 from logofair.federation.wire import encode, spoken_digest, wire_type
 from logofair.fitting.pooling import POOLING
 from logofair.notions import NOTIONS, NotionLike, Rate, sides
 from logofair.requirements import (
+    SELECTED,
+    Capacity,
+    RateLimit,
+    Ratio,
     Requirement,
     Requirements,
+    Tolerance,
     check_tolerance,
+    read_capacity,
+    read_limits,
     requirement_sentences,
     side_requirements,
     tolerance_of,
@@ -42,7 +51,7 @@ _SMALLEST_CELL = 5
 _MOST_ROUNDS, _MOST_EPOCHS, _MOST_BATCH, _MOST_TRIALS = 10_000, 1_000, 10_000_000, 10_000
 _MOST_GROUPS = 1_000
 _KNOWN_RATES = {rate.name: rate for notion in NOTIONS.values() for rate in notion.rates}
-for kind in (Requirement, Rate, Algorithm1, Privacy):
+for kind in (Requirement, Rate, Ratio, RateLimit, Capacity, Algorithm1, Privacy):
     wire_type(kind)
 
 
@@ -139,10 +148,16 @@ class Plan:
     groups : tuple
         The groups compared, in the order of all tables.
     local, global_ : tuple of Requirement
-        Which gaps stay within which tolerance inside each client, and over all.
+        Which gaps stay within which tolerance, or rates within which ratio, inside each client, and over all.
     client_tolerances : tuple of (site, tolerance)
         Single sites whose local tolerance replaces that of ``local`` (None: free); none with secure sums, where a site
         sets its own (:class:`SiteLimits`).
+    limits : tuple of RateLimit
+        Floors and ceilings of single groups' rates, inside each client or over all.
+    capacities : tuple of Capacity
+        How large a share of people may be selected, or has to be, at each client or over all.
+    costs : tuple of two floats, or None
+        What a wrongly accepted and a wrongly rejected row cost, at every client alike; None: accuracy counts.
     calibration, folds, random_state
         As in :func:`logofair.fit`.
     pooling : str
@@ -150,7 +165,8 @@ class Plan:
     solver : Algorithm1 or None
         None: exact rounds to a certified optimality gap.
     optimality_gap : float
-        Where the exact rounds stop: no rule of score, group and site is more accurate by more than this.
+        Where the exact rounds stop: no rule of score, group and site is more accurate by more than this, or saves more
+        than this share of the dearest error's cost per row.
     trials, rounds : int
         Prices per message (0: as many as pay), and the most rounds before the optimality gap reached is accepted.
     quorum : int
@@ -178,7 +194,10 @@ class Plan:
     groups: tuple[Label, ...]
     local: tuple[Requirement, ...]
     global_: tuple[Requirement, ...]
-    client_tolerances: tuple[tuple[str, float | None], ...] = ()
+    client_tolerances: tuple[tuple[str, Tolerance], ...] = ()
+    limits: tuple[RateLimit, ...] = ()
+    capacities: tuple[Capacity, ...] = ()
+    costs: tuple[float, float] | None = None
     calibration: str = "beta"
     folds: int = 5
     random_state: int = 0
@@ -210,12 +229,17 @@ class Plan:
                 raise InputError("plan: its requirements are malformed; get the plan again.")
             for requirement in side:
                 check_tolerance(requirement.tolerance, "plan", of_shares=requirement.rate.is_share)
+                if requirement.ratio is not None:
+                    check_tolerance(Ratio(requirement.ratio), "plan", of_shares=requirement.rate.is_share)
                 _check_rate(requirement.rate)
         _check_run_name(self.run)
         _check_calibration(self.calibration, self.privacy)
+        groups = _group_names(self.groups)
+        _check_limits(self.limits, self.capacities, groups)
         _check_combination(self)
         checked = {
-            "groups": _group_names(self.groups),
+            "groups": groups,
+            "costs": _checked_costs(self.costs),
             "client_tolerances": _overrides(
                 dict(self.client_tolerances), of_shares=all(r.rate.is_share for r in self.local)
             ),
@@ -241,9 +265,18 @@ class Plan:
         """Price vectors that a site answers in one roster at most; what they tell is written in ``docs/THREATS.md``."""
         if self.solver is not None:  # one in each round, and the last one once more
             return self.solver.rounds + 1
-        groups, rates = len(self.groups), max(1, len(self.constrained))
-        # A roster may begin with the mixture of the one before, which has at most one answer per side of a tolerance.
-        return self.rounds * (self.trials or trial_size(groups, rates)) + 2 * groups * rates + 1
+        groups, rates = len(self.groups), max(1, len(self.global_rates))
+        sides = 3 if self.limits_global else 2
+        # A roster may begin with the mixture of the one before, which has at most one answer per row of its program.
+        return self.rounds * self.trials_at_most() + sides * groups * rates + 1
+
+    def trials_at_most(self, spare: int = 0) -> int:
+        """Price vectors of one message, which carries so many bytes besides."""
+        groups, compared = len(self.groups), self.constrained
+        limited = {limit.rate.normalised()[0] for limit in self.global_limits}
+        plain = sum(r.ratio is None and r.rate.normalised()[0] not in limited for r in compared)
+        axes = groups * len(self.group_rates) - plain + self.has_capacity
+        return self.trials or trial_size(groups, max(len(self.global_rates), 1), spare, max(axes, groups - 1))
 
     @property
     def fingerprint(self) -> str:
@@ -258,34 +291,103 @@ class Plan:
     def selection_only(self, own: float | None = None) -> bool:
         """Whether nothing but plain selection rates is constrained, at any site or over all, or by a site's own."""
         single = any(tolerance is not None for tolerance in (own, *dict(self.client_tolerances).values()))
-        local = [r.rate for r in self.local if single or r.tolerance is not None]
-        return all(rate.slope == 0 for rate in (*local, *(r.rate for r in self.constrained)))
+        local = [r.rate for r in self.local if single or r.tolerance is not None or r.ratio is not None]
+        limited = [limit.rate for limit in self.limits]
+        return all(rate.slope == 0 for rate in (*local, *limited, *(r.rate for r in self.constrained)))
+
+    @property
+    def are_tolerances(self) -> bool:
+        """Whether tolerances are all that is required, and accuracy is all that counts."""
+        single = any(isinstance(tolerance, Ratio) for _, tolerance in self.client_tolerances)
+        ratios = single or any(r.ratio is not None for r in (*self.local, *self.global_))
+        return not (ratios or self.limits or self.capacities or self.costs is not None)
+
+    @property
+    def may_reject(self) -> bool:
+        """Whether every site may reject everybody, as far as its own requirements go."""
+        floors = any(limit.side == "local" and limit.kind == "floor" and limit.value != 0.0 for limit in self.limits)
+        return not floors and all(each.side == "global" or each.least == 0.0 for each in self.capacities)
+
+    @property
+    def limited_inside(self) -> bool:
+        """Whether a site may be unable to meet what is required inside it."""
+        sides = [*(limit.side for limit in self.limits), *(each.side for each in self.capacities)]
+        return "local" in sides
+
+    @property
+    def row_worth(self) -> tuple[float, float]:
+        """What accepting a row adds, as a line in its chance: constant and slope, in units of the dearest error."""
+        accepted, rejected = (1.0, 1.0) if self.costs is None else self.costs
+        largest = max(accepted, rejected)
+        return -(accepted / largest), accepted / largest + rejected / largest
+
+    @property
+    def cost_unit(self) -> float:
+        """What the dearest error costs; 1 where accuracy counts."""
+        return 1.0 if self.costs is None else max(self.costs)
 
     @property
     def constrained(self) -> tuple[Requirement, ...]:
-        """The global requirements that have a tolerance."""
-        return tuple(r for r in self.global_ if r.tolerance is not None)
+        """The global requirements that have a tolerance or a ratio."""
+        return tuple(r for r in self.global_ if r.tolerance is not None or r.ratio is not None)
+
+    @property
+    def global_limits(self) -> tuple[RateLimit, ...]:
+        """The floors and ceilings over all sites."""
+        return tuple(limit for limit in self.limits if limit.side == "global")
+
+    @property
+    def group_rates(self) -> tuple[Rate, ...]:
+        """The global rates of the groups on which there are requirements, in units of order 1; replies hold these.
+
+        First those that are compared, then those that have a floor or a ceiling and are not compared.
+        """
+        compared = tuple(r.rate.normalised()[0] for r in self.constrained)
+        limited = dict.fromkeys(limit.rate.normalised()[0] for limit in self.global_limits)
+        return (*compared, *(rate for rate in limited if rate not in compared))
+
+    @property
+    def has_capacity(self) -> bool:
+        """Whether the share of everybody that is selected matters over all sites."""
+        return any(each.side == "global" for each in self.capacities)
 
     @property
     def global_rates(self) -> tuple[Rate, ...]:
-        """The global rates that are constrained, in units of order 1."""
-        return tuple(r.rate.normalised()[0] for r in self.constrained)
+        """The global rates that have a price: those of the groups, and where there is a capacity everybody's share.
+
+        The price of the latter stands in the place of the first group.
+        """
+        return (*self.group_rates, *((SELECTED,) if self.has_capacity else ()))
 
     @property
     def global_tolerances(self) -> tuple[Floats, Floats]:
-        """Their tolerances in units of order 1, and those units."""
+        """Tolerances of the compared rates in units of order 1 (infinite: a ratio alone), and those units."""
         units = np.array([r.rate.normalised()[1] for r in self.constrained])
-        return np.array([r.tolerance for r in self.constrained], dtype=float) * units, units
+        return np.array([tolerance_of(r) for r in self.constrained], dtype=float) * units, units
+
+    @property
+    def today_rates(self) -> tuple[Rate, ...]:
+        """The global rates that have to be what they are where nothing is required."""
+        limited = (limit.rate.normalised()[0] for limit in self.global_limits if limit.value is None)
+        return tuple(dict.fromkeys(limited))
 
     def requirements(self, sites: Sequence[str], own: float | None = None) -> Requirements:
         """The requirements of a run with these clients; ``own`` is the local tolerance that they set themselves."""
-        single = dict(self.client_tolerances) if own is None else dict.fromkeys(sites, own)
+        single: dict[str, Tolerance] = dict(self.client_tolerances) if own is None else dict.fromkeys(sites, own)
         tolerances = np.tile([tolerance_of(r) for r in self.local], (len(sites), 1))
+        ratios = np.tile([r.ratio or 0.0 for r in self.local], (len(sites), 1))
         for place, site in enumerate(sites):
             if site in single:
-                tolerances[place] = np.inf if single[site] is None else single[site]
+                tolerance = single[site]
+                is_ratio = isinstance(tolerance, Ratio)
+                tolerances[place] = np.inf if tolerance is None or is_ratio else tolerance
+                if own is None:  # a site's own tolerance stands beside a ratio
+                    ratios[place] = tolerance.least if isinstance(tolerance, Ratio) else 0.0
         named = tuple((site, single[site]) for site in sites if site in single)
-        return Requirements(self.local, self.global_, tolerances, named)
+        costs = None if self.costs is None else Costs(*(np.array([cost]) for cost in self.costs))
+        return Requirements(
+            self.local, self.global_, tolerances, named, ratios, self.limits, self.capacities, costs, self.groups
+        )
 
     def summary(self) -> str:
         """What must hold, in words."""
@@ -299,6 +401,12 @@ class Plan:
             yield "Sites", f"{members.summary()}; the run fails with fewer than {self.quorum}."
         yield "Groups", f"{', '.join(map(str, self.groups))}."
         yield "Required", self.summary()
+        if not self.may_reject or self.limited_inside:
+            yield (
+                "Feasible",
+                "Whether the requirements inside this site can be met here is sent, as the sum of what they would have "
+                "to give way by.",
+            )
         own = sorted({r.rate for r in (*self.local, *self.global_)} - set(_KNOWN_RATES.values()), key=str)
         if own:
             yield "Rates", f"{'; '.join(map(_line, own))}."
@@ -326,9 +434,16 @@ class Plan:
             "Published",
             "To every site and to whom the server's people choose: requirements, "
             f"{'names' if self.secure else 'number'} of the sites, names of those that dropped out, rows of each group "
-            "over all of them, expected accuracy and its bound, gaps over all, prices"
+            f"over all of them, expected {'accuracy' if self.costs is None else 'cost'} and its bound, gaps over all"
+            f"{', the rates that are limited over all' if self.limits_global else ''}, prices"
             f"{', scores of each group over all' if self.pooling != 'none' else ''}. This site's policy stays here.",
         )
+
+    @property
+    def limits_global(self) -> bool:
+        """Whether more than tolerances holds over all sites."""
+        ratios = any(r.ratio is not None for r in self.constrained)
+        return ratios or bool(self.global_limits) or self.has_capacity
 
     def _privacy(self) -> str:
         if self.privacy is None:
@@ -342,7 +457,7 @@ class Plan:
         """Rounds and prices at most."""
         if self.solver is not None:
             return f"Algorithm 1, at most {self.solver.rounds} rounds."
-        each = self.trials or trial_size(len(self.groups), max(len(self.global_rates), 1))
+        each = self.trials_at_most()
         prices = f"{each} {'price' if each == 1 else 'prices'}"
         return f"At most {self.rounds} rounds of questions, each with at most {prices} of the global requirements."
 
@@ -351,9 +466,13 @@ def make_plan(
     *,
     groups: Sequence[Label],
     notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
-    local_tolerance: float | None = 0.02,
-    global_tolerance: float | None = 0.02,
-    client_tolerances: Mapping[str, float | None] | None = None,
+    local_tolerance: Tolerance = 0.02,
+    global_tolerance: Tolerance = 0.02,
+    client_tolerances: Mapping[str, Tolerance] | None = None,
+    floors: object = None,
+    ceilings: object = None,
+    capacity: object = None,
+    costs: object = None,
     calibration: str = "beta",
     pooling: str = "auto",
     folds: int = 5,
@@ -371,7 +490,8 @@ def make_plan(
 ) -> Plan:
     """Agree on a run; what is not described here is as in :func:`logofair.fit` and in :class:`Plan`.
 
-    ``quorum`` is 2 by default, with secure sums 3; ``smallest_cell`` 5, under differential privacy 1.
+    ``costs`` are one pair for all sites. ``quorum`` is 2 by default, with secure sums 3; ``smallest_cell`` 5, under
+    differential privacy 1.
 
     Examples
     --------
@@ -380,12 +500,16 @@ def make_plan(
     [('true positive rate', 0.02)]
     """
     local, global_ = sides(notion)
+    names = _group_names(groups)
     return Plan(
         run=secrets.token_hex(8) if run is None else run,
-        groups=_group_names(groups),
+        groups=names,
+        limits=(*read_limits(floors, "floor", names), *read_limits(ceilings, "ceiling", names)),
+        capacities=read_capacity(capacity),
+        costs=_one_pair(costs),
         local=side_requirements(local, local_tolerance, "local"),
         global_=side_requirements(global_, global_tolerance, "global"),
-        client_tolerances=_overrides(client_tolerances, of_shares=False),  # of what is for the plan to say
+        client_tolerances=_named_tolerances(client_tolerances),
         calibration=calibration,
         folds=folds,
         random_state=0 if random_state is None else random_number(random_state),
@@ -400,6 +524,39 @@ def make_plan(
         pooling=pooling,
         smallest_cell=(_SMALLEST_CELL if privacy is None else 1) if smallest_cell is None else smallest_cell,
     )
+
+
+def _one_pair(costs: object) -> tuple[float, float] | None:
+    """The costs of all sites: those of single ones would have to be known to all."""
+    if costs is None:
+        return None
+    if isinstance(costs, Mapping):
+        raise InputError("costs: names sites; in a federation one pair holds for all of them, such as (1, 3).")
+    read = read_costs(costs, one_client(1))
+    return float(read.wrongly_accepted[0]), float(read.wrongly_rejected[0])
+
+
+def _checked_costs(costs: object) -> tuple[float, float] | None:
+    return _one_pair(list(costs) if isinstance(costs, tuple) else costs)
+
+
+def _check_limits(limits: object, capacities: object, groups: Sequence[Label]) -> None:
+    """Read floors, ceilings and capacities again as people write them: a plan also arrives in messages."""
+    known = isinstance(limits, tuple) and all(isinstance(each, RateLimit) for each in limits)
+    known = known and isinstance(capacities, tuple) and all(isinstance(each, Capacity) for each in capacities)
+    if not known:
+        raise InputError("plan: its floors, ceilings or capacities are malformed; get the plan again.")
+    for limit in limits:  # type: ignore[attr-defined]
+        value = "today" if limit.value is None else limit.value
+        own = value if limit.group is None else {limit.group: value}
+        if limit.kind not in ("floor", "ceiling") or limit not in read_limits(
+            {limit.side: {limit.notion: own}}, limit.kind, groups
+        ):
+            raise InputError("plan: its floors or ceilings are malformed; get the plan again.")
+    for each in capacities:  # type: ignore[attr-defined]
+        (again,) = read_capacity({each.side: each.most})
+        if each.least not in (0.0, again.most):
+            raise InputError("plan: its capacities are malformed; get the plan again.")
 
 
 def _check_rate(rate: Rate) -> None:
@@ -442,16 +599,19 @@ def _is_name(name: object) -> bool:
     return isinstance(name, str | int) or (isinstance(name, float) and math.isfinite(name))
 
 
-def _overrides(
-    tolerances: Mapping[str, float | None] | None, *, of_shares: bool
-) -> tuple[tuple[str, float | None], ...]:
+def _named_tolerances(tolerances: Mapping[str, Tolerance] | None) -> tuple[tuple[str, Tolerance], ...]:
+    """Pairs in the order of their sites; of which rates they are is for the plan to say."""
     if tolerances is None:
         return ()
     if not isinstance(tolerances, Mapping) or not all(isinstance(site, str) for site in tolerances):
         raise InputError(f"client_tolerances: got {tolerances!r}; pass a mapping from site name to tolerance.")
+    return tuple(sorted(tolerances.items(), key=lambda item: item[0]))
+
+
+def _overrides(tolerances: Mapping[str, Tolerance], *, of_shares: bool) -> tuple[tuple[str, Tolerance], ...]:
     return tuple(
         (site, check_tolerance(tolerance, f"client_tolerances: site {site!r}", of_shares=of_shares))
-        for site, tolerance in sorted(tolerances.items())
+        for site, tolerance in _named_tolerances(tolerances)
     )
 
 
@@ -503,12 +663,25 @@ def _check_combination(plan: Plan) -> None:
             "client_tolerances: cannot be combined with secure sums, since a tolerance of one site alone can tell its "
             "numbers from the others'; agree on one for all sites; a site may set its own (federate client --local)."
         )
-    limited = {r.rate for r in plan.local if r.tolerance is not None}
+    if plan.solver is not None and not plan.are_tolerances:
+        raise InputError(
+            "solver: 'algorithm1' knows tolerances and accuracy alone; use 'exact', or leave out ratios, floors, "
+            "ceilings, capacity and costs."
+        )
+    limited = {r.rate for r in plan.local if r.tolerance is not None or r.ratio is not None}
+    limited |= {limit.rate for limit in plan.limits if limit.side == "local"}
+    limited |= {_KNOWN_RATES["selection rate"] for each in plan.capacities if each.side == "local"}
     if plan.secure and (len(limited) > 2 or (len(limited) == 2 and not all(rate.is_share for rate in limited))):
         raise InputError(
             "local: with secure sums one rate, or two that are shares of some rows, can be required inside each site: "
             "more of them may leave a site no choice but to reject everybody, so that a total is that of a site "
             "with one group alone; require less inside each site, or the others over all sites."
+        )
+    if plan.secure and any(limit.side == "local" and limit.group is not None for limit in plan.limits):
+        raise InputError(
+            "floors: with secure sums one inside sites holds for every group: if it named one, sites that compare it "
+            "with others might have no choice left, so that a total is that of a site without it; name no group, or "
+            "require it over all sites."
         )
     if plan.secure and plan.solver is not None and plan.solver.step is None:
         raise InputError(

@@ -29,8 +29,8 @@ from logofair.policy.info import (
     PoolingInfo,
     RequirementsInfo,
     SiteInfo,
-    price_sentence,
     record_from,
+    relief_sentence,
 )
 from logofair.policy.mixtures import coin_share, evaluate, score_blind_rules
 from logofair.policy.policy import Policy
@@ -114,7 +114,7 @@ def late_policy(
     state = replace(state, releases=batch.preparation.releases(state.releases))
     batch, figures = replace(batch, state=state).answer(FinalRequest(result.prices, result.weights))
     if figures.exceeding.any():  # type: ignore[attr-defined]
-        raise RefusedError(Refusal.NO_SOLUTION, f"site {site!r}: no rule within its local tolerances; report the case.")
+        raise RefusedError(Refusal.NO_SOLUTION, f"site {site!r}: no rule found that meets its local requirements.")
     wrong = batch.wrong_in(result.published(), counted=site in result.sites)
     if wrong is not None:
         raise InputError(f"result: {wrong}; get the file again from the server.")
@@ -168,7 +168,9 @@ def _published(result: Mapping[str, Any]) -> PolicyInfo:
             certificate=record_from(CertificateInfo, result["certificate"]),
             version=of_type(result["logofair"], str),
             price_sentences=tuple(
-                price_sentence(p, name, " over all clients") for name, p in run.prices.items() if p > 1e-9
+                relief_sentence(p, name, " over all clients", of_type(result["certificate"]["objective"], str))
+                for name, p in run.prices.items()
+                if p > 1e-9
             ),
             federation=run,
         )
@@ -209,7 +211,7 @@ def _figures(one: ClientBatch) -> SiteInfo:
     measured = problem.local_counts[0].any(axis=0)
     counted, mass = problem.mass[0] > 0, float(problem.mass.sum())
     return SiteInfo(
-        accuracy=problem.accuracy(u, v) / mass if mass else None,
+        accuracy=replace(problem, costs=None).accuracy(u, v) / mass if mass else None,
         local_gaps={rate.name: gaps[k] for k, rate in enumerate(problem.local_rates) if measured[k]},
         accepted={str(groups[a]): float(u[0, a]) for a in np.flatnonzero(counted)},
         smallest_cell=one.state.plan.smallest_cell,

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from logofair.columns.checks import Floats
+from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.reply_checks import GroupCounts, share_limits
 from logofair.policy.info import CertificateInfo, FederationInfo, RequirementsInfo, record_from
+from logofair.requirements import tolerance_of
 from logofair.solvers.certificate import LARGEST_VIOLATION
-from logofair.solvers.problem import groups_compared
 
 # Rounding of sums, of stored rules and of fixed-point totals.
 _ROUNDING = 1e-6
@@ -39,6 +40,7 @@ class OwnFigures:
     roster: GroupCounts
     gain: float  # above rejecting everybody, as a share of all rows
     shares: Floats  # of each group's global rates, (groups, rates)
+    selected: Floats  # of all people, (1,) where there is a capacity
 
     @property
     def others(self) -> GroupCounts:
@@ -51,6 +53,11 @@ class OwnFigures:
             )
         )
         return GroupCounts(mass, positives, self.roster.clients)
+
+    @property
+    def required(self) -> GlobalRequirements:
+        """What is required over all sites, but for what is accepted today."""
+        return GlobalRequirements.of(self.plan, self.roster.mass, self.roster.positives)
 
 
 def contradiction(result: Mapping[str, Any], own: OwnFigures) -> str | None:
@@ -96,17 +103,27 @@ def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -
     if list(run.global_gaps) != [r.rate.name for r in plan.constrained]:
         yield "it has gaps of other rates than the plan requires"
         return
-    excess = max([0.0, *(run.global_gaps[r.rate.name] - float(r.tolerance or 0.0) for r in plan.constrained)])
+    required = own.required.with_today(run.today)
+    rates = None if required is None else required.from_names(run.global_rates, required.limited)
+    if required is None or rates is None:
+        yield "it has other rates than the plan limits"
+        return
+    excess = max([required.excess(rates), *(run.global_gaps[r.rate.name] - tolerance_of(r) for r in plan.constrained)])
     precision = LARGEST_VIOLATION / float(np.min([1.0, *plan.global_tolerances[1]]))
     if abs(excess - proof.violation) > precision:
         yield f"it claims a violation of {proof.violation:.5f}, and its gaps have one of {excess:.5f}"
     if plan.solver is None and proof.violation > precision:
-        yield f"it exceeds a tolerance by {proof.violation:.5f}"
+        yield f"it misses a requirement by {proof.violation:.5f}"
+    rounding, sign = BEATEN * plan.cost_unit, 1.0 if plan.costs is None else -1.0
     # Algorithm 1 may exceed tolerances, and so its bound.
-    beaten = plan.solver is None and proof.optimality_gap < -BEATEN
-    if beaten or abs(proof.dual - proof.primal - proof.optimality_gap) > BEATEN:
-        yield f"its accuracy {proof.primal:.5f}, bound {proof.dual:.5f} and optimality gap contradict each other"
-    if proof.holds and (proof.optimality_gap > plan.optimality_gap + BEATEN or proof.violation > precision):
+    beaten = plan.solver is None and proof.optimality_gap < -rounding
+    if beaten or abs(sign * (proof.dual - proof.primal) - proof.optimality_gap) > rounding:
+        claims = f"{proof.objective} {proof.primal:.5f}, bound {proof.dual:.5f}"
+        yield f"its {claims} and optimality gap contradict each other"
+    largest = plan.optimality_gap * plan.cost_unit + rounding
+    if proof.objective != ("accuracy" if plan.costs is None else "cost"):
+        yield "it counts something else than the plan"
+    if proof.holds and (proof.optimality_gap > largest or proof.violation > precision):
         yield "it claims to hold, and its own figures do not"
 
 
@@ -115,17 +132,20 @@ def _beyond_own(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) ->
     roster, others = own.roster, own.others
     total = float(roster.mass.sum())
     slack = _ROUNDING * (1.0 + roster.clients / total)
-    baseline = 1.0 - float(roster.positives.sum()) / total
-    least = baseline + own.gain - float((others.mass - others.positives).sum()) / total
-    most = baseline + own.gain + float(others.positives.sum()) / total
-    if not least - slack <= proof.primal <= most + slack:
+    constant, slope = own.plan.row_worth
+    worst = own.gain + constant * float((others.mass - others.positives).sum()) / total
+    best = own.gain + (constant + slope) * float(others.positives.sum()) / total
+    least, most = sorted(map(own.required.reported, (worst, best)))
+    if not least - slack * own.plan.cost_unit <= proof.primal <= most + slack * own.plan.cost_unit:
+        form = ".2%" if own.plan.costs is None else ".4f"
         yield (
-            f"it claims an accuracy of {proof.primal:.2%}, which with this site's own figures lies between {least:.2%} "
-            f"and {most:.2%}"
+            f"it claims {'an accuracy' if own.plan.costs is None else 'a cost'} of {proof.primal:{form}}, which with "
+            f"this site's own figures lies between {least:{form}} and {most:{form}}"
         )
-    rates, (tolerances, units) = own.plan.global_rates, own.plan.global_tolerances
-    low, high = (own.shares + each for each in share_limits(rates, others, roster))
-    counts = groups_compared(rates, roster.mass / total, roster.positives / total, tolerances)
+    units = own.plan.global_tolerances[1]
+    low, high = (own.shares + each for each in share_limits(own.plan.group_rates, others, roster))
+    yield from _beyond_own_rates(run, own, low, high, slack)
+    counts = np.isfinite(own.required.tolerance)
     for k, (name, gap) in enumerate(run.global_gaps.items()):
         if counts[:, k].any():
             lows, highs = low[counts[:, k], k], high[counts[:, k], k]
@@ -133,5 +153,22 @@ def _beyond_own(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) ->
             if not least - slack / units[k] <= gap <= most + slack / units[k]:
                 yield (
                     f"it claims a gap of {gap:.4f} in the {name} over all sites, which with this site's own figures is "
+                    f"at least {least:.4f} and at most {most:.4f}"
+                )
+
+
+def _beyond_own_rates(run: FederationInfo, own: OwnFigures, low: Floats, high: Floats, slack: float) -> Iterator[str]:
+    """Where a rate that is limited over all, or everybody's share, is not what this site's own figures allow."""
+    required = own.required
+    if own.plan.has_capacity:
+        others = float(own.others.mass.sum() / own.roster.mass.sum())
+        low, high = (required.columns(each, own.selected + more) for each, more in ((low, 0.0), (high, others)))
+    lows, highs = (required.by_name(each, required.limited) for each in (low, high))
+    for name, rates in run.global_rates.items():
+        for group, rate in rates.items():
+            least, most = lows[name][group], highs[name][group]
+            if not least - slack <= rate <= most + slack:
+                yield (
+                    f"it claims a {name} of {rate:.4f} ({group}) over all sites, which with this site's own figures is "
                     f"at least {least:.4f} and at most {most:.4f}"
                 )

@@ -237,6 +237,36 @@ class Totals(Sums):
 
     mass: Annotated[Floats, Disclosure("weight of the rows of each group, (groups,)", _OF_ROWS)]
     positives: Annotated[Floats, Disclosure("sum of eta over the rows of each group, (groups,)", _OF_CHANCES)]
+    today: Annotated[
+        Floats,
+        Disclosure(
+            "where a rate over all has to be what it is without any requirement: what the rows that are then accepted "
+            "count in it, (groups, such rates)",
+            _OF_CHANCES,
+        ),
+    ]
+    slack: Annotated[
+        Floats,
+        Disclosure(
+            "where floors, ceilings or capacities hold inside clients: the least sum by which requirements there would "
+            "have to give way, 0 where some rule meets them, (1,)",
+            _OF_SHARES,
+        ),
+    ]
+
+
+_Gain: TypeAlias = Annotated[
+    Floats,
+    Disclosure(
+        "accuracy above rejecting everybody, or cost saved, as a share of all rows, (answers,) or (1,)", _OF_SHARES
+    ),
+]
+_Selected: TypeAlias = Annotated[
+    Floats,
+    Disclosure(
+        "where there is a capacity over all: its share of all people selected, (answers, 1) or (1,)", _OF_SHARES
+    ),
+]
 
 
 @wire_type
@@ -244,13 +274,12 @@ class Totals(Sums):
 class Answers(Sums):
     """The client's best answer to each price vector it was sent."""
 
-    gain: Annotated[
-        Floats, Disclosure("accuracy above rejecting everybody, as a share of all rows, (answers,)", _OF_SHARES)
-    ]
+    gain: _Gain
     shares: Annotated[
         Floats, Disclosure("its share of each group's global rates, (answers, groups, rates)", _OF_SHARES)
     ]
     bound: Annotated[Floats, Disclosure("dual value: no rule of the client is worth more, (answers,)", _OF_SHARES)]
+    selected: _Selected
 
 
 @wire_type
@@ -282,11 +311,12 @@ class Steps(Sums):
 class FinalFigures(Sums):
     """Measured on the policy the client has stored: the certificate rests on this, not on a solver's word."""
 
-    gain: Annotated[Floats, Disclosure("accuracy above rejecting everybody, as a share of all rows, (1,)", _OF_SHARES)]
+    gain: _Gain
     shares: Annotated[Floats, Disclosure("its share of each group's global rates, (groups, rates)", _OF_SHARES)]
     exceeding: Annotated[
-        Floats, Disclosure("1 where the stored policy exceeds a local tolerance, else 0, (1,)", _OF_SHARES)
+        Floats, Disclosure("1 where the stored policy misses a requirement inside the client, else 0, (1,)", _OF_SHARES)
     ]
+    selected: _Selected
     own: Annotated[
         Floats,
         Disclosure(

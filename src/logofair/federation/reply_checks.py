@@ -66,7 +66,7 @@ class GroupCounts:
 
 def reply_form(request: requests.Request, plan: Plan) -> tuple[type[replies.Sums], list[tuple[int, ...]]]:
     """The type of the reply to a request, and the shapes of its fields."""
-    groups, rates = len(plan.groups), len(plan.global_rates)
+    groups, rates, capacity = len(plan.groups), len(plan.group_rates), int(plan.has_capacity)
     fits, features = plan.folds + 1, 0 if plan.training is None else len(plan.training.features)
     family = FAMILIES.get(plan.calibration)
     k = 0 if family is None else len(family.identity)
@@ -89,11 +89,14 @@ def reply_form(request: requests.Request, plan: Plan) -> tuple[type[replies.Sums
         requests.FoldHistogramsRequest: (replies.FoldHistograms, [(len(KINDS), plan.folds, groups, bins)]),
         requests.CandidateErrorsRequest: (replies.CandidateErrors, [kappas, (*kappas, len(KAPPAS))]),
         requests.PriorRequest: (replies.PriorSums, [(groups, BINS), (groups, BINS), (1,)]),
-        requests.TotalsRequest: (replies.Totals, [(groups,), (groups,)]),
-        requests.AnswersRequest: (replies.Answers, [(t,), (t, groups, rates), (t,)]),
+        requests.TotalsRequest: (
+            replies.Totals,
+            [(groups,), (groups,), (groups, len(plan.today_rates)), (int(plan.limited_inside),)],
+        ),
+        requests.AnswersRequest: (replies.Answers, [(t,), (t, groups, rates), (t,), (t, capacity)]),
         requests.SmoothnessRequest: (replies.Smoothness, [(2,)]),
         requests.StepsRequest: (replies.Steps, [(groups * (groups - 1), rates)]),
-        requests.FinalRequest: (replies.FinalFigures, [(1,), (groups, rates), (1,), (own, 3)]),
+        requests.FinalRequest: (replies.FinalFigures, [(1,), (groups, rates), (1,), (capacity,), (own, 3)]),
         requests.PublishRequest: (replies.Received, []),
     }
     return forms[type(request)]
@@ -123,7 +126,8 @@ def _out_of_range(
 ) -> str | None:
     """What no rows could give."""
     if isinstance(reply, replies.Totals):
-        return _of_totals(reply, counts if plan.calibration != "none" or plan.pooling == "auto" else None)
+        before = counts if plan.calibration != "none" or plan.pooling == "auto" else None
+        return _of_totals(reply, plan.today_rates, before)
     if isinstance(reply, replies.Moments | replies.Update):
         return _of_training(reply, counts)
     if isinstance(reply, replies.FoldCounts | replies.Curvature):
@@ -139,11 +143,11 @@ def _out_of_range(
     if isinstance(reply, replies.Steps):
         return _of_steps(reply, request, plan, counts, roster)
     if isinstance(reply, replies.Answers | replies.FinalFigures):
-        return _of_answers(reply, request, plan.global_rates, counts, roster)
+        return _of_answers(reply, request, plan.group_rates, counts, roster)
     return None
 
 
-def _of_totals(reply: replies.Totals, counts: GroupCounts | None) -> str | None:
+def _of_totals(reply: replies.Totals, today: Sequence[Rate], counts: GroupCounts | None) -> str | None:
     slack = _ROUNDING * (1.0 + reply.mass)
     if counts is not None and np.any(np.abs(reply.mass - counts.mass) > slack):
         return "claims another number of rows than before"
@@ -151,7 +155,10 @@ def _of_totals(reply: replies.Totals, counts: GroupCounts | None) -> str | None:
         return "sent a number of rows that cannot be"
     if np.any(reply.positives < -slack) or np.any(reply.positives > reply.mass + slack):
         return "sent more expected positives than rows, or fewer than none"
-    return None
+    for rate, accepted in zip(today, reply.today.T, strict=True):
+        if np.any(accepted < -slack) or np.any(accepted > rate.denominator(reply.mass, reply.positives) + slack):
+            return "claims that more is accepted today than there is"
+    return "sent a slack below 0" if reply.slack.min(initial=0.0) < 0 else None
 
 
 def _of_training(reply: replies.Moments | replies.Update, counts: GroupCounts | None) -> str | None:
@@ -265,7 +272,7 @@ _OF_POOLING: dict[type, Any] = {
 
 def _of_steps(reply: replies.Steps, request: Any, plan: Plan, counts: GroupCounts, roster: GroupCounts) -> str | None:
     """Changes no longer than the steps taken times the steepest slope that the rows behind them allow."""
-    low, high = share_limits(plan.global_rates, counts, roster)
+    low, high = share_limits(plan.group_rates, counts, roster)
     tolerance = plan.global_tolerances[0].max(initial=0.0)
     slope = tolerance + 2.0 * max(high.max(initial=0.0), -low.min(initial=0.0))
     longest = 1 if plan.solver is None else plan.solver.local_steps * request.step * slope
@@ -280,6 +287,9 @@ def _of_answers(
     total = roster.mass.sum()
     if np.abs(reply.gain).max(initial=0.0) > counts.mass.sum() / total + _ROUNDING:
         return "claims more accuracy than its rows allow"
+    share = counts.mass.sum() / total + _ROUNDING
+    if reply.selected.min(initial=0.0) < -_ROUNDING or reply.selected.max(initial=0.0) > share:
+        return "claims to select more people than it has"
     low, high = share_limits(rates, counts, roster)
     if np.any(reply.shares < low) or np.any(reply.shares > high):
         return "claims a larger share of a group's rate than its rows allow"
@@ -294,10 +304,11 @@ def _of_answers(
         below = ((positives, accepted), (positives, of_all), (accepted, counts.mass), (of_all, counts.mass))
         wrong = reply.own.size and (reply.own.min() < 0 or any(np.any(a > b + slack) for a, b in below))
         return "claims more on its own rows than it has" if wrong else None
-    value = reply.gain - np.sum(request.prices * reply.shares, axis=(1, 2))
+    prices, of_capacity = request.prices[..., : len(rates)], request.prices[:, 0, len(rates) :]
+    value = reply.gain - np.sum(prices * reply.shares, axis=(1, 2)) - np.sum(of_capacity * reply.selected, axis=1)
     allowed = _ROUNDING * (1.0 + np.abs(request.prices).sum(axis=(1, 2)))
     # A site whose solver fails rejects everybody, and its valid bound lies above that: too high costs a round only.
-    largest = np.sum(np.abs(request.prices) * np.maximum(high, -low), axis=(1, 2)) + counts.mass.sum() / total
+    largest = np.sum(np.abs(prices) * np.maximum(high, -low), axis=(1, 2)) + share * (1.0 + np.abs(of_capacity).sum(1))
     if np.any(reply.bound < value - allowed) or np.any(reply.bound > largest + allowed):
         return "sent a dual value that its own answer contradicts"
     return None

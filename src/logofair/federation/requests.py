@@ -132,7 +132,10 @@ class TotalsRequest(Request):
 @wire_type
 @dataclass(frozen=True, eq=False)
 class AnswersRequest(Request):
-    """The totals of the roster, and prices of the global rates: the best answer to each of them."""
+    """The totals of the roster, and prices of the global rates: the best answer to each of them.
+
+    Where there is a capacity its price is that of a last rate, in the place of the first group.
+    """
 
     mass: Floats
     positives: Floats

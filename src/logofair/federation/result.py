@@ -14,14 +14,15 @@ from logofair._version import __version__
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.errors import InputError
+from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.replies import FinalFigures, Totals
 from logofair.federation.requests import Model
 from logofair.federation.wire import decode, encode, wire_type
 from logofair.fitting.pooling import GroupPriors
-from logofair.policy.info import PoolingInfo, added_to_rows, no_rule, tiny
+from logofair.policy.info import PoolingInfo, added_to_rows, no_rule, relief_sentence, tiny
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
-from logofair.solvers.problem import gap_of, groups_compared
+from logofair.solvers.problem import gap_of
 
 _NAMED = 9  # sites listed by name
 
@@ -64,13 +65,14 @@ class RunResult:
         Exchanges by purpose (training, calibration, totals, answers or steps, final).
     accuracy, bound : float
         Expected accuracy of the stored policies on the sites' calibration rows, measured by the sites; no rule of
-        score, group and site within the tolerances has more than ``bound`` there.
+        score, group and site within the requirements has more than ``bound`` there. With costs: the cost per row, and
+        no rule has less.
     global_gaps : array
         Global gaps of the stored policies, one per constrained rate, in the user's units.
     violation : float
-        Largest excess of a global gap over its tolerance.
+        Largest excess over a global requirement.
     exceeding : int
-        Sites whose stored policy exceeds a local tolerance (0).
+        Sites whose stored policy misses a local requirement (0).
     rounds : int
         Rounds of answers or of Algorithm 1.
     bound_prices : array
@@ -84,6 +86,10 @@ class RunResult:
     own : array
         With pooling, on the sites' own rows alone and per group: weight accepted, positives expected among them, and in
         all, (groups, 3).
+    rates : array
+        The global rates of the stored policies, (groups, rates), in the order of ``plan.global_rates``.
+    today : array
+        What is accepted where nothing is required, (groups, rates of today).
 
     Examples
     --------
@@ -116,6 +122,18 @@ class RunResult:
     model: Model | None
     priors: GroupPriors | None
     own: Floats
+    rates: Floats
+    today: Floats
+
+    @property
+    def required(self) -> GlobalRequirements:
+        """What was required over all sites, in numbers."""
+        return GlobalRequirements.of(self.plan, self.mass, self.positives, self.today)
+
+    @property
+    def objective(self) -> str:
+        """What ``accuracy`` is: "accuracy" or "cost"."""
+        return "accuracy" if self.plan.costs is None else "cost"
 
     @property
     def pooling(self) -> PoolingInfo:
@@ -128,11 +146,13 @@ class RunResult:
 
     @property
     def own_accuracy(self) -> float:
-        """Expected accuracy on the sites' own rows alone."""
+        """Expected accuracy, or cost, on the sites' own rows alone."""
         if not self.own.size:
             return self.accuracy
-        accepted, positives, of_all = self.own.sum(axis=0)
-        return float((2.0 * positives - accepted - of_all) / self.mass.sum()) + 1.0
+        accepted, positives, _ = self.own.sum(axis=0)
+        constant, slope = self.plan.row_worth
+        gain = float((slope * positives + constant * accepted) / self.mass.sum())
+        return replace(self.required, positives=self.own[:, 2]).reported(gain)
 
     @property
     def own_global_gaps(self) -> Floats:
@@ -140,8 +160,9 @@ class RunResult:
         if not self.own.size or not self.global_gaps.size:
             return self.global_gaps
         accepted, positives, of_all = self.own.T
-        rates, (tolerances, units) = self.plan.global_rates, self.plan.global_tolerances
-        counts = groups_compared(rates, self.mass / self.mass.sum(), of_all / self.mass.sum(), tolerances)
+        compared = len(self.plan.constrained)
+        rates, units = self.plan.group_rates[:compared], self.plan.global_tolerances[1]
+        counts = np.isfinite(replace(self.required, positives=of_all).tolerance[:, :compared])
         base = [rate.denominator(self.mass, of_all) for rate in rates]
         above = [rate.numerator(accepted, positives) for rate in rates]
         shares = np.divide(above, base, out=np.zeros((len(rates), len(self.mass))), where=np.array(base) > 0).T
@@ -154,19 +175,28 @@ class RunResult:
         By how much a site exceeds a local tolerance stays there too: the violation is infinite where one does.
         """
         _, units = self.plan.global_tolerances
+        prices = self.required.prices(self.bound_prices)
         return Certificate(
             primal=self.accuracy,
             dual=self.bound,
-            optimality_gap=self.bound - self.accuracy,
+            optimality_gap=self.bound - self.accuracy if self.plan.costs is None else self.accuracy - self.bound,
             violation=math.inf if self.exceeding else self.violation,
-            prices=TolerancePrices(
-                0.5 * np.abs(self.bound_prices).sum(axis=0) * units, np.zeros((0, len(self.plan.local)))
-            ),
+            prices=TolerancePrices(np.array(list(prices.values())), np.zeros((0, len(self.plan.local)))),
             basis="eta",
             precision=LARGEST_VIOLATION / float(min([1.0, *units.tolist()])),
-            largest_optimality_gap=self.plan.optimality_gap,
+            largest_optimality_gap=self.plan.optimality_gap * self.plan.cost_unit,
             pooling=self.pooling.counted,
+            objective=self.objective,
         )
+
+    @property
+    def prices_by_name(self) -> dict[str, float]:
+        """What a unit less of each global requirement wins at most; of a tolerance under the name of its rate."""
+        names = [
+            self.plan.global_rates[item[1]].name if item[0] == "tolerance" else self.required.called(item)
+            for item in self.required.items()
+        ]
+        return dict(zip(names, self.certificate.prices.global_.tolist(), strict=True))
 
     @property
     def holds(self) -> bool:
@@ -178,10 +208,10 @@ class RunResult:
         """How far rates may be off because the totals of secure sums are rounded; 0 without them."""
         if not self.plan.secure:
             return 0.0
-        step = 0.5 * len(self.sites) * Totals.steps_of([(1,), (1,)])[1]  # of the expected positives
-        shares = 0.5 * len(self.sites) * FinalFigures.steps_of([(1,), (1, 1), (1,), (0, 3)])[1]
+        step = 0.5 * len(self.sites) * Totals.steps_of([(1,), (1,), (1, 0), (0,)])[1]  # of the expected positives
+        shares = 0.5 * len(self.sites) * FinalFigures.steps_of([(1,), (1, 1), (1,), (0,), (0, 3)])[1]
         off = [2.0 * shares]
-        for rate in self.plan.global_rates:
+        for rate in self.plan.group_rates:
             base = rate.denominator(self.mass, self.positives)
             slope = abs(float(rate.denominator(np.zeros(1), np.ones(1))[0]))
             off += (2.0 * slope * step / base[base > 0]).tolist()
@@ -213,20 +243,31 @@ class RunResult:
         yield "Required", self.plan.summary()
         yield (
             "Holds" if certificate.meets_requirements else "Found",
-            f"Expected accuracy {self.accuracy:.5f}; {no_rule(certificate.basis)} within the tolerances exceeds "
-            f"{self.bound:.5f} (optimality gap {tiny(certificate.optimality_gap)}, violation "
-            f"{tiny(self.violation)}), in calibrated chances on the sites' calibration rows"
+            f"Expected {self._bounded()} {self.bound:.5f} (optimality gap {tiny(certificate.optimality_gap)}, "
+            f"violation {tiny(self.violation)}), in calibrated chances on the sites' calibration rows"
             f"{added_to_rows(certificate.pooling)}.",
         )
         for requirement, gap in zip(self.plan.constrained, self.global_gaps, strict=True):
-            yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."
-        for requirement, price in zip(self.plan.constrained, certificate.prices.global_, strict=True):
+            if requirement.tolerance is not None:
+                yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."
+        for name, own in self.required.by_name(self.rates, self.required.limited).items():
+            rates = ", ".join(f"{group} {rate:.5f}" for group, rate in own.items())
+            yield "Rates", f"{name} over all sites: {rates}.{self._ratio_of_nothing(name, own)}"
+        for name, price in self.prices_by_name.items():
             if price > 1e-9:
-                yield (
-                    "Price",
-                    f"0.01 more tolerance for the {requirement.rate.name} over all sites wins at most "
-                    f"{0.01 * price:.5f} accuracy.",
-                )
+                yield "Price", relief_sentence(price, name, " over all sites", self.objective)
+
+    def _bounded(self) -> str:
+        """What was reached, and that nothing is beyond, up to the bound."""
+        none = f"{no_rule('eta')} within the requirements"
+        if self.plan.costs is None:
+            return f"accuracy {self.accuracy:.5f}; {none} exceeds"
+        return f"cost {self.accuracy:.5f} per person; {none} is below"
+
+    def _ratio_of_nothing(self, name: str, own: Mapping[str, float]) -> str:
+        """That a ratio says nothing where all rates are 0."""
+        ratio = any(r.ratio is not None and r.rate.name == name for r in self.plan.constrained)
+        return " All are 0, of which a ratio says nothing." if ratio and max(own.values(), default=0.0) < 1e-9 else ""
 
     def _own_rows(self) -> str:
         """What holds on the sites' own rows, in a sentence."""
@@ -235,7 +276,7 @@ class RunResult:
             for requirement, gap in zip(self.plan.constrained, self.own_global_gaps, strict=True)
         )
         return (
-            f"On the sites' own rows alone: expected accuracy {self.own_accuracy:.5f}"
+            f"On the sites' own rows alone: expected {self.objective} {self.own_accuracy:.5f}"
             f"{', gaps over all sites:' + gaps[1:] if gaps else ''}; gaps inside a site stand in its own policy."
         )
 
@@ -272,10 +313,10 @@ class RunResult:
             yield "Excluded", f"{each.site}: {each.reason} (during {each.purpose}); {rest}."
         certificate = self.certificate
         if not certificate.meets_requirements:
-            inside = f", and {self.exceeding:,} sites exceed a tolerance inside" if self.exceeding else ""
+            inside = f", and {self.exceeding:,} sites miss a requirement inside" if self.exceeding else ""
             yield (
                 "WARNING",
-                f"A tolerance over all sites is exceeded by up to {self.violation:.5f}{inside}: algorithm1 may miss "
+                f"A requirement over all sites is exceeded by up to {self.violation:.5f}{inside}: algorithm1 may miss "
                 "its tolerances; use the exact solver to keep them.",
             )
         elif not certificate.holds and self.plan.solver is None:
@@ -302,6 +343,7 @@ class RunResult:
                 "dual": self.bound,
                 "optimality_gap": certificate.optimality_gap,
                 "violation": self.violation,
+                "objective": self.objective,
                 "rounding": self.rounding,
                 "basis": certificate.basis,
                 "holds": certificate.holds,
@@ -313,7 +355,9 @@ class RunResult:
                 "global_gaps": dict(zip(names, self.own_global_gaps.tolist(), strict=True)),
             },
             "global_gaps": dict(zip(names, self.global_gaps.tolist(), strict=True)),
-            "prices": dict(zip(names, certificate.prices.global_.tolist(), strict=True)),
+            "global_rates": self.required.by_name(self.rates, self.required.limited),
+            "today": self.required.today_by_name,
+            "prices": self.prices_by_name,
             "groups": dict(zip(map(str, self.plan.groups), self.mass.tolist(), strict=True)),
             "secure_sums": self.plan.secure,
         }

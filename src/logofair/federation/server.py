@@ -205,13 +205,14 @@ class Server:
         if not isinstance(self.phase, Finished):
             raise InputError("result: the run is not finished; go on until the last exchange.")
         figures, final, totals = self.phase.figures, self.phase.final, self.phase.final.totals
+        required = totals.required(self.plan)
         return RunResult(
             plan=self.plan,
             sites=self.sites,
             excluded=self.excluded,
             exchanges=dict(self.exchanges or {}),
-            accuracy=totals.baseline + float(figures.gain[0]),
-            bound=totals.baseline + final.bound,
+            accuracy=required.reported(float(figures.gain[0])),
+            bound=required.reported(final.bound),
             global_gaps=self.phase.global_gaps,
             violation=self.phase.violation,
             exceeding=round(float(figures.exceeding[0])),
@@ -225,6 +226,8 @@ class Server:
             model=totals.before.model,
             priors=totals.before.priors,
             own=figures.own,
+            rates=required.columns(figures.shares, figures.selected),
+            today=totals.today,
         )
 
 
@@ -234,7 +237,7 @@ def check_result(server: Server) -> None:
         return
     result = server.result
     certificate = result.certificate
-    if certificate.optimality_gap < -BEATEN:
+    if certificate.optimality_gap < -BEATEN * server.plan.cost_unit:
         raise RunError(
             f"run {server.plan.run}: the policies beat their own bound (optimality gap "
             f"{certificate.optimality_gap:.1e}), so it is wrong and nothing is published; please report the case."
@@ -242,7 +245,7 @@ def check_result(server: Server) -> None:
     if not certificate.meets_requirements:
         advice = "the screen of each says why" if server.plan.secure and result.exceeding else "please report the case"
         raise RunError(
-            f"run {server.plan.run}: the stored policies exceed a tolerance by {result.violation:.1e} "
+            f"run {server.plan.run}: the stored policies miss a requirement by {result.violation:.1e} "
             f"({result.exceeding} sites locally), so nothing is published; {advice}."
         )
 

@@ -657,7 +657,7 @@ def _of_one(advice: Advice, only: ClientAdvice) -> Iterator[str]:
         smallest = f"the smallest possible is {only.smallest:.4f}"
         yield f"The calibration rows can carry the tolerance of {only.required:g} {sure}; {smallest}."
     elif only.required is None:
-        yield f"No tolerance is required; the smallest possible {sure} is {only.smallest:.4f}."
+        yield f"No gap has a tolerance; the smallest possible {sure} is {only.smallest:.4f}."
     else:
         smallest = f"the smallest possible is {only.smallest:.4f}" if only.smallest < 1.0 else "nor any below 1"
         yield f"The calibration rows cannot carry the tolerance of {only.required:g} {sure}: {smallest}."
@@ -683,7 +683,7 @@ def _of_none_required(advice: Advice) -> Iterator[str]:
     """No local tolerance is required: what could be."""
     able = advice.with_status(LARGER)
     could = f"could carry one below {USEFUL:g} {_sure(advice)} together ({_way(advice)})"
-    yield "No tolerance is required inside clients, so nothing is promised there."
+    yield "No gap inside clients has a tolerance, so nothing is promised of gaps there."
     yield f"{_how_many(able, advice)} {could}{f': {_tolerances(able)}' if able else ''}."
     yield from _too_few(advice, USEFUL)
     yield from _of_global(advice)

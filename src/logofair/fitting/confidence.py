@@ -7,7 +7,8 @@ or test it (held out), so that no promise rests on the rows that chose what it i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,26 +21,29 @@ from logofair.auditing.certification import (
     held_out_errors,
     holm,
     rank_errors,
+    ratios_on_held_out_rows,
     targets_on_held_out_rows,
     tolerances_by_rank,
     tolerances_on_held_out_rows,
 )
-from logofair.auditing.chance import pair_limits
+from logofair.auditing.chance import pair_limits, share_limits, smallest_ratio_limit
 from logofair.auditing.measure import Tally, counting_labels, counts_rows, tally_of
 from logofair.calibration.crossfit import deal_folds
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
-from logofair.errors import InputError
+from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.prepare import CalibrationRows, Prepared, order_by_cell, ordered_cells, prepare, with_fitted
 from logofair.fitting.promises import (
     BY_RANK,
     HELD_OUT,
     RATES,
     USEFUL,
+    Claim,
     Found,
     Needs,
     Promises,
     SupportedTolerances,
+    claims_of,
     stated,
 )
 from logofair.fitting.ranks import choose_ranks, place_thresholds
@@ -47,7 +51,8 @@ from logofair.notions import Rate, as_number
 from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
-from logofair.requirements import Requirements, compared_rates, tolerance_of
+from logofair.requirements import RateLimit, Requirements, compared_rates
+from logofair.solvers.limits import Limits
 from logofair.solvers.problem import Problem, make_problem
 
 __all__ = [
@@ -120,7 +125,7 @@ def part_rows(
     if not rates:
         return None
     _check_labels(rates, rows)
-    method, why = _method(rates, rows)
+    method, why = _method(rates, rows, gaps=requirements.only_gaps)
     order = prepared.order or order_by_cell(rows)
     chooses = np.empty(rows.scores.size, dtype=bool)
     # a stream of its own: the folds of the calibration are drawn from the key alone
@@ -133,8 +138,8 @@ def part_rows(
 
 def _required_rates(requirements: Requirements) -> tuple[Rate, ...]:
     """The rates of which something is required, each once."""
-    global_ = [r.rate for r in requirements.global_ if r.tolerance is not None]
-    return tuple(dict.fromkeys([*_local_rates(requirements), *global_]))
+    due = (each for each in claims_of(requirements) if each.required.any() or each.kind in ("floor", "ceiling"))
+    return tuple(dict.fromkeys(each.rate for each in due))
 
 
 def _local_rates(requirements: Requirements) -> list[Rate]:
@@ -152,8 +157,10 @@ def _check_labels(rates: tuple[Rate, ...], rows: CalibrationRows) -> None:
             )
 
 
-def _method(rates: tuple[Rate, ...], rows: CalibrationRows) -> tuple[str, str]:
-    """How promises are made, and why so."""
+def _method(rates: tuple[Rate, ...], rows: CalibrationRows, *, gaps: bool) -> tuple[str, str]:
+    """How promises are made, and why so; ``gaps``: they are all that is required."""
+    if not gaps:
+        return HELD_OUT, "more than gaps is required, so there is no promise by rank"
     if rows.weights is not None:
         return HELD_OUT, "the rows are weighted, so there is no promise by rank"
     if len(rates) > 1:
@@ -187,9 +194,34 @@ def promise(
     problem = make_problem(requirements, parted.part.cells)
     if parted.method == BY_RANK:
         return _by_rank(parted, requirements, problem, otherwise, confidence, key, solve)
-    first = fill(parted.part, solve(problem))
-    mixtures = fill(parted.part, solve(_tightened(problem, parted, first, 1.0 - confidence)))
-    return _on_held_out_rows(parted, requirements, mixtures, otherwise, confidence)
+    claims = claims_of(requirements, lambda limit: _today(problem, limit))
+    try:
+        first = fill(parted.part, solve(problem))
+    except InfeasibleError:
+        return otherwise, _none_possible(parted, requirements, claims, confidence)
+    try:
+        mixtures = fill(parted.part, solve(_tightened(problem, parted, first, claims, 1.0 - confidence)))
+    except InfeasibleError:  # there is no room for the limits
+        mixtures = first
+    return _on_held_out_rows(parted, requirements, claims, mixtures, otherwise, confidence)
+
+
+def _today(problem: Problem, limit: RateLimit) -> Floats:
+    """The floors or ceilings of a limit by what groups have without any requirement; NaN where a group has no rate."""
+    local = limit.side == "local"
+    limits, rates = (
+        (problem.local_limits, problem.local_rates) if local else (problem.global_limits, problem.global_rates)
+    )
+    assert limits is not None
+    defined = problem.local_defined if local else problem.global_defined[None]
+    rate = _last(rates, limit.rate)
+    ends = limits.least if limit.kind == "floor" else limits.most
+    return np.where(defined[..., rate], ends[..., rate], np.nan)
+
+
+def _last(rates: tuple[Rate, ...], rate: Rate) -> int:
+    """The number of a rate with floors and ceilings, which comes after the same one compared."""
+    return len(rates) - 1 - rates[::-1].index(rate)
 
 
 def _by_rank(
@@ -208,7 +240,8 @@ def _by_rank(
     ranks = choose_ranks(problem, rate, _by_cell(rows, placing), counts, error, solve)
     made = added_up(ranks.risks, error)
     bounds, merged_bounds = ranks.bounds(error)
-    kept = _kept(requirements, made[None, :-1], bounds[None], made[-1:], merged_bounds)
+    some_local = bool(np.isfinite(requirements.tolerances).any())
+    kept = _kept(made[None, :-1], bounds[None] if some_local else None, made[-1:], merged_bounds)
     placed = ranks.only(kept)
     rng = np.random.default_rng([key, 2])
     mixtures = place_thresholds(placed, rows.calibrated[placing], rows.cells[placing], otherwise, rng)
@@ -222,91 +255,202 @@ def _by_rank(
     found = Found(
         every(made[:-1], made[-1:]),
         every(bounds, merged_bounds),
-        every(counts, counts.sum(axis=0, keepdims=True)),
-        every(ranks.laws.means, ranks.merged.means),
+        list(every(counts, counts.sum(axis=0, keepdims=True))),
+        list(every(ranks.laws.means, ranks.merged.means)),
     )
     judged = int((ranks.risks <= 1.0).sum())
     needs = needs_of(BY_RANK, error, judged, len(rows.groups.names))
-    entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
+    claims = claims_of(requirements)
+    entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs))
     return mixtures, Promises(confidence, parted.method, parted.why, entries, placed.largest_local_bound(error))
 
 
-def _kept(
-    requirements: Requirements, made: Booleans, bounds: Floats, global_made: Booleans, global_bounds: Floats
-) -> Booleans:
+def _kept(made: Booleans, bounds: Floats | None, global_made: Booleans, global_bounds: Floats) -> Booleans:
     """At which clients the rules that promises are about are worth their price, (clients,).
 
     Where they get neither a promise nor a useful bound, the rules fitted on all rows are better: few of a small
     client's rows choose badly. A global promise is about the rules of all. Whose rules are kept changes no promise
     about others: by rank it follows from ranks and numbers of rows alone, and on rows held out each promise was tested
-    by itself. ``made`` and ``bounds`` are (rates, clients).
+    by itself. ``made`` and ``bounds`` are (requirements, clients); None: nothing is required inside clients.
     """
-    useful = (bounds <= USEFUL).all(axis=0)  # NaN is not
-    if not np.isfinite(requirements.tolerances).any():
-        useful = np.full(useful.shape, bool((global_bounds <= USEFUL).any()))
+    useful = np.full(made.shape[1], bool((global_bounds <= USEFUL).any()))
+    if bounds is not None:
+        useful = np.asarray((bounds <= USEFUL).all(axis=0))  # NaN is not
     return np.asarray(useful | made.any(axis=0) | global_made.any())
 
 
-def _tightened(problem: Problem, parted: Parted, mixtures: Mixtures, error: float) -> Problem:
-    """The problem with tolerances that leave room for the limits on the rows held out, where these are enough.
+@dataclass(frozen=True, eq=False)
+class _Rests:
+    """What a promise rests on, at every client or over all: the shares counted and by how many, (places, groups)."""
+
+    claim: Claim
+    shares: Floats
+    people: Floats
+
+    @classmethod
+    def of(cls, claim: Claim, tally: Tally) -> _Rests:
+        """Read what is claimed off a tally of all clients."""
+        tally = tally if claim.side == "local" else tally.merged()
+        if claim.kind.endswith("capacity"):
+            tally = tally.summed(1)
+        own = slice(None) if claim.group is None else slice(claim.group, claim.group + 1)
+        return cls(claim, _shares(tally, claim.rate)[:, own], tally.effective_rows(claim.rate)[:, own])
+
+    @property
+    def judged(self) -> Booleans:
+        """Where something is required and every share is known, (places,)."""
+        return np.asarray(self.claim.required & ~np.isnan(self.shares).any(axis=1) & (self.people > 0).all(axis=1))
+
+    def limits(self, tail: Floats) -> Floats:
+        """What each stays below, or above, but for a chance of ``tail``, (places,)."""
+        kind = self.claim.kind
+        if kind == "gap":
+            return pair_limits(self.shares, self.people, tail, upper=True)
+        if kind == "ratio":
+            return smallest_ratio_limit(self.shares, self.people, tail)
+        if kind == "exact capacity":
+            return np.full(tail.shape, np.nan)
+        # the group that is worst in truth is one fixed group: its own limit is a bound of the worst
+        low, high = share_limits(self.shares, self.people, tail[:, None])
+        return np.asarray(low.min(axis=1) if kind == "floor" else high.max(axis=1))
+
+    def holds(self, tail: Floats) -> Booleans:
+        """Which are shown to be as required, (places,)."""
+        limits = self.limits(tail)
+        above = self.claim.kind in ("ratio", "floor")
+        return np.asarray(limits >= self.claim.values if above else limits <= self.claim.values)
+
+
+def _tightened(problem: Problem, parted: Parted, mixtures: Mixtures, claims: list[Claim], error: float) -> Problem:
+    """The problem with requirements that leave room for the limits on the rows held out, where these are enough.
 
     A rule that uses its tolerance up on the rows that choose it would hardly ever be shown to keep it on others.
     Nothing of these is looked at: there are as many of them as choose, and ``mixtures`` is fitted on those.
     """
     tally = _tally(parted, mixtures, parted.chooses)
-    merged, number = tally.merged(), 0
-    sides = (
-        (tally, problem.local_rates, problem.local_tolerance),
-        (merged, problem.global_rates, problem.global_tolerance[None]),
+    parts = [_Rests.of(each, tally) for each in claims if counts_rows(each.rate)]
+    error /= max(sum(int(part.judged.sum()) for part in parts), 1)
+    tolerances = {"local": problem.local_tolerance.copy(), "global": problem.global_tolerance[None].copy()}
+    limits = {"local": _copied(problem.local_limits), "global": _copied(problem.global_limits)}
+    for part in parts:
+        side, rates = part.claim.side, problem.local_rates if part.claim.side == "local" else problem.global_rates
+        if not part.judged.any():
+            continue
+        if part.claim.kind in ("gap", "ratio"):
+            of = tally if side == "local" else tally.merged()
+            k, common = rates.index(part.claim.rate), np.clip(_common_rate(of, part.claim.rate), *RATES)
+            if part.claim.kind == "gap":
+                tolerances[side][:, k] = targets_on_held_out_rows(part.people, common, tolerances[side][:, k], error)
+            else:
+                own = limits[side].ratio[:, k]
+                tighter = ratios_on_held_out_rows(part.people, common, own, error)
+                limits[side].ratio[:, k] = np.where(part.judged, tighter, own)
+        elif part.claim.kind != "exact capacity":
+            _tighten(limits[side], _last(rates, part.claim.rate), part, error)
+    return replace(
+        problem,
+        local_tolerance=tolerances["local"],
+        global_tolerance=tolerances["global"][0],
+        local_limits=None if problem.local_limits is None else limits["local"],
+        global_limits=None if problem.global_limits is None else limits["global"],
     )
-    for each, rates, tolerance in sides:
-        known = [(each.effective_rows(rate) > 0).all(axis=1) for rate in rates]
-        number += int((np.isfinite(tolerance) & np.array(known, dtype=bool).T.reshape(tolerance.shape)).sum())
-    found = [tolerance.copy() for _, _, tolerance in sides]
-    for (each, rates, tolerance), targets in zip(sides, found, strict=True):
-        for k, rate in enumerate(rates):
-            if counts_rows(rate):
-                rows, common = each.effective_rows(rate), np.clip(_common_rate(each, rate), *RATES)
-                targets[:, k] = targets_on_held_out_rows(rows, common, tolerance[:, k], error / max(number, 1))
-    return replace(problem, local_tolerance=found[0], global_tolerance=found[1][0])
+
+
+def _copied(limits: Limits | None) -> Limits:
+    """Limits that may be written to."""
+    return Limits.none(1, 1, 0) if limits is None else Limits(*(getattr(limits, f.name).copy() for f in fields(limits)))
+
+
+def _tighten(limits: Limits, rate: int, part: _Rests, error: float) -> None:
+    """Tighten a floor, a ceiling or a capacity, in place, by the room that its limits take."""
+    claim = part.claim
+    values = claim.values[:, None]
+    room = held_out_errors(error, 1) * np.sqrt(np.clip(values, *RATES) * (1.0 - np.clip(values, *RATES)) / part.people)
+    with np.errstate(invalid="ignore"):
+        target = values + room if claim.kind == "floor" else values - room
+        target = np.where(part.judged[:, None] & (target > 0.0) & (target < 1.0), target, values)
+    target = np.where(np.isnan(target), -np.inf if claim.kind == "floor" else np.inf, target)
+    own = slice(None) if claim.group is None else slice(claim.group, claim.group + 1)
+    if claim.kind == "capacity":
+        limits.total_most[:, rate] = np.minimum(limits.total_most[:, rate], target[:, 0])
+    elif claim.kind == "floor":
+        limits.least[:, own, rate] = np.maximum(limits.least[:, own, rate], target)
+    else:
+        limits.most[:, own, rate] = np.minimum(limits.most[:, own, rate], target)
 
 
 def _on_held_out_rows(
-    parted: Parted, requirements: Requirements, mixtures: Mixtures, otherwise: Mixtures, confidence: float
+    parted: Parted,
+    requirements: Requirements,
+    claims: list[Claim],
+    mixtures: Mixtures,
+    otherwise: Mixtures,
+    confidence: float,
 ) -> tuple[Mixtures, Promises]:
     rows, error = parted.prepared.rows, 1.0 - confidence
     tally = _tally(parted, mixtures, ~parted.chooses)
-    sides = ((tally, requirements.local), (tally.merged(), requirements.global_))
-    parts = [(each, r.rate, _by_cell(rows, _counted(rows, r.rate))) for each, items in sides for r in items]
-    shares = np.concatenate([_shares(each, rate) for each, rate, _ in parts])
-    people = np.concatenate([each.effective_rows(rate) for each, rate, _ in parts])
-    counts = np.concatenate([n if each is tally else n.sum(axis=0, keepdims=True) for each, _, n in parts])
-    tolerances = np.concatenate([requirements.tolerances.T.ravel(), [tolerance_of(r) for r in requirements.global_]])
-    required, known = np.isfinite(tolerances), ~np.isnan(shares).any(axis=1)
-    judged = required & known
+    parts = [_Rests.of(each, tally) for each in claims]
+    ends = np.cumsum([0, *(each.values.size for each in claims)]).tolist()
+    places = [slice(*pair) for pair in pairwise(ends)]
+    judged = np.concatenate([part.judged for part in parts])
     made, bounds = np.zeros(judged.size, dtype=bool), np.full(judged.size, np.nan)
-    made[judged] = holm(shares[judged], people[judged], tolerances[judged], error)
-    bounds[judged] = pair_limits(shares[judged], people[judged], error, upper=True)
-    sites, n_local = requirements.tolerances.shape[0], requirements.tolerances.size
-    kept = _kept(
-        requirements,
-        made[:n_local].reshape(-1, sites),
-        np.where(required, bounds, 0.0)[:n_local].reshape(-1, sites),
-        made[n_local:],
-        bounds[n_local:],
-    )
-    bounds[np.append(np.tile(~kept, n_local // sites), np.full(made.size - n_local, not kept.all()))] = np.nan
-    local = required & (np.arange(required.size) < n_local)
-    # the pair that is worst in truth is one fixed pair: its own limit is a bound of the largest gap
-    largest = float(bounds[local].max()) if local.any() and not np.isnan(bounds[local]).any() else None
+
+    def holds(tail: Floats) -> Booleans:
+        every = np.full(judged.size, error)
+        every[judged] = tail
+        shown = [part.holds(every[at]) for part, at in zip(parts, places, strict=True)]
+        return np.asarray(np.concatenate(shown)[judged])
+
     number = int(judged.sum())
+    made[judged] = holm(holds, number, error)
+    for part, at in zip(parts, places, strict=True):
+        bounds[at] = np.where(part.judged, part.limits(np.full(part.judged.size, error)), np.nan)
+    kept = _kept_rules(claims, made, bounds, len(rows.clients.names))
+    local = np.concatenate([np.full(each.values.size, each.side == "local") for each in claims])
+    bounds[local & ~np.tile(kept, judged.size // kept.size + 1)[: judged.size]] = np.nan
+    bounds[~local & (not kept.all())] = np.nan
+    gaps = np.concatenate([each.required & (each.kind == "gap") & (each.side == "local") for each in claims])
+    # the pair that is worst in truth is one fixed pair: its own limit is a bound of the largest gap
+    largest = float(bounds[gaps].max()) if gaps.any() and not np.isnan(bounds[gaps]).any() else None
     needs = needs_of(HELD_OUT, error, number, len(rows.groups.names))
-    found = Found(made, bounds, counts, shares)
-    entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
+    found = Found(made, bounds, _rows_behind(rows, claims), [share for part in parts for share in part.shares])
+    entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs))
     rule = np.arange(mixtures.single.size)
     own = np.repeat(kept, len(rows.groups.names))
     chosen = mixtures.and_also(otherwise).at(np.where(own, rule, rule + rule.size))
     return chosen, Promises(confidence, parted.method, parted.why, entries, largest)
+
+
+def _kept_rules(claims: list[Claim], made: Booleans, bounds: Floats, clients: int) -> Booleans:
+    """At which clients the rules that were tested are kept."""
+    required, values = (np.concatenate([getattr(each, name) for each in claims]) for name in ("required", "values"))
+    kind = np.concatenate([np.full(each.values.size, each.kind) for each in claims])
+    # how far a gap may go says whether its bound is of use; of others, by how much it may be missed
+    missed = np.where(np.isin(kind, ("ratio", "floor")), values - bounds, bounds - values)
+    useful = np.where(kind == "gap", bounds, np.where(kind == "exact capacity", 0.0, missed))
+    size = sum(each.values.size for each in claims if each.side == "local")
+    local = np.where(required, useful, 0.0)[:size].reshape(-1, clients) if required[:size].any() else None
+    return _kept(made[:size].reshape(-1, clients), local, made[size:], np.where(required, useful, np.nan)[size:])
+
+
+def _rows_behind(rows: CalibrationRows, claims: list[Claim]) -> list[Indices]:
+    """The rows that each promise is about, by the groups it rests on."""
+    found: list[Indices] = []
+    for each in claims:
+        counts = _by_cell(rows, _counted(rows, each.rate))
+        found += list(each.columns(counts if each.side == "local" else counts.sum(axis=0, keepdims=True)))
+    return found
+
+
+def _none_possible(parted: Parted, requirements: Requirements, claims: list[Claim], confidence: float) -> Promises:
+    """Nothing can be promised: the rows that would choose a rule know none that meets the requirements."""
+    rows, counts = parted.prepared.rows, _rows_behind(parted.prepared.rows, claims)
+    nothing = np.full(len(counts), np.nan)
+    found = Found(np.zeros(len(counts), dtype=bool), nothing, counts, [np.full(n.size, np.nan) for n in counts])
+    needs = needs_of(HELD_OUT, 1.0 - confidence, len(counts), len(rows.groups.names))
+    because = "on the rows left to choose a rule none meets all requirements"
+    entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs, because))
+    return Promises(confidence, parted.method, parted.why, entries)
 
 
 def needs_of(method: str, error: float, promises: int, groups: int) -> Needs:
@@ -422,7 +566,8 @@ def counted_rates(
 
 def local_method(rows: CalibrationRows, requirements: Requirements) -> str:
     """How promises inside clients would be made beside the others that are required: by rank or on rows held out."""
-    return _method(tuple(dict.fromkeys([*local_rates(requirements), *_required_rates(requirements)])), rows)[0]
+    rates = tuple(dict.fromkeys([*local_rates(requirements), *_required_rates(requirements)]))
+    return _method(rates, rows, gaps=requirements.only_gaps)[0]
 
 
 def promises_together(clients: int, counted: CountedRates, requirements: Requirements) -> int:

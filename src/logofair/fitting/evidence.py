@@ -13,9 +13,10 @@ import numpy as np
 
 from logofair.auditing import Audit, Gap, Measured
 from logofair.auditing.measure import FEW_ROWS, Side, text
+from logofair.auditing.required import BROKEN, KEPT, SILENT, UNCLEAR, UNMEASURED, RequirementCheck
 from logofair.auditing.result import NOT_TESTED
 from logofair.columns.checks import Floats, Label
-from logofair.fitting.promises import CERTIFIED, NOT_REQUIRED, certified_words
+from logofair.fitting.promises import CERTIFIED, NOT_REQUIRED, called, certified_words
 from logofair.notions import Rate
 from logofair.policy.info import FigureInfo, FindingInfo, PolicyInfo, TestedInfo, added_to_rows
 from logofair.requirements import Requirement, Requirements
@@ -23,6 +24,7 @@ from logofair.requirements import Requirement, Requirements
 __all__ = ["Evidence", "Finding", "evidence_of", "findings", "required_tolerances"]
 
 _WITHIN, _ABOVE = "within tolerance, shown", "above tolerance beyond chance"
+_FEW = 2  # findings told one by one
 _WITH_FEW = f"With groups of fewer than {FEW_ROWS} rows"
 
 
@@ -83,7 +85,8 @@ def _certified(info: PolicyInfo) -> tuple[bool, str] | None:
     if promises is None:
         return None
     made, required = promises.count(CERTIFIED), len(promises.promises) - promises.count(NOT_REQUIRED)
-    return made == required, certified_words(promises.confidence, promises.method, made, required)
+    what = called(each.kind for each in promises.promises)
+    return made == required, certified_words(promises.confidence, promises.method, made, required, what)
 
 
 def _unknown(info: PolicyInfo) -> str:
@@ -97,7 +100,8 @@ def _unknown(info: PolicyInfo) -> str:
         rows = f"the {'' if info.rows is None else f'{info.rows:,} '}calibration rows"
     added = added_to_rows(proof.pooling)
     if not proof.meets_requirements:
-        return f"{nothing}, and on {rows}{added} a gap exceeds its tolerance by up to {proof.violation:.4f}"
+        excess = "a gap exceeds its tolerance" if info.requirements.are_tolerances else "a requirement is exceeded"
+        return f"{nothing}, and on {rows}{added} {excess} by up to {proof.violation:.4f}"
     return f"{nothing}: what is proved is {f'only about {rows}{added}' if added else f'about {rows} alone'}"
 
 
@@ -111,24 +115,31 @@ def _tested(tested: TestedInfo) -> str:
     phrases = dict.fromkeys(each.phrase for each in tested.findings)
     if len(phrases) == 1:
         return f"{rows}: {next(iter(phrases))}"
+    if len(tested.findings) > _FEW:
+        counts = [f"{sum(each.phrase == phrase for each in tested.findings):,} {phrase}" for phrase in phrases]
+        return f"{rows}: of {len(tested.findings):,} requirements {', '.join(counts)}"
     return f"{rows}: " + "; ".join(f"{each.where} {each.phrase}" for each in tested.findings)
 
 
 def _figures(tested: TestedInfo) -> str:
     """The gaps that were judged, with their intervals and tolerances."""
-    parts = []
+    gaps: list[str] = []
+    others: list[str] = []
     for each in tested.findings or ():
         at = "" if each.client is None else f" at client {each.client!r}"
         gap = "undefined" if each.gap is None else str(Measured(**asdict(each.gap)))
-        parts.append(f"{each.where} {gap}{at}, tolerance {each.tolerance:g}")
-    return f"Gap {'; '.join(parts)}." if parts else ""
+        what = f"{each.where} {gap}{at}, {each.how} {each.tolerance:.4g}"
+        (gaps if each.how == "tolerance" else others).append(what)
+    parts = [*([f"gap {'; '.join(gaps)}"] if gaps else []), *others]
+    return "".join(f" {part[:1].upper()}{part[1:]}." for part in parts).strip()
 
 
 @dataclass(frozen=True)
 class Finding:
     """What other rows show on one side: ``shown`` is True for within, False for above, None for neither.
 
-    ``gap`` is the one that is judged, by ``tolerance``; ``phrase`` says what is shown, ``words`` all of it.
+    ``gap`` is the one that is judged, by ``tolerance``; ``phrase`` says what is shown, ``words`` all of it. Of another
+    requirement than a tolerance, ``where`` says which, ``gap`` is the figure and ``how`` which way its number binds.
     """
 
     where: str
@@ -137,6 +148,7 @@ class Finding:
     words: str
     gap: Gap
     tolerance: float
+    how: str = "tolerance"
 
     @property
     def info(self) -> FindingInfo:
@@ -144,7 +156,19 @@ class Finding:
         gap, client = self.gap.value, self.gap.client
         figure = None if gap is None else FigureInfo(**gap.as_dict())
         name = None if client is None else str(client)
-        return FindingInfo(self.where, self.shown, self.phrase, self.tolerance, figure, name)
+        return FindingInfo(self.where, self.shown, self.phrase, self.tolerance, figure, name, self.how)
+
+
+_SHOWN = {KEPT: (True, "kept, shown"), BROKEN: (False, "broken beyond chance"), UNCLEAR: (None, UNCLEAR)}
+_SHOWN |= {SILENT: (None, "says nothing, nobody is selected"), UNMEASURED: (None, UNMEASURED)}
+
+
+def _of_requirement(check: RequirementCheck) -> Finding:
+    """What other rows show of another requirement than a tolerance."""
+    at, (shown, phrase) = check.worst, _SHOWN[check.state]
+    where = f"{check.called} {check.where}".strip()
+    gap = Gap(at.found, check.rate, client=at.client)
+    return Finding(where, shown, phrase, str(check), gap, at.required, check.how)
 
 
 def findings(audit: Audit, local_tolerance: Floats, global_tolerance: Floats) -> Iterator[Finding]:
@@ -165,6 +189,7 @@ def findings(audit: Audit, local_tolerance: Floats, global_tolerance: Floats) ->
             check = str(audit.check_clients(tolerance)).replace("\n", " ")
             finding = replace(finding, words=f"{finding.words} {check}")
         yield finding
+    yield from (_of_requirement(check) for check in audit.requirements if check.kind != "tolerance")
 
 
 def _finding(side: Side, tolerance: Floats, where: str) -> Finding:

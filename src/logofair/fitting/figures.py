@@ -7,6 +7,7 @@ there are any), each with its interval and the rows it rests on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,8 @@ def figures_table(found: Comparison) -> list[list[str]]:
         if len(row) > len(shown):
             lines.append([f"  and {len(row) - len(shown):,} smaller groups", "", "", ""])
     accuracy = [] if after.accuracy is None else [_line("accuracy", before.accuracy, after.accuracy)]
-    lines += [_line("accepted", before.accepted, after.accepted), *accuracy]
+    cost = [] if after.cost is None else [_line("cost per person", before.cost, after.cost)]
+    lines += [_line("accepted", before.accepted, after.accepted), *accuracy, *cost]
     for name, (old, new) in _gaps(found).items():
         lines.append(_line(name, old.value, new.value))
     return lines
@@ -83,12 +85,16 @@ def figure_sentences(found: Comparison, check: ClientCheck | None) -> Iterator[t
     """What the figures show, each sentence with the figure it is about."""
     if found.accuracy is not None:
         yield "Accuracy", f"{found.sentence('accuracy')}."
+    if found.cost is not None:
+        yield "Cost", f"{found.sentence('cost')}."
     for name, (_, gap) in _gaps(found).items():
         yield name.capitalize(), _shown(gap)
         if small := found.second.with_few_rows(local=name == "local gap"):
             yield "", small
     if check is not None:
         yield "Clients", str(check)
+    others = (str(each) for each in found.second.requirements if each.kind != "tolerance")
+    yield from zip(chain(["Required"], repeat("")), others, strict=False)
 
 
 def _shown(gap: Gap) -> str:
@@ -149,6 +155,8 @@ def figures_as_dict(found: Comparison, check: ClientCheck | None) -> dict[str, A
         "fitted_rows": after.fitted_rows,
         "rates": rates,
         "accuracy": _both(before.accuracy, after.accuracy) | {"difference": change["accuracy"]},
+        **({} if after.cost is None else {"cost": _both(before.cost, after.cost) | {"difference": change["cost"]}}),
+        "requirements": [each.as_dict() for each in after.requirements],
         "accepted": _both(before.accepted, after.accepted) | {"difference": change["accepted"]},
         "gaps": {side: _both(*pair) for side, pair in headline.items()},
         "gaps_of_all_groups": {

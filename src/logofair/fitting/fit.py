@@ -120,8 +120,8 @@ def fit(
     confidence : float, optional
         Also certify what holds for new rows, with this confidence: 0.95, say (see :class:`Promises`). One rate (all
         notions but equalized odds) of rows without weights is certified by rank: 3 of 10 rows, drawn at random, choose
-        target rates, and the others place the thresholds. Otherwise half of the rows choose the policy and the others
-        test it. Small cells borrow among the rows that choose; what is promised rests on a client's own rows. None:
+        target rates, and the others place the thresholds. Otherwise, and where ratios, floors, ceilings or capacities
+        are required, half of the rows choose the policy and the others test it. Small cells borrow among the rows that choose; what is promised rests on a client's own rows. None:
         nothing is promised. The certificate is still about the calibration rows: its bound is that of all rules, its
         accuracy and violation those of this policy, which gives some accuracy for what it promises.
     sample_weight : array-like of shape (n,), optional
@@ -185,10 +185,6 @@ def fit(
         raise InputError(
             "solver: 'algorithm1' knows tolerances and accuracy alone; use 'exact', or leave out ratios, floors, "
             "ceilings, capacity and costs."
-        )
-    if level is not None and not requirements.are_tolerances:
-        raise InputError(
-            "confidence: certifies tolerances alone; leave it out, or ratios, floors, ceilings, capacity and costs."
         )
     if level is not None and extra is not None:
         raise InputError(
@@ -326,7 +322,12 @@ def _for_new_rows(
     mixtures, promises = promise(parted, requirements, solved.mixtures, confidence, key, solve, fill)
     prices = solved.optimum.local_prices, solved.optimum.global_prices
     certificate = certify(solved.problem, mixtures, *prices, basis) if promises.bounded else solved.certificate
-    promises = replace(promises, accuracy=certificate.primal, accuracy_without=solved.certificate.primal)
+    promises = replace(
+        promises,
+        accuracy=certificate.primal,
+        accuracy_without=solved.certificate.primal,
+        measure=certificate.objective,
+    )
     prepared = replace(solved.prepared, pooling=parted.part.pooling)  # what the rows that choose borrow
     return replace(solved, prepared=prepared, mixtures=mixtures, certificate=certificate), promises
 

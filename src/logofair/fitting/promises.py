@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
+import numpy.typing as npt
 
-from logofair.auditing.certification import rows_needed
+from logofair.auditing.certification import rows_needed, single_rows_needed
 from logofair.auditing.measure import counting_labels, counts_rows, plain
 from logofair.auditing.result import aligned
 from logofair.columns.checks import Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
 from logofair.policy.info import PromiseInfo, PromisesInfo
-from logofair.requirements import Requirement, Requirements, tolerance_of
+from logofair.requirements import SELECTED, RateLimit, Requirements, tolerance_of
 
 __all__ = [
     "BY_RANK",
@@ -25,12 +26,15 @@ __all__ = [
     "HELD_OUT",
     "NOT_REQUIRED",
     "RATES",
+    "Claim",
     "Found",
     "Needs",
     "Promise",
     "Promises",
     "SupportedTolerances",
+    "called",
     "certified_words",
+    "claims_of",
     "none_made",
     "stated",
     "with_confidence",
@@ -44,27 +48,52 @@ _LISTED = 12  # promises of a table for people; more are counted
 _NAMED = 3  # of those, the ones that are farthest from a promise
 
 
+# What is promised of a rate, by the kind of the requirement.
+_CLAIMS = {
+    "gap": "the gap of the {rate}{where} is within {value:g}",
+    "ratio": "the smallest {rate} of any group{where} is at least {value:g} times the largest",
+    "floor": "the {rate} of {of}{where} is at least {value:g}",
+    "ceiling": "the {rate} of {of}{where} is at most {value:g}",
+    "capacity": "the share selected{where} is at most {value:g}",
+    "exact capacity": "the share selected{where} is exactly {value:g}",
+}
+_SUBJECTS = {
+    "gap": "the gap{where}",
+    "ratio": "the ratio of the {rate}{where}",
+    "floor": "the {rate} of {of}{where}",
+    "ceiling": "the {rate} of {of}{where}",
+    "capacity": "the share selected{where}",
+    "exact capacity": "the share selected{where}",
+}
+_REQUIRED = {"gap": "tolerance", "exact capacity": "capacity"}  # what other numbers are called is their kind
+
+
 @dataclass(frozen=True)
 class Promise:
-    """One gap of new rows, inside a client or over all of them.
+    """One gap of new rows, inside a client or over all of them; or a ratio, a floor, a ceiling or a capacity.
 
     Attributes
     ----------
     side : str
-        ``"local"`` or ``"global"``; ``rate``: whose gap; ``client``: where (None: over all clients, or there is one).
+        ``"local"`` or ``"global"``; ``rate``: of what; ``client``: where (None: over all clients, or there is one).
     tolerance : float or None
-        What was required; None: nothing.
+        What was required: the tolerance, or the ratio, floor, ceiling or capacity; None: nothing.
     status : str
         ``"certified"``, ``"cannot certify"`` or ``"not asked"``.
     bound : float or None
         What the gap of new rows stays below with the confidence asked for, this gap by itself. All certified gaps stay
-        within their tolerances together, which takes more: a bound just below its tolerance may not be enough.
+        within their tolerances together, which takes more: a bound just below its tolerance may not be enough. A ratio
+        and a rate with a floor stay above theirs.
     group, rows : label and int, or None
         The group with the fewest rows that count here, and how many they are.
     rows_needed : int or None
         How many rows of every group it would take to certify the tolerance; None: no number would do.
     reason : str
         Why it cannot be certified.
+    kind : str
+        ``"gap"``, ``"ratio"``, ``"floor"``, ``"ceiling"``, ``"capacity"`` or ``"exact capacity"``.
+    of_group : label or None
+        Whose floor or ceiling it is; None: every group's.
 
     Examples
     --------
@@ -82,14 +111,34 @@ class Promise:
     rows: int | None = None
     rows_needed: int | None = None
     reason: str = ""
+    kind: str = "gap"
+    of_group: Label | None = None
 
     def __str__(self) -> str:
         if self.status == CANNOT:
             return f"{self.status}: {self.reason}"
-        gap = f"the gap of the {self.rate}{self.where}"
         if self.status == NOT_REQUIRED:
-            return f"{self.status}: {self.reason or gap}"
-        return f"{self.status}: {gap} is within {self.tolerance:g} (bound {self.bound:.4f})"
+            return f"{self.status}: {self.reason or self.what}"
+        return f"{self.status}: {self.claim} (bound {self.bound:.4f})"
+
+    @property
+    def claim(self) -> str:
+        """What was required, as a statement about new rows."""
+        return self._worded(_CLAIMS)
+
+    @property
+    def subject(self) -> str:
+        """What it is about, and where."""
+        return self._worded(_SUBJECTS)
+
+    @property
+    def what(self) -> str:
+        """What it is about, for a line of a table."""
+        return self.rate if self.kind == "gap" else replace(self, side="local", client=None).subject[4:]
+
+    def _worded(self, sentences: Mapping[str, str]) -> str:
+        of = "every group" if self.of_group is None else f"group {self.of_group!r}"
+        return sentences[self.kind].format(rate=self.rate, where=self.where, of=of, value=self.tolerance or 0.0)
 
     @property
     def place(self) -> str:
@@ -123,9 +172,9 @@ class Promise:
     @property
     def info(self) -> PromiseInfo:
         """What a policy stores of it."""
-        client, group = (None if name is None else str(name) for name in (self.client, self.group))
+        client, group, of = (None if name is None else str(name) for name in (self.client, self.group, self.of_group))
         found = (self.tolerance, self.status, self.bound, str(self), group, self.rows, self.rows_needed)
-        return PromiseInfo(self.side, self.rate, client, *found)
+        return PromiseInfo(self.side, self.rate, client, *found, self.kind, of)
 
     @classmethod
     def of(cls, info: PromiseInfo) -> Promise:
@@ -135,7 +184,7 @@ class Promise:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        named = {"client": plain(self.client), "group": plain(self.group)}
+        named = {name: plain(getattr(self, name)) for name in ("client", "group", "of_group")}
         return vars(self) | named | {"sentence": str(self)}
 
 
@@ -155,7 +204,9 @@ class Promises(Sequence[Promise]):
     largest_local_bound : float or None
         What the largest local gap of new rows stays below with this confidence.
     accuracy, accuracy_without : float or None
-        Expected accuracy on the calibration rows with and without ``confidence``.
+        Expected accuracy on the calibration rows with and without ``confidence``; with costs, the cost per person.
+    measure : str
+        Which of the two: ``"accuracy"`` or ``"cost"``.
 
     Examples
     --------
@@ -178,6 +229,7 @@ class Promises(Sequence[Promise]):
     largest_local_bound: float | None = None
     accuracy: float | None = None
     accuracy_without: float | None = None
+    measure: str = "accuracy"
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -191,10 +243,14 @@ class Promises(Sequence[Promise]):
 
     @property
     def price(self) -> float | None:
-        """Expected accuracy on the calibration rows that the promises cost; below 0 where gaps there are larger."""
+        """Expected accuracy on the calibration rows that the promises cost; below 0 where gaps there are larger.
+
+        With costs, what they add to the cost per person.
+        """
         if self.accuracy is None or self.accuracy_without is None:
             return None
-        return self.accuracy_without - self.accuracy
+        lost = self.accuracy_without - self.accuracy
+        return -lost if self.measure == "cost" else lost
 
     @property
     def bounded(self) -> bool:
@@ -215,7 +271,8 @@ class Promises(Sequence[Promise]):
         """Whether anything is certified beyond the calibration rows, in a sentence."""
         if self.confidence is None:
             return "Nothing is promised for new rows: no confidence was asked for."
-        return f"{certified_words(self.confidence, self.method, len(self.with_status(CERTIFIED)), self.required)}."
+        made, what = len(self.with_status(CERTIFIED)), called([promise.kind for promise in self.entries])
+        return f"{certified_words(self.confidence, self.method, made, self.required, what)}."
 
     def summary(self) -> str:
         """Return the promises in a few lines for people."""
@@ -232,16 +289,17 @@ class Promises(Sequence[Promise]):
         if self.confidence is None or not self.required:
             return []
         if len(self.entries) > _LISTED:
-            head = ["gap", CERTIFIED, "cannot", NOT_REQUIRED, "rows", "needed"]
-            return [head, *(self._counted(*kind) for kind in dict.fromkeys((p.rate, p.side) for p in self.entries))]
-        rates = {promise.rate for promise in self.entries}
-        named = [f"{p.rate}, {p.place}" if len(rates) > 1 else p.place for p in self.entries]
-        head = ["gap" if len(rates) > 1 else f"gap of the {rates.pop()}", "", "tolerance", "bound", "rows", "needed"]
+            head = [called([p.kind for p in self.entries]), CERTIFIED, "cannot", NOT_REQUIRED, "rows", "needed"]
+            return [head, *(self._counted(*kind) for kind in dict.fromkeys((p.what, p.side) for p in self.entries))]
+        rates, what = {promise.what for promise in self.entries}, called([promise.kind for promise in self.entries])
+        named = [f"{p.what}, {p.place}" if len(rates) > 1 else p.place for p in self.entries]
+        first = what if len(rates) > 1 else f"gap of the {rates.pop()}" if what == "gap" else rates.pop()
+        head = [first, "", "tolerance" if what == "gap" else "required", "bound", "rows", "needed"]
         return [head, *([name, p.status, *p.figures] for name, p in zip(named, self.entries, strict=True))]
 
     def _counted(self, rate: str, side: str) -> list[str]:
         """How many promises of a kind have each status, with the median rows that those refused have and need."""
-        those = [p for p in self.entries if (p.rate, p.side) == (rate, side)]
+        those = [p for p in self.entries if (p.what, p.side) == (rate, side)]
         counts = [sum(p.status == status for p in those) for status in (CERTIFIED, CANNOT, NOT_REQUIRED)]
         refused = [p for p in those if p.status == CANNOT]
         where = "over all" if side == "global" else "inside clients"
@@ -261,7 +319,10 @@ class Promises(Sequence[Promise]):
             yield from self._of_many()
         else:
             yield from map(str, self.with_status(CANNOT))
-        if self.largest_local_bound is not None and sum(promise.side == "local" for promise in self.entries) > 1:
+        if (
+            self.largest_local_bound is not None
+            and sum(p.side == "local" and p.kind == "gap" for p in self.entries) > 1
+        ):
             sure = with_confidence(self.confidence)
             yield f"The largest local gap of new rows stays below {self.largest_local_bound:.4f} {sure}."
         if (price := self.price_sentence()) is not None:
@@ -287,13 +348,15 @@ class Promises(Sequence[Promise]):
         if not self.bounded:
             return "Nothing can be said of new rows, so the rules are those of a fit without confidence."
         empty = " Nothing is certified for it: leave the confidence out, or ask for wider tolerances."
-        rows = "expected accuracy on the calibration rows"
-        cost = f"The promises cost {self.price:.4f} {rows}"
-        if self.price < 0:  # no rule within the tolerances there would be more accurate
-            cost = f"With the promises {rows} is {-self.price:.4f} higher, at gaps beyond the tolerances there"
+        costs, beyond = self.measure == "cost", "at gaps beyond the tolerances there"
+        rows = f"expected {'cost per person' if costs else 'accuracy'} on the calibration rows"
+        cost = f"The promises {'add' if costs else 'cost'} {self.price:.4f} {'to the ' if costs else ''}{rows}"
+        if self.price < 0:  # no rule within the tolerances there would be better
+            cost = f"With the promises {rows} is {-self.price:.4f} {'lower' if costs else 'higher'}, {beyond}"
+        within = "within the tolerances" if called([p.kind for p in self.entries]) == "gap" else "that meets them"
         return (
             f"{cost} ({self.accuracy_without:.4f} without, {self.accuracy:.4f} with them); the certificate still "
-            "bounds what any rule within the tolerances on these rows could reach, promises or not."
+            f"bounds what any rule {within} on these rows could reach, promises or not."
             f"{'' if self.with_status(CERTIFIED) else empty}"
         )
 
@@ -312,14 +375,16 @@ class Promises(Sequence[Promise]):
         if self.confidence is None:
             return None
         price, every = self.price or 0.0, tuple(promise.info for promise in self.entries)
-        return PromisesInfo(self.confidence, self.method, price, every, self.why, self.largest_local_bound)
+        largest = self.largest_local_bound
+        return PromisesInfo(self.confidence, self.method, price, every, self.why, largest, self.measure)
 
     @classmethod
     def of(cls, info: PromisesInfo, accuracy: float | None = None) -> Promises:
         """The promises that a policy stores, whose expected accuracy on the calibration rows is this."""
         every = tuple(map(Promise.of, info.promises))
-        without = None if accuracy is None else accuracy + info.price
-        return cls(info.confidence, info.method, info.why, every, info.largest_local_bound, accuracy, without)
+        without = None if accuracy is None else accuracy + (-info.price if info.measure == "cost" else info.price)
+        largest = info.largest_local_bound
+        return cls(info.confidence, info.method, info.why, every, largest, accuracy, without, info.measure)
 
 
 def with_confidence(confidence: float) -> str:
@@ -333,7 +398,12 @@ def with_confidence(confidence: float) -> str:
     return f"with {100 * confidence:.12g}% confidence"
 
 
-def certified_words(confidence: float, method: str, made: int, required: int) -> str:
+def called(kinds: Iterable[str]) -> str:
+    """What promises of these kinds are about: gaps, or requirements of any kind."""
+    return "gap" if set(kinds) <= {"gap"} else "requirement"
+
+
+def certified_words(confidence: float, method: str, made: int, required: int, what: str = "gap") -> str:
     """How many gaps are certified for new rows, with which confidence and how, in words without a full stop.
 
     Examples
@@ -346,11 +416,12 @@ def certified_words(confidence: float, method: str, made: int, required: int) ->
     sure = with_confidence(confidence)
     if not required:
         return f"Nothing is promised for new rows {sure}: nothing is required"
-    all_gaps = "the required gap" if required == 1 else f"all {required:,} required gaps together"
+    what = "required gap" if what == "gap" else what
+    all_gaps = f"the {what}" if required == 1 else f"all {required:,} {what}s together"
     if made == required:
         return f"Certified for new rows: {all_gaps}, {sure}, {method}"
-    none = "the required gap" if required == 1 else f"none of the {required:,} required gaps"
-    some = f"Partly certified for new rows: {made:,} of {required:,} required gaps"
+    none = f"the {what}" if required == 1 else f"none of the {required:,} {what}s"
+    some = f"Partly certified for new rows: {made:,} of {required:,} {what}s"
     return f"{some if made else f'Not certified for new rows: {none}'}, {sure}, {method}"
 
 
@@ -360,31 +431,122 @@ def _median(numbers: list[int | None]) -> int | None:
     return round(float(np.median(known))) if known else None
 
 
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """What is to be promised of one rate, at every client or over all of them.
+
+    ``group`` is the number of the group whose floor or ceiling it is; None: of every group. ``values`` is what is
+    required, (clients,) or (1,); NaN: nothing.
+    """
+
+    side: str
+    kind: str
+    rate: Rate
+    values: Floats
+    group: int | None = None
+
+    @property
+    def required(self) -> Booleans:
+        """Where something is."""
+        return np.asarray(np.isfinite(self.values))
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is about one rate, not about several that are compared."""
+        return self.group is not None or self.kind.endswith("capacity")
+
+    def columns(self, by_group: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What it rests on, of what was counted by group, (places, groups): all of it, or of one group, or summed."""
+        if self.kind.endswith("capacity"):
+            return np.asarray(by_group.sum(axis=1, keepdims=True))
+        return by_group if self.group is None else by_group[:, self.group : self.group + 1]
+
+    def promise(self, client: Label | None, value: float | None, groups: tuple[Label, ...]) -> Promise:
+        """The promise at a place, whose status is still to be found."""
+        of = None if self.group is None else groups[self.group]
+        return Promise(self.side, self.rate.name, client, value, CERTIFIED, kind=self.kind, of_group=of)
+
+
+def claims_of(requirements: Requirements, today: Today | None = None) -> list[Claim]:
+    """What is to be promised, the local requirements first.
+
+    Without ``today`` the floors and ceilings that go by the rule that nothing is required of are not known.
+    """
+    found = []
+    clients, none = len(requirements.tolerances), np.zeros_like(requirements.tolerances)
+    ratios = none if requirements.ratios is None else requirements.ratios
+    sides = (
+        ("local", requirements.local, requirements.tolerances.T, ratios.T),
+        (
+            "global",
+            requirements.global_,
+            np.array([[tolerance_of(r)] for r in requirements.global_]),
+            np.array([[r.ratio or 0.0] for r in requirements.global_]),
+        ),
+    )
+    for side, items, tolerances, least in sides:
+        for item, tolerance, ratio in zip(items, tolerances, least, strict=True):
+            if np.isfinite(tolerance).any() or not (ratio > 0).any():
+                found.append(Claim(side, "gap", item.rate, np.where(np.isfinite(tolerance), tolerance, np.nan)))
+            if (ratio > 0).any():
+                found.append(Claim(side, "ratio", item.rate, np.where(ratio > 0, ratio, np.nan)))
+        places = clients if side == "local" else 1
+        for limit in requirements.limits:
+            if limit.side == side:
+                found += _limit_claims(limit, requirements.groups, places, today)
+        for each in requirements.capacities:
+            if each.side == side:
+                kind = "exact capacity" if each.least == each.most else "capacity"
+                found.append(Claim(side, kind, SELECTED, np.full(places, each.most)))
+    return found
+
+
+# The floors or ceilings of a requirement that goes by what the groups have without any, (places, groups).
+Today: TypeAlias = Callable[[RateLimit], Floats]
+
+
+def _limit_claims(limit: RateLimit, groups: tuple[Label, ...], places: int, today: Today | None) -> Iterator[Claim]:
+    """A floor or a ceiling; one by what the groups have today is of each group by itself."""
+    own = None if limit.group is None else groups.index(limit.group)
+    if limit.value is not None or today is None:
+        value = np.nan if limit.value is None else limit.value
+        yield Claim(limit.side, limit.kind, limit.rate, np.full(places, value), own)
+        return
+    rates = today(limit)
+    for group in range(len(groups)) if own is None else (own,):
+        yield Claim(limit.side, limit.kind, limit.rate, rates[:, group], group)
+
+
 def none_made(requirements: Requirements, confidence: float | None = None) -> Promises:
     """Nothing is promised: one entry per requirement, not one per client."""
-    sides = (("local", requirements.local), ("global", requirements.global_))
-    entries = [
-        Promise(side, each.rate.name, None, each.tolerance, NOT_REQUIRED, reason=_why_none(each, confidence))
-        for side, items in sides
-        for each in items
-    ]
+    entries = []
+    for claim in claims_of(requirements):
+        every = np.unique(claim.values[claim.required])
+        required = every.size > 0 or claim.kind in ("floor", "ceiling")
+        given = confidence is None and required
+        reason = "no confidence was given" if given else f"nothing is required of the {claim.rate.name}"
+        value = _common(requirements, claim)
+        entries.append(replace(claim.promise(None, value, requirements.groups), status=NOT_REQUIRED, reason=reason))
     return Promises(confidence, "", "nothing is required", tuple(entries))
 
 
-def _why_none(requirement: Requirement, confidence: float | None) -> str:
-    if confidence is None and requirement.tolerance is not None:
-        return "no confidence was given"
-    return f"nothing is required of the {requirement.rate.name}"
+def _common(requirements: Requirements, claim: Claim) -> float | None:
+    """What is required of most clients: the number that is not of single ones."""
+    items = requirements.local if claim.side == "local" else requirements.global_
+    for item in items:
+        if item.rate == claim.rate and claim.kind in ("gap", "ratio"):
+            return item.tolerance if claim.kind == "gap" else item.ratio
+    return float(claim.values[0]) if claim.required.any() else None
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What was found of every gap: rate by rate and client by client, then of the global ones."""
+    """What was found of every claim, place by place: client by client, or over all."""
 
-    made: Booleans  # (gaps,): certified together with the others
-    bounds: Floats  # (gaps,): of each by itself; NaN where there is none
-    counts: Indices  # (gaps, groups): rows that count in the rate
-    rates: Floats  # (gaps, groups)
+    made: Booleans  # (promises,): certified together with the others
+    bounds: Floats  # (promises,): of each by itself; NaN where there is none
+    counts: Sequence[Indices]  # for each: rows that count in the rate, (groups it rests on,)
+    rates: Sequence[Floats]  # for each: (groups it rests on,)
 
 
 @dataclass(frozen=True)
@@ -396,11 +558,19 @@ class Needs:
     share: float  # of the rows that place or test
     how: str  # the way, the correction and the power, in words
 
-    def rows(self, rates: Floats, tolerance: float) -> int | None:
+    def rows(self, rates: Floats, promise: Promise) -> int | None:
         """Rows of every group; None where no number suffices."""
-        known = np.clip(rates[~np.isnan(rates)], *RATES)
-        rate = float(known[np.argmin(np.abs(known - 0.5))]) if known.size else 0.5
-        needed = float(self.at(rate, tolerance))
+        known, value = np.clip(rates[~np.isnan(rates)], *RATES), promise.tolerance or 0.0
+        if promise.kind == "gap":
+            rate = float(known[np.argmin(np.abs(known - 0.5))]) if known.size else 0.5
+            needed = float(self.at(rate, value))
+        elif promise.kind == "ratio":
+            rate = float(known.min()) if known.size else 0.5
+            needed = float(self.at(rate, (1.0 - value) * rate / value))
+        else:
+            room = (known.min() - value if promise.kind == "floor" else value - known.max()) if known.size else 0.0
+            rate = float(known.min() if promise.kind == "floor" else known.max()) if known.size else 0.5
+            needed = math.ceil(single_rows_needed(rate, room, self.errors) / self.share) if room > 0 else math.inf
         return int(needed) if math.isfinite(needed) else None
 
     def at(self, rate: Floats | float, tolerance: Floats | float) -> Floats:
@@ -409,53 +579,74 @@ class Needs:
 
 
 def stated(
-    requirements: Requirements, groups: tuple[Label, ...], clients: tuple[Label | None, ...], found: Found, needs: Needs
+    requirements: Requirements,
+    claims: Sequence[Claim],
+    clients: tuple[Label | None, ...],
+    groups: tuple[Label, ...],
+    found: Found,
+    needs: Needs,
+    because: str = "",
 ) -> Iterator[Promise]:
-    """What was found, as promises."""
-    places = [
-        ("local", requirement.rate, client, tolerance)
-        for requirement, tolerances in zip(requirements.local, requirements.tolerances.T.tolist(), strict=True)
-        for client, tolerance in zip(clients, tolerances, strict=True)
-    ]
-    places += [("global", requirement.rate, None, tolerance_of(requirement)) for requirement in requirements.global_]
-    for gap, (side, rate, client, tolerance) in enumerate(places):
-        if math.isfinite(tolerance):
-            yield _stated(Promise(side, rate.name, client, tolerance, CERTIFIED), rate, groups, found, gap, needs)
-        else:
-            free = Promise(side, rate.name, client, None, NOT_REQUIRED)
-            yield replace(free, reason=f"nothing is required of the {rate.name}{free.where}")
+    """What was found, as promises; ``because``: why none could be made, where that is known beforehand."""
+    place = 0
+    for each in claims:
+        where = clients if each.side == "local" else (None,)
+        for at, (client, value) in enumerate(zip(where, each.values.tolist(), strict=True)):
+            if math.isfinite(value):
+                yield _stated(each.promise(client, value, groups), each, groups, found, place, needs, because)
+            elif each.kind == "gap" and not _has_ratio(requirements, each, at):
+                free = replace(each.promise(client, None, groups), status=NOT_REQUIRED)
+                yield replace(free, reason=f"nothing is required of the {each.rate.name}{free.where}")
+            place += 1
 
 
-def _stated(start: Promise, rate: Rate, groups: tuple[Label, ...], found: Found, gap: int, needs: Needs) -> Promise:
-    counts, bound = found.counts[gap], float(found.bounds[gap])
+def _has_ratio(requirements: Requirements, claim: Claim, client: int) -> bool:
+    """Whether a ratio is required at a client where no tolerance is."""
+    if claim.side == "global" or requirements.ratios is None:
+        return False
+    rate = [item.rate for item in requirements.local].index(claim.rate)
+    return bool(requirements.ratios[client, rate] > 0)
+
+
+def _stated(
+    start: Promise, claim: Claim, groups: tuple[Label, ...], found: Found, place: int, needs: Needs, because: str
+) -> Promise:
+    counts, bound = found.counts[place], float(found.bounds[place])
     least = int(counts.argmin())
-    assert start.tolerance is not None
+    group = start.of_group if claim.alone else groups[least]
     promise = replace(
         start,
         bound=None if math.isnan(bound) else bound,
-        group=groups[least],
+        group=group,
         rows=int(counts[least]),
-        rows_needed=needs.rows(found.rates[gap], start.tolerance),
+        rows_needed=needs.rows(found.rates[place], start),
     )
-    return promise if found.made[gap] else replace(promise, status=CANNOT, reason=_why_not(promise, rate, needs))
+    reason = because or _why_not(promise, claim.rate, needs)
+    return promise if found.made[place] else replace(promise, status=CANNOT, reason=reason)
 
 
 def _why_not(promise: Promise, rate: Rate, needs: Needs) -> str:
     """Why a promise cannot be made."""
+    if promise.kind == "exact capacity":
+        return (
+            f"{promise.subject} is met in expectation, so that no number of rows shows that it is {promise.tolerance:g}"
+        )
     if not counts_rows(rate):
         return f"the {rate.name} is no share of rows, so no bound of its gap{promise.where} is known"
     labels, count, needed = counting_labels(rate), promise.rows or 0, promise.rows_needed
-    of_group = f"of group {promise.group!r}" + (f" with label {labels[0]}" if len(labels) == 1 else "")
+    of_group = f" of group {promise.group!r}" if promise.group is not None else ""
+    of_group += f" with label {labels[0]}" if len(labels) == 1 else ""
     has = "there are" if promise.client is None else f"client {promise.client!r} has"
     if count == 0:
-        return f"{has} no rows {of_group}"
-    if needed is None:
-        return f"no number of rows shows that a gap{promise.where} is within {promise.tolerance:g}"
-    if count < needed or promise.bound is None:
-        rows = f"{count:,} row{'' if count == 1 else 's'} {of_group}"
-        return f"{has} {rows}; {needed:,} would be needed for {promise.tolerance:.2f} ({needs.how})"
-    shown = f"the bound of the gap{promise.where} is {promise.bound:.4f}"
-    return f"{shown} on {count:,} rows {of_group} or more; the tolerance is {promise.tolerance:g} ({needs.how})"
+        return f"{has} no rows{of_group}"
+    if needed is None and promise.kind in ("gap", "ratio"):
+        claim = f"a gap{promise.where} is within {promise.tolerance:g}" if promise.kind == "gap" else promise.claim
+        return f"no number of rows shows that {claim}"
+    if (needed is not None and count < needed) or promise.bound is None:
+        rows, more = f"{count:,} row{'' if count == 1 else 's'}{of_group}", "more" if needed is None else f"{needed:,}"
+        return f"{has} {rows}; {more} would be needed for {promise.tolerance:.2f} ({needs.how})"
+    shown = f"the bound of {promise.subject} is {promise.bound:.4f} on {count:,} rows{of_group} or more"
+    return f"{shown}; the {_REQUIRED.get(promise.kind, promise.kind)} is {promise.tolerance:g} ({needs.how})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,8 +13,9 @@ import numpy as np
 from logofair.auditing import Audit, ClientCheck, Comparison
 from logofair.auditing.comparison import compared_audits
 from logofair.auditing.measure import FEW_ROWS, plain
+from logofair.auditing.required import RequirementCheck, measured_requirements, proved_requirements
 from logofair.auditing.result import FITTED_ROWS, aligned
-from logofair.auditing.rows import checked_columns
+from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, today_of
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
@@ -161,12 +162,16 @@ class Solution:
     def _expected(self, problem: Problem) -> OwnRows:
         """What the policy does on the rows of a problem, as the certificate counts."""
         u, v = (a.reshape(problem.shape) for a in evaluate(problem.cells, self.policy.mixtures))
-        local, global_ = (
-            problem.local_gaps(u, v) / problem.local_units,
-            problem.global_gaps(u, v) / problem.global_units,
-        )
-        largest = (float(gaps.max()) if gaps.size else None for gaps in (local, global_))
-        return OwnRows(problem.reported(problem.accuracy(u, v)), *largest, problem.measure)
+        gaps = {
+            "local": problem.local_gaps(u, v) / problem.local_units,
+            "global": problem.global_gaps(u, v) / problem.global_units,
+        }
+        compared = {
+            side: [k for k in range(each.shape[-1]) if problem.kind(side, k) in ("tolerance", "ratio")]
+            for side, each in gaps.items()
+        }
+        local, global_ = (float(gaps[side][..., own].max()) if own else None for side, own in compared.items())
+        return OwnRows(problem.reported(problem.accuracy(u, v)), local, global_, problem.measure)
 
     @cached_property
     def compared(self) -> Comparison | None:
@@ -226,10 +231,30 @@ class Solution:
         assert rows.score is not None
         columns = (rows.positive, rows.weight, rows.group, rows.client, rows.ids)
         tested = self._compared(chance, rows.score, columns)
+        checks = self._measured_requirements(tested.second, scores, groups, clients, rows)
+        tested = replace(tested, second=replace(tested.second, requirements=checks))
         tolerances = required_tolerances(self.requirements, self.policy.clients, tested.second)
         shown = (finding.info for finding in findings(tested.second, *tolerances))
         info = replace(self.policy.info, tested=tested_info(tested, shown))
         return replace(self, tested=tested, policy=replace(self.policy, info=info))
+
+    def _measured_requirements(
+        self, audit: Audit, scores: object, groups: object, clients: object, rows: AuditedRows
+    ) -> tuple[RequirementCheck, ...]:
+        """Whether what was required is kept on other rows."""
+        today = today_of(self.policy, scores, groups, clients, rows)
+        tally, names = audit.local.tally, (rows.group.names, rows.client.names)
+        return measured_requirements(self.requirements, self.policy.clients, tally, *names, today)
+
+    @cached_property
+    def requirement_checks(self) -> tuple[RequirementCheck, ...]:
+        """Every requirement on the calibration rows: how tightly it holds, as is proved, and its price."""
+        problem, prices = self.problem, self.certificate.prices
+        shares = tuple(a.reshape(problem.shape) for a in evaluate(problem.cells, self.policy.mixtures))
+        names = (self.policy.clients, self.policy.groups)
+        return proved_requirements(
+            problem, (shares[0], shares[1]), (prices.local, prices.global_), names, self.requirements
+        )
 
     @property
     def evidence(self) -> Evidence:
@@ -250,7 +275,7 @@ class Solution:
 
     def _compared(self, chance: Floats, scores: Floats, rows: tuple[Any, ...]) -> Comparison:
         base = (scores >= 0.5).astype(np.float64)
-        return compared_audits(base, chance, rows, *self._rates)
+        return compared_audits(base, chance, rows, *self._rates, policy_costs(self.policy, rows[3].names))
 
     def supported_tolerances(self, confidence: float = 0.95) -> SupportedTolerances:
         """Return the smallest local tolerance that could be certified at each client with the rows it has.
@@ -339,6 +364,8 @@ class Solution:
         A word stands beside its first sentence only.
         """
         yield "Proof", self.proof_sentence()
+        others = (str(check) for check in self.requirement_checks if check.kind != "tolerance")
+        yield from zip(chain(["Held"], repeat("")), others, strict=False)
         if (pooling := self.pooling_sentence()) is not None:
             yield "Pooling", pooling
         yield "Coins", self.coins_summary()
@@ -405,6 +432,7 @@ class Solution:
             "tested": self._tested_as_dict(),
             "calibration": None if self.compared is None else figures_as_dict(self.compared, None),
             "certificate": self.certificate.as_dict() | {"sentence": self.proof_sentence()},
+            "requirement_checks": [check.as_dict() for check in self.requirement_checks],
             "calibration_method": self.policy.calibrator.method,
             "pooling": asdict(self.pooling),
             "own_rows": self.own_rows.as_dict(),
@@ -415,7 +443,7 @@ class Solution:
             "cells_with_coins": int(self.policy.mixtures.mixed.sum()),
             "coin_share": self.coin_share,
             "score_blind_rules": self.score_blind_rules,
-            "without_coins": {"accuracy": accuracy, "violation": violation},
+            "without_coins": {self.certificate.objective: accuracy, "violation": violation},
             "promises": self.promises.as_dict(),
             "warnings": [warning.as_dict() for warning in self.warnings],
         }

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from logofair.files.documents import of_type
 from logofair.files.inputs import MISSING, ColumnNames, DataSource
+from logofair.requirements import CALLED
 
 __all__ = [
     "CapacityInfo",
@@ -36,6 +37,7 @@ __all__ = [
     "price_sentence",
     "proof_sentence",
     "record_from",
+    "relief_sentence",
     "tiny",
 ]
 
@@ -93,6 +95,12 @@ class RequirementsInfo:
         compared = [t for each in (*self.local, *self.global_) for t in (each.tolerance, each.ratio)]
         single = [t for _, t in (*self.client_tolerances, *self.client_ratios)]
         return bool(self.limits or self.capacities) or any(t is not None for t in (*compared, *single))
+
+    @property
+    def are_tolerances(self) -> bool:
+        """Whether gaps within tolerances are all that is required."""
+        ratios = any(each.ratio for each in (*self.local, *self.global_)) or self.client_ratios
+        return not (self.limits or self.capacities or ratios)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -206,6 +214,8 @@ class PromiseInfo:
     group: str | None = None  # with the fewest rows that count
     rows: int | None = None  # of that group
     rows_needed: int | None = None  # of every group; None: no number would do
+    kind: str = "gap"  # or "ratio", "floor", "ceiling", "capacity", "exact capacity"
+    of_group: str | None = None  # the group whose floor or ceiling it is
 
 
 @dataclass(frozen=True)
@@ -218,6 +228,7 @@ class PromisesInfo:
     promises: tuple[PromiseInfo, ...]
     why: str = ""  # why so, in words
     largest_local_bound: float | None = None
+    measure: str = "accuracy"  # what the price is of: "accuracy" or "cost"
 
     def count(self, status: str) -> int:
         """How many promises have a status."""
@@ -271,6 +282,8 @@ class FederationInfo:
     prices: Mapping[str, float]
     groups: Mapping[str, float]
     secure_sums: bool
+    global_rates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # limited by more than tolerances
+    today: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # what rates are without any requirement
 
 
 @dataclass(frozen=True)
@@ -298,7 +311,10 @@ class FigureInfo:
 
 @dataclass(frozen=True)
 class FindingInfo:
-    """What a test shows of the gaps on one side: within their tolerances, above, or neither (None)."""
+    """What a test shows of the gaps on one side: within their tolerances, above, or neither (None).
+
+    ``how`` is "tolerance"; of another requirement, which ``where`` names, "at least" or "at most".
+    """
 
     where: str
     shown: bool | None
@@ -306,6 +322,7 @@ class FindingInfo:
     tolerance: float  # by which ``gap`` is judged
     gap: FigureInfo | None
     client: str | None = None  # whose gap it is
+    how: str = "tolerance"
 
 
 @dataclass(frozen=True)
@@ -380,6 +397,22 @@ def price_sentence(price: float, rate: str, where: str, objective: str = "accura
         else f"saves at most {0.01 * price:.5f} a person"
     )
     return f"{_RELIEF[kind].format(rate=rate)}{where} {won}."
+
+
+def relief_sentence(price: float, name: str, where: str, objective: str = "accuracy") -> str:
+    """What 0.01 less of a requirement would win at most; ``name`` is that of a rate, or what the requirement is called.
+
+    Examples
+    --------
+    >>> relief_sentence(0.5, "the capacity over all sites", " over all sites")
+    'The capacity over all sites 0.01 larger wins at most 0.00500 accuracy.'
+    """
+    starts = {called.partition(" {")[0]: way for called, way in CALLED.values()}
+    way = next((starts[start] for start in sorted(starts, key=len, reverse=True) if name.startswith(start)), None)
+    if way is None:
+        return price_sentence(price, name, where, objective)
+    won = price_sentence(price, "", "", objective, "capacity").removeprefix("0.01 more capacity")
+    return f"{name[0].upper()}{name[1:]} 0.01 {way}{won}"
 
 
 def no_rule(basis: str, *, has_clients: bool = True) -> str:

@@ -16,6 +16,7 @@ from logofair.calibration import Calibrator
 from logofair.columns.checks import Floats, Integers, Label, column, listed, probabilities, random_number, same_length
 from logofair.columns.labels import Codes, encode, encode_known
 from logofair.columns.segments import Booleans, cell_numbers
+from logofair.costs import ACCURACY, Costs
 from logofair.errors import InputError
 from logofair.files.documents import (
     document_checksum,
@@ -214,6 +215,19 @@ class Policy:
     ) -> Floats:
         """Chance of acceptance of each row before any coin is tossed; arguments as in :meth:`decide`."""
         return self.chances(*self._rows(scores, groups, clients, on_unknown))
+
+    def unconstrained(
+        self, scores: object, *, groups: object, clients: object = None, on_unknown: str = "raise"
+    ) -> Floats:
+        """1 where the rule accepts that nothing is required of, else 0: what floors and ceilings of "today" speak of.
+
+        It gains most at the policy's costs; arguments as in :meth:`decide`.
+        """
+        eta, cells = self._rows(scores, groups, clients, on_unknown)
+        given = self.info.requirements.costs
+        costs = ACCURACY if given is None else Costs.from_dict(given)
+        site = np.where(cells < len(self.groups) * len(self.clients), cells // len(self.groups), -1)
+        return np.asarray(costs.at(site).gain(eta) >= 0.0, dtype=np.float64)
 
     def chances(self, calibrated: Floats, cells: Integers) -> Floats:
         """Chance of acceptance of rows that were checked and calibrated already, by the numbers of their cells."""

@@ -51,18 +51,26 @@ def clients_section(rows: MeasuredRows, contents: ReportContents | None = None) 
         "Clients whose gap is shown to be largest come first, then those with the most rows. A client’s gap is that "
         f"between groups of {FEW_ROWS} rows or more where it has two such groups."
     )
-    checked = [paragraph(words) for words in _checked(rows)]
+    others = [] if contents is None else [c for c in contents.solution.requirement_checks if c.side == "local"]
+    checked = [paragraph(words) for words in _checked(rows, more=any(c.kind != "tolerance" for c in others))]
     pictures = [_figure(rows, k) for k in range(len(rows.after.local.rates))]
     drawn = [_legend(rows), *pictures] if any(pictures) else []
     return Section("clients", "Every client", (*checked, paragraph(words), *drawn), tuple(_parts(rows, contents)))
 
 
-def _checked(rows: MeasuredRows) -> Iterator[str]:
-    """How many clients are shown to be above or within; on the rows that chose the rule nothing is."""
+def _checked(rows: MeasuredRows, *, more: bool) -> Iterator[str]:
+    """How many clients are shown to be above or within; on the rows that chose the rule nothing is.
+
+    ``more`` says that something else than tolerances is required inside clients.
+    """
     if rows.after.fitted_rows:
         yield f"{sentence(NOT_TESTED)} Here gaps are {FITTED_ROWS}."
     if not np.isfinite(rows.local_tolerance).any():
-        yield "Nothing is required inside clients."
+        yield (
+            "No tolerance is required of the gaps inside clients; the list of requirements has what is."
+            if more
+            else "Nothing is required inside clients."
+        )
     elif rows.after.fitted_rows:
         yield rows.after.check_clients(rows.local_tolerance).reach
     elif len(rows.notions) == 1:
@@ -185,8 +193,11 @@ def _prices(contents: ReportContents, rows: MeasuredRows, place: int) -> Iterato
     for rate in rows.after.local.rates:
         price = contents.price(rate.name, rows.after.clients[place])
         if price >= 1e-6:
-            won = f"at most {small(price)} expected accuracy over all calibration rows"
-            yield f"0.01 more tolerance for the {rate.name} here would win {won}."
+            accuracy = contents.solution.certificate.objective == "accuracy"
+            won = (
+                f"win at most {small(price)} expected accuracy" if accuracy else f"save at most {small(price)} of cost"
+            )
+            yield f"0.01 more tolerance for the {rate.name} here would {won} over all calibration rows."
 
 
 def _figure(rows: MeasuredRows, rate: int) -> Element | None:
@@ -290,7 +301,9 @@ def _table(rows: MeasuredRows, contents: ReportContents | None) -> Sequence[Elem
     lines = [_line(rows, contents, place, k) for place in listed for k in range(len(rates))]
     missing = len(rows.after.clients) - len(listed)
     left_out = note(f"The first {len(listed):,} clients are listed; {missing:,} are not.") if missing else None
-    won = "The last column is the expected accuracy over all calibration rows that 0.01 more tolerance wins at most."
+    cost = contents is not None and contents.solution.certificate.objective == "cost"
+    what = "cost per person" if cost else "accuracy"
+    won = f"The last column is the expected {what} over all calibration rows that 0.01 more tolerance wins at most."
     caption, titles = f"Gaps of every client, {_BY_ITSELF}, {rows.name}", [name for name, there in columns if there]
     table = grid(caption, titles, lines, search="Search clients")
     return (left_out, table, note(won) if contents is not None else None)

@@ -1,4 +1,4 @@
-"""What fairness costs: the accuracy a little more of each tolerance would win, and the whole trade-off."""
+"""What fairness costs: what a little less of each requirement would win, and the whole trade-off."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from logofair.report.contents import ReportContents
 from logofair.report.markup import Cell, Element, Node, Section, Trusted, folded, grid, named, note, paragraph, tag
-from logofair.report.wording import counted, figure, small, tolerance_of
+from logofair.report.wording import counted, figure, name_of, small, tolerance_of
+from logofair.requirements import SELECTED
 
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
@@ -25,10 +24,10 @@ _NOTHING = 1e-6  # what accuracy is proved to
 
 @dataclass(frozen=True)
 class Price:
-    """What 0.01 more of one tolerance wins at most; ``place`` is None for all clients together."""
+    """What giving way by 0.01 wins at most; ``gives`` says how, ``place`` is None for all clients together."""
 
     won: float
-    rate: str
+    gives: str
     place: str | None
 
 
@@ -36,8 +35,10 @@ def prices_section(contents: ReportContents) -> Section:
     """Return the dearest requirements in words, with bars to compare them."""
     found = sorted(_prices(contents), key=lambda price: -price.won)
     binding = [price for price in found if price.won > _NOTHING]
+    accuracy = contents.solution.certificate.objective == "accuracy"
     if not binding:
-        words = "No requirement costs accuracy here: a little more tolerance would win nothing on the calibration rows."
+        costs, gives = ("accuracy", "a little more tolerance") if accuracy else ("anything", "giving way a little")
+        words = f"No requirement costs {costs} here: {gives} would win nothing on the calibration rows."
         return Section(
             "prices", "What each requirement costs", (paragraph(words if found else "Nothing was required."),)
         )
@@ -47,13 +48,15 @@ def prices_section(contents: ReportContents) -> Section:
     more = note(unseen) if left_out > 0 else None
     free = len(found) - len(binding)
     idle = f" {counted(free, 'requirement')} cost{'s' if free == 1 else ''} nothing." if free else ""
+    what = "expected accuracy over all calibration rows" if accuracy else "expected cost per calibration row"
+    won = "win" if accuracy else "save"
     return Section(
         "prices",
         "What each requirement costs",
         (
             paragraph(
-                f"Every tolerance has a price: the expected accuracy over all calibration rows that {_STEP:g} more of "
-                f"it would win at most.{idle}"
+                f"Every requirement has a price: the {what} that {_STEP:g} less of it would {won} at most, so much "
+                f"more tolerance or capacity, so much lower a ratio or floor.{idle}"
             ),
             *_together(contents),
             paragraph("One by one, dearest first:") if len(dearest) > 1 else None,
@@ -64,13 +67,31 @@ def prices_section(contents: ReportContents) -> Section:
 
 
 def _prices(contents: ReportContents) -> Iterator[Price]:
-    """The price of every required gap."""
-    for k, rate in enumerate(contents.global_.rates):
-        if contents.global_.required[k, 0]:
-            yield Price(_STEP * float(contents.global_.price[k, 0]), rate.name, None)
-    for k, rate in enumerate(contents.local.rates):
-        for client in np.flatnonzero(contents.local.required[k]).tolist():
-            yield Price(_STEP * float(contents.local.price[k, client]), rate.name, contents.clients[client])
+    """The price of every requirement; floors and ceilings of one rate have one together."""
+    several = len({check.rate for check in contents.solution.requirement_checks}) > 1
+    seen: set[tuple[str, str, bool]] = set()
+    for check in contents.solution.requirement_checks:
+        limits = check.kind in ("floor", "ceiling")
+        key = (check.side, check.rate, limits)
+        if check.price is None or (limits and key in seen):
+            continue
+        seen.add(key)
+        side = "" if not contents.has_clients else f"{check.side} "
+        of = f" for the {check.rate}" if several and check.rate != SELECTED.name else ""
+        gives = f"{_GIVES[check.kind].format(step=_STEP, side=side)}{of}"
+        names = [contents.clients[0]] if check.clients == (None,) else [name_of(name) for name in check.clients]
+        for name, price in zip(names, check.price.tolist(), strict=True):
+            yield Price(_STEP * float(price), gives, None if check.side == "global" else name)
+
+
+_GIVES = {
+    "tolerance": "{step:g} more {side}tolerance",
+    "ratio": "A {side}ratio lower by {step:g}",
+    "floor": "{side}floors and ceilings looser by {step:g}",
+    "ceiling": "{side}floors and ceilings looser by {step:g}",
+    "most selected": "{step:g} more {side}capacity",
+    "least selected": "{step:g} less to be selected {side}",
+}
 
 
 def _together(contents: ReportContents) -> Iterator[Element]:
@@ -79,28 +100,26 @@ def _together(contents: ReportContents) -> Iterator[Element]:
         total = _STEP * float(contents.local.price[k, contents.local.required[k]].sum())
         if contents.has_clients and contents.local.required[k].sum() > 1 and total > _NOTHING:
             of = f" for the {rate.name}" if len(contents.local.rates) > 1 else ""
-            words = f"{_STEP:g} more local tolerance{of} at all clients at once would win at most "
-            yield paragraph(words, tag("strong", f"{small(total)} accuracy"), _in_decisions(total))
+            words = f"{_STEP:g} more local tolerance{of} at all clients at once would "
+            yield paragraph(words, *_won(contents, total))
 
 
-def _in_decisions(won: float) -> str:
-    """A gain in decisions, where there is one to speak of."""
+def _won(contents: ReportContents, won: float) -> list[Node]:
+    """What giving way wins, with the same in decisions where there are some to speak of."""
+    if contents.solution.certificate.objective == "cost":
+        return ["save at most ", tag("strong", f"{small(won)} per person"), "."]
     count = 10_000 * won
-    return f": {count:,.0f} more right decisions in 10,000." if count >= 1.5 else "."
+    decisions = f": {count:,.0f} more right decisions in 10,000." if count >= 1.5 else "."
+    return ["win at most ", tag("strong", f"{small(won)} accuracy"), decisions]
 
 
 def _item(price: Price, contents: ReportContents, dearest: float) -> Element:
     """One requirement's price as a sentence and a bar."""
-    several = len({rate.name for rate in (*contents.local.rates, *contents.global_.rates)}) > 1
-    side = "" if not contents.has_clients else "global " if price.place is None else "local "
-    of = f" for the {price.rate}" if several else ""
     where: list[Node] = [] if price.place is None or not contents.has_clients else [" at ", tag("bdi", price.place)]
     bar = tag("span", class_="bar is", style=f"width:{100.0 * price.won / dearest:.1f}%")
-    amount = tag("strong", f"{small(price.won)} accuracy")
-    sentence = tag(
-        "span", f"{_STEP:g} more {side}tolerance{of}", where, " would win at most ", amount, _in_decisions(price.won)
-    )
-    return tag("li", sentence, tag("span", bar, class_="track", aria_hidden="true"))
+    gives = f"{price.gives[:1].upper()}{price.gives[1:]}"
+    words = tag("span", gives, where, " would ", *_won(contents, price.won))
+    return tag("li", words, tag("span", bar, class_="track", aria_hidden="true"))
 
 
 def frontier_section(
@@ -117,7 +136,10 @@ def frontier_section(
         return Section("frontier", title, (missing,))
     from logofair.tradeoff.figure import frontier_figure
 
-    words = f"The best expected accuracy within each {each}, on {frontier.rows:,} calibration rows. "
+    objective = frontier.objective
+    best = "best expected accuracy" if objective.costs is None else "least expected cost per person"
+    held = " ".join(frontier.held_sentences)
+    words = f"The {best} within each {each}, on {frontier.rows:,} calibration rows. {f'{held} ' if held else ''}"
     drawn = frontier_figure(frontier, policy_tested=policy_tested)
     without = (
         f" These points promise nothing for new rows; the policy, which does, is expected to be less accurate than the "
@@ -131,9 +153,14 @@ def frontier_section(
         (
             paragraph(words, frontier.knee.sentence),
             tag("figure", Trusted(drawn), class_="pan", tabindex="0", aria_label=title),
-            folded("Expected accuracies in a table", _trade_off(frontier)),
+            folded(f"Expected {'accuracies' if objective.costs is None else 'costs'} in a table", _trade_off(frontier)),
+            *(note(point.summary(paired=frontier.paired)) for point in frontier.infeasible[:_MOST]),
+            note(f"{len(frontier.infeasible):,} points in all that no rule meets.")
+            if len(frontier.infeasible) > _MOST
+            else None,
             note(
-                f"Without any requirement the expected accuracy is {figure(frontier.unconstrained.accuracy)}. "
+                f"Without any {'tolerance' if held else 'requirement'} the expected {objective.name} is "
+                f"{figure(frontier.unconstrained.value)}. "
                 f"Every value is proved to 0.000001 on these rows; new rows differ by chance.{without}"
             ),
         ),
@@ -141,28 +168,31 @@ def frontier_section(
 
 
 def _trade_off(frontier: Frontier) -> Element:
-    """Local tolerances downwards, global ones across; the more accurate, the darker."""
-    low, high = float(frontier.accuracies.min()), float(frontier.accuracies.max())
+    """Local tolerances downwards, global ones across; the better, the darker."""
+    most, name = max(point.loss for point in frontier.points), frontier.objective.name
     if not frontier.paired:
         lines = [
-            [named(tolerance_of(tolerance)), _pair(frontier, 0, j, low, high)]
+            [named(tolerance_of(tolerance)), _pair(frontier, 0, j, most)]
             for j, tolerance in enumerate(frontier.global_tolerances)
         ]
-        return grid("Expected accuracy by tolerance", ["tolerance", "expected accuracy"], lines)
+        return grid(f"Expected {name} by tolerance", ["tolerance", f"expected {name}"], lines)
     titles = ["local \\ global", *map(tolerance_of, frontier.global_tolerances)]
     rows = [
-        [named(tolerance_of(local)), *(_pair(frontier, i, j, low, high) for j in range(len(titles) - 1))]
+        [named(tolerance_of(local)), *(_pair(frontier, i, j, most) for j in range(len(titles) - 1))]
         for i, local in enumerate(frontier.local_tolerances)
     ]
-    return grid("Expected accuracy by local and global tolerance", titles, rows, stacked=False)
+    return grid(f"Expected {name} by local and global tolerance", titles, rows, stacked=False)
 
 
-def _pair(frontier: Frontier, row: int, column: int, low: float, high: float) -> Cell:
+def _pair(frontier: Frontier, row: int, column: int, most: float) -> Cell:
     """One pair of tolerances."""
-    accuracy = float(frontier.accuracies[row, column])
-    pair = (frontier.local_tolerances[row], frontier.global_tolerances[column])
-    share = (accuracy - low) / (high - low) if high > low else 1.0
+    point = frontier.found(row, column)
+    if point is None:
+        return Cell(("no rule",), "none")
+    least = min(each.loss for each in frontier.points)
+    pair = (point.local_tolerance, point.global_tolerance)
+    share = (most - point.loss) / (most - least) if most > least else 1.0
     chosen = frontier.chosen is not None and pair == frontier.chosen
     sign = tag("span", "chosen", class_="chosen-name") if chosen else None
     mark = "heat chosen" if chosen else "heat"
-    return Cell((figure(accuracy), sign), mark, style=f"--heat:{100.0 * share:.0f}%")
+    return Cell((figure(point.value), sign), mark, style=f"--heat:{100.0 * share:.0f}%")

@@ -144,7 +144,7 @@ def _gap_words(line: GapLine) -> Iterator[str]:
     if line.local:
         yield f"{_OF_ALL[:1].upper()}{_OF_ALL[1:]}."
     free = tolerance_of(line.tolerance) == "free"
-    yield "Nothing required." if free else f"Tolerance {tolerance_of(line.tolerance)}."
+    yield "No tolerance." if free else f"Tolerance {tolerance_of(line.tolerance)}."
     if line.after.finding:
         yield sentence(line.after.finding)
     yield with_few_rows(line.worst)

@@ -290,8 +290,10 @@ def required_gaps(solution: Solution) -> tuple[RequiredGaps, RequiredGaps]:
     """Return what is required and done inside each client and over all."""
     problem, requirements, prices = solution.problem, solution.requirements, solution.certificate.prices
     u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, solution.policy.mixtures))
-    local = [r for k, r in enumerate(requirements.local) if np.isfinite(requirements.tolerances[:, k]).any()]
-    global_ = [r for r in requirements.global_ if r.tolerance is not None]
+    ratios = np.zeros_like(requirements.tolerances) if requirements.ratios is None else requirements.ratios
+    bound = np.isfinite(requirements.tolerances) | (ratios > 0)  # the rates that the problem compares, in its order
+    local = [r for k, r in enumerate(requirements.local) if bound[:, k].any()]
+    global_ = [r for r in requirements.global_ if r.tolerance is not None or r.ratio is not None]
     local_gaps = problem.local_gaps(u, v) / problem.local_units
     global_gaps = problem.global_gaps(u, v) / problem.global_units
     local_gaps = np.where(problem.local_counts.any(axis=1), local_gaps, np.nan)

@@ -26,6 +26,7 @@ from logofair.report.markup import Element, Section, Trusted, render, render_sec
 from logofair.report.measured import MeasuredRows, audited_rows, calibration_rows, other_rows, required_gaps
 from logofair.report.promises import promises_section
 from logofair.report.proof import proof_section
+from logofair.report.required import requirements_section
 from logofair.report.rules import cells_section, reliability_section, rules_section
 from logofair.report.sources import audit_sources, solution_sources, warnings_section
 from logofair.report.verdict import judge, verdict_banner
@@ -141,6 +142,11 @@ def report_html(
     measured = [calibration] if tested is None else [tested, calibration]
     sections = (
         figures_section(contents.shown, heading.accepted, None if tested is None else calibration),
+        requirements_section(
+            () if tested is None else tested.after.requirements,
+            solution.requirement_checks,
+            solution.certificate.objective,
+        ),
         promises_section(contents),
         advice_section(contents),
         clients_section(contents.shown, contents),
@@ -241,6 +247,7 @@ def audit_html(
     rows = audited_rows(audits, comparison, tolerance)
     sections = (
         figures_section(rows, heading.accepted),
+        requirements_section(audits.requirements),
         clients_section(rows),
         audit_sources(rows, data, command, tolerance, heading, policy),
     )

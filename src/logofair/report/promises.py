@@ -80,7 +80,7 @@ def _line(promise: Promise, contents: ReportContents) -> list[Cell]:
     needed = Cell(("no number",), key=1e12) if promise.rows_needed is None else number(promise.rows_needed)
     return [
         *([where] if contents.has_clients else []),
-        text(promise.rate) if contents.has_clients else named(promise.rate),
+        text(promise.what) if contents.has_clients else named(promise.what),
         text(promise.status, mark=None if promise.status == CERTIFIED else "none"),
         Cell((tolerance_of(promise.tolerance),)),
         number(promise.bound) if required else Cell(("–",), "none"),

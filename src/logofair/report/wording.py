@@ -6,6 +6,7 @@ import math
 
 from logofair.auditing import Gap
 from logofair.columns.checks import Label
+from logofair.requirements import Ratio, Tolerance
 
 __all__ = [
     "ROUNDING",
@@ -108,8 +109,10 @@ def small(value: float) -> str:
     return f"{value:.{digits}f}"
 
 
-def tolerance_of(value: float | None) -> str:
+def tolerance_of(value: Tolerance) -> str:
     """Return a tolerance, or that there is none."""
+    if isinstance(value, Ratio):
+        return str(value)
     return "free" if value is None or not math.isfinite(value) else f"{value:g}"
 
 

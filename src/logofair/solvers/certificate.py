@@ -137,7 +137,7 @@ def certify(
     primal = problem.accuracy(u, v)
     bound = local_bound(problem, *problem.priced_gain(global_prices), local_prices)
     global_worth = problem.global_relief(global_prices)
-    dual = problem.baseline + float(problem.client_mass @ bound) + problem.global_worth(global_prices)
+    dual = problem.baseline + float(problem.client_mass @ bound) + float(problem.global_worth(global_prices[None])[0])
     won = problem.cost_unit  # a unit of the objective, in the user's
     local_worth = problem.local_relief(local_prices) * problem.client_mass[:, None]
     in_users_units = TolerancePrices(global_worth * problem.global_units * won, local_worth * problem.local_units * won)

@@ -11,7 +11,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.solvers.problem import Problem
-from logofair.solvers.simplex import OPTIMAL, PIVOT, TIE, Tableau
+from logofair.solvers.simplex import FAR, OPTIMAL, PIVOT, TIE, WITHIN, Tableau
 
 _ENOUGH_CLIENTS = 64  # for fewer, waking threads costs more than it saves
 _PIVOTS = 20  # for each row: more than any sound program needs; the rest is left to the reference code
@@ -33,7 +33,8 @@ def maximise_compiled(
         tableau.kind,
         tableau.at_upper,
         tableau.floor,
-        tableau.high,
+        (tableau.low, tableau.high, tableau.slope),
+        (tableau.family, tableau.touched, problem.local_layout.rate, problem.local_limits is None),
         tableau.done,
         (gain_u, gain_v, rate_u, rate_v),
         (cells.starts, cells.values, cells.positives_below, mass_below, cells.scale, cells.positives),
@@ -47,7 +48,7 @@ def maximise_compiled(
         _some(0, off.size, *arrays)
     else:
         _all(*arrays)
-    return u, v, prices, off
+    return u, v, prices if problem.local_limits is None else problem.repaired_local(prices), off
 
 
 @numba.njit(cache=True)
@@ -75,72 +76,102 @@ def _corner(cell, slope, constant, table):
 
 
 @numba.njit(cache=True)
-def _enter(client, price, basic, at_upper, tolerance, gains, table, limit, missed, column):
-    """Best entering column, written to ``column``: its kind (-1: none is worth it), direction, u, v."""
+def _enter(client, price, basic, at_upper, ends, rows, families, gains, table, counted, limit, missed, column):
+    """Best entering column, written to ``column``: its kind (-1: none is worth it), direction, u, v.
+
+    Not ``counted``: corners gain nothing but what the prices say.
+    """
     gain_u, gain_v, rate_u, rate_v = gains
-    groups, rates = rate_u.shape[1], rate_u.shape[2]
-    count = groups * rates
+    low, high, slopes = ends
+    family, touched, rate, _ = rows
+    groups, count = rate_u.shape[1], family.size
     best, chosen, direction, best_u, best_v = limit, -1, 1.0, 0.0, 0.0
     possible = 0.0  # no more can be gained by all columns together
     for a in range(groups):
-        slope, constant = gain_v[client, a], gain_u[client, a]
-        for k in range(rates):
-            slope -= price[groups + a * rates + k] * rate_v[client, a, k]
-            constant -= price[groups + a * rates + k] * rate_u[client, a, k]
+        slope = gain_v[client, a] if counted else 0.0
+        constant = gain_u[client, a] if counted else 0.0
+        for j in range(rate.size):
+            own = price[groups + touched[a, j]]
+            slope -= own * rate_v[client, a, rate[j]]
+            constant -= own * rate_u[client, a, rate[j]]
         u, v = _corner(client * groups + a, slope, constant, table)
         gain = slope * v + constant * u - price[a]
         possible += max(gain, 0.0)
         if gain > best:
             best, chosen, direction, best_u, best_v = gain, a, 1.0, u, v
     for i in range(count):
-        bound = tolerance[client, i]
-        if bound > 0 and bound < np.inf and not basic[groups + i]:
+        free = low[client, i] == -np.inf and high[client, i] == np.inf
+        if high[client, i] > low[client, i] and not free and not basic[groups + i]:
             gain = -price[groups + i] if at_upper[client, i] else price[groups + i]
-            possible += max(gain, 0.0) * bound
+            possible += max(gain, 0.0) * min(high[client, i] - low[client, i], FAR)
             if gain > best:
                 best, chosen, direction = gain, groups + i, -1.0 if at_upper[client, i] else 1.0
-    for k in range(rates):
+    for f in range(families):
         drift = 0.0
-        for a in range(groups):
-            drift += price[groups + a * rates + k]
-        if abs(drift) > limit and not basic[groups + count + k]:
+        for i in range(count):
+            if family[i] == f:
+                drift += slopes[client, i] * price[groups + i]
+        if abs(drift) > limit and not basic[groups + count + f]:
             possible = np.inf  # a floor has no end
             if abs(drift) > best:
-                best, chosen, direction = abs(drift), groups + count + k, -1.0 if drift < 0 else 1.0
-    if possible <= missed:
+                best, chosen, direction = abs(drift), groups + count + f, -1.0 if drift < 0 else 1.0
+    if counted and possible <= missed:
         return -1, direction, best_u, best_v
     column[:] = 0.0
     if chosen >= groups + count:
-        for a in range(groups):
-            column[groups + a * rates + chosen - groups - count] = -1.0
+        for i in range(count):
+            if family[i] == chosen - groups - count:
+                column[groups + i] = -slopes[client, i]
     elif chosen >= groups:
         column[chosen] = -1.0
     elif chosen >= 0:
         column[chosen] = 1.0
-        for k in range(rates):
-            value = rate_u[client, chosen, k] * best_u + rate_v[client, chosen, k] * best_v
-            column[groups + chosen * rates + k] = value
+        for j in range(rate.size):
+            value = rate_u[client, chosen, rate[j]] * best_u + rate_v[client, chosen, rate[j]] * best_v
+            column[groups + touched[chosen, j]] = value
     return chosen, direction, best_u, best_v
 
 
 @numba.njit(cache=True)
-def _leave(client, moved, solution, kind, tolerance, groups):
-    """Ratio test: row (-1: none), step, and whether it leaves at its upper bound."""
+def _ends(client, kind, ends, groups):
+    """Between what a variable has to stay: corners above 0, slacks within their limits, floors anywhere."""
+    if kind < groups:
+        return 0.0, np.inf
+    if kind < groups + ends[0].shape[1]:
+        return ends[0][client, kind - groups], ends[1][client, kind - groups]
+    return -np.inf, np.inf
+
+
+@numba.njit(cache=True)
+def _outside(client, solution, kind, ends, groups, outside):
+    """Write which way each basic variable has to go to be within its ends: 1 up, -1 down, 0; whether all are."""
+    within = True
+    for i in range(outside.size):
+        low, high = _ends(client, kind[client, i], ends, groups)
+        outside[i] = 0.0
+        if solution[client, i] < low - WITHIN:
+            outside[i], within = 1.0, False
+        elif solution[client, i] > high + WITHIN:
+            outside[i], within = -1.0, False
+    return within
+
+
+@numba.njit(cache=True)
+def _leave(client, moved, solution, kind, ends, groups, outside):
+    """Ratio test: row (-1: none), step, and whether it leaves at its upper bound; the outside stop as they get in."""
     row, step, size, upper = -1, np.inf, 0.0, False
-    count = tolerance.shape[1]
     for i in range(moved.size):
         change = moved[i]
         if abs(change) <= PIVOT:
             continue
-        low, high = -np.inf, np.inf
-        if kind[client, i] < groups:
-            low = 0.0
-        elif kind[client, i] < groups + count and tolerance[client, kind[client, i] - groups] < np.inf:
-            low, high = 0.0, tolerance[client, kind[client, i] - groups]
-        room = solution[client, i] - low if change > 0 else high - solution[client, i]
+        low, high = _ends(client, kind[client, i], ends, groups)
+        lower = -np.inf if outside[i] > 0 else high if outside[i] < 0 else low
+        higher = np.inf if outside[i] < 0 else low if outside[i] > 0 else high
+        room = solution[client, i] - lower if change > 0 else higher - solution[client, i]
         ratio = max(room, 0.0) / abs(change)
         if ratio < step - TIE or (ratio <= step + TIE and ratio < np.inf and abs(change) > size):
-            row, step, size, upper = i, ratio, abs(change), change < 0
+            row, step, size = i, ratio, abs(change)
+            upper = change < 0 if outside[i] == 0 else outside[i] < 0
     return row, step, upper
 
 
@@ -159,16 +190,16 @@ def _eliminate(client, inverse, moved, row, direction):
 
 
 @numba.njit(cache=True)
-def _remember(client, state, gains, row, chosen, u, v, column):
+def _remember(client, state, gains, rows, row, chosen, u, v, column):
     """Note gain, place and rates of the corner that entered; a slack or floor has none."""
     _, _, gain, at_u, at_v, at_rates = state
     gain_u, gain_v, rate_u, _ = gains
-    groups, rates = rate_u.shape[1], rate_u.shape[2]
+    groups, touched = rate_u.shape[1], rows[1]
     corner = chosen < groups
     at_u[client, row], at_v[client, row] = (u, v) if corner else (0.0, 0.0)
     gain[client, row] = gain_u[client, chosen] * u + gain_v[client, chosen] * v if corner else 0.0
-    for k in range(rates):
-        at_rates[client, row, k] = column[groups + chosen * rates + k] if corner else 0.0
+    for j in range(touched.shape[1]):
+        at_rates[client, row, j] = column[groups + touched[chosen, j]] if corner else 0.0
 
 
 @numba.njit(cache=True)
@@ -177,10 +208,10 @@ def _price(client, inverse, gain, price):
     price[:] = 0.0
     largest = 0.0
     for i in range(price.size):
-        largest = max(largest, abs(gain[client, i]))
-        if gain[client, i] != 0.0:
+        largest = max(largest, abs(gain[i]))
+        if gain[i] != 0.0:
             for j in range(price.size):
-                price[j] += gain[client, i] * inverse[client, i, j]
+                price[j] += gain[i] * inverse[client, i, j]
     return largest
 
 
@@ -195,38 +226,42 @@ def _direct(client, inverse, column, direction, moved):
 
 
 @numba.njit(cache=True)
-def _origin(client, chosen, direction, floor, tolerance, groups):
-    """Value of a variable before it enters: of a slack at its upper bound, of a floor, else 0."""
-    count = tolerance.shape[1]
-    if groups <= chosen < groups + count and direction < 0:
-        return tolerance[client, chosen - groups]
+def _origin(client, chosen, direction, floor, ends, groups):
+    """Value of a variable before it enters: of a slack at either end, of a floor, else 0."""
+    count = ends[0].shape[1]
+    if groups <= chosen < groups + count:
+        return ends[1][client, chosen - groups] if direction < 0 else ends[0][client, chosen - groups]
     return floor[client, chosen - groups - count] if chosen >= groups + count else 0.0
 
 
 @numba.njit(cache=True)
-def _one(client, state, kind, at_upper, floor, tolerance, gains, table, missed, work):
-    """Pivot one program; whether it reached its optimum."""
+def _one(client, state, kind, at_upper, floor, ends, rows, gains, table, missed, work):
+    """Pivot one program; whether it can improve no more."""
     inverse, solution, gain, _, _, _ = state
-    price, column, moved, basic = work
-    groups, rows, count = gains[2].shape[1], solution.shape[1], tolerance.shape[1]
+    price, column, moved, outside, basic = work
+    groups, size, count = gains[2].shape[1], solution.shape[1], ends[0].shape[1]
     basic[:] = False
-    for i in range(rows):
+    for i in range(size):
         basic[kind[client, i]] = True
-    for _ in range(_PIVOTS * rows):
-        least = OPTIMAL * (1.0 + _price(client, inverse, gain, price))
-        chosen, direction, u, v = _enter(client, price, basic, at_upper, tolerance, gains, table, least, missed, column)
+    for _ in range(_PIVOTS * size):
+        counted = _outside(client, solution, kind, ends, groups, outside)
+        least = OPTIMAL * (1.0 + _price(client, inverse, gain[client] if counted else outside, price))
+        chosen, direction, u, v = _enter(
+            client, price, basic, at_upper, ends, rows, floor.shape[1], gains, table, counted, least, missed, column
+        )
         if chosen < 0:
             return True
         _direct(client, inverse, column, direction, moved)
-        row, step, upper = _leave(client, moved, solution, kind, tolerance, groups)
+        row, step, upper = _leave(client, moved, solution, kind, ends, groups, outside)
         slack = chosen - groups
-        flips = 0 <= slack < count and tolerance[client, slack] <= step
+        width = ends[1][client, slack] - ends[0][client, slack] if 0 <= slack < count else np.inf
+        flips = 0 <= slack < count and width <= step and width < np.inf
         if flips:  # the slack reaches its other bound before any row leaves
-            step = tolerance[client, slack]
+            step = width
             at_upper[client, slack] = not at_upper[client, slack]
         elif row < 0:
             return False
-        for i in range(rows):
+        for i in range(size):
             solution[client, i] -= step * moved[i]
         if flips:
             continue
@@ -235,18 +270,20 @@ def _one(client, state, kind, at_upper, floor, tolerance, gains, table, missed, 
         if groups <= left < groups + count:
             at_upper[client, left - groups] = upper
         _eliminate(client, inverse, moved, row, direction)
-        solution[client, row] = _origin(client, chosen, direction, floor, tolerance, groups) + direction * step
+        solution[client, row] = _origin(client, chosen, direction, floor, ends, groups) + direction * step
         kind[client, row] = chosen
-        _remember(client, state, gains, row, chosen, u, v, column)
+        _remember(client, state, gains, rows, row, chosen, u, v, column)
     return False
 
 
 @numba.njit(cache=True)
-def _read(client, state, kind, tolerance, gains, u, v, prices, price):
-    """Write a program's mixture and prices; how far its weights and gaps are off."""
+def _read(client, state, kind, floor, ends, rows, gains, u, v, prices, work):
+    """Write a program's mixture and prices; how far its weights and rows are off."""
     inverse, solution, gain, at_u, at_v, _ = state
     _, _, rate_u, rate_v = gains
-    groups, rates = rate_u.shape[1], rate_u.shape[2]
+    low, high, slopes = ends
+    family, touched, rate, balanced = rows
+    groups, count, price, value = rate_u.shape[1], family.size, work[0], work[1]
     off = 0.0
     for a in range(groups):
         weight, u[client, a], v[client, a] = 0.0, 0.0, 0.0
@@ -257,40 +294,65 @@ def _read(client, state, kind, tolerance, gains, u, v, prices, price):
                 u[client, a] += solution[client, i] * at_u[client, i]
                 v[client, a] += solution[client, i] * at_v[client, i]
         off = max(off, abs(weight - 1.0))
-    _price(client, inverse, gain, price)
-    for k in range(rates):
-        highest, lowest, total, members = -np.inf, np.inf, 0.0, 0
-        for a in range(groups):
+    value[:] = 0.0
+    _price(client, inverse, gain[client], price)
+    for a in range(groups):
+        for k in range(rate_u.shape[2]):
             prices[client, a, k] = 0.0
-            if tolerance[client, a * rates + k] < np.inf:
-                rate = rate_u[client, a, k] * u[client, a] + rate_v[client, a, k] * v[client, a]
-                highest, lowest = max(highest, rate), min(lowest, rate)
-                total += price[groups + a * rates + k]
-                members += 1
-        for a in range(groups):
-            if tolerance[client, a * rates + k] < np.inf:
-                off = max(off, highest - lowest - tolerance[client, a * rates + k])
-                prices[client, a, k] = price[groups + a * rates + k] - total / members
+        for j in range(rate.size):
+            k = rate[j]
+            value[touched[a, j]] += rate_u[client, a, k] * u[client, a] + rate_v[client, a, k] * v[client, a]
+            prices[client, a, k] += price[groups + touched[a, j]]
+    for i in range(count):
+        lowest = floor[client, family[i]]
+        for j in range(solution.shape[1]):
+            if kind[client, j] == groups + count + family[i]:
+                lowest = solution[client, j]
+        slack = value[i] - slopes[client, i] * lowest
+        off = max(off, low[client, i] - slack, slack - high[client, i])
+    if balanced:
+        _balance(client, prices, high)
     return off
 
 
 @numba.njit(cache=True)
-def _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off, missed):
+def _balance(client, prices, high):
+    """Prices that sum to 0 over the groups that are compared, and are 0 elsewhere."""
+    groups, rates = prices.shape[1], prices.shape[2]
+    for k in range(rates):
+        total, members = 0.0, 0
+        for a in range(groups):
+            if high[client, a * rates + k] < np.inf:
+                total += prices[client, a, k]
+                members += 1
+        for a in range(groups):
+            compared = high[client, a * rates + k] < np.inf
+            prices[client, a, k] = prices[client, a, k] - total / members if compared else 0.0
+
+
+@numba.njit(cache=True)
+def _some(first, last, state, kind, at_upper, floor, ends, rows, done, gains, table, u, v, prices, off, missed):
     """Pivot and read the programs of some clients."""
-    rows = state[1].shape[1]
-    work = (np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows + rows, dtype=np.bool_))
+    size = state[1].shape[1]
+    work = (
+        np.empty(size),
+        np.empty(size),
+        np.empty(size),
+        np.empty(size),
+        np.empty(size + floor.shape[1], dtype=np.bool_),
+    )
     for client in range(first, last):
-        done[client] = _one(client, state, kind, at_upper, floor, tolerance, gains, table, missed, work)
-        off[client] = _read(client, state, kind, tolerance, gains, u, v, prices, work[0])
+        done[client] = _one(client, state, kind, at_upper, floor, ends, rows, gains, table, missed, work)
+        off[client] = _read(client, state, kind, floor, ends, rows, gains, u, v, prices, work)
 
 
 # Not one body compiled twice: numba's cache on disk would hand the serial code out for the parallel one.
 @numba.njit(cache=True, parallel=True)
-def _all(state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off, missed):
+def _all(state, kind, at_upper, floor, ends, rows, done, gains, table, u, v, prices, off, missed):
     clients, shares = done.size, 16
     for share in numba.prange(shares):
         first, last = share * clients // shares, (share + 1) * clients // shares
-        _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off, missed)
+        _some(first, last, state, kind, at_upper, floor, ends, rows, done, gains, table, u, v, prices, off, missed)
 
 
 @numba.njit(cache=True)

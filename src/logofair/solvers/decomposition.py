@@ -20,9 +20,10 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
+from logofair.solvers.limits import Limits, support, worth
 from logofair.solvers.local import LocalAnswer, local_bound, solve_local
 from logofair.solvers.master import Master
-from logofair.solvers.problem import Problem, gap_of, tolerances_worth, zero_sum
+from logofair.solvers.problem import Problem, tolerances_worth, zero_sum
 from logofair.solvers.rational import best_mixture
 from logofair.solvers.simplex import Tableau
 
@@ -31,6 +32,7 @@ TARGET = 2e-7
 _ROUNDS = 200
 _RETREATS = 6
 _ROUNDING = 1e-10  # by which a mixture's gaps may exceed the tolerances: a tenth of a certificate's precision
+_ROUNDED = 2.0**-40  # of prices: what sums of products with them may be off by
 # Bunches of clients: so many for each free price beyond two, and at most. Up to two, one mixture of all takes few
 # rounds; more bunches save hardly any, and a pivot of the master costs their square.
 _BUNCHES_EACH, _MOST_BUNCHES = 8, 64
@@ -43,7 +45,7 @@ class TriedPrices:
     """Prices tried so far and the clients' summed answers; "reject everybody" is always known besides.
 
     In memory the answers are summed over each bunch of clients: gains and rates then have one more axis after the
-    first. ``bounds`` are the clients' summed values at these prices, without what the tolerances are worth at them;
+    first. ``bounds`` are the clients' summed values at these prices, without what the requirements are worth at them;
     infinite where an answer proves nothing.
     """
 
@@ -89,31 +91,90 @@ class Incumbent:
         reach = 1.0 + 2.0 * np.abs(self.centre)
         return np.clip(self.prices, self.centre - reach, self.centre + reach)
 
-    def half_way(self, counts: Booleans) -> Floats:
-        """Half-way from the centre to the master's prices; ``counts`` says which groups do, (groups, rates)."""
-        return 0.5 * self.centre + 0.5 * zero_sum(self.near_prices, counts, 0)
+    @property
+    def half_way(self) -> Floats:
+        """Half-way from the centre to the master's prices."""
+        return 0.5 * self.centre + 0.5 * self.near_prices
 
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
     """A decomposition under way: what was tried, and all that follows from it, the same on every machine.
 
-    ``tolerance`` is that of every group and global rate, infinite where a group does not count.
+    ``tolerance`` is that of every group and global rate, infinite where a group is not compared; 1 where a ratio alone
+    compares it. ``limits`` are those of the rates besides. ``rejecting``: whether every client may reject everybody.
     """
 
     tolerance: Floats  # (groups, global rates)
     tried: TriedPrices
+    limits: Limits | None = None
+    rejecting: bool = True
 
     @cached_property
     def incumbent(self) -> Incumbent:
-        """The best mixture within the tolerances, and the best bound."""
-        found = best_mixture(self.tried.gains, self.tried.rates, self.tolerance)
-        return Incumbent(found.value, found.weights, found.prices, *_best_bound(self.tried, self.tolerance))
+        """The best mixture that meets the requirements (none: worth -infinity), and the best bound."""
+        found = best_mixture(self.tried.gains, self.tried.rates, self.tolerance, self.limits, rejecting=self.rejecting)
+        return Incumbent(found.value, found.weights, found.prices, *_best_bound(self.tried, self._worth_at_tried))
+
+    @property
+    def bounds(self) -> Floats:
+        """No rule within the requirements gains more than any of these, (t,)."""
+        return np.asarray(self.tried.bounds + self._worth_at_tried)
+
+    @property
+    def _worth_at_tried(self) -> Floats:
+        """What the requirements are worth at the prices tried, (t,), and what may be off with prices that are large."""
+        found = self.worth(self.tried.prices)
+        return found if self.limits is None else found + _ROUNDED * np.abs(self.tried.prices).sum(axis=(1, 2))
+
+    @cached_property
+    def limited(self) -> Booleans:
+        """Which rates are within more than tolerances, (rates,)."""
+        return np.zeros(self.tolerance.shape[1], dtype=bool) if self.limits is None else self.limits.anything[0]
+
+    @cached_property
+    def counts(self) -> Booleans:
+        """Which groups have a part in a requirement on which rate, (groups, rates)."""
+        compared = np.isfinite(self.tolerance)
+        return compared if self.limits is None else compared | self.limits.on_groups[0]
+
+    def worth(self, prices: Floats) -> Floats:
+        """What the requirements are worth at prices (t, groups, rates), (t,)."""
+        if self.limits is None:
+            return tolerances_worth(prices, self.tolerance)
+        return worth(prices, *self._bands, self.limits)
+
+    def support(self, prices: Floats) -> Floats:
+        """The rates within the limits that prices (t, groups, rates) prefer; 0 where tolerances are all there is."""
+        return np.zeros(prices.shape) if self.limits is None else support(prices, *self._bands, self.limits)
+
+    @property
+    def _bands(self) -> tuple[Floats, Booleans]:
+        return np.min(self.tolerance, axis=0, initial=np.inf)[None], np.isfinite(self.tolerance)[None]
+
+    def repaired(self, prices: Floats) -> Floats:
+        """Prices (t, groups, rates) that may be worth a try: summing to 0 where tolerances are all that compares.
+
+        Where a ratio is all there is, those above 0 sum to the ratio times those below: elsewhere the ratio is worth
+        less, or the lowest rate would be 0.
+        """
+        balanced = zero_sum(prices, np.isfinite(self.tolerance)[None], 1)
+        if self.limits is None:
+            return balanced
+        found = np.where(self.limited, np.where(self.counts, prices, 0.0), balanced)
+        alone = (self.limits.ratio[0] > 0) & ~self.limits.on_groups[0].any(axis=0)
+        for k in np.flatnonzero(alone & (np.min(self.tolerance, axis=0, initial=np.inf) >= 1.0)):
+            above, below = np.maximum(found[..., k], 0.0), np.maximum(-found[..., k], 0.0)
+            up, down = above.sum(axis=1, keepdims=True), below.sum(axis=1, keepdims=True)
+            level = 0.5 * (up / self.limits.ratio[0, k] + down) * ((up > 0) & (down > 0))
+            found[..., k] = above * level * self.limits.ratio[0, k] / np.where(up > 0, up, 1.0)
+            found[..., k] -= below * level / np.where(down > 0, down, 1.0)
+        return np.asarray(found)
 
 
-def _best_bound(tried: TriedPrices, tolerance: Floats) -> tuple[float, Floats, int]:
-    """The lowest bound proved so far, the prices that prove it and their number."""
-    bounds = tried.bounds + tolerances_worth(tried.prices, tolerance)
+def _best_bound(tried: TriedPrices, worth: Floats) -> tuple[float, Floats, int]:
+    """The lowest bound proved so far, given what the requirements are worth at the prices; these and their number."""
+    bounds = tried.bounds + worth
     best = int(np.argmin(bounds))
     return float(bounds[best]), tried.prices[best], best
 
@@ -132,19 +193,17 @@ class Optimum:
 
 def solve_exact(problem: Problem) -> Optimum | None:
     """Solve a problem to a certified gap, or return None where the decomposition did not get there."""
-    if problem.local_limits is not None or problem.global_limits is not None:
-        return None
     return ExactSolver().solve(problem)
 
 
 @dataclass(eq=False)
 class ExactSolver:
-    """A solver of problems that differ in their global tolerances alone; it remembers what the clients answered.
+    """A solver of problems that differ in their global requirements alone; it remembers what the clients answered.
 
-    An answer keeps the clients' local tolerances whatever the global ones are, so it may be mixed for every problem
+    An answer meets the clients' local requirements whatever the global ones are, so it may be mixed for every problem
     (and at every looser local tolerance). The bound that prices prove is the clients' value at them plus what the
-    global tolerances are worth there, so one answer bounds every problem too. Only the master's small program is solved
-    anew; most problems need one or two fresh answers, where starting from nothing takes five to ten.
+    global requirements are worth there, so one answer bounds every problem too. Only the master's small program is
+    solved anew; most problems need one or two fresh answers, where starting from nothing takes five to ten.
     """
 
     tried: TriedPrices | None = None
@@ -164,40 +223,42 @@ class ExactSolver:
     def solve(self, problem: Problem) -> Optimum | None:
         """Solve one problem to a certified gap; None where that fails."""
         unpriced = np.zeros((problem.shape[1], len(problem.global_rates)))
-        if not problem.global_counts.any():
-            local = self._local(problem, unpriced, 0.0)
+        if not problem.global_limited.any():
+            local = self._local(problem, problem.priced_gain(unpriced), 0.0)
             return Optimum(local.u, local.v, local.prices, unpriced, 1, "exact") if local.sound else None
+        bunches = _bunches(problem)
         if self.tried is None:
-            self.tried = TriedPrices.none(*unpriced.shape, _bunches(problem).size)
+            self.tried = TriedPrices.none(*unpriced.shape, bunches.size)
         if not np.isfinite(self.tried.bounds).any() and self._try(problem, unpriced, _MISSED_FIRST) is None:
             return None
-        tolerance = np.where(problem.global_counts, problem.global_tolerance, np.inf)
-        master, before = Master.start(tolerance, _bunches(problem).size), -np.inf
+        rejecting = np.logical_and.reduceat(problem.rejecting, bunches)
+        master, before = Master.start(problem.global_layout, rejecting), -np.inf
         more: TriedPrices | None = self.tried
         for done in range(1, _ROUNDS + 1):
-            if more is None or (found := self._incumbent(master, more)) is None:
+            if more is None or not _mixes(master, more):
+                return None
+            if not master.within:  # answers for which the requirements alone count
+                more = self._try(problem, master.prices.reshape(unpriced.shape), 0.0, gains=False)
+                continue
+            if (found := self._incumbent(problem, master)) is None:
                 return None
             if found.optimality_gap <= TARGET:
                 local_prices = self.answers[found.best].prices
                 return Optimum(*self._mixture(problem, found.weights), local_prices, found.centre, done, "exact")
             # After a round in vain the master's own prices.
-            prices = found.half_way(problem.global_counts) if found.value > before else found.prices
+            prices = problem.repaired_global(found.half_way) if found.value > before else found.prices
             more, before = self._try_near(problem, prices, found), found.value
         return None
 
-    def _incumbent(self, master: Master, more: TriedPrices) -> Incumbent | None:
-        """The master's mixture once it knows more answers, and the best bound; None: the master has failed."""
+    def _incumbent(self, problem: Problem, master: Master) -> Incumbent | None:
+        """The master's mixture and the best bound; None: the mixture does not meet the requirements after all."""
         assert self.tried is not None
-        master.add(more.gains, more.rates)
-        if not master.maximise():
-            return None
-        weights, counts = master.weights, np.isfinite(master.tolerance)
-        rates = np.einsum("tb,tbak->ak", weights[1:], self.tried.rates)
-        if np.max(gap_of(rates, counts, 0) - master.tolerance.min(axis=0), initial=0.0) > _ROUNDING:
+        weights = master.weights
+        if np.max(problem.excess_of(np.einsum("tb,tbak->ak", weights[1:], self.tried.rates))) > _ROUNDING:
             return None
         value = float(np.sum(weights[1:] * self.tried.gains))
-        prices = zero_sum(master.prices, counts, 0)
-        return Incumbent(value, weights, prices, *_best_bound(self.tried, master.tolerance))
+        prices = problem.repaired_global(master.prices.reshape(self.tried.prices.shape[1:]))
+        return Incumbent(value, weights, prices, *_best_bound(self.tried, problem.global_worth(self.tried.prices)))
 
     def _try_near(self, problem: Problem, prices: Floats, found: Incumbent) -> TriedPrices | None:
         """Try prices, or others nearer to the best ones known: huge prices drown the clients' gains in rounding."""
@@ -208,31 +269,33 @@ class ExactSolver:
             prices = 0.5 * (prices + found.centre)
         return None
 
-    def _try(self, problem: Problem, prices: Floats, missed: float) -> TriedPrices | None:
+    def _try(self, problem: Problem, prices: Floats, missed: float, *, gains: bool = True) -> TriedPrices | None:
         """Get the clients' answers at some prices and remember them; None where they are not sound.
 
         One mixture of all has few rounds, so that the best answers are worth their time; else nearly the best will do.
+        Answers for which gains do not count prove nothing.
         """
         assert self.tried is not None
         bunches = _bunches(problem)
         missed = missed if bunches.size > 1 else 0.0
-        local = self._local(problem, prices, missed)
+        priced = problem.priced_gain(prices, gains=gains)
+        local = self._local(problem, priced, missed)
         if not local.sound:
             return None
-        gains = np.add.reduceat(problem.client_gains(local.u, local.v), bunches)
+        gained = np.add.reduceat(problem.client_gains(local.u, local.v), bunches)
         rates = np.add.reduceat(problem.client_shares(local.u, local.v), bunches)
         # What the clients gain at their optimum is also the bound; the certificate proves it in the end.
-        bound = float(gains.sum() - np.sum(prices * rates.sum(axis=0)))
+        bound = float(gained.sum() - np.sum(prices * rates.sum(axis=0)))
         if missed:
-            bound = float(problem.client_mass @ local_bound(problem, *problem.priced_gain(prices), local.prices))
-        new = TriedPrices(prices[None], gains[None], rates[None], np.array([bound]))
+            bound = float(problem.client_mass @ local_bound(problem, *priced, local.prices))
+        new = TriedPrices(prices[None], gained[None], rates[None], np.array([bound if gains else np.inf]))
         self.tried = self.tried.and_also(new)
         self.answers.append(replace(local, tableau=None))
         return new
 
-    def _local(self, problem: Problem, prices: Floats, missed: float) -> LocalAnswer:
+    def _local(self, problem: Problem, priced: tuple[Floats, Floats], missed: float) -> LocalAnswer:
         """Solve the clients' problems from where the last solve ended."""
-        local = solve_local(problem, *problem.priced_gain(prices), self.tableau, missed)
+        local = solve_local(problem, *priced, self.tableau, missed)
         self.tableau = local.tableau if local.sound else None
         return local
 
@@ -246,6 +309,13 @@ class ExactSolver:
             weight = np.repeat(weights[i + 1], each)[:, None]
             u, v = u + weight * self.answers[i].u, v + weight * self.answers[i].v
         return u, v
+
+
+def _mixes(master: Master, more: TriedPrices) -> bool:
+    """Whether the master, once it knows more answers, comes to an end, and to another where it was no mixture yet."""
+    far = not master.within
+    master.add(more.gains, more.rates)
+    return (not far or master.improves) and master.maximise()
 
 
 def _bunches(problem: Problem) -> Indices:

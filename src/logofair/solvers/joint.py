@@ -1,4 +1,4 @@
-"""The whole problem as one linear program, by column generation through HiGHS: slower, and independent.
+"""The strictest problem as one linear program, by column generation through HiGHS: slower, and independent.
 
 The fallback for problems on which the decomposition does not reach its certificate. Each cell mixes a growing list of
 corners; HiGHS solves the restricted program, its prices find new corners, until none improves.
@@ -25,6 +25,8 @@ HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e
 _MOST_ENTRIES = 4_000_000  # of a dense matrix worth a least-squares step
 _SHORT = 1e-8  # requirements that give way by less are met but for rounding
 _NO_PRICE = 1e-9
+_FIRST = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75)  # thresholds that the corners of the first round accept from
+_MANY_CELLS = 300  # from which on an interior point finds what conflicts several times faster than a simplex
 _RATIO_STEP = 1e-4  # to which the largest ratio possible is found
 
 # A requirement: its side, its kind, the number of its rate, and of its group where it is of one (-1: of all).
@@ -69,6 +71,13 @@ def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
     return None if solved is None else _read(problem, program.columns, solved)
 
 
+def least_slack(problem: Problem, *, iterations: int = 200) -> float:
+    """The least sum by which the requirements have to give way for a rule to meet them; 0 where one does."""
+    program = _Program.of(problem)
+    found = program.generate(iterations, elastic=program.items)
+    return 0.0 if found is None or found.shortfall <= _SHORT else found.shortfall
+
+
 @dataclass(frozen=True, eq=False)
 class _Solved:
     """A restricted program's optimum: the weights of its corners, prices, and by how much requirements give way."""
@@ -91,13 +100,16 @@ class _Program:
 
     @classmethod
     def of(cls, problem: Problem) -> _Program:
-        """Begin with what rejects everybody and with what gains most."""
+        """Begin with what rejects everybody, with what gains most, and with thresholds in between."""
         every = np.arange(problem.mass.size)
         none = np.zeros(0)
         columns = _Columns(none.astype(np.int64), none, none)
         columns.add(every, np.zeros(every.size), np.zeros(every.size))
         gain_u, gain_v = (g.ravel() for g in problem.gain)
         columns.add(every, *problem.cells.best_corner(every, gain_v, gain_u)[1:])
+        for threshold in _FIRST if problem.local_limits is not None or problem.global_limits is not None else ():
+            line = np.ones(every.size), np.full(every.size, -threshold)
+            columns.add(every, *problem.cells.best_corner(every, *line)[1:])
         rows = [("local", row) for row in problem.local_rows()] + [("global", row) for row in problem.global_rows()]
         return cls(problem, columns, rows)
 
@@ -117,21 +129,30 @@ class _Program:
 
     def least(self, item: Item, iterations: int) -> float | None:
         """How much one requirement has to give way with all others held; None where that is not enough."""
+        others = self.items - {item}
+        without = self.generate(iterations, elastic=others, held=others)  # also finds the corners that it takes
+        if without is None or without.shortfall > _SHORT:
+            return None
         solved = self.generate(iterations, elastic=frozenset({item}))
         if solved is None or item[1] != "ratio":
             return None if solved is None else solved.shortfall
         side, _, rate, _ = item
         limits = self.problem.local_limits if side == "local" else self.problem.global_limits
         assert limits is not None
-        whole = float(limits.ratio[:, rate].max())
-        low, high = 0.0, whole  # that ratio is met, and that one is not
+        strictest = float(limits.ratio[:, rate].max())
+        low, high = 0.0, strictest  # that ratio is met, and that one is not
         while high - low > _RATIO_STEP:
             ratio = limits.ratio.copy()
             ratio[:, rate] = np.minimum(ratio[:, rate], 0.5 * (low + high))
-            looser = _Program.of(replace(self.problem, **{f"{side}_limits": replace(limits, ratio=ratio)}))
+            given = replace(limits, ratio=ratio)
+            looser = _Program.of(
+                replace(self.problem, local_limits=given)
+                if side == "local"
+                else replace(self.problem, global_limits=given)
+            )
             found = looser.generate(iterations, elastic=looser.items)
             low, high = (0.5 * (low + high), high) if found and found.shortfall <= _SHORT else (low, 0.5 * (low + high))
-        return whole - low
+        return strictest - low
 
     def generate(
         self, iterations: int, *, elastic: frozenset[Item] = frozenset(), held: frozenset[Item] | None = None
@@ -175,8 +196,9 @@ class _Program:
         inequality, limit, owners = self._inequalities(width, giving, held)
         equality = csr_array((np.ones(n), (columns.cell, np.arange(n))), shape=(cells, width))
         bounds = [(0.0, None)] * n + [(None, None)] * levels + [(0.0, None)] * len(elastic)
+        method = "highs-ipm" if elastic and cells > _MANY_CELLS else "highs"
         solved = linprog(  # type: ignore[call-overload]  # the stubs do not know sparse matrices
-            cost, inequality, limit, equality, np.ones(cells), bounds, "highs", options=HIGHS
+            cost, inequality, limit, equality, np.ones(cells), bounds, method, options=HIGHS
         )
         if solved.status != 0:
             return None
@@ -206,6 +228,8 @@ class _Program:
         """Each finite end of a row as one inequality; the row, the end and the requirement it is of."""
         p, columns = self.problem, self.columns
         client, group = np.divmod(columns.cell, p.shape[1])
+        by_cell = np.split(np.argsort(columns.cell, kind="stable"), np.cumsum(np.bincount(columns.cell))[:-1])
+        by_group = [np.flatnonzero(group == a) for a in range(p.shape[1])]
         values = {
             side: cu[client, group] * columns.u[:, None] + cv[client, group] * columns.v[:, None]
             for side, (cu, cv) in (("local", p.local), ("global", p.global_))
@@ -215,7 +239,8 @@ class _Program:
         limit: list[float] = []
         owners: list[tuple[int, float, Item]] = []
         for i, (side, row) in enumerate(self.rows):
-            members = np.flatnonzero(np.isin(group, row.groups) & ((client == row.client) | (side == "global")))
+            of = by_group if side == "global" else by_cell[row.client * p.shape[1] : (row.client + 1) * p.shape[1]]
+            members = np.concatenate([of[a] for a in row.groups])
             at, value, item = members, values[side][members, row.rate], (side, *row.what)
             if row.level >= 0:
                 at, value = np.append(at, first_level[side] + row.level), np.append(value, -row.slope)

@@ -20,7 +20,7 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 
-__all__ = ["Layout", "Limits", "Row", "layout", "limit_excess", "relief", "rows_of", "worth"]
+__all__ = ["Layout", "Limits", "Row", "layout", "limit_excess", "relief", "rows_of", "support", "worth"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +41,14 @@ class Limits:
         return cls(np.zeros((n, rates)), -infinite, infinite, -total, total)
 
     @property
+    def on_totals(self) -> Booleans:
+        """Which rates have a limited total, (n, rates)."""
+        return np.asarray(np.isfinite(self.total_least) | np.isfinite(self.total_most))
+
+    @property
     def on_groups(self) -> Booleans:
         """Which groups have a floor, a ceiling or a part in a total, (n, groups, rates)."""
-        total = np.isfinite(self.total_least) | np.isfinite(self.total_most)
-        return np.asarray(np.isfinite(self.least) | np.isfinite(self.most) | total[:, None, :])
+        return np.asarray(np.isfinite(self.least) | np.isfinite(self.most) | self.on_totals[:, None, :])
 
     @property
     def anything(self) -> Booleans:
@@ -77,7 +81,8 @@ def limit_excess(limits: Limits, rates: Floats, compared: Booleans, defined: Boo
     outside = np.maximum(limits.least - rates, rates - limits.most)
     outside = np.max(np.where(defined, outside, -np.inf), axis=1, initial=-np.inf)
     total = np.sum(np.where(defined, rates, 0.0), axis=1)
-    return np.maximum.reduce([ratio, outside, limits.total_least - total, total - limits.total_most])
+    of_total = np.maximum(limits.total_least - total, total - limits.total_most)
+    return np.asarray(np.maximum(np.maximum(ratio, outside), of_total))
 
 
 def worth(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits | None) -> Floats:
@@ -137,10 +142,32 @@ def _line_worth(price: Floats, least: Floats, most: Floats) -> Floats:
     return np.asarray(price * np.where(price > 0, np.minimum(most, 1.0), np.maximum(least, 0.0)))
 
 
+def support(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits) -> Floats:
+    """The rates inside the regions that prices prefer most, (n, groups, rates); of totals and tolerances alone 0.
+
+    What regions are worth is their product with the prices. Where a region is empty they lie outside.
+    """
+    found = np.zeros(prices.shape)
+    for k in np.flatnonzero(limits.anything.any(axis=0) & ~limits.on_totals.any(axis=0)):
+        own = limits.ratio[:, k], limits.least[..., k], limits.most[..., k]
+        found[..., k] = _band_support(prices[..., k], tolerance[:, k], compared[..., k], *own)[0]
+    return found
+
+
 def _band_worth(
     prices: Floats, tolerance: Floats, compared: Booleans, ratio: Floats, least: Floats, most: Floats
 ) -> Floats:
-    """The worth of one rate's region, (n,); the rates are shares, so they lie between 0 and 1 at any rate.
+    """The worth of one rate's region, (n,)."""
+    point, empty = _band_support(prices, tolerance, compared, ratio, least, most)
+    return np.where(empty, -np.inf, (prices * point).sum(axis=1))
+
+
+def _band_support(
+    prices: Floats, tolerance: Floats, compared: Booleans, ratio: Floats, least: Floats, most: Floats
+) -> tuple[Floats, Booleans]:
+    """The point of one rate's region that prices prefer, (n, groups), and whether there is none, (n,).
+
+    The rates are shares, so they lie between 0 and 1 at any rate.
 
     For a given lowest rate every group takes the end that its price prefers; that is concave in the lowest rate and
     bends only where an end changes, so the best is at one of these points.
@@ -159,9 +186,10 @@ def _band_worth(
     bottom = np.where(compared[..., None], np.maximum(low[..., None], points), low[..., None])
     top = np.where(compared[..., None], np.minimum(high[..., None], reach), high[..., None])
     price = prices[..., None]
-    value = np.where(price > 0, price * top, price * bottom).sum(axis=1).max(axis=1)
+    ends = np.where(price > 0, top, bottom)
+    best = np.argmax((price * ends).sum(axis=1), axis=1)
     empty = (low > high).any(axis=1) | (start > end)[:, 0]
-    return np.where(empty, -np.inf, value)
+    return np.take_along_axis(ends, best[:, None, None], axis=2)[..., 0], empty
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,20 +206,29 @@ class Layout:
     family: Indices  # (rows,): the rate whose lowest value is taken off
     touched: Indices
     rate: Indices  # (rows of a group,)
+    rates: int
 
-    def by_rate(self, prices: Floats, rates: int) -> Floats:
+    @property
+    def summing(self) -> Floats:
+        """Which groups' rates each row is about, (rows, groups * rates)."""
+        found = np.zeros((self.family.size, len(self.touched), self.rates))
+        for group, rows in enumerate(self.touched):
+            found[rows, group, self.rate] = 1.0
+        return found.reshape(self.family.size, -1)
+
+    def by_rate(self, prices: Floats) -> Floats:
         """Prices of the rows, (..., rows), added up to prices of the groups' rates, (..., groups, rates)."""
         each = prices[..., self.touched]
-        if self.rate.size == rates:
+        if self.rate.size == self.rates:
             return np.asarray(each)
-        found = np.zeros((*each.shape[:-1], rates))
+        found = np.zeros((*each.shape[:-1], self.rates))
         for j, k in enumerate(self.rate.tolist()):
             found[..., k] += each[..., j]
         return found
 
     def by_row(self, values: Floats) -> Floats:
         """Values of the groups' rates, (..., groups, rates), for the rows that the groups touch."""
-        return values if self.rate.size == values.shape[-1] else values[..., self.rate]
+        return values if self.rate.size == self.rates else values[..., self.rate]
 
 
 def layout(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Limits | None) -> Layout:
@@ -200,7 +237,7 @@ def layout(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Lim
     nothing = np.full((n, groups), np.inf)
     kinds: list[tuple[int, Floats, Floats, Floats]] = []  # rate, low, high, slope: each (n, groups)
     totals: list[tuple[int, Floats, Floats]] = []
-    limited = np.zeros(rates, dtype=bool) if limits is None else limits.anything.any(axis=0)
+    limited = np.asarray(np.zeros(rates, dtype=bool) if limits is None else limits.anything.any(axis=0))
     for k in range(rates):
         own = compared[..., k]
         if not limited[k] or own.any():
@@ -235,6 +272,7 @@ def layout(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Lim
         family=np.concatenate([np.tile(rate[: len(kinds)], groups), rate[len(kinds) :]]),
         touched=np.concatenate([own_rows, common], axis=1),
         rate=rate,
+        rates=rates,
     )
 
 

@@ -64,7 +64,7 @@ def _solve_by_simplex(
     else:
         tableau.gain = _basic_gains(tableau, gain_u, gain_v)
     price = _pricer(problem, gain_u, gain_v)
-    if problem.local_limits is None and accelerated(problem.cells.values.size):
+    if accelerated(problem.cells.values.size):
         from logofair.solvers.compiled import maximise_compiled
 
         u, v, prices, off = maximise_compiled(tableau, problem, gain_u, gain_v, missed)
@@ -78,7 +78,7 @@ def _solve_by_simplex(
         u, v, wrong = _read(problem, tableau)
         if wrong.size == 0 or not _again(tableau, wrong, price, missed):
             break
-    prices = problem.repaired_local(rows.by_rate(tableau.prices()[1], len(problem.local_rates)))
+    prices = problem.repaired_local(rows.by_rate(tableau.prices()[1]))
     return LocalAnswer(u, v, prices, wrong.size == 0, tableau)
 
 
@@ -116,7 +116,7 @@ def _pricer(problem: Problem, gain_u: Floats, gain_v: Floats) -> Pricer:
         everyone = clients.size == lu.shape[0]
         some = slice(None) if everyone else clients
         some_u, some_v, rate_u, rate_v = gain_u[some], gain_v[some], lu[some], lv[some]
-        each = rows.by_rate(prices, lu.shape[2])
+        each = rows.by_rate(prices)
         constant, slope = -np.sum(each * rate_u, axis=2), -np.sum(each * rate_v, axis=2)
         if gains.all():
             constant, slope = some_u + constant, some_v + slope

@@ -4,10 +4,12 @@ The clients are dealt into bunches, and each bunch mixes its own answers, so tha
 mixture of all clients' sums would: with many groups a tenth of the rounds. The program is::
 
     max  sum_j gain_j x_j    s.t.  sum of x_j in bunch b = 1,   x >= 0
-                                   sum_j rate_ij x_j - floor_f - slack_i = 0,   0 <= slack_i <= tolerance_i
+                                   sum_j rate_ij x_j - slope_i floor_f - slack_i = 0,   low_i <= slack_i <= high_i
 
-for every rate i of family f; the floors are free. New answers are new columns, so the simplex goes on from the basis of
-the round before. It is in floating point: a federation's server, which sees sums alone, has
+for every row i of the global requirements (:class:`logofair.solvers.limits.Layout`), of family f; the floors are free.
+Where no mixture of the answers known meets the requirements, what lies outside is driven in as far as it goes, and the
+prices are those of that: answers to them bring the mixture nearer. New answers are new columns, so the simplex goes on
+from the basis of the round before. It is in floating point: a federation's server, which sees sums alone, has
 :mod:`logofair.solvers.rational`.
 """
 
@@ -18,14 +20,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Indices
+from logofair.columns.segments import Booleans, Indices
 from logofair.solvers.certificate import LARGEST_VIOLATION
+from logofair.solvers.limits import Layout
 from logofair.solvers.simplex import PIVOT
 
 _OPTIMAL = 1e-12  # a gain below this, over all that a variable can move, is none
 _REFRESH = 50  # pivots after which the inverse is computed anew
 _PIVOTS = 50  # for each row: more than any sound program needs
-# Tolerances are widened by a hundredth of a certificate's precision and a little more, each by its own: answers that
+# Rows are widened by a hundredth of a certificate's precision and a little more, each by its own: answers that
 # are equal but for rounding can then be mixed at tolerance 0, and no two slacks are stopped by the same step, on which
 # a simplex may turn in circles. Steps that differ by less than a hundredth of that count as one.
 _WIDER = 0.01 * LARGEST_VIOLATION
@@ -36,8 +39,8 @@ _TIE = 0.01 * _WIDER
 class Master:
     """A basis of the program. Its variables are the slacks, the floors and the answers, oldest first."""
 
-    tolerance: Floats  # (groups, global rates), infinite where a group does not count
-    matrix: Floats  # (rows, variables): one row for each bunch, then one for each rate
+    summing: Floats  # (rows of requirements, groups * global rates): which rates each is about
+    matrix: Floats  # (rows, variables): one row for each bunch, then one for each row of the requirements
     gain: Floats  # (variables,)
     lowest: Floats  # (variables,)
     highest: Floats
@@ -45,42 +48,48 @@ class Master:
     value: Floats  # (variables,)
     basic: Indices  # (rows,): the variable of every row
     bunches: int
+    first: int  # the number of the first answer
     inverse: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         self.inverse = np.asarray(np.linalg.inv(self.matrix[:, self.basic]), dtype=np.float64)
 
     @classmethod
-    def start(cls, tolerance: Floats, bunches: int) -> Master:
-        """Every bunch rejects everybody: rates 0, slacks in the middle of their range, floors just below."""
-        places = np.flatnonzero(np.isfinite(tolerance))
-        _, family = np.unique(places % tolerance.shape[1], return_inverse=True)
-        rates, families = places.size, int(family.max(initial=-1)) + 1
-        width = tolerance.ravel()[places] + _WIDER * (1.0 + np.arange(rates) / max(rates, 1))
-        floor = np.full(families, np.inf)
-        np.minimum.at(floor, family, 0.5 * width)
-        matrix = np.zeros((bunches + rates, rates + families + bunches))
-        matrix[bunches + np.arange(rates), np.arange(rates)] = -1.0
-        matrix[bunches + np.arange(rates), rates + family] = -1.0
-        matrix[np.arange(bunches), rates + families + np.arange(bunches)] = 1.0
+    def start(cls, rows: Layout, rejecting: Booleans) -> Master:
+        """Every bunch rejects everybody: rates 0, slacks in the middle of their range where it goes, floors just below.
+
+        ``rejecting``: which bunches may, (bunches,); the others have to find something else first.
+        """
+        kept = np.flatnonzero(np.isfinite(rows.low[0]) | np.isfinite(rows.high[0]))
+        low, high, slope = (ends[0, kept] for ends in (rows.low, rows.high, rows.slope))
+        names, family = np.unique(rows.family[kept], return_inverse=True)
+        number, families, bunches = kept.size, names.size, rejecting.size
+        wider = _WIDER * (1.0 + np.arange(number) / max(number, 1))
+        low, high = np.where(np.isinf(high), low - wider, low), high + wider
+        floor = _first_floors(low, high, slope, family, families)
+        matrix = np.zeros((bunches + number, number + families + bunches))
+        matrix[bunches + np.arange(number), np.arange(number)] = -1.0
+        matrix[bunches + np.arange(number), number + family] = -slope
+        matrix[np.arange(bunches), number + families + np.arange(bunches)] = 1.0
         free, none = np.full(families, np.inf), np.zeros(bunches)
         return cls(
-            tolerance,
+            rows.summing[kept],
             matrix,
             gain=np.zeros(matrix.shape[1]),
-            lowest=np.concatenate([np.zeros(rates), -free, none]),
-            highest=np.concatenate([width, free, none + np.inf]),
-            range=np.concatenate([np.minimum(width, 1.0), np.ones(families + bunches)]),
-            value=np.concatenate([floor[family], -floor, none + 1.0]),
-            basic=np.concatenate([rates + families + np.arange(bunches), np.arange(rates)]),
+            lowest=np.concatenate([low, -free, none]),
+            highest=np.concatenate([high, free, np.where(rejecting, np.inf, 0.0)]),
+            range=np.concatenate([np.minimum(high - low, 1.0), np.ones(families + bunches)]),
+            value=np.concatenate([slope * floor[family], -floor, none + 1.0]),
+            basic=np.concatenate([number + families + np.arange(bunches), np.arange(number)]),
             bunches=bunches,
+            first=number + families,
         )
 
     def add(self, gains: Floats, rates: Floats) -> None:
         """Add answers of every bunch: gains (t, bunches), rates (t, bunches, groups, global rates)."""
-        rates = rates.reshape(gains.size, -1)[:, np.isfinite(self.tolerance).ravel()]
+        rows = self.summing @ rates.reshape(gains.size, -1).T
         ones, none = np.tile(np.eye(self.bunches), len(gains)), np.zeros(gains.size)
-        self.matrix = np.hstack([self.matrix, np.vstack([ones, rates.T])])
+        self.matrix = np.hstack([self.matrix, np.vstack([ones, rows])])
         self.gain = np.append(self.gain, gains)
         self.lowest, self.highest = np.append(self.lowest, none), np.append(self.highest, none + np.inf)
         self.range, self.value = np.append(self.range, none + 1.0), np.append(self.value, none)
@@ -93,23 +102,52 @@ class Master:
             moving, direction = self._entering()
             if moving < 0:
                 return self._refresh()
-            self._move(moving, direction)
+            if not self._move(moving, direction):
+                return False
         return False
+
+    @property
+    def within(self) -> bool:
+        """Whether the mixture meets the requirements."""
+        return not self._outside().any()
+
+    @property
+    def improves(self) -> bool:
+        """Whether there is an answer that has not been made use of."""
+        return self._entering()[0] >= 0
+
+    def _outside(self) -> Floats:
+        """Which way each basic variable has to go to be within its ends, (rows,): 1 up, -1 down, 0 it is."""
+        at = self.value[self.basic]
+        below, above = at < self.lowest[self.basic] - _WIDER, at > self.highest[self.basic] + _WIDER
+        return below.astype(np.float64) - above
+
+    def _basic_gains(self) -> tuple[Floats, bool]:
+        """What the basic variables gain per unit, and whether it is what counts: as long as some are outside, no."""
+        outside = self._outside()
+        return (outside, False) if outside.any() else (self.gain[self.basic], True)
 
     def _entering(self) -> tuple[int, float]:
         """The variable that promises most over all it can move (-1: none), and whether it rises (1) or falls (-1)."""
-        reduced = self.gain - (self.gain[self.basic] @ self.inverse) @ self.matrix
+        basic_gain, counts = self._basic_gains()
+        reduced = (self.gain if counts else 0.0) - (basic_gain @ self.inverse) @ self.matrix
         reduced[self.basic] = 0.0
         able = np.where(reduced > 0, self.value < self.highest, self.value > self.lowest)
         merit = np.where(able, np.abs(reduced) * self.range, 0.0)
         best = int(np.argmax(merit))
         return best if merit[best] > _OPTIMAL else -1, 1.0 if reduced[best] > 0 else -1.0
 
-    def _move(self, moving: int, direction: float) -> None:
-        """Move a variable until a basic one stops it, which leaves, or until its other end."""
+    def _move(self, moving: int, direction: float) -> bool:
+        """Move a variable until a basic one stops it, which leaves, or until its other end; False where nothing does.
+
+        What is outside its ends stops where it gets in.
+        """
         column = self.inverse @ self.matrix[:, moving]
-        falls, at = direction * column, self.value[self.basic]
-        room = np.where(falls > 0, at - self.lowest[self.basic], self.highest[self.basic] - at)
+        falls, at, outside = direction * column, self.value[self.basic], self._outside()
+        low, high = self.lowest[self.basic], self.highest[self.basic]
+        lower = np.where(outside > 0, -np.inf, np.where(outside < 0, high, low))
+        upper = np.where(outside < 0, np.inf, np.where(outside > 0, low, high))
+        room = np.where(falls > 0, at - lower, upper - at)
         stops = np.abs(falls) > PIVOT
         ratio = np.maximum(room, 0.0) / np.where(stops, np.abs(falls), 1.0)
         ratio[~stops] = np.inf
@@ -118,16 +156,18 @@ class Master:
         own = abs(float(end - self.value[moving]))
         row = -1 if own <= step else int(np.argmax(np.where(ratio <= step + _TIE, np.abs(falls), -1.0)))
         step = own if row < 0 else float(ratio[row])
+        if not np.isfinite(step):
+            return False
         self.value[self.basic] = at - step * falls
         self.value[moving] = end if row < 0 else self.value[moving] + direction * step
         if row < 0:
-            return
-        leaving = self.basic[row]
-        self.value[leaving] = self.lowest[leaving] if falls[row] > 0 else self.highest[leaving]
+            return True
+        self.value[self.basic[row]] = lower[row] if falls[row] > 0 else upper[row]
         line = self.inverse[row] / column[row]
         self.inverse -= np.outer(column, line)
         self.inverse[row] = line
         self.basic[row] = moving
+        return True
 
     def _refresh(self) -> bool:
         """Compute inverse and values from the basis itself; False where it has become singular."""
@@ -142,14 +182,19 @@ class Master:
 
     @property
     def prices(self) -> Floats:
-        """The prices of the rates, (groups, global rates); 0 where a group does not count."""
-        prices = np.zeros(self.tolerance.shape)
-        prices[np.isfinite(self.tolerance)] = (self.gain[self.basic] @ self.inverse)[self.bunches :]
-        return prices
+        """The prices of the groups' rates, (groups * global rates,); 0 where a group does not count."""
+        return np.asarray((self._basic_gains()[0] @ self.inverse)[self.bunches :] @ self.summing)
 
     @property
     def weights(self) -> Floats:
         """The weights of the answers, (t + 1, bunches), of which the first rejects everybody; never negative."""
-        others = int(np.isfinite(self.tolerance).sum() + np.isfinite(self.tolerance).any(axis=0).sum())
-        weights = np.maximum(self.value[others:].reshape(-1, self.bunches), 0.0)
+        weights = np.maximum(self.value[self.first :].reshape(-1, self.bunches), 0.0)
         return np.asarray(weights / weights.sum(axis=0))
+
+
+def _first_floors(low: Floats, high: Floats, slope: Floats, family: Indices, families: int) -> Floats:
+    """How far below 0 the floors begin: half the narrowest tolerance, and 0 under a ratio, which allows no less."""
+    room = np.where((low == 0.0) & (slope > 0), 0.5 * high, np.where(slope > 0, 0.0, np.inf))
+    floor = np.full(families, np.inf)
+    np.minimum.at(floor, family, room)
+    return np.where(np.isinf(floor), 0.0, floor)

@@ -133,7 +133,7 @@ class Problem:
     def local_defined(self) -> Booleans:
         """Which cells have which local rate, (clients, groups, local rates)."""
         out = False if self.left_out is None else self.left_out
-        return _defined(self.local_rates, np.where(out, 0.0, self.mass), np.where(out, 0.0, self.positives))
+        return rates_defined(self.local_rates, np.where(out, 0.0, self.mass), np.where(out, 0.0, self.positives))
 
     @cached_property
     def local_counts(self) -> Booleans:
@@ -168,7 +168,7 @@ class Problem:
         """Which groups have which global rate, (groups, global rates)."""
         out = False if self.left_out is None else self.left_out.all(axis=0)
         mass, positives = np.where(out, 0.0, self.group_mass), np.where(out, 0.0, self.group_positives)
-        return _defined(self.global_rates, mass, positives)
+        return rates_defined(self.global_rates, mass, positives)
 
     @cached_property
     def global_counts(self) -> Booleans:
@@ -200,9 +200,12 @@ class Problem:
         constant, slope = self.row_worth
         return constant * share, slope * share
 
-    def priced_gain(self, prices: Floats) -> tuple[Floats, Floats]:
-        """The gain less the price of the cells' shares in global rates (F in the paper), per client's mass."""
-        u, v = self.gain
+    def priced_gain(self, prices: Floats, *, gains: bool = True) -> tuple[Floats, Floats]:
+        """The gain less the price of the cells' shares in global rates (F in the paper), per client's mass.
+
+        Not ``gains``: the price alone counts, as long as the requirements are not met.
+        """
+        u, v = self.gain if gains else (np.zeros(self.shape), np.zeros(self.shape))
         if not self.global_rates:
             return u, v
         weight = np.where(self.client_mass > 0, self.client_mass, 1.0)[:, None]
@@ -217,6 +220,7 @@ class Problem:
             global_rates=(),
             global_tolerance=np.zeros(0),
             global_units=np.zeros(0),
+            global_limits=None,
             objective=self.priced_gain(prices),
         )
 
@@ -263,17 +267,26 @@ class Problem:
         excess = np.asarray(self.local_gaps(u, v) - self.local_tolerance)
         if self.local_limits is None:
             return excess
-        values = self.local_values(u, v)
-        return np.maximum(excess, limit_excess(self.local_limits, values, self.local_counts, self.local_defined))
+        more = limit_excess(self.local_limits, self.local_values(u, v), self.local_counts, self.local_defined)
+        return np.asarray(np.maximum(excess, more))
 
     def global_excess(self, u: Floats, v: Floats) -> Floats:
         """Largest excess over a requirement on each global rate (negative: room left), (global rates,)."""
-        excess = np.asarray(self.global_gaps(u, v) - self.global_tolerance)
+        return self.excess_of(self.global_shares(u, v))
+
+    def excess_of(self, shares: Floats) -> Floats:
+        """The same for given global rates, (groups, global rates)."""
+        excess = np.asarray(gap_of(shares, self.global_counts, axis=0) - self.global_tolerance)
         if self.global_limits is None:
             return excess
-        shares = self.global_shares(u, v)[None]
-        more = limit_excess(self.global_limits, shares, self.global_counts[None], self.global_defined[None])
-        return np.maximum(excess, more[0])
+        more = limit_excess(self.global_limits, shares[None], self.global_counts[None], self.global_defined[None])
+        return np.asarray(np.maximum(excess, more[0]))
+
+    @cached_property
+    def rejecting(self) -> Booleans:
+        """Which clients may reject everybody, (clients,)."""
+        nobody = np.zeros(self.shape)
+        return np.asarray(np.max(self.local_excess(nobody, nobody), axis=1, initial=0.0) <= 0.0)
 
     def violation(self, u: Floats, v: Floats) -> float:
         """Largest excess over any requirement (0: none)."""
@@ -284,6 +297,12 @@ class Problem:
     def local_layout(self) -> Layout:
         """The local requirements as rows of the clients' programs."""
         return layout(self.local_tolerance, self.local_counts, self.local_defined, self.local_limits)
+
+    @cached_property
+    def global_layout(self) -> Layout:
+        """The global requirements as rows of one program."""
+        tolerance, counts, defined = self.global_tolerance[None], self.global_counts[None], self.global_defined[None]
+        return layout(tolerance, counts, defined, self.global_limits)
 
     def local_rows(self) -> Iterator[Row]:
         """The local requirements as rows of a linear program."""
@@ -300,7 +319,7 @@ class Problem:
 
     def repaired_global(self, prices: Floats) -> Floats:
         """Global prices as they prove a bound, whatever rounding did to them."""
-        return repaired(prices[None], self.global_counts[None], self.global_limits)[0]
+        return np.asarray(repaired(prices[None], self.global_counts[None], self.global_limits)[0])
 
     def kind(self, side: str, rate: int) -> str:
         """What is required of a rate on a side (:meth:`Limits.kind`)."""
@@ -320,10 +339,9 @@ class Problem:
         """What the local requirements are worth at prices of the local rates, (clients,)."""
         return worth(prices, self.local_tolerance, self.local_counts, self.local_limits)
 
-    def global_worth(self, prices: Floats) -> float:
-        """What the global requirements are worth at prices of the global rates."""
-        counts, tolerance = self.global_counts[None], self.global_tolerance[None]
-        return float(worth(prices[None], tolerance, counts, self.global_limits)[0])
+    def global_worth(self, prices: Floats) -> Floats:
+        """What the global requirements are worth at prices of the global rates: (t, groups, rates) to (t,)."""
+        return worth(prices, self.global_tolerance[None], self.global_counts[None], self.global_limits)
 
     def _coefficients(self, rates: tuple[Rate, ...], bases: list[Floats], counts: Booleans) -> tuple[Floats, Floats]:
         """Coefficients of u and v in rates with the given denominators."""
@@ -342,7 +360,7 @@ def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals |
     """
     local, tolerance, ratio = _compared_local(requirements)
     global_ = [r for r in requirements.global_ if r.tolerance is not None or r.ratio is not None]
-    of_local, of_global = (_more_rates(requirements, side) for side in ("local", "global"))
+    of_local, of_global = (limited_rates(requirements, side) for side in ("local", "global"))
     local_rates = [rate.normalised() for rate in (*local, *of_local)]
     global_rates = [rate.normalised() for rate in (*(r.rate for r in global_), *of_global)]
     free, clients = np.full((cells.n_clients, len(of_local)), np.inf), cells.n_clients
@@ -382,7 +400,7 @@ def _compared_local(requirements: Requirements) -> tuple[list[Rate], Floats, Flo
     return [requirements.local[k].rate for k in some], tolerances[:, some], ratios[:, some]
 
 
-def _more_rates(requirements: Requirements, side: str) -> list[Rate]:
+def limited_rates(requirements: Requirements, side: str) -> list[Rate]:
     """The rates that have floors or ceilings on a side, and the share selected where there is a capacity."""
     limited = dict.fromkeys(limit.rate for limit in requirements.limits if limit.side == side)
     return [*limited, *([SELECTED] if any(each.side == side for each in requirements.capacities) else [])]
@@ -395,7 +413,7 @@ def _with_limits(problem: Problem, requirements: Requirements, ratios: tuple[Flo
 
     def limited(local: Floats, global_: Floats) -> Problem:
         local_limits, global_limits = (
-            _limits(requirements, side, replace(Limits.none(*shape), ratio=ratio), own, today)
+            fill_limits(requirements, side, replace(Limits.none(*shape), ratio=ratio), own, today)
             for side, shape, ratio, own, today in zip(
                 ("local", "global"), sides, ratios, rates, (local, global_), strict=True
             )
@@ -405,18 +423,22 @@ def _with_limits(problem: Problem, requirements: Requirements, ratios: tuple[Flo
     made = limited(*(np.zeros(shape) for shape in sides))
     if all(limit.value is not None for limit in requirements.limits):
         return made
-    u, v = _unconstrained(problem)
+    u, v = unconstrained(problem.cells, problem.row_worth)
     return limited(made.local_values(u, v), made.global_shares(u, v)[None])
 
 
-def _unconstrained(problem: Problem) -> tuple[Floats, Floats]:
-    """The (u, v) that gain most where nothing is required, (clients, groups)."""
-    gain_u, gain_v = (gain.ravel() for gain in problem.gain)
-    _, u, v = problem.cells.best_corner(np.arange(gain_u.size), gain_v, gain_u)
-    return u.reshape(problem.shape), v.reshape(problem.shape)
+def unconstrained(cells: Cells, row_worth: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """The (u, v) that gain most where nothing is required, (clients, groups); what a row is worth as in a problem.
+
+    How many rows others have plays no part in it, not even in its rounding.
+    """
+    shape = (cells.n_clients, cells.n_groups)
+    constant, slope = (np.broadcast_to(each, shape).ravel() for each in row_worth)
+    _, u, v = cells.best_corner(np.arange(constant.size), slope, constant)
+    return u.reshape(shape), v.reshape(shape)
 
 
-def _limits(
+def fill_limits(
     requirements: Requirements,
     side: str,
     limits: Limits,
@@ -442,11 +464,11 @@ def _limits(
 
 def groups_compared(rates: tuple[Rate, ...], mass: Floats, positives: Floats, tolerance: Floats) -> Booleans:
     """Which groups take part in which global constraint, (groups, rates), from the groups' mass and positives."""
-    defined = _defined(rates, mass, positives)
+    defined = rates_defined(rates, mass, positives)
     return np.asarray(defined & (defined.sum(axis=0) > 1) & np.isfinite(tolerance))
 
 
-def _defined(rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> Booleans:
+def rates_defined(rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> Booleans:
     """Where enough members count in a rate for it to mean something."""
     if not rates:
         return np.zeros((*mass.shape, 0), dtype=bool)

@@ -5,14 +5,17 @@ of several optimal prices. Here nothing is rounded before the end. The program i
 :mod:`logofair.solvers.simplex` with one block::
 
     max  sum_j gain_j x_j    s.t.  sum_j x_j = 1,   x >= 0
-                                   sum_j rate_ij x_j - floor_f - slack_i = 0,   0 <= slack_i <= tolerance_i
+                                   sum_j rate_ij x_j - lowest_f = s_i,   low_i <= s_i <= high_i
 
-for every rate i of family f; the floors are free. Gains, rates and tolerances are counted in steps of 2^-60, and the
+for every row i of family f; ``lowest_f`` is free, and taken off where a row compares. A ratio is a row too: a rate
+times the ratio is at most the lowest one. Where no mixture is within all limits, what lies outside is driven in as far
+as it goes, and the prices are those of that (phase one). Gains, rates and limits are counted in steps of 2^-60, and the
 inverse of the basis is kept as integers over its determinant (Edmonds, 1967): every division leaves nothing over.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -22,28 +25,37 @@ import numpy.typing as npt
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
+from logofair.solvers.limits import Limits
 
 Wholes = npt.NDArray[np.object_]  # Python's integers, of any size
 
 _BITS = 60  # a step is 2^-60: finer than the rounding of any total of order 1
+_ONE = 1 << _BITS
 # Sums are rounded: at tolerance 0, answers that are equal but for that could not be mixed otherwise.
 _ROUNDING = 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """The best mixture of some answers: what it gains, its weights, and the prices of the rates that support it."""
+    """The best mixture of some answers: what it gains, its weights, and the prices of the rates that support it.
+
+    Where no mixture meets the requirements the value is -infinity, the weights are those of one that misses them by
+    least, and the prices say in which direction answers would help.
+    """
 
     value: float
     weights: Floats  # (t + 1,); the first is that of rejecting everybody
     prices: Floats  # (groups, rates); 0 where a group does not count
 
 
-def best_mixture(gains: Floats, rates: Floats, tolerance: Floats) -> Mixture:
-    """The mixture of answers, and of rejecting everybody, that gains most with its gaps within the tolerances.
+def best_mixture(
+    gains: Floats, rates: Floats, tolerance: Floats, limits: Limits | None = None, *, rejecting: bool = True
+) -> Mixture:
+    """The mixture of answers, and of rejecting everybody, that gains most within the requirements.
 
-    Gains are (t,), rates (t, groups, rates), tolerances (groups, rates), infinite where a group does not count. Every
-    number that is returned is the exact one, rounded once.
+    Gains are (t,), rates (t, groups, rates), tolerances (groups, rates), infinite where a group is not compared;
+    ``limits`` those of the rates besides (of their totals none). ``rejecting`` says whether everybody may be rejected.
+    Every number that is returned is the exact one, rounded once.
 
     Examples
     --------
@@ -53,22 +65,46 @@ def best_mixture(gains: Floats, rates: Floats, tolerance: Floats) -> Mixture:
     >>> found.weights.round(9).tolist(), round(found.value, 9), found.prices.round(9).tolist()
     ([0.0, 0.75, 0.25], 0.275, [[0.2], [-0.2]])
     """
-    counts = np.isfinite(tolerance)
-    places = np.flatnonzero(counts)
-    answers = np.concatenate([np.zeros((1, places.size)), rates.reshape(gains.size, -1)[:, places]])
-    columns = np.concatenate([np.ones((gains.size + 1, 1), dtype=object), _steps(answers)], axis=1)
-    program = _Program.start(
-        columns,
-        _steps(np.append(0.0, gains)),
-        _steps(tolerance.ravel()[places] + _ROUNDING),
-        places % tolerance.shape[1],
-    )
+    rows = list(_rows(tolerance, limits))
+    place, times = np.array([row.place for row in rows], dtype=np.int64), np.array([row.times for row in rows])
+    answers = rates.reshape(gains.size, -1)[:, place] * times
+    if rejecting:
+        answers, gains = np.concatenate([np.zeros((1, place.size)), answers]), np.append(0.0, gains)
+    columns = np.concatenate([np.ones((gains.size, 1), dtype=object), _steps(answers)], axis=1)
+    program = _Program.start(columns, _steps(gains), rows)
     while (entering := program.entering()) is not None:
         program.enter(entering)
     value, weights, prices = program.optimum()
     every = np.zeros(tolerance.size)
-    every[places] = prices
+    np.add.at(every, place, times * prices)
+    weights = weights if rejecting else np.append(0.0, weights)
     return Mixture(value, weights, every.reshape(tolerance.shape))
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One row: ``times`` the rate at a place, less the lowest of its family (-1: of none), between two limits."""
+
+    place: int
+    times: float
+    family: int
+    low: float
+    high: float
+
+
+def _rows(tolerance: Floats, limits: Limits | None) -> Iterator[_Row]:
+    """The requirements as rows: gaps first, then ratios, then floors and ceilings."""
+    shape = tolerance.shape
+    for group, k in np.argwhere(np.isfinite(tolerance)).tolist():
+        yield _Row(group * shape[1] + k, 1.0, k, 0.0, float(tolerance[group, k]) + _ROUNDING)
+    if limits is None:
+        return
+    for group, k in np.argwhere(np.isfinite(tolerance) & (limits.ratio > 0)).tolist():
+        yield _Row(group * shape[1] + k, float(limits.ratio[0, k]), k, -np.inf, _ROUNDING)
+    for group, k in np.argwhere(np.isfinite(limits.least[0]) | np.isfinite(limits.most[0])).tolist():
+        low, high = float(limits.least[0, group, k]) - _ROUNDING, float(limits.most[0, group, k]) + _ROUNDING
+        ends = [(low, high)] if low <= high else [(low, np.inf), (-np.inf, high)]  # which contradict each other
+        yield from (_Row(group * shape[1] + k, 1.0, -1, *pair) for pair in ends)
 
 
 def _steps(numbers: Floats) -> Wholes:
@@ -79,16 +115,23 @@ def _steps(numbers: Floats) -> Wholes:
 
 @dataclass(eq=False)
 class _Program:
-    """A basis of the program; its columns are the answers', then one slack for each rate, then the floors."""
+    """A basis of the program; its columns are the answers', then one slack for each row, then the lowest rates.
 
-    columns: Wholes  # of the answers, (answers, 1 + rates)
+    A slack is what a row lies above its lower limit, or below its upper one where it has no lower (``sign`` is that of
+    its column), at most ``width`` (-1: without end).
+    """
+
+    columns: Wholes  # of the answers, (answers, 1 + rows)
     gains: Wholes  # (answers,)
-    width: Wholes  # the most of each slack, (rates,)
-    basic: Indices  # the variable of every row; a floor never leaves
+    sign: Wholes  # (rows,)
+    ends: Wholes  # the limit that slacks are counted from, (rows,)
+    width: Wholes  # (rows,)
+    basic: Indices  # the variable of every row; a lowest rate never leaves
     adjugate: Wholes  # inverse of the basis times its determinant
     determinant: int
-    at_upper: Booleans  # slacks out of the basis that are at their most, (rates,)
+    at_upper: Booleans  # slacks out of the basis that are at their most, (rows,)
     values: Wholes = field(init=False)  # of the basic variables, times the determinant
+    outside: Wholes = field(init=False)  # which way each has to go to be within its limits: 1 up, -1 down, 0 it is
     prices: Wholes = field(init=False)  # of the rows, times the determinant
     idle: int = 0  # pivots in a row that gained nothing
 
@@ -96,26 +139,57 @@ class _Program:
         self._follow()
 
     @classmethod
-    def start(cls, columns: Wholes, gains: Wholes, width: Wholes, family: Indices) -> _Program:
-        """Everybody is rejected: basic are the first answer, a floor for each family and its other slacks."""
-        answers, rows = columns.shape
-        _, first, member = np.unique(family, return_index=True, return_inverse=True)
-        first = first[member]  # the first rate of each rate's family
-        basic = np.append(
-            0, np.where(first == np.arange(rows - 1), answers + rows + member - 1, answers + np.arange(rows - 1))
-        )
-        inverse = -np.eye(rows, dtype=np.int64)
+    def start(cls, columns: Wholes, gains: Wholes, rows: list[_Row]) -> _Program:
+        """The first answer alone: basic besides are the lowest rate of each family and the slacks of its other rows."""
+        answers, size = columns.shape
+        low, high = (np.array([getattr(row, end) for row in rows]) for end in ("low", "high"))
+        from_low = np.isfinite(low)
+        both = from_low & np.isfinite(high)
+        sign = np.where(from_low, -1, 1).astype(object)
+        ends = _steps(np.where(from_low, low, np.where(np.isfinite(high), high, 0.0)))
+        width = np.where(both, _steps(np.where(both, high, 0.0)) - _steps(np.where(both, low, 0.0)), -1)
+        family = [row.family for row in rows]
+        families = list(dict.fromkeys(each for each in family if each >= 0))
+        basic, inverse = np.zeros(size, dtype=np.int64), np.zeros((size, size), dtype=object)
         inverse[0, 0] = 1
-        for row, one in enumerate(first, 1):
-            inverse[row, 1 + one] += row != 1 + one
-        return cls(columns, gains, width, basic, inverse.astype(object), 1, np.zeros(rows - 1, dtype=bool))
+        for i, each in enumerate(family):
+            first = family.index(each)
+            if each >= 0 and first == i:
+                basic[1 + i] = answers + len(rows) + families.index(each)
+                inverse[1 + i, 0], inverse[1 + i, 1 + i] = columns[0, 1 + i], -1
+                continue
+            basic[1 + i] = answers + i
+            inverse[1 + i, 0], inverse[1 + i, 1 + i] = -columns[0, 1 + i] * sign[i], sign[i]
+            if each >= 0:
+                inverse[1 + i, 0] += columns[0, 1 + first] * sign[i]
+                inverse[1 + i, 1 + first] = -sign[i]
+        return cls(columns, gains, sign, ends, width, basic, inverse, 1, np.zeros(len(rows), dtype=bool))
+
+    @property
+    def feasible(self) -> bool:
+        """Whether everything is within its limits."""
+        return not self.outside.any()
 
     def _follow(self) -> None:
-        """Work out values and prices of the basis."""
+        """Work out values and prices of the basis; only getting inside counts as long as something is outside."""
         answers = len(self.columns)
-        self.values = self.adjugate @ np.append(1, np.where(self.at_upper, self.width, 0))
-        mixed = np.flatnonzero(self.basic < answers)
-        self.prices = self.gains[self.basic[mixed]] @ self.adjugate[mixed]
+        self.values = self.adjugate @ np.append(1, self.ends - np.where(self.at_upper, self.sign * self.width, 0))
+        most = self._most() * self.determinant
+        self.outside = np.where(self.values < 0, 1, 0) - np.where((most >= 0) & (self.values > most), 1, 0)
+        self.outside = np.where(self.basic >= answers + self.width.size, 0, self.outside)
+        if self.feasible:
+            mixed = np.flatnonzero(self.basic < answers)
+            self.prices = self.gains[self.basic[mixed]] @ self.adjugate[mixed]
+        else:
+            self.prices = self.outside @ self.adjugate
+
+    def _most(self) -> Wholes:
+        """The most of every basic variable; negative: without end."""
+        answers, slacks = len(self.columns), self.width.size
+        is_slack = (self.basic >= answers) & (self.basic < answers + slacks)
+        if not slacks:
+            return np.full(self.basic.size, -1, dtype=object)
+        return np.where(is_slack, self.width[np.clip(self.basic - answers, 0, slacks - 1)], -1)
 
     def entering(self) -> int | None:
         """The variable that promises most over all it can move; None: the basis is optimal.
@@ -133,50 +207,67 @@ class _Program:
         return best if merits[best] > 0 else None
 
     def _merits(self, variables: Indices) -> Wholes:
-        """What some answers and slacks promise over all they can move, times the determinant."""
+        """What some answers and slacks promise over all they can move, times the determinant; basic ones nothing."""
         answers = len(self.columns)
         mixed, slack = variables[variables < answers], variables[variables >= answers] - answers
-        reduced = self.gains[mixed] * self.determinant - self.columns[mixed] @ self.prices
-        prices = self.prices[1:][slack]
-        return np.concatenate([reduced, np.where(self.at_upper[slack], -prices, prices) * self.width[slack]])
+        gains = self.gains[mixed] * self.determinant if self.feasible else 0
+        reduced = gains - self.columns[mixed] @ self.prices
+        prices, reach = -self.sign[slack] * self.prices[1:][slack], self._reach[slack]
+        merits = np.concatenate([reduced, np.where(self.at_upper[slack], -prices, prices) * reach])
+        return np.where(np.isin(variables, self.basic), 0, merits)
+
+    @cached_property
+    def _reach(self) -> Wholes:
+        """How far slacks can move, as a way to compare them: without end they count as 1."""
+        return np.where(self.width < 0, _ONE, self.width)
 
     def _rough_merits(self) -> Floats:
         """The merits of all in floating point, row by row: nothing that machines could add up in another order."""
-        columns, gains, width = self._rough
+        columns, gains, sign, reach = self._rough
         prices = np.array([int(price) / self.determinant for price in self.prices])
-        merits = gains.copy()
+        merits = gains.copy() if self.feasible else np.zeros_like(gains)
         for price, row in zip(prices, columns, strict=True):
             merits -= price * row
-        return np.concatenate([merits, np.where(self.at_upper, -prices[1:], prices[1:]) * width])
+        slack = -sign * prices[1:]
+        merits = np.concatenate([merits, np.where(self.at_upper, -slack, slack) * reach])
+        merits[self.basic[self.basic < merits.size]] = 0.0
+        return merits
 
     @cached_property
-    def _rough(self) -> tuple[Floats, Floats, Floats]:
-        """Columns, one row of the program after another, gains and widths in floating point."""
-        return self.columns.T.astype(np.float64), self.gains.astype(np.float64), self.width.astype(np.float64)
+    def _rough(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Columns, one row of the program after another, gains, signs and reach in floating point."""
+        columns, gains = self.columns.T.astype(np.float64), self.gains.astype(np.float64)
+        return columns, gains, self.sign.astype(np.float64), self._reach.astype(np.float64)
 
     def enter(self, entering: int) -> None:
         """Let a variable move until another one stops it, which leaves the basis, or to its other end."""
         slack = entering - len(self.columns)
-        column = self.adjugate @ self.columns[entering] if slack < 0 else -self.adjugate[:, 1 + slack]
+        column = self.adjugate @ self.columns[entering] if slack < 0 else self.sign[slack] * self.adjugate[:, 1 + slack]
         falls = -column if slack >= 0 and self.at_upper[slack] else column
-        step, _, row = min(self._stops(falls) + ([(Fraction(self.width[slack]), entering, -1)] if slack >= 0 else []))
+        ends = [(Fraction(self.width[slack]), entering, -1)] if slack >= 0 and self.width[slack] >= 0 else []
+        step, _, row = min(self._stops(falls) + ends)
         self.idle = 0 if step > 0 else self.idle + 1
         if row < 0:
             self.at_upper[slack] ^= True
         else:
-            self._exchange(entering, row, column, rises=falls[row] < 0)
+            inside = self.outside[row] == 0
+            self._exchange(entering, row, column, rises=falls[row] < 0 if inside else self.outside[row] < 0)
         self._follow()
 
     def _stops(self, falls: Wholes) -> list[tuple[Fraction, int, int]]:
-        """How far one can go until a basic variable is at an end: length, variable, row. Floors have no end."""
-        answers, floors = len(self.columns), len(self.columns) + self.width.size
-        found = []
+        """How far one can go until a basic variable is at an end: length, variable, row.
+
+        Lowest rates have no end; what is outside its limits stops where it gets in.
+        """
+        lowest, most, found = len(self.columns) + self.width.size, self._most(), []
         for row, variable in enumerate(self.basic.tolist()):
-            if falls[row] > 0 and variable < floors:
-                found.append((Fraction(self.values[row], falls[row]), variable, row))
-            elif falls[row] < 0 and answers <= variable < floors:
-                room = self.width[variable - answers] * self.determinant - self.values[row]
-                found.append((Fraction(room, -falls[row]), variable, row))
+            if variable >= lowest or falls[row] == 0:
+                continue
+            value, end, out = self.values[row], most[row] * self.determinant, self.outside[row]
+            if falls[row] > 0 and out <= 0:
+                found.append((Fraction(value - (end if out < 0 else 0), falls[row]), variable, row))
+            elif falls[row] < 0 and (out > 0 or (out == 0 and most[row] >= 0)):
+                found.append((Fraction((0 if out > 0 else end) - value, -falls[row]), variable, row))
         return found
 
     def _exchange(self, entering: int, row: int, column: Wholes, *, rises: bool) -> None:
@@ -193,11 +284,11 @@ class _Program:
         self.basic[row] = entering
 
     def optimum(self) -> tuple[float, Floats, Floats]:
-        """Value, weights and the prices of the rates, each rounded once."""
+        """Value, weights and the prices of the rows, each rounded once."""
         weights = np.zeros(len(self.columns))
         mixed = np.flatnonzero(self.basic < weights.size)
         for row in mixed:
             weights[self.basic[row]] = self.values[row] / self.determinant
         gained = int(self.gains[self.basic[mixed]] @ self.values[mixed])
         prices = [int(price) / self.determinant for price in self.prices[1:]]
-        return gained / (self.determinant << _BITS), weights, np.array(prices)
+        return gained / (self.determinant << _BITS) if self.feasible else -np.inf, weights, np.array(prices)

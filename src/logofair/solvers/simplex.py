@@ -165,9 +165,9 @@ def _right_hand_side(tableau: Tableau) -> Floats:
 OPTIMAL = 1e-10
 PIVOT = 1e-9
 TIE = 1e-12
-_FAR = 1e6  # how far a slack can move that has a limit on one side alone
+FAR = 1e6  # how far a slack can move that has a limit on one side alone
 # A basic variable may leave its limits by rounding errors only.
-_WITHIN = 1e-12
+WITHIN = 1e-12
 # Rounding errors of the inverse can exceed OPTIMAL after many pivots; a corner then "improves" on itself for ever.
 _REFRESH = 20
 
@@ -220,8 +220,8 @@ def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None
     """
     low, high = _bounds(work)
     # Which way each basic variable has to go to be within its limits: 1 up, -1 down, 0 it is.
-    outside = (work.solution < low - _WITHIN).astype(float) - (work.solution > high + _WITHIN)
-    within = ~outside.any(axis=1)
+    outside = (work.solution < low - WITHIN).astype(float) - (work.solution > high + WITHIN)
+    within = np.asarray(~outside.any(axis=1))
     gain = np.where(within[:, None], work.gain, outside)
     block_price, rate_price = work.prices(gain)
     corners = price(rate_price, active, within)
@@ -276,7 +276,7 @@ def _entering(work: Tableau, corners: Corners, block_price: Floats, rate_price: 
     pick = np.arange(programs)
     gains, drift = _reduced_gains(work, corners, block_price, rate_price)
     kind = np.argmax(gains, axis=1)
-    width = np.where(work.free, 0.0, np.minimum(work.high - work.low, _FAR))
+    width = np.where(work.free, 0.0, np.minimum(work.high - work.low, FAR))
     slack_missed = (np.maximum(gains[:, blocks : blocks + rates], 0.0) * width).sum(axis=1)
     block, rate = np.minimum(kind, blocks - 1), np.clip(kind - blocks, 0, max(rates - 1, 0))
     is_corner, is_floor = kind < blocks, kind >= blocks + rates

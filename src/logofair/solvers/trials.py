@@ -7,6 +7,11 @@ equal loss. Those wider than the centre's error surround the optimum, and the sm
 Kinks remain: at certain prices every row of a group is worth nothing. Under equalized odds the optimum usually lies
 there; the totals tell where that is (:class:`PriceMarks`), and the first batch surrounds these points.
 
+Where the requirements are more than tolerances, prices need not sum to 0, and what the requirements are worth at them
+is a cone in the place of sizes: the most of prices times rates inside the limits (:mod:`logofair.solvers.limits`), of
+which the rates that prices preferred so far are known. As long as no mixture of the answers is within all limits, the
+prices follow the direction in which one would be (phase one), further and further.
+
 Bounds and mixture never depend on the fit: a bad trial costs a round, not the certificate. The prices are the same on
 every machine (:mod:`logofair.arithmetic`), so that a site can tell whether a server asks what it has to.
 """
@@ -26,15 +31,15 @@ from logofair.arithmetic import product as matrix_product
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
+from logofair.requirements import SELECTED
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import Decomposition
-from logofair.solvers.problem import zero_sum
 
 _FEWEST = 8  # trials of a round, whatever the size of its messages
 _MESSAGE, _HEADER, _NUMBER = 4096, 300, 8  # bytes: of a message at most, of what surrounds the numbers, of a number
 _NEAR = 1e-6  # of its size: how close to a kink the trials around it lie
 _FLATTEST, _STEEPEST = 0.02, 1e3  # curvatures a fit may have, where 1 is usual
-_ROW_WORTH = np.array([-1.0, 2.0])  # of a row that is accepted, as a line in its chance
+ACCURACY_WORTH = (-1.0, 2.0)  # of a row that is accepted, as a line in its chance
 _LITTLE = 1e-6  # curvature lent to what has none, so that a least distance exists
 _WORTHLESS = 1e-12  # a least distance is found when no force against it is worth more
 
@@ -44,15 +49,16 @@ class PriceMarks:
     """What the totals tell about prices, each (groups, rates) unless said otherwise.
 
     ``base`` is the mass that each rate is a share of: a price of that size moves a row's worth by about 1. At the
-    price ``idle`` all rows of a group are worth nothing (NaN: there is no such price). No rule gains more accuracy
-    over rejecting everybody than ``gain``.
+    price ``idle`` all rows of a group are worth nothing (NaN: there is no such price). No rule gains more
+    over rejecting everybody than ``gain``, and none loses more than ``loss``.
     """
 
     base: Floats
     idle: Floats
     gain: float
+    loss: float = 0.0
 
-    def largest(self, tolerance: Floats) -> Floats:
+    def largest(self, state: Decomposition) -> Floats:
         """What a unit of each tolerance can be worth: half the sum of a rate's prices by size, at most, (rates,).
 
         At prices p the bound is ``H(p) = V(p) + sum_k tolerance_k s_k(p)`` with that half sum ``s_k`` and the clients'
@@ -65,20 +71,38 @@ class PriceMarks:
         limit the best rule is the one that is best if excess costs the limit. It is worth no less than rejecting
         everybody, so it exceeds a tolerance by no more than gain over limit. The limit is where that counts as nothing.
 
+        The same argument limits the prices of everything else. Let each row of the requirements give way at a price
+        of ``limit`` per unit: the bound is then that of prices up to the limit, whatever the rows are. A rule within
+        all requirements, if there is one, loses ``loss`` at most, so the best rule of that program, which gains
+        ``gain`` at most, exceeds them by no more than (gain + loss) over limit in all. Where there is none, prices
+        of that size prove it unless they are missed by less: some bound is then below -loss. A ratio compares a rate
+        times the ratio, and a rate may have a gap, a ratio and a floor at once: its prices sum to three limits at most.
+        Where rejecting everybody is within all limits, so that nothing is worth less than 0, tolerances keep theirs.
+
         Prices up to the sum of the bases are always worth a try: with selection rates and no local tolerances an
         optimum lies there.
         """
-        least = np.maximum(np.min(tolerance, axis=0), LARGEST_VIOLATION)
-        return np.asarray(np.maximum(self.base.sum(axis=0), self.gain / least))
+        least = np.maximum(np.min(state.tolerance, axis=0, initial=np.inf), LARGEST_VIOLATION)
+        found = np.maximum(self.base.sum(axis=0), self.gain / least)
+        if state.limits is None:
+            return np.asarray(found)
+        most = 3.0 * (self.gain + self.loss) / LARGEST_VIOLATION
+        tame = state.rejecting and not np.any(state.limits.least > 0)
+        return np.where(state.limited, most, found if tame else most)
 
-    def within(self, prices: Floats, tolerance: Floats) -> Floats:
+    def within(self, prices: Floats, state: Decomposition) -> Floats:
         """Prices (t, groups, rates), those of a rate made smaller where together they exceed the largest."""
-        size, largest = 0.5 * np.abs(prices).sum(axis=1, keepdims=True), self.largest(tolerance)
+        size, largest = 0.5 * np.abs(prices).sum(axis=1, keepdims=True), self.largest(state)
         return np.where(size > largest, prices * (largest / np.maximum(size, largest)), prices)
 
 
-def price_marks(mass: Floats, positives: Floats, rates: Sequence[Rate]) -> PriceMarks:
+def price_marks(
+    mass: Floats, positives: Floats, rates: Sequence[Rate], row_worth: tuple[float, float] = ACCURACY_WORTH
+) -> PriceMarks:
     """Read the marks off the groups' shares in all rows and in all rows that are positive.
+
+    ``row_worth`` is what accepting a row adds, as a line in its chance: constant and slope. The share of everybody that
+    is selected is a rate of the first group's place.
 
     Examples
     --------
@@ -88,24 +112,29 @@ def price_marks(mass: Floats, positives: Floats, rates: Sequence[Rate]) -> Price
     [[0.3, -0.3], [0.1, -0.3]]
     """
     base = np.array([rate.denominator(mass, positives) for rate in rates], dtype=float).reshape(-1, mass.size).T
+    everybody = np.array([rate == SELECTED for rate in rates], dtype=bool)
+    base[:, everybody] = np.eye(mass.size, 1)
     lines = np.array([[rate.constant for rate in rates], [rate.slope for rate in rates]])
-    idle = np.full(base.shape, np.nan)
-    for group in np.flatnonzero((base > 0).all(axis=1)) if rates else ():
-        per_price = lines / base[group]
-        price = _least_prices(per_price)
-        if np.abs((per_price * price).sum(axis=1) - _ROW_WORTH).max() < 1e-9:
-            idle[group] = price
-    return PriceMarks(base, idle, float(positives.sum()))
+    idle, own = np.full(base.shape, np.nan), np.flatnonzero(~everybody)
+    for group in np.flatnonzero((base[:, own] > 0).all(axis=1)) if own.size else ():
+        per_price = lines[:, own] / base[group, own]
+        price = _least_prices(per_price, np.array(row_worth))
+        if np.abs((per_price * price).sum(axis=1) - np.array(row_worth)).max() < 1e-9:
+            idle[group] = 0.0
+            idle[group, own] = price
+    constant, slope = row_worth
+    gain, loss = (constant + slope) * float(positives.sum()), -constant * float((mass - positives).sum())
+    return PriceMarks(base, idle, gain, loss)
 
 
-def _least_prices(per_price: Floats) -> Floats:
+def _least_prices(per_price: Floats, row_worth: Floats) -> Floats:
     """The least prices that take a row's worth away, as far as prices can; lines (2, rates) to prices (rates,)."""
     constant, slope = per_price
     of_constant, of_slope, of_both = ((one * other).sum() for one, other in ((constant,) * 2, (slope,) * 2, per_price))
     volume = of_constant * of_slope - of_both * of_both
     if volume <= 1e-12 * of_constant * of_slope:  # all rates are one, up to their size
-        return np.asarray((per_price * _ROW_WORTH[:, None]).sum(axis=0) / (of_constant + of_slope))
-    first, second = _ROW_WORTH
+        return np.asarray((per_price * row_worth[:, None]).sum(axis=0) / (of_constant + of_slope))
+    first, second = row_worth
     by_constant, by_slope = of_slope * first - of_both * second, of_constant * second - of_both * first
     return np.asarray((constant * by_constant + slope * by_slope) / volume)
 
@@ -115,23 +144,30 @@ def largest_size(groups: int, rates: int, spare: int = 0) -> int:
     return max(1, (_MESSAGE - _HEADER - spare) // (_NUMBER * (2 + groups * rates)))
 
 
-def trial_size(groups: int, rates: int, spare: int = 0) -> int:
-    """Number of trials per round that keeps rounds few: more of them hardly help, fewer cost rounds."""
-    return min(max(_FEWEST, largest_size(groups, rates, spare)), 19 + 32 * ((groups - 1) * rates - 1))
+def trial_size(groups: int, rates: int, spare: int = 0, axes: int | None = None) -> int:
+    """Number of trials per round that keeps rounds few: more of them hardly help, fewer cost rounds.
+
+    ``axes`` is how many prices may be chosen freely: where all of a rate sum to 0, one fewer than groups.
+    """
+    free = (groups - 1) * rates if axes is None else axes
+    return min(max(_FEWEST, largest_size(groups, rates, spare)), 19 + 32 * (free - 1))
 
 
 def trial_prices(state: Decomposition, size: int, marks: PriceMarks | None = None) -> Floats:
-    """Prices to try in the next round: at most ``size`` new ones, each summing to 0 over the groups that count.
+    """Prices to try in the next round: at most ``size`` new ones, each summing to 0 where tolerances are all there is.
 
     Those of the first round contain the zero price. Without marks scales are guessed and kinks have to be found.
     """
     shape, tried = state.tolerance.shape, state.tried
     if marks is None:
-        marks = PriceMarks(np.full(shape, 1.0 / shape[0]), np.full(shape, np.nan), 1.0)
-    counts = np.isfinite(state.tolerance)
-    wanted = _around(state, size, marks) if tried.gains.size else _first(counts, size, marks)
+        marks = PriceMarks(np.full(shape, 1.0 / shape[0]), np.full(shape, np.nan), 1.0, 1.0)
+    if not tried.gains.size:
+        wanted = _first(state, size, marks)
+    else:
+        found = np.isfinite(state.incumbent.value)
+        wanted = _around(state, size, marks) if found else _towards(state, size, marks)
     chosen = np.zeros((0, *shape))
-    for prices in marks.within(zero_sum(wanted, counts[None], 1), state.tolerance):
+    for prices in marks.within(state.repaired(wanted), state):
         known = np.concatenate([tried.prices, chosen])
         close = np.abs(known - prices).max(axis=(1, 2), initial=0.0) <= 1e-13 * (1.0 + np.abs(prices).max())
         if len(chosen) < size and not close.any():
@@ -139,10 +175,14 @@ def trial_prices(state: Decomposition, size: int, marks: PriceMarks | None = Non
     return chosen
 
 
-def _first(counts: Booleans, size: int, marks: PriceMarks) -> Floats:
-    """No price at all; prices at the kinks; then one group against all others, up to what its rows are worth."""
+def _first(state: Decomposition, size: int, marks: PriceMarks) -> Floats:
+    """No price at all; prices at the kinks; then one group against all others, up to what its rows are worth.
+
+    Of rates that are limited by more than tolerances also every group alone, and all together.
+    """
+    counts = np.isfinite(state.tolerance)
     found = [np.zeros((1, *counts.shape)), *_kinks(counts, marks)]
-    rays = []
+    rays = _alone(state, marks)
     for k, group in product(range(counts.shape[1]), range(counts.shape[0])):
         others = counts[:, k] & (np.arange(counts.shape[0]) != group)
         weight = np.where(others, marks.base[:, k], 0.0)
@@ -155,6 +195,39 @@ def _first(counts: Booleans, size: int, marks: PriceMarks) -> Floats:
         left = size - sum(map(len, found))
         found += [radius * np.array(rays) for radius in _radii(left, len(rays), 1.0)]
     return np.concatenate(found)
+
+
+def _alone(state: Decomposition, marks: PriceMarks) -> list[Floats]:
+    """What has floors, ceilings or a total, both ways: every group of a rate together, then each by itself."""
+    if state.limits is None:
+        return []
+    found = []
+    for k in np.flatnonzero(state.limits.on_groups[0].any(axis=0)):
+        members = np.flatnonzero(state.limits.on_groups[0, :, k] & (marks.base[:, k] > 0))
+        for some in [members, *(members[i : i + 1] for i in range(members.size if members.size > 1 else 0))]:
+            ray = np.zeros(state.tolerance.shape)
+            ray[some, k] = marks.base[some, k]
+            found += [ray, -ray]
+    return found
+
+
+def _towards(state: Decomposition, size: int, marks: PriceMarks) -> Floats:
+    """Phase one: prices along the direction that leads inside all limits, by themselves and from the best bound's.
+
+    They grow up to the largest there are, which prove that nothing is inside; most of them are of moderate size.
+    """
+    found, counts = state.incumbent, state.counts & (marks.base > 0)
+    base = np.where(counts, marks.base, 1.0)
+    direction = found.prices / max(float(np.max(np.abs(found.prices) / base)), 1e-300)
+    levels = max(2, (size - 1) // 3)
+    far = 2.0 * float(np.max(marks.largest(state)) / np.min(base[counts], initial=1.0))
+    scales = np.append(np.cumprod(np.full(levels - 1, 2.0 if levels > 8 else 4.0)) / 2.0, far)
+    points = np.concatenate([scales[:, None, None] * direction, found.centre + scales[:, None, None] * direction])
+    axes = np.flatnonzero(counts)
+    steps = np.zeros((2 * axes.size, counts.size))
+    steps[np.arange(2 * axes.size), np.repeat(axes, 2)] = 0.5 * np.repeat(base.ravel()[axes], 2)
+    steps[1::2] *= -1.0
+    return np.concatenate([points, 4.0 * (direction + steps.reshape(-1, *counts.shape))])
 
 
 def _kinks(counts: Booleans, marks: PriceMarks) -> list[Floats]:
@@ -195,7 +268,7 @@ def _radii(points: int, per_radius: int, largest: float) -> Floats:
 
 def _around(state: Decomposition, size: int, marks: PriceMarks) -> Floats:
     """The fit's minimiser, the master's prices, points between these and the best, and ellipsoids of equal loss."""
-    axes = _Axes.of(np.isfinite(state.tolerance), marks.base)
+    axes = _Axes.of(state.counts, marks.base, state.limited)
     if not axes.size:
         return np.zeros((0, *state.tolerance.shape))
     found = state.incumbent
@@ -216,14 +289,17 @@ def _around(state: Decomposition, size: int, marks: PriceMarks) -> Floats:
 
 @dataclass(frozen=True)
 class _Axes:
-    """Axes of the prices that sum to 0, along which curvatures are of order 1."""
+    """Axes of the prices that sum to 0, or need not, along which curvatures are of order 1."""
 
     along: Floats  # the prices one unit along each, (entries, axes)
     onto: Floats  # (entries, axes): the coordinates of prices are their products with these
 
     @classmethod
-    def of(cls, counts: Booleans, base: Floats) -> _Axes:
-        """For each rate a basis of what is orthogonal to the roots of the base: a reflection's columns but one."""
+    def of(cls, counts: Booleans, base: Floats, limited: Booleans) -> _Axes:
+        """For each rate a basis of what is orthogonal to the roots of the base: a reflection's columns but one.
+
+        Where a rate is limited by more than tolerances, one axis for each group.
+        """
         along: list[Floats] = []
         onto: list[Floats] = []
         for k in range(counts.shape[1]):
@@ -231,8 +307,10 @@ class _Axes:
             unit = np.sqrt(base[members, k])
             mirror = unit + np.sqrt((unit * unit).sum()) * np.eye(1, members.size)[0]
             square = (mirror * mirror).sum()
-            for axis in range(1, members.size):
-                direction = np.eye(1, members.size, axis)[0] - mirror * (2.0 * mirror[axis] / square)
+            for axis in range(0 if limited[k] else 1, members.size):
+                direction = np.eye(1, members.size, axis)[0]
+                if not limited[k]:
+                    direction = direction - mirror * (2.0 * mirror[axis] / square)
                 for columns, column in ((along, unit * direction), (onto, direction / unit)):
                     columns.append(np.zeros(counts.shape))
                     columns[-1][members, k] = column
@@ -260,17 +338,39 @@ def _fitted(state: Decomposition, axes: _Axes, start: Floats, gap: float) -> tup
     """Minimiser and curvature of a quadratic near it, where the known cuts allow the minimum of H to be."""
     tried, tolerance = state.tried, state.tolerance
     points, slopes = axes.points(tried.prices), axes.slopes(tried.rates)
-    worth = np.where(np.isfinite(tolerance), tolerance, 0.0).ravel()
+    worth = np.where(np.isfinite(tolerance) & ~state.limited, tolerance, 0.0).ravel()
     rows, limits = _localisation(tried.gains, slopes, axes.along, worth, state.incumbent.bound + 0.1 * gap)
-    sizes = 0.5 * worth[worth > 0]
+    sizes, limited = 0.5 * worth[worth > 0], np.flatnonzero(state.limited)
+    if limited.size:  # what they are worth is one more size each, which no preferred rates exceed
+        cut = np.arange(len(rows)) < tried.gains.size
+        rows, sizes = (
+            np.column_stack([rows, np.tile(cut[:, None], limited.size)]),
+            np.append(sizes, np.ones(limited.size)),
+        )
     centre, near = start, 1e-2
     curvature = np.ones(start.size), np.eye(start.size)
-    for _ in range(4):
+    for turn in range(4):
         slope, curvature = _regress(points - centre, slopes, curvature, near)
         near = 0.1 * gap
+        if limited.size:
+            here = matrix_product(centre[None], axes.along.T).reshape(-1, *tolerance.shape)
+            cones = _cones(state, axes, here if turn else np.concatenate([tried.prices, here]), sizes.size)
+            rows, limits = np.concatenate([rows, cones]), np.append(limits, np.zeros(len(cones)))
         found = _minimise(curvature, -slope, centre, sizes, rows, limits)
         centre = centre if found is None else found
     return centre, curvature
+
+
+def _cones(state: Decomposition, axes: _Axes, prices: Floats, sizes: int) -> Floats:
+    """Rows that say: what a limited rate is worth is no less than prices times the rates that some prices prefer."""
+    preferred, limited, found = state.support(prices), np.flatnonzero(state.limited), []
+    for place, k in enumerate(limited):
+        only = np.zeros((len(prices), *state.tolerance.shape))
+        only[..., k] = preferred[..., k]
+        worth = np.zeros((len(prices), sizes))
+        worth[:, sizes - limited.size + place] = -1.0
+        found.append(np.unique(np.column_stack([axes.slopes(only), worth]), axis=0))
+    return np.concatenate(found)
 
 
 def _localisation(gains: Floats, slopes: Floats, axes: Floats, worth: Floats, bound: float) -> tuple[Floats, Floats]:

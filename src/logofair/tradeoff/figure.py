@@ -1,4 +1,4 @@
-"""The frontier as a picture: accuracy along one tolerance, and what every pair of tolerances costs.
+"""The frontier as a picture: accuracy or cost along one tolerance, and what every pair of tolerances loses.
 
 One SVG of text and shapes that scales, needs nothing else, and follows the reader's light or dark theme (also a page's
 own ``data-theme``). Order is shown by lightness and by words, never by hue alone.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -15,6 +16,9 @@ from itertools import pairwise
 
 from logofair.auditing import Measured
 from logofair.auditing.result import NOT_TESTED
+from logofair.requirements import Ratio, Tolerance
+from logofair.tradeoff.grid import has_ratios, slack
+from logofair.tradeoff.objective import Objective
 from logofair.tradeoff.result import Frontier, Point, tolerance_text
 
 __all__ = ["frontier_figure"]
@@ -26,8 +30,9 @@ _PLOT, _ROW = 210.0, 24.0  # heights of the plot and of one row of the map
 _APART = 15.0  # of two labels
 _SHADES = 6
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-_NOTHING = 5e-5  # of accuracy: less is 0.00 points
-_LEAST_SPAN = 0.004  # of the accuracy axis: less would magnify noise
+_NOTHING = 5e-5  # of accuracy, or of the dearest error: less is 0.00 points
+_LEAST_SPAN = 0.004  # of the axis, likewise: less would magnify noise
+_WRAPPED = 70  # characters of a line of words
 
 _LIGHT = """--f-paper:var(--paper,#fff);--f-ink:var(--ink,#1b2230);--f-soft:var(--soft,#515b6b);
 --f-line:var(--line,#d5d9e0);--f-0:#14204f;--f-1:#2b4f96;--f-2:#1f7aa8;--f-3:#218060;--f-4:#8a6d00;--f-5:#b4500f;
@@ -51,17 +56,17 @@ _SHAPES = """.frontier-figure{max-width:100%;height:auto;background:var(--f-pape
 def frontier_figure(frontier: Frontier, *, policy_tested: bool = False) -> str:
     """Return a frontier as one SVG element, to be written to a file or put into a page.
 
-    Above, accuracy against the global tolerance with a line for each of a few local ones, and for one of them a light
-    band: the 95% interval of its accuracy as measured. Below, the accuracy every pair of tolerances loses. The knee and
-    the chosen pair are marked in both. A side with one tolerance needs one line and no map. ``policy_tested`` says that
-    the picture stands beside figures of the chosen policy on other rows: it then speaks of its own points alone.
+    Above, accuracy (or cost per person) against the global tolerance with a line for each of a few local ones, and for
+    one of them a light band: the 95% interval of what was measured. Below, what every pair of tolerances loses, and
+    which no rule meets. The knee and the chosen pair are marked in both. A side with one tolerance needs one line and
+    no map. ``policy_tested`` says that the picture stands beside figures of the chosen policy on other rows: it then
+    speaks of its own points alone.
     """
-    parts, bottom = list(_heading(frontier)), 50.0
-    sizes, costs = frontier.accuracies.shape, float(frontier.losses.max()) >= _NOTHING
+    parts, bottom = _heading(frontier)
+    sizes, costs = frontier.values.shape, _costs_something(frontier)
     if not costs and max(sizes) > 1:
-        parts.append(
-            _text(8, bottom + 10, "No tolerance of the grid loses accuracy: there is nothing to draw.", "f-label")
-        )
+        loses = "loses accuracy" if frontier.objective.costs is None else "costs anything"
+        parts.append(_text(8, bottom + 10, f"No tolerance of the grid {loses}: there is nothing to draw.", "f-label"))
         bottom += 28.0
     for panel, wanted in ((_plot, max(sizes) > 1), (_map, min(sizes) > 1)):
         if costs and wanted:
@@ -84,6 +89,12 @@ def frontier_figure(frontier: Frontier, *, policy_tested: bool = False) -> str:
     )
 
 
+def _costs_something(frontier: Frontier) -> bool:
+    """Whether there is something to draw."""
+    objective = frontier.objective
+    return bool(frontier.infeasible) or max(point.loss for point in frontier.points) >= _NOTHING * objective.unit
+
+
 def _style() -> str:
     """Colours of both themes: the reader's, or the one a page has set on its root; paper is light."""
     figure = ".frontier-figure"
@@ -99,19 +110,25 @@ def _title(frontier: Frontier) -> str:
     return f"What fairness costs: {local if local == global_ else f'{local} locally, {global_} globally'}"
 
 
-def _heading(frontier: Frontier) -> Iterator[str]:
+def _heading(frontier: Frontier) -> tuple[list[str], float]:
     many = "client" if len(frontier.clients) == 1 else "clients"
     sites = f" at {len(frontier.clients):,} {many}" if frontier.has_clients else ""
-    yield _text(8, 20, _title(frontier), "f-title")
-    yield _text(8, 38, f"Expected on {frontier.rows:,} calibration rows{sites}.", "f-soft")
+    parts = [_text(8, 20, _title(frontier), "f-title")]
+    parts.append(_text(8, 38, f"Expected on {frontier.rows:,} calibration rows{sites}.", "f-soft"))
+    bottom = 38.0
+    for sentence in frontier.held_sentences:
+        for line in textwrap.wrap(sentence, _WRAPPED):
+            bottom += 18.0
+            parts.append(_text(8, bottom, line, "f-soft"))
+    return parts, bottom + 12.0
 
 
 @dataclass(frozen=True)
 class _Band:
-    """The measured accuracies of the points along one line, and the other side's tolerance there."""
+    """What was measured at the points along one line, and the other side's tolerance there."""
 
     side: str
-    tolerance: float | None
+    tolerance: Tolerance
     found: tuple[Measured, ...]
 
     @classmethod
@@ -121,9 +138,12 @@ class _Band:
         point = marked[-1] if marked else frontier.points[-1]
         along_global = len(frontier.global_tolerances) > 1
         tolerance = point.local_tolerance if along_global else point.global_tolerance
-        audits = [each.measured for each in _points(frontier, tolerance)]
-        found = tuple(audit.accuracy for audit in audits if audit is not None and audit.accuracy is not None)
-        complete = len(found) == len(audits) and all(each.low is not None for each in found)
+        objective = frontier.objective
+        measured = [
+            objective.measured(None if each is None else each.measured) for each in _points(frontier, tolerance)
+        ]
+        found = tuple(each for each in measured if each is not None)
+        complete = len(found) == len(measured) and all(each.low is not None for each in found)
         return cls("local" if along_global else "global", tolerance, found) if complete else None
 
     @property
@@ -134,23 +154,25 @@ class _Band:
     @property
     def high(self) -> float:
         """The highest."""
-        return max(each.high or 1.0 for each in self.found)
+        return max(each.high or 0.0 for each in self.found)
 
-    def drawn(self, axes: _Axes, along: Sequence[float | None]) -> Iterator[str]:
+    def drawn(self, axes: _Axes, along: Sequence[Tolerance]) -> Iterator[str]:
         """A light area between the ends, and a dotted line of what was measured."""
         xs = [axes.x(tolerance) for tolerance in along]
-        upper = [(x, axes.y(each.high or 1.0)) for x, each in zip(xs, self.found, strict=True)]
+        upper = [(x, axes.y(each.high or 0.0)) for x, each in zip(xs, self.found, strict=True)]
         lower = [(x, axes.y(each.low or 0.0)) for x, each in zip(xs, self.found, strict=True)]
         yield f'<polygon points="{_path([*upper, *reversed(lower)])}" class="f-band"/>'
         middle = [(x, axes.y(each)) for x, each in zip(xs, self.found, strict=True)]
         yield f'<polyline points="{_path(middle)}" class="f-found"/>'
 
 
-def _points(frontier: Frontier, tolerance: float | None) -> list[Point]:
-    """The points along the plot's axis at one tolerance of the other side."""
+def _points(frontier: Frontier, tolerance: Tolerance) -> list[Point | None]:
+    """The points along the plot's axis at one tolerance of the other side; None where there is no rule."""
     if len(frontier.global_tolerances) > 1:
-        return [frontier.at(tolerance, each) for each in frontier.global_tolerances]
-    return [frontier.at(each, tolerance) for each in frontier.local_tolerances]
+        row = frontier.local_tolerances.index(tolerance)
+        return [frontier.found(row, j) for j in range(len(frontier.global_tolerances))]
+    column = frontier.global_tolerances.index(tolerance)
+    return [frontier.found(i, column) for i in range(len(frontier.local_tolerances))]
 
 
 def _path(places: Sequence[tuple[float, float]]) -> str:
@@ -159,87 +181,98 @@ def _path(places: Sequence[tuple[float, float]]) -> str:
 
 @dataclass(frozen=True)
 class _Axes:
-    """Where accuracies and tolerances lie in the plot; a tolerance of None stands apart on the right."""
+    """Where values and tolerances lie in the plot; a tolerance of None stands apart on the right."""
 
     top: float
     low: float
     high: float
-    stop: float  # the largest tolerance
+    stop: float  # the loosest tolerance, as its distance from parity
+    ratios: bool
 
-    def x(self, tolerance: float | None) -> float:
+    def x(self, tolerance: Tolerance) -> float:
         end = _WIDTH - _RIGHT
         free = end - 12.0
         if tolerance is None:
             return free
-        return _LEFT + 6.0 + tolerance / self.stop * (free - 44.0 - _LEFT)
+        return _LEFT + 6.0 + slack(tolerance) / self.stop * (free - 44.0 - _LEFT)
 
-    def y(self, accuracy: float) -> float:
-        return self.top + _PLOT * (self.high - accuracy) / (self.high - self.low)
+    def y(self, value: float) -> float:
+        return self.top + _PLOT * (self.high - value) / (self.high - self.low)
 
 
 def _plot(frontier: Frontier, top: float) -> tuple[list[str], float]:
-    """Accuracy against one tolerance, the other as lines; the global one runs along the axis unless it is single."""
-    by_global = len(frontier.global_tolerances) > 1
+    """What is expected against one tolerance, the other as lines; the global one is the axis unless it is single."""
+    by_global, objective = len(frontier.global_tolerances) > 1, frontier.objective
     along = frontier.global_tolerances if by_global else frontier.local_tolerances
     sides = frontier.local_tolerances if by_global else frontier.global_tolerances
-    accuracies = frontier.accuracies if by_global else frontier.accuracies.T
-    low, high = float(accuracies.min()), max(float(accuracies.max()), frontier.unconstrained.accuracy)
+    known = [*(point.value for point in frontier.points), frontier.unconstrained.value]
+    low, high = min(known), max(known)
     band = _Band.of(frontier)
     low, high = (low, high) if band is None else (min(low, band.low), max(high, band.high))
-    ticks = _ticks(low, max(high, low + _LEAST_SPAN))
-    stop = max([t for t in along if t is not None], default=0.0) or 1.0
-    axes = _Axes(top + 26.0, ticks[0], ticks[-1], stop)
+    ticks = _ticks(low, max(high, low + _LEAST_SPAN * objective.unit))
+    stop = max([slack(t) for t in along if t is not None], default=0.0) or 1.0
+    axes = _Axes(top + 26.0, ticks[0], ticks[-1], stop, has_ratios(along))
     name, other = ("global", "local") if by_global else ("local", "global")
-    words = f"Accuracy in %, by {f'{name} ' if frontier.has_clients else ''}tolerance"
-    words = f"{words}; {100 * frontier.unconstrained.accuracy:.2f} unconstrained"
+    by = f"{name} " if frontier.has_clients else ""
+    words = f"{objective.scale[:1].upper()}{objective.scale[1:]}, by {by}{'ratio' if axes.ratios else 'tolerance'}"
+    words = f"{words}; {objective.short(frontier.unconstrained.value)} {'without' if axes.ratios else 'unconstrained'}"
     parts = [_text(8, top + 10, words, "f-label"), *([] if band is None else band.drawn(axes, along))]
-    parts += _frame(axes, ticks, along)
-    lines = [list(map(float, row)) for row in accuracies]
-    chosen = _labelled_lines([axes.y(line[-1]) for line in lines])
-    places = _without_overlap([axes.y(lines[i][-1]) for i in chosen])
+    parts += _frame(axes, ticks, along, objective)
+    lines = {i: points for i, side in enumerate(sides) if any(points := _points(frontier, side))}
+    ends = [axes.y([point.value for point in points if point][-1]) for points in lines.values()]
+    chosen = _labelled_lines(ends)
+    places = _without_overlap([ends[i] for i in chosen])
     for shade, (i, place) in enumerate(zip(chosen, places, strict=True)):
-        points = _points(frontier, sides[i])
-        label = f"{other} {tolerance_text(sides[i])}" if len(sides) > 1 else ""
+        row = list(lines)[i]
+        own = sides[row]
+        label = tolerance_text(own) if isinstance(own, Ratio) else f"{other} {tolerance_text(own)}"
+        label = label if len(sides) > 1 else ""
         ink = round(shade * 5 / max(len(chosen) - 1, 1))
-        parts += _line(axes, along, points, ink, (label, place), frontier.paired)
+        parts += _line(axes, along, lines[row], ink, (label, place), frontier.paired)
     for point, mark in _marked(frontier):
-        at = (axes.x(point.global_tolerance if by_global else point.local_tolerance), axes.y(point.accuracy))
+        at = (axes.x(point.global_tolerance if by_global else point.local_tolerance), axes.y(point.value))
         parts += _outlined(f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="8"', mark, halo=False)
     return parts, axes.top + _PLOT + 44.0
 
 
-def _frame(axes: _Axes, ticks: Sequence[float], along: Sequence[float | None]) -> Iterator[str]:
-    """Grid lines with accuracies, and tolerances below."""
-    digits = max(0, -math.floor(math.log10(100 * (ticks[1] - ticks[0])) + 1e-9))
+def _frame(axes: _Axes, ticks: Sequence[float], along: Sequence[Tolerance], objective: Objective) -> Iterator[str]:
+    """Grid lines with values, and tolerances below."""
+    digits = max(0, -math.floor(math.log10(objective.shown(ticks[1] - ticks[0])) + 1e-9))
     for tick in ticks:
         y = axes.y(tick)
         yield f'<line x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}" class="f-grid"/>'
-        yield _text(_LEFT - 6, y + 4, f"{100 * tick:.{digits}f}", "f-tick", "end")
+        yield _text(_LEFT - 6, y + 4, f"{objective.shown(tick):.{digits}f}", "f-tick", "end")
     below = axes.top + _PLOT + 18
     finite = [t for t in along if t is not None]
     if finite:
         for tick in [t for t in _ticks(0.0, axes.stop) if t <= axes.stop * 1.001]:
-            yield _text(axes.x(tick), below, tolerance_text(tick), "f-tick", "middle")
+            place: Tolerance = Ratio(1.0 - tick) if axes.ratios and tick < 1 else tick
+            words = f"{1.0 - tick:.4g}" if axes.ratios else tolerance_text(tick)
+            yield _text(axes.x(place), below, words, "f-tick", "middle")
     if len(finite) < len(along):
         yield _text(axes.x(None), below, "none", "f-tick", "middle")
 
 
 def _line(
     axes: _Axes,
-    along: Sequence[float | None],
-    points: Sequence[Point],
+    along: Sequence[Tolerance],
+    points: Sequence[Point | None],
     shade: int,
     end: tuple[str, float],
     paired: bool,
 ) -> Iterator[str]:
-    """One line with its points and its name at the right end; to None it is dotted, since None has no place."""
-    at = [(axes.x(t), axes.y(point.accuracy)) for t, point in zip(along, points, strict=True)]
+    """One line with its points and its name at the right end; to None it is dotted, since None has no place.
+
+    Where no rule meets a pair of tolerances there is no point; looser tolerances can be met where stricter ones can.
+    """
+    known = [(t, point) for t, point in zip(along, points, strict=True) if point is not None]
+    at = [(axes.x(t), axes.y(point.value)) for t, point in known]
     stroke = f'style="stroke:var(--f-{shade})"'
-    ends = len([t for t in along if t is not None])
+    ends = len([t for t, _ in known if t is not None])
     for piece, kind in ((at[:ends], "f-way"), (at[max(ends - 1, 0) :], "f-free")):
         if len(piece) > 1:
             yield f'<polyline points="{_path(piece)}" class="{kind}" {stroke}/>'
-    for (x, y), point in zip(at, points, strict=True):
+    for (x, y), (_, point) in zip(at, known, strict=True):
         tip = f"<title>{_clean(point.summary(paired=paired))}</title>"
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" style="fill:var(--f-{shade})">{tip}</circle>'
     label, height = end
@@ -248,38 +281,57 @@ def _line(
 
 
 def _map(frontier: Frontier, top: float) -> tuple[list[str], float]:
-    """What every pair of tolerances costs, in points of accuracy: the darker (on dark: the lighter), the more."""
-    columns = len(frontier.global_tolerances)
-    width = (_WIDTH - _LEFT - 8.0) / columns
-    worst = max(float(frontier.losses.max()), 1e-3)
-    parts = [_text(8, top + 10, "Percentage points of accuracy lost", "f-label")]
-    parts.append(_text(8, top + 30, "local", "f-soft"))
-    parts.append(_text(_LEFT, top + 30, "global tolerance", "f-soft"))
+    """What every pair of tolerances loses: the darker (on dark: the lighter), the more; a dash where no rule is."""
+    columns, objective = len(frontier.global_tolerances), frontier.objective
+    ratios = [" ratio" if has_ratios(side) else "" for side in (frontier.local_tolerances, frontier.global_tolerances)]
+    left = _LEFT + (14.0 if ratios[0] else 0.0)
+    width = (_WIDTH - left - 8.0) / columns
+    worst = max(*(point.loss for point in frontier.points), 1e-3 * objective.unit)
+    parts = [_text(8, top + 10, f"{objective.of_loss[:1].upper()}{objective.of_loss[1:]}", "f-label")]
+    parts.append(_text(8, top + 30, f"local{ratios[0]}", "f-soft"))
+    parts.append(_text(left + (20.0 if ratios[0] else 0.0), top + 30, f"global{ratios[1] or ' tolerance'}", "f-soft"))
     first = top + 56.0
     for j, tolerance in enumerate(frontier.global_tolerances):
-        parts.append(_text(_LEFT + (j + 0.5) * width, first - 8, tolerance_text(tolerance), "f-tick", "middle"))
+        words = tolerance_text(tolerance).removeprefix("ratio ")
+        parts.append(_text(left + (j + 0.5) * width, first - 8, words, "f-tick", "middle"))
     for i, tolerance in enumerate(frontier.local_tolerances):
-        parts.append(_text(_LEFT - 6, first + i * _ROW + 16, tolerance_text(tolerance), "f-tick", "end"))
+        words = tolerance_text(tolerance).removeprefix("ratio ")
+        parts.append(_text(left - 6, first + i * _ROW + 16, words, "f-tick", "end"))
         for j in range(columns):
-            point = frontier.points[i * columns + j]
-            parts.append(_cell(point, _LEFT + j * width, first + i * _ROW, width, worst))
+            place = (left + j * width, first + i * _ROW, width)
+            point = frontier.found(i, j)
+            parts.append(_no_rule(frontier, i, j, place) if point is None else _cell(point, place, worst))
     for point, mark in _marked(frontier):
         j = frontier.global_tolerances.index(point.global_tolerance)
         i = frontier.local_tolerances.index(point.local_tolerance)
-        x, y = _LEFT + j * width + 1, first + i * _ROW + 1
+        x, y = left + j * width + 1, first + i * _ROW + 1
         parts += _outlined(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width - 2:.1f}" height="{_ROW - 2:g}"', mark)
     return parts, first + len(frontier.local_tolerances) * _ROW + 16.0
 
 
-def _cell(point: Point, x: float, y: float, width: float, worst: float) -> str:
-    loss = max(point.loss, 0.0)
+def _cell(point: Point, place: tuple[float, float, float], worst: float) -> str:
+    loss, objective, width = max(point.loss, 0.0), point.objective, place[2]
     shade = min(int(_SHADES * loss / worst), _SHADES - 1)
     ink = "t" if shade < 4 else "u"
-    number = f"{100 * loss:.2f}" if width > 32 else f"{100 * loss:.1f}"
+    number = (
+        objective.short(loss) if width > (32 if objective.costs is None else 44) else f"{objective.shown(loss):.2g}"
+    )
+    number = f"{100 * loss:.1f}" if objective.costs is None and width <= 32 else number
+    return _square(point.summary(), place, f"fill:var(--f-h{shade});stroke:var(--f-paper)", number, ink)
+
+
+def _no_rule(frontier: Frontier, row: int, column: int, place: tuple[float, float, float]) -> str:
+    pair = (frontier.local_tolerances[row], frontier.global_tolerances[column])
+    words = next(each for each in frontier.infeasible if (each.local_tolerance, each.global_tolerance) == pair)
+    return _square(words.summary(), place, "fill:none;stroke:var(--f-line)", "–", "ink")
+
+
+def _square(tip: str, place: tuple[float, float, float], style: str, number: str, ink: str) -> str:
+    x, y, width = place
     return (
-        f"<g><title>{_clean(point.summary())}</title>"
+        f"<g><title>{_clean(tip)}</title>"
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_ROW:g}" '
-        f'style="fill:var(--f-h{shade});stroke:var(--f-paper)"/><text x="{x + width / 2:.1f}" y="{y + 16:.1f}" '
+        f'style="{style}"/><text x="{x + width / 2:.1f}" y="{y + 16:.1f}" '
         f'class="f-cell" text-anchor="middle" style="fill:var(--f-{ink})">{number}</text></g>'
     )
 
@@ -288,8 +340,13 @@ def _marked(frontier: Frontier) -> Iterator[tuple[Point, str]]:
     """Points to be pointed out, and how."""
     if frontier.knee.point is not None:
         yield frontier.knee.point, "f-knee"
-    if frontier.chosen is not None:
-        yield frontier.at(*frontier.chosen), "f-chosen"
+    chosen = None if frontier.chosen is None else _at(frontier, *frontier.chosen)
+    if chosen is not None:
+        yield chosen, "f-chosen"
+
+
+def _at(frontier: Frontier, local: Tolerance, global_: Tolerance) -> Point | None:
+    return frontier.found(frontier.local_tolerances.index(local), frontier.global_tolerances.index(global_))
 
 
 def _outlined(shape: str, mark: str, *, halo: bool = True) -> list[str]:
@@ -304,7 +361,9 @@ def _legend(frontier: Frontier, top: float, policy_tested: bool) -> tuple[list[s
     for point, mark in _marked(frontier):
         word = "Knee" if mark == "f-knee" else "Chosen"
         where = f"local {tolerance_text(point.local_tolerance)}, global" if frontier.has_clients else "tolerance"
-        loss = f"{100 * point.accuracy:.2f} %, {100 * max(point.loss, 0.0):.2f} points lost"
+        objective = frontier.objective
+        value = objective.value(point.value) if objective.costs is None else objective.short(point.value)
+        loss = f"{value}, {objective.lost(point.loss)}"
         parts += _outlined(f'<rect x="9" y="{top - 2:.1f}" width="14" height="14"', mark)
         parts.append(
             _text(30, top + 10, f"{word}: {where} {tolerance_text(point.global_tolerance)} ({loss})", "f-label")
@@ -317,16 +376,20 @@ def _legend(frontier: Frontier, top: float, policy_tested: bool) -> tuple[list[s
             _text(8, top + 10, f"none: nothing required{' on that side' if frontier.has_clients else ''}.", "f-soft")
         )
         top += 22.0
+    if frontier.infeasible:
+        pairs = f"{len(frontier.infeasible):,} {'pairs' if frontier.paired else 'tolerances'}"
+        parts.append(_text(8, top + 10, f"–: no rule meets the requirements ({pairs}; the table says why).", "f-soft"))
+        top += 22.0
     return parts, top + 4.0
 
 
 def _band_legend(frontier: Frontier, top: float, policy_tested: bool) -> tuple[list[str], float]:
     """What the band and its dotted line were measured on."""
-    shown = max(frontier.accuracies.shape) > 1 and float(frontier.losses.max()) >= _NOTHING
+    shown = max(frontier.values.shape) > 1 and _costs_something(frontier)
     band = _Band.of(frontier) if shown else None
     parts, lines = [], []
     if band is not None:
-        one = min(frontier.accuracies.shape) == 1
+        one = min(frontier.values.shape) == 1
         where = "" if one else f" at {band.side} {tolerance_text(band.tolerance)}"
         rows = f"{frontier.test_rows:,} other rows" if frontier.test_rows else "the rows that chose the rules"
         lines += [f"95 % band{where}, measured on", f"{rows}."]

@@ -8,18 +8,29 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from logofair.errors import InputError
-from logofair.requirements import check_tolerance
+from logofair.requirements import Ratio, Tolerance, check_tolerance
 
-__all__ = ["Grid", "Tolerances", "default_grid", "read_grid"]
+__all__ = ["Grid", "Tolerances", "default_grid", "has_ratios", "read_grid", "slack"]
 
 
-Tolerances: TypeAlias = tuple[float | None, ...]
+Tolerances: TypeAlias = tuple[Tolerance, ...]
 
 _BETWEEN = 6  # default tolerances between parity and the unconstrained rule's gap
 _NOTHING = 1e-6  # a gap below this leaves nothing to trade
 _MOST_POINTS = 10_000
+_RATIOS = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5)  # the default beside a chosen ratio
 
-Pair: TypeAlias = tuple[float | None, float | None]
+Pair: TypeAlias = tuple[Tolerance, Tolerance]
+
+
+def slack(tolerance: float | Ratio) -> float:
+    """How far a tolerance is from parity: a gap as it is, of a ratio what it lacks to 1."""
+    return 1.0 - tolerance.least if isinstance(tolerance, Ratio) else tolerance
+
+
+def has_ratios(tolerances: Tolerances) -> bool:
+    """Whether a side's tolerances are ratios; a grid has these or gaps."""
+    return any(isinstance(each, Ratio) for each in tolerances)
 
 
 @dataclass(frozen=True)
@@ -43,7 +54,11 @@ class Grid:
             for each, where in ((local, "local_tolerances"), (global_, "global_tolerances"))
         )
         if pair is not None and alone and lists[0] is None:
-            pair = (None, min((each for each in pair if each is not None), default=None))
+            pair = (None, min((each for each in pair if each is not None), key=slack, default=None))
+        if alone and len({has_ratios(each) for each in lists if each is not None and each != (None,)}) > 1:
+            raise InputError(
+                "local_tolerances: for one client both sides are the same; pass gaps or ratios, not one on each side."
+            )
         grid = cls(lists[0], lists[1], pair, alone)
         size = math.prod(len(each or ()) for each in lists)
         if size > _MOST_POINTS:
@@ -59,7 +74,16 @@ class Grid:
             global_ = default_grid(global_gap)
         if self.chosen is None:
             return local, global_
-        return read_grid([*local, self.chosen[0]], "chosen"), read_grid([*global_, self.chosen[1]], "chosen")
+        return _with(local, self.chosen[0], given=self.local is not None), _with(
+            global_, self.chosen[1], given=self.global_ is not None
+        )
+
+
+def _with(tolerances: Tolerances, chosen: Tolerance, *, given: bool) -> Tolerances:
+    """One side with the chosen tolerance; where that is a ratio and no grid was asked for, a grid of ratios."""
+    if isinstance(chosen, Ratio) and not given and not has_ratios(tolerances):
+        tolerances = (*map(Ratio, _RATIOS), None) if tolerances != (None,) else tolerances
+    return read_grid([*tolerances, chosen], "chosen")
 
 
 def _pair(chosen: object) -> Pair | None:
@@ -68,23 +92,37 @@ def _pair(chosen: object) -> Pair | None:
         return None
     if not isinstance(chosen, tuple | list) or len(chosen) != 2:
         raise InputError(f"chosen: got {chosen!r}; pass a pair (local tolerance, global tolerance).")
-    return check_tolerance(chosen[0], "chosen: local"), check_tolerance(chosen[1], "chosen: global")
+    first, second = (
+        _tolerance(each, f"chosen: {side}") for each, side in zip(chosen, ("local", "global"), strict=True)
+    )
+    return first, second
+
+
+def _tolerance(given: object, where: str) -> Tolerance:
+    return given if isinstance(given, Ratio) else check_tolerance(given, where)
 
 
 def read_grid(tolerances: object, where: str) -> Tolerances:
-    """Check a list of tolerances; return them in rising order without repetition, None (not constrained) last.
+    """Check a list of tolerances; return the strictest first without repetition, None (not constrained) last.
+
+    Gaps or ratios: one cannot be said to be stricter than the other.
 
     Examples
     --------
     >>> read_grid([None, 0.1, 0, 0.1], "local_tolerances")
     (0.0, 0.1, None)
+    >>> read_grid([Ratio(0.8), Ratio(0.9)], "local_tolerances")
+    (Ratio(least=0.9), Ratio(least=0.8))
     """
     if isinstance(tolerances, str | bytes) or not isinstance(tolerances, Iterable):
         raise InputError(f"{where}: got {tolerances!r}; pass a list of tolerances such as [0, 0.01, 0.05, None].")
-    checked = {check_tolerance(each, where) for each in tolerances}
+    checked = {_tolerance(each, where) for each in tolerances}
     if not checked:
         raise InputError(f"{where}: the list is empty; pass at least one tolerance, or leave it out.")
-    return (*sorted(each for each in checked if each is not None), *([None] if None in checked else []))
+    bound = [each for each in checked if each is not None]
+    if len({isinstance(each, Ratio) for each in bound}) > 1:
+        raise InputError(f"{where}: has gaps and ratios, of which none is the stricter; pass one kind on a side.")
+    return (*sorted(bound, key=slack), *([None] if None in checked else []))
 
 
 def default_grid(gap: float | None) -> Tolerances:

@@ -20,6 +20,7 @@ from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import Floats, Label, listed, same_length
 from logofair.columns.labels import Codes, encode, encode_known
 from logofair.columns.segments import Indices
+from logofair.costs import Costs
 from logofair.errors import InputError
 from logofair.fitting.prepare import CalibrationRows, checked_rows
 from logofair.notions import Rate
@@ -48,6 +49,7 @@ class MeasuredRows:
     local_rates: tuple[Rate, ...]
     global_rates: tuple[Rate, ...]
     fitted: bool
+    costs: Costs | None = None
     base: Audit | None = None
 
     @classmethod
@@ -60,8 +62,9 @@ class MeasuredRows:
         *,
         fitted: bool,
         ids: Codes | None = None,
+        costs: Costs | None = None,
     ) -> MeasuredRows:
-        """Find the rules that rows take; ``known`` are the clients of the fit."""
+        """Find the rules that rows take; ``known`` are the clients of the fit, whose costs others have on average."""
         number = {name: place for place, name in enumerate(known)}
         clients = np.array([number.get(name, -1) for name in rows.clients.names], dtype=np.int32)
         groups = np.arange(len(rows.groups.names))
@@ -69,7 +72,8 @@ class MeasuredRows:
         places = np.where(clients < 0, len(known), clients)[:, None] * groups.size + groups
         codes = clients[rows.clients.codes]
         calibrated = rows.calibrated if fitted else calibrator(rows.scores, rows.groups.codes, codes)
-        return cls(rows, ids, calibrated, places.ravel(), calibrator, *rates, fitted)
+        own = None if costs is None or rows.labels is None else costs.at(clients)
+        return cls(rows, ids, calibrated, places.ravel(), calibrator, *rates, fitted, own)
 
     @cached_property
     def cells(self) -> Cells:
@@ -105,7 +109,8 @@ class MeasuredRows:
         v = np.zeros_like(v) if rows.labels is None else v
         tally = self._nobody.accepting(np.stack([(u - v) * mass, v * mass], axis=-1))
         names = (rows.groups.names, rows.clients.names)
-        return Audit.of(tally, *names, self.local_rates, self.global_rates, like=self.base, fitted_rows=self.fitted)
+        rates = (self.local_rates, self.global_rates)
+        return Audit.of(tally, *names, *rates, like=self.base, fitted_rows=self.fitted, costs=self.costs)
 
     @cached_property
     def _nobody(self) -> Tally:
@@ -122,7 +127,7 @@ class MeasuredRows:
             for rule in (first, second)
         )
         columns = (rows.labels, rows.weights, rows.groups, rows.clients, self.ids)
-        return compared_audits(before, after, columns, self.local_rates, self.global_rates)
+        return compared_audits(before, after, columns, self.local_rates, self.global_rates, self.costs)
 
 
 def checked_test_rows(given: object, fit: CalibrationRows) -> tuple[CalibrationRows, Codes | None]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,17 +14,19 @@ import numpy as np
 from logofair.auditing import Audit, Comparison
 from logofair.auditing.result import FITTED_ROWS, NOT_TESTED
 from logofair.columns.checks import Floats, Label
-from logofair.errors import InputError
+from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.solution import FitWarning
 from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures
-from logofair.requirements import check_tolerance
+from logofair.requirements import Ratio, Tolerance, check_tolerance, requirement_sentences
 from logofair.solvers.certificate import Certificate
-from logofair.tradeoff.grid import Tolerances
+from logofair.tradeoff.grid import Tolerances, slack
 from logofair.tradeoff.measured import MeasuredRows
+from logofair.tradeoff.objective import Objective
 
 __all__ = [
     "Frontier",
+    "InfeasiblePoint",
     "Knee",
     "Point",
     "UnconstrainedRule",
@@ -39,11 +41,14 @@ __all__ = [
 class Point:
     """A pair of tolerances (None: not constrained) and the best rule within them.
 
-    ``certificate`` is that of the stored rule, ``loss`` what it loses against the unconstrained rule. ``local_gap`` and
+    ``certificate`` is that of the stored rule, ``loss`` what it loses against the unconstrained rule, in accuracy or in
+    cost per person. ``local_gap`` and
     ``global_gap`` are its gaps in expectation, None where no two groups can be compared. ``local_price`` and
     ``global_price`` are the accuracy won at most per unit more of the local tolerance at all clients, or of the global
     one: on the calibration rows no point has more than ``certificate.dual + local_price * (more local tolerance) +
-    global_price * (more global tolerance)``. All these are expectations on the rows that chose the rule.
+    global_price * (more global tolerance)``. With costs it is what is saved. Of a ratio it is what a
+    little less wins, per unit: what is won is no concave function of a ratio. All these are expectations on the rows
+    that chose the rule.
 
     ``measured`` counts with labels, on other rows where there are some: its ``fitted_rows`` says where there are none.
     ``rule`` is the stored rule of every cell of ``rows``, on which it is measured.
@@ -58,8 +63,8 @@ class Point:
     (True, True)
     """
 
-    local_tolerance: float | None
-    global_tolerance: float | None
+    local_tolerance: Tolerance
+    global_tolerance: Tolerance
     certificate: Certificate
     loss: float
     local_gap: float | None
@@ -68,6 +73,7 @@ class Point:
     global_price: float
     rule: Mixtures | None = None
     rows: MeasuredRows | None = None
+    objective: Objective = field(default_factory=Objective)
 
     @cached_property
     def measured(self) -> Audit | None:
@@ -78,24 +84,23 @@ class Point:
         return None if self.rows is None or self.rule is None else self.rows.audit(self.rule)
 
     @property
-    def accuracy(self) -> float:
-        """Expected accuracy of the stored rule on the calibration rows."""
+    def value(self) -> float:
+        """Expected accuracy of the stored rule on the calibration rows, or its cost per person."""
         return self.certificate.primal
 
     def summary(self, *, paired: bool = True) -> str:
         """Return one line for people: the tolerances (one, where they are not paired), accuracy, and what they cost."""
-        return (
-            f"{_tolerances(self, not paired, paired)}: "
-            f"expected accuracy {100 * self.accuracy:.2f} %, {100 * max(self.loss, 0.0):.2f} points lost"
-        )
+        objective = self.objective
+        where = _tolerances(self, not paired, paired)
+        return f"{where}: expected {objective.name} {objective.value(self.value)}, {objective.lost(self.loss)}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values by name, for a table or JSON; None where something is not constrained or undefined."""
         return {
-            "local_tolerance": self.local_tolerance,
-            "global_tolerance": self.global_tolerance,
+            "local_tolerance": _plain(self.local_tolerance),
+            "global_tolerance": _plain(self.global_tolerance),
             "measured": None if self.measured is None else measured_values(self.measured),
-            "accuracy": self.accuracy,
+            self.objective.name: self.value,
             "loss": self.loss,
             "bound": self.certificate.dual,
             "optimality_gap": self.certificate.optimality_gap,
@@ -107,6 +112,33 @@ class Point:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class InfeasiblePoint:
+    """A pair of tolerances that no rule meets together with what else is required; ``error`` is the proof."""
+
+    local_tolerance: Tolerance
+    global_tolerance: Tolerance
+    error: InfeasibleError
+
+    def summary(self, *, paired: bool = True) -> str:
+        """Return one line for people: the tolerances, and which requirements conflict."""
+        return f"{_tolerances(self, not paired, paired)}: {str(self.error).removeprefix('requirements: ')}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values by name, as of a point that can be had."""
+        return {
+            "local_tolerance": _plain(self.local_tolerance),
+            "global_tolerance": _plain(self.global_tolerance),
+            "infeasible": str(self.error),
+            "least_relaxation": self.error.least_relaxation,
+        }
+
+
+def _plain(tolerance: Tolerance) -> float | str | None:
+    """A tolerance for files: a ratio as it is typed."""
+    return f"ratio:{tolerance.least:g}" if isinstance(tolerance, Ratio) else tolerance
+
+
 def measured_values(audit: Audit) -> dict[str, Any]:
     """An audit's rates, accuracy and the gaps told first as plain values."""
     rates = {
@@ -116,13 +148,16 @@ def measured_values(audit: Audit) -> dict[str, Any]:
     return {
         "rates": rates,
         "accuracy": None if audit.accuracy is None else audit.accuracy.as_dict(),
+        **({} if audit.cost is None else {"cost": audit.cost.as_dict()}),
         "local_gap": audit.headline_local.as_dict(),
         "global_gap": audit.headline_global.as_dict(),
     }
 
 
-def tolerance_text(tolerance: float | None) -> str:
+def tolerance_text(tolerance: Tolerance) -> str:
     """A tolerance as people write it."""
+    if isinstance(tolerance, Ratio):
+        return str(tolerance)
     return "none" if tolerance is None else f"{tolerance:.4g}"
 
 
@@ -155,8 +190,8 @@ class Knee:
         """Return plain values, ready for JSON."""
         at = self.point
         return {
-            "local_tolerance": None if at is None else at.local_tolerance,
-            "global_tolerance": None if at is None else at.global_tolerance,
+            "local_tolerance": None if at is None else _plain(at.local_tolerance),
+            "global_tolerance": None if at is None else _plain(at.global_tolerance),
             "found": at is not None,
             "lead": self.lead,
             "sentence": self.sentence,
@@ -175,46 +210,57 @@ def looseness(local: Tolerances, global_: Tolerances, gaps: tuple[float | None, 
 
 
 def _shares(tolerances: Tolerances, gap: float | None) -> Floats:
-    """How far each tolerance is from the first to where its side stops binding."""
-    first = tolerances[0] if tolerances[0] is not None else np.inf
-    stop = max([gap or 0.0, *(t for t in tolerances[:1] if t is not None)])
+    """How far each tolerance is from the first to where its side stops binding; a ratio, to the loosest of them."""
+    far = [np.inf if t is None else slack(t) for t in tolerances]
+    first, known = far[0], [each for each in far if np.isfinite(each)]
+    ratios = any(isinstance(t, Ratio) for t in tolerances)
+    stop = max([known[-1] if ratios else gap or 0.0, *known[:1]])
     if stop <= first:
         return np.array([0.0 if i == 0 else 1.0 for i in range(len(tolerances))])
-    return np.array([1.0 if t is None else min((t - first) / (stop - first), 1.0) for t in tolerances])
+    return np.array([min((each - first) / (stop - first), 1.0) for each in far])
 
 
 def find_knee(points: Sequence[Point], loose: Floats, *, paired: bool = True) -> Knee:
     """The point whose accuracy is furthest ahead of its looseness (as in Kneedle; Satopaa et al., 2011).
 
-    The strictest where nothing is lost, none where accuracy rises evenly.
+    The strictest where nothing is lost, none where accuracy rises evenly. With costs: what is saved.
     """
-    accuracy = np.array([point.accuracy for point in points])
-    strictest = points[0]
-    rise = float(accuracy.max() - accuracy[0])
+    strictest, objective = points[0], points[0].objective
+    won = np.array([strictest.loss - point.loss for point in points])
+    rise = float(won.max())
     free = all(point.local_tolerance is None for point in points)
-    if rise < _FLAT:
-        cost = "nothing" if rise < 5e-6 else f"only {100 * rise:.3f} percentage points of accuracy"
+    if rise < _FLAT * objective.unit:
+        cost = "nothing" if rise < 5e-6 * objective.unit else f"only {_little(rise, objective)}"
         where = _tolerances(strictest, free, paired)
         return Knee(strictest, 0.0, f"Even the strictest point ({where}) costs {cost}: there is nothing to trade.")
-    lead = (accuracy - accuracy[0]) / rise - loose.ravel()
+    lead = won / rise - loose.ravel()
     best = int(np.argmax(lead))
     if lead[best] < _STRAIGHT:
-        sentence = "Accuracy rises evenly with tolerance: no point of the grid stands out."
+        sentence = (
+            f"{objective.name.capitalize()} {objective.rises} evenly with tolerance: no point of the grid stands out."
+        )
         return Knee(None, max(float(lead[best]), 0.0), sentence)
-    regained = float((accuracy[best] - accuracy[0]) / rise)
-    words = _sentence(points[best], regained, _tolerances(points[best], free, paired))
+    words = _sentence(points[best], float(won[best] / rise), _tolerances(points[best], free, paired))
     return Knee(points[best], float(lead[best]), words)
 
 
+def _little(loss: float, objective: Objective) -> str:
+    if objective.costs is None:
+        return f"{100 * loss:.3f} percentage points of accuracy"
+    return f"{loss:.2g} per person"
+
+
 def _sentence(point: Point, regained: float, where: str) -> str:
+    objective = point.objective
+    side = "below" if objective.costs is None else "above"
     return (
-        f"The knee is at {where}: expected accuracy {100 * point.accuracy:.2f} %, "
-        f"{100 * max(point.loss, 0.0):.2f} points below the unconstrained rule; it has regained "
+        f"The knee is at {where}: expected {objective.name} {objective.value(point.value)}, "
+        f"{objective.amount(point.loss)} {side} the unconstrained rule; it has regained "
         f"{100 * regained:.0f} % of what the strictest point loses, and more tolerance wins less than it did so far."
     )
 
 
-def _tolerances(point: Point, free: bool, paired: bool) -> str:
+def _tolerances(point: Point | InfeasiblePoint, free: bool, paired: bool) -> str:
     """A point's tolerances in words; ``free`` says that no point requires anything inside clients."""
     local = "" if free else f"local {tolerance_text(point.local_tolerance)}, "
     return f"{local}{'global' if paired else 'tolerance'} {tolerance_text(point.global_tolerance)}"
@@ -222,9 +268,10 @@ def _tolerances(point: Point, free: bool, paired: bool) -> str:
 
 @dataclass(frozen=True, eq=False)
 class UnconstrainedRule:
-    """The unconstrained rule: its expected accuracy and gaps (None where no two groups can be compared).
+    """The unconstrained rule: its expected accuracy, or cost, and gaps (None where no two groups can be compared).
 
-    ``measured`` is the same rule counted with labels, as :attr:`Point.measured` is.
+    No tolerance holds in it; floors, ceilings and capacities do. ``measured`` is the same rule counted with labels, as
+    :attr:`Point.measured` is.
 
     Examples
     --------
@@ -235,14 +282,20 @@ class UnconstrainedRule:
     0.5
     """
 
-    accuracy: float
+    value: float
     local_gap: float | None
     global_gap: float | None
     measured: Audit | None
+    objective: Objective = field(default_factory=Objective)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        return vars(self) | {"measured": None if self.measured is None else measured_values(self.measured)}
+        return {
+            self.objective.name: self.value,
+            "local_gap": self.local_gap,
+            "global_gap": self.global_gap,
+            "measured": None if self.measured is None else measured_values(self.measured),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,10 +304,14 @@ class Frontier:
 
     Attributes
     ----------
-    local_tolerances, global_tolerances : tuple of float or None
+    local_tolerances, global_tolerances : tuple of float, Ratio or None
         The grid, strictest first; None: not constrained.
     points : tuple of Point
-        One for every pair, the global tolerance running fastest.
+        One for every pair that can be had, the global tolerance running fastest.
+    infeasible : tuple of InfeasiblePoint
+        The pairs that no rule meets together with what else is required, each with its proof.
+    held : mapping
+        What holds at every point: floors, ceilings, capacities and costs, as ``Requirements.as_dict`` has them.
     unconstrained : UnconstrainedRule
         That against which losses are counted.
     notions, groups, clients, basis, calibration
@@ -263,7 +320,7 @@ class Frontier:
         What cells borrow from other clients; expected accuracies are then about rows and prior together.
     rows, test_rows : int
         Rows the rules were fitted on, and others they were measured on (0: none, they are measured on the same).
-    chosen : (float or None, float or None) or None
+    chosen : pair of tolerances or None
         The tolerances to be marked in figures.
     warnings : tuple of FitWarning
         Cells in which a requirement rests on few rows or none.
@@ -297,12 +354,30 @@ class Frontier:
     basis: str
     calibration: str
     pooling: PoolingInfo
-    chosen: tuple[float | None, float | None] | None
+    chosen: tuple[Tolerance, Tolerance] | None
     warnings: tuple[FitWarning, ...]
+    infeasible: tuple[InfeasiblePoint, ...] = ()
+    held: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         sizes = f"{len(self.local_tolerances)} x {len(self.global_tolerances)} points"
-        return f"Frontier({sizes}, unconstrained accuracy={self.unconstrained.accuracy:.4f}, {self.rows:,} rows)"
+        base = f"unconstrained {self.objective.name}={self.unconstrained.value:.4f}"
+        return f"Frontier({sizes}, {base}, {self.rows:,} rows)"
+
+    @property
+    def objective(self) -> Objective:
+        """What is traded for fairness: accuracy, or cost per person."""
+        return self.unconstrained.objective
+
+    @property
+    def held_sentences(self) -> list[str]:
+        """What holds at every point, in words; none where nothing but tolerances is required."""
+        if not any(self.held.values()):
+            return []
+        free = (
+            [{"notion": "", "rate": "", "tolerance": None}] if self.has_clients else []
+        )  # there are two sides to name
+        return list(requirement_sentences({**self.held, "local": [], "global": free, "single clients": []}))
 
     @property
     def has_clients(self) -> bool:
@@ -316,18 +391,45 @@ class Frontier:
 
     @property
     def table(self) -> list[dict[str, Any]]:
-        """The plain values of every point."""
-        return [point.as_dict() for point in self.points]
+        """The plain values of every pair, those that cannot be had too."""
+        found = (self.found(i, j) or self._without[i, j] for i, j in np.ndindex(self._shape))
+        return [point.as_dict() for point in found]
 
     @cached_property
-    def accuracies(self) -> Floats:
-        """Expected accuracy of every point, (local tolerances, global tolerances)."""
-        return np.array([point.accuracy for point in self.points]).reshape(self._shape)
+    def _places(self) -> dict[tuple[int, int], Point]:
+        return {self._place(point): point for point in self.points}
 
-    @property
+    @cached_property
+    def _without(self) -> dict[tuple[int, int], InfeasiblePoint]:
+        return {self._place(point): point for point in self.infeasible}
+
+    def _place(self, point: Point | InfeasiblePoint) -> tuple[int, int]:
+        sides = (self.local_tolerances, point.local_tolerance), (self.global_tolerances, point.global_tolerance)
+        first, second = (known.index(own) for known, own in sides)
+        return first, second
+
+    def found(self, local: int, global_: int) -> Point | None:
+        """Return the point at two places of the grid; None where no rule meets its requirements."""
+        return self._places.get((local, global_))
+
+    @cached_property
+    def values(self) -> Floats:
+        """Expected accuracy of every point, or cost per person, (local tolerances, global tolerances).
+
+        NaN where no rule meets the requirements.
+        """
+        return self._array("value")
+
+    @cached_property
     def losses(self) -> Floats:
-        """Accuracy lost against the unconstrained rule, (local tolerances, global tolerances)."""
-        return np.array([point.loss for point in self.points]).reshape(self._shape)
+        """Accuracy lost against the unconstrained rule, or cost added, likewise."""
+        return self._array("loss")
+
+    def _array(self, name: str) -> Floats:
+        found = np.full(self._shape, np.nan)
+        for place, point in self._places.items():
+            found[place] = getattr(point, name)
+        return found
 
     @cached_property
     def looseness(self) -> Floats:
@@ -341,7 +443,8 @@ class Frontier:
         alike = self._alike()
         if alike:
             return Knee(None, 0.0, f"Every point is within chance of the others ({alike}): no knee is offered.")
-        return find_knee(self.points, self.looseness, paired=self.paired)
+        loose = np.array([self.looseness[self._place(point)] for point in self.points])
+        return find_knee(self.points, loose, paired=self.paired)
 
     @cached_property
     def compared(self) -> Comparison | None:
@@ -363,10 +466,10 @@ class Frontier:
         compared = self.compared
         if compared is None:
             return ""
-        found = compared.accuracy
+        found = self.objective.changed(compared)
         if found is not None and found.low is not None and found.high is not None and found.low <= 0 <= found.high:
             limits = f"95%: {found.low:+.4f} to {found.high:+.4f}"
-            return f"accuracy of the loosest less that of the strictest: {found:+.4f}, {limits}"
+            return f"{self.objective.name} of the loosest less that of the strictest: {found:+.4f}, {limits}"
         seen = [self._unseen(side) for side, moves in zip(("local", "global_"), self._moving, strict=True) if moves]
         return f"all gaps are below {max(seen):.4f}, too small to see here" if seen and all(seen) else ""
 
@@ -382,8 +485,8 @@ class Frontier:
         detectable = sides[0].floor.detectable
         return float(detectable) if known.size and known.max() < detectable else 0.0
 
-    def at(self, local_tolerance: float | None, global_tolerance: float | None) -> Point:
-        """Return the point of the grid at two tolerances."""
+    def at(self, local_tolerance: Tolerance, global_tolerance: Tolerance) -> Point:
+        """Return the point of the grid at two tolerances; raise the proof where no rule meets the requirements."""
         place = []
         for side, wanted, known in (
             ("local", local_tolerance, self.local_tolerances),
@@ -393,22 +496,23 @@ class Frontier:
                 listed = ", ".join(map(tolerance_text, known))
                 raise InputError(f"{side}_tolerance: got {wanted!r}, which is not on the grid; it has {listed}.")
             place.append(known.index(wanted))
-        return self.points[place[0] * len(self.global_tolerances) + place[1]]
+        point = self.found(place[0], place[1])
+        if point is None:
+            raise self._without[place[0], place[1]].error
+        return point
 
     def best(self, accuracy_cost: float) -> Point | None:
-        """Return the strictest point that loses at most this much accuracy against the unconstrained rule.
+        """Return the strictest point that loses at most this much accuracy against the unconstrained rule, or cost.
 
         Strictest: the least loose in the mean over both sides, and among equals the most accurate. None where every
         point of the grid loses more.
         """
         most = check_tolerance(accuracy_cost, "accuracy_cost")
-        if most is None:
-            raise InputError("accuracy_cost: got None; pass the accuracy that may be lost, such as 0.01.")
+        if most is None or isinstance(most, Ratio):
+            raise InputError(f"accuracy_cost: got {most}; pass the accuracy that may be lost, such as 0.01.")
         # A certificate proves accuracy to 1e-6: a loss of less is none.
-        affordable = [i for i, point in enumerate(self.points) if point.loss <= most + 1e-6]
-        loose = self.looseness.ravel()
-        found = min(affordable, key=lambda i: (loose[i], self.points[i].loss), default=None)
-        return None if found is None else self.points[found]
+        affordable = [point for point in self.points if point.loss <= most + 1e-6 * self.objective.unit]
+        return min(affordable, key=lambda point: (self.looseness[self._place(point)], point.loss), default=None)
 
     def as_csv(self) -> str:
         """Return the table as CSV; a tolerance that is not constrained is "none", an undefined figure empty."""
@@ -428,18 +532,21 @@ class Frontier:
         ``policy_tested`` says that it stands beside figures of the chosen policy on other rows: what was not tested
         are then these points alone.
         """
-        base = self.unconstrained
-        worst = 100 * max(float(self.losses.max()), 0.0)
+        base, objective = self.unconstrained, self.objective
+        worst = max(point.loss for point in self.points)
         sides = [("local ", base.local_gap), ("global ", base.global_gap)]
         sides = sides if self.paired else [("", base.global_gap)]
         found = [f"{side}{gap:.4f}" for side, gap in sides if gap is not None]
         gaps = f" (largest gap{'s' if self.paired else ''}: {', '.join(found)})" if found else ""
         each = "pairs of tolerances" if self.paired else "tolerances"
+        without = "Without any tolerance" if self.held_sentences else "Unconstrained"
+        value = f"the expected {objective.name} is {objective.value(base.value)}"
         return "\n".join(
             [
-                f"Unconstrained, the expected accuracy is {100 * base.accuracy:.2f} % on {self.rows:,} calibration rows"
-                f"{gaps}.",
-                f"Over {len(self.points)} {each} the loss is at most {worst:.2f} points.",
+                f"{without}, {value} on {self.rows:,} calibration rows{gaps}.",
+                *self.held_sentences,
+                f"Over {len(self.points)} {each} the loss is at most {objective.amount(worst)}.",
+                *(point.summary(paired=self.paired) for point in self.infeasible),
                 self.knee.sentence,
                 *([self.pooling.summary()] if self.pooling.counted != "none" else []),
                 *self._measured_sentences(policy_tested),
@@ -454,7 +561,7 @@ class Frontier:
             words = f"these points were {FITTED_ROWS}" if points_alone else self.measured_on
             yield f"{words[0].upper()}{words[1:]}."
         if self.compared is not None:
-            names = {"accuracy": "accuracy", "accepted": "accepted", "gap": "global_gap"}
+            names = {self.objective.name: self.objective.name, "accepted": "accepted", "gap": "global_gap"}
             lines = [f"{word} {self.compared.sentence(name)}" for word, name in names.items()]
             if self.paired:
                 lines = [" ".join(line.split()) for line in self.compared.summary().splitlines()]
@@ -462,7 +569,8 @@ class Frontier:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
-        chosen = None if self.chosen is None else dict(zip(("local", "global"), self.chosen, strict=True))
+        pair = None if self.chosen is None else map(_plain, self.chosen)
+        chosen = None if pair is None else dict(zip(("local", "global"), pair, strict=True))
         return {
             "notion": dict(zip(("local", "global"), self.notions, strict=True)),
             "rows": self.rows,
@@ -473,9 +581,11 @@ class Frontier:
             "basis": self.basis,
             "calibration": self.calibration,
             "pooling": asdict(self.pooling),
+            "objective": self.objective.name,
+            "held": dict(self.held),
             "unconstrained": self.unconstrained.as_dict(),
-            "local_tolerances": list(self.local_tolerances),
-            "global_tolerances": list(self.global_tolerances),
+            "local_tolerances": list(map(_plain, self.local_tolerances)),
+            "global_tolerances": list(map(_plain, self.global_tolerances)),
             "chosen": chosen,
             "knee": self.knee.as_dict(),
             "strictest_to_loosest": None if self.compared is None else self.compared.as_dict(),
@@ -490,9 +600,9 @@ class Frontier:
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     """A point's values in one line: of what was measured, accuracy and gaps with what they rest on."""
-    measured = row["measured"] or {}
-    plain = {name: value for name, value in row.items() if name != "measured"}
-    for figure in ("accuracy", "local_gap", "global_gap"):
+    measured = row.get("measured") or {}
+    plain = {name: value for name, value in row.items() if name not in ("measured", "least_relaxation")}
+    for figure in ("accuracy", "cost", "local_gap", "global_gap"):
         for part, value in (measured.get(figure) or {}).items():
             plain[f"measured_{figure}" if part == "value" else f"measured_{figure}_{part}"] = value
     return plain

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,20 +13,22 @@ from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats, Label, random_number
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
-from logofair.errors import InputError
-from logofair.fitting.fit import certified, merged_cells, merged_rules
+from logofair.costs import Costs
+from logofair.errors import InfeasibleError, InputError
+from logofair.fitting.fit import certified, merged_cells, merged_rules, named_conflict
 from logofair.fitting.prepare import CalibrationRows, Prepared, checked_extra, checked_pooling, checked_rows, prepare
 from logofair.fitting.solution import cell_warnings
 from logofair.notions import Notion, Rate, as_number, named_notion, sides
 from logofair.policy.mixtures import Mixtures, evaluate, filled
 from logofair.progress import Progress, no_progress
-from logofair.requirements import Requirements, make_requirements
+from logofair.requirements import Ratio, Requirements, Tolerance, make_requirements
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.decomposition import ExactSolver
 from logofair.solvers.problem import Problem, make_problem
-from logofair.tradeoff.grid import Grid, Tolerances
+from logofair.tradeoff.grid import Grid, Tolerances, slack
 from logofair.tradeoff.measured import MeasuredRows, checked_test_rows
-from logofair.tradeoff.result import Frontier, Point, UnconstrainedRule
+from logofair.tradeoff.objective import Objective
+from logofair.tradeoff.result import Frontier, InfeasiblePoint, Point, UnconstrainedRule
 
 __all__ = ["FrontierRequirements", "Sweep", "frontier", "hold_out"]
 
@@ -35,16 +37,20 @@ TestRows: TypeAlias = tuple[CalibrationRows, Codes | None]  # with the ids of pe
 
 @dataclass(frozen=True, eq=False)
 class FrontierRequirements:
-    """What is fair inside each client and over all, and which clients have a tolerance of their own."""
+    """What is fair inside each client and over all, and which clients have a tolerance of their own.
+
+    ``held`` is what holds at every point besides: arguments of :func:`make_requirements`.
+    """
 
     local: Notion
     global_: Notion
-    client_tolerances: Mapping[Label, float | None]
+    client_tolerances: Mapping[Label, Tolerance]
     clients: Codes
+    held: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, notion: object, client_tolerances: object, clients: Codes) -> FrontierRequirements:
-        """Check the notion and the tolerances of single clients."""
+    def of(cls, notion: object, client_tolerances: object, clients: Codes, **held: object) -> FrontierRequirements:
+        """Check the notion, the tolerances of single clients, and what holds at every point."""
         both = sides(notion)
         if any(isinstance(side, Mapping) for side in both):
             raise InputError(
@@ -53,7 +59,7 @@ class FrontierRequirements:
             )
         local, global_ = (named_notion(side, "notion") for side in both)  # type: ignore[arg-type]  # no mapping
         single = {} if client_tolerances is None else client_tolerances
-        made = cls(local, global_, single, clients)  # type: ignore[arg-type]  # checked next
+        made = cls(local, global_, single, clients, held)  # type: ignore[arg-type]  # checked next
         made.at(0.0, 0.0)
         return made
 
@@ -67,10 +73,15 @@ class FrontierRequirements:
         """Which clients have a tolerance of their own, which no point changes."""
         return np.array([name in self.client_tolerances for name in self.clients.names])
 
-    def at(self, local: float | None, global_: float | None) -> Requirements:
+    def at(self, local: Tolerance, global_: Tolerance) -> Requirements:
         """The requirements at a pair of tolerances."""
         notion = {"local": self.local, "global": self.global_}
-        return make_requirements(notion, local, global_, self.client_tolerances, self.clients)
+        return make_requirements(notion, local, global_, self.client_tolerances, self.clients, **self.held)
+
+    @property
+    def costs(self) -> Costs | None:
+        """What errors cost; None: accuracy counts."""
+        return self.at(None, None).costs
 
 
 def hold_out(rows: CalibrationRows, share: float, rng: np.random.Generator) -> tuple[CalibrationRows, CalibrationRows]:
@@ -127,10 +138,15 @@ class Sweep:
         rates = (requirements.local.rates, requirements.global_.rates)
         every_rate = _every_rate(prepared, *rates, requirements.exempt)
         free = replace(requirements, client_tolerances={}).at(None, None)
-        mixtures, certificate, _ = certified(make_problem(free, prepared.cells), basis)
+        problem = make_problem(free, prepared.cells)
+        try:
+            mixtures, certificate, _ = certified(problem, basis)
+        except InfeasibleError as error:  # what holds at every point cannot be met without any tolerance
+            raise named_conflict(error, problem, free) from None
         local, global_ = map(_largest, _gaps(every_rate, mixtures))
-        base = UnconstrainedRule(certificate.primal, local, global_, None)
-        found = cls(requirements, prepared, basis, every_rate, base, _measured_rows(prepared, rates, test))
+        base = UnconstrainedRule(certificate.primal, local, global_, None, Objective(free.costs))
+        measured_rows = _measured_rows(prepared, rates, test, free.costs)
+        found = cls(requirements, prepared, basis, every_rate, base, measured_rows)
         if found.measured_rows is None:
             return found
         measured = found.measured_rows.audit(found._measured_rule(mixtures, free))
@@ -153,7 +169,7 @@ class Sweep:
         cells = self.prepared.cells
         return self.measured_rows.rule(filled(cells, mixtures, merged), merged, cells.n_groups)
 
-    def points(self, local_tolerances: Tolerances, global_tolerances: Tolerances) -> Iterator[Point]:
+    def points(self, local_tolerances: Tolerances, global_tolerances: Tolerances) -> Iterator[Point | InfeasiblePoint]:
         """Solve every pair: strictest local tolerance first, and at each the loosest global one first.
 
         In this order an earlier point's answers can be mixed at every later one.
@@ -161,51 +177,71 @@ class Sweep:
         solver = ExactSolver()
         for local in local_tolerances:
             for global_ in reversed(global_tolerances):
-                required = self.requirements.at(local, global_)
-                problem = make_problem(required, self.prepared.cells)
-                # A single client's requirements are all local: nothing is left to vary at one local tolerance.
-                solvers = () if self.requirements.alone else (solver.solve,)
-                mixtures, certificate, _ = certified(problem, self.basis, *solvers)
-                certificate = replace(certificate, pooling=self.prepared.pooling.counted)
-                rule = None if self.measured_rows is None else self._measured_rule(mixtures, required)
-                yield self._point(local, global_, mixtures, certificate, rule)
+                yield self._solved(local, global_, solver)
             solver = solver.looser()
+
+    def _solved(self, local: Tolerance, global_: Tolerance, solver: ExactSolver) -> Point | InfeasiblePoint:
+        """The best rule within a pair of tolerances, or the proof that there is none."""
+        required = self.requirements.at(local, global_)
+        problem = make_problem(required, self.prepared.cells)
+        # A single client's requirements are all local: nothing is left to vary at one local tolerance. Answers of
+        # earlier points are of use only where the rows of the program stay the same.
+        limited = problem.local_limits is not None or problem.global_limits is not None
+        solvers = () if self.requirements.alone or limited else (solver.solve,)
+        try:
+            mixtures, certificate, _ = certified(problem, self.basis, *solvers)
+        except InfeasibleError as error:
+            return InfeasiblePoint(local, global_, named_conflict(error, problem, required))
+        certificate = replace(certificate, pooling=self.prepared.pooling.counted)
+        rule = None if self.measured_rows is None else self._measured_rule(mixtures, required)
+        return self._point(
+            local, global_, mixtures, certificate, rule, self._prices(local, global_, certificate, problem)
+        )
 
     def _point(
         self,
-        local: float | None,
-        global_: float | None,
+        local: Tolerance,
+        global_: Tolerance,
         mixtures: Mixtures,
         certificate: Certificate,
         rule: Mixtures | None,
+        prices: tuple[float, float],
     ) -> Point:
         local_gap, global_gap = map(_largest, _gaps(self.every_rate, mixtures))
-        local_price, global_price = self._prices(local, global_, certificate)
+        local_price, global_price = prices
+        objective = self.unconstrained.objective
         return Point(
             local_tolerance=local,
             global_tolerance=global_,
             certificate=certificate,
-            loss=self.unconstrained.accuracy - certificate.primal,
+            loss=objective.loss(certificate.primal, self.unconstrained.value),
             local_gap=local_gap,
             global_gap=global_gap,
             local_price=local_price,
             global_price=global_price,
             rule=rule,
             rows=self.measured_rows,
+            objective=objective,
         )
 
-    def _prices(self, local: float | None, global_: float | None, certificate: Certificate) -> tuple[float, float]:
-        """What a unit more of either tolerance wins at most."""
+    def _prices(
+        self, local: Tolerance, global_: Tolerance, certificate: Certificate, problem: Problem
+    ) -> tuple[float, float]:
+        """What a unit more of either tolerance wins at most, or a ratio lower by a unit; not what else is required."""
         prices, required = certificate.prices, self.requirements
+        of_local, of_global = (
+            [k for k in range(len(rates)) if problem.kind(side, k) in ("tolerance", "ratio")]
+            for side, rates in (("local", problem.local_rates), ("global", problem.global_rates))
+        )
         if not required.alone:
-            return float(prices.local[~required.exempt].sum()), float(prices.global_.sum())
-        # For a single client the smaller of the two tolerances of each rate holds: the price is that of the smaller.
+            return float(prices.local[~required.exempt][:, of_local].sum()), float(prices.global_[of_global].sum())
+        # For a single client the stricter of the two tolerances of each rate holds: the price is that of the stricter.
         tolerance = required.client_tolerances.get(required.clients.names[0], local)
-        local_limit = dict.fromkeys(required.local.rates, np.inf if tolerance is None else tolerance)
-        global_limit = dict.fromkeys(required.global_.rates, np.inf if global_ is None else global_)
-        rates = [r.rate for r in required.at(local, global_).local if r.tolerance is not None]
-        smaller = [local_limit.get(rate, np.inf) < global_limit.get(rate, np.inf) for rate in rates]
-        by_local, each = np.array(smaller, dtype=bool), prices.local[0]
+        local_limit = dict.fromkeys(required.local.rates, np.inf if tolerance is None else slack(tolerance))
+        global_limit = dict.fromkeys(required.global_.rates, np.inf if global_ is None else slack(global_))
+        rates = [r.rate for r in required.at(local, global_).local if r.tolerance is not None or r.ratio is not None]
+        stricter = [local_limit.get(rate, np.inf) < global_limit.get(rate, np.inf) for rate in rates]
+        by_local, each = np.array(stricter, dtype=bool), prices.local[0][of_local]
         return 0.0 if required.exempt[0] else float(each[by_local].sum()), float(each[~by_local].sum())
 
 
@@ -224,16 +260,16 @@ def _every_rate(prepared: Prepared, local: tuple[Rate, ...], global_: tuple[Rate
 
 
 def _measured_rows(
-    prepared: Prepared, rates: tuple[tuple[Rate, ...], tuple[Rate, ...]], test: TestRows | None
+    prepared: Prepared, rates: tuple[tuple[Rate, ...], tuple[Rate, ...]], test: TestRows | None, costs: Costs | None
 ) -> MeasuredRows | None:
     """Test rows or, for want of these, the rows of the fit; None where a rate needs labels and they have none."""
     known, calibrator = prepared.rows.clients.names, prepared.fitted.calibrator
     if test is not None:
         rows, ids = test
-        return MeasuredRows.of(rows, known, calibrator, rates, fitted=False, ids=ids)
+        return MeasuredRows.of(rows, known, calibrator, rates, fitted=False, ids=ids, costs=costs)
     if prepared.rows.labels is None and any(rate.needs_labels for side in rates for rate in side):
         return None
-    return MeasuredRows.of(prepared.rows, known, calibrator, rates, fitted=True)
+    return MeasuredRows.of(prepared.rows, known, calibrator, rates, fitted=True, costs=costs)
 
 
 def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
@@ -257,10 +293,14 @@ def frontier(
     groups: object,
     clients: object = None,
     notion: str | Notion | Mapping[str, str | Notion] = "demographic_parity",
-    local_tolerances: Iterable[float | None] | None = None,
-    global_tolerances: Iterable[float | None] | None = None,
-    client_tolerances: Mapping[Label, float | None] | None = None,
-    chosen: tuple[float | None, float | None] | None = None,
+    local_tolerances: Iterable[float | Ratio | None] | None = None,
+    global_tolerances: Iterable[float | Ratio | None] | None = None,
+    client_tolerances: Mapping[Label, float | Ratio | None] | None = None,
+    chosen: tuple[float | Ratio | None, float | Ratio | None] | None = None,
+    costs: object = None,
+    floors: object = None,
+    ceilings: object = None,
+    capacity: object = None,
     calibration: str = "beta",
     basis: str = "eta",
     pooling: str = "auto",
@@ -280,13 +320,17 @@ def frontier(
         As in :func:`logofair.fit`: every point is what ``fit`` would find at its tolerances.
     notion : str, Notion, or {"local": ..., "global": ...} of these
         What is fair. Not a mapping with tolerances, since these are what the grid varies.
-    local_tolerances, global_tolerances : iterable of float or None, optional
-        The grid; None inside it: not constrained. By default from 0 to the gap of the unconstrained rule, where a side
-        stops binding, and None; without clients the global side alone.
+    local_tolerances, global_tolerances : iterable of float, Ratio or None, optional
+        The grid, on each side of gaps or of ratios; None inside it: not constrained. By default from 0 to the gap of
+        the unconstrained rule, where a side stops binding, and None; without clients the global side alone.
     client_tolerances : mapping, optional
         Tolerances of single clients, which hold at every point.
     chosen : (float or None, float or None), optional
         A pair of tolerances to add to the grid and to mark in figures.
+    costs, floors, ceilings, capacity
+        As in :func:`logofair.fit`. They hold at every point and in the rule that losses are counted against, which no
+        tolerance binds: a loss is what the tolerances take beyond them. With costs, values and losses are per person.
+        Points that no rule meets are in ``infeasible``, each with its proof.
     test_share : float, optional
         Share of every cell's rows to hold out, on which every point is then measured with labels. What holds on the
         rows that chose a rule says little about others.
@@ -300,7 +344,13 @@ def frontier(
     Returns
     -------
     Frontier
-        The points with certificates; ``knee``, ``best(accuracy_cost)``, ``summary()``, ``as_csv()``, ``as_dict()``.
+        The points with certificates, and those that cannot be had with their proofs; ``knee``, ``best(accuracy_cost)``,
+        ``summary()``, ``as_csv()``, ``as_dict()``.
+
+    Raises
+    ------
+    InfeasibleError
+        If no point can be had; with what holds at every point alone where that is the conflict.
 
     Examples
     --------
@@ -318,7 +368,8 @@ def frontier(
     """
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
     key = 0 if random_state is None else random_number(random_state)
-    requirements = FrontierRequirements.of(notion, client_tolerances, rows.clients)
+    held = {"floors": floors, "ceilings": ceilings, "capacity": capacity, "costs": costs}
+    requirements = FrontierRequirements.of(notion, client_tolerances, rows.clients, groups=rows.groups.names, **held)
     grid = Grid.of(local_tolerances, global_tolerances, chosen, alone=requirements.alone)
     test: TestRows | None = None if test_rows is None else checked_test_rows(test_rows, rows)
     if test_share is not None:
@@ -335,11 +386,14 @@ def frontier(
         progress(sweep.points(local, global_), "Solving", len(local) * len(global_)),
         key=lambda point: (local.index(point.local_tolerance), global_.index(point.global_tolerance)),
     )
+    infeasible = tuple(point for point in points if isinstance(point, InfeasiblePoint))
+    if len(infeasible) == len(points):
+        raise infeasible[-1].error
     strictest = make_problem(requirements.at(local[0], global_[0]), sweep.prepared.cells)
     return Frontier(
         local_tolerances=local,
         global_tolerances=global_,
-        points=tuple(points),
+        points=tuple(point for point in points if isinstance(point, Point)),
         unconstrained=sweep.unconstrained,
         notions=(requirements.local.name, requirements.global_.name),
         groups=rows.groups.names,
@@ -351,6 +405,8 @@ def frontier(
         pooling=prepared.pooling,
         chosen=grid.chosen,
         warnings=tuple(cell_warnings(strictest, prepared.rows, merged=clients is not None)),
+        infeasible=infeasible,
+        held={name: requirements.at(None, None).as_dict()[name] for name in ("limits", "capacities", "costs")},
     )
 
 

@@ -15,9 +15,11 @@ from logofair.cli.options import (
     FORMATS,
     NOTIONS,
     TOLERANCE,
+    CostsText,
     check_format,
     column_words,
     costs_option,
+    costs_words,
     data_options,
     examples,
     force_option,
@@ -29,7 +31,9 @@ from logofair.cli.options import (
     path_option,
     report_options,
     such_that,
+    tolerance_option,
 )
+from logofair.cli.requiring import Wanted, limit_options
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.writing import check_output
@@ -53,6 +57,8 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
         "logofair audit decisions.csv --decision decision --group sex",
         "logofair audit data/others.csv --policy policy.json --label label --report audit.html",
         "logofair audit data/others.csv --policy policy.json --against other.json --label label --id id",
+        "logofair audit data/together.csv --score score --label label --group sex --client site --local ratio:0.8 "
+        "--floor global:equal_opportunity=0.5 --capacity 0.6 --costs 1,3",
     )
 )
 @data_options
@@ -86,6 +92,9 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
     such_that(lambda n: n >= 0, "pass a whole number from 0"),
     "How many of the worst clients to list.  [default: 5; none where most of very many are small]",
 )
+@tolerance_option("local", "inside each client", otherwise="with --policy as it requires, else none")
+@tolerance_option("global", "over all clients together", otherwise="likewise")
+@limit_options
 @costs_option
 @report_options
 @format_option(
@@ -107,12 +116,12 @@ def audit(
     notion: Sequence[str],
     tolerance: float | None,
     worst: int | None,
-    costs: tuple[float, float] | None,
+    costs: CostsText | None,
     report: Path | None,
     form: str | None,
     force: bool,
     as_json: bool,
-    **heading: str | None,
+    **others: Any,
 ) -> None:
     """Show how fair decisions are, inside every client and over all of them.
 
@@ -120,8 +129,11 @@ def audit(
     with one file per client. Rows are accepted where the score reaches the
     threshold, or as an existing decision column says, or with the chance that a
     policy gives them. Every figure carries its 95% interval and the rows it rests
-    on. Files may be larger than memory, except with --policy or --id.
+    on. What is required (--local, --global, --floor, --ceiling, --capacity, or what
+    the policy was made for) is said to be kept, broken, or too small to say. Files
+    may be larger than memory, except with --policy or --id.
     """
+    wanted, heading = Wanted.of(notion, others), others
     if policy is None and against is not None:
         raise InputError("--against: is compared with a policy; name it with --policy.")
     check_format(form, as_json=as_json)
@@ -132,7 +144,6 @@ def audit(
     from logofair.cli.pages.console import page, print_json, print_page, showing_progress
 
     options: dict[str, Any] = {"--policy": policy, "--against": against, "--format": form, "--report": report}
-    options |= {"--costs": None if costs is None else ",".join(f"{cost:g}" for cost in costs)}
     options |= {f"--{name.replace('_', '-')}": text for name, text in heading.items()}
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages import audit as work  # here, while the reader sees that work goes on
@@ -143,14 +154,15 @@ def audit(
             return click.echo(_categories(data, columns, threshold, command, heading, progress), nl=False)
         if policy is None:
             usual = TOLERANCE if tolerance is None else tolerance
-            found = work.examine(data, columns, threshold, usual, notion, progress, costs)
+            found = work.examine(data, columns, threshold, usual, notion, progress, costs, wanted)
         else:
             sources = {name: ctx.get_parameter_source(name) for name in ("scale", "na")}
             said = {name: getattr(columns, name) for name, source in sources.items() if source in _SAID}
             names = work.RuleNames(policy, against or work.BASE, threshold, **said)
-            found = work.examine_policy(data, columns, names, tolerance, notion, progress, costs)
+            found = work.examine_policy(data, columns, names, tolerance, notion, progress, costs, wanted)
         options |= {"--tolerance": found.tolerance, "--threshold": found.threshold}
-        command = _command(data, columns, notion, options)
+        typed = [*costs_words(costs), *([] if wanted is None else wanted.words())]
+        command = _command(data, columns, notion, options, typed)
         if report is not None:
             list(progress(_reports(report, found, data, command, heading), "Writing the report", total=1))
         if form is not None:
@@ -193,9 +205,16 @@ def _reports(
     yield
 
 
-def _command(data: Sequence[str], columns: ColumnNames, notion: Sequence[str], options: Mapping[str, Any]) -> str:
+def _command(
+    data: Sequence[str],
+    columns: ColumnNames,
+    notion: Sequence[str],
+    options: Mapping[str, Any],
+    more: Sequence[str] = (),
+) -> str:
     """Return the command that makes the same report again; options that are None are left out."""
     words: list[Any] = ["logofair", "audit", *data, *column_words(columns)]
     words += [word for name in notion for word in ("--notion", name)]
     words += [word for name, value in options.items() if value is not None for word in (name, value)]
+    words += more
     return shlex.join(map(str, words))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +21,10 @@ from logofair.cli.options import (
     such_that,
     tolerance_option,
 )
+from logofair.errors import InputError
+
+if TYPE_CHECKING:
+    from logofair.requirements import Tolerance
 
 __all__ = ["demo"]
 
@@ -104,8 +108,8 @@ def demo(
         usual = DEFAULT_TOLERANCES[notion]
         settings = Settings(
             notion=notion,
-            local_tolerance=usual if local_tolerance is None else constrained(local_tolerance),
-            global_tolerance=usual if global_tolerance is None else constrained(global_tolerance),
+            local_tolerance=usual if local_tolerance is None else _gap(local_tolerance, "--local"),
+            global_tolerance=usual if global_tolerance is None else _gap(global_tolerance, "--global"),
             **others,
         )
         comparison = compare(data, settings, progress)
@@ -117,3 +121,11 @@ def demo(
     else:
         show(comparison, page())
         click.echo(f"\nThe report: {report}" if written else f"\n{report} is there already and stays; see --force.")
+
+
+def _gap(tolerance: Tolerance, option: str) -> float | None:
+    """A tolerance of gaps, by which the demo's methods are compared."""
+    number = constrained(tolerance)
+    if number is not None and not isinstance(number, float):
+        raise InputError(f"{option}: got {number}, but the demo compares methods by gaps; pass a number such as 0.02.")
+    return number

@@ -144,7 +144,7 @@ def fit(
         from logofair.cli.pages import fit as work  # here, while the reader sees that work goes on
         from logofair.files.parts import read_extra, read_parts
 
-        required = Required(**{name: options.pop(name) for name in ("floor", "ceiling", "capacity", "costs")})
+        required = Required.of(options)
         wanted = work.FitOptions(**options, required=required)
         files = find_files(data, client=columns.client)
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")

@@ -25,6 +25,7 @@ from logofair.cli.options import (
     test_options,
     tolerance,
 )
+from logofair.cli.requiring import Required, requirement_options
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.writing import check_output, put_whole
@@ -32,12 +33,13 @@ from logofair.files.writing import check_output, put_whole
 if TYPE_CHECKING:
     from logofair.files.rows import DataRows
     from logofair.progress import Progress
+    from logofair.requirements import Tolerance
     from logofair.tradeoff import Frontier
 
 __all__ = ["frontier"]
 
 
-def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float | None, ...] | None:
+def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[Tolerance, ...] | None:
     """A list of tolerances as it is typed."""
     return None if text is None else tuple(constrained(tolerance(ctx, param, each)) for each in text.split(","))
 
@@ -56,6 +58,8 @@ def _ending(ending: str, advice: str) -> Any:
         "--local 0.01,0.05,none --global 0.01,0.02 --test-share 0.3 --out frontier.csv",
         "logofair frontier scores.csv --score score --label label --group group --client client "
         "--where part=calibration --test-where part=test",
+        "logofair frontier data/together.csv --score score --label label --group sex --client site --costs 1,3 "
+        "--local ratio:0.9,ratio:0.8,none --global none --capacity 0.5 --plot frontier.svg",
     )
 )
 @data_options
@@ -65,7 +69,8 @@ def _ending(ending: str, advice: str) -> Any:
     "local_tolerances",
     metavar="LIST",
     callback=_tolerances,
-    help="Gaps allowed inside each client, such as 0,0.01,none.  [default: from 0 to where they stop binding]",
+    help="Gaps allowed inside each client, such as 0,0.01,none, or ratios, such as ratio:0.8,none.  [default: from 0 "
+    "to where they stop binding]",
 )
 @click.option(
     "--global",
@@ -74,6 +79,7 @@ def _ending(ending: str, advice: str) -> Any:
     callback=_tolerances,
     help="Gaps allowed over all clients together.  [default: likewise]",
 )
+@requirement_options
 @calibration_option
 @basis_option
 @pooling_option
@@ -112,8 +118,10 @@ def frontier(
 
     Finds the most accurate rules for a grid of local and global tolerances, each
     with a certificate, and says where the knee is: the tolerances after which more
-    of them wins little accuracy. Use rows the model was not trained on; then make
-    the rules with logofair fit.
+    of them wins little accuracy. Floors, ceilings and a capacity hold at every
+    point; with --costs the rules are the cheapest. Points that no rule meets are
+    shown with the requirements that conflict. Use rows the model was not trained
+    on; then make the rules with logofair fit.
     """
     from logofair.cli.pages.console import page, print_json, showing_progress
 
@@ -140,6 +148,7 @@ def _solve(
     from logofair.tradeoff import frontier as solve
 
     test, test_where = options.pop("test"), options.pop("test_where")
+    required = Required.of(options)
     files = find_files(data, client=columns.client)
     columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
     if options["basis"] == "labels":
@@ -160,6 +169,7 @@ def _solve(
         sample_weight=rows.weights,
         test_rows=None if other is None else _columns(other),
         progress=progress,
+        **required.arguments(rows),
         **options,
     )
     return f"{files.name} where {columns.conditions}" if columns.where else files.name, surface

@@ -17,14 +17,16 @@ from rich.text import Text
 
 from logofair.auditing import Audit, Comparison, Gap, Measured
 from logofair.auditing.measure import FEW_ROWS, Tally, people_of, plain, text, value_of, with_both_labels
+from logofair.auditing.required import RequirementCheck, measured_requirements
 from logofair.auditing.result import RuleAudit, cost_text
 from logofair.cli.comparing import BASE, ComparedRules, RuleNames, compare_rules
-from logofair.cli.options import TOLERANCE
+from logofair.cli.options import TOLERANCE, CostsText, costs_by_client
 from logofair.cli.pages.console import counted as number_of
-from logofair.cli.pages.console import grid, notes, spoken
+from logofair.cli.pages.console import grid, notes, spoken, titled
 from logofair.cli.pages.figures import gap_lines, interval_text, rates_table, text_or_undefined
+from logofair.cli.requiring import Wanted
 from logofair.columns.checks import Floats, Label
-from logofair.columns.labels import encode, one_client
+from logofair.columns.labels import Codes, encode
 from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.files import polars_module
@@ -119,15 +121,20 @@ def examine(
     tolerance: float,
     notion: Sequence[str],
     progress: Progress,
-    costs: tuple[float, float] | None = None,
+    costs: CostsText | None = None,
+    wanted: Wanted | None = None,
 ) -> FileAudit:
     """Count the rows of the files and measure the notions asked for; without labels those that need none."""
     files = find_files(data, client=columns.client)
     columns.require(files, group="the groups to compare, such as sex")
     require_decisions(files, columns)
-    wanted, priced = _notions(notion, files, columns), _costs(costs, files, columns)
+    notions = _notions(notion, files, columns)
+    _need_labels(costs, files, columns)
     counted = count_rows(files, columns, threshold, progress)
-    measured = RuleAudit.of(counted.tally, counted.groups, counted.clients, wanted, priced)
+    priced = _costs(costs, counted)
+    measured = RuleAudit.of(counted.tally, counted.groups, counted.clients, notions, priced)
+    if wanted is not None:
+        measured = replace(measured, requirements=_requirements(wanted, counted))
     limit = None if columns.decision else threshold
     return FileAudit(files.name, len(files.paths), columns, limit, tolerance, counted, measured)
 
@@ -139,14 +146,16 @@ def examine_policy(
     tolerance: float | None,
     notion: Sequence[str],
     progress: Progress,
-    costs: tuple[float, float] | None = None,
+    costs: CostsText | None = None,
+    wanted: Wanted | None = None,
 ) -> FileAudit:
     """Measure a policy on the rows of the files, and compare it with another rule."""
     if columns.decision is not None:
         raise InputError("--decision: given together with --policy; audit either the decisions or the policy.")
     found = find_files(data, client="any")
-    wanted, priced = _notions(notion, found, columns), _costs(costs, found, columns)
-    compared = compare_rules(data, columns, names, wanted, progress, priced)
+    notions = _notions(notion, found, columns)
+    _need_labels(costs, found, columns)
+    compared = compare_rules(data, columns, names, notions, progress, costs, wanted)
     measured, rows = compared.policy_audit, compared.rows
     audit = next(iter(measured.by_notion.values()))
     counted = FileTally(measured.tally, audit.groups, audit.local.clients, rows.source.rows, rows.dropped)
@@ -169,12 +178,29 @@ def _notions(names: Sequence[str], files: DataFiles, columns: ColumnNames) -> li
     return [NOTIONS[name] for name in dict.fromkeys(names or NOTIONS)]
 
 
-def _costs(costs: tuple[float, float] | None, files: DataFiles, columns: ColumnNames) -> Costs | None:
-    """What errors cost, which labels tell."""
+def _need_labels(costs: CostsText | None, files: DataFiles, columns: ColumnNames) -> None:
+    """Raise where errors have costs and there are no labels to tell them by."""
+    if costs is not None:
+        columns.require(files, label="labels, which tell the errors that --costs is of")
+
+
+def _costs(costs: CostsText | None, counted: FileTally) -> Costs | None:
+    """What errors cost at every client."""
     if costs is None:
         return None
-    columns.require(files, label="labels, which tell the errors that --costs is of")
-    return read_costs(costs, one_client(0), "--costs")
+    names = None if counted.clients == (None,) else list(counted.clients)
+    clients = Codes(counted.clients, np.zeros(0, dtype=np.int32))
+    return read_costs(costs_by_client(costs, names), clients, "--costs")
+
+
+def _requirements(wanted: Wanted, counted: FileTally) -> tuple[RequirementCheck, ...]:
+    """Whether what is wanted is kept."""
+    required = wanted.requirements(counted.groups, counted.clients, counted.rows)
+    if any(limit.value is None for limit in required.limits):
+        raise InputError(
+            "--floor: today is what a policy gives that nothing is required of; add --policy, or a number."
+        )
+    return measured_requirements(required, counted.clients, counted.tally, counted.groups, counted.clients)
 
 
 def count_rows(
@@ -400,6 +426,8 @@ def page_parts(found: FileAudit, *, worst: int | None, word: str | None, report:
     if found.measured.accuracy is not None:
         parts += [Text(f"Accuracy {found.measured.accuracy}"), *_cost_lines(found.measured), ""]
     parts += [notes(gaps)]
+    if found.measured.requirements:
+        parts += ["", notes(titled("Required", map(str, found.measured.requirements)))]
     if found.compared is not None:
         parts += ["", *_comparison(found.compared)]
     most = _listed(found) if worst is None else worst
@@ -551,6 +579,7 @@ def as_dict(found: FileAudit) -> dict[str, Any]:
         "fitted_rows": any(audit.fitted_rows for audit in found.measured.by_notion.values()),
         "costs": None if found.measured.costs is None else found.measured.costs.as_dict(),
         **{name: measured[name] for name in ("rates", "accepted", "accuracy", "cost")},
+        "requirements": [check.as_dict() for check in found.measured.requirements],
         "notions": {
             name: _notion_dict(audit, found.tolerance_of(name)) for name, audit in found.measured.by_notion.items()
         },

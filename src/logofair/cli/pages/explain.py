@@ -131,13 +131,21 @@ def _over_all_sites(info: PolicyInfo) -> Iterator[str]:
         return
     met = "meet them" if proof.violation <= LARGEST_VIOLATION else f"miss them by up to {proof.violation:.4f}"
     without = ", without this one" if info.note is not None else ""
+    expected = (
+        f"are expected to be right in {proof.primal:.2%} of all cases; none that meet them are in more than "
+        f"{proof.dual:.2%}"
+        if proof.objective == "accuracy"
+        else f"are expected to cost {proof.primal:.4f} per person; none that meet them cost less than {proof.dual:.4f}"
+    )
     yield (
         f"Over the rows of the {run.sites:,} sites of run {run.run!r}{without}{added_to_rows(proof.pooling)}, "
-        f"their policies together {met} and are expected to be right in {proof.primal:.2%} of all cases; none that "
-        f"meet them are in more than {proof.dual:.2%}."
+        f"their policies together {met} and {expected}."
     )
     if run.global_gaps:
         yield f"Gaps over all sites: {_gaps(run.global_gaps)}."
+    for name, rates in run.global_rates.items():
+        of_groups = [f"{group} {rate:.4f}" for group, rate in rates.items()]
+        yield f"The {name} over all sites: {listed(of_groups, len(of_groups))}."
 
 
 def _gaps(gaps: Mapping[str, float]) -> str:

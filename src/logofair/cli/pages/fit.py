@@ -185,7 +185,7 @@ def write_report_page(
     from logofair.tradeoff import frontier
 
     trade_off = None
-    if len(wanted.notion) == 1 and solution.requirements.are_tolerances:
+    if len(wanted.notion) == 1:
         (name,) = wanted.notion
         sides = wanted.notions()
         trade_off = frontier(
@@ -196,6 +196,7 @@ def write_report_page(
             notion=name,
             client_tolerances=wanted.single(rows),
             chosen=(sides["local"][name], sides["global"][name]),
+            **wanted.required.arguments(rows),
             calibration=wanted.method(rows),
             basis=wanted.basis,
             pooling="none" if wanted.confidence is not None else wanted.pooling,  # as the certificate

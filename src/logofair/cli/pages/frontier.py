@@ -56,28 +56,42 @@ def _heading(surface: Frontier, data: str) -> Text:
     groups = ", ".join(map(str, surface.groups[:8])) + (" ..." if len(surface.groups) > 8 else "")
     return Text(
         f"{data}: {surface.rows:,} rows{tested}{sites}, groups {groups}\n"
-        f"{spoken(surface.notions[0]).capitalize()}: {100 * surface.unconstrained.accuracy:.2f} % expected accuracy "
-        f"without any requirement{'' if surface.test_rows else _UNTESTED}"
+        f"{spoken(surface.notions[0]).capitalize()}: {_unconstrained(surface)}"
+        f"{'' if surface.test_rows else _UNTESTED}"
     )
 
 
+def _unconstrained(surface: Frontier) -> str:
+    """What the rule is worth that no tolerance binds."""
+    objective, held = surface.objective, bool(surface.held.get("limits") or surface.held.get("capacities"))
+    without = "any tolerance" if held else "any requirement"
+    if objective.costs is None:
+        return f"{objective.value(surface.unconstrained.value)} expected accuracy without {without}"
+    return f"expected cost {objective.value(surface.unconstrained.value)} without {without}"
+
+
 def _table(surface: Frontier, columns: range) -> Table:
-    """Local tolerances down, global ones across; accuracy in %, below it the points lost."""
+    """Local tolerances down, global ones across; accuracy in % or cost per person, below it what is lost."""
     table = grid(
         "local" if surface.has_clients else "", *(tolerance_text(surface.global_tolerances[j]) for j in columns)
     )
     knee = surface.knee.point
     for i, local in enumerate(surface.local_tolerances):
-        points = [surface.points[i * len(surface.global_tolerances) + j] for j in columns]
-        name = tolerance_text(local) if surface.has_clients else "%\nlost"
-        table.add_row(name, *(_cell(point, marked=point is knee) for point in points))
+        points = [surface.found(i, j) for j in columns]
+        rows = "%\nlost" if surface.objective.costs is None else "cost\nmore"
+        name = tolerance_text(local) if surface.has_clients else rows
+        table.add_row(name, *(_cell(point, marked=point is not None and point is knee) for point in points))
     return table
 
 
-def _cell(point: Point, *, marked: bool) -> Text:
-    loss = 100 * max(point.loss, 0.0)
-    figure = Text(f"{'*' if marked else ''}{100 * point.accuracy:.2f}", style="bold" if marked else "")
-    return figure.append(Text(f"\n-{loss:.2f}" if loss >= 0.005 else "\n0.00", style="dim"))
+def _cell(point: Point | None, *, marked: bool) -> Text:
+    if point is None:
+        return Text("no\nrule", style="dim")
+    objective = point.objective
+    loss = objective.short(max(point.loss, 0.0))
+    sign = "" if not float(loss) else "-" if objective.costs is None else "+"
+    figure = Text(f"{'*' if marked else ''}{objective.short(point.value)}", style="bold" if marked else "")
+    return figure.append(Text(f"\n{sign}{loss}", style="dim"))
 
 
 def _shown(surface: Frontier) -> dict[str, Audit]:
@@ -102,6 +116,8 @@ def _measured_table(surface: Frontier) -> Table | None:
         for group in surface.groups[:_GROUPS]:
             table.add_row(f"{rate}, {group}", *(_measured(audit.rates[rate][group]) for audit in audits))
     table.add_row("accuracy", *(_measured(audit.accuracy) for audit in audits))
+    if surface.objective.costs is not None:
+        table.add_row("cost per person", *(_measured(audit.cost) for audit in audits))
     if surface.has_clients:
         table.add_row("local gap", *(_measured(audit.headline_local.value) for audit in audits))
     name = "global gap" if surface.has_clients else "gap"
@@ -120,6 +136,7 @@ def _measured(found: Measured | None) -> Text:
 
 def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
     """How to read the tables, and where the knee is."""
+    yield from titled("Held", surface.held_sentences)
     yield "Knee", f"{surface.knee.sentence}{' It is marked *.' if surface.knee.point is not None else ''}"
     shown = {name.splitlines()[0].capitalize(): audit for name, audit in _shown(surface).items()}
     found = {name: findings(audit, has_clients=surface.has_clients) for name, audit in shown.items()}
@@ -127,30 +144,41 @@ def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
     few = {name: audit.with_few_rows(local=surface.has_clients) for name, audit in shown.items()}
     yield from titled("Few", (f"{name}: {sentence}" for name, sentence in few.items() if sentence))
     knee = surface.knee.point
-    if surface.has_clients and knee is not None and knee.measured is not None and knee.local_tolerance is not None:
+    if (
+        surface.has_clients
+        and knee is not None
+        and knee.measured is not None
+        and isinstance(knee.local_tolerance, float)
+    ):
         yield "Clients", f"Knee: {' '.join(str(knee.measured.check_clients(knee.local_tolerance)).split())}"
-    if surface.compared is not None and surface.compared.accuracy is not None:
-        yield (
-            "Both ends",
-            f"From the strictest to the loosest: {' '.join(surface.compared.summary().splitlines()[0].split())}.",
-        )
+    name = surface.objective.name
+    if surface.compared is not None and surface.objective.changed(surface.compared) is not None:
+        yield "Both ends", f"From the strictest to the loosest: {name} {surface.compared.sentence(name)}."
     each, free = ("pair of tolerances", " on that side") if surface.has_clients else ("tolerance", "")
     yield (
         "Table",
-        f"Expected accuracy in % of the best rule within each {each}, below it the percentage points lost, on the "
+        f"Expected {surface.objective.scale} of the best rule within each {each}, below it {_lost(surface)}, on the "
         f"calibration rows; none: no requirement{free}.",
     )
+    yield from titled("No rule", (point.summary(paired=surface.paired) for point in surface.infeasible[:_WARNINGS]))
+    if len(surface.infeasible) > _WARNINGS:
+        yield "", f"... and {len(surface.infeasible) - _WARNINGS:,} more points that no rule meets; --json lists them."
     if surface.has_clients:
         yield "Pooling", surface.pooling.summary()
     worst = max(point.certificate.optimality_gap for point in surface.points)
     excess = max(point.certificate.violation for point in surface.points)
     rules = "rule of score, group and client" if surface.basis == "eta" else "weighted threshold of the score"
+    better, kept = ("more accurate", "tolerance") if surface.objective.costs is None else ("cheaper", "requirement")
     yield (
         "Proof",
-        f"At every point no {rules} within the tolerances is more accurate by more than {tiny(worst)}, and no "
-        f"tolerance is exceeded by more than {tiny(excess)}; on {surface.points[0].certificate.measured_on}, counted "
+        f"At every point no {rules} within the {kept}s is {better} by more than {tiny(worst)}, and no "
+        f"{kept} is exceeded by more than {tiny(excess)}; on {surface.points[0].certificate.measured_on}, counted "
         f"in {'calibrated chances' if surface.basis == 'eta' else 'labels'}.",
     )
+
+
+def _lost(surface: Frontier) -> str:
+    return "the percentage points lost" if surface.objective.costs is None else "what the tolerances add to it"
 
 
 def _cautions(surface: Frontier) -> Iterator[tuple[str, str]]:

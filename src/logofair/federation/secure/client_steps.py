@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from logofair.errors import InputError, RefusedError, RunError, SecureRefusalError
+from logofair.errors import InfeasibleError, InputError, RefusedError, RunError, SecureRefusalError
 from logofair.federation.client import SecureIdentity
 from logofair.federation.replies import FinalFigures, Received, Refusal, Sums
 from logofair.federation.reply_checks import reply_form
@@ -169,7 +169,7 @@ def _caught_up(client: Client, message: RequestMessage) -> Client:
         if gone:
             replica, _ = replica.without(dict.fromkeys(gone, "not in the first total"))
         after = replica.take_sum(vector)
-    except RunError as error:
+    except (RunError, InfeasibleError) as error:  # either would have ended the run
         raise RefusedError(Refusal.OTHER_THAN_REPLAY, str(error)) from None
     return replace(client, stored=replace(client.stored, replica=after, masks=encode(secure)))
 

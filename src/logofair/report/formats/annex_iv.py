@@ -104,10 +104,11 @@ def _logic(about: Described) -> str:
         decided = escaped(about.rule) if about.rule else "decisions as they were found"
         return f"What was audited: {decided}. {to_fill('the logic of the rule.')}"
     by = "score, group and client" if solution.rows.has_clients else "score and group"
+    aim = "highest expected accuracy" if solution.certificate.objective == "accuracy" else "lowest expected cost"
     return (
         f"A policy turns a person's {by} into a decision by thresholds per group, some of them mixed by a coin that "
-        f"the person's id decides; {code('logofair explain POLICY')} lists every rule. It was chosen for the highest "
-        "expected accuracy of such rules that keep the requirements on the calibration rows."
+        f"the person's id decides; {code('logofair explain POLICY')} lists every rule. It was chosen for the {aim} "
+        "of such rules that keep the requirements on the calibration rows."
     )
 
 
@@ -120,7 +121,11 @@ def _choices(solution: Solution) -> Iterator[str]:
     yield f"Coins: {solution.coins_summary()}"
     for price in solution.price_sentences():
         yield f"Trade-off: {price}"
-    yield "Trade-off: the best accuracy for every pair of tolerances is what logofair frontier shows."
+    for check in solution.requirement_checks:
+        if check.kind != "tolerance":
+            yield f"Held: {check}"
+    best = "the best accuracy" if solution.certificate.objective == "accuracy" else "the least cost"
+    yield f"Trade-off: {best} for every pair of tolerances is what logofair frontier shows."
 
 
 def _oversight(solution: Solution | None) -> str:

@@ -80,6 +80,7 @@ class Described:
         shown += [
             f"- {escaped(sentence(line.what))} {escaped(with_few_rows(line.worst))}" for line in gaps if line.worst
         ]
+        shown += [f"- {escaped(str(check))}" for check in rows.after.requirements if check.kind != "tolerance"]
         if shown:
             yield "\n".join(shown)
 
@@ -88,6 +89,8 @@ class Described:
         yield "accepted, all groups", rows.after.accepted
         if rows.after.accuracy is not None:
             yield "accuracy", rows.after.accuracy
+        if rows.after.cost is not None and not rows.in_chances:
+            yield "cost per person", rows.after.cost
 
     def sources(self) -> str:
         """What the figures rest on and how to make them again, as a table."""

@@ -90,6 +90,8 @@ def _metrics(rows: MeasuredRows) -> Iterator[dict[str, Any]]:
     """Every figure that is defined, with its interval; those of chance beside gaps."""
     if rows.after.accuracy is not None:
         yield _metric("accuracy", "accuracy", rows.after.accuracy)
+    if rows.after.cost is not None and not rows.in_chances:
+        yield _metric("cost_per_person", "cost per person", rows.after.cost)
     for rate, group, _, figure in rows.rates:
         if figure is not None:
             yield _metric(_slug(rate), f"{rate}, {name_of(group)}", figure)

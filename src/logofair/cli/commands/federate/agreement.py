@@ -18,13 +18,20 @@ from logofair.errors import InputError
 if TYPE_CHECKING:
     from logofair.engines.shown_plans import ShownPlan
     from logofair.federation.limits import SiteLimits
+    from logofair.requirements import Tolerance
 
-__all__ = ["PlanViewer", "limits_of", "trusted_keys"]
+__all__ = ["PlanViewer", "limits_of", "own_tolerance", "trusted_keys"]
 
 
-def limits_of(
-    accept_plan: str | None, site_policy: Path | None, local_tolerance: float | None
-) -> tuple[SiteLimits, bool]:
+def own_tolerance(typed: Tolerance) -> float | None:
+    """The tolerance that a site holds itself to; a ratio is the plan's alone."""
+    own = constrained(typed)
+    if own is not None and not isinstance(own, float | int):
+        raise InputError("--local: a site's own stands beside the plan's ratio; pass a tolerance, such as 0.02.")
+    return own
+
+
+def limits_of(accept_plan: str | None, site_policy: Path | None, local_tolerance: Tolerance) -> tuple[SiteLimits, bool]:
     """What the options agree to, and whether a person is asked at this terminal, which must then be one."""
     from logofair.federation.limits import SiteLimits, read_fingerprint
 
@@ -36,7 +43,7 @@ def limits_of(
         )
     limits = SiteLimits() if site_policy is None else SiteLimits.read(site_policy)
     if local_tolerance is not None:
-        limits = replace(limits, local_tolerance=constrained(local_tolerance))
+        limits = replace(limits, local_tolerance=own_tolerance(local_tolerance))
     if accept_plan is None:
         return limits, asks
     try:

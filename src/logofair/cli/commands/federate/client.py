@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.commands.federate.agreement import PlanViewer, limits_of, trusted_keys
+from logofair.cli.commands.federate.agreement import PlanViewer, limits_of, own_tolerance, trusted_keys
 from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES
 from logofair.cli.options import (
     column_options,
-    constrained,
     examples,
     force_option,
     json_option,
@@ -364,7 +363,7 @@ def join(
     settings = SiteSettings(site, str(data), columns, folder="", policy=str(out))
     rows = read_site(settings, found.plan)
     release = None if folder is None or found.plan.privacy is None else stored_release(folder, rows, found.plan)
-    own = constrained(local_tolerance)
+    own = own_tolerance(local_tolerance)
     policy = with_columns(late_policy(found, rows, site, release, local_tolerance=own), settings)
     policy.save(out)
     _show(policy, out)

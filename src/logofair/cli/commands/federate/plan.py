@@ -23,12 +23,14 @@ from logofair.cli.options import (
     together,
     tolerance_option,
 )
+from logofair.cli.requiring import Required, requirement_options
 from logofair.errors import InputError
 
 if TYPE_CHECKING:
     from logofair.columns.checks import Label
     from logofair.engines.folder import RunOptions
     from logofair.federation import Plan
+    from logofair.requirements import Tolerance
 
 __all__ = ["PLAN", "RESULT", "STATE", "RosterOptions", "check_same", "listed", "plan_options", "planned", "prepare"]
 
@@ -50,7 +52,7 @@ def listed(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     return names
 
 
-def _single(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> tuple[tuple[str, float | None], ...]:
+def _single(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> tuple[tuple[str, Tolerance], ...]:
     """Pairs of a site and its tolerance."""
     return tuple(single_tolerances(ctx, param, value).items())
 
@@ -68,6 +70,7 @@ plan_options = together(
         callback=_single,
         help="In place of --local at one site; repeat for several.",
     ),
+    requirement_options,
     click.option(
         "--calibration",
         metavar="NAME",
@@ -121,8 +124,12 @@ plan_options = together(
 _IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
     "groups": ("--groups", lambda plan: plan.groups),
     "notion": ("--notion", lambda plan: {r.notion for r in (*plan.local, *plan.global_)}),
-    "local_tolerance": ("--local", lambda plan: {r.tolerance for r in plan.local}),
-    "global_tolerance": ("--global", lambda plan: {r.tolerance for r in plan.global_}),
+    "local_tolerance": ("--local", lambda plan: {(r.tolerance, r.ratio) for r in plan.local}),
+    "global_tolerance": ("--global", lambda plan: {(r.tolerance, r.ratio) for r in plan.global_}),
+    "floor": ("--floor", lambda plan: {limit for limit in plan.limits if limit.kind == "floor"}),
+    "ceiling": ("--ceiling", lambda plan: {limit for limit in plan.limits if limit.kind == "ceiling"}),
+    "capacity": ("--capacity", lambda plan: set(plan.capacities)),
+    "costs": ("--costs", lambda plan: plan.costs),
     "local_for": ("--local-for", lambda plan: plan.client_tolerances),
     "calibration": ("--calibration", lambda plan: plan.calibration),
     "pooling": ("--pooling", lambda plan: plan.pooling),
@@ -140,8 +147,8 @@ _IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
 }
 
 
-def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
-    """Make the plan a command line asks for; ``groups`` where it names none."""
+def planned(options: Mapping[str, Any], groups: Sequence[Label] = (), people: int | None = None) -> Plan:
+    """Make the plan a command line asks for; ``groups`` where it names none, ``people`` where they are known."""
     from logofair.federation import Privacy, Training, make_plan
 
     given = {name: value for name, value in options.items() if _is_given(value)}
@@ -159,8 +166,15 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
         rest["training"] = Training(given["train"], **rounds)
     rest |= {name: given[name] for name in _AS_GIVEN if name in given}
     rest |= {name: constrained(given[name]) for name in ("local_tolerance", "global_tolerance") if name in given}
+    names = _labels(given["groups"]) if "groups" in given else list(groups)
+    required = Required(**{name: given[name] for name in ("floor", "ceiling", "capacity", "costs") if name in given})
+    counted = next((each.text for each in required.capacity if each.number > 1), None)
+    if counted is not None and people is None:
+        raise InputError(f"--capacity: got {counted}, but nobody knows yet how many rows the sites have; pass a share.")
     return make_plan(
-        groups=_labels(given["groups"]) if "groups" in given else list(groups),
+        groups=names,
+        **required.of_groups(names, people or 1),
+        costs=required.costs,
         client_tolerances=dict(given.get("local_for", ())) or None,
         random_state=given.get("seed"),
         run=given.get("run_name"),

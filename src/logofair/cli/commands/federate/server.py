@@ -126,7 +126,7 @@ def report(folder: Path, as_json: bool) -> None:
         print_page([notes(lines)], page())
         click.echo(f"\n{folder / RESULT}: for sites that join later.")
     if not result.certificate.meets_requirements and result.plan.solver is None:
-        raise RunError(f"run {result.plan.run}: a tolerance is exceeded by {result.violation:.1e}; do not use it.")
+        raise RunError(f"run {result.plan.run}: a requirement is missed by {result.violation:.1e}; do not use it.")
     if not result.certificate.meets_requirements and as_json:
         click.echo(f"Warning: algorithm1 exceeds a tolerance by up to {result.violation:.5f}.", err=True)
 

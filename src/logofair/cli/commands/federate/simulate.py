@@ -52,6 +52,9 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
         "--folder try",
         "logofair federate simulate data/together.csv --client site --score score --group sex --calibration none "
         "--engine inprocess --folder quick",
+        "logofair federate simulate data/together.csv --client site --score score --label label --group sex "
+        "--local ratio:0.8 --global none --costs 1,3 --floor global:equal_opportunity=today --capacity 0.5 "
+        "--engine inprocess --folder required",
     )
 )
 @click.argument("data", type=click.Path(path_type=Path))
@@ -138,7 +141,7 @@ def _plan_and_parts(
 ) -> tuple[Plan, dict[str, dict[str, Any]]]:
     """Read and check the file, make the plan, and split the columns by site; nothing is written."""
     rows = read_client_file(data, columns, options["train"])
-    plan = planned(options, _groups(rows.groups.tolist()))
+    plan = planned(options, _groups(rows.groups.tolist()), len(rows.groups))
     for role, needed in (("label", plan.needs_labels), ("score", plan.training is None)):
         if needed and getattr(columns, role) is None:
             raise InputError(f"--{role}: missing, but the plan needs it; name the column of {data}.")

@@ -1,0 +1,501 @@
+"""Which requirements hold on some rows, and how surely: kept, broken, or too small to say.
+
+On the rows that chose a rule the figures are proved; on others each has its interval, and a requirement is kept or
+broken where chance does not explain it, all clients judged together. A ratio where nobody is selected says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from logofair.auditing.chance import TAIL, least_ratio_limits, pair_limits, share_limits
+from logofair.auditing.changes import Changes, one_place
+from logofair.auditing.measure import Measured, Tally, counts_rows, plain, tally_of, text, value_of
+from logofair.columns.checks import Floats, Label, listed
+from logofair.columns.segments import Booleans, Indices
+from logofair.notions import Rate
+from logofair.requirements import SELECTED, Requirements, tolerance_of
+from logofair.solvers.limits import Limits
+from logofair.solvers.problem import Problem, fill_limits, limited_rates
+
+__all__ = [
+    "BROKEN",
+    "KEPT",
+    "SILENT",
+    "UNCLEAR",
+    "UNMEASURED",
+    "CheckedAt",
+    "RequirementCheck",
+    "Today",
+    "measured_requirements",
+    "proved_requirements",
+    "requirement_lines",
+]
+
+KEPT, BROKEN, UNCLEAR = "kept", "broken", "too small to say"
+SILENT, UNMEASURED = "says nothing", "not measured"
+_ORDER = (BROKEN, UNCLEAR, SILENT, UNMEASURED, KEPT)
+_AT_LEAST = ("ratio", "floor", "least selected")  # the others are at most
+_ROUNDING = 1e-9
+_CALLED = {
+    "tolerance": "gap of the {rate}",
+    "ratio": "smallest {rate} against the largest",
+    "floor": "{rate} of {group}",
+    "ceiling": "{rate} of {group}",
+    "most selected": "share of people selected",
+    "least selected": "share of people selected",
+}
+
+
+@dataclass(frozen=True)
+class CheckedAt:
+    """A requirement at one client, or over all (None): what must hold, what was found, and whether it does."""
+
+    client: Label | None
+    required: float
+    found: Measured | None
+    state: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        found = None if self.found is None else self.found.as_dict()
+        return {"client": plain(self.client), "required": self.required, "found": found, "state": self.state}
+
+
+@dataclass(frozen=True, eq=False)
+class RequirementCheck:
+    """One requirement wherever it holds: inside clients, or over all of them.
+
+    ``kind`` is "tolerance", "ratio", "floor", "ceiling", "most selected" or "least selected"; ``group`` whose rate it
+    is, where it is of one; ``clients`` where it holds, (None,) over all or where there is one client. ``required``,
+    ``found``, ``low``, ``high`` and ``rows`` have one entry per client (NaN: not measured; of ``low`` and ``high``:
+    proved, no interval), ``states`` says whether it is kept there. ``today`` says that the number is what the rule
+    gives that nothing is required of. ``price`` is what giving way by a unit would win at most, where that is known; of
+    floors and ceilings, of those of all groups together.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> found = logofair.audit([1, 0] * 50 + [1] * 100, None, groups=["a"] * 100 + ["b"] * 100, capacity=0.7,
+    ...                        local_tolerance=logofair.Ratio(0.8))
+    >>> for check in found.requirements:
+    ...     print(check)
+    The smallest selection rate against the largest is 0.5000 (95%: 0.3983 to 0.6182; 200 rows), at least 0.8: broken.
+    The share of people selected is 0.7500 (95%: 0.6840 to 0.8084; 200 rows), at most 0.7: too small to say.
+    """
+
+    side: str
+    kind: str
+    rate: str
+    group: Label | None
+    clients: tuple[Label | None, ...]
+    required: Floats
+    found: Floats
+    low: Floats
+    high: Floats
+    rows: Indices
+    states: tuple[str, ...]
+    today: bool = False
+    price: Floats | None = None
+
+    @property
+    def called(self) -> str:
+        """What it is of, in words."""
+        return _CALLED[self.kind].format(rate=self.rate, group=f"group {self.group!r}")
+
+    @property
+    def how(self) -> str:
+        """Which way it binds."""
+        return "at least" if self.kind in _AT_LEAST else "at most"
+
+    @property
+    def room(self) -> Floats:
+        """What is left before it is broken, by client; negative: by how much it is."""
+        return np.asarray(self.found - self.required if self.kind in _AT_LEAST else self.required - self.found)
+
+    @property
+    def state(self) -> str:
+        """The worst of its states: broken anywhere, else too small to say anywhere, and so on."""
+        return min(self.states, key=_ORDER.index)
+
+    def count(self, state: str) -> int:
+        """At how many clients it has a state."""
+        return sum(each == state for each in self.states)
+
+    def at(self, place: int) -> CheckedAt:
+        """One client."""
+        found = value_of(float(self.found[place]))
+        low, high = (value_of(float(end[place])) for end in (self.low, self.high))
+        measured = None if found is None else Measured(found, low=low, high=high, rows=int(self.rows[place]) or None)
+        return CheckedAt(self.clients[place], float(self.required[place]), measured, self.states[place])
+
+    @property
+    def worst(self) -> CheckedAt:
+        """Where it is in the worst state, and of these with the least room."""
+        room = np.where(np.isnan(self.room), np.inf, self.room)
+        return self.at(min(range(len(self.states)), key=lambda i: (_ORDER.index(self.states[i]), room[i])))
+
+    @property
+    def where(self) -> str:
+        """Where it holds, in words; empty for a single client."""
+        if self.side == "global":
+            return "over all clients"
+        return "" if self.clients == (None,) else "inside each client"
+
+    def __str__(self) -> str:
+        """One sentence: of many clients the worst, and how many are in each state."""
+        at = self.worst
+        number = f"{at.required:.4f}, what it is without any requirement" if self.today else f"{at.required:g}"
+        where = f" {self.where}" if self.side == "global" else "" if at.client is None else f" at client {at.client!r}"
+        found = "not measured" if at.found is None else str(at.found)
+        if at.state == SILENT:
+            return f"The {self.called}{where}: nobody is selected there, so a ratio says nothing{self._others}."
+        return f"The {self.called}{where} is {found}, {self.how} {number}: {at.state}{self._others}."
+
+    @property
+    def _others(self) -> str:
+        if len(self.clients) < 2:
+            return ""
+        if len(set(self.states)) == 1:
+            return f" (so at all {len(self.clients):,} clients)"
+        counts = [f"{self.count(state):,} {state}" for state in reversed(_ORDER) if self.count(state)]
+        return f" ({len(self.clients):,} clients: {listed(counts, len(counts))})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {
+            "side": self.side,
+            "kind": self.kind,
+            "rate": self.rate,
+            "group": plain(self.group),
+            "today": self.today,
+            "state": self.state,
+            "sentence": str(self),
+            "by_client": [self.at(place).as_dict() for place in range(len(self.clients))],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Today:
+    """What the rule does on the same rows that nothing is required of, and what has changed since, by row."""
+
+    tally: Tally
+    local: Changes
+    global_: Changes
+
+    @classmethod
+    def of(cls, unconstrained: Floats, chance: Floats, rows: tuple[Any, ...]) -> Today:
+        """Compare a rule with that one on checked rows, as :func:`compared_audits` takes them."""
+        change = chance - unconstrained
+        return cls(tally_of(unconstrained, *rows), Changes.of(change, rows), Changes.of(change, one_place(rows)))
+
+    def side(self, side: str) -> tuple[Tally, Changes]:
+        """That inside clients or over all."""
+        return (self.tally, self.local) if side == "local" else (self.tally.merged(), self.global_)
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """The numbers of one side's requirements: for every client or once for all of them."""
+
+    side: str
+    clients: tuple[Label | None, ...]
+    groups: tuple[Label, ...]
+    rates: tuple[Rate, ...]
+    tolerance: Floats  # (n, rates)
+    limits: Limits
+    today: Booleans  # (rates,): floors or ceilings are what no requirement gives
+
+    def checks(self, figures: _Figures) -> Iterator[RequirementCheck]:
+        """Every requirement of the side, with what was found of it."""
+        for k, rate in enumerate(self.rates):
+            if np.isfinite(self.tolerance[:, k]).any():
+                yield from self._check("tolerance", k, None, self.tolerance[:, k], figures)
+            if (self.limits.ratio[:, k] > 0).any():
+                ratio = np.where(self.limits.ratio[:, k] > 0, self.limits.ratio[:, k], np.nan)
+                yield from self._check("ratio", k, None, ratio, figures)
+            for kind, ends in (("floor", self.limits.least), ("ceiling", self.limits.most)):
+                for a in np.flatnonzero(np.isfinite(ends[..., k]).any(axis=0)).tolist():
+                    yield from self._check(kind, k, a, ends[:, a, k], figures)
+            if rate == SELECTED:
+                for kind, total in (
+                    ("least selected", self.limits.total_least),
+                    ("most selected", self.limits.total_most),
+                ):
+                    yield from self._check(kind, k, None, total[:, k], figures)
+
+    def _check(
+        self, kind: str, rate: int, group: int | None, required: Floats, figures: _Figures
+    ) -> Iterator[RequirementCheck]:
+        at = np.flatnonzero(np.isfinite(required))
+        if not at.size:
+            return
+        today = bool(self.today[rate]) and kind in ("floor", "ceiling")
+        tail = TAIL / at.size  # all clients are judged together
+        found, low, high, rows, silent = figures.of(kind, rate, group, tail, today)
+        states = tuple(_states(kind, required[at], found[at], low[at], high[at], silent[at]))
+        yield RequirementCheck(
+            self.side,
+            kind,
+            self.rates[rate].name,
+            None if group is None else self.groups[group],
+            (None,) if len(self.clients) == 1 else tuple(self.clients[i] for i in at.tolist()),
+            required[at],
+            found[at],
+            low[at],
+            high[at],
+            rows[at],
+            states,
+            today,
+            figures.price(rate, at),
+        )
+
+
+def _states(kind: str, required: Floats, found: Floats, low: Floats, high: Floats, silent: Booleans) -> Iterator[str]:
+    sign = 1.0 if kind in _AT_LEAST else -1.0
+    worst, best = (low, high) if sign > 0 else (high, low)
+    worst, best = (np.where(np.isnan(end), found, end) for end in (worst, best))
+    for i in range(required.size):
+        if silent[i]:
+            yield SILENT
+        elif np.isnan(found[i]):
+            yield UNMEASURED
+        elif sign * (worst[i] - required[i]) >= -_ROUNDING:
+            yield KEPT
+        else:
+            yield BROKEN if sign * (best[i] - required[i]) < -_ROUNDING else UNCLEAR
+
+
+_Found = tuple[Floats, Floats, Floats, Indices, Booleans]
+
+
+class _Figures:
+    """What was found of a requirement: value, both ends of its interval, rows, and where nobody is selected."""
+
+    def of(self, kind: str, number: int, group: int | None, tail: float, today: bool) -> _Found:
+        """Of the rate of this number, by client."""
+        raise NotImplementedError
+
+    def price(self, rate: int, at: Indices) -> Floats | None:
+        """What giving way wins at most, where that is known."""
+        return None
+
+
+def _compared(kind: str, values: Floats) -> tuple[Floats, Booleans]:
+    """The gap or the smallest ratio of rates, (n, groups), and where a ratio says nothing, since all are 0."""
+    known = (~np.isnan(values)).sum(axis=1) >= 2
+    high = np.max(np.where(np.isnan(values), -np.inf, values), axis=1)
+    low = np.min(np.where(np.isnan(values), np.inf, values), axis=1)
+    silent = known & (high <= 0.0) & (kind == "ratio")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = high - low if kind == "tolerance" else low / high
+    return np.where(known & ~silent, found, np.nan), silent
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted(_Figures):
+    """On counted rows, with intervals."""
+
+    rates: tuple[Rate, ...]
+    tally: Tally
+    today: tuple[Tally, Changes] | None
+
+    def of(self, kind: str, number: int, group: int | None, tail: float, today: bool) -> _Found:
+        rate, nobody = self.rates[number], np.zeros(self.tally.mass.shape[0], dtype=bool)
+        if rate == SELECTED:
+            everybody = self.tally.summed(1)
+            share, people = everybody.rate(rate)[:, 0], everybody.effective_rows(rate)[:, 0]
+            return share, *share_limits(share, people, tail), everybody.rows_behind(rate)[:, 0], nobody
+        values, people, rows = self.tally.rate(rate), self.tally.effective_rows(rate), self.tally.rows_behind(rate)
+        shares = values if counts_rows(rate) else np.full_like(values, np.nan)
+        if group is not None:
+            low, high = (
+                self._against_today(rate, group, tail)
+                if today and self.today is not None
+                else (each[:, group] for each in share_limits(shares, people, tail))
+            )
+            return values[:, group], low, high, rows[:, group], nobody
+        found, silent = _compared(kind, values)
+        count = np.where(np.isnan(values), 0, rows).sum(axis=1)
+        if kind == "ratio":
+            return found, *least_ratio_limits(shares, people, tail), count, silent
+        known = np.maximum((~np.isnan(shares)).sum(axis=1), 2)
+        low = pair_limits(shares, people, tail / (known * (known - 1)), upper=False)
+        return found, low, pair_limits(shares, people, np.full(known.shape, tail), upper=True), count, silent
+
+    def _against_today(self, rate: Rate, group: int, tail: float) -> tuple[Floats, Floats]:
+        """The interval of what has changed since today's rule, about that rule's rate: both count the same rows."""
+        assert self.today is not None
+        tally, changes = self.today
+        mean, error = (each[:, group] for each in changes.rates(rate))
+        half = float(-ndtri(tail)) * np.sqrt(error)
+        start = tally.rate(rate)[:, group] + mean
+        return np.clip(start - half, 0.0, 1.0), np.clip(start + half, 0.0, 1.0)
+
+
+def measured_requirements(
+    requirements: Requirements,
+    known: Sequence[Label | None],
+    tally: Tally,
+    groups: tuple[Label, ...],
+    clients: tuple[Label | None, ...],
+    today: Today | None = None,
+) -> tuple[RequirementCheck, ...]:
+    """Judge requirements on counted rows; ``known`` are the clients they are about: nothing is required of others.
+
+    Without ``today`` floors and ceilings that are today's rates are left out.
+    """
+    there = set(groups)
+    limits = tuple(
+        limit
+        for limit in requirements.limits
+        if (limit.group is None or limit.group in there) and (limit.value is not None or today is not None)
+    )
+    required = replace(requirements, limits=limits, groups=groups)
+    if not tally.labelled:
+        required = _without_labels(required)
+    found: list[RequirementCheck] = []
+    for side in ("local", "global"):
+        counted = tally if side == "local" else tally.merged()
+        names = clients if side == "local" else (None,)
+        then = None if today is None else today.side(side)
+        numbers = _numbers(required, side, known, names, groups, None if then is None else then[0])
+        found += numbers.checks(_Counted(numbers.rates, counted, then))
+    return tuple(found)
+
+
+def _without_labels(required: Requirements) -> Requirements:
+    """What can be judged without labels."""
+    kept = [k for k, each in enumerate(required.local) if not each.rate.needs_labels]
+    return replace(
+        required,
+        local=tuple(required.local[k] for k in kept),
+        global_=tuple(each for each in required.global_ if not each.rate.needs_labels),
+        tolerances=required.tolerances[:, kept],
+        ratios=None if required.ratios is None else required.ratios[:, kept],
+        limits=tuple(each for each in required.limits if not each.rate.needs_labels),
+    )
+
+
+def _numbers(
+    required: Requirements,
+    side: str,
+    known: Sequence[Label | None],
+    clients: tuple[Label | None, ...],
+    groups: tuple[Label, ...],
+    today: Tally | None,
+) -> _Side:
+    """One side's requirements as numbers for these clients and groups."""
+    compared = required.local if side == "local" else required.global_
+    rates = (*(each.rate for each in compared), *limited_rates(required, side))
+    n, more = len(clients), len(rates) - len(compared)
+    place = {name: i for i, name in enumerate(known)}
+    at = np.array([place.get(name, -1) for name in clients])
+    if side == "local":
+        ratios = np.zeros_like(required.tolerances) if required.ratios is None else required.ratios
+        own = np.where(at[:, None] < 0, np.inf, required.tolerances[np.maximum(at, 0)])
+        ratio = np.where(at[:, None] < 0, 0.0, ratios[np.maximum(at, 0)])
+    else:
+        own = np.array([[tolerance_of(each) for each in compared]]).reshape(1, -1)
+        ratio = np.array([[each.ratio or 0.0 for each in compared]]).reshape(1, -1)
+    tolerance = np.concatenate([own, np.full((n, more), np.inf)], axis=1)
+    limits = replace(
+        Limits.none(n, len(groups), len(rates)), ratio=np.concatenate([ratio, np.zeros((n, more))], axis=1)
+    )
+    then = np.zeros((n, len(groups), len(rates)))
+    if today is not None and rates:
+        then = np.stack([today.rate(rate) for rate in rates], -1)
+    limits = fill_limits(required, side, limits, rates, then)
+    if side == "local" and (at < 0).any():
+        free = Limits.none(n, len(groups), len(rates))
+        limits.least[at < 0], limits.most[at < 0] = free.least[at < 0], free.most[at < 0]
+        limits.total_least[at < 0], limits.total_most[at < 0] = free.total_least[at < 0], free.total_most[at < 0]
+    of_today = {limit.rate for limit in required.limits if limit.value is None and limit.side == side}
+    marks = np.array([k >= len(compared) and rate in of_today for k, rate in enumerate(rates)], dtype=bool)
+    return _Side(side, clients, groups, rates, tolerance, limits, marks)
+
+
+@dataclass(frozen=True, eq=False)
+class _Proved(_Figures):
+    """In expectation on the rows of a problem."""
+
+    rates: tuple[Rate, ...]
+    values: Floats  # (n, groups, rates), NaN where a rate is not there
+    prices: Floats  # (n, rates)
+
+    def of(self, kind: str, number: int, group: int | None, tail: float, today: bool) -> _Found:
+        values = self.values[..., number]
+        none = np.full(values.shape[0], np.nan)
+        nobody, rows = np.zeros(none.shape, dtype=bool), np.zeros(none.shape, dtype=np.int64)
+        if self.rates[number] == SELECTED:
+            return np.nansum(values, axis=1), none, none, rows, nobody
+        if group is not None:
+            return values[:, group], none, none, rows, nobody
+        found, silent = _compared(kind, values)
+        return found, none, none, rows, silent
+
+    def price(self, rate: int, at: Indices) -> Floats | None:
+        return np.asarray(self.prices[at, rate])
+
+
+def proved_requirements(
+    problem: Problem,
+    shares: tuple[Floats, Floats],
+    prices: tuple[Floats, Floats],
+    names: tuple[tuple[Label | None, ...], tuple[Label, ...]],
+    requirements: Requirements,
+) -> tuple[RequirementCheck, ...]:
+    """Judge requirements on the rows of a problem, in expectation, where rules have these (u, v).
+
+    ``prices`` are those of tolerances inside clients, (clients, rates), and over all, (rates,).
+    """
+    clients, groups = names
+    local, global_ = problem.local_values(*shares), problem.global_shares(*shares)[None]
+    sides = (
+        ("local", clients, problem.local_rates, problem.local_tolerance, problem.local_limits, problem.local_units),
+        (
+            "global",
+            (None,),
+            problem.global_rates,
+            problem.global_tolerance[None],
+            problem.global_limits,
+            problem.global_units,
+        ),
+    )
+    there = (problem.local_limited, problem.global_limited[None])
+    found: list[RequirementCheck] = []
+    for (side, places, rates, tolerance, limits, units), values, defined, price in zip(
+        sides, (local, global_), there, (prices[0], prices[1][None]), strict=True
+    ):
+        unit = np.broadcast_to(units, (len(rates),))
+        of_today = {limit.rate for limit in requirements.limits if limit.value is None and limit.side == side}
+        numbers = _Side(
+            side,
+            places,
+            groups,
+            rates,
+            tolerance / unit,
+            Limits.none(tolerance.shape[0], len(groups), len(rates)) if limits is None else limits,
+            np.array(
+                [problem.kind(side, k) == "limit" and rate in of_today for k, rate in enumerate(rates)], dtype=bool
+            ),
+        )
+        known = np.where(defined, values, np.nan) / unit
+        found += numbers.checks(_Proved(rates, known, price))
+    return tuple(found)
+
+
+def requirement_lines(checks: Sequence[RequirementCheck]) -> list[list[str]]:
+    """Lines of a table of requirements, the first its head."""
+    lines = [["requirement", "where", "required", "found", "state"]]
+    for check in checks:
+        at = check.worst
+        where = check.where if at.client is None else f"{check.where}, worst {at.client!r}"
+        required = f"{check.how} {at.required:.4g}{' (today)' if check.today else ''}"
+        lines.append([check.called, where, required, text(at.found), check.state])
+    return lines

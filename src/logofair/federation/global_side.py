@@ -1,0 +1,306 @@
+"""What a plan requires over all sites, in numbers: known to the server, and to every site, from the totals.
+
+The share of everybody that is selected, on which there may be a capacity, is one more rate with a floor and a ceiling,
+which stands in the place of the first group: a reply has one number for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans
+from logofair.errors import InfeasibleError
+from logofair.federation.plan import Plan
+from logofair.requirements import CALLED, conflict_sentence
+from logofair.solvers.decomposition import Decomposition, TriedPrices
+from logofair.solvers.limits import Limits, limit_excess
+from logofair.solvers.problem import gap_of, rates_defined
+from logofair.solvers.trials import PriceMarks, price_marks
+
+__all__ = ["GlobalRequirements", "Item"]
+
+EVERYBODY = "everybody"  # whose share is selected
+
+# A requirement: its kind, the number of its rate, and of its group where it is of one (-1: of all).
+Item: TypeAlias = tuple[str, int, int]
+_PROOF = 1e-9  # by which a bound has to lie below what any rule gains, to prove that there is none
+_STEP = 1e-6  # of a requirement, over which what it is worth is a line
+_HALVINGS = 30  # until the amount by which a requirement gives way is known
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalRequirements:
+    """What is required over all sites, given the rows of each group, and what is accepted of them today."""
+
+    plan: Plan
+    mass: Floats  # (groups,)
+    positives: Floats
+    today: Floats  # (groups, rates of today)
+
+    @classmethod
+    def of(cls, plan: Plan, mass: Floats, positives: Floats, today: Floats | None = None) -> GlobalRequirements:
+        """Those of a plan; a site does not know what is accepted today elsewhere, and does not need it."""
+        return cls(plan, mass, positives, np.zeros((mass.size, len(plan.today_rates))) if today is None else today)
+
+    @cached_property
+    def defined(self) -> Booleans:
+        """Which groups have which rate, (groups, rates); everybody's share is the first group's."""
+        n = self.mass.sum()
+        found = rates_defined(self.plan.global_rates, self.mass / n, self.positives / n)
+        if self.plan.has_capacity:
+            found[:, -1] = np.arange(self.mass.size) == 0
+        return found
+
+    @cached_property
+    def bands(self) -> Floats:
+        """The tolerance of every rate, infinite where it is free, (rates,)."""
+        compared = self.plan.global_tolerances[0]
+        return np.append(compared, np.full(len(self.plan.global_rates) - compared.size, np.inf))
+
+    @cached_property
+    def tolerance(self) -> Floats:
+        """Tolerances by group, (groups, rates): infinite where a group is not compared, 1 where a ratio alone does."""
+        ratio = np.array([r.ratio or 0.0 for r in self.plan.constrained])
+        compared = np.append(np.isfinite(self.bands[: ratio.size]) | (ratio > 0), self.bands[ratio.size :] < 0)
+        counts = self.defined & (self.defined.sum(axis=0) > 1) & compared
+        return np.where(counts, np.where(np.isfinite(self.bands), self.bands, 1.0), np.inf)
+
+    @cached_property
+    def limits(self) -> Limits | None:
+        """Ratios, floors, ceilings and the capacity; None: there are tolerances alone."""
+        plan = self.plan
+        if not plan.limits_global:
+            return None
+        groups, rates = self.defined.shape
+        found = Limits.none(1, groups, rates)
+        found.ratio[0, : len(plan.constrained)] = [r.ratio or 0.0 for r in plan.constrained]
+        for limit in plan.global_limits:
+            rate = limit.rate.normalised()[0]
+            k, own = (
+                plan.group_rates.index(rate),
+                slice(None) if limit.group is None else plan.groups.index(limit.group),
+            )
+            value = self._accepted(plan.today_rates.index(rate))[own] if limit.value is None else limit.value
+            ends, stricter = (found.least, np.maximum) if limit.kind == "floor" else (found.most, np.minimum)
+            ends[0, own, k] = stricter(ends[0, own, k], value)
+        for capacity in (each for each in plan.capacities if each.side == "global"):
+            found.most[0, 0, -1] = min(found.most[0, 0, -1], capacity.most)
+            if capacity.least > 0:
+                found.least[0, 0, -1] = max(found.least[0, 0, -1], capacity.least)
+        return replace(
+            found,
+            least=np.where(self.defined, found.least, -np.inf),
+            most=np.where(self.defined, found.most, np.inf),
+        )
+
+    @property
+    def of_totals(self) -> Limits | None:
+        """The limits with the capacity as one of a total over the groups, as a client's problem has it."""
+        if self.limits is None or not self.plan.has_capacity:
+            return self.limits
+        least, most = self.limits.least.copy(), self.limits.most.copy()
+        total_least, total_most = self.limits.total_least.copy(), self.limits.total_most.copy()
+        total_least[0, -1], total_most[0, -1] = least[0, 0, -1], most[0, 0, -1]
+        least[..., -1], most[..., -1] = -np.inf, np.inf
+        return Limits(self.limits.ratio, least, most, total_least, total_most)
+
+    def _accepted(self, number: int) -> Floats:
+        """A rate of today of every group, (groups,)."""
+        base = self.plan.today_rates[number].denominator(self.mass, self.positives)
+        return np.divide(self.today[:, number], base, out=np.zeros(base.shape), where=base > 0)
+
+    def decomposition(self, tried: TriedPrices) -> Decomposition:
+        """The state of the rounds once some prices were tried."""
+        return Decomposition(self.tolerance, tried, self.limits, self.plan.may_reject)
+
+    @cached_property
+    def marks(self) -> PriceMarks:
+        """What the totals tell about prices."""
+        n = self.mass.sum()
+        return price_marks(self.mass / n, self.positives / n, self.plan.global_rates, self.plan.row_worth)
+
+    def reported(self, gain: float) -> float:
+        """Accuracy of a rule that gains so much over rejecting everybody; or its cost per row, in the user's units."""
+        n, positives = float(self.mass.sum()), float(self.positives.sum())
+        if self.plan.costs is None:
+            return (n - positives) / n + gain
+        return (sum(self.plan.row_worth) * positives / n - gain) * self.plan.cost_unit
+
+    @property
+    def limited(self) -> tuple[int, ...]:
+        """The numbers of the rates that are within more than tolerances."""
+        return () if self.limits is None else tuple(np.flatnonzero(self.limits.anything[0]).tolist())
+
+    def by_name(self, rates: Floats, which: tuple[int, ...]) -> dict[str, dict[str, float]]:
+        """Some rates, (groups, rates), by their name and group; everybody's share under its own name."""
+        names, plan = [str(group) for group in self.plan.groups], self.plan
+        return {
+            plan.global_rates[k].name: {EVERYBODY: float(rates[0, k])}
+            if plan.has_capacity and k == len(plan.group_rates)
+            else {name: float(rates[a, k]) for a, name in enumerate(names) if self.defined[a, k]}
+            for k in which
+        }
+
+    def from_names(self, named: Mapping[str, Mapping[str, float]], which: tuple[int, ...]) -> Floats | None:
+        """The inverse of :meth:`by_name`; None where the names are others."""
+        found = np.zeros(self.defined.shape)
+        if named.keys() != {self.plan.global_rates[k].name for k in which}:
+            return None
+        for k in which:
+            own = named[self.plan.global_rates[k].name]
+            if own.keys() != self.by_name(found, (k,))[self.plan.global_rates[k].name].keys():
+                return None
+            for a, name in enumerate(map(str, self.plan.groups)):
+                found[a, k] = own.get(name, own.get(EVERYBODY, 0.0) if a == 0 else 0.0)
+        return found
+
+    @property
+    def today_by_name(self) -> dict[str, dict[str, float]]:
+        """The rates of today by name and group."""
+        rates = {rate.name: self._accepted(i) for i, rate in enumerate(self.plan.today_rates)}
+        return {name: dict(zip(map(str, self.plan.groups), own.tolist(), strict=True)) for name, own in rates.items()}
+
+    def with_today(self, named: Mapping[str, Mapping[str, float]]) -> GlobalRequirements | None:
+        """The same with rates of today by name and group; None where the names are others."""
+        names, groups = [rate.name for rate in self.plan.today_rates], list(map(str, self.plan.groups))
+        if named.keys() != set(names) or any(own.keys() != set(groups) for own in named.values()):
+            return None
+        today = np.zeros((len(groups), len(names)))
+        for i, rate in enumerate(self.plan.today_rates):
+            own = np.array([named[rate.name][group] for group in groups])
+            today[:, i] = own * rate.denominator(self.mass, self.positives)
+        return replace(self, today=today)
+
+    def columns(self, shares: Floats, selected: Floats) -> Floats:
+        """What replies say of some rules as (..., groups, rates): everybody's share in the first group's place."""
+        if not self.plan.has_capacity:
+            return shares
+        everybody = np.zeros((*shares.shape[:-1], 1))
+        everybody[..., 0, :] = selected
+        return np.concatenate([shares, everybody], axis=-1)
+
+    def gaps(self, rates: Floats) -> Floats:
+        """The gap of each compared rate, in the user's units; rates (groups, rates)."""
+        compared = len(self.plan.constrained)
+        counts = np.isfinite(self.tolerance[:, :compared])
+        return np.asarray(gap_of(rates[:, :compared], counts, axis=0) / self.plan.global_tolerances[1])
+
+    def excess(self, rates: Floats) -> float:
+        """Largest excess over a requirement, in the user's units (0: none); rates (groups, rates)."""
+        tolerances, units = self.plan.global_tolerances
+        found = float(np.max(self.gaps(rates) - tolerances / units, initial=0.0))
+        if self.limits is None:
+            return found
+        more = limit_excess(self.limits, rates[None], np.isfinite(self.tolerance)[None], self.defined[None])
+        return max(found, float(np.max(more, initial=0.0)))
+
+    def items(self) -> Iterator[Item]:
+        """All single requirements."""
+        limits, capacity = self.limits, self.defined.shape[1] - 1 if self.plan.has_capacity else -1
+        for k in np.flatnonzero(np.isfinite(self.tolerance).any(axis=0)).tolist():
+            if np.isfinite(self.bands[k]):
+                yield "tolerance", k, -1
+            if limits is not None and limits.ratio[0, k] > 0:
+                yield "ratio", k, -1
+        for kind, ends in () if limits is None else (("floor", limits.least), ("ceiling", limits.most)):
+            for group, k in np.argwhere(np.isfinite(ends[0])).tolist():
+                if k == capacity:
+                    yield "least selected" if kind == "floor" else "most selected", k, -1
+                else:
+                    yield kind, k, group
+
+    def prices(self, prices: Floats) -> dict[Item, float]:
+        """What a unit less of each requirement wins at most, at prices (groups, rates), in the user's units.
+
+        A tolerance or a capacity that is larger, a ratio or a floor that is lower, a ceiling that is higher.
+        """
+        state, found, units = (
+            self._at(prices),
+            {},
+            [*self.plan.global_tolerances[1], *[1.0] * len(self.plan.global_rates)],
+        )
+        for item in self.items():
+            kind, k, _ = item
+            if kind == "tolerance" and not state.limited[k]:
+                won = 0.5 * float(np.abs(prices[:, k]).sum())
+            else:
+                step = min(_STEP, 0.5 * self._room(item))
+                more = self._given_way(state, item, step)
+                won = float(more.worth(prices[None])[0] - state.worth(prices[None])[0]) / step if step > 0 else 0.0
+            found[item] = won * float(units[k]) * self.plan.cost_unit
+        return found
+
+    def _at(self, prices: Floats) -> Decomposition:
+        return self.decomposition(TriedPrices.none(*prices.shape))
+
+    def impossible(self, state: Decomposition) -> bool:
+        """Whether some prices prove that no rule meets all requirements: all of them gain less than any rule can."""
+        return bool(np.min(state.bounds, initial=np.inf) < -self.marks.loss - _PROOF)
+
+    def conflict(self, state: Decomposition) -> InfeasibleError:
+        """Which requirements conflict, as far as the prices tried prove it, and what each has to give at least.
+
+        One is left out where the others are proved to conflict without it. Requirements inside sites are held.
+        """
+        few, without = list(self.items()), state
+        for item in list(few):
+            less = self._given_way(without, item, self._room(item))
+            if self.impossible(less):
+                few, without = [each for each in few if each != item], less
+        amounts = {self.called(item): (self._least(state, item), CALLED[item[0]][1]) for item in few}
+        inside = any(r.tolerance is not None or r.ratio is not None for r in self.plan.local)
+        inside = inside or self.plan.limited_inside or bool(self.plan.client_tolerances)
+        sentence = conflict_sentence(amounts, held="what is required inside sites" if inside else "", at_least=True)
+        return InfeasibleError({name: amount for name, (amount, _) in amounts.items()}, sentence)
+
+    def called(self, item: Item) -> str:
+        """What a requirement is called."""
+        kind, k, group = item
+        whose = "" if group < 0 else f"group {self.plan.groups[group]!r}"
+        return CALLED[kind][0].format(rate=self.plan.global_rates[k].name, group=whose, where="over all sites")
+
+    def _least(self, state: Decomposition, item: Item) -> float | None:
+        """The least by which one requirement has to give way, as far as is proved; None: that is not enough."""
+        low, high = 0.0, self._room(item)
+        if self.impossible(self._given_way(state, item, high)):
+            return None
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.impossible(self._given_way(state, item, middle)) else (low, middle)
+        return low
+
+    def _room(self, item: Item) -> float:
+        """How far a requirement can give way until it says nothing."""
+        kind, k, group = item
+        limits, place = self.limits, max(group, 0)
+        if kind == "tolerance":
+            return max(1.0 - float(self.bands[k]), 0.0)
+        assert limits is not None
+        if kind == "ratio":
+            return float(limits.ratio[0, k])
+        if kind in ("floor", "least selected"):
+            return max(float(limits.least[0, place, k]), 0.0)
+        return max(1.0 - float(limits.most[0, place, k]), 0.0)
+
+    def _given_way(self, state: Decomposition, item: Item, amount: float) -> Decomposition:
+        """The state with one requirement looser by an amount."""
+        kind, k, group = item
+        if kind == "tolerance":
+            looser = state.tolerance.copy()
+            looser[:, k] = np.where(np.isfinite(looser[:, k]), np.minimum(looser[:, k] + amount, 1.0), np.inf)
+            return replace(state, tolerance=looser)
+        assert state.limits is not None
+        if kind == "ratio":
+            ratio = state.limits.ratio.copy()
+            ratio[0, k] = max(ratio[0, k] - amount, 1e-12)  # next to none: the rates stay shares
+            return replace(state, limits=replace(state.limits, ratio=ratio))
+        name, sign = ("least", -1.0) if kind in ("floor", "least selected") else ("most", 1.0)
+        ends = getattr(state.limits, name).copy()
+        ends[0, max(group, 0), k] += sign * amount
+        return replace(state, limits=replace(state.limits, **{name: ends}))

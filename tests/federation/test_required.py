@@ -1,0 +1,202 @@
+"""Ratios, floors, ceilings, capacities and costs through sums alone: against a program over rows, and in messages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from logofair import Exactly, InfeasibleError, InputError, Ratio
+from logofair.engines.inprocess import run, run_apart
+from logofair.federation import ClientBatch, Server, SiteColumns, late_policy
+from logofair.federation.limits import SiteLimits
+from logofair.federation.reply_checks import reply_form
+from support.required import Required
+from support.sites import central, federation, identities, plan_of, same_policy
+
+pytestmark = pytest.mark.federation
+
+# What a lender may require, of data on which it can be had.
+LENDER = {
+    "local_tolerance": Ratio(0.8),
+    "global_tolerance": Ratio(0.9),
+    "costs": (1, 3),
+    "floors": {"local": {"equal_opportunity": 0.3}, "global": {"equal_opportunity": "today"}},
+    "capacity": {"local": 0.95, "global": 0.85},
+}
+
+
+def dealt(required: Required) -> dict[str, SiteColumns]:
+    """The sites of a random problem."""
+    return {
+        f"site {c}": SiteColumns(required.groups[required.clients == c], required.chances[required.clients == c])
+        for c in np.unique(required.clients)
+    }
+
+
+def plan_for(required: Required, **more):
+    """The plan of a random problem."""
+    known = ("notion", "local_tolerance", "global_tolerance", "floors", "ceilings", "capacity", "costs")
+    given = {name: value for name, value in required.arguments().items() if name in known}
+    groups = np.unique(required.groups).tolist()
+    return plan_of(**given, groups=groups, quorum=1, trials=16, **more)
+
+
+def check(seed: int) -> bool:
+    """Run a random problem and compare with its program; whether it can be met."""
+    required = Required.drawn(seed)
+    best, largest = required.least_cost(), max(required.costs or (1,))
+    try:
+        result = run(plan_for(required), dealt(required)).result
+    except InfeasibleError:
+        assert best is None
+        return False
+    assert best is not None
+    cost = 1.0 - result.accuracy if required.costs is None else result.accuracy
+    assert result.holds
+    assert result.violation <= 1e-9
+    assert best - 1e-8 * largest <= cost <= best + 1e-5 * largest
+    return True
+
+
+@pytest.mark.parametrize("first", [11, 16, 21])
+def test_the_optimum_is_that_of_a_program_over_rows(first):
+    assert sum(check(seed) for seed in range(first, first + 5)) > 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 1400, 50))
+def test_the_optimum_is_that_of_a_program_over_rows_in_many_problems(first):
+    assert 20 < sum(check(seed) for seed in range(first, first + 50)) < 50
+
+
+def test_the_policy_is_that_of_a_fit_on_all_rows():
+    sites = federation((120, 90, 100))
+    given = {**LENDER, "floors": {"local": {"demographic_parity": 0.2}, "global": {"demographic_parity": "today"}}}
+    done = run(plan_of(trials=16, optimality_gap=1e-9, **given), sites)
+    whole = central(sites, {}, **given)
+    assert done.result.accuracy == pytest.approx(whole.certificate.primal, abs=1e-8)
+    for site, columns in sites.items():
+        ours = done.policies[site].probabilities(columns.scores, groups=columns.groups)
+        theirs = whole.policy.probabilities(columns.scores, groups=columns.groups, clients=[site] * len(columns.scores))
+        assert ours == pytest.approx(theirs, abs=1e-7)
+
+
+def test_sites_apart_behind_bytes_give_to_the_bit_what_one_process_gives():
+    sites, plan = federation((60, 40, 50)), plan_of(trials=16, **LENDER)
+    one, other = run(plan, sites), run_apart(plan, sites)
+    assert one.result.holds
+    assert one.result.accuracy == other.result.accuracy
+    assert np.array_equal(one.result.rates, other.result.rates)
+    for site, columns in sites.items():
+        assert same_policy(one.policies[site], other.policies[site])
+        assert same_policy(late_policy(one.result, columns, site), one.policies[site])
+
+
+def test_secure_sums_give_the_same_result_within_their_stated_precision():
+    given = {**LENDER, "floors": {"global": {"equal_opportunity": "today"}}, "capacity": Exactly(0.85)}
+    sites, plan = federation((60, 50, 40, 45)), plan_of(trials=16, secure=True, **given)
+    plain, masked = run(plan, sites).result, run_apart(plan, sites, identities(sites)).result
+    assert masked.holds
+    assert masked.accuracy == pytest.approx(plain.accuracy, abs=1e-4)
+    assert masked.rates[0, -1] == pytest.approx(0.85, abs=1e-9)
+
+
+def sizes(**given) -> int:
+    """How many numbers a site sends in answer to one price."""
+    plan = plan_of(**given)
+    sites = federation((40, 40))
+    server, batch = Server.start(plan, list(sites)), ClientBatch.of(sites, plan)
+    _, sums = batch.answer(server.request)
+    request = server.take(sums.total()).request
+    kind, shapes = reply_form(replace(request, prices=request.prices[:1]), plan)
+    return kind.steps_of(shapes).size
+
+
+def test_a_capacity_is_one_more_number_in_a_reply_and_ratios_floors_and_costs_are_none():
+    plain = sizes()
+    assert sizes(global_tolerance=Ratio(0.8), costs=(1, 3), floors={"global": {"demographic_parity": 0.1}}) == plain
+    assert sizes(capacity=0.5) == plain + 1
+    assert sizes(capacity={"local": 0.5}, floors={"demographic_parity": 0.1}) == plain
+
+
+def test_a_conflict_over_all_sites_is_proved_by_sums_and_says_what_must_give_at_least():
+    sites = federation((60, 40, 50))
+    given = {"local_tolerance": None, "global_tolerance": 0.05, "floors": {"global": {"demographic_parity": {0: 0.8}}}}
+    given["capacity"] = 0.4
+    with pytest.raises(InfeasibleError) as caught:
+        run(plan_of(trials=16, **given), sites)
+    with pytest.raises(InfeasibleError) as whole:
+        central(sites, {}, **given)
+    ours, theirs = caught.value, whole.value
+    named = {name.removesuffix(" sites") for name in ours.conflict}
+    assert "the capacity over all" in named
+    assert named == set(theirs.conflict)
+    for name, amount in ours.least_relaxation.items():
+        exact = theirs.least_relaxation[name.removesuffix(" sites")]
+        if amount is None:
+            assert exact is None  # that it is not enough is proved
+        else:
+            assert exact is None or 0 < amount <= exact + 1e-6
+    assert "would have to be at least" in str(ours)
+
+
+def test_a_site_that_cannot_meet_its_own_part_answers_with_its_slack_and_refuses_nothing():
+    sites = federation((60, 40, 50))
+    plan = plan_of(floors={"demographic_parity": 0.6}, capacity={"local": 0.5})
+    _, totals = ClientBatch.of(sites, plan).answer(Server.start(plan, list(sites)).request)
+    assert np.all(totals.slack > 0.09)
+    for engine in (run, run_apart):
+        with pytest.raises(InfeasibleError, match="what is required inside sites cannot be met at some site"):
+            engine(plan, sites)
+
+
+def test_a_published_rate_that_this_site_contradicts_is_refused():
+    sites, plan = federation((60, 40, 50)), plan_of(trials=16, **LENDER)
+    done = run(plan, sites)
+    batch = ClientBatch.of({"a": sites["a"]}, plan)
+    state = replace(batch.state, mass=done.result.mass, positives=done.result.positives)
+    published = done.result.published()
+    from logofair.federation.requests import FinalRequest
+
+    batch, _ = replace(batch, state=state).answer(FinalRequest(done.result.prices, done.result.weights))
+    assert batch.wrong_in(published) is None
+    for rate, own in published["global_rates"].items():
+        for group in own:
+            forged = {**published["global_rates"], rate: {**own, group: own[group] + 0.2}}
+            assert batch.wrong_in({**published, "global_rates": forged}) is not None
+    assert "other rates" in batch.wrong_in({**published, "global_rates": {}})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"costs": {"a": (1, 3)}}, "costs: names sites; in a federation one pair holds for all"),
+        ({"costs": (0, 0)}, "costs: both errors cost 0"),
+        ({"floors": {"demographic_parity": {"x": 0.1}}}, "floors: names group 'x'"),
+        ({"solver": "algorithm1", "capacity": 0.5}, "solver: 'algorithm1' knows tolerances and accuracy alone"),
+        ({"capacity": 2}, "capacity: got 2"),
+        (
+            {"secure": True, "floors": {"demographic_parity": {0: 0.1}}},
+            "floors: with secure sums one inside sites holds for every group",
+        ),
+    ],
+)
+def test_what_cannot_be_required_is_refused_in_one_sentence(given, said):
+    with pytest.raises(InputError, match=said):
+        plan_of(**given)
+
+
+def test_a_site_is_shown_all_that_is_required():
+    shown = dict(plan_of(**LENDER).sentences())
+    for part in ("at least 0.8 times", "at least 0.3", "what it is without any requirement", "0.85 of all", "costs 1"):
+        assert part in shown["Required"]
+    assert "give way" in shown["Feasible"]
+    assert "cost" in shown["Published"]
+
+
+def test_a_ratio_is_as_wide_as_the_gap_it_allows():
+    plan = plan_of(local_tolerance=Ratio(0.8), global_tolerance=Ratio(0.9))
+    assert SiteLimits(most_local_tolerance=0.2, most_global_tolerance=0.1).objection(plan, "a") is None
+    assert "gaps are up to 0.2" in SiteLimits(most_local_tolerance=0.1).objection(plan, "a")

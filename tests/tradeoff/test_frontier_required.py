@@ -1,0 +1,140 @@
+"""A frontier over tolerances while costs, ratios, floors, ceilings and a capacity are held."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import logofair
+from logofair import InfeasibleError, InputError, Ratio
+from logofair.tradeoff.figure import frontier_figure
+
+HELD = {"costs": (1, 3), "capacity": 0.3, "floors": {"demographic_parity": {"M": 0.35}}}
+
+
+def rows(n=900):
+    rng = np.random.default_rng(3)
+    sex, site = np.array(["F", "M"])[rng.integers(0, 2, n)], np.array(["north", "south"])[rng.integers(0, 2, n)]
+    score = rng.beta(1 + (sex == "M"), 2)
+    return {"scores": score, "labels": (rng.random(n) < score).astype(int), "groups": sex, "clients": site}
+
+
+ROWS = rows()
+
+
+def surface(**given):
+    columns = ROWS | {name: given.pop(name) for name in ("clients",) if name in given}
+    usual = {"calibration": "none", "pooling": "none", "global_tolerances": [None]}
+    return logofair.frontier(columns.pop("scores"), columns.pop("labels"), **columns, **(usual | given))
+
+
+def fitted(local, global_, **held):
+    given = {"local_tolerance": local, "global_tolerance": global_, "calibration": "none", "pooling": "none"}
+    columns = {name: ROWS[name] for name in ("groups", "clients")}
+    return logofair.fit(ROWS["scores"], ROWS["labels"], **columns, **given, **held, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def held():
+    return surface(local_tolerances=[Ratio(1.0), Ratio(0.8), Ratio(0.6), None], **HELD)
+
+
+def test_every_point_is_the_fit_with_its_requirements_or_the_same_proof_that_there_is_none(held):
+    assert held.infeasible
+    assert held.points
+    for point in held.points:
+        found = fitted(point.local_tolerance, None, **HELD)
+        assert point.value == pytest.approx(found.certificate.primal, abs=1e-6)
+        assert found.certificate.objective == held.objective.name == "cost"
+    for point in held.infeasible:
+        with pytest.raises(InfeasibleError) as caught:
+            fitted(point.local_tolerance, None, **HELD)
+        assert str(caught.value) == str(point.error)
+
+
+def test_losses_are_what_tolerances_take_beyond_what_is_held(held):
+    free = fitted(None, None, **HELD).certificate.primal
+    assert held.unconstrained.value == pytest.approx(free, abs=1e-6)
+    for point in held.points:
+        assert point.loss == pytest.approx(point.value - free, abs=2e-6)
+    assert held.points[-1].loss == pytest.approx(0.0, abs=2e-6)
+
+
+def test_no_point_is_cheaper_than_prices_say():
+    found = surface(local_tolerances=[0.0, 0.05, 0.1], costs=(1, 3), capacity=0.4)
+    assert any(point.local_price > 0 for point in found.points)
+    for here in found.points:
+        for there in found.points:
+            more = there.local_tolerance - here.local_tolerance
+            assert there.value >= here.certificate.dual - here.local_price * more - 1e-6
+
+
+def test_what_cannot_be_had_is_said_with_its_proof_everywhere(held):
+    line = next(line for line in held.as_csv().splitlines() if line.startswith("ratio:1,none"))
+    assert "no rule meets all of them" in line
+    plain = held.as_dict()
+    assert [("infeasible" in point) for point in plain["points"]] == [bool(v) for v in np.isnan(held.values).ravel()]
+    assert plain["objective"] == "cost"
+    assert plain["held"]["capacities"] == [{"side": "global", "most": 0.3, "least": 0.0}]
+    text = held.summary()
+    assert "local ratio 1, global none: no rule meets all of them: the capacity over all" in text
+    assert "at most 0.3 of all people are selected" in text
+    with pytest.raises(InfeasibleError, match="conflict"):
+        held.at(Ratio(1.0), None)
+
+
+def test_the_picture_is_in_cost_per_person_and_marks_what_cannot_be_had():
+    found = surface(local_tolerances=[Ratio(1.0), Ratio(0.6), None], global_tolerances=[0.0, 0.1, None], **HELD)
+    picture = frontier_figure(found)
+    words = " ".join(ElementTree.fromstring(picture).itertext())
+    assert "Cost per person, by global tolerance" in words
+    assert "More cost per person" in words
+    assert "–: no rule meets the requirements" in words
+    assert "at most 0.3 of all people are selected" in words
+
+
+def test_the_axis_of_ratios_is_named_so(held):
+    words = " ".join(ElementTree.fromstring(frontier_figure(held)).itertext())
+    assert "by local ratio" in words
+
+
+def test_costs_are_measured_on_other_rows():
+    other = {**ROWS, "clients": np.where(ROWS["clients"] == "north", "north", "elsewhere")}
+    found = surface(
+        local_tolerances=[0.02, None], costs={"north": (1, 3), "south": (2, 1)}, capacity=0.4, test_rows=other
+    )
+    audit = found.points[0].measured
+    assert audit.cost.rows == 900
+    assert found.compared.cost.low is not None
+
+
+def test_requirements_that_conflict_without_any_tolerance_raise_their_proof():
+    with pytest.raises(InfeasibleError, match=r"the capacity over all and the floor|the floor .* and the capacity"):
+        surface(local_tolerances=[0.05], capacity=0.1, floors={"demographic_parity": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"local_tolerances": [0.1, Ratio(0.8)]}, "local_tolerances: has gaps and ratios"),
+        (
+            {"local_tolerances": [0.1], "global_tolerances": [Ratio(0.8)], "clients": None},
+            "for one client both sides are the same",
+        ),
+        ({"capacity": 2}, "capacity: got 2"),
+        ({"costs": (0, 0)}, "costs: both errors cost 0"),
+        ({"floors": {"demographic_parity": {"X": 0.1}}}, "floors: names group 'X'"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_one_sentence(given, said):
+    with pytest.raises(InputError, match=said):
+        surface(**given)
+
+
+def test_a_chosen_ratio_brings_a_grid_of_ratios():
+    found = surface(global_tolerances=None, chosen=(Ratio(0.85), None))
+    assert Ratio(0.85) in found.local_tolerances
+    assert found.local_tolerances[0] == Ratio(1.0)
+    assert "Chosen: local ratio 0.85" in frontier_figure(found)
