@@ -32,8 +32,8 @@ wanted = {
     "... and at least 0.75": tolerances | {"floors": {"global": {"equal_opportunity": 0.75}}},
 }
 fits = {
-    name: logofair.fit(score[calibrate], **rows, notion="equal_opportunity", random_state=0, **asked)
-    for name, asked in wanted.items()
+    name: logofair.fit(score[calibrate], **rows, notion="equal_opportunity", random_state=0, **required)
+    for name, required in wanted.items()
 }
 
 # %%
