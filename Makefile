@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow test-wheel test-pythons test-lowest test-declearn test-nvflare bench bench-required lint types imports examples tests browser clean
+.PHONY: demo docs test test-slow test-wheel test-pythons test-lowest test-declearn test-nvflare bench bench-required lint types imports examples tests browser clean
 
 demo: $(VENV)/.cli
 	$(BIN)/logofair demo
@@ -37,9 +37,15 @@ types: $(VENV)/.test
 imports: $(VENV)/.test
 	$(BIN)/lint-imports
 
-# The examples of the README and of every docstring; NVIDIA FLARE's are in an environment of their own.
+# The examples of the pages and of every docstring; NVIDIA FLARE's are in an environment of their own.
 examples: $(VENV)/.test
-	$(BIN)/pytest --numprocesses auto --doctest-modules --doctest-glob='*.md' --ignore=src/logofair/engines/nvflare src README.md docs/REQUIREMENTS.md
+	$(BIN)/pytest --numprocesses auto --doctest-modules --doctest-glob='*.md' --ignore=src/logofair/engines/nvflare src \
+		README.md docs/METHOD.md docs/COMPARE.md docs/REQUIREMENTS.md docs/start docs/howto
+
+# The documentation site, docs/_build/html: its examples are run, warnings are errors, and every link is followed.
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build --jobs 2 --fail-on-warning --keep-going --quiet docs docs/_build/html
+	$(BIN)/python tools/check_site.py docs/_build/html
 
 tests: $(VENV)/.test browser
 	$(BIN)/pytest --numprocesses auto -m "not slow"
@@ -129,5 +135,9 @@ $(VENV)/.bench: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(PIP) --editable '.[bench]'
 	touch $@ $(VENV)/.cli
 
+$(VENV)/.docs: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+	$(PIP) --editable '.[docs]'
+	touch $@ $(VENV)/.cli
+
 clean:
-	rm -rf $(VENV) .venv-wheel .venv-lowest .venv-peers .venv-declearn .venv-nvflare .venv-python-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf docs/_build docs/gallery docs/api/generated $(VENV) .venv-wheel .venv-lowest .venv-peers .venv-declearn .venv-nvflare .venv-python-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
 
 import logofair
+
+ROOMS = ("auditing", "bounds", "datasets", "federation", "report", "tradeoff", "training")
 
 
 def test_every_public_name_is_there_and_no_other():
@@ -41,3 +49,16 @@ def test_fitting_needs_neither_scikit_learn_nor_pandas():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("module", ["logofair", *(f"logofair.{room}" for room in ROOMS)])
+def test_every_public_name_has_an_example_and_a_place_in_the_reference(module: str) -> None:
+    if module.endswith("training"):
+        pytest.importorskip("torch")
+    room = import_module(module)
+    reference = (Path(__file__).parents[1] / "docs" / "api" / "index.md").read_text("utf-8")
+    for name in room.__all__:
+        thing = getattr(room, name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            assert ">>>" in (inspect.getdoc(thing) or ""), f"{module}.{name}"
+            assert re.search(rf"^   (\w+\.)*{name}$", reference, re.MULTILINE), f"{module}.{name}"

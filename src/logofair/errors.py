@@ -103,7 +103,14 @@ class DiskFullError(InputError):
 
 
 class SolverError(LogofairError, RuntimeError):
-    """No policy with a valid certificate was found; none is returned."""
+    """No policy with a valid certificate was found; none is returned.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> issubclass(logofair.SolverError, (logofair.LogofairError, RuntimeError))
+    True
+    """
 
 
 class InfeasibleError(SolverError):
@@ -115,6 +122,16 @@ class InfeasibleError(SolverError):
         The requirements that cannot hold together, none of which could be left out.
     least_relaxation : mapping
         For each of them the least by which it would have to give way with all others held; None: that is not enough.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> required = {"floors": {"demographic_parity": 0.5}, "capacity": 0.2}
+    >>> try:
+    ...     logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none", **required)
+    ... except logofair.InfeasibleError as error:
+    ...     print(len(error.conflict))
+    2
     """
 
     def __init__(self, least_relaxation: Mapping[Any, float | None], sentence: str = "") -> None:
@@ -136,7 +153,14 @@ class RefusedError(LogofairError, RuntimeError):
 
 
 class RunError(LogofairError, RuntimeError):
-    """The run cannot go on; the sentence says why and what to do. Its state is stored."""
+    """The run cannot go on; the sentence says why and what to do. Its state is stored.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> issubclass(logofair.RunError, (logofair.LogofairError, RuntimeError))
+    True
+    """
 
 
 class QuorumLostError(RunError):

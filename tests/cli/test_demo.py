@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,15 @@ def test_on_test_rows_the_required_gaps_of_adult_shrink(parity: dict[str, Any]) 
         assert row[name]["local_gap"]["value"] < base["local_gap"]["value"] / 2  # 40 women at a site: mostly chance
     assert row["LoGoFair_l"]["certificate"]["primal"] >= row["LoGoFair_l&g"]["certificate"]["primal"]
     assert row["LoGoFair_g"]["certificate"]["primal"] >= row["LoGoFair_l&g"]["certificate"]["primal"]
+
+
+def test_the_readme_has_the_demos_figures(parity: dict[str, Any]) -> None:
+    row, readme = by_method(parity), (Path(__file__).parents[2] / "README.md").read_text("utf-8").replace("\n", " ")
+    before, after = row["FedAvg"], row["LoGoFair_l&g"]
+    assert f"accepts men {100 * before['global_gap']['value']:.0f} percentage points more often than women" in readme
+    assert f"brings that to {100 * after['global_gap']['value']:.1f} points over all sites" in readme
+    assert f"for {-100 * after['difference']['accuracy']['value']:.1f} points of accuracy" in readme
+    assert after["local_gap"]["low"] == 0.0  # no difference inside any site that could be told from chance
 
 
 def test_default_tolerances_are_those_of_the_papers_tables(parity: dict[str, Any], odds: dict[str, Any]) -> None:

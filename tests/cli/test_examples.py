@@ -1,4 +1,7 @@
-"""Every example of every command's help: run on files like those of ``federate example``, or at least understood."""
+"""Examples of commands' help, commands of README and pages: run on files like those of ``federate example``.
+
+What takes long, or other files, is at least understood.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,8 @@ NOT_RUN = {
     "federate join": "needs the result of a run",
     "federate example": "tests/cli/test_federate.py runs it",
     "federate simulate data/together.csv --client site --score score --label label": "Flower's simulation, likewise",
+    "audit scores.parquet": "reads what training wrote",
+    "fit scores.parquet": "reads what training wrote",
 }
 
 
@@ -55,6 +60,15 @@ def examples_of(command: click.Command) -> list[str]:
 
 COMMANDS = dict(commands(cli))
 EXAMPLES = list(dict.fromkeys(line for command in COMMANDS.values() for line in examples_of(command)))
+_ROOT = Path(__file__).parents[2]
+PAGES = [_ROOT / "README.md", *sorted((_ROOT / "docs").glob("start/*.md")), _ROOT / "docs" / "howto" / "train.md"]
+ON_PAGES = list(
+    dict.fromkeys(
+        line
+        for page in PAGES
+        for line in re.findall(r"^(?: {4})?(logofair (?:.*\\\n)*.*)$", page.read_text("utf-8"), re.MULTILINE)
+    )
+)
 BEGINNING = re.findall(r"^  (logofair (?:.*\\\n)*.*)$", cli.beginning, re.MULTILINE)
 
 
@@ -96,8 +110,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("example", [*BEGINNING, *EXAMPLES])
-def test_every_example_of_a_help_runs_or_is_understood(
+@pytest.mark.parametrize("example", list(dict.fromkeys([*BEGINNING, *EXAMPLES, *ON_PAGES])))
+def test_every_example_of_a_help_or_a_page_runs_or_is_understood(
     example: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words, new = words_of(example), "--out keys" in example  # keys are never written over
@@ -124,7 +138,7 @@ def test_every_command_has_an_example_that_begins_with_its_name() -> None:
 
 
 def test_what_keeps_examples_from_being_run_is_said_of_existing_ones_alone() -> None:
-    said = [" ".join(words_of(example)) for example in EXAMPLES]
+    said = [" ".join(words_of(example)) for example in [*EXAMPLES, *ON_PAGES]]
     assert all(any(each.startswith(start) for each in said) for start in NOT_RUN)
 
 

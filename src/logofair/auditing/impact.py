@@ -66,6 +66,12 @@ class CategoryTable:
     ``gap`` is the largest selection rate less the smallest, with its noise floor. ``floor`` is the smallest ratio that
     equal rates would show on these people on average, ``detectable`` what it stays above in 19 of 20 draws; None where
     there is nothing to compare. ``why_no_ratio`` says why ratios are undefined; empty where they are not.
+
+    Examples
+    --------
+    >>> (table,) = impact_ratios([1, 0, 1, 1, 0], categories={"sex": ["F", "F", "M", "M", None]}).tables
+    >>> table.by, [category.people for category in table.categories], table.unknown
+    (('sex',), [2, 2], 1)
     """
 
     by: tuple[str, ...]

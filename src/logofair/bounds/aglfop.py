@@ -45,6 +45,13 @@ class InformationBound(AccuracyBound):
     ``global_information`` and ``local_information`` are I(Z; Yhat) and I(Z; Yhat | S) of the distribution found, in
     ``unit``; ``distribution`` is Q(s, z, y, yhat) by client, group, label and decision, for the shares of ``table``.
     ``solver`` found it and said ``status`` of it; ``"exact"`` where no cone solver was needed.
+
+    Examples
+    --------
+    >>> from logofair.bounds import label_table
+    >>> found = aglfop(label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"]), global_information=0)
+    >>> round(found.bound, 4), found.global_information < 1e-6
+    (0.5, True)
     """
 
     global_information: float

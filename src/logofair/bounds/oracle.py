@@ -55,6 +55,12 @@ class Oracle(AccuracyBound):
 
     ``audit`` are gaps and accuracy measured on the rows with their labels; ``solution`` is the policy with its
     certificate, whose basis is ``"labels"``.
+
+    Examples
+    --------
+    >>> found = oracle([0.9, 0.2, 0.7, 0.4], [1, 0, 0, 1], groups=["F", "F", "M", "M"], local_tolerance=0)
+    >>> found.solution.certificate.basis, found.optimality_gap < 1e-6
+    ('labels', True)
     """
 
     audit: Audit
@@ -130,6 +136,13 @@ class GapBound(AccuracyBound):
 
     ``distribution`` is Q(s, z, y, yhat) by client, group, label and decision, found for the shares of ``table``;
     ``solution`` has its certificate and its prices, with the label as the score.
+
+    Examples
+    --------
+    >>> from logofair.bounds import label_table
+    >>> found = gap_bound(label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"]), local_tolerance=0)
+    >>> round(found.bound, 6), found.optimality_gap < 1e-6
+    (0.5, True)
     """
 
     distribution: Floats

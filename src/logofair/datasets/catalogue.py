@@ -75,6 +75,7 @@ _LOADERS: Mapping[str, tuple[Any, ...]] = {
     "acs": (load_acs, prepare_acs),
     "generated": (load_generated,),
 }
+#: Every data set by name: its title, terms and known harms, and the groups it can be divided by. Read-only.
 CATALOGUE: Mapping[str, DatasetInfo] = MappingProxyType(
     {
         name: DatasetInfo(name, **known_facts()[name], **dict(zip(("load", "prepare"), work, strict=False)))

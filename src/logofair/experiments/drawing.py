@@ -37,6 +37,7 @@ __all__ = [
     "exported",
     "in_page",
     "label_of",
+    "look",
     "look_of",
     "need_matplotlib",
     "panels",
@@ -154,12 +155,17 @@ def look_of(method: str) -> Look:
     return _LOOKS.get(method, Look(INK, "."))
 
 
+def look(name: str) -> dict[Any, Any]:
+    """Matplotlib's settings for all figures, with identifiers that follow from the figure's name."""
+    return {**_STYLE, "svg.hashsalt": name}
+
+
 @contextmanager
 def style(name: str) -> Iterator[None]:
-    """Draw in the style of all figures, with identifiers that follow from the figure's name."""
+    """Draw in the style of all figures."""
     import matplotlib
 
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
+    with matplotlib.rc_context(look(name)):
         yield
 
 

@@ -247,7 +247,18 @@ class _Derived:
 
 @dataclass(frozen=True, eq=False)
 class ClientBatch:
-    """Rows of one client or several, and their state; every answer returns the next state."""
+    """Rows of one client or several, and their state; every answer returns the next state.
+
+    Examples
+    --------
+    >>> from logofair.federation import ClientBatch, Server, SiteColumns, make_plan
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", pooling="none", smallest_cell=1, run="demo")
+    >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
+    >>> batch = ClientBatch.of({"north": rows, "south": rows}, plan)
+    >>> batch, sums = batch.answer(Server.start(plan, ["north", "south"]).request)
+    >>> type(sums.total()).__name__
+    'Totals'
+    """
 
     preparation: Preparation  # the rows
     state: ClientState

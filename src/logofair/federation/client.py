@@ -46,6 +46,12 @@ class SecureIdentity:
         Public keys of the other sites by name, from outside the protocol.
     agreed_without : tuple of str
         Sites without whom this one agrees, by name, to go on.
+
+    Examples
+    --------
+    >>> identity = SecureIdentity("-----BEGIN OPENSSH PRIVATE KEY----- ...", {"south": "ecdsa-sha2-nistp384 ..."})
+    >>> sorted(identity.peers), identity.agreed_without
+    (['south'], ())
     """
 
     private_key: str

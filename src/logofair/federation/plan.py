@@ -182,6 +182,12 @@ class Plan:
         rule there: how the group's rows are best decided at the prices of the global requirements alone; with pooling
         also within the local tolerances, if its scores are there as at all sites. 1: every row counts. Under
         differential privacy 1, since whether a count is left out would tell of it what the noise hides.
+
+    Examples
+    --------
+    >>> plan = make_plan(groups=["F", "M"], local_tolerance=0.05, global_tolerance=None, run="spring")
+    >>> [(each.rate.name, each.tolerance) for each in plan.local]
+    [('selection rate', 0.05)]
     """
 
     run: str

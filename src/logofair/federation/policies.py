@@ -42,7 +42,18 @@ _LATE = (
 
 
 class SitePolicies(Mapping[str, Policy]):
-    """The stored policies of the clients of a batch by site, each put together when it is looked up."""
+    """The stored policies of the clients of a batch by site, each put together when it is looked up.
+
+    Examples
+    --------
+    >>> from logofair.engines.inprocess import run
+    >>> from logofair.federation import SiteColumns, make_plan
+    >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", smallest_cell=1, run="demo")
+    >>> policies = run(plan, {"north": rows, "south": rows}).policies
+    >>> type(policies).__name__, sorted(policies), policies["north"].client
+    ('SitePolicies', ['north', 'south'], 'north')
+    """
 
     def __init__(self, batch: ClientBatch) -> None:
         self._batch = batch

@@ -334,7 +334,13 @@ class Received(Sums):
 
 
 class Refusal(enum.Enum):
-    """Why a client does not answer, with what the server's people should do."""
+    """Why a client does not answer, with what the server's people should do.
+
+    Examples
+    --------
+    >>> Refusal.INTERNAL.value
+    'an error inside the client: its own screen says which'
+    """
 
     BAD_MESSAGE = "the message is damaged or of another version: use the same version of logofair everywhere"
     UNKNOWN_RUN = "the client does not know this run: its state folder was lost or is another's"
@@ -365,7 +371,17 @@ class Refusal(enum.Enum):
 @wire_type
 @dataclass(frozen=True, eq=False)
 class ReplyMessage:
-    """All that leaves a client: sums over its rows (or their masked form), or a refusal from a fixed list."""
+    """All that leaves a client: sums over its rows (or their masked form), or a refusal from a fixed list.
+
+    Examples
+    --------
+    >>> from logofair.federation import Client, Server, SiteColumns, make_plan
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", pooling="none", smallest_cell=1, run="demo")
+    >>> client = Client("north", SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1]))
+    >>> client, reply = client.handle(Server.start(plan, ["north", "south"]).message())
+    >>> reply.site, reply.refusal, type(reply.body).__name__
+    ('north', None, 'Totals')
+    """
 
     run: str
     roster: int

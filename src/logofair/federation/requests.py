@@ -203,6 +203,14 @@ class RequestMessage:
     ``number`` counts the messages of a run, ``roster`` its rosters; the same number always carries the same request.
     ``step`` is empty, or names the step of a secure sum, for which ``sealed`` is the material; ``relay`` is then what
     the last total is recomputed from.
+
+    Examples
+    --------
+    >>> from logofair.federation import Server, make_plan
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
+    >>> message = Server.start(plan, ["north", "south"]).message()
+    >>> message.run, message.roster, message.number
+    ('demo', 1, 1)
     """
 
     run: str

@@ -30,7 +30,15 @@ _NAMED = 9  # sites listed by name
 @wire_type
 @dataclass(frozen=True)
 class ExcludedSite:
-    """A site that was excluded: why, and in which exchange."""
+    """A site that was excluded: why, and in which exchange.
+
+    Examples
+    --------
+    >>> from logofair.federation import Server, make_plan
+    >>> server = Server.start(make_plan(groups=["F", "M"]), ["north", "south"], absent=["east"])
+    >>> server.excluded[0].site, server.excluded[0].reason
+    ('east', 'did not come')
+    """
 
     site: str
     reason: str

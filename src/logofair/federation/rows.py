@@ -53,7 +53,14 @@ from logofair.training.schedule import Schedule
 
 @dataclass(frozen=True, eq=False)
 class SiteColumns:
-    """A site's columns as they come from a file or from arrays; what the plan does not need may be None."""
+    """A site's columns as they come from a file or from arrays; what the plan does not need may be None.
+
+    Examples
+    --------
+    >>> rows = SiteColumns(groups=["F", "F", "M"], scores=[0.9, 0.3, 0.6])
+    >>> rows.labels is None
+    True
+    """
 
     groups: object
     scores: object = None

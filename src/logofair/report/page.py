@@ -125,7 +125,16 @@ def report_html(
     frontier: Frontier | None = None,
     heading: ReportHeading = _PLAIN,
 ) -> str:
-    """Return a solution's report as one HTML document that needs nothing else; arguments as for `write_report`."""
+    """Return a solution's report as one HTML document that needs nothing else; arguments as for `write_report`.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> from logofair.report import in_memory, report_html
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
+    >>> report_html(solution, data=in_memory("four rows", solution), command="in Python")[:15]
+    '<!DOCTYPE html>'
+    """
     local, global_ = required_gaps(solution)
     calibration, tested = calibration_rows(solution), other_rows(solution)
     verdict = judge(solution, local, global_, tested)
@@ -219,7 +228,22 @@ def audit_html(
     policy: Policy | None = None,
     comparison: Comparison | None = None,
 ) -> str:
-    """Return an audit's report as one HTML document; arguments as for `write_audit_report`."""
+    """Return an audit's report as one HTML document; arguments as for `write_audit_report`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from logofair.auditing.measure import tally_of
+    >>> from logofair.auditing.result import RuleAudit
+    >>> from logofair.columns.labels import encode, one_client
+    >>> from logofair.files.inputs import DataSource
+    >>> from logofair.notions import NOTIONS
+    >>> group = encode(["a", "a", "b", "b"], "groups")
+    >>> tally = tally_of(np.array([1.0, 0.0, 1.0, 1.0]), None, None, group, one_client(4))
+    >>> audits = RuleAudit.of(tally, group.names, (None,), NOTIONS.values())
+    >>> audit_html(audits, data=DataSource("four rows", (), "", 4, {}), command="in Python", tolerance=0.05)[:15]
+    '<!DOCTYPE html>'
+    """
     rows = audited_rows(audits, comparison, tolerance)
     sections = (
         figures_section(rows, heading.accepted),

@@ -52,6 +52,15 @@ class Point:
 
     ``measured`` counts with labels, on other rows where there are some: its ``fitted_rows`` says where there are none.
     ``rule`` is the stored rule of every cell of ``rows``, on which it is measured.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> rows = {"groups": ["a", "b"] * 50, "labels": None, "calibration": "none"}
+    >>> surface = logofair.frontier([0.1 + 0.008 * i for i in range(100)], **rows, global_tolerances=[0.0, None])
+    >>> point = surface.at(None, 0.0)
+    >>> point.certificate.holds, point.loss >= 0.0
+    (True, True)
     """
 
     local_tolerance: Tolerance
@@ -263,6 +272,14 @@ class UnconstrainedRule:
 
     No tolerance holds in it; floors, ceilings and capacities do. ``measured`` is the same rule counted with labels, as
     :attr:`Point.measured` is.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> rows = {"groups": ["a", "a", "b", "b"], "labels": None, "calibration": "none"}
+    >>> surface = logofair.frontier([0.9, 0.8, 0.6, 0.2], **rows, global_tolerances=[0.0, None])
+    >>> surface.unconstrained.global_gap
+    0.5
     """
 
     value: float

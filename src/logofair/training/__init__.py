@@ -46,7 +46,12 @@ _HOMES = {
 
 
 def need_torch() -> None:
-    """Raise, naming the extra to install, where PyTorch is missing."""
+    """Raise, naming the extra to install, where PyTorch is missing.
+
+    Examples
+    --------
+    >>> need_torch()  # it is here
+    """
     if find_spec("torch") is None:
         raise InputError("Training of networks needs PyTorch; install it with: pip install 'logofair[train]'.")
 

@@ -66,6 +66,14 @@ class FedAvgRound:
         Its mean log loss over all training rows.
     accuracy : mapping of client to float
         The share of each client's training rows it gets right at threshold 1/2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> features = np.random.default_rng(0).random((200, 2))
+    >>> *_, last = fedavg(features, features[:, 0] > 0.5, np.arange(200) % 2, rounds=3, random_state=0)
+    >>> last.number, sorted(last.accuracy)
+    (3, [0, 1])
     """
 
     number: int

@@ -105,7 +105,13 @@ def average(parameters: Vector, replies: Replies, weights: Floats) -> Vector:
 
 @dataclass(frozen=True)
 class FedAvg(Method):
-    """Average the clients' models with weights n_c / n."""
+    """Average the clients' models with weights n_c / n.
+
+    Examples
+    --------
+    >>> FedAvg().name
+    'fedavg'
+    """
 
     name: ClassVar[str] = "fedavg"
     measure_every: int = 1
@@ -215,6 +221,11 @@ class FedFB(Method):
         Demographic parity, equal opportunity, predictive equality or equalized odds.
     alpha : float
         Step size; 0 is FedAvg. The LoGoFair paper tries 0.005, 0.01, 0.05 and 0.3.
+
+    Examples
+    --------
+    >>> FedFB(alpha=0.05).notion.name
+    'demographic_parity'
     """
 
     name: ClassVar[str] = "fedfb"
@@ -282,6 +293,11 @@ class FCFL(Method):
         Width at which the largest loss and gap are smoothed at the start (delta).
     measure_every : int
         Rounds between two counts; they only record progress.
+
+    Examples
+    --------
+    >>> FCFL(tolerance=0.05).tolerance
+    0.05
     """
 
     name: ClassVar[str] = "fcfl"
@@ -372,6 +388,7 @@ def _sharpened(smoothing: Floats, lengths: Floats) -> Floats:
     return np.where(small, 0.01 * smoothing, smoothing)
 
 
+#: Every training method by name.
 METHODS: dict[str, type[FedAvg] | type[FairFed] | type[FedFB] | type[FCFL]] = {
     kind.name: kind for kind in (FedAvg, FairFed, FedFB, FCFL)
 }
