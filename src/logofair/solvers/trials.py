@@ -278,6 +278,10 @@ def _around(state: Decomposition, size: int, marks: PriceMarks) -> Floats:
     steps = np.concatenate([main / np.sqrt(loss), -main / np.sqrt(loss)], axis=1).T
     between = 0.5 * (master + best)
     points = [np.array([centre, master, between, 0.5 * (centre + best)])]
+    if state.limits is not None and np.any(found.near_prices != found.prices):
+        # The master's own prices bring in an answer that helps, however far they lie.
+        (far,) = axes.points(found.prices[None])
+        points.append(best + np.array([1.0, 0.5, 0.25, 0.125])[:, None] * (far - best))
     if size == 1 and state.tried.gains.size % 2 == 0:  # the master's prices get their turn too
         points[0] = points[0][[1, 0, 2, 3]]
     # Near a kink the fit is poor and the master's prices are good: look around both.
