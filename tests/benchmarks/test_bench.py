@@ -46,12 +46,13 @@ def test_fairlearn_is_beaten_at_its_own_gap():
 
 
 def results():
-    timing = measurements.Timing("4 x 100", "equalized_odds", "numpy", 0.1, 3.0, 4.0, 1e-8, 0.0, 5)
+    timing = measurements.Timing("default call", "4 x 100", "equalized_odds", "numpy", 0.1, 3.0, 4.0, 1e-8, 0.0, 5)
     return {
         "machine": {"processor": "x", "cores": 2},
         "sort_seconds": {400: {"default": 0.01}},
         "fit": measurements.as_plain([timing]),
         "many_groups": [measurements.as_plain([timing])[0] | {"tolerance": 0.0}],
+        "frame": {"numpy": 0.7, "numba": 0.4},
         "required": {"default call": {"a ratio, a floor and costs": 1.5}},
         "many_required": {"a ratio inside clients and a capacity over all": 0.5},
         "stages": {"equalized_odds, numpy": {"solve": 1.0}},
@@ -80,6 +81,7 @@ def test_the_page_shows_multiples_beside_goals(capsys):
     assert "fairlearn is not installed" in shown
     assert "3.0 times the input arrays" in shown
     assert "numpy text" in shown
+    assert "5 clients (numpy): 0.70 s (goal 0.5 missed)" in " ".join(shown.split())
     assert "9 clients with 10 rows each: fit 1.0 s (goal 60)" in " ".join(shown.split())
     assert "2.0 times the central fit (goal 3 met)" in " ".join(shown.split())
     assert "with beta calibration 8 s (goal 90 s met), 2.0 times" in " ".join(shown.split())

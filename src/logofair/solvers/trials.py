@@ -456,7 +456,7 @@ def _forces(known: Floats) -> Floats | None:
         active = np.append(active, best)
         while active.size and (wanted := solve(square[np.ix_(active, active)], worth[active])).min() <= 0:
             now = forces[active]
-            share = np.where(wanted <= 0, now / np.where(wanted <= 0, now - wanted, 1.0), 2.0)
+            share = np.where(wanted <= 0, now / np.where(now > wanted, now - wanted, 1.0), 2.0)
             forces[active] = np.where(share > share.min(), now + share.min() * (wanted - now), 0.0)
             active = active[share > share.min()]
         if active.size:
