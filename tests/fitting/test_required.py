@@ -185,3 +185,23 @@ def test_a_price_is_what_giving_way_wins_at_most(looser, tighter, step):
     assert 0 < won <= step * price + 1e-7
     if not isinstance(tighter.get("local_tolerance"), Ratio):  # whose price holds whatever the largest rate is
         assert won == pytest.approx(step * price, rel=0.05)  # small steps stay on one line here
+
+
+def test_what_no_rule_of_all_rows_together_meets_is_no_conflict_of_the_clients():
+    rng = np.random.default_rng(0)
+    branch, sex = rng.choice(["north", "south"], 1000), rng.choice(["F", "M"], 1000)
+    score = rng.beta(1 + (sex == "M") + (branch == "north"), 2)
+    given = {"groups": sex, "clients": branch, "calibration": "none", "pooling": "none", "random_state": 0}
+    given |= {"local_tolerance": Ratio(0.8), "global_tolerance": None, "floors": {"equal_opportunity": "today"}}
+    with pytest.raises(InfeasibleError) as error:
+        logofair.fit(score, None, capacity=0.1, **given)
+    capacity = 0.1 + error.value.least_relaxation["the capacity over all"] + 1e-6
+    alone = given | {"clients": None}
+    with pytest.raises(InfeasibleError):
+        logofair.fit(score, None, capacity=capacity, **alone)
+    solution = logofair.fit(score, None, capacity=capacity, **given)
+    assert solution.certificate.holds
+    assert solution.policy.merged is None
+    assert "there is no merged rule" in str(solution.warnings[-1])
+    with pytest.raises(InputError, match="see its warnings"):
+        solution.policy.decide([0.5], groups=["F"], clients=["west"], on_unknown="merged", random_state=0)

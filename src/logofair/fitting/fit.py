@@ -23,7 +23,7 @@ from logofair.fitting.prepare import (
     with_merged,
 )
 from logofair.fitting.promises import Promises, none_made
-from logofair.fitting.solution import Solution, cell_warnings
+from logofair.fitting.solution import NO_MERGED_RULE, Solution, cell_warnings
 from logofair.notions import NotionLike
 from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, filled, reduce
@@ -222,6 +222,7 @@ class _Solved:
     merged: Mixtures | None  # for clients that are not known yet
     certificate: Certificate
     optimum: Optimum
+    wanted_merged: bool
 
 
 def _solved(
@@ -234,7 +235,7 @@ def _solved(
         raise named_conflict(error, problem, requirements) from None
     certificate = replace(certificate, pooling=prepared.pooling.counted)
     rules = merged_rules(merged_cells(prepared, basis), requirements, basis) if merged else None
-    return _Solved(prepared, problem, filled(problem.cells, mixtures, rules), rules, certificate, optimum)
+    return _Solved(prepared, problem, filled(problem.cells, mixtures, rules), rules, certificate, optimum, merged)
 
 
 def _handed_over(
@@ -266,12 +267,13 @@ def _handed_over(
             version=__version__,
         ),
     )
+    warnings = tuple(cell_warnings(problem, rows, merged=solved.merged is not None))
     solution = Solution(
         policy=policy,
         certificate=certificate,
         requirements=requirements,
         problem=problem,
-        warnings=tuple(cell_warnings(problem, rows, merged=solved.merged is not None)),
+        warnings=(*warnings, *([NO_MERGED_RULE] if solved.wanted_merged and solved.merged is None else [])),
         solver=optimum.solver,
         rounds=optimum.rounds,
         calibration_errors=fitted.errors,
@@ -376,6 +378,12 @@ def merged_cells(prepared: Prepared, basis: str) -> Cells:
     return ordered_cells(with_merged(prepared.rows, prepared.fitted), basis, None)
 
 
-def merged_rules(cells: Cells, requirements: Requirements, basis: str) -> Mixtures:
-    """The rules of the federation taken as one client, one per group."""
-    return certified(make_problem(requirements.merged(), cells), basis)[0]
+def merged_rules(cells: Cells, requirements: Requirements, basis: str) -> Mixtures | None:
+    """The rules of the federation taken as one client, one per group; None where none meets the requirements there.
+
+    That proves nothing of the clients' own rules, which need not be alike.
+    """
+    try:
+        return certified(make_problem(requirements.merged(), cells), basis)[0]
+    except InfeasibleError:
+        return None

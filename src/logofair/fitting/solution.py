@@ -41,7 +41,7 @@ from logofair.requirements import Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 
-__all__ = ["FitWarning", "OwnRows", "Solution", "cell_warnings"]
+__all__ = ["NO_MERGED_RULE", "FitWarning", "OwnRows", "Solution", "cell_warnings"]
 
 _NAMED_BRIEFLY = 3
 _HOW_TO_KNOW = "Pass other rows to test(), or confidence=0.95 to fit()."
@@ -498,7 +498,7 @@ def _number(value: float | None) -> str:
 class FitWarning:
     """What people should know about some cells; ``str()`` gives the sentence."""
 
-    kind: str  # "no rows", "no weight", "one row", "one label", "few rows", "unmeasured gap" or "group left out"
+    kind: str  # "no rows", "no weight", "one row", "one label", "few rows", "unmeasured gap", "group left out", ...
     about: str  # what the sentence is about besides cells, such as "the gap of the selection rate"; may be empty
     finding: str  # what was found
     cells: tuple[tuple[Label | None, Label | None], ...]  # the first (client, group) concerned
@@ -526,6 +526,15 @@ class FitWarning:
         """Plain values."""
         cells = [{"client": plain(client), "group": plain(group)} for client, group in self.cells]
         return {"kind": self.kind, "cells": cells, "count": self.count, "sentence": str(self)}
+
+
+NO_MERGED_RULE = FitWarning(
+    "no merged rule",
+    "clients that are not known yet",
+    "no rule meets all requirements over all rows taken as one client, so there is no merged rule for them",
+    (),
+    0,
+)
 
 
 def _cell_name(client: Label | None, group: Label | None) -> str:

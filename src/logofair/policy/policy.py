@@ -354,9 +354,9 @@ class Policy:
                     f"(it knows {listed(map(repr, names), len(names), 6)}); {advice}."
                 )
         if strange_client.any() and on_unknown == "merged" and self.merged is None:
-            instead = "use 'base'" if self.client is not None else "fit it with merged=True or use 'base'"
+            fitted = "" if self.client is not None else " (fit it with merged=True, or see its warnings)"
             raise InputError(
-                f"on_unknown: 'merged' needs the merged federation's rule, which this policy lacks; {instead}."
+                f"on_unknown: 'merged' needs the merged federation's rule, which this policy lacks{fitted}; use 'base'."
             )
 
 
