@@ -113,7 +113,10 @@ def test_a_floor_for_all_groups_and_another_for_one(file):
         (("--costs", "1,3", "--costs", "1,4"), "were given already"),
         (("--capacity", "0"), "pass a share such as 0.1"),
         (("--capacity", "1.5"), "pass a share such as 0.1"),
-        (("--capacity", "local:20"), "pass a share such as 0.1"),
+        (("--capacity", "local:20"), "a number of people is over all"),
+        (("--capacity", "global:local:0.2"), "pass a share such as 0.1"),
+        (("--capacity", "0.1", "--capacity", "0.2"), "give one for each side"),
+        (("--capacity", "100000"), "more than the"),
         (("--local-for", "east=ratio:0.8"), "--local-for: no 'east'"),
     ],
 )

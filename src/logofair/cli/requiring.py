@@ -55,7 +55,11 @@ class CapacityText:
         """What the library takes: a share of so many people, to be kept or met."""
         from logofair.requirements import Exactly
 
-        share = self.number if self.number <= 1 else min(1.0, self.number / rows)
+        share = self.number if self.number <= 1 else self.number / rows
+        if share > 1:
+            raise InputError(
+                f"--capacity: got {self.text!r}, more than the {rows:,} people there are; pass fewer or none."
+            )
         return Exactly(share) if self.exactly else share
 
 
@@ -183,7 +187,12 @@ def _capacities(ctx: click.Context, param: click.Parameter, texts: Sequence[str]
         side, number = ("local" if "local" in words else "global"), _number(last)
         people = number > 1
         sound = number > 0 and set(words) <= {*_SIDES, "exactly"} and (number.is_integer() or not people)
-        if not sound or side in found or (people and side == "local"):
+        sound = sound and not set(words) >= set(_SIDES)
+        if side in found:
+            raise click.BadParameter(f"got {text!r} beside {found[side].text!r}; give one for each side.", ctx, param)
+        if sound and people and side == "local":
+            raise click.BadParameter(f"got {text!r}; a number of people is over all: pass a share.", ctx, param)
+        if not sound:
             advice = "pass a share such as 0.1 or a number of people, local:0.1 for each client, exactly:0.1 to meet it"
             raise click.BadParameter(f"got {text!r}; {advice}.", ctx, param)
         found[side] = CapacityText(text, side, "exactly" in words, number)
