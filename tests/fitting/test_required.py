@@ -205,3 +205,16 @@ def test_what_no_rule_of_all_rows_together_meets_is_no_conflict_of_the_clients()
     assert "there is no merged rule" in str(solution.warnings[-1])
     with pytest.raises(InputError, match="see its warnings"):
         solution.policy.decide([0.5], groups=["F"], clients=["west"], on_unknown="merged", random_state=0)
+
+
+def test_a_ratio_that_says_nothing_is_warned_of_and_the_policy_says_so():
+    rng = np.random.default_rng(0)
+    scores, groups, clients = rng.uniform(0.0, 0.3, 400), ["a", "b"] * 200, ["north"] * 200 + ["south"] * 200
+    tolerances = {"local_tolerance": logofair.Ratio(0.8), "global_tolerance": logofair.Ratio(0.9)}
+    solution = logofair.fit(scores, None, groups=groups, clients=clients, calibration="none", **tolerances)
+    found = [str(warning) for warning in solution.warnings if warning.kind == "empty ratio"]
+    assert found == [
+        "the ratio of the selection rate 'north', 'south': it says nothing, since nobody is selected.",
+        "the ratio of the selection rate: it says nothing, since nobody is selected.",
+    ]
+    assert set(found) <= set(solution.policy.info.warnings)

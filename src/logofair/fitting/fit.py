@@ -23,7 +23,7 @@ from logofair.fitting.prepare import (
     with_merged,
 )
 from logofair.fitting.promises import Promises, none_made
-from logofair.fitting.solution import NO_MERGED_RULE, Solution, cell_warnings
+from logofair.fitting.solution import NO_MERGED_RULE, Solution, cell_warnings, empty_ratios
 from logofair.notions import NotionLike
 from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, filled, reduce
@@ -281,6 +281,8 @@ def _handed_over(
         pooling=borrowing,
         promises=promises,
     )
+    if not requirements.only_gaps:
+        solution = replace(solution, warnings=(*solution.warnings, *empty_ratios(solution.requirement_checks)))
     info = replace(
         policy.info,
         price_sentences=tuple(solution.price_sentences()),

@@ -13,7 +13,7 @@ import numpy as np
 from logofair.auditing import Audit, ClientCheck, Comparison
 from logofair.auditing.comparison import compared_audits
 from logofair.auditing.measure import FEW_ROWS, plain
-from logofair.auditing.required import RequirementCheck, measured_requirements, proved_requirements
+from logofair.auditing.required import SILENT, RequirementCheck, measured_requirements, proved_requirements
 from logofair.auditing.result import FITTED_ROWS, aligned
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, today_of
 from logofair.calibration import CalibrationErrors
@@ -41,7 +41,7 @@ from logofair.requirements import Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 
-__all__ = ["NO_MERGED_RULE", "FitWarning", "OwnRows", "Solution", "cell_warnings"]
+__all__ = ["NO_MERGED_RULE", "FitWarning", "OwnRows", "Solution", "cell_warnings", "empty_ratios"]
 
 _NAMED_BRIEFLY = 3
 _HOW_TO_KNOW = "Pass other rows to test(), or confidence=0.95 to fit()."
@@ -618,6 +618,16 @@ def _unmeasured_global(problem: Problem, rows: CalibrationRows) -> Iterator[FitW
             groups = [rows.groups.names[a] for a in missing[:NAMED]]
             finding = f"nobody counts in its {rate.name}, so the gap over all clients leaves it out"
             yield FitWarning("group left out", "", finding, tuple((None, g) for g in groups), missing.size)
+
+
+def empty_ratios(checks: Iterable[RequirementCheck]) -> Iterator[FitWarning]:
+    """A warning about every ratio where nobody is selected: it is met there, and says nothing."""
+    for check in checks:
+        at = [client for client, state in zip(check.clients, check.states, strict=True) if state == SILENT]
+        if at:
+            cells = tuple((client, None) for client in at[:NAMED])
+            about, finding = f"the ratio of the {check.rate}", "it says nothing, since nobody is selected"
+            yield FitWarning("empty ratio", about, finding, cells, len(at))
 
 
 def _unmeasured(what: str, clients: list[Label | None], count: int) -> FitWarning:
