@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("flwr")
 pytest.importorskip("polars")
 
+from logofair.engines.flower.deployment.supervision import free_port
 from support.processes import (
     GROUPS,
     LABELLED,
@@ -203,7 +204,7 @@ def test_two_runs_at_once_on_the_same_files_do_not_disturb_each_other(tmp_path):
         servers = [made.server(*plan, *PATIENT) for made, plan, _ in plans]
         clients = [made.clients(columns=columns) for made, _, columns in plans]
         servers[0].wait_for_output("The server listens", 120.0)
-        again = one.server(*PLATT, name="second")
+        again = one.server(*PLATT, "--port", free_port(), name="second")
         assert again.wait(60.0) == 2
         assert "another process works in this folder" in again.text()
         for made, server, each in zip((one, two), servers, clients, strict=True):
