@@ -115,6 +115,14 @@ def simulate(file: Path, folder: Path, *more: object) -> tuple[int, str]:
     return run("federate", "simulate", file, *COLUMNS, "--engine", "inprocess", "--folder", folder, *more)
 
 
+def test_a_rehearsal_of_secure_sums_in_one_process_says_that_nothing_was_masked(tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "all.csv", people())
+    for more, said in (((), False), (("--secure",), True)):
+        code, output = simulate(file, tmp_path / str(said), *TIGHT, *more)
+        assert code == 0, output
+        assert ("one process held all rows and masked nothing" in output) == said
+
+
 # Help
 
 

@@ -97,6 +97,8 @@ def simulate(
             with showing_progress(quiet=quiet or as_json) as progress:
                 (warned,) = progress(map(_in_process, [folder], [plan], [sites]), "Running the plan", total=1)
     report(folder, as_json)
+    if plan.secure and engine == "inprocess" and not as_json:
+        click.echo("Note: one process held all rows and masked nothing; the numbers are those of secure sums.")
     _warn(warned, folder, as_json)
     if not as_json:
         click.echo(f"{folder / _POLICIES}: the policies of {len(sites):,} sites.")
