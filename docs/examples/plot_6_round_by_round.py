@@ -15,7 +15,6 @@ from logofair.datasets import dirichlet_clients, load_adult, split
 from logofair.federation import ClientBatch, Server, SiteColumns, make_plan
 from logofair.federation.phases import PricingPhase
 from logofair.federation.wire import encode
-from logofair.solvers.decomposition import Decomposition
 from logofair.training import fedavg
 
 adult = load_adult(sensitive="race")
@@ -55,9 +54,10 @@ while not server.done:
     server = server.take(sums.combined())
     phase = server.phase
     if isinstance(phase, PricingPhase) and phase.round > 1:  # what the server knows after each round of answers
-        found = Decomposition(phase.totals.tolerance(plan), phase.tried).incumbent
-        values.append(phase.totals.baseline + found.value)
-        bounds.append(phase.totals.baseline + found.bound)
+        required = phase.totals.required(plan)
+        found = required.decomposition(phase.tried).incumbent
+        values.append(required.reported(found.value))
+        bounds.append(required.reported(found.bound))
 result = server.result
 values.append(result.accuracy)
 bounds.append(result.bound)
