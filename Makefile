@@ -108,7 +108,7 @@ test-declearn: .venv-declearn/.ready
 
 .venv-declearn/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-declearn
-	.venv-declearn/bin/python -m pip install --quiet --disable-pip-version-check declearn==2.9.1 pytest --editable .
+	.venv-declearn/bin/python -m pip install --quiet --disable-pip-version-check declearn==2.9.1 hypothesis pytest --editable .
 	touch $@
 
 # NVIDIA FLARE needs another protobuf than Flower, so it has an environment of its own too.
@@ -117,7 +117,7 @@ test-nvflare: .venv-nvflare/.ready
 
 .venv-nvflare/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-nvflare
-	.venv-nvflare/bin/python -m pip install --quiet --disable-pip-version-check pytest --editable '.[nvflare]'
+	.venv-nvflare/bin/python -m pip install --quiet --disable-pip-version-check hypothesis pytest --editable '.[nvflare]'
 	touch $@
 
 $(VENV)/pyvenv.cfg:
