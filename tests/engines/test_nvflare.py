@@ -51,7 +51,7 @@ def with_files(home: Path, plan: Plan) -> dict[str, SiteSettings]:
     (home / "keys").mkdir()
     write_plan(home / "plan.json", plan, RunOptions(SITES, wait=60.0, timeout=60.0))
     signing = {site: new_signing_key() for site in SITES}
-    trusted = tuple(key_fingerprint(public_line(key).encode(), site) for site, key in signing.items())
+    trusted = {site: key_fingerprint(public_line(key).encode(), site) for site, key in signing.items()}
     settings = {}
     for number, site in enumerate(SITES):
         rng = np.random.default_rng(number)
