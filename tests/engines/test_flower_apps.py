@@ -247,11 +247,13 @@ def test_flwr_run_works_from_a_copy_of_the_app_in_a_fresh_folder(tmp_path):
     (tmp_path / "sites.json").write_text(json.dumps(nodes))
     config = {"plan": tmp_path / "plan.json", "folder": tmp_path / "state", "sites": tmp_path / "sites.json"}
     words = " ".join(f"{name}='{path}'" for name, path in config.items())
-    command = [str(Path(sys.executable).parent / "flwr"), "run", str(app), "--stream", "-c", words]
+    programs = Path(sys.executable).parent  # flwr looks for Flower's other programs on the path
+    command = [str(programs / "flwr"), "run", str(app), "--stream", "-c", words]
     command += ["--federation-config", "num-supernodes=3 client-resources-num-cpus=1"]
     quiet = ("FLWR_TELEMETRY_ENABLED", "RAY_USAGE_STATS_ENABLED")
     off = ("FLWR_DISABLE_UPDATE_CHECK", "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION")
     variables = {**os.environ, "FLWR_HOME": str(home), **dict.fromkeys(quiet, "0"), **dict.fromkeys(off, "1")}
+    variables["PATH"] = f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"
     try:
         done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=540)
     finally:
