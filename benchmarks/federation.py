@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import logofair
-from benchmarks.measurements import Size, accelerate, best, federation
+from benchmarks.measurements import Size, accelerate, best, drawn_labels, federation
 from logofair.columns.labels import encode
 from logofair.datasets import dirichlet_clients, load_adult, split
 from logofair.engines.conductor import ServerState, conduct
@@ -97,7 +97,7 @@ def many_clients(shrink: int) -> dict[str, Any]:
     """
     size = Size(max(100_000 // shrink, 5), 20)
     scores, groups, clients = federation(size)
-    labels = (np.random.default_rng(1).random(size.rows) < scores).astype(np.int64)
+    labels = drawn_labels(scores)
     by_site = encode(clients, "clients").by_name()
     sites = {f"site {name}": SiteColumns(groups[rows], scores[rows], labels[rows]) for name, rows in by_site}
     seconds = {}

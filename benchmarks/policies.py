@@ -7,11 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
 import logofair
-from benchmarks.measurements import Size, federation
+from benchmarks.measurements import Size, drawn_labels, federation
 
 __all__ = ["GOALS", "many_clients_policy", "show_policy"]
 
@@ -29,7 +28,7 @@ def many_clients_policy(shrink: int = 1) -> dict[str, Any]:
     """
     size = Size(1_000_000 // shrink, 10)
     scores, groups, clients = federation(size)
-    labels = (np.random.default_rng(1).random(scores.size) < scores).astype(float)
+    labels = drawn_labels(scores)
     begin = time.perf_counter()
     policy = logofair.fit(scores, labels, groups=groups, clients=clients, pooling="none", random_state=0).policy
     fitted = time.perf_counter()

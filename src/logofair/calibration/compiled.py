@@ -131,9 +131,9 @@ def _descended(rows, best, prior, least_gain):
     step, gain = _aimed(sums, best, prior)
     lowest = sums[0] + _penalty(best, prior)
     for _ in range(MOST_STEPS):
-        if gain <= least_gain:
-            return best[0] + step[0], best[1] + step[1], best[2] + step[2]
         point = best[0] + step[0], best[1] + step[1], best[2] + step[2]
+        if gain <= least_gain:
+            return point
         sums = _row_sums(rows, point)
         value = sums[0] + _penalty(point, prior)
         if value <= lowest + ROUNDING * (1.0 + abs(value)):
