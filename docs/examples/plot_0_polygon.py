@@ -60,15 +60,9 @@ left.set(
     ylim=(0, 0.57),
 )
 
-fair = logofair.fit(
-    np.concatenate(list(chances.values())),
-    None,
-    groups=np.repeat(list(chances), 60),
-    calibration="none",
-    pooling="none",
-    local_tolerance=None,
-    global_tolerance=0.0,
-)
+both, group = np.concatenate(list(chances.values())), np.repeat(list(chances), 60)
+exactly = {"calibration": "none", "pooling": "none", "local_tolerance": None, "global_tolerance": 0.0}
+fair = logofair.fit(both, None, groups=group, **exactly)
 rate = float(fair.policy.probabilities(chances["a"], groups=["a"] * 60).mean())
 for (name, eta), colour in zip(chances.items(), (ORANGE, BLUE), strict=True):
     u, top, bottom = edges(eta)
@@ -87,16 +81,7 @@ middle.set(
     ylim=(0, 0.7),
 )
 
-odds = logofair.fit(
-    np.concatenate(list(chances.values())),
-    None,
-    groups=np.repeat(list(chances), 60),
-    notion="equalized_odds",
-    calibration="none",
-    pooling="none",
-    local_tolerance=None,
-    global_tolerance=0.0,
-)
+odds = logofair.fit(both, None, groups=group, notion="equalized_odds", **exactly)
 for (name, eta), colour in zip(chances.items(), (ORANGE, BLUE), strict=True):
     u, top, bottom = edges(eta)
     positive, negative = eta.mean(), 1 - eta.mean()
