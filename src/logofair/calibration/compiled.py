@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.arithmetic import SMALLEST_PIVOT
-from logofair.calibration.newton import MOST_STEPS, ROUNDING, SURE, Normal, Runs
+from logofair.calibration.newton import MOST_STEPS, ROUNDING, Normal, Runs
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices
 
 _NO_WEIGHTS = np.zeros(0)
 _ROWS_PER_PART = 1 << 13
+_SMALL_CHANCE = 1e-290  # at least half of it is left after the next row
 
 
 def beta_sums(runs: Runs, parameters: Floats, wanted: Booleans) -> Floats:
@@ -52,6 +53,7 @@ def _row_sums(rows, point):
     # Ten numbers by name: in registers they cost half of what they cost in an array.
     a, b, c = point
     loss = g0 = g1 = g2 = h00 = h01 = h02 = h11 = h12 = h22 = 0.0
+    together = 1.0  # the chance of several rows: one logarithm for many costs half of what one for each does
     for i in range(begin, end - (resumed - skipped)):
         row = i if i < skipped else i + (resumed - skipped)
         x, y, target = first[row], second[row], targets[row]
@@ -60,15 +62,16 @@ def _row_sums(rows, point):
         likely = 1.0 / (1.0 + tail)
         unlikely = tail * likely
         curvature = likely * unlikely
-        sure = tail if tail < SURE else -math.log(likely)
-        if margin >= 0.0:
-            residual = (1.0 - target) - unlikely
-            miss = margin * (1.0 - target) + sure
-        else:
-            residual = unlikely - target
-            miss = -margin * target + sure
+        residual = (likely if margin >= 0.0 else unlikely) - target
+        miss = max(margin, 0.0) - margin * target
         if weights.size:
             miss, residual, curvature = miss * weights[row], residual * weights[row], curvature * weights[row]
+            loss -= weights[row] * math.log(likely)
+        else:
+            together *= likely
+            if together < _SMALL_CHANCE:
+                loss -= math.log(together)
+                together = 1.0
         loss += miss
         g0 += residual * x
         g1 += residual * y
@@ -79,6 +82,7 @@ def _row_sums(rows, point):
         h00 += curvature * x * x
         h01 += curvature * x * y
         h11 += curvature * y * y
+    loss -= math.log(together)
     return loss, g0, g1, g2, h00, h01, h02, h11, h12, h22
 
 
@@ -294,25 +298,30 @@ def _rising_means(values, mass, starts):
 
 @numba.njit(cache=True, error_model="numpy")
 def _pool(values, mass, means, begin, end):
-    """Pools lie on a stack: their means in ``means`` from ``begin`` on, their sums, masses and ends beside it."""
+    """Pools lie on a stack: their sums, masses and ends; a quotient for each is left to the end."""
     room = 64  # grows with the pools, which are far fewer than rows
     sums, masses, ends = np.empty(room), np.empty(room), np.empty(room, np.int64)
-    top = -1
-    for i in range(begin, end):
-        weight = mass[i] if mass.size else 1.0
-        total, mean = weight * values[i], values[i]
-        while top >= 0 and means[begin + top] >= mean:
-            total += sums[top]
-            weight += masses[top]
-            mean = total / weight
-            top -= 1
+    top, i = -1, begin
+    while i < end:
+        total, weight, falling = 0.0, 0.0, True
+        while falling:
+            # First the rows that follow, as they come, then the pool before: most pools never reach the stack.
+            while i < end and values[i] * weight <= total:
+                more = mass[i] if mass.size else 1.0
+                total += more * values[i]
+                weight += more
+                i += 1
+            falling = top >= 0 and sums[top] * weight >= total * masses[top]
+            if falling:
+                total += sums[top]
+                weight += masses[top]
+                top -= 1
         top += 1
         if top == room:
             sums, masses, ends = np.append(sums, sums), np.append(masses, masses), np.append(ends, ends)
             room *= 2
-        means[begin + top], sums[top], masses[top], ends[top] = mean, total, weight, i + 1
-    for pool in range(top, -1, -1):
-        first = ends[pool - 1] if pool else begin
-        mean = means[begin + pool]
-        for i in range(first, ends[pool]):
-            means[i] = mean
+        sums[top], masses[top], ends[top] = total, weight, i
+    first = begin
+    for pool in range(top + 1):
+        means[first : ends[pool]] = sums[pool] / masses[pool]
+        first = ends[pool]
