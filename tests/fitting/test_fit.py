@@ -47,6 +47,18 @@ def chances(solution, scores, columns):
 # --- what it guarantees
 
 
+@pytest.mark.parametrize("options", [{}, {"basis": "labels"}, {"calibration": "beta"}])
+def test_merged_rules_asked_for_later_are_those_of_the_rows_as_they_were(options):
+    scores, labels, columns = table()
+    weights, labels = np.linspace(1, 2, scores.size), labels.astype(float)
+    at_once, later = (fit(scores, labels, columns, sample_weight=weights, **options).policy for _ in range(2))
+    expected = at_once.merged
+    for column in (scores, labels, weights):
+        column[:] = 1.0
+    for name in ("weight", "threshold", "above", "single"):
+        np.testing.assert_array_equal(getattr(later.merged, name), getattr(expected, name))
+
+
 @pytest.mark.parametrize("notion", EVERY_NOTION)
 def test_tolerance_zero_gives_exact_parity_on_the_calibration_rows(notion):
     scores, _, columns = table(groups=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from logofair.calibration import Calibrator
 from logofair.errors import InputError
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures
-from logofair.policy.policy import Policy
+from logofair.policy.policy import Deferred, Policy
 from support.examples import examples
 
 modest = examples(80)
@@ -37,7 +38,7 @@ def policy_of(mixtures: Mixtures, groups=("a", "b"), clients=(None,), merged=Non
         clients=tuple(clients),
         mixtures=mixtures,
         calibrator=Calibrator("none", len(groups), len(clients), None),
-        merged=merged,
+        merged_rules=merged,
         key=key,
     )
 
@@ -537,3 +538,29 @@ def test_policies_are_compared_by_identity():
     assert first != second
     assert len({first, second}) == 2
     assert first.rules != second.rules
+
+
+# --- rules that are made when they are first asked for
+
+
+def test_merged_rules_are_made_once_when_an_unknown_client_comes():
+    made = []
+
+    def make() -> Mixtures:
+        made.append(1)
+        return certain(0.2, 0.8)
+
+    policy = policy_of(certain(0.5, 0.5, 0.5, 0.5), clients=("X", "Y"), merged=Deferred(make))
+    assert policy.has_merged
+    assert policy.decide([0.6, 0.4], groups=["a", "b"], clients=["X", "Y"]).tolist() == [1, 0]
+    assert not made
+    again = replace(policy, key=3)
+    for each in (policy, again):
+        assert each.decide([0.3, 0.3], groups=["a", "b"], clients=["Z", "Z"], on_unknown="merged").tolist() == [1, 0]
+    assert made == [1]
+
+
+def test_a_pickled_policy_holds_the_merged_rules():
+    policy = policy_of(certain(0.5, 0.5), clients=("X",), merged=Deferred(lambda: certain(0.2, 0.8)))
+    copied = pickle.loads(pickle.dumps(policy))
+    np.testing.assert_array_equal(copied.merged.threshold, certain(0.2, 0.8).threshold)

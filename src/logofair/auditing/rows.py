@@ -155,7 +155,7 @@ def today_of(policy: Policy, scores: object, groups: object, clients: object, ro
     """What the policy's unconstrained rule does on the rows, where something is required by it."""
     if all(limit.value is not None for limit in policy.info.requirements.limits):
         return None
-    known = "raise" if policy.merged is None else "merged"
+    known = "merged" if policy.has_merged else "raise"
     chance = policy.unconstrained(scores, groups=groups, clients=clients, on_unknown=known)
     columns = (rows.positive, rows.weight, rows.group, rows.client, rows.ids)
     return Today.of(chance, rows.chance, columns)
@@ -206,7 +206,7 @@ def _decided(policy: Policy, decisions: object, scores: object, groups: object, 
         raise InputError("decisions: given together with policy=; pass None for decisions, or leave the policy out.")
     if scores is None:
         raise InputError("scores: missing, but the policy decides by them; pass one per row.")
-    known = "raise" if policy.merged is None else "merged"
+    known = "merged" if policy.has_merged else "raise"
     return policy.probabilities(scores, groups=groups, clients=clients, on_unknown=known)
 
 

@@ -252,7 +252,7 @@ def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool =
             many = f"{len(policy.clients):,} clients"
             raise InputError(f"--client: not given, but {name} has rules for {many}; name the column of clients.")
         clients = _numbers(rows.clients, policy.clients)
-        if (clients < 0).any() and policy.merged is None:
+        if (clients < 0).any() and not policy.has_merged:
             strange = rows.clients[clients < 0]
             raise InputError(
                 f"--client: {strange.size:,} rows are of clients that {name} does not know, such as "

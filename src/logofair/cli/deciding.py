@@ -172,7 +172,7 @@ class Decider:
     def __post_init__(self) -> None:
         if self.exact_counts and self.deterministic:
             raise InputError("--exact-counts: given together with --deterministic, which draws nothing; choose one.")
-        if self.on_unknown == "merged" and self.policy.merged is None:
+        if self.on_unknown == "merged" and not self.policy.has_merged:
             raise InputError("--on-unknown: the policy lacks the rule of all clients together; use base or raise.")
         if self.by_position and self.seed is None:
             raise InputError(

@@ -74,4 +74,4 @@ def _policy(case: Case, scores: Floats, groups: Integers, clients: Integers, wei
     ).policy
     if policy.merged is None:
         return policy
-    return replace(policy, mixtures=at_edges(policy.mixtures, BINS), merged=at_edges(policy.merged, BINS))
+    return replace(policy, mixtures=at_edges(policy.mixtures, BINS), merged_rules=at_edges(policy.merged, BINS))

@@ -132,7 +132,7 @@ def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: st
         # On a histogram thresholds stand at the edges of bins, whose rows are treated alike.
         mixtures=rules if plan.privacy is None else at_edges(rules, plan.privacy.bins),
         calibrator=chances.calibrator,
-        merged=None,
+        merged_rules=None,
         key=_key(plan.run),
         info=replace(
             published,

@@ -27,7 +27,7 @@ from logofair.fitting.solution import NO_MERGED_RULE, Solution, cell_warnings, e
 from logofair.notions import NotionLike
 from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, filled, reduce
-from logofair.policy.policy import Policy
+from logofair.policy.policy import Deferred, Policy
 from logofair.progress import Progress, Stages, no_progress
 from logofair.requirements import CALLED, Requirements, Tolerance, conflict_sentence, make_requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds, solver_settings
@@ -219,7 +219,7 @@ class _Solved:
     prepared: Prepared
     problem: Problem
     mixtures: Mixtures
-    merged: Mixtures | None  # for clients that are not known yet
+    merged: Mixtures | Deferred | None  # for clients that are not known yet
     certificate: Certificate
     optimum: Optimum
     wanted_merged: bool
@@ -234,8 +234,21 @@ def _solved(
     except InfeasibleError as error:
         raise named_conflict(error, problem, requirements) from None
     certificate = replace(certificate, pooling=prepared.pooling.counted)
-    rules = merged_rules(merged_cells(prepared, basis), requirements, basis) if merged else None
-    return _Solved(prepared, problem, filled(problem.cells, mixtures, rules), rules, certificate, optimum, merged)
+    rules = _merged(prepared, requirements, basis) if merged else None
+    mixtures = filled(problem.cells, mixtures, None if isinstance(rules, Deferred) else rules)
+    return _Solved(prepared, problem, mixtures, rules, certificate, optimum, merged)
+
+
+def _merged(prepared: Prepared, requirements: Requirements, basis: str) -> Mixtures | Deferred | None:
+    """The merged rules; made later, where no cell needs them now and there surely are some, as for gaps alone."""
+
+    def make(of: Prepared) -> Mixtures | None:
+        return merged_rules(merged_cells(of, basis), requirements, basis)
+
+    if not (requirements.only_gaps and prepared.cells.mass.all()):
+        return make(prepared)
+    later = replace(prepared, rows=prepared.rows.copied(labels=basis == "labels"))
+    return Deferred(lambda: make(later))
 
 
 def _handed_over(
@@ -254,7 +267,7 @@ def _handed_over(
         clients=rows.clients.names,
         mixtures=solved.mixtures,
         calibrator=fitted.calibrator,
-        merged=solved.merged,
+        merged_rules=solved.merged,
         key=key,
         info=PolicyInfo(
             requirements=RequirementsInfo.from_dict(requirements.as_dict()),

@@ -102,6 +102,15 @@ class CalibrationRows:
             None if self.weights is None else self.weights[which],
         )
 
+    def copied(self, *, labels: bool) -> CalibrationRows:
+        """Rows that stay what they are when the caller writes into his columns; without labels, unless wanted."""
+        return replace(
+            self,
+            scores=self.scores.copy(),
+            labels=self.labels.copy() if labels and self.labels is not None else None,
+            weights=None if self.weights is None else self.weights.copy(),
+        )
+
     @cached_property
     def calibrated(self) -> Floats:
         """What the stored policy compares with its thresholds."""

@@ -224,7 +224,7 @@ class Solution:
         >>> tested.second.accuracy.rows
         1000
         """
-        known = "raise" if self.policy.merged is None else "merged"
+        known = "merged" if self.policy.has_merged else "raise"
         chance = self.policy.probabilities(scores, groups=groups, clients=clients, on_unknown=known)
         notion = {side: Notion(side, given=rates) for side, rates in zip(("local", "global"), self._rates, strict=True)}
         rows = checked_columns(chance, labels, groups, clients, notion, scores, sample_weight, ids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -42,6 +43,22 @@ _ADVICE_ON_SITES = "take that site's policy, leave such rows out, or use on_unkn
 _CHUNK = 1 << 16
 
 
+class Deferred:
+    """Rules that are made when they are first asked for."""
+
+    def __init__(self, make: Callable[[], Mixtures | None]) -> None:
+        self._make: Callable[[], Mixtures | None] | None = make
+        self._rules: Mixtures | None = None
+
+    @property
+    def rules(self) -> Mixtures | None:
+        """The rules; from then on, what they were made of is let go."""
+        make = self._make
+        if make is not None:
+            self._rules, self._make = make(), None
+        return self._rules
+
+
 @dataclass(frozen=True, eq=False)
 class Policy:
     """Weighted thresholds per client and group on the calibrated score, with the calibrator.
@@ -70,9 +87,23 @@ class Policy:
     clients: tuple[Label, ...]
     mixtures: Mixtures
     calibrator: Calibrator
-    merged: Mixtures | None
+    merged_rules: Mixtures | Deferred | None  # for clients that are not known yet; see ``merged``
     key: int
     info: PolicyInfo = field(default_factory=PolicyInfo)
+
+    @property
+    def merged(self) -> Mixtures | None:
+        """The rules of the merged federation, one per group; after a fit they are made when first asked for."""
+        return self.merged_rules.rules if isinstance(self.merged_rules, Deferred) else self.merged_rules
+
+    @property
+    def has_merged(self) -> bool:
+        """Whether there are rules for clients that are not known yet."""
+        return self.merged_rules is not None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy holds: rules that are made, and not the rows to make them of."""
+        return self.__dict__ | {"merged_rules": self.merged}
 
     @property
     def client(self) -> str | None:
@@ -188,7 +219,7 @@ class Policy:
         id_column = None if ids is None else read_ids(ids)
         same_length(eta.size, ids=id_column)
         number = None if random_state is None else random_number(random_state)
-        table = self._table
+        table = self._table(cells)
         if deterministic:
             return Tosses.none(_past(eta, cells, table.rules.single, None))
         decided = _past(eta, cells, table.pure, table.reversed)
@@ -231,7 +262,7 @@ class Policy:
 
     def chances(self, calibrated: Floats, cells: Integers) -> Floats:
         """Chance of acceptance of rows that were checked and calibrated already, by the numbers of their cells."""
-        return self._table.rules.chances(calibrated, cells)
+        return self._table(cells).rules.chances(calibrated, cells)
 
     @property
     def rules(self) -> RuleTable:
@@ -282,15 +313,24 @@ class Policy:
             clients=clients,
             mixtures=Mixtures.from_json(body["mixtures"], len(groups) * len(clients)),
             calibrator=calibrator,
-            merged=None if merged is None else Mixtures.from_json(merged, len(groups)),
+            merged_rules=None if merged is None else Mixtures.from_json(merged, len(groups)),
             key=of_type(body["key"], int),
             info=info,
         )
 
-    @cached_property
-    def _table(self) -> _Table:
+    def _table(self, cells: Integers) -> _Table:
         """Rules of all cells, then of the merged federation per group, then the base rule."""
+        known = len(self.clients) * len(self.groups)
+        return self._whole_table if cells.max(initial=-1) >= known else self._known_table
+
+    @cached_property
+    def _whole_table(self) -> _Table:
         return _Table.build(self.mixtures, self.merged, len(self.groups))
+
+    @cached_property
+    def _known_table(self) -> _Table:
+        """For rows of known clients and groups, which never meet the merged rules."""
+        return _Table.build(self.mixtures, None, len(self.groups))
 
     @cached_property
     def _places(self) -> Words:
@@ -353,7 +393,7 @@ class Policy:
                     f"{what}s: row {row} is {_entry(values, row)!r}, a {what} the policy does not know "
                     f"(it knows {listed(map(repr, names), len(names), 6)}); {advice}."
                 )
-        if strange_client.any() and on_unknown == "merged" and self.merged is None:
+        if strange_client.any() and on_unknown == "merged" and not self.has_merged:
             fitted = "" if self.client is not None else " (fit it with merged=True, or see its warnings)"
             raise InputError(
                 f"on_unknown: 'merged' needs the merged federation's rule, which this policy lacks{fitted}; use 'base'."

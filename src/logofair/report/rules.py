@@ -89,7 +89,7 @@ def _names(contents: ReportContents, client: int, group: str) -> Iterator[Cell]:
 
 
 def _merged(contents: ReportContents) -> Iterator[Node]:
-    if contents.solution.policy.has_clients and contents.solution.policy.merged is not None:
+    if contents.solution.policy.has_clients and contents.solution.policy.has_merged:
         yield note(
             "Rows of clients the policy does not know can take the merged rule of all clients, stored beside these."
         )

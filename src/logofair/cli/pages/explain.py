@@ -190,7 +190,7 @@ def _rules(policy: Policy, clients: list[int], groups: list[int], at: str | None
     for client in clients:
         named = policy.has_clients or policy.client is not None
         yield from titled(f"At {policy.clients[client]}" if named else "Rules", at_client(client))
-    if at is None and policy.has_clients and policy.merged is not None:
+    if at is None and policy.has_clients and policy.has_merged:
         yield from titled("Elsewhere", at_client(-1))
         yield "", "(clients the policy does not know, with --on-unknown merged)"
 
@@ -199,7 +199,7 @@ def as_dict(policy: Policy, clients: list[int], groups: list[int]) -> dict[str, 
     """Plain values, ready for JSON."""
     calibrated = policy.calibrator.method != "none"
     places = [(client, group) for client in clients for group in groups]
-    if policy.merged is not None and len(clients) == len(policy.clients):
+    if policy.has_merged and len(clients) == len(policy.clients):
         places += [(-1, group) for group in groups]
     rules = []
     for client, group in places:
