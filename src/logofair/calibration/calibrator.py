@@ -15,7 +15,7 @@ from logofair.calibration.logistic import FAMILIES, LogisticMaps
 from logofair.calibration.newton import Units
 from logofair.columns.acceleration import piece_by_piece
 from logofair.columns.checks import Floats, Integers, whole_number
-from logofair.columns.segments import Booleans, Indices, RowOrder, group_by
+from logofair.columns.segments import Booleans, Indices, RowOrder, group_by, taken
 from logofair.errors import InputError
 from logofair.files.documents import of_type, or_damaged
 
@@ -106,7 +106,8 @@ class Sample:
 
     def columns_at(self, rows: Indices) -> tuple[Floats, Floats, Floats | None]:
         """Scores, labels and weights of the rows at some places."""
-        return self.scores[rows], self.labels[rows], None if self.weights is None else self.weights[rows]
+        weights = None if self.weights is None else taken(self.weights, rows)
+        return taken(self.scores, rows), taken(self.labels, rows), weights
 
     def at(self, rows: Indices | Booleans) -> Sample:
         """The rows at some places."""
@@ -149,8 +150,9 @@ class Fits:
             return cls(method, units, SortedRows.of(scores, labels, weights, cells, fold, units))
         by_fold, starts = group_by(cells * folds + fold, units.n_cells * folds, np.arange(cells.size))
         counts = np.diff(starts).reshape(units.n_cells, folds)
-        weights = None if weights is None else weights[by_fold]
-        rows = DealtRows.of(FAMILIES[method], units, scores[by_fold], labels[by_fold], weights, counts)
+        scores, labels = taken(scores, by_fold), taken(labels, by_fold)
+        weights = None if weights is None else taken(weights, by_fold)
+        rows = DealtRows.of(FAMILIES[method], units, scores, labels, weights, counts)
         return cls(method, units, rows)
 
     def calibrators(self, strengths: tuple[float, float], without: Indices) -> list[Calibrator]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from logofair.calibration.calibrator import STRENGTH, Calibrator, Fits, Sample
 from logofair.calibration.fits import NO_FOLD
 from logofair.calibration.logistic import EDGE, LogisticMaps
-from logofair.columns.acceleration import accelerated
+from logofair.columns.acceleration import accelerated, both
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
 
@@ -117,16 +118,20 @@ def cross_fit(
     *,
     folds: int = 5,
     rng: np.random.Generator,
-    order: RowOrder | None = None,
     strengths: tuple[float, ...] = (STRENGTH,),
 ) -> CrossFit:
     """Calibrate every row by a fit to the other folds, and fit once more on all rows.
 
-    ``order`` is that of the rows by cell and score, where it is known already. Of several ``strengths`` of the cells'
-    maps, rising, the one with the least held-out log-loss is taken, as far as a walk from the middle one finds it.
+    Of several ``strengths`` of the cells' maps, rising, the one with the least held-out log-loss is taken, as far as a
+    walk from the middle one finds it.
     """
-    order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells) if order is None else order
-    fold = deal_folds(order, folds, rng)
+    rows, n_cells = sample.scores.size, sample.units.n_cells
+    order, lots = both(
+        lambda: RowOrder.of(sample.scores, sample.cells, n_cells),
+        lambda: draw_lots(np.array([0, rows]), n_cells, folds, rng),
+        rows,
+    )
+    fold = lots.dealt_to(order)
     columns = sample.columns_at(order.rows)
     fits, scores = Fits.of(method, sample.units, *columns, order.cells, fold, folds), columns[0]
     unit = order.cells + (1 + sample.units.n_groups)
@@ -176,10 +181,36 @@ def deal_folds(order: RowOrder, folds: int, *rngs: np.random.Generator) -> npt.N
     Each of the ``rngs`` deals an equal part of the cells, one part after the other: the folds of its rows do not depend
     on the other parts.
     """
-    cells, rows = order.starts.size - 1, order.rows.size
+    cells = order.starts.size - 1
+    begins = order.starts[:: max(cells // len(rngs), 1)]
+    return draw_lots(begins, cells, folds, *rngs).dealt_to(order)
+
+
+@dataclass(frozen=True, eq=False)
+class Lots:
+    """All the chance there is in dealing folds; it knows how many rows and cells there are, and not their order."""
+
+    drawn: npt.NDArray[Any]  # whole numbers: the rows, in the order in which they are drawn
+    place: npt.NDArray[Any]  # whole numbers: when each cell has its turn
+    dealt: npt.NDArray[np.int16]  # the folds, in the order in which they are dealt
+
+    def dealt_to(self, order: RowOrder) -> npt.NDArray[np.int16]:
+        """The fold of each row, in an order by cell and score."""
+        of_row = np.repeat(self.place, np.diff(order.starts))
+        if accelerated(of_row.size):
+            from logofair.calibration.compiled import dealt_in_turn
+
+            return np.asarray(dealt_in_turn(self.drawn, of_row, self.place.size, self.dealt))
+        by_cell, _ = group_by(of_row[self.drawn], self.place.size, self.drawn)
+        fold = np.empty_like(self.dealt)
+        fold[by_cell] = self.dealt
+        return fold
+
+
+def draw_lots(begins: Indices, cells: int, folds: int, *rngs: np.random.Generator) -> Lots:
+    """Draw lots for :func:`deal_folds`; an rng's cells have the rows from one of the ``begins`` to the next."""
+    rows, share = int(begins[-1]), cells // len(rngs)
     narrow = np.int32 if max(rows, cells) < 2**31 else np.int64  # half the memory to go through at random
-    share = cells // len(rngs)
-    begins = order.starts[:: max(share, 1)]
     drawn, place = np.arange(rows, dtype=narrow), np.arange(cells, dtype=narrow)
     dealt = np.empty(rows, dtype=np.int16)
     for part, rng in enumerate(rngs):
@@ -190,15 +221,7 @@ def deal_folds(order: RowOrder, folds: int, *rngs: np.random.Generator) -> npt.N
         # In an order of their own, or the few rows of each small client would all lie in the first folds.
         numbers = np.tile(rng.permutation(folds).astype(np.int16), 1 + (last - first) // folds)
         dealt[first:last] = numbers[: last - first]
-    of_row = np.repeat(place, np.diff(order.starts))
-    if accelerated(rows):
-        from logofair.calibration.compiled import dealt_in_turn
-
-        return np.asarray(dealt_in_turn(drawn, of_row, cells, dealt))  # type: ignore[arg-type]  # of either width
-    by_cell, _ = group_by(of_row[drawn], cells, drawn)
-    fold = np.empty_like(dealt)
-    fold[by_cell] = dealt
-    return fold
+    return Lots(drawn, place, dealt)
 
 
 def held_out_chances(

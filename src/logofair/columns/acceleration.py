@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["ENOUGH_ROWS", "PIECE", "accelerated", "piece_by_piece", "side_by_side"]
+__all__ = ["ENOUGH_ROWS", "PIECE", "accelerated", "both", "piece_by_piece", "side_by_side"]
+
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 # The compiled code pays its loading time (a third of a second; ten seconds the first time ever) back from this many
 # rows on.
@@ -40,6 +43,15 @@ def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], rows: int) -
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(work, parts):
             pass
+
+
+def both(first: Callable[[], First], second: Callable[[], Second], rows: int) -> tuple[First, Second]:
+    """Do two things on rows that do not need one another; at once where the rows are many."""
+    if rows < ENOUGH_ROWS or os.cpu_count() == 1:
+        return first(), second()
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(second)
+        return first(), other.result()
 
 
 def piece_by_piece(work: Callable[[slice], None], rows: int) -> None:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 from scipy.sparse import csc_array
 
+from logofair.columns.acceleration import piece_by_piece
 from logofair.columns.checks import Floats, Integers
 
 Indices = npt.NDArray[np.int64]
@@ -196,6 +197,17 @@ def search_runs(data: Floats, first: Indices, last: Indices, targets: Floats, *,
         found_at += step * inside
         step >>= 1
     return found_at
+
+
+def taken(column: Column, rows: Indices) -> Column:
+    """A column's entries at some places."""
+    found = np.empty(rows.size, dtype=column.dtype)
+
+    def take(some: slice) -> None:
+        found[some] = column[rows[some]]
+
+    piece_by_piece(take, rows.size)
+    return found  # type: ignore[return-value]  # as the one given
 
 
 def run_starts(changes: Booleans) -> Indices:

@@ -26,8 +26,9 @@ from scipy.special import expit
 from logofair.calibration.calibrator import STRENGTH
 from logofair.calibration.crossfit import deal_folds
 from logofair.calibration.logistic import EDGE
+from logofair.columns.acceleration import PIECE, side_by_side
 from logofair.columns.checks import Floats, Integers
-from logofair.columns.segments import Booleans, Indices, RowOrder
+from logofair.columns.segments import Indices, RowOrder
 
 __all__ = [
     "BINS",
@@ -68,8 +69,8 @@ BINS = 2 * _LIMIT * _BINS_PER_UNIT
 _LEAST_VARIANCE = 1.0 / (12 * _BINS_PER_UNIT**2)
 # Held-out rates are compared at this many thresholds, spread evenly over the rows; at fewer where cells are many.
 _THRESHOLDS, _FEWEST_THRESHOLDS, _MOST_ENTRIES = 31, 7, 1 << 23
-# Priors without a fold are counted in as many bins between two thresholds.
-_BINS_BETWEEN = 4
+# Priors without a fold are counted in as many bins between two thresholds, from at most so many pieces of the rows.
+_BINS_BETWEEN, _MOST_PIECES = 4, 256
 KINDS = ("group", "client", "cell")
 KAPPAS = (0.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, np.inf)
 # While candidates are compared, cells give to the prior as if kappa were this: one prior for all of them.
@@ -156,7 +157,7 @@ class ScoredRows:
         return may_borrow(pooling, int(np.count_nonzero(self.mass[-1].sum(axis=1))), self.small_cells)
 
     def moved_back(
-        self, at: Booleans | slice, share: Floats, shifts: Floats
+        self, at: Indices | slice, share: Floats, shifts: Floats
     ) -> tuple[Integers, Indices, Floats, Floats]:
         """Some rows moved back by their cell's shift: group, bin, the weight they give, and log-odds."""
         cells = self.cells[at]
@@ -369,16 +370,24 @@ def shift_variance(sums: Floats, reference: Reference) -> Floats:
 def fold_histograms(rows: ScoredRows, reference: Reference, between: Floats) -> Floats:
     """What cells give to every kind of prior without a fold, (kinds, folds, groups, edges + 1)."""
     rule, finer = ShiftRule.of(reference, between), np.searchsorted(reference.edges, np.arange(BINS))
-    assert rows.fold is not None
-    size = reference.edges.size + 1
-    found = np.zeros((len(KINDS), rows.folds, rows.n_groups * size))
+    fold, size = rows.fold, reference.edges.size + 1
+    assert fold is not None
     share = 1.0 - own_shares(rows.counts, _KAPPA_WHILE_CHOOSING)
-    for k, kind in enumerate(KINDS):
-        shifts = rule.shifts(rows, kind)
+    shifts = [rule.shifts(rows, kind) for kind in KINDS]
+    pieces = range(0, max(fold.size, 1), max(PIECE, fold.size // _MOST_PIECES))
+    found = np.zeros((len(pieces), len(KINDS), rows.folds, rows.n_groups * size))
+
+    def count(piece: int) -> None:
+        first = pieces[piece]
+        here = fold[first : first + pieces.step]
         for number in range(rows.folds):
-            group, bin_, weight, _ = rows.moved_back(rows.fold != number, share[number], shifts[number])
-            found[k, number] = _histogram(group * size + finer[bin_], weight, rows.n_groups * size)
-    return found.reshape(*found.shape[:2], rows.n_groups, size)
+            outside = first + np.flatnonzero(here != number)
+            for k in range(len(KINDS)):
+                group, bin_, weight, _ = rows.moved_back(outside, share[number], shifts[k][number])
+                found[piece, k, number] = _histogram(group * size + finer[bin_], weight, rows.n_groups * size)
+
+    side_by_side(count, range(len(pieces)), fold.size)
+    return np.asarray(found.sum(axis=0).reshape(len(KINDS), rows.folds, rows.n_groups, size))
 
 
 @dataclass(frozen=True, eq=False)

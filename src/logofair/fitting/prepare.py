@@ -23,7 +23,7 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, encode, encode_known, one_client
-from logofair.columns.segments import Booleans, RowOrder, cell_numbers
+from logofair.columns.segments import Booleans, RowOrder, cell_numbers, taken
 from logofair.errors import InputError
 from logofair.fitting.pooling import POOLING, STRENGTHS, Borrowed, Choice, ScoredRows, borrow, choose, group_priors
 from logofair.policy.info import PoolingInfo
@@ -241,11 +241,12 @@ def prepare(
 ) -> Prepared:
     """Calibrate checked rows, let small cells borrow, and order all into cells."""
     folds = _checked_folds(folds, rows.scores.size)
-    bare = calibration == "none" and rows.weights is None
-    order = None if bare else order_by_cell(rows)
+    # Calibration orders rows itself, while it draws folds.
+    order = order_by_cell(rows) if calibration == "none" and rows.weights is not None else None
     scored = None if pooling == "none" else _scored(rows, extra)
     alone = scored is None or not scored.may_borrow(pooling)
-    fitted = _calibrate(rows, calibration, folds, random_state, order, STRENGTHS["none" if alone else pooling])
+    fitted = _calibrate(rows, calibration, folds, random_state, STRENGTHS["none" if alone else pooling])
+    order = order if fitted.held_out is None else fitted.held_out.order
     rows = with_fitted(rows, fitted)
     # Folds of its own: scores that are taken as they are have none.
     rng = np.random.default_rng((random_state, 1))
@@ -327,7 +328,6 @@ def _calibrate(
     method: str,
     folds: int,
     random_state: int,
-    order: RowOrder | None,
     strengths: tuple[float, ...],
 ) -> CrossFit:
     """Turn scores into chances, out of fold."""
@@ -336,7 +336,7 @@ def _calibrate(
         return CrossFit(Calibrator("none", units.n_groups, units.n_clients, None))
     sample = Sample(rows.scores, rows.labels, rows.groups.codes, rows.clients.codes, rows.weights, units)
     rng = np.random.default_rng(random_state)
-    return cross_fit(sample, method, folds=folds, rng=rng, order=order, strengths=strengths)
+    return cross_fit(sample, method, folds=folds, rng=rng, strengths=strengths)
 
 
 def with_fitted(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
@@ -353,7 +353,7 @@ def with_chances(
 
     ``order`` is that of the rows by cell and score, in which the chances are given.
     """
-    scores = calibrator.at(rows.scores[order.rows], order.cells + (1 + calibrator.n_groups))
+    scores = calibrator.at(taken(rows.scores, order.rows), order.cells + (1 + calibrator.n_groups))
     return replace(rows, calibration=CalibratedScores.of(order, scores, out_of_fold, rows.cells, rows.weights))
 
 
@@ -363,7 +363,7 @@ def with_merged(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
     if fitted.held_out is None:
         return one
     order = order_by_cell(one)
-    scores = rows.scores[order.rows]
+    scores = taken(rows.scores, order.rows)
     chances = fitted.held_out.merged(scores, order.cells, order.rows)
     scores = fitted.calibrator.at(scores, order.cells + 1)
     return replace(one, calibration=CalibratedScores.of(order, scores, chances, one.cells, one.weights))
