@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import isotonic_regression
 
-from logofair.columns.segments import cumulative, run_sums, search_runs, sorted_by_cell
+from logofair.columns.segments import cumulative, pool_starts, run_sums, search_runs, sorted_by_cell
 from support.examples import examples
 
 modest = examples(60)
@@ -126,3 +127,23 @@ def test_no_rows_at_all_are_fine():
     assert ordered.size == 0
     assert found.tolist() == [0, 0, 0, 0]
     assert search_runs(none, starts[:-1], starts[1:], np.ones(3), right=np.zeros(3, dtype=bool)).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("code", ["0", "1"])
+@pytest.mark.parametrize("rising", [True, False])
+def test_pools_are_those_of_an_isotonic_regression_of_each_run(monkeypatch, code, rising):
+    if code == "1":
+        pytest.importorskip("numba")
+    monkeypatch.setenv("LOGOFAIR_ACCELERATE", code)
+    rng = np.random.default_rng(5)
+    parts = [rng.random(size) for size in (1, 2, 7, 200, 0, 30)] + [np.arange(90) / 90, np.arange(80)[::-1] / 80]
+    values, weights = np.concatenate(parts), rng.integers(1, 4, sum(map(len, parts))).astype(float)
+    run = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    begins = np.append(pool_starts(values, weights, run, rising=rising), values.size)
+    means = run_sums(weights * values, begins) / run_sums(weights, begins)
+    found = np.repeat(means, np.diff(begins))
+    for number, part in enumerate(parts):
+        if part.size:
+            weight = weights[run == number]
+            expected = isotonic_regression(part, weights=weight, increasing=rising).x
+            np.testing.assert_allclose(found[run == number], expected, rtol=0, atol=1e-12)

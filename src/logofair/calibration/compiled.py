@@ -12,16 +12,16 @@ import numpy.typing as npt
 from logofair.arithmetic import SMALLEST_PIVOT
 from logofair.calibration.newton import MOST_STEPS, ROUNDING, Normal, Runs
 from logofair.columns.checks import Floats, Integers
+from logofair.columns.compiled import NO_WEIGHTS, pooled
 from logofair.columns.segments import Booleans, Indices
 
-_NO_WEIGHTS = np.zeros(0)
 _ROWS_PER_PART = 1 << 13
 _SMALL_CHANCE = 1e-290  # at least half of it is left after the next row
 
 
 def beta_sums(runs: Runs, parameters: Floats, wanted: Booleans) -> Floats:
     """Each wanted run's log-loss, its gradient and packed Hessian, (10, runs); 0 for the others."""
-    weights = _NO_WEIGHTS if runs.weights is None else runs.weights
+    weights = NO_WEIGHTS if runs.weights is None else runs.weights
     # Runs side by side in parts of about equal rows: each run is summed by one thread, in its own order.
     parts = np.searchsorted(runs.starts[:-1], np.arange(0, runs.targets.size, _ROWS_PER_PART))
     bounds = np.unique(np.append(parts, runs.size))
@@ -95,7 +95,7 @@ def beta_cells(
     every cell in every fit, (fits * cells,). All fits of a cell run while its rows are in the nearest cache, which pays
     where cells are small.
     """
-    weights = _NO_WEIGHTS if runs.weights is None else runs.weights
+    weights = NO_WEIGHTS if runs.weights is None else runs.weights
     rows = (*runs.columns, runs.targets, weights, runs.starts)
     centre = beliefs.centre.T.reshape(without.size, -1, 3).copy()
     precision = beliefs.precision[*np.triu_indices(3)].T.reshape(without.size, -1, 6).copy()
@@ -224,7 +224,7 @@ def beta_class_sums(
     runs: Runs, first_class: Indices, classes: int, size: int, per_odds: float, widest: float
 ) -> Floats:
     """Mass, summed features and summed targets of the rows of each class of log-odds, (4, size)."""
-    weights = _NO_WEIGHTS if runs.weights is None else runs.weights
+    weights = NO_WEIGHTS if runs.weights is None else runs.weights
     first, second = runs.columns
     found = _class_sums(first, second, runs.targets, weights, runs.starts, first_class, classes, size, per_odds, widest)
     return np.asarray(found.T)
@@ -285,43 +285,16 @@ def _dealt_in_turn(drawn, place, n_places, dealt):
 
 def rising_means(values: Floats, mass: Floats | None, starts: Indices) -> Floats:
     """Isotonic regression of each run by itself, by pooling neighbours that fall."""
-    return np.asarray(_rising_means(values, _NO_WEIGHTS if mass is None else mass, starts))
+    return np.asarray(_rising_means(values, NO_WEIGHTS if mass is None else mass, starts))
 
 
 @numba.njit(cache=True, parallel=True, error_model="numpy")
 def _rising_means(values, mass, starts):
     means = np.empty_like(values)
     for run in numba.prange(starts.size - 1):
-        _pool(values, mass, means, starts[run], starts[run + 1])
+        first = starts[run]
+        sums, masses, ends = pooled(values, mass, first, starts[run + 1])
+        for pool in range(ends.size):
+            means[first : ends[pool]] = sums[pool] / masses[pool]
+            first = ends[pool]
     return means
-
-
-@numba.njit(cache=True, error_model="numpy")
-def _pool(values, mass, means, begin, end):
-    """Pools lie on a stack: their sums, masses and ends; a quotient for each is left to the end."""
-    room = 64  # grows with the pools, which are far fewer than rows
-    sums, masses, ends = np.empty(room), np.empty(room), np.empty(room, np.int64)
-    top, i = -1, begin
-    while i < end:
-        total, weight, falling = 0.0, 0.0, True
-        while falling:
-            # First the rows that follow, as they come, then the pool before: most pools never reach the stack.
-            while i < end and values[i] * weight <= total:
-                more = mass[i] if mass.size else 1.0
-                total += more * values[i]
-                weight += more
-                i += 1
-            falling = top >= 0 and sums[top] * weight >= total * masses[top]
-            if falling:
-                total += sums[top]
-                weight += masses[top]
-                top -= 1
-        top += 1
-        if top == room:
-            sums, masses, ends = np.append(sums, sums), np.append(masses, masses), np.append(ends, ends)
-            room *= 2
-        sums[top], masses[top], ends[top] = total, weight, i
-    first = begin
-    for pool in range(top + 1):
-        means[first : ends[pool]] = sums[pool] / masses[pool]
-        first = ends[pool]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 from scipy.sparse import csc_array
 
-from logofair.columns.acceleration import piece_by_piece
+from logofair.columns.acceleration import accelerated, piece_by_piece
 from logofair.columns.checks import Floats, Integers
 
 Indices = npt.NDArray[np.int64]
@@ -230,6 +230,10 @@ def pool_starts(values: Floats, weights: Floats, runs: npt.NDArray[Any], *, risi
     """
     if values.size == 0:
         return np.zeros(0, dtype=np.int64)
+    if accelerated(values.size):
+        from logofair.columns.compiled import starts_of_pools
+
+        return starts_of_pools(values if rising else -values, weights, run_starts(runs[1:] != runs[:-1]))
     # An offset of 4 per run keeps pools from spanning two of them, with room for rounding; it begins anew every so many
     # runs, or among a hundred thousand of them it would round away what values differ by.
     bounds = np.flatnonzero(np.diff(runs // _RUNS_AT_ONCE)) + 1

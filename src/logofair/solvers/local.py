@@ -48,7 +48,7 @@ def solve_local(
     if not problem.local_limited.any():
         _, u, v = _best_corners(problem, gain_u, gain_v, np.arange(clients))
         return LocalAnswer(u, v, np.zeros((clients, groups, len(problem.local_rates))))
-    if problem.compares_selection and gain_v.min() >= 0 and not accelerated(problem.cells.values.size):
+    if problem.compares_selection and gain_v.min() >= 0 and not accelerated(problem.cells.levels.values.size):
         u, v, prices = solve_by_rank(problem, gain_u, gain_v)
         return LocalAnswer(u, v, zero_sum(prices, problem.local_counts, 1), bool(_within(problem, u, v).all()))
     return _solve_by_simplex(problem, gain_u, gain_v, tableau, missed)
@@ -64,7 +64,7 @@ def _solve_by_simplex(
     else:
         tableau.gain = _basic_gains(tableau, gain_u, gain_v)
     price = _pricer(problem, gain_u, gain_v)
-    if accelerated(problem.cells.values.size):
+    if accelerated(problem.cells.levels.values.size):
         from logofair.solvers.compiled import maximise_compiled
 
         u, v, prices, off = maximise_compiled(tableau, problem, gain_u, gain_v, missed)
