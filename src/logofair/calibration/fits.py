@@ -159,7 +159,7 @@ def fit_logistic(method: str, rows: DealtRows, strengths: tuple[float, float], w
         own = _cells(rows, prior, of_cells, without)
         cells = np.where(alone[:, None], cells, own)
     tables = np.concatenate([everyone, groups, cells], axis=2)
-    return [LogisticMaps(method, table.T) for table in tables.swapaxes(0, 1)]
+    return [LogisticMaps.of(method, table.T) for table in tables.swapaxes(0, 1)]
 
 
 def _cells(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indices) -> Floats:

@@ -277,4 +277,4 @@ def _calibrator(maps: GroupMaps, fit: int, cells: Floats) -> Calibrator:
     """The calibrator of one fit for some clients, from their cells' parameters (k, clients, groups)."""
     k, n_clients, n_groups = cells.shape
     parameters = np.vstack([maps.everyone[:, fit], maps.groups[:, fit].T, cells.reshape(k, -1).T])
-    return Calibrator(maps.method, n_groups, n_clients, LogisticMaps(maps.method, parameters))
+    return Calibrator(maps.method, n_groups, n_clients, LogisticMaps.of(maps.method, parameters))

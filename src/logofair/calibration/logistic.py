@@ -24,6 +24,8 @@ __all__ = ["EDGE", "FAMILIES", "Family", "LogisticMaps", "Prior", "aimed", "plat
 
 # Scores are moved into [EDGE, 1 - EDGE] before a logarithm is taken: 0 and 1 have none.
 EDGE = 1e-6
+# Parameters have so many binary digits behind the point: no chance is off by more than 1e-10.
+_BINARY_DIGITS = 36
 # How many evenly spread scores stand for "a row" where no data has been seen yet.
 _REFERENCE_SCORES = 1000
 
@@ -87,6 +89,11 @@ class LogisticMaps:
 
     method: str
     parameters: Floats
+
+    @classmethod
+    def of(cls, method: str, parameters: Floats) -> LogisticMaps:
+        """Maps of fitted parameters, to as many digits as two machines agree on; files are shorter by the others."""
+        return cls(method, np.ldexp(np.rint(np.ldexp(parameters, _BINARY_DIGITS)) + 0.0, -_BINARY_DIGITS))
 
     def __call__(self, scores: Floats, unit: Indices, n_groups: int) -> Floats:
         """Eta of every row by its unit's map."""
