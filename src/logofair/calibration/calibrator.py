@@ -137,21 +137,26 @@ class Fits:
         scores: Floats,
         labels: Floats,
         weights: Floats | None,
-        cells: Indices,
+        cell_starts: Indices,
         fold: npt.NDArray[np.int16],
         folds: int,
     ) -> Fits:
         """From columns of rows by cell and score."""
+        narrow = np.int32 if max(scores.size, units.n_cells * folds) < 2**31 else np.int64  # in a third of the memory
+        cells: npt.NDArray[Any] = np.repeat(np.arange(units.n_cells, dtype=narrow), np.diff(cell_starts))
         if weights is not None and not weights.all():
             counted = np.flatnonzero(weights > 0.0)
             scores, labels, weights = scores[counted], labels[counted], weights[counted]
             cells, fold = cells[counted], fold[counted]
         if method == "isotonic":
             return cls(method, units, SortedRows.of(scores, labels, weights, cells, fold, units))
-        by_fold, starts = group_by(cells * folds + fold, units.n_cells * folds, np.arange(cells.size))
+        places = np.arange(cells.size, dtype=narrow)
+        by_fold, starts = group_by(cells * folds + fold, units.n_cells * folds, places)
         counts = np.diff(starts).reshape(units.n_cells, folds)
+        del cells, places
         scores, labels = taken(scores, by_fold), taken(labels, by_fold)
         weights = None if weights is None else taken(weights, by_fold)
+        del by_fold
         rows = DealtRows.of(FAMILIES[method], units, scores, labels, weights, counts)
         return cls(method, units, rows)
 
@@ -179,6 +184,6 @@ def fit_calibrator(
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
     fold = np.zeros(order.rows.size, dtype=np.int16)
-    fits = Fits.of(method, sample.units, *sample.columns_at(order.rows), order.cells, fold, 1)
+    fits = Fits.of(method, sample.units, *sample.columns_at(order.rows), order.starts, fold, 1)
     strengths = (strength, strength if cell_strength is None else cell_strength)
     return fits.calibrators(strengths, np.array([NO_FOLD]))[0]

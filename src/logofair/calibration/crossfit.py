@@ -132,24 +132,37 @@ def cross_fit(
         rows,
     )
     fold = lots.dealt_to(order)
+    del lots  # half a column
     columns = sample.columns_at(order.rows)
-    fits, scores = Fits.of(method, sample.units, *columns, order.cells, fold, folds), columns[0]
-    unit = order.cells + (1 + sample.units.n_groups)
-    numbers = np.arange(folds)
+    (*without, calibrator), strength = _calibrators(sample, method, columns, order, fold, folds, strengths)
+    chances = held_out_chances(columns[0], order.cells + (1 + sample.units.n_groups), fold, without)
+    errors = calibration_errors(*columns, chances, order.starts)
+    return CrossFit(calibrator, HeldOut(order, fold, tuple(without), chances), errors, strength)
+
+
+def _calibrators(
+    sample: Sample,
+    method: str,
+    columns: tuple[Floats, Floats, Floats | None],
+    order: RowOrder,
+    fold: npt.NDArray[np.int16],
+    folds: int,
+    strengths: tuple[float, ...],
+) -> tuple[list[Calibrator], float]:
+    """The calibrators without each fold, then that of all rows, and the strength of their cells' maps."""
+    fits, numbers = Fits.of(method, sample.units, *columns, order.starts, fold, folds), np.arange(folds)
     enough = folds_compared(folds, fold.size)
-    compared = np.flatnonzero(fold < enough)
 
     @cache
     def loss(strength: float) -> float:
+        compared = np.flatnonzero(fold < enough)
+        rows = sample.at(order.rows[compared])
+        unit = sample.units.of(rows.group_codes, rows.client_codes)
         without = fits.calibrators((STRENGTH, strength), numbers[:enough])
-        chances = held_out_chances(scores[compared], unit[compared], fold[compared], without)
-        return float(log_losses(sample.at(order.rows[compared]), chances).sum())
+        return float(log_losses(rows, held_out_chances(rows.scores, unit, fold[compared], without)).sum())
 
     strength = walked(strengths, loss)
-    *without, calibrator = fits.calibrators((STRENGTH, strength), np.append(numbers, NO_FOLD))
-    chances = held_out_chances(scores, unit, fold, without)
-    errors = calibration_errors(*columns, chances, order.starts)
-    return CrossFit(calibrator, HeldOut(order, fold, tuple(without), chances), errors, strength)
+    return fits.calibrators((STRENGTH, strength), np.append(numbers, NO_FOLD)), strength
 
 
 def folds_compared(folds: int, rows: int) -> int:

@@ -199,7 +199,7 @@ def search_runs(data: Floats, first: Indices, last: Indices, targets: Floats, *,
     return found_at
 
 
-def taken(column: Column, rows: Indices) -> Column:
+def taken(column: Column, rows: npt.NDArray[Any]) -> Column:
     """A column's entries at some places."""
     found = np.empty(rows.size, dtype=column.dtype)
 
