@@ -496,7 +496,7 @@ def _value(hint: Any, value: Any) -> Any:
 
 def _cost(value: Any) -> Any:
     """One number, or one for each client."""
-    return _value(tuple[float, ...], value) if isinstance(value, list) else _value(float, value)
+    return _value(tuple[float, ...], value) if isinstance(value, list | tuple) else _value(float, value)
 
 
 def _list(value: Any) -> list[Any]:

@@ -122,13 +122,16 @@ def base_rule(cells: int) -> Mixtures:
 
 
 def filled(cells: Cells, mixtures: Mixtures, merged: Mixtures | None) -> Mixtures:
-    """Give cells without rows their group's merged rule, or score >= 1/2: some row may come one day."""
+    """Give cells without rows their group's merged rule, or score >= 1/2: some row may come one day.
+
+    ``merged`` are rules of the groups, or of all cells.
+    """
     empty = np.flatnonzero(cells.mass == 0)
     if empty.size == 0:
         return mixtures
-    rule = np.arange(cells.mass.size)
-    rule[empty] = rule.size + empty % cells.n_groups
-    return mixtures.and_also(merged or base_rule(cells.n_groups)).at(rule)
+    rule, others = np.arange(cells.mass.size), merged or base_rule(cells.n_groups)
+    rule[empty] = rule.size + empty % others.single.size
+    return mixtures.and_also(others).at(rule)
 
 
 def evaluate(cells: Cells, mixtures: Mixtures) -> tuple[Floats, Floats]:
