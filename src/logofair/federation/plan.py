@@ -27,7 +27,7 @@ from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
 from logofair.federation.wire import encode, spoken_digest, wire_type
 from logofair.fitting.pooling import POOLING
-from logofair.notions import NOTIONS, NotionLike, Rate, sides
+from logofair.notions import KNOWN_RATES, NotionLike, Rate, sides
 from logofair.requirements import (
     SELECTED,
     Capacity,
@@ -51,7 +51,6 @@ _SMALLEST_CELL = 5
 # A plan arrives in messages: beyond these it would keep its sites at work for weeks, or is a slip of the keyboard.
 _MOST_ROUNDS, _MOST_EPOCHS, _MOST_BATCH, _MOST_TRIALS = 10_000, 1_000, 10_000_000, 10_000
 _MOST_GROUPS = 1_000
-_KNOWN_RATES = {rate.name: rate for notion in NOTIONS.values() for rate in notion.rates}
 for kind in (Requirement, Rate, Ratio, RateLimit, Capacity, Algorithm1, Privacy):
     wire_type(kind)
 
@@ -463,7 +462,7 @@ class Plan:
                 "Whether the requirements inside this site can be met here is sent, as the sum of what they would have "
                 "to give way by.",
             )
-        own = sorted({r.rate for r in (*self.local, *self.global_)} - set(_KNOWN_RATES.values()), key=str)
+        own = sorted({r.rate for r in (*self.local, *self.global_)} - set(KNOWN_RATES.values()), key=str)
         if own:
             yield "Rates", f"{'; '.join(map(_line, own))}."
         yield (
@@ -630,7 +629,7 @@ def _check_limits(limits: object, capacities: object, groups: Sequence[Label]) -
 
 def _check_rate(rate: Rate) -> None:
     """Refuse a rate under the name of another: people agree to names."""
-    if rate != _KNOWN_RATES.get(rate.name, rate):
+    if rate != KNOWN_RATES.get(rate.name, rate):
         raise InputError(f"plan: its {rate.name} is another rate than what is called so; give it a name of its own.")
 
 
@@ -745,7 +744,7 @@ def _check_combination(plan: Plan) -> None:
         )
     limited = {r.rate for r in plan.local if r.tolerance is not None or r.ratio is not None}
     limited |= {limit.rate for limit in plan.limits if limit.side == "local"}
-    limited |= {_KNOWN_RATES["selection rate"] for each in plan.capacities if each.side == "local"}
+    limited |= {KNOWN_RATES["selection rate"] for each in plan.capacities if each.side == "local"}
     if plan.secure and (len(limited) > 2 or (len(limited) == 2 and not all(rate.is_share for rate in limited))):
         raise InputError(
             "local: with secure sums one rate, or two that are shares of some rows, can be required inside each site: "

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from logofair.files.documents import of_type
 from logofair.files.inputs import MISSING, ColumnNames, DataSource
+from logofair.notions import Rate
 from logofair.requirements import CALLED
 
 __all__ = [
@@ -49,12 +50,16 @@ _CHANCES = {None: "in estimated chances", "none": "taking scores as chances"}
 
 @dataclass(frozen=True)
 class RequirementInfo:
-    """One rate whose gap must stay within a tolerance (None: free), or its groups within a ratio."""
+    """One rate whose gap must stay within a tolerance (None: free), or its groups within a ratio.
+
+    ``line`` is that of a rate of the user's own (:attr:`logofair.notions.Rate.line`); None: a notion of ours has it.
+    """
 
     notion: str
     rate: str
     tolerance: float | None
     ratio: float | None = None
+    line: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,7 @@ class LimitInfo:
     rate: str
     group: str | None
     value: float | None
+    line: tuple[float, ...] | None = None  # as of a requirement
 
 
 @dataclass(frozen=True)
@@ -124,12 +130,15 @@ class RequirementsInfo:
             (of_type(i["client"], str), *(_value(float | None, i[name]) for name in ("tolerance", "ratio")))
             for i in _list(data["single clients"])
         ]
+        limits = _value(tuple[LimitInfo, ...], data["limits"])
+        for each in (*local, *global_, *limits):
+            Rate.called(each.rate, each.line)  # which there must be
         return cls(
             local,
             global_,
             tuple((name, tolerance) for name, tolerance, ratio in single if ratio is None),
             tuple((name, ratio) for name, _, ratio in single if ratio is not None),
-            _value(tuple[LimitInfo, ...], data["limits"]),
+            limits,
             _value(tuple[CapacityInfo, ...], data["capacities"]),
             None
             if data["costs"] is None
