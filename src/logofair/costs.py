@@ -30,6 +30,8 @@ class Costs:
     >>> costs = Costs(np.array([1.0]), np.array([3.0]))
     >>> costs.gain(np.array([0.1, 0.25, 0.5])).tolist()
     [-0.6, 0.0, 1.0]
+    >>> costs.even.tolist()
+    [0.25]
     >>> costs.summary()
     'A wrongly accepted row costs 1, a wrongly rejected one 3.'
     """
@@ -92,6 +94,11 @@ class Costs:
         """
         both = self.wrongly_accepted + self.wrongly_rejected
         return np.asarray(both * chance - self.wrongly_accepted)
+
+    @property
+    def even(self) -> Floats:
+        """The chance from which on accepting wins, ``c_FP / (c_FP + c_FN)``, by client."""
+        return np.asarray(self.wrongly_accepted / (self.wrongly_accepted + self.wrongly_rejected))
 
     def summary(self) -> str:
         """Say what errors cost."""

@@ -235,7 +235,8 @@ def _solved(
         raise named_conflict(error, problem, requirements) from None
     certificate = replace(certificate, pooling=prepared.pooling.counted)
     rules = merged_rules(merged_cells(prepared, basis), requirements, basis) if merged else None
-    return _Solved(prepared, problem, filled(problem.cells, mixtures, rules), rules, certificate, optimum, merged)
+    rules_of_all = filled(problem.cells, mixtures, rules, requirements.costs)
+    return _Solved(prepared, problem, rules_of_all, rules, certificate, optimum, merged)
 
 
 def _handed_over(
@@ -317,9 +318,8 @@ def _for_new_rows(
 
     def fill(part: Prepared, rules: Mixtures) -> Mixtures:
         empty = bool((part.cells.mass == 0).any())
-        return filled(
-            part.cells, rules, merged_rules(merged_cells(part, basis), requirements, basis) if empty else None
-        )
+        merged = merged_rules(merged_cells(part, basis), requirements, basis) if empty else None
+        return filled(part.cells, rules, merged, requirements.costs)
 
     def solve(problem: Problem) -> Mixtures:
         return _solve(problem, settings, basis)[0]

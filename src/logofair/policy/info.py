@@ -202,6 +202,7 @@ class CertificateInfo:
     rounding: float = 0.0
     objective: str = "accuracy"  # or "cost": then ``primal`` is a cost per row, and no rule is below ``dual``
     pooling: str = "none"
+    empty_ratios: int = 0  # which are met, and say nothing, since nobody is selected there
 
     @property
     def meets_requirements(self) -> bool:
@@ -453,7 +454,7 @@ def proof_sentence(
         f"On the {known}calibration rows{added_to_rows(proof.pooling)}, {'counted with labels' if labels else chances}"
     )
     kept = (
-        "every requirement is met"
+        f"every requirement is met{_silent(proof.empty_ratios)}"
         if proof.meets_requirements
         else f"a requirement is exceeded by up to {proof.violation:.4f}"
     )
@@ -467,6 +468,14 @@ def proof_sentence(
     that = that.format("are below" if labels else "is below")
     bound = f"{no_rule(proof.basis, has_clients=has_clients)} {that} {proof.dual:.4f}"
     return f"{found}; {bound} (optimality gap {tiny(proof.optimality_gap)})."
+
+
+def _silent(ratios: int) -> str:
+    """That ratios are met where nobody is selected, and say nothing."""
+    if not ratios:
+        return ""
+    say = "a ratio says" if ratios == 1 else f"{ratios:,} ratios say"
+    return f" ({say} nothing: nobody is selected there)"
 
 
 def tiny(value: float) -> str:
