@@ -111,7 +111,8 @@ class Rate:
         """The inverse of :attr:`line`."""
         if line is None:
             return KNOWN_RATES[name]
-        return cls(name, *line[:2], base=tuple(line[2:]) or None)  # type: ignore[arg-type]
+        constant, slope, *base = line
+        return cls(name, constant, slope, tuple(base) or None)  # type: ignore[arg-type]
 
     @property
     def needs_labels(self) -> bool:

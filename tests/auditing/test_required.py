@@ -203,9 +203,9 @@ def test_without_labels_what_counts_by_label_is_listed_as_not_measured(tmp_path)
     ceiling = next(check for check in unmeasured if check.kind == "ceiling")
     assert ceiling.required.tolist() == [0.9, 0.9]
     assert "at most 0.9: not measured: needs labels" in found.summary()
-    told = json.loads(json.dumps(found.as_dict(), allow_nan=False))["requirements"]
-    assert {each["reason"] for each in told} == {None, "needs labels"}
-    stated = next(each for each in told if each["kind"] == "floor" and each["reason"])
+    listed = json.loads(json.dumps(found.as_dict(), allow_nan=False))["requirements"]
+    assert {each["reason"] for each in listed} == {None, "needs labels"}
+    stated = next(each for each in listed if each["kind"] == "floor" and each["reason"])
     assert stated["by_client"][0] == {"client": "north", "required": None, "found": None, "state": "not measured"}
 
 

@@ -188,5 +188,5 @@ def test_without_labels_an_audit_lists_what_needs_them_as_not_measured(file):
         assert f"at least {must}: not measured: needs labels" in " ".join(output.split())
         with open("a.html", encoding="utf-8") as page:
             assert "needs labels" in page.read()
-        told = json.loads(run("audit", file, *words, "--json")[1])["requirements"]
-        assert {each["reason"] for each in told if each["kind"] == "floor"} == {"needs labels"}
+        listed = json.loads(run("audit", file, *words, "--json")[1])["requirements"]
+        assert {each["reason"] for each in listed if each["kind"] == "floor"} == {"needs labels"}
