@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +30,20 @@ class Costs:
     >>> costs = Costs(np.array([1.0]), np.array([3.0]))
     >>> costs.gain(np.array([0.1, 0.25, 0.5])).tolist()
     [-0.6, 0.0, 1.0]
+    >>> costs.even.tolist()
+    [0.25]
     >>> costs.summary()
     'A wrongly accepted row costs 1, a wrongly rejected one 3.'
     """
 
     wrongly_accepted: Floats
     wrongly_rejected: Floats
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[float, float]]) -> Costs:
+        """The costs of clients that have these pairs."""
+        table = np.array(pairs, dtype=np.float64)
+        return cls(table[:, 0], table[:, 1])
 
     @classmethod
     def from_dict(cls, costs: Mapping[str, Any]) -> Costs:
@@ -87,6 +95,11 @@ class Costs:
         both = self.wrongly_accepted + self.wrongly_rejected
         return np.asarray(both * chance - self.wrongly_accepted)
 
+    @property
+    def even(self) -> Floats:
+        """The chance from which on accepting wins, ``c_FP / (c_FP + c_FN)``, by client."""
+        return np.asarray(self.wrongly_accepted / (self.wrongly_accepted + self.wrongly_rejected))
+
     def summary(self) -> str:
         """Say what errors cost."""
         return costs_sentence(self.as_dict())
@@ -120,11 +133,11 @@ def read_costs(costs: object, clients: Codes, where: str = "costs") -> Costs:
     [1.0, 3.0]
     """
     if not isinstance(costs, Mapping):
-        return _costs([_pair(costs, where)])
+        return Costs.of([_pair(costs, where)])
     if clients.names == (None,):
         raise InputError(f"{where}: names clients, but clients= is missing; pass one pair, or the client of each row.")
     check_clients(costs, clients, where)
-    return _costs([_pair(_own(costs, name, where), f"{where}: client {name!r}") for name in clients.names])
+    return Costs.of([_pair(_own(costs, name, where), f"{where}: client {name!r}") for name in clients.names])
 
 
 def _own(costs: Mapping[Any, Any], name: Label, where: str) -> object:
@@ -146,8 +159,3 @@ def _pair(costs: object, where: str) -> tuple[float, float]:
     if accepted == rejected == 0.0:
         raise InputError(f"{where}: both errors cost 0; at least one must cost something.")
     return accepted, rejected
-
-
-def _costs(pairs: list[tuple[float, float]]) -> Costs:
-    table = np.array(pairs, dtype=np.float64)
-    return Costs(table[:, 0], table[:, 1])

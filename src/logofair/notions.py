@@ -12,7 +12,7 @@ largest value over the groups minus its smallest; a rule is fair when every gap 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TypeAlias
@@ -26,6 +26,7 @@ __all__ = [
     "DEMOGRAPHIC_PARITY",
     "EQUALIZED_ODDS",
     "EQUAL_OPPORTUNITY",
+    "KNOWN_RATES",
     "NOTIONS",
     "PREDICTIVE_EQUALITY",
     "Notion",
@@ -97,6 +98,21 @@ class Rate:
     def is_share(self) -> bool:
         """Whether it is the share of some rows that is accepted, so that it lies between 0 and 1."""
         return self.base is None
+
+    @property
+    def line(self) -> tuple[float, ...] | None:
+        """Its lines in eta as numbers, two or with those of the denominator four; None where its name says all."""
+        if self in KNOWN_RATES.values():
+            return None
+        return (float(self.constant), float(self.slope), *(map(float, self.base or ())))
+
+    @classmethod
+    def called(cls, name: str, line: Sequence[float] | None) -> Rate:
+        """The inverse of :attr:`line`."""
+        if line is None:
+            return KNOWN_RATES[name]
+        constant, slope, *base = line
+        return cls(name, constant, slope, tuple(base) or None)  # type: ignore[arg-type]
 
     @property
     def needs_labels(self) -> bool:
@@ -197,6 +213,7 @@ DEMOGRAPHIC_PARITY = Notion("demographic_parity", given=(None,))
 EQUAL_OPPORTUNITY = Notion("equal_opportunity", given=(1,))
 PREDICTIVE_EQUALITY = Notion("predictive_equality", given=(0,))
 EQUALIZED_ODDS = Notion("equalized_odds", given=(1, 0))
+KNOWN_RATES = {rate.name: rate for rate in _BY_LABEL.values()}
 NOTIONS = {n.name: n for n in (DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, PREDICTIVE_EQUALITY, EQUALIZED_ODDS)}
 
 NotionLike: TypeAlias = "str | Notion | Mapping[str | Notion, float | None]"

@@ -163,14 +163,9 @@ class Requirements:
     def from_dict(
         cls, data: Mapping[str, Any], clients: Sequence[Label | None], groups: Sequence[Label]
     ) -> Requirements:
-        """The inverse of :meth:`as_dict` for clients and groups of these names; a user's own rates are left out."""
-        known = {rate.name: rate for notion in NOTIONS.values() for rate in notion.rates}
+        """The inverse of :meth:`as_dict` for clients and groups of these names."""
         local, global_ = (
-            tuple(
-                Requirement(item["notion"], known[item["rate"]], item["tolerance"], item.get("ratio"))
-                for item in data[side]
-                if item["rate"] in known
-            )
+            tuple(Requirement(item["notion"], _rate(item), item["tolerance"], item["ratio"]) for item in data[side])
             for side in ("local", "global")
         )
         tolerances = np.tile([tolerance_of(each) for each in local], (len(clients), 1))
@@ -183,9 +178,9 @@ class Requirements:
                 ratios[place[item["client"]]] = item.get("ratio") or 0.0
         by_text = {str(name): name for name in groups}
         limits = tuple(
-            RateLimit(each["side"], each["kind"], "", known[each["rate"]], by_text.get(each["group"]), each["value"])
+            RateLimit(each["side"], each["kind"], "", _rate(each), by_text.get(each["group"]), each["value"])
             for each in data["limits"]
-            if each["rate"] in known and (each["group"] is None or each["group"] in by_text)
+            if each["group"] is None or each["group"] in by_text
         )
         return cls(
             local,
@@ -217,7 +212,16 @@ class Requirements:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for files and reports."""
         sides = {
-            side: [{"notion": r.notion, "rate": r.rate.name, "tolerance": r.tolerance, "ratio": r.ratio} for r in items]
+            side: [
+                {
+                    "notion": r.notion,
+                    "rate": r.rate.name,
+                    "tolerance": r.tolerance,
+                    "ratio": r.ratio,
+                    "line": r.rate.line,
+                }
+                for r in items
+            ]
             for side, items in (("local", self.local), ("global", self.global_))
         }
         single = [
@@ -235,6 +239,7 @@ class Requirements:
                 "rate": each.rate.name,
                 "group": None if each.group is None else str(each.group),
                 "value": each.value,
+                "line": each.rate.line,
             }
             for each in self.limits
         ]
@@ -244,6 +249,10 @@ class Requirements:
             "capacities": [{"side": each.side, "most": each.most, "least": each.least} for each in self.capacities],
             "costs": None if self.costs is None else self.costs.as_dict(),
         }
+
+
+def _rate(item: Mapping[str, Any]) -> Rate:
+    return Rate.called(item["rate"], item["line"])
 
 
 def requirement_sentences(required: Mapping[str, Any], local: str = "", *, place: str = "client") -> Iterator[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import logofair
 from logofair import Exactly, InputError, Ratio
 from logofair.auditing.chance import least_ratio_limits, ratio_limits
+from logofair.notions import Rate
 
 
 def rows(seed, n=2000, rates=(0.5, 0.4), clients=2):
@@ -175,3 +178,56 @@ def test_today_needs_a_policy():
     decided, label, group, _ = rows(0)
     with pytest.raises(InputError, match="floors: 'today' is what a policy's unconstrained rule gives"):
         logofair.audit(decided, label, groups=group, floors={"equal_opportunity": "today"})
+
+
+def test_without_labels_what_counts_by_label_is_listed_as_not_measured(tmp_path):
+    solution, score, label, other = fitted(
+        floors={"equal_opportunity": "today", "demographic_parity": 0.1}, ceilings={"predictive_equality": {"F": 0.9}}
+    )
+    found = logofair.audit(None, None, scores=score, policy=solution.policy, **other)
+    whole = logofair.audit(None, label, scores=score, policy=solution.policy, **other)
+    key = [(check.side, check.kind, check.rate, check.group, check.clients) for check in found.requirements]
+    assert sorted(key, key=str) == sorted(
+        ((check.side, check.kind, check.rate, check.group, check.clients) for check in whole.requirements), key=str
+    )
+    unmeasured = [check for check in found.requirements if check.reason]
+    assert {check.rate for check in unmeasured} == {"true positive rate", "false positive rate"}
+    assert {check.state for check in unmeasured} == {"not measured"}
+    assert all(check.state != "not measured" for check in found.requirements if not check.reason)
+    floor = next(check for check in unmeasured if check.kind == "floor")
+    assert np.isnan(floor.required).all()  # what today's rate is needs labels too
+    assert str(floor) == (
+        "The true positive rate of group 'F' at client 'north', at least what it is without any requirement: not "
+        "measured: needs labels (so at all 2 clients)."
+    )
+    ceiling = next(check for check in unmeasured if check.kind == "ceiling")
+    assert ceiling.required.tolist() == [0.9, 0.9]
+    assert "at most 0.9: not measured: needs labels" in found.summary()
+    listed = json.loads(json.dumps(found.as_dict(), allow_nan=False))["requirements"]
+    assert {each["reason"] for each in listed} == {None, "needs labels"}
+    stated = next(each for each in listed if each["kind"] == "floor" and each["reason"])
+    assert stated["by_client"][0] == {"client": "north", "required": None, "found": None, "state": "not measured"}
+
+
+def test_a_users_own_rate_is_judged_from_the_policy_alone(tmp_path):
+    benefit = logofair.Notion("benefit", given=(Rate("benefit", -1.0, 2.0, base=(1.0, 0.0)),))
+    shadow = Rate("shadow", 1.0, 0.0, base=(2.0, 0.0))
+    rates = logofair.Notion("own", given=(*benefit.rates, shadow))
+    _, score, label, other = fitted()
+    solution = logofair.fit(
+        score, label, **other, notion=rates, local_tolerance=0.05, global_tolerance=0.02, random_state=0
+    )
+    solution.policy.save(tmp_path / "policy.json")
+    policy = logofair.Policy.load(tmp_path / "policy.json")
+    found = logofair.audit(None, label, scores=score, policy=policy, **other)
+    assert [(check.side, check.rate) for check in found.requirements] == [
+        (side, rate) for side in ("local", "global") for rate in ("benefit", "shadow")
+    ]
+    chance = policy.probabilities(score, **other)
+    means = [np.mean((chance * (2 * label - 1))[other["groups"] == sex]) for sex in ("F", "M")]
+    assert found.requirements[2].found == pytest.approx([abs(means[0] - means[1])])
+    without = logofair.audit(None, None, scores=score, policy=policy, **other)
+    assert [(check.rate, check.reason) for check in without.requirements if check.side == "global"] == [
+        ("shadow", ""),
+        ("benefit", "needs labels"),
+    ]

@@ -256,6 +256,10 @@ def test_training_columns_and_rounds_make_a_training() -> None:
         (["--groups", "F,M", "--epsilon", "1", "--train", "age"], "cannot be combined with privacy"),
         (["--groups", "F,M", "--quorum", "4"], "3 are expected, but the run needs 4"),
         (["--groups", "F,M", "--local-for", "west=0.1"], "names site 'west', which is not among --sites"),
+        (["--groups", "F,M", "--costs", "west=1,3"], "--costs: names site 'west', which is not among --sites"),
+        (["--groups", "F,M", "--costs", "east=1,3"], "--costs: has no pair for site 'north'"),
+        (["--groups", "F,M", "--costs", "1;3"], "or those of one site, such as north=1,3"),
+        (["--groups", "F,M", "--costs", "east=1,3", "--secure"], "cannot be combined with secure sums"),
         (["--groups", "F,M", "--run", "a/b"], "run: got 'a/b'"),
         (["--groups", "F,M", "--seed", "-1"], "--seed: got -1"),
         ([], "--groups: missing"),
@@ -407,6 +411,7 @@ def test_the_same_command_and_a_shorter_one_resume_the_stored_plan(begun: Path) 
         ["--global", "0.02"],
         ["--local", "0"],
         ["--local-for", "north=0.5"],
+        ["--costs", "1,3", "--costs", "north=2,1"],
         ["--notion", "equal_opportunity"],
         ["--calibration", "none"],
         ["--optimality-gap", "1e-3"],
@@ -603,6 +608,52 @@ def test_a_simulation_has_the_numbers_of_a_central_fit(file: Path, tmp_path: Pat
         pooling="none",
     )
     assert json.loads(output)["certificate"]["primal"] == pytest.approx(central.certificate.primal, abs=2e-7)
+
+
+def test_a_simulation_with_costs_of_single_sites_has_the_numbers_of_a_fit_on_all_rows(
+    file: Path, tmp_path: Path
+) -> None:
+    words = ("--costs", "1,3", "--costs", "south=2,0.5", "--calibration", "none", "--optimality-gap", "1e-7")
+    code, output = simulate(file, tmp_path / "try", *TIGHT, *words)
+    assert code == 0, output
+    assert "A wrongly accepted row costs 1, a wrongly rejected one 3; 2 and 0.5 at south." in " ".join(output.split())
+    table = people()
+    central = logofair.fit(
+        table["risk"],
+        None,
+        groups=table["sex"],
+        clients=table["place"],
+        local_tolerance=0.03,
+        global_tolerance=0.01,
+        calibration="none",
+        pooling="none",
+        costs={"north": (1, 3), "east": (1, 3), "south": (2, 0.5)},
+    )
+    result = tmp_path / "try" / "result.json"
+    assert read_result(result).accuracy == pytest.approx(central.certificate.primal, abs=1e-6)
+    south, own = table["place"] == "south", tmp_path / "south.csv"
+    write_csv(own, {name: np.asarray(values)[south] for name, values in table.items()})
+    late = ("federate", "join", result, "--data", own, *COLUMNS[2:])
+    made = [tmp_path / name for name in ("again.json", "east.json", "cheap.json")]
+    for line in (("south",), ("west",), ("west", "--costs", "2,0.5")):
+        code, output = run(*late, "--site", *line, "--out", made.pop(0))
+        assert code == 0, output
+    found = [
+        Policy.load(tmp_path / name).probabilities(table["risk"][south], groups=table["sex"][south])
+        for name in ("again.json", "east.json", "cheap.json")
+    ]
+    assert found[0] == pytest.approx(found[2], abs=1e-9)
+    assert found[1].mean() > found[0].mean() + 0.2
+    assert "larger" in run(*late, "--site", "west", "--costs", "3,1", "--out", tmp_path / "dear.json")[1]
+    assert "--costs: names sites; a site sets its own alone" in refused(
+        *late, "--site", "west", "--costs", "west=1,1", "--out", tmp_path / "dear.json"
+    )
+
+
+def test_federations_speak_of_sites() -> None:
+    for command in ("simulate", "server", "client", "join"):
+        said = run("federate", command, "--help")[1].replace("federate client", "").replace("--client", "")
+        assert "client" not in said.lower().split("examples")[0].replace("_client", ""), command
 
 
 def test_a_simulation_warns_of_small_sites_as_a_fit_does(tmp_path: Path) -> None:
@@ -1055,11 +1106,13 @@ def test_limits_of_a_file_and_a_digest_go_to_the_site(
 ) -> None:
     seen = connected(monkeypatch, Policy.load(published.parent / "policies" / "north.json"))
     line = client(tmp_path, "--insecure", "--accept-plan", "0123 4567 89ab cdef 0123 4567 89AB CDEF", "--local", "0.01")
+    line = (*line, "--costs", "1,2")
     (tmp_path / "site-policy.toml").write_text("only_secure = true\nlocal_tolerance = 0.02\n")
     assert run(*line)[0] == 0
     (given_,) = seen
     digest = "0123-4567-89ab-cdef-0123-4567-89ab-cdef"
-    assert given_["settings"].limits.as_dict() == {"plan": digest, "only_secure": True, "local_tolerance": 0.01}
+    own = {"local_tolerance": 0.01, "costs": (1.0, 2.0)}
+    assert given_["settings"].limits.as_dict() == {"plan": digest, "only_secure": True, **own}
     assert not given_["settings"].asks
 
 

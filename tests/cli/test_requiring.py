@@ -175,3 +175,18 @@ def test_the_report_lists_requirements_and_speaks_of_cost(file):
     assert "is below" in page
     assert "Cost per person, by global tolerance" in page
     assert "within the tolerances" not in page
+
+
+def test_without_labels_an_audit_lists_what_needs_them_as_not_measured(file):
+    free = ("--local", "none", "--global", "none", "--capacity", "0.8", "--floor", "equal_opportunity=today")
+    assert run("fit", file, *COLUMNS, *free, "--seed", "0", "--out", "p.json")[0] == 0
+    unlabelled = (*COLUMNS[:2], *COLUMNS[4:])
+    audits = (("--policy", "p.json"), (*unlabelled, "--floor", "equal_opportunity=0.6", "--capacity", "0.8"))
+    for words, must in zip(audits, ("what it is without any requirement", "0.6"), strict=True):
+        code, output, error = run("audit", file, *words, "--report", "a.html", "--force")
+        assert code == 0, error
+        assert f"at least {must}: not measured: needs labels" in " ".join(output.split())
+        with open("a.html", encoding="utf-8") as page:
+            assert "needs labels" in page.read()
+        listed = json.loads(run("audit", file, *words, "--json")[1])["requirements"]
+        assert {each["reason"] for each in listed if each["kind"] == "floor"} == {"needs labels"}

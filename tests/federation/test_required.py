@@ -176,7 +176,6 @@ def test_a_published_rate_that_this_site_contradicts_is_refused():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"costs": {"a": (1, 3)}}, "costs: names sites; in a federation one pair holds for all"),
         ({"costs": (0, 0)}, "costs: both errors cost 0"),
         ({"floors": {"demographic_parity": {"x": 0.1}}}, "floors: names group 'x'"),
         ({"solver": "algorithm1", "capacity": 0.5}, "solver: 'algorithm1' knows tolerances and accuracy alone"),

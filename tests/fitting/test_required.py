@@ -218,3 +218,9 @@ def test_a_ratio_that_says_nothing_is_warned_of_and_the_policy_says_so():
         "the ratio of the selection rate: it says nothing, since nobody is selected.",
     ]
     assert set(found) <= set(solution.policy.info.warnings)
+    said = "every requirement is met (3 ratios say nothing: nobody is selected there) and expected accuracy"
+    assert said in solution.certificate.summary()
+    assert said in solution.summary()
+    assert solution.policy.info.certificate.empty_ratios == 3
+    one = logofair.fit(scores, None, groups=groups, calibration="none", **tolerances).certificate
+    assert "met (a ratio says nothing: nobody is selected there)" in one.summary()

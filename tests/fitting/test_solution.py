@@ -80,6 +80,23 @@ def test_an_empty_cell_takes_the_base_rule_where_no_merged_rule_was_made():
     assert decided.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("costs", "threshold", "said"),
+    [
+        ((1, 3), 0.25, "score >= 0.25 applies"),
+        ({"north": (1, 3), "south": (2, 0.5)}, 0.8, "accepting wins at the client's costs applies"),
+    ],
+)
+def test_an_empty_cell_is_decided_at_its_clients_costs_where_there_is_no_merged_rule(costs, threshold, said):
+    table = rows(*FULL[:3])
+    for more in ({"merged": False}, {"confidence": 0.9, "merged": False}):
+        solution = fit(table, costs=costs, **more)
+        assert about(solution, "group 'M' at client 'south'", "no rows", said)
+        near = [threshold - 0.01, threshold]
+        decided = solution.policy.probabilities(near, groups=["M", "M"], clients=["south", "south"])
+        assert decided.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("notion", NOTIONS)
 @pytest.mark.parametrize("calibration", ["none", "beta", "isotonic"])
 def test_a_cell_of_one_row_is_named(notion, calibration):

@@ -840,6 +840,17 @@ def test_a_certified_policy_is_a_pass_and_its_promises_are_a_table():
     assert "What is promised" not in _html(_fit(_data()))
 
 
+def test_promises_of_ratios_and_floors_are_no_promises_of_gaps():
+    given = {"local_tolerance": logofair.Ratio(0.7), "global_tolerance": None, "floors": {"demographic_parity": 0.05}}
+    page = _html(_fit(_data(3000, clients=8), confidence=0.95, merged=False, **given))
+    text = _Text(page[page.index('id="promises"') : page.index("</section>", page.index('id="promises"'))]).text
+    assert (
+        "A bound is of one requirement by itself; all certified requirements hold together, which takes more." in text
+    )
+    assert "How many requirements are certified" in page
+    assert "tolerances" not in text
+
+
 @pytest.mark.slow
 def test_promises_of_hundreds_of_clients_are_counted_and_the_trade_off_says_it_makes_none():
     data = _data(6000, clients=150)

@@ -38,7 +38,7 @@ class Required:
     rate: str
     local: Any
     global_: Any
-    costs: tuple[float, float] | None = None
+    costs: Any = None  # a pair, or a mapping of every client to its own
     limits: tuple[Limit, ...] = ()
     capacity: dict[str, Any] = field(default_factory=dict)
 
@@ -96,11 +96,15 @@ class Required:
 
     def least_cost(self) -> float | None:
         """The cost per row of the best rule, by a program over rows; None where there is no rule."""
-        accepted, rejected = self.costs or (1.0, 1.0)
+        accepted, rejected = self._row_costs()
         n = self.chances.size
         worth = (accepted * (1 - self.chances) - rejected * self.chances) / n
         found = self._solved(worth, list(self._rows({})))
-        return None if found is None else found + rejected * self.chances.mean()
+        return None if found is None else found + float((rejected * self.chances).mean())
+
+    def _row_costs(self) -> np.ndarray:
+        pairs = self.costs if isinstance(self.costs, dict) else dict.fromkeys(self.clients, self.costs or (1.0, 1.0))
+        return np.array([pairs[client] for client in self.clients]).T
 
     def possible(self, only: Collection[str], giving: Mapping[str, float] | None = None) -> bool:
         """Whether the requirements of these names can be met together, some giving way by an amount."""
@@ -147,7 +151,7 @@ class Required:
                     yield one - other, tolerance + giving.get(name, 0.0), name
 
     def _limited(self, inside: np.ndarray, limit: Limit, where: str, giving: Mapping[str, float]) -> Any:
-        accepted, rejected = self.costs or (1.0, 1.0)
+        accepted, rejected = self._row_costs()
         today = ((accepted + rejected) * self.chances >= accepted).astype(float)
         for group in np.unique(self.groups) if limit.group is None else [limit.group]:
             rate = self._rate(limit.rate, inside, group)

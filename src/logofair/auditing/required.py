@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from logofair.auditing.chance import TAIL, least_ratio_limits, pair_limits, share_limits
 from logofair.auditing.changes import Changes, one_place
-from logofair.auditing.measure import Measured, Tally, counts_rows, plain, tally_of, text, value_of
+from logofair.auditing.measure import Measured, Tally, counts_rows, plain, tally_of, value_of
 from logofair.columns.checks import Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
@@ -34,7 +34,6 @@ __all__ = [
     "Today",
     "measured_requirements",
     "proved_requirements",
-    "requirement_lines",
 ]
 
 KEPT, BROKEN, UNCLEAR = "kept", "broken", "too small to say"
@@ -42,6 +41,7 @@ SILENT, UNMEASURED = "says nothing", "not measured"
 _ORDER = (BROKEN, UNCLEAR, SILENT, UNMEASURED, KEPT)
 _AT_LEAST = ("ratio", "floor", "least selected")  # the others are at most
 _ROUNDING = 1e-9
+_LABELS = "needs labels"
 _CALLED = {
     "tolerance": "gap of the {rate}",
     "ratio": "smallest {rate} against the largest",
@@ -63,8 +63,8 @@ class CheckedAt:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        found = None if self.found is None else self.found.as_dict()
-        return {"client": plain(self.client), "required": self.required, "found": found, "state": self.state}
+        found, required = None if self.found is None else self.found.as_dict(), value_of(self.required)
+        return {"client": plain(self.client), "required": required, "found": found, "state": self.state}
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,8 @@ class RequirementCheck:
     is, where it is of one; ``clients`` where it holds, (None,) over all or where there is one client. ``required``,
     ``found``, ``low``, ``high`` and ``rows`` have one entry per client (NaN: not measured; of ``low`` and ``high``:
     proved, no interval), ``states`` says whether it is kept there. ``today`` says that the number is what the rule
-    gives that nothing is required of. ``price`` is what giving way by a unit would win at most, where that is known; of
+    gives that nothing is required of, NaN where that is not measured either. ``reason`` says why nothing is measured,
+    where that is so everywhere. ``price`` is what giving way by a unit would win at most, where that is known; of
     floors and ceilings, of those of all groups together.
 
     Examples
@@ -102,6 +103,7 @@ class RequirementCheck:
     states: tuple[str, ...]
     today: bool = False
     price: Floats | None = None
+    reason: str = ""
 
     @property
     def called(self) -> str:
@@ -150,12 +152,22 @@ class RequirementCheck:
     def __str__(self) -> str:
         """One sentence: of many clients the worst, and how many are in each state."""
         at = self.worst
-        number = f"{at.required:.4f}, what it is without any requirement" if self.today else f"{at.required:g}"
         where = f" {self.where}" if self.side == "global" else "" if at.client is None else f" at client {at.client!r}"
-        found = "not measured" if at.found is None else str(at.found)
         if at.state == SILENT:
             return f"The {self.called}{where}: nobody is selected there, so a ratio says nothing{self._others}."
-        return f"The {self.called}{where} is {found}, {self.how} {number}: {at.state}{self._others}."
+        found = "" if at.found is None else f" is {at.found}"
+        return f"The {self.called}{where}{found}, {self._must(at)}: {at.state}{self._because}{self._others}."
+
+    def _must(self, at: CheckedAt) -> str:
+        """What must hold, in words."""
+        if not self.today:
+            return f"{self.how} {at.required:g}"
+        number = "" if np.isnan(at.required) else f"{at.required:.4f}, "
+        return f"{self.how} {number}what it is without any requirement"
+
+    @property
+    def _because(self) -> str:
+        return f": {self.reason}" if self.reason else ""
 
     @property
     def _others(self) -> str:
@@ -175,6 +187,7 @@ class RequirementCheck:
             "group": plain(self.group),
             "today": self.today,
             "state": self.state,
+            "reason": self.reason or None,
             "sentence": str(self),
             "by_client": [self.at(place).as_dict() for place in range(len(self.clients))],
         }
@@ -238,6 +251,8 @@ class _Side:
         today = bool(self.today[rate]) and kind in ("floor", "ceiling")
         tail = TAIL / at.size  # all clients are judged together
         found, low, high, rows, silent = figures.of(kind, rate, group, tail, today)
+        if figures.reason and today:
+            required = np.where(np.isfinite(required), np.nan, required)
         states = tuple(_states(kind, required[at], found[at], low[at], high[at], silent[at]))
         yield RequirementCheck(
             self.side,
@@ -253,6 +268,7 @@ class _Side:
             states,
             today,
             figures.price(rate, at),
+            figures.reason,
         )
 
 
@@ -276,6 +292,8 @@ _Found = tuple[Floats, Floats, Floats, Indices, Booleans]
 
 class _Figures:
     """What was found of a requirement: value, both ends of its interval, rows, and where nobody is selected."""
+
+    reason = ""  # why nothing was
 
     def of(self, kind: str, number: int, group: int | None, tail: float, today: bool) -> _Found:
         """Of the rate of this number, by client."""
@@ -338,6 +356,18 @@ class _Counted(_Figures):
         return np.clip(start - half, 0.0, 1.0), np.clip(start + half, 0.0, 1.0)
 
 
+@dataclass(frozen=True, eq=False)
+class _NotMeasured(_Figures):
+    """Nothing, for a reason."""
+
+    clients: int
+    reason: str
+
+    def of(self, kind: str, number: int, group: int | None, tail: float, today: bool) -> _Found:
+        none = np.full(self.clients, np.nan)
+        return none, none, none, np.zeros(self.clients, dtype=np.int64), np.zeros(self.clients, dtype=bool)
+
+
 def measured_requirements(
     requirements: Requirements,
     known: Sequence[Label | None],
@@ -348,7 +378,8 @@ def measured_requirements(
 ) -> tuple[RequirementCheck, ...]:
     """Judge requirements on counted rows; ``known`` are the clients they are about: nothing is required of others.
 
-    Without ``today`` floors and ceilings that are today's rates are left out.
+    Without ``today`` floors and ceilings that are today's rates are left out. Without labels what counts by label is
+    not measured, and said to be so.
     """
     there = set(groups)
     limits = tuple(
@@ -357,8 +388,8 @@ def measured_requirements(
         if (limit.group is None or limit.group in there) and (limit.value is not None or today is not None)
     )
     required = replace(requirements, limits=limits, groups=groups)
-    if not tally.labelled:
-        required = _without_labels(required)
+    by_label = None if tally.labelled else replace(_counting(required, by_label=True), capacities=())
+    required = required if tally.labelled else _counting(required, by_label=False)
     found: list[RequirementCheck] = []
     for side in ("local", "global"):
         counted = tally if side == "local" else tally.merged()
@@ -366,19 +397,21 @@ def measured_requirements(
         then = None if today is None else today.side(side)
         numbers = _numbers(required, side, known, names, groups, None if then is None else then[0])
         found += numbers.checks(_Counted(numbers.rates, counted, then))
+        if by_label is not None:
+            found += _numbers(by_label, side, known, names, groups, None).checks(_NotMeasured(len(names), _LABELS))
     return tuple(found)
 
 
-def _without_labels(required: Requirements) -> Requirements:
-    """What can be judged without labels."""
-    kept = [k for k, each in enumerate(required.local) if not each.rate.needs_labels]
+def _counting(required: Requirements, *, by_label: bool) -> Requirements:
+    """Those of the requirements that count by label, or those that do not."""
+    kept = [k for k, each in enumerate(required.local) if each.rate.needs_labels == by_label]
     return replace(
         required,
         local=tuple(required.local[k] for k in kept),
-        global_=tuple(each for each in required.global_ if not each.rate.needs_labels),
+        global_=tuple(each for each in required.global_ if each.rate.needs_labels == by_label),
         tolerances=required.tolerances[:, kept],
         ratios=None if required.ratios is None else required.ratios[:, kept],
-        limits=tuple(each for each in required.limits if not each.rate.needs_labels),
+        limits=tuple(each for each in required.limits if each.rate.needs_labels == by_label),
     )
 
 
@@ -488,14 +521,3 @@ def proved_requirements(
         known = np.where(defined, values, np.nan) / unit
         found += numbers.checks(_Proved(rates, known, price))
     return tuple(found)
-
-
-def requirement_lines(checks: Sequence[RequirementCheck]) -> list[list[str]]:
-    """Lines of a table of requirements, the first its head."""
-    lines = [["requirement", "where", "required", "found", "state"]]
-    for check in checks:
-        at = check.worst
-        where = check.where if at.client is None else f"{check.where}, worst {at.client!r}"
-        required = f"{check.how} {at.required:.4g}{' (today)' if check.today else ''}"
-        lines.append([check.called, where, required, text(at.found), check.state])
-    return lines

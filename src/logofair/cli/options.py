@@ -55,6 +55,7 @@ __all__ = [
     "path_option",
     "pooling_option",
     "read_client_file",
+    "read_costs",
     "report_options",
     "seed_option",
     "single_tolerances",
@@ -283,7 +284,7 @@ id_option = click.option(
 CostsText: TypeAlias = "tuple[float, float] | dict[str, tuple[float, float]]"  # one pair, or by client, "" for others
 
 
-def _costs(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> CostsText | None:
+def read_costs(place: str, ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> CostsText | None:
     """Read pairs of numbers, one for all or by client; whether they can be costs is for the library to say."""
     found: dict[str, tuple[float, float]] = {}
     for text in texts:
@@ -291,10 +292,10 @@ def _costs(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> 
         try:
             accepted, rejected = map(float, pair.split(","))
         except ValueError:
-            advice = "pass two numbers with a comma between, such as 1,3, or those of one client, such as north=1,3"
+            advice = f"pass two numbers with a comma between, such as 1,3, or those of one {place}, such as north=1,3"
             raise click.BadParameter(f"got {text!r}; {advice}.", ctx, param) from None
         if name in found:
-            whose = f"of client {name!r}" if name else "of all clients"
+            whose = f"of {place} {name!r}" if name else f"of all {place}s"
             raise click.BadParameter(f"got {text!r}, but costs {whose} were given already; give them once.", ctx, param)
         found[name] = accepted, rejected
     return found[""] if list(found) == [""] else found or None
@@ -320,14 +321,16 @@ def costs_by_client(costs: CostsText | None, clients: Sequence[Any] | None) -> A
     return (dict.fromkeys(clients, costs[""]) if "" in costs else {}) | own
 
 
-costs_option = click.option(
-    "--costs",
-    metavar="[CLIENT=]A,R",
-    multiple=True,
-    callback=_costs,
-    help="What a wrongly accepted row costs and what a wrongly rejected one does, such as 1,3; may be given again for "
-    "single clients.",
-)
+def costs_option(place: str = "client") -> Decorator[Any]:
+    """Return the option that says what errors cost, at participants of this word."""
+    return click.option(
+        "--costs",
+        metavar=f"[{place.upper()}=]A,R",
+        multiple=True,
+        callback=functools.partial(read_costs, place),
+        help="What a wrongly accepted row costs and what a wrongly rejected one does, such as 1,3; may be given again "
+        f"for single {place}s.",
+    )
 
 
 def together(*options: Decorator[Any]) -> Decorator[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,7 @@ import click
 from logofair.cli.options import (
     NOTIONS,
     CostsText,
+    Decorator,
     constrained,
     costs_by_client,
     costs_option,
@@ -179,7 +181,9 @@ def _limit(ctx: click.Context, param: click.Parameter, text: str) -> LimitText:
     return LimitText(text, side, one_of(NOTIONS)(ctx, param, notion), group or None, value)
 
 
-def _capacities(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[CapacityText, ...]:
+def _capacities(
+    place: str, ctx: click.Context, param: click.Parameter, texts: Sequence[str]
+) -> tuple[CapacityText, ...]:
     """Read capacities, one for each side."""
     found: dict[str, CapacityText] = {}
     for text in texts:
@@ -193,8 +197,10 @@ def _capacities(ctx: click.Context, param: click.Parameter, texts: Sequence[str]
         if sound and people and side == "local":
             raise click.BadParameter(f"got {text!r}; a number of people is over all: pass a share.", ctx, param)
         if not sound:
-            advice = "pass a share such as 0.1 or a number of people, local:0.1 for each client, exactly:0.1 to meet it"
-            raise click.BadParameter(f"got {text!r}; {advice}.", ctx, param)
+            advice = f"local:0.1 for each {place}, exactly:0.1 to meet it"
+            raise click.BadParameter(
+                f"got {text!r}; pass a share such as 0.1 or a number of people, {advice}.", ctx, param
+            )
         found[side] = CapacityText(text, side, "exactly" in words, number)
     return tuple(found.values())
 
@@ -206,27 +212,32 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _limit_option(kind: str, how: str) -> Any:
+def _limit_option(kind: str, how: str, place: str) -> Any:
     return click.option(
         f"--{kind}",
         metavar="[SIDE:]NOTION[:GROUP]=RATE",
         multiple=True,
         callback=_limits,
-        help=f"A group's rate is {how} RATE, or today (that of no requirement), inside each client, with global: over "
-        "all; may be given again.",
+        help=f"A group's rate is {how} RATE, or today (that of no requirement), inside each {place}, with global: "
+        "over all; may be given again.",
     )
 
 
-limit_options = together(
-    _limit_option("floor", "at least"),
-    _limit_option("ceiling", "at most"),
-    click.option(
-        "--capacity",
-        metavar="[local:][exactly:]SHARE",
-        multiple=True,
-        callback=_capacities,
-        help="At most this share of all people is accepted, or this number; local: at each client; exactly: met.",
-    ),
-)
+def limit_options(place: str = "client") -> Decorator[Any]:
+    """Return the options for floors, ceilings and a capacity, at participants of this word."""
+    return together(
+        _limit_option("floor", "at least", place),
+        _limit_option("ceiling", "at most", place),
+        click.option(
+            "--capacity",
+            metavar="[local:][exactly:]SHARE",
+            multiple=True,
+            callback=partial(_capacities, place),
+            help=f"At most this share of all people is accepted, or this number; local: at each {place}; exactly: met.",
+        ),
+    )
 
-requirement_options = together(limit_options, costs_option)
+
+def requirement_options(place: str = "client") -> Decorator[Any]:
+    """Return the options for all that is required beside tolerances, and for costs."""
+    return together(limit_options(place), costs_option(place))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +12,13 @@ import numpy.typing as npt
 from logofair.auditing import Audit, ClientCheck, audit
 from logofair.auditing import Comparison as RulesCompared
 from logofair.auditing import compare as compare_rules
+from logofair.auditing.required import RequirementCheck
 from logofair.columns.checks import Floats, Integers, Label
 from logofair.datasets import Dataset, dirichlet_clients, split
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.progress import no_progress
+from logofair.requirements import Ratio, Tolerance
 from logofair.solvers.certificate import Certificate
 from logofair.tradeoff.result import measured_values
 from logofair.training import fedavg
@@ -39,12 +41,22 @@ class Settings:
     """What a run depends on; ``clients`` is their number, ``alpha`` how evenly groups are spread over them."""
 
     notion: str = "demographic_parity"
-    local_tolerance: float | None = 0.01
-    global_tolerance: float | None = 0.01
+    local_tolerance: Tolerance = 0.01
+    global_tolerance: Tolerance = 0.01
     clients: int = 5
     alpha: float = 0.5
     scheme: str = "plain"
     random_state: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        sides = {name: _plain(getattr(self, name)) for name in ("local_tolerance", "global_tolerance")}
+        return asdict(self) | sides
+
+
+def _plain(tolerance: Tolerance) -> float | str | None:
+    """A tolerance, or a ratio as it is typed."""
+    return f"ratio:{tolerance.least:g}" if isinstance(tolerance, Ratio) else tolerance
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,24 +79,31 @@ class MethodResult:
 
     name: str
     audit: Audit
-    local_tolerance: float | None = None
-    global_tolerance: float | None = None
+    local_tolerance: Tolerance = None
+    global_tolerance: Tolerance = None
     difference: RulesCompared | None = None
     certificate: Certificate | None = None
 
     @property
     def clients(self) -> ClientCheck | None:
         """At how many clients a gap above the local tolerance is shown; None without such a tolerance."""
-        return None if self.local_tolerance is None else self.audit.check_clients(self.local_tolerance)
+        own = self.local_tolerance
+        return None if own is None or isinstance(own, Ratio) else self.audit.check_clients(own)
+
+    @property
+    def ratios(self) -> tuple[RequirementCheck, ...]:
+        """The ratios that are required, as they are on the test rows."""
+        return tuple(check for check in self.audit.requirements if check.kind == "ratio")
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return {
             "method": self.name,
-            "required": {"local": self.local_tolerance, "global": self.global_tolerance},
+            "required": {"local": _plain(self.local_tolerance), "global": _plain(self.global_tolerance)},
             **measured_values(self.audit),
             "difference": None if self.difference is None else self.difference.as_dict(),
             "clients": None if self.clients is None else self.clients.as_dict(),
+            "ratios": [check.as_dict() for check in self.ratios],
             "certificate": None if self.certificate is None else self.certificate.as_dict(),
         }
 
@@ -118,7 +137,7 @@ class Comparison:
         """Return plain values, ready for JSON; what is undefined is None."""
         return {
             "data": self.data,
-            "settings": asdict(self.settings),
+            "settings": self.settings.as_dict(),
             "rows": self.rows,
             "groups": list(self.groups),
             "methods": [outcome.as_dict() for outcome in self.outcomes],
@@ -203,9 +222,10 @@ def _outcome(name: str, solution: Solution, rows: SplitRows, settings: Settings)
     chance = solution.policy.probabilities(rows.scores, on_unknown="merged", **columns)
     compared = compare_rules(rows.scores >= 0.5, chance, rows.labels, notion=settings.notion, **columns)
     local, global_ = _VARIANTS[name]
+    judged = audit(None, rows.labels, scores=rows.scores, policy=solution.policy, notion=settings.notion, **columns)
     return MethodResult(
         name,
-        compared.second,
+        replace(compared.second, requirements=judged.requirements),
         local_tolerance=settings.local_tolerance if local else None,
         global_tolerance=settings.global_tolerance if global_ else None,
         difference=compared,

@@ -201,6 +201,12 @@ class ClientState:
     forged: str = ""  # why a result that was published was not stored
     members: Members | None = None  # of the roster, as the server says; None: not known
     local_tolerance: float | None = None  # the clients' own, in place of the plan's
+    costs: tuple[float, float] | None = None  # likewise
+
+    @property
+    def requirements(self) -> Requirements:
+        """What is required of the clients."""
+        return self.plan.requirements(self.sites, self.local_tolerance, self.costs)
 
     def opened(self, roster: int) -> ClientState:
         """The state when a new roster begins: totals, answers and steps of the last one are void.
@@ -208,7 +214,8 @@ class ClientState:
         Calibrators and priors stand until others come: a roster that lost a site goes on with them.
         """
         kept = {name: getattr(self, name) for name in ("model", "maps", "releases", "priors", "members")}
-        return ClientState(self.plan, self.sites, roster, **kept, local_tolerance=self.local_tolerance)
+        own = {name: getattr(self, name) for name in ("local_tolerance", "costs")}
+        return ClientState(self.plan, self.sites, roster, **kept, **own)
 
     def answered(self, prices: Floats, u: Floats, v: Floats) -> ClientState:
         """The state with more answers."""
@@ -341,7 +348,7 @@ class ClientBatch:
         sums = Totals(
             mass=derived.cells.mass.reshape(shape),
             positives=derived.cells.positives.reshape(shape),
-            today=_accepted_today(derived.cells, state.plan),
+            today=_accepted_today(derived.cells, state),
             slack=after._slack(derived.cells),
         )
         return replace(after, derived=derived), sums
@@ -356,7 +363,7 @@ class ClientBatch:
             return np.zeros((clients, 0))
         found = np.zeros((clients, 1))
         for number, site in enumerate(state.sites):
-            required = _inside(state.plan.requirements([site], state.local_tolerance))
+            required = _inside(replace(state, sites=(site,)).requirements)
             one = make_problem(required, cells_of(cells, np.array([number])))
             if not solve_local(one, *one.gain).sound:
                 found[number] = least_slack(one)
@@ -403,6 +410,7 @@ class ClientBatch:
         after = self._with_totals(request.mass, request.positives)
         found = [best_answer(after.problem, prices) for prices in everybodys(request.prices, self.state.plan)]
         gain, shares, bound = (np.stack([getattr(a, name) for a in found], 1) for name in ("gain", "shares", "bound"))
+        gain, bound = gain + after.spared[:, None], bound + after.spared[:, None]
         state = after.state.answered(request.prices, np.stack([a.u for a in found]), np.stack([a.v for a in found]))
         shares, selected = split_shares(shares, state.plan)
         return replace(after, state=state), Answers(gain=gain, shares=shares, bound=bound, selected=selected)
@@ -442,6 +450,7 @@ class ClientBatch:
             at = (everybodys(request.prices, after.state.plan), request.weights)
             rules = held_rules(problem, expected, rules, *at, selection_only=selection_only)
         gain, shares, excess = measure(problem, rules)
+        gain = gain + after.spared
         shares, selected = split_shares(shares, after.state.plan)
         rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
         sums = FinalFigures(
@@ -462,6 +471,19 @@ class ClientBatch:
         cells = self._derive().own_cells
         u, v = evaluate(cells, rules)
         return np.stack([each.reshape(shape) for each in (cells.mass * u, cells.mass * v, cells.positives)], axis=2)
+
+    @property
+    def spared(self) -> Floats:
+        """What rejecting everybody costs less than where it is dearest, as a share of all rows, (clients,).
+
+        Gains are above rejecting everybody at the dearest costs: so the cost follows from their total and from the
+        positives that the server knows, whatever errors cost at a site.
+        """
+        problem = self.problem
+        if problem.costs is None:
+            return np.zeros(problem.shape[0])
+        most = self.state.plan.dearest[1] / self.state.plan.cost_unit
+        return np.asarray((most - problem.costs[:, 1]) * problem.positives.sum(axis=1))
 
     @property
     def own_problem(self) -> Problem:
@@ -511,7 +533,7 @@ class ClientBatch:
             who,
             GroupCounts(*(counted * each for each in own)),
             GroupCounts(state.mass, state.positives, len(state.sites) if who is None else who.number),
-            counted * float(gain.sum()),
+            counted * float((gain + self.spared).sum()),
             counted * split_shares(shares, state.plan)[0].sum(axis=0),
             counted * split_shares(shares, state.plan)[1].sum(axis=0),
         )
@@ -557,7 +579,11 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
     assert state.mass is not None
     assert state.positives is not None
     plan, totals = state.plan, GroupTotals(state.mass, state.positives)
-    problem = make_problem(_inside(plan.requirements(state.sites, state.local_tolerance)), cells, totals)
+    inside = _inside(state.requirements)
+    problem, costs = make_problem(inside, cells, totals), inside.costs
+    if costs is not None:  # in units of the dearest at any site
+        pairs = np.column_stack([costs.wrongly_accepted, costs.wrongly_rejected]) / plan.cost_unit
+        problem = replace(problem, costs=np.broadcast_to(pairs, (cells.n_clients, 2)), cost_unit=plan.cost_unit)
     required = GlobalRequirements.of(plan, state.mass, state.positives)
     return replace(
         problem,
@@ -578,15 +604,14 @@ def _inside(required: Requirements) -> Requirements:
     )
 
 
-def _accepted_today(cells: Cells, plan: Plan) -> Floats:
+def _accepted_today(cells: Cells, state: ClientState) -> Floats:
     """What the rows accepted without any requirement count in some global rates, (clients, groups, such rates)."""
-    shape = (cells.n_clients, cells.n_groups)
-    if not plan.today_rates:
+    shape, rates = (cells.n_clients, cells.n_groups), state.plan.today_rates
+    if not rates:
         return np.zeros((*shape, 0))
-    constant, slope = plan.row_worth
-    u, v = unconstrained(cells, (np.full((1, 1), constant), np.full((1, 1), slope)))
+    u, v = unconstrained(cells, make_problem(_inside(state.requirements), cells).row_worth)
     mass = cells.mass.reshape(shape)
-    return np.stack([rate.numerator(mass * u, mass * v) for rate in plan.today_rates], axis=2)
+    return np.stack([rate.numerator(mass * u, mass * v) for rate in rates], axis=2)
 
 
 def everybodys(prices: Floats, plan: Plan) -> Floats:

@@ -195,6 +195,7 @@ class Client:
                 releases=self.releases,
                 members=opening.members,
                 local_tolerance=self.limits.local_tolerance,
+                costs=self.limits.costs,
             )
             begun = StoredClient(message.run, message.roster, message.number, state=fresh)
             return replace(self, stored=begun, cached=None)
@@ -215,13 +216,14 @@ class Client:
         if state is None:
             return
         self.limits.check(state.plan, self.site, sites)
-        if state.local_tolerance != self.limits.local_tolerance:  # its answers so far were given within that one
-            began = "none" if state.local_tolerance is None else f"{state.local_tolerance:g}"
-            raise RefusedError(
-                Refusal.PLAN_REFUSED,
-                f"run {state.plan.run!r}: it began with {began} as this site's own tolerance; "
-                "start the site with that again.",
-            )
+        for name, what in (("local_tolerance", "tolerance"), ("costs", "costs")):
+            began = getattr(state, name)
+            if began != getattr(self.limits, name):  # its answers so far were given with that
+                raise RefusedError(
+                    Refusal.PLAN_REFUSED,
+                    f"run {state.plan.run!r}: it began with {'none' if began is None else began} as this site's own "
+                    f"{what}; start the site with that again.",
+                )
 
     def _answer(self, message: RequestMessage) -> tuple[Client, Any]:
         self._check_plan(message)

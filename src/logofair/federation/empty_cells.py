@@ -21,11 +21,24 @@ _EXCESS = 1e3
 
 
 def merged_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
-    """The rule of cells without rows, where nothing can be required: one for each group.
+    """The rule of cells without rows, where nothing can be required: one for each group, or for each cell.
 
-    It is what a client that requires nothing inside answers to the prices that are mixed: at each of them a threshold
-    on the chance. Where they are more than a stored rule has room for, the heaviest stand for all.
+    The latter where errors do not cost the same at all clients. It is what a client that requires nothing inside
+    answers to the prices that are mixed: at each of them a threshold on the chance. Where they are more than a stored
+    rule has room for, the heaviest stand for all.
     """
+    if problem.costs is None:
+        return _group_rules(problem, prices, weights)
+    pairs, which = np.unique(problem.costs, axis=0, return_inverse=True)
+    first, *others = (_group_rules(replace(problem, costs=pair[None]), prices, weights) for pair in pairs)
+    if not others:
+        return first
+    groups = problem.shape[1]
+    return first.and_also(*others).at((which.reshape(-1, 1) * groups + np.arange(groups)).ravel())
+
+
+def _group_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
+    """The rule of each group where errors cost the same."""
     groups = np.arange(problem.shape[1], dtype=np.int32)
     # What accepting a row gains is linear in its chance, so that one row tells the whole line.
     row = build_cells(np.full(groups.size, 0.5), groups, 0 * groups, n_groups=groups.size, n_clients=1)

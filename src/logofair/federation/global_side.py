@@ -128,9 +128,9 @@ class GlobalRequirements:
     def reported(self, gain: float) -> float:
         """Accuracy of a rule that gains so much over rejecting everybody; or its cost per row, in the user's units."""
         n, positives = float(self.mass.sum()), float(self.positives.sum())
-        if self.plan.costs is None:
+        if self.plan.objective == "accuracy":
             return (n - positives) / n + gain
-        return (sum(self.plan.row_worth) * positives / n - gain) * self.plan.cost_unit
+        return self.plan.dearest[1] * positives / n - gain * self.plan.cost_unit
 
     @property
     def limited(self) -> tuple[int, ...]:

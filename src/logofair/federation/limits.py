@@ -17,7 +17,7 @@ import numpy as np
 
 from logofair.columns.checks import nearest_name, positive_number, whole_number
 from logofair.errors import InputError, RefusedError
-from logofair.federation.plan import Plan
+from logofair.federation.plan import Plan, read_pair
 from logofair.federation.replies import Refusal
 from logofair.federation.wire import SPOKEN, spoken_digest
 from logofair.files.writing import reason_of
@@ -49,6 +49,9 @@ class SiteLimits:
     local_tolerance : float, optional
         This site's own tolerance, in place of the plan's for every gap inside this site and never larger. It counts
         here alone: the server is not told, and totals stay sums of what the sites answer.
+    costs : pair of numbers, optional
+        What a wrongly accepted and a wrongly rejected row cost here, in place of the plan's costs and neither of them
+        larger. They count here alone, likewise.
     most_rounds, most_prices : int, optional
         Refuse plans of more rounds, those of training among them, and plans of which a site answers more prices
         (:attr:`Plan.most_prices`): each tells of its scores.
@@ -75,6 +78,7 @@ class SiteLimits:
     most_local_tolerance: float | None = None
     most_global_tolerance: float | None = None
     local_tolerance: float | None = None
+    costs: tuple[float, float] | None = None
     most_rounds: int | None = None
     most_prices: int | None = None
     pooling: bool = True
@@ -89,6 +93,8 @@ class SiteLimits:
         if self.neighbours is not None and self.neighbours not in _NEIGHBOURS:
             hint = nearest_name(self.neighbours, _NEIGHBOURS)
             raise InputError(f"neighbours: got {self.neighbours!r}{hint}; use 'replace' or 'add-remove'.")
+        if self.costs is not None:
+            object.__setattr__(self, "costs", read_pair(self.costs, "costs"))
         for name in ("smallest_cell", "least_sites", "most_rounds", "most_prices"):
             if getattr(self, name) is not None:
                 whole_number(getattr(self, name), name)
@@ -131,6 +137,7 @@ class SiteLimits:
                     f"its tolerance inside this site is {requirement.tolerance:g} ({requirement.rate.name}), and this "
                     f"site's own, {own:g}, is larger; only a smaller one can hold beside it"
                 )
+        yield from self._about_costs(plan, site)
         yield from _too_wide(plan.global_, "over all sites", self.most_global_tolerance)
         rounds = plan.rounds if plan.solver is None else plan.solver.rounds
         rounds = rounds if plan.training is None else max(rounds, plan.training.rounds)
@@ -142,6 +149,15 @@ class SiteLimits:
             yield "it pools, for which histograms of scores are sent; this site sends none"
         if not self.training and plan.training is not None:
             yield "it trains a model; this site trains none"
+
+    def _about_costs(self, plan: Plan, site: str) -> Iterator[str]:
+        if self.costs is not None and plan.priced is None:
+            yield "it counts accuracy; this site's own costs can only take the place of others"
+        elif self.costs is not None and any(own > most for own, most in zip(self.costs, plan.dearest, strict=True)):
+            own, most = (f"{accepted:g} and {rejected:g}" for accepted, rejected in (self.costs, plan.dearest))
+            yield f"its costs are {most} at most, and this site's own, {own}, are larger"
+        elif self.costs is None and not plan.has_costs(site):
+            yield "it says what errors cost at other sites, and not at this one"
 
     def _about_privacy(self, plan: Plan) -> Iterator[str]:
         limits = {"epsilon": self.most_epsilon, "delta": self.most_delta}

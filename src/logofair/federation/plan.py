@@ -6,7 +6,8 @@ import hashlib
 import math
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +22,12 @@ from logofair.columns.checks import (
     whole_number,
 )
 from logofair.columns.labels import one_client
-from logofair.costs import Costs, read_costs
+from logofair.costs import ACCURACY, Costs, read_costs
 from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
 from logofair.federation.wire import encode, spoken_digest, wire_type
 from logofair.fitting.pooling import POOLING
-from logofair.notions import NOTIONS, NotionLike, Rate, sides
+from logofair.notions import KNOWN_RATES, NotionLike, Rate, sides
 from logofair.requirements import (
     SELECTED,
     Capacity,
@@ -50,7 +51,6 @@ _SMALLEST_CELL = 5
 # A plan arrives in messages: beyond these it would keep its sites at work for weeks, or is a slip of the keyboard.
 _MOST_ROUNDS, _MOST_EPOCHS, _MOST_BATCH, _MOST_TRIALS = 10_000, 1_000, 10_000_000, 10_000
 _MOST_GROUPS = 1_000
-_KNOWN_RATES = {rate.name: rate for notion in NOTIONS.values() for rate in notion.rates}
 for kind in (Requirement, Rate, Ratio, RateLimit, Capacity, Algorithm1, Privacy):
     wire_type(kind)
 
@@ -157,7 +157,11 @@ class Plan:
     capacities : tuple of Capacity
         How large a share of people may be selected, or has to be, at each client or over all.
     costs : tuple of two floats, or None
-        What a wrongly accepted and a wrongly rejected row cost, at every client alike; None: accuracy counts.
+        What a wrongly accepted and a wrongly rejected row cost, at every site that ``client_costs`` does not name.
+        None, and none there: accuracy counts.
+    client_costs : tuple of (site, costs)
+        Single sites whose costs replace ``costs``; none with secure sums, where a site sets its own
+        (:class:`SiteLimits`), neither of them larger than the plan's.
     calibration, folds, random_state
         As in :func:`logofair.fit`.
     pooling : str
@@ -198,6 +202,7 @@ class Plan:
     limits: tuple[RateLimit, ...] = ()
     capacities: tuple[Capacity, ...] = ()
     costs: tuple[float, float] | None = None
+    client_costs: tuple[tuple[str, tuple[float, float]], ...] = ()
     calibration: str = "beta"
     folds: int = 5
     random_state: int = 0
@@ -239,7 +244,8 @@ class Plan:
         _check_combination(self)
         checked = {
             "groups": groups,
-            "costs": _checked_costs(self.costs),
+            "costs": None if self.costs is None else read_pair(self.costs, "costs"),
+            "client_costs": _named_costs(dict(self.client_costs)),
             "client_tolerances": _overrides(
                 dict(self.client_tolerances), of_shares=all(r.rate.is_share for r in self.local)
             ),
@@ -300,7 +306,7 @@ class Plan:
         """Whether tolerances are all that is required, and accuracy is all that counts."""
         single = any(isinstance(tolerance, Ratio) for _, tolerance in self.client_tolerances)
         ratios = single or any(r.ratio is not None for r in (*self.local, *self.global_))
-        return not (ratios or self.limits or self.capacities or self.costs is not None)
+        return not (ratios or self.limits or self.capacities or self.priced is not None)
 
     @property
     def may_reject(self) -> bool:
@@ -316,15 +322,49 @@ class Plan:
 
     @property
     def row_worth(self) -> tuple[float, float]:
-        """What accepting a row adds, as a line in its chance: constant and slope, in units of the dearest error."""
-        accepted, rejected = (1.0, 1.0) if self.costs is None else self.costs
-        largest = max(accepted, rejected)
-        return -(accepted / largest), accepted / largest + rejected / largest
+        """What accepting a row adds where errors are dearest, as a line in its chance: constant and slope.
+
+        In units of the dearest error. Sites whose errors cost less say what they save as if rejecting cost as much
+        there as where it costs most (``ClientBatch``): what totals allow at these costs, they allow at theirs.
+        """
+        accepted, rejected = (each / self.cost_unit for each in self.dearest)
+        return -accepted, accepted + rejected
+
+    @property
+    def priced(self) -> Costs | None:
+        """What errors cost, each pair that some site may have; None: accuracy counts."""
+        pairs = [*(() if self.costs is None else (self.costs,)), *(pair for _, pair in self.client_costs)]
+        return Costs.of(pairs) if pairs else None
+
+    @property
+    def objective(self) -> str:
+        """What is best: the "accuracy", or the "cost"."""
+        return "accuracy" if self.priced is None else "cost"
+
+    @property
+    def dearest(self) -> tuple[float, float]:
+        """The most that a wrongly accepted row costs at any site, and a wrongly rejected one."""
+        priced = self.priced or ACCURACY
+        return float(priced.wrongly_accepted.max()), float(priced.wrongly_rejected.max())
 
     @property
     def cost_unit(self) -> float:
         """What the dearest error costs; 1 where accuracy counts."""
-        return 1.0 if self.costs is None else max(self.costs)
+        return max(self.dearest)
+
+    def has_costs(self, site: str) -> bool:
+        """Whether it says what errors cost at a site, or that accuracy counts at all of them."""
+        return self.costs is not None or not self.client_costs or site in dict(self.client_costs)
+
+    def costs_at(self, sites: Sequence[str], own: tuple[float, float] | None = None) -> Costs | None:
+        """What errors cost at some sites, or at all alike; ``own`` are the costs that they set themselves.
+
+        A site without any (:meth:`has_costs`) is refused where a run begins; here it has the dearest.
+        """
+        if own is not None:
+            return Costs.of([own])
+        single, others = dict(self.client_costs), self.costs or self.dearest
+        return Costs.of([single.get(site, others) for site in sites]) if single and sites else self.priced
 
     @property
     def constrained(self) -> tuple[Requirement, ...]:
@@ -371,8 +411,10 @@ class Plan:
         limited = (limit.rate.normalised()[0] for limit in self.global_limits if limit.value is None)
         return tuple(dict.fromkeys(limited))
 
-    def requirements(self, sites: Sequence[str], own: float | None = None) -> Requirements:
-        """The requirements of a run with these clients; ``own`` is the local tolerance that they set themselves."""
+    def requirements(
+        self, sites: Sequence[str], own: float | None = None, own_costs: tuple[float, float] | None = None
+    ) -> Requirements:
+        """The requirements of a run with these clients; ``own`` are tolerance and costs that they set themselves."""
         single: dict[str, Tolerance] = dict(self.client_tolerances) if own is None else dict.fromkeys(sites, own)
         tolerances = np.tile([tolerance_of(r) for r in self.local], (len(sites), 1))
         ratios = np.tile([r.ratio or 0.0 for r in self.local], (len(sites), 1))
@@ -384,15 +426,28 @@ class Plan:
                 if own is None:  # a site's own tolerance stands beside a ratio
                     ratios[place] = tolerance.least if isinstance(tolerance, Ratio) else 0.0
         named = tuple((site, single[site]) for site in sites if site in single)
-        costs = None if self.costs is None else Costs(*(np.array([cost]) for cost in self.costs))
+        costs = self.costs_at(sites, own_costs)
         return Requirements(
             self.local, self.global_, tolerances, named, ratios, self.limits, self.capacities, costs, self.groups
         )
 
+    def published_requirements(self, sites: Sequence[str]) -> dict[str, Any]:
+        """What sites are told of the requirements of some sites: of costs, every pair that there is."""
+        return replace(self.requirements(sites), costs=self.priced).as_dict()
+
     def summary(self) -> str:
         """What must hold, in words."""
-        required = self.requirements([site for site, _ in self.client_tolerances])
-        return " ".join(requirement_sentences(required.as_dict(), place="site"))
+        required = replace(self.requirements([site for site, _ in self.client_tolerances]), costs=None)
+        return " ".join([*requirement_sentences(required.as_dict(), place="site"), *self._costs_sentence()])
+
+    def _costs_sentence(self) -> Iterator[str]:
+        """What errors cost at which site."""
+        single = [f"{accepted:g} and {rejected:g} at {site}" for site, (accepted, rejected) in self.client_costs]
+        if self.costs is not None:
+            alike = Costs.of([self.costs]).summary().removesuffix(".")
+            yield f"{alike}; {', '.join(single) if single else 'a site may count less'}."
+        elif single:
+            yield f"A wrongly accepted row and a wrongly rejected one cost {', '.join(single)}."
 
     def sentences(self, members: Members | None = None) -> Iterator[tuple[str, str]]:
         """What a site agrees to by answering, as (label, sentence); ``members`` are those of the roster."""
@@ -407,7 +462,7 @@ class Plan:
                 "Whether the requirements inside this site can be met here is sent, as the sum of what they would have "
                 "to give way by.",
             )
-        own = sorted({r.rate for r in (*self.local, *self.global_)} - set(_KNOWN_RATES.values()), key=str)
+        own = sorted({r.rate for r in (*self.local, *self.global_)} - set(KNOWN_RATES.values()), key=str)
         if own:
             yield "Rates", f"{'; '.join(map(_line, own))}."
         yield (
@@ -434,7 +489,7 @@ class Plan:
             "Published",
             "To every site and to whom the server's people choose: requirements, "
             f"{'names' if self.secure else 'number'} of the sites, names of those that dropped out, rows of each group "
-            f"over all of them, expected {'accuracy' if self.costs is None else 'cost'} and its bound, gaps over all"
+            f"over all of them, expected {self.objective} and its bound, gaps over all"
             f"{', the rates that are limited over all' if self.limits_global else ''}, prices"
             f"{', scores of each group over all' if self.pooling != 'none' else ''}. This site's policy stays here.",
         )
@@ -473,6 +528,7 @@ def make_plan(
     ceilings: object = None,
     capacity: object = None,
     costs: object = None,
+    client_costs: Mapping[str, object] | None = None,
     calibration: str = "beta",
     pooling: str = "auto",
     folds: int = 5,
@@ -490,8 +546,8 @@ def make_plan(
 ) -> Plan:
     """Agree on a run; what is not described here is as in :func:`logofair.fit` and in :class:`Plan`.
 
-    ``costs`` are one pair for all sites. ``quorum`` is 2 by default, with secure sums 3; ``smallest_cell`` 5, under
-    differential privacy 1.
+    ``costs`` are one pair, beside which ``client_costs`` has those of single sites, or a mapping of every site to its
+    pair. ``quorum`` is 2 by default, with secure sums 3; ``smallest_cell`` 5, under differential privacy 1.
 
     Examples
     --------
@@ -501,12 +557,14 @@ def make_plan(
     """
     local, global_ = sides(notion)
     names = _group_names(groups)
+    of_all, of_single = _read_costs(costs, client_costs)
     return Plan(
         run=secrets.token_hex(8) if run is None else run,
         groups=names,
         limits=(*read_limits(floors, "floor", names), *read_limits(ceilings, "ceiling", names)),
         capacities=read_capacity(capacity),
-        costs=_one_pair(costs),
+        costs=of_all,
+        client_costs=of_single,
         local=side_requirements(local, local_tolerance, "local"),
         global_=side_requirements(global_, global_tolerance, "global"),
         client_tolerances=_named_tolerances(client_tolerances),
@@ -526,18 +584,28 @@ def make_plan(
     )
 
 
-def _one_pair(costs: object) -> tuple[float, float] | None:
-    """The costs of all sites: those of single ones would have to be known to all."""
-    if costs is None:
-        return None
+def _read_costs(
+    costs: object, single: Mapping[str, object] | None
+) -> tuple[tuple[float, float] | None, tuple[tuple[str, tuple[float, float]], ...]]:
+    """The costs of sites that are not named, and those of single ones."""
+    if isinstance(costs, Mapping) and single is not None:
+        raise InputError("client_costs: beside costs that name sites; pass one pair as costs, or all in one of them.")
     if isinstance(costs, Mapping):
-        raise InputError("costs: names sites; in a federation one pair holds for all of them, such as (1, 3).")
-    read = read_costs(costs, one_client(1))
+        return None, _named_costs(costs)
+    return None if costs is None else read_pair(costs, "costs"), _named_costs(single or {})
+
+
+def _named_costs(costs: Mapping[str, object]) -> tuple[tuple[str, tuple[float, float]], ...]:
+    """Sites, in their order, each with its pair."""
+    if not isinstance(costs, Mapping) or not all(isinstance(site, str) for site in costs):
+        raise InputError(f"client_costs: got {costs!r}; pass a mapping from site name to a pair, such as (1, 3).")
+    return tuple((site, read_pair(costs[site], f"costs: site {site!r}")) for site in sorted(costs))
+
+
+def read_pair(costs: object, where: str) -> tuple[float, float]:
+    """Read what a wrongly accepted and a wrongly rejected row cost."""
+    read = read_costs(list(costs) if isinstance(costs, tuple) else costs, one_client(1), where)
     return float(read.wrongly_accepted[0]), float(read.wrongly_rejected[0])
-
-
-def _checked_costs(costs: object) -> tuple[float, float] | None:
-    return _one_pair(list(costs) if isinstance(costs, tuple) else costs)
 
 
 def _check_limits(limits: object, capacities: object, groups: Sequence[Label]) -> None:
@@ -561,7 +629,7 @@ def _check_limits(limits: object, capacities: object, groups: Sequence[Label]) -
 
 def _check_rate(rate: Rate) -> None:
     """Refuse a rate under the name of another: people agree to names."""
-    if rate != _KNOWN_RATES.get(rate.name, rate):
+    if rate != KNOWN_RATES.get(rate.name, rate):
         raise InputError(f"plan: its {rate.name} is another rate than what is called so; give it a name of its own.")
 
 
@@ -663,6 +731,12 @@ def _check_combination(plan: Plan) -> None:
             "client_tolerances: cannot be combined with secure sums, since a tolerance of one site alone can tell its "
             "numbers from the others'; agree on one for all sites; a site may set its own (federate client --local)."
         )
+    if plan.secure and plan.client_costs:
+        raise InputError(
+            "costs: those of single sites cannot be combined with secure sums, since what one site alone saves would "
+            "stand out in a total; agree on the largest for all sites; a site may set its own, neither of them larger "
+            "(federate client --costs)."
+        )
     if plan.solver is not None and not plan.are_tolerances:
         raise InputError(
             "solver: 'algorithm1' knows tolerances and accuracy alone; use 'exact', or leave out ratios, floors, "
@@ -670,7 +744,7 @@ def _check_combination(plan: Plan) -> None:
         )
     limited = {r.rate for r in plan.local if r.tolerance is not None or r.ratio is not None}
     limited |= {limit.rate for limit in plan.limits if limit.side == "local"}
-    limited |= {_KNOWN_RATES["selection rate"] for each in plan.capacities if each.side == "local"}
+    limited |= {KNOWN_RATES["selection rate"] for each in plan.capacities if each.side == "local"}
     if plan.secure and (len(limited) > 2 or (len(limited) == 2 and not all(rate.is_share for rate in limited))):
         raise InputError(
             "local: with secure sums one rate, or two that are shares of some rows, can be required inside each site: "

@@ -80,13 +80,14 @@ def late_policy(
     release: Release | None = None,
     *,
     local_tolerance: float | None = None,
+    costs: tuple[float, float] | None = None,
 ) -> Policy:
     """A site's policy from the published result and its own rows alone.
 
     For a site that was absent or joins later: it is fair inside the site, and says that the global requirements were
     met without it. A site of the roster gets back the policy it had. Under differential privacy a site that has
-    released its histogram passes it as ``release``; otherwise one is made, and spends. ``local_tolerance`` is the
-    site's own (:class:`SiteLimits`).
+    released its histogram passes it as ``release``; otherwise one is made, and spends. ``local_tolerance`` and
+    ``costs`` are the site's own (:class:`SiteLimits`).
 
     Examples
     --------
@@ -98,11 +99,13 @@ def late_policy(
     >>> late_policy(result, rows, "east").info.note[:36]
     'This site did not take part in the r'
     """
-    SiteLimits(local_tolerance=local_tolerance).check(result.plan, site)
+    own = SiteLimits(local_tolerance=local_tolerance, costs=costs)
+    own.check(result.plan, site)
     state = ClientState(
         result.plan,
         (site,),
-        local_tolerance=local_tolerance,
+        local_tolerance=own.local_tolerance,
+        costs=own.costs,
         model=result.model,
         maps=result.maps,
         priors=result.priors,
@@ -136,7 +139,7 @@ def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: st
         key=_key(plan.run),
         info=replace(
             published,
-            requirements=_with_own(published.requirements, site, batch.state.local_tolerance),
+            requirements=_of_site(published.requirements, one.state),
             rows=None if plan.privacy is not None else chances.rows.scores.size,
             calibration=plan.calibration,
             pooling=_pooling(one),
@@ -178,11 +181,13 @@ def _published(result: Mapping[str, Any]) -> PolicyInfo:
         raise RefusedError(Refusal.BAD_MESSAGE, "the published result is malformed; no policy is stored.") from None
 
 
-def _with_own(required: RequirementsInfo, site: str, tolerance: float | None) -> RequirementsInfo:
-    """What was published of the requirements, with the tolerance that the site has set itself."""
+def _of_site(required: RequirementsInfo, state: ClientState) -> RequirementsInfo:
+    """What was published of the requirements, with the site's costs and the tolerance that it has set itself."""
+    costs, tolerance = state.plan.costs_at(state.sites, state.costs), state.local_tolerance
+    required = replace(required, costs=None if costs is None else costs.as_dict())
     if tolerance is None:
         return required
-    single = {**dict(required.client_tolerances), site: tolerance}
+    single = {**dict(required.client_tolerances), state.sites[0]: tolerance}
     return replace(required, client_tolerances=tuple(sorted(single.items())))
 
 

@@ -82,7 +82,7 @@ def _about_others(members: Members, requirements: RequirementsInfo, own: OwnFigu
         yield "it is about sites that were not in the roster"
     # Without names, those whose tolerance is another are whom it says, but for the site itself.
     single = names or {*own.sites, *(site for site, _ in requirements.client_tolerances)}
-    if requirements != RequirementsInfo.from_dict(plan.requirements(sorted(single)).as_dict()):
+    if requirements != RequirementsInfo.from_dict(plan.published_requirements(sorted(single))):
         yield "it has other requirements than the plan"
 
 
@@ -114,14 +114,14 @@ def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -
         yield f"it claims a violation of {proof.violation:.5f}, and its gaps have one of {excess:.5f}"
     if plan.solver is None and proof.violation > precision:
         yield f"it misses a requirement by {proof.violation:.5f}"
-    rounding, sign = BEATEN * plan.cost_unit, 1.0 if plan.costs is None else -1.0
+    rounding, sign = BEATEN * plan.cost_unit, 1.0 if plan.objective == "accuracy" else -1.0
     # Algorithm 1 may exceed tolerances, and so its bound.
     beaten = plan.solver is None and proof.optimality_gap < -rounding
     if beaten or abs(sign * (proof.dual - proof.primal) - proof.optimality_gap) > rounding:
         claims = f"{proof.objective} {proof.primal:.5f}, bound {proof.dual:.5f}"
         yield f"its {claims} and optimality gap contradict each other"
     largest = plan.optimality_gap * plan.cost_unit + rounding
-    if proof.objective != ("accuracy" if plan.costs is None else "cost"):
+    if proof.objective != plan.objective:
         yield "it counts something else than the plan"
     if proof.holds and (proof.optimality_gap > largest or proof.violation > precision):
         yield "it claims to hold, and its own figures do not"
@@ -137,10 +137,10 @@ def _beyond_own(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) ->
     best = own.gain + (constant + slope) * float(others.positives.sum()) / total
     least, most = sorted(map(own.required.reported, (worst, best)))
     if not least - slack * own.plan.cost_unit <= proof.primal <= most + slack * own.plan.cost_unit:
-        form = ".2%" if own.plan.costs is None else ".4f"
+        article, form = ("an", ".2%") if own.plan.objective == "accuracy" else ("a", ".4f")
         yield (
-            f"it claims {'an accuracy' if own.plan.costs is None else 'a cost'} of {proof.primal:{form}}, which with "
-            f"this site's own figures lies between {least:{form}} and {most:{form}}"
+            f"it claims {article} {own.plan.objective} of {proof.primal:{form}}, which with this site's own figures "
+            f"lies between {least:{form}} and {most:{form}}"
         )
     units = own.plan.global_tolerances[1]
     low, high = (own.shares + each for each in share_limits(own.plan.group_rates, others, roster))

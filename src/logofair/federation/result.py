@@ -133,7 +133,7 @@ class RunResult:
     @property
     def objective(self) -> str:
         """What ``accuracy`` is: "accuracy" or "cost"."""
-        return "accuracy" if self.plan.costs is None else "cost"
+        return self.plan.objective
 
     @property
     def pooling(self) -> PoolingInfo:
@@ -145,10 +145,16 @@ class RunResult:
         return replace(about, prior=priors.kind, kappa=priors.kappa, cells=priors.cells, largest_share=largest)
 
     @property
-    def own_accuracy(self) -> float:
-        """Expected accuracy, or cost, on the sites' own rows alone."""
+    def own_accuracy(self) -> float | None:
+        """Expected accuracy, or cost, on the sites' own rows alone.
+
+        A cost is that of the plan's pair, whatever sites have set themselves; None where the plan has several, since
+        which rows are whose is not known from totals.
+        """
         if not self.own.size:
             return self.accuracy
+        if self.plan.client_costs:
+            return None
         accepted, positives, _ = self.own.sum(axis=0)
         constant, slope = self.plan.row_worth
         gain = float((slope * positives + constant * accepted) / self.mass.sum())
@@ -179,7 +185,7 @@ class RunResult:
         return Certificate(
             primal=self.accuracy,
             dual=self.bound,
-            optimality_gap=self.bound - self.accuracy if self.plan.costs is None else self.accuracy - self.bound,
+            optimality_gap=self.bound - self.accuracy if self.objective == "accuracy" else self.accuracy - self.bound,
             violation=math.inf if self.exceeding else self.violation,
             prices=TolerancePrices(np.array(list(prices.values())), np.zeros((0, len(self.plan.local)))),
             basis="eta",
@@ -260,7 +266,7 @@ class RunResult:
     def _bounded(self) -> str:
         """What was reached, and that nothing is beyond, up to the bound."""
         none = f"{no_rule('eta')} within the requirements"
-        if self.plan.costs is None:
+        if self.objective == "accuracy":
             return f"accuracy {self.accuracy:.5f}; {none} exceeds"
         return f"cost {self.accuracy:.5f} per person; {none} is below"
 
@@ -275,10 +281,11 @@ class RunResult:
             f", {requirement.rate.name} {gap:.5f}"
             for requirement, gap in zip(self.plan.constrained, self.own_global_gaps, strict=True)
         )
-        return (
-            f"On the sites' own rows alone: expected {self.objective} {self.own_accuracy:.5f}"
-            f"{', gaps over all sites:' + gaps[1:] if gaps else ''}; gaps inside a site stand in its own policy."
-        )
+        costs = "" if self.objective == "accuracy" else " at the plan's costs"
+        own = [] if self.own_accuracy is None else [f"expected {self.objective} {self.own_accuracy:.5f}{costs}"]
+        own += [f"gaps over all sites:{gaps[1:]}"] if gaps else []
+        alone = f"On the sites' own rows alone: {', '.join(own)}; gaps" if own else "Gaps"
+        return f"{alone} inside a site stand in its own policy."
 
     def _ways(self) -> Iterator[tuple[str, str]]:
         """How the numbers came together."""
@@ -365,7 +372,8 @@ class RunResult:
     def published(self) -> dict[str, Any]:
         """What the sites are sent of it: the roster as a number and a fingerprint, its names only with secure sums."""
         who = Members.of(self.sites, named=self.plan.secure)
-        return {**self.as_dict(), "sites": who.number, "roster": who.digest, "names": list(who.names)}
+        roster = {"sites": who.number, "roster": who.digest, "names": list(who.names)}
+        return {**self.as_dict(), **roster, "requirements": self.plan.published_requirements(self.sites)}
 
     def as_json(self) -> dict[str, Any]:
         """The plain values, and all that a site needs to make its own policy later."""

@@ -66,6 +66,16 @@ class Server:
             raise InputError(
                 f"client_tolerances: names site {unknown[0]!r}, which is not here; sites are {', '.join(names[:9])}."
             )
+        strangers = [site for site, _ in plan.client_costs if site not in (*names, *absent)]
+        if strangers:
+            raise InputError(
+                f"costs: names site {strangers[0]!r}, which is not here; sites are {', '.join(names[:9])}."
+            )
+        without = [site for site in names if not plan.has_costs(site)]
+        if without:
+            raise InputError(
+                f"costs: has no pair for site {without[0]!r}; pass one for every site, or one for all others."
+            )
         if plan.secure and len(names) > MOST_SECURE_SITES:
             raise InputError(
                 f"sites: {len(names)} with secure sums, which take at most {MOST_SECURE_SITES}, since each site "

@@ -235,7 +235,7 @@ def _solved(
         raise named_conflict(error, problem, requirements) from None
     certificate = replace(certificate, pooling=prepared.pooling.counted)
     rules = _merged(prepared, requirements, basis) if merged else None
-    mixtures = filled(problem.cells, mixtures, None if isinstance(rules, Deferred) else rules)
+    mixtures = filled(problem.cells, mixtures, None if isinstance(rules, Deferred) else rules, requirements.costs)
     return _Solved(prepared, problem, mixtures, rules, certificate, optimum, merged)
 
 
@@ -330,9 +330,8 @@ def _for_new_rows(
 
     def fill(part: Prepared, rules: Mixtures) -> Mixtures:
         empty = bool((part.cells.mass == 0).any())
-        return filled(
-            part.cells, rules, merged_rules(merged_cells(part, basis), requirements, basis) if empty else None
-        )
+        merged = merged_rules(merged_cells(part, basis), requirements, basis) if empty else None
+        return filled(part.cells, rules, merged, requirements.costs)
 
     def solve(problem: Problem) -> Mixtures:
         return _solve(problem, settings, basis)[0]

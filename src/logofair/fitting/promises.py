@@ -347,13 +347,16 @@ class Promises(Sequence[Promise]):
             return None
         if not self.bounded:
             return "Nothing can be said of new rows, so the rules are those of a fit without confidence."
-        empty = " Nothing is certified for it: leave the confidence out, or ask for wider tolerances."
-        costs, beyond = self.measure == "cost", "at gaps beyond the tolerances there"
+        gaps = called([p.kind for p in self.entries]) == "gap"
+        less = "ask for wider tolerances" if gaps else "require less"
+        empty = f" Nothing is certified for it: leave the confidence out, or {less}."
+        beyond = "at gaps beyond the tolerances there" if gaps else "with requirements missed there"
+        costs = self.measure == "cost"
         rows = f"expected {'cost per person' if costs else 'accuracy'} on the calibration rows"
         cost = f"The promises {'add' if costs else 'cost'} {self.price:.4f} {'to the ' if costs else ''}{rows}"
         if self.price < 0:  # no rule within the tolerances there would be better
             cost = f"With the promises {rows} is {-self.price:.4f} {'lower' if costs else 'higher'}, {beyond}"
-        within = "within the tolerances" if called([p.kind for p in self.entries]) == "gap" else "that meets them"
+        within = "within the tolerances" if gaps else "that meets them"
         return (
             f"{cost} ({self.accuracy_without:.4f} without, {self.accuracy:.4f} with them); the certificate still "
             f"bounds what any rule {within} on these rows could reach, promises or not."

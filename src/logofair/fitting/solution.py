@@ -555,7 +555,7 @@ def cell_warnings(
     count, one_label = _counted(problem, rows)
     every = problem.cells.rows.reshape(problem.shape)
     empty = "so nothing can be required there and " + (
-        "the group's merged rule applies" if merged else "score >= 1/2 applies"
+        "the group's merged rule applies" if merged else f"{_base_rule(problem)} applies"
     )
     few = f"fewer than {FEW_ROWS} rows, so rates are mostly noise"
     none = "no rows" if smallest_cell == 1 else f"too small to say, since it has fewer than {smallest_cell} rows"
@@ -570,6 +570,16 @@ def cell_warnings(
         yield from _about_cells(kind, which, rows, finding)
     yield from _unmeasured_local(problem, rows)
     yield from _unmeasured_global(problem, rows)
+
+
+def _base_rule(problem: Problem) -> str:
+    """From which chance on accepting wins, in words."""
+    if problem.costs is None:
+        return "score >= 1/2"
+    even = np.unique(problem.costs[:, 0] / problem.costs.sum(axis=1))
+    return (
+        f"score >= {even[0]:.4g}" if even.size == 1 else "the score from which on accepting wins at the client's costs"
+    )
 
 
 def _counted(problem: Problem, rows: CalibrationRows) -> tuple[Indices, Booleans]:

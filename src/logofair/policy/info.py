@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from logofair.files.documents import of_type
 from logofair.files.inputs import MISSING, ColumnNames, DataSource
+from logofair.notions import Rate
 from logofair.requirements import CALLED
 
 __all__ = [
@@ -49,12 +50,16 @@ _CHANCES = {None: "in estimated chances", "none": "taking scores as chances"}
 
 @dataclass(frozen=True)
 class RequirementInfo:
-    """One rate whose gap must stay within a tolerance (None: free), or its groups within a ratio."""
+    """One rate whose gap must stay within a tolerance (None: free), or its groups within a ratio.
+
+    ``line`` is that of a rate of the user's own (:attr:`logofair.notions.Rate.line`); None: a notion of ours has it.
+    """
 
     notion: str
     rate: str
     tolerance: float | None
     ratio: float | None = None
+    line: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,7 @@ class LimitInfo:
     rate: str
     group: str | None
     value: float | None
+    line: tuple[float, ...] | None = None  # as of a requirement
 
 
 @dataclass(frozen=True)
@@ -124,12 +130,15 @@ class RequirementsInfo:
             (of_type(i["client"], str), *(_value(float | None, i[name]) for name in ("tolerance", "ratio")))
             for i in _list(data["single clients"])
         ]
+        limits = _value(tuple[LimitInfo, ...], data["limits"])
+        for each in (*local, *global_, *limits):
+            Rate.called(each.rate, each.line)  # which there must be
         return cls(
             local,
             global_,
             tuple((name, tolerance) for name, tolerance, ratio in single if ratio is None),
             tuple((name, ratio) for name, _, ratio in single if ratio is not None),
-            _value(tuple[LimitInfo, ...], data["limits"]),
+            limits,
             _value(tuple[CapacityInfo, ...], data["capacities"]),
             None
             if data["costs"] is None
@@ -193,6 +202,7 @@ class CertificateInfo:
     rounding: float = 0.0
     objective: str = "accuracy"  # or "cost": then ``primal`` is a cost per row, and no rule is below ``dual``
     pooling: str = "none"
+    empty_ratios: int = 0  # which are met, and say nothing, since nobody is selected there
 
     @property
     def meets_requirements(self) -> bool:
@@ -444,7 +454,7 @@ def proof_sentence(
         f"On the {known}calibration rows{added_to_rows(proof.pooling)}, {'counted with labels' if labels else chances}"
     )
     kept = (
-        "every requirement is met"
+        f"every requirement is met{_silent(proof.empty_ratios)}"
         if proof.meets_requirements
         else f"a requirement is exceeded by up to {proof.violation:.4f}"
     )
@@ -458,6 +468,14 @@ def proof_sentence(
     that = that.format("are below" if labels else "is below")
     bound = f"{no_rule(proof.basis, has_clients=has_clients)} {that} {proof.dual:.4f}"
     return f"{found}; {bound} (optimality gap {tiny(proof.optimality_gap)})."
+
+
+def _silent(ratios: int) -> str:
+    """That ratios are met where nobody is selected, and say nothing."""
+    if not ratios:
+        return ""
+    say = "a ratio says" if ratios == 1 else f"{ratios:,} ratios say"
+    return f" ({say} nothing: nobody is selected there)"
 
 
 def tiny(value: float) -> str:
@@ -496,7 +514,7 @@ def _value(hint: Any, value: Any) -> Any:
 
 def _cost(value: Any) -> Any:
     """One number, or one for each client."""
-    return _value(tuple[float, ...], value) if isinstance(value, list) else _value(float, value)
+    return _value(tuple[float, ...], value) if isinstance(value, list | tuple) else _value(float, value)
 
 
 def _list(value: Any) -> list[Any]:

@@ -18,6 +18,7 @@ import numpy as np
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices, search_runs
+from logofair.costs import ACCURACY, Costs
 from logofair.files.documents import numbers_in, numbers_out, of_type, places_in
 
 # A weight below this is no randomisation worth the name.
@@ -114,21 +115,26 @@ class Mixtures:
         return cls(weight, threshold, above, single)
 
 
-def base_rule(cells: int) -> Mixtures:
-    """Score >= 1/2 for any number of cells."""
+def base_rule(cells: int, even: Floats | float = 0.5) -> Mixtures:
+    """Score >= 1/2 for any number of cells, or from the chance on at which accepting wins nothing."""
     first = np.array([1.0, 0.0, 0.0])
     weight, above = np.tile(first, (cells, 1)), np.ones((cells, 3), dtype=bool)
-    return Mixtures(weight, 0.5 * weight, above, np.full(cells, 0.5))
+    threshold = np.broadcast_to(np.asarray(even, dtype=np.float64), (cells,))
+    return Mixtures(weight, threshold[:, None] * weight, above, threshold.copy())
 
 
-def filled(cells: Cells, mixtures: Mixtures, merged: Mixtures | None) -> Mixtures:
-    """Give cells without rows their group's merged rule, or score >= 1/2: some row may come one day."""
+def filled(cells: Cells, mixtures: Mixtures, merged: Mixtures | None, costs: Costs | None = None) -> Mixtures:
+    """Give cells without rows their group's merged rule, or what wins at these costs: some row may come one day.
+
+    ``merged`` are rules of the groups, or of all cells. Without costs a score >= 1/2 wins.
+    """
     empty = np.flatnonzero(cells.mass == 0)
     if empty.size == 0:
         return mixtures
-    rule = np.arange(cells.mass.size)
-    rule[empty] = rule.size + empty % cells.n_groups
-    return mixtures.and_also(merged or base_rule(cells.n_groups)).at(rule)
+    even = np.broadcast_to((costs or ACCURACY).even, (cells.n_clients,))
+    rule, others = np.arange(cells.mass.size), merged or base_rule(cells.mass.size, np.repeat(even, cells.n_groups))
+    rule[empty] = rule.size + empty % others.single.size
+    return mixtures.and_also(others).at(rule)
 
 
 def evaluate(cells: Cells, mixtures: Mixtures) -> tuple[Floats, Floats]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from logofair.fitting.promises import CANNOT, CERTIFIED, NOT_REQUIRED, Promise, Promises, with_confidence
+from logofair.fitting.promises import CANNOT, CERTIFIED, NOT_REQUIRED, Promise, Promises, called, with_confidence
 from logofair.report.contents import ReportContents
 from logofair.report.markup import (
     Cell,
@@ -28,6 +28,7 @@ _MOST = 2000  # promises listed: a page stays below 6 MB
 _FEW = 12  # shown at once; more behind their numbers
 _HOW = {"ratio": "at least ", "floor": "at least ", "ceiling": "at most "}
 _HOW |= {"capacity": "at most ", "exact capacity": "exactly "}
+_HOLD = {"gap": "stay within their tolerances", "requirement": "hold"}
 _ORDER = (CANNOT, CERTIFIED, NOT_REQUIRED)
 
 
@@ -38,9 +39,9 @@ def promises_section(contents: ReportContents) -> Section | None:
         return None
     made, *words = promises.details()
     listed = sorted(promises, key=lambda promise: (_ORDER.index(promise.status), -promise.missing))[:_MOST]
-    what = "requirement" if any(promise.kind != "gap" for promise in promises) else "gap"
+    what = called(promise.kind for promise in promises)
     table = _table(listed, contents)
-    many = [] if len(promises) <= _FEW else [_counts(promises), folded(f"All {len(promises):,} {what}s", table)]
+    many = [] if len(promises) <= _FEW else [_counts(promises, what), folded(f"All {len(promises):,} {what}s", table)]
     left_out = len(promises) - len(listed)
     return Section(
         "promises",
@@ -52,25 +53,25 @@ def promises_section(contents: ReportContents) -> Section | None:
             tag("ul", [tag("li", sentence(line)) for line in words]),
             note(
                 "For new rows drawn like the calibration rows of the same client; nothing is promised of clients that "
-                "are not known yet. A bound is of one gap by itself; all certified gaps stay within their tolerances "
-                "together, which takes more."
+                f"are not known yet. A bound is of one {what} by itself; all certified {what}s {_HOLD[what]} together, "
+                "which takes more."
             ),
         ),
     )
 
 
-def _counts(promises: Promises) -> Element:
-    """How many gaps are certified; rows are those of the smallest group, at the median of the refused."""
+def _counts(promises: Promises, what: str) -> Element:
+    """How many are certified; rows are those of the smallest group, at the median of the refused."""
     head, *lines = promises.table()
     cells = [[named(line[0]), *(Cell((figure or "–",)) for figure in line[1:])] for line in lines]
-    return grid("How many gaps are certified, and the rows that the others have and need", head, cells)
+    return grid(f"How many {what}s are certified, and the rows that the others have and need", head, cells)
 
 
 def _table(listed: Sequence[Promise], contents: ReportContents) -> Element:
     """One line per gap; those that cannot be certified first."""
     several = contents.has_clients
-    more = any(promise.kind != "gap" for promise in listed)
-    required, what = ("required", "requirement") if more else ("tolerance", "gap")
+    what = called(promise.kind for promise in listed)
+    required = "tolerance" if what == "gap" else "required"
     head = [*(["where"] if several else []), "rate", "status", required, "bound", "rows", "rows needed"]
     search = "Search promises" if len(listed) > _FEW else None
     lines = [_line(promise, contents) for promise in listed]

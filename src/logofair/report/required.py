@@ -115,7 +115,7 @@ def _named(check: RequirementCheck) -> Cell:
 
 def _must(check: RequirementCheck, at: CheckedAt) -> Cell:
     today = _with(text(), tag("small", "without any requirement", class_="chance")).content if check.today else ()
-    return text(f"{check.how} {at.required:.4g}", *today)
+    return text(check.how if at.required != at.required else f"{check.how} {at.required:.4g}", *today)
 
 
 def _found(at: CheckedAt) -> Cell:
@@ -137,6 +137,8 @@ def _room(room: float) -> str:
 def _state(check: RequirementCheck) -> Iterator[Element]:
     """Whether it holds, and at how many clients."""
     yield tag("span", check.state, class_=f"badge {_MARKS.get(check.state, 'unclear')}")
+    if check.reason:
+        yield tag("small", check.reason, class_="chance")
     if len(check.clients) > 1:
         for state in dict.fromkeys(check.states):
             yield tag("small", f"{state} at {check.count(state):,} of {len(check.clients):,}", class_="chance")

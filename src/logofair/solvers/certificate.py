@@ -68,6 +68,8 @@ class Certificate:
         The optimality gap that was to be reached: 1e-6, of the dearest error where errors have costs.
     objective : str
         ``"accuracy"`` or ``"cost"``.
+    empty_ratios : int
+        How many ratios are met and say nothing, since nobody is selected there.
 
     Examples
     --------
@@ -90,6 +92,7 @@ class Certificate:
     largest_optimality_gap: float = LARGEST_OPTIMALITY_GAP
     pooling: str = "none"
     objective: str = "accuracy"
+    empty_ratios: int = 0
 
     @property
     def meets_requirements(self) -> bool:
@@ -122,6 +125,7 @@ class Certificate:
             holds=bool(self.holds),
             pooling=self.pooling,
             objective=self.objective,
+            empty_ratios=self.empty_ratios,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -153,4 +157,5 @@ def certify(
         precision,
         LARGEST_OPTIMALITY_GAP * won,
         objective=problem.measure,
+        empty_ratios=problem.empty_ratios(u, v),
     )

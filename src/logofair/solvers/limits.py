@@ -85,6 +85,12 @@ def limit_excess(limits: Limits, rates: Floats, compared: Booleans, defined: Boo
     return np.asarray(np.maximum(np.maximum(ratio, outside), of_total))
 
 
+def empty_ratios(limits: Limits, rates: Floats, compared: Booleans) -> int:
+    """How many ratios are of rates that are all 0: they are met, and say nothing."""
+    high = np.max(np.where(compared, rates, -np.inf), axis=1, initial=-np.inf)
+    return int(np.sum((limits.ratio > 0) & compared.any(axis=1) & (high <= 0.0)))
+
+
 def worth(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits | None) -> Floats:
     """What the regions are worth at prices of the rates, (n,): the most that prices times rates can be inside them.
 

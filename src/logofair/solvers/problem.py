@@ -18,7 +18,7 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.notions import Rate
 from logofair.requirements import SELECTED, Requirements, tolerance_of
-from logofair.solvers.limits import Layout, Limits, Row, layout, limit_excess, relief, rows_of, worth
+from logofair.solvers.limits import Layout, Limits, Row, empty_ratios, layout, limit_excess, relief, rows_of, worth
 
 # A rate over fewer than one in 100,000 of a cell's expected members is undefined: it would be noise to anybody, and
 # the few would be lost in rounding.
@@ -292,6 +292,12 @@ class Problem:
         """Largest excess over any requirement (0: none)."""
         local, global_ = self.local_excess(u, v) / self.local_units, self.global_excess(u, v) / self.global_units
         return max(0.0, float(np.max(local, initial=0.0)), float(np.max(global_, initial=0.0)))
+
+    def empty_ratios(self, u: Floats, v: Floats) -> int:
+        """How many ratios say nothing, since nobody is selected there."""
+        inside = (self.local_limits, self.local_values(u, v), self.local_counts)
+        over_all = (self.global_limits, self.global_shares(u, v)[None], self.global_counts[None])
+        return sum(empty_ratios(each[0], *each[1:]) for each in (inside, over_all) if each[0] is not None)
 
     @cached_property
     def local_layout(self) -> Layout:

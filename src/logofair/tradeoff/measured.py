@@ -24,7 +24,7 @@ from logofair.costs import Costs
 from logofair.errors import InputError
 from logofair.fitting.prepare import CalibrationRows, checked_rows
 from logofair.notions import Rate
-from logofair.policy.mixtures import Mixtures, base_rule, evaluate
+from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.policy.policy import Policy
 
 __all__ = ["MeasuredRows", "checked_test_rows"]
@@ -96,9 +96,9 @@ class MeasuredRows:
         empty = np.append(fit.mass == 0, np.ones(fit.n_groups, dtype=bool))
         return bool(empty[there].any())
 
-    def rule(self, mixtures: Mixtures, merged: Mixtures | None, n_groups: int) -> Mixtures:
-        """The rule of every cell of these rows, given those of the cells of the fit."""
-        return mixtures.and_also(merged or base_rule(n_groups)).at(self.places)
+    def rule(self, mixtures: Mixtures, others: Mixtures) -> Mixtures:
+        """The rule of every cell of these rows, given those of the cells of the fit, and of the groups elsewhere."""
+        return mixtures.and_also(others).at(self.places)
 
     def audit(self, rule: Mixtures) -> Audit:
         """Accuracy, rates and gaps of a rule, in expectation over its coins."""

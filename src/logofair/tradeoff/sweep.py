@@ -19,7 +19,7 @@ from logofair.fitting.fit import certified, merged_cells, merged_rules, named_co
 from logofair.fitting.prepare import CalibrationRows, Prepared, checked_extra, checked_pooling, checked_rows, prepare
 from logofair.fitting.solution import cell_warnings
 from logofair.notions import Notion, Rate, as_number, named_notion, sides
-from logofair.policy.mixtures import Mixtures, evaluate, filled
+from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled
 from logofair.progress import Progress, no_progress
 from logofair.requirements import Ratio, Requirements, Tolerance, make_requirements
 from logofair.solvers.certificate import Certificate
@@ -166,8 +166,9 @@ class Sweep:
         """The rule of every cell of the measured rows, as in the policy of ``fit``: also where the fit had no rows."""
         assert self.measured_rows is not None
         merged = merged_rules(self._merged_cells, requirements, self.basis) if self._needs_merged else None
-        cells = self.prepared.cells
-        return self.measured_rows.rule(filled(cells, mixtures, merged), merged, cells.n_groups)
+        cells, costs = self.prepared.cells, requirements.costs
+        others = merged or base_rule(cells.n_groups, 0.5 if costs is None else costs.mean().even)
+        return self.measured_rows.rule(filled(cells, mixtures, merged, costs), others)
 
     def points(self, local_tolerances: Tolerances, global_tolerances: Tolerances) -> Iterator[Point | InfeasiblePoint]:
         """Solve every pair: strictest local tolerance first, and at each the loosest global one first.

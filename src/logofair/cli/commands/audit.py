@@ -94,8 +94,8 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
 )
 @tolerance_option("local", "inside each client", otherwise="with --policy as it requires, else none")
 @tolerance_option("global", "over all clients together", otherwise="likewise")
-@limit_options
-@costs_option
+@limit_options()
+@costs_option()
 @report_options
 @format_option(
     FORMATS,

@@ -21,7 +21,6 @@ from logofair.cli.options import (
     such_that,
     tolerance_option,
 )
-from logofair.errors import InputError
 
 if TYPE_CHECKING:
     from logofair.requirements import Tolerance
@@ -83,8 +82,8 @@ _USUAL = "0.01 for demographic_parity, 0.02 otherwise"
 @json_option("Print JSON in place of the table, and write no report.")
 def demo(
     notion: str,
-    local_tolerance: float | None,
-    global_tolerance: float | None,
+    local_tolerance: Tolerance,
+    global_tolerance: Tolerance,
     report: Path,
     force: bool,
     as_json: bool,
@@ -108,8 +107,8 @@ def demo(
         usual = DEFAULT_TOLERANCES[notion]
         settings = Settings(
             notion=notion,
-            local_tolerance=usual if local_tolerance is None else _gap(local_tolerance, "--local"),
-            global_tolerance=usual if global_tolerance is None else _gap(global_tolerance, "--global"),
+            local_tolerance=usual if local_tolerance is None else constrained(local_tolerance),
+            global_tolerance=usual if global_tolerance is None else constrained(global_tolerance),
             **others,
         )
         comparison = compare(data, settings, progress)
@@ -121,11 +120,3 @@ def demo(
     else:
         show(comparison, page())
         click.echo(f"\nThe report: {report}" if written else f"\n{report} is there already and stays; see --force.")
-
-
-def _gap(tolerance: Tolerance, option: str) -> float | None:
-    """A tolerance of gaps, by which the demo's methods are compared."""
-    number = constrained(tolerance)
-    if number is not None and not isinstance(number, float):
-        raise InputError(f"{option}: got {number}, but the demo compares methods by gaps; pass a number such as 0.02.")
-    return number

@@ -86,7 +86,7 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
     callback=single_tolerances,
     help="Tolerance of a single client in place of --local; may be given again.",
 )
-@requirement_options
+@requirement_options()
 @calibration_option
 @basis_option
 @pooling_option

@@ -79,7 +79,7 @@ def _ending(ending: str, advice: str) -> Any:
     callback=_tolerances,
     help="Gaps allowed over all clients together.  [default: likewise]",
 )
-@requirement_options
+@requirement_options()
 @calibration_option
 @basis_option
 @pooling_option

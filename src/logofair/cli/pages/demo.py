@@ -17,6 +17,7 @@ from logofair.cli.pages.figures import findings
 from logofair.experiments.comparison import Comparison, Settings
 from logofair.policy.info import added_to_rows, tiny
 from logofair.report import ReportHeading, in_memory, write_report
+from logofair.requirements import Ratio, Tolerance
 from logofair.tradeoff import frontier
 
 __all__ = ["show", "write_demo_report"]
@@ -58,7 +59,7 @@ def _table(comparison: Comparison) -> Table:
     return table
 
 
-def _required(tolerance: float | None) -> str:
+def _required(tolerance: Tolerance) -> str:
     return "-" if tolerance is None else typed(tolerance)
 
 
@@ -86,6 +87,8 @@ def _shown(comparison: Comparison) -> Iterator[tuple[str, str]]:
     checked = {outcome.name: outcome.clients for outcome in comparison.outcomes}
     checks = (f"{name}: {' '.join(str(check).split())}" for name, check in checked.items() if check is not None)
     yield from titled("Clients", checks)
+    ratios = (f"{outcome.name}: {check}" for outcome in comparison.outcomes for check in outcome.ratios)
+    yield from titled("Ratios", ratios)
     few = {outcome.name: outcome.audit.with_few_rows(local=True) for outcome in comparison.outcomes}
     yield from titled("Few", (f"{name}: {sentence}" for name, sentence in few.items() if sentence))
 
@@ -101,19 +104,28 @@ def _reading(comparison: Comparison) -> Iterator[tuple[str, str]]:
     yield (
         "Required",
         f"{spoken(settings.notion).capitalize()} on the calibration rows in expectation, by calibrated score: for "
-        f"LoGoFair_g a global tolerance of {typed(settings.global_tolerance)}, for LoGoFair_l a local tolerance of "
-        f"{typed(settings.local_tolerance)}, for LoGoFair_l&g both. Other rows differ by chance, the more so the fewer "
-        "there are.",
+        f"LoGoFair_g {_wanted('global', settings.global_tolerance)}, for LoGoFair_l "
+        f"{_wanted('local', settings.local_tolerance)}, for LoGoFair_l&g both. Other rows differ by chance, the more "
+        "so the fewer there are.",
     )
     certificates = [each.certificate for each in comparison.outcomes if each.certificate is not None]
     gap, violation = (max(getattr(each, name) for each in certificates) for name in ("optimality_gap", "violation"))
+    ratios = any(isinstance(each, Ratio) for each in (settings.local_tolerance, settings.global_tolerance))
+    required = "requirement" if ratios else "tolerance"
     added = next((words for each in certificates if (words := added_to_rows(each.pooling))), "")
     yield (
         "Proof",
         f"On the calibration rows{added}, in calibrated chances, no rule of score, group and client within the "
-        f"tolerances is more accurate by more than {tiny(gap)}, and no tolerance is exceeded by more than "
+        f"{required}s is more accurate by more than {tiny(gap)}, and no {required} is exceeded by more than "
         f"{tiny(violation)}.",
     )
+
+
+def _wanted(side: str, tolerance: Tolerance) -> str:
+    """What is required on a side."""
+    if isinstance(tolerance, Ratio):
+        return f"a smallest {side} rate of at least {tolerance.least:g} times the largest"
+    return f"a {side} tolerance of {typed(tolerance)}"
 
 
 def _cautions(comparison: Comparison) -> Iterator[tuple[str, str]]:

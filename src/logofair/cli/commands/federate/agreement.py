@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logofair.cli.commands.federate.setup import fingerprints
-from logofair.cli.options import constrained
+from logofair.cli.options import CostsText, constrained
 from logofair.engines.events import Event, Tell
 from logofair.errors import InputError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from logofair.federation.limits import SiteLimits
     from logofair.requirements import Tolerance
 
-__all__ = ["PlanViewer", "limits_of", "own_tolerance", "trusted_keys"]
+__all__ = ["PlanViewer", "limits_of", "own_costs", "own_tolerance", "trusted_keys"]
 
 
 def own_tolerance(typed: Tolerance) -> float | None:
@@ -31,7 +31,16 @@ def own_tolerance(typed: Tolerance) -> float | None:
     return own
 
 
-def limits_of(accept_plan: str | None, site_policy: Path | None, local_tolerance: Tolerance) -> tuple[SiteLimits, bool]:
+def own_costs(typed: CostsText | None) -> tuple[float, float] | None:
+    """What errors cost at a site by its own word."""
+    if isinstance(typed, dict):
+        raise InputError("--costs: names sites; a site sets its own alone, such as 1,3.")
+    return typed
+
+
+def limits_of(
+    accept_plan: str | None, site_policy: Path | None, local_tolerance: Tolerance, costs: CostsText | None = None
+) -> tuple[SiteLimits, bool]:
     """What the options agree to, and whether a person is asked at this terminal, which must then be one."""
     from logofair.federation.limits import SiteLimits, read_fingerprint
 
@@ -44,6 +53,8 @@ def limits_of(accept_plan: str | None, site_policy: Path | None, local_tolerance
     limits = SiteLimits() if site_policy is None else SiteLimits.read(site_policy)
     if local_tolerance is not None:
         limits = replace(limits, local_tolerance=own_tolerance(local_tolerance))
+    if costs is not None:
+        limits = replace(limits, costs=own_costs(costs))
     if accept_plan is None:
         return limits, asks
     try:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import shutil
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.commands.federate.agreement import PlanViewer, limits_of, own_tolerance, trusted_keys
+from logofair.cli.commands.federate.agreement import PlanViewer, limits_of, own_costs, own_tolerance, trusted_keys
 from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES
 from logofair.cli.options import (
+    CostsText,
     column_options,
     examples,
     force_option,
     json_option,
     path_option,
     read_client_file,
+    read_costs,
+    together,
     tolerance_option,
 )
 from logofair.engines.events import Event, EventReader, Reminders, Tell
@@ -34,7 +38,17 @@ if TYPE_CHECKING:
 __all__ = ["FolderWatcher", "client", "finished_policy", "join"]
 
 
-_own_tolerance = tolerance_option("local", "inside this site, if less than in the plan (it counts only here)")
+_own_settings = together(
+    tolerance_option("local", "inside this site, if less than in the plan (it counts only here)"),
+    click.option(
+        "--costs",
+        metavar="A,R",
+        multiple=True,
+        callback=partial(read_costs, "site"),
+        help="What a wrongly accepted row costs at this site and what a wrongly rejected one does, neither of them "
+        "more than in the plan (they count only here).",
+    ),
+)
 
 _LINGER = 5.0  # seconds
 _ROOM = 1 << 20  # bytes without which a disk is as good as full
@@ -148,7 +162,7 @@ class FolderWatcher:
     help="Agree to this plan and no other, by the digest that the server prints.",
 )
 @path_option("--site-policy", "Agree to plans within the limits of this TOML file, such as most_epsilon = 1.")
-@_own_tolerance
+@_own_settings
 @json_option("Print the policy's rules as JSON in place of the page, and the log as one JSON object a line.")
 @quiet_option
 def client(
@@ -167,6 +181,7 @@ def client(
     accept_plan: str | None,
     site_policy: Path | None,
     local_tolerance: float | None,
+    costs: CostsText | None,
     as_json: bool,
     quiet: bool,
     **agreement: Any,
@@ -180,7 +195,7 @@ def client(
     goes on where it stopped.
     """
     authority, key, peers = _credentials(site, keys, authority, key, peers, insecure)
-    limits, asks = limits_of(accept_plan, site_policy, local_tolerance)
+    limits, asks = limits_of(accept_plan, site_policy, local_tolerance, costs)
     read_client_file(data, columns)
     _check_address(server)
     agreement["trusted"] = trusted_keys(agreement["trusted"], peers)
@@ -329,7 +344,7 @@ def _check_address(server: str) -> None:
 @column_options
 @path_option("--folder", "The site's private state; needed under --epsilon.", folder=True)
 @path_option("--out", "Where its policy is written.", required=True)
-@_own_tolerance
+@_own_settings
 @force_option("Replace a file that is there already.")
 def join(
     result: Path,
@@ -338,6 +353,7 @@ def join(
     folder: Path | None,
     out: Path,
     local_tolerance: float | None,
+    costs: CostsText | None,
     force: bool,
     columns: ColumnNames,
 ) -> None:
@@ -363,7 +379,7 @@ def join(
     settings = SiteSettings(site, str(data), columns, folder="", policy=str(out))
     rows = read_site(settings, found.plan)
     release = None if folder is None or found.plan.privacy is None else stored_release(folder, rows, found.plan)
-    own = own_tolerance(local_tolerance)
-    policy = with_columns(late_policy(found, rows, site, release, local_tolerance=own), settings)
+    own: dict[str, Any] = {"local_tolerance": own_tolerance(local_tolerance), "costs": own_costs(costs)}
+    policy = with_columns(late_policy(found, rows, site, release, **own), settings)
     policy.save(out)
     _show(policy, out)

@@ -14,6 +14,7 @@ import click
 from logofair.cli.options import (
     NOTIONS,
     POOLING,
+    CostsText,
     constrained,
     name_option,
     number_option,
@@ -70,7 +71,7 @@ plan_options = together(
         callback=_single,
         help="In place of --local at one site; repeat for several.",
     ),
-    requirement_options,
+    requirement_options("site"),
     click.option(
         "--calibration",
         metavar="NAME",
@@ -129,7 +130,7 @@ _IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
     "floor": ("--floor", lambda plan: {limit for limit in plan.limits if limit.kind == "floor"}),
     "ceiling": ("--ceiling", lambda plan: {limit for limit in plan.limits if limit.kind == "ceiling"}),
     "capacity": ("--capacity", lambda plan: set(plan.capacities)),
-    "costs": ("--costs", lambda plan: plan.costs),
+    "costs": ("--costs", lambda plan: (plan.costs, plan.client_costs)),
     "local_for": ("--local-for", lambda plan: plan.client_tolerances),
     "calibration": ("--calibration", lambda plan: plan.calibration),
     "pooling": ("--pooling", lambda plan: plan.pooling),
@@ -174,12 +175,18 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = (), people: in
     return make_plan(
         groups=names,
         **required.of_groups(names, people or 1),
-        costs=required.costs,
+        **_costs(required.costs),
         client_tolerances=dict(given.get("local_for", ())) or None,
         random_state=given.get("seed"),
         run=given.get("run_name"),
         **rest,
     )
+
+
+def _costs(costs: CostsText | None) -> dict[str, Any]:
+    """What a plan takes: the costs of sites that are not named, and those of single ones."""
+    pairs = dict(costs) if isinstance(costs, dict) else {} if costs is None else {"": costs}
+    return {"costs": pairs.pop("", None), "client_costs": pairs}
 
 
 def check_same(options: Mapping[str, Any], plan: Plan, where: object) -> None:
@@ -261,9 +268,13 @@ def _check_enough(plan: Plan, run_options: RunOptions) -> None:
     coming = len(run_options.sites) or run_options.count
     if coming < plan.quorum:
         raise InputError(f"--sites: {coming} are expected, but the run needs {plan.quorum} (--quorum); name more.")
-    strangers = [site for site, _ in plan.client_tolerances if run_options.sites and site not in run_options.sites]
-    if strangers:
-        raise InputError(f"--local-for: names site {strangers[0]!r}, which is not among --sites; correct one of them.")
+    for option, named in (("--local-for", plan.client_tolerances), ("--costs", plan.client_costs)):
+        strangers = [site for site, _ in named if run_options.sites and site not in run_options.sites]
+        if strangers:
+            raise InputError(f"{option}: names site {strangers[0]!r}, which is not among --sites; correct one of them.")
+    without = next((site for site in run_options.sites if not plan.has_costs(site)), None)
+    if without is not None:
+        raise InputError(f"--costs: has no pair for site {without!r}; add one for it, or one for all others.")
 
 
 def _check_roster(
