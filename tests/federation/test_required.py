@@ -125,9 +125,10 @@ def test_a_capacity_is_one_more_number_in_a_reply_and_ratios_floors_and_costs_ar
     assert sizes(capacity={"local": 0.5}, floors={"demographic_parity": 0.1}) == plain
 
 
-def test_a_conflict_over_all_sites_is_proved_by_sums_and_says_what_must_give_at_least():
+@pytest.mark.parametrize("floor", [{0: 0.8}, 0.8])
+def test_a_conflict_over_all_sites_is_proved_by_sums_and_says_what_must_give_at_least(floor):
     sites = federation((60, 40, 50))
-    given = {"local_tolerance": None, "global_tolerance": 0.05, "floors": {"global": {"demographic_parity": {0: 0.8}}}}
+    given = {"local_tolerance": None, "global_tolerance": 0.05, "floors": {"global": {"demographic_parity": floor}}}
     given["capacity"] = 0.4
     with pytest.raises(InfeasibleError) as caught:
         run(plan_of(trials=16, **given), sites)

@@ -19,7 +19,7 @@ def check_proof(required: Required, error: InfeasibleError) -> None:
     assert not required.possible(few)
     for name in few:
         assert required.possible(few - {name})
-        amount, step = error.least_relaxation[name], 3e-4 if "ratio" in name else 3e-6
+        amount, step = error.least_relaxation[name], 1e-6
         if amount is None:
             assert not required.possible(every - {name})
         else:
@@ -113,23 +113,55 @@ def test_a_conflict_names_the_requirements_and_what_each_would_have_to_give():
     with pytest.raises(InfeasibleError) as caught:
         fitted(floors={"demographic_parity": {"a": 0.9}}, capacity=0.3)
     error = caught.value
-    assert set(error.conflict) == {
-        "the floor of the selection rate of group 'a' inside clients",
-        "the capacity inside clients",
-    }
-    assert error.least_relaxation["the capacity inside clients"] == pytest.approx(0.15)  # half of the people are a's
-    floor = error.least_relaxation["the floor of the selection rate of group 'a' inside clients"]
-    assert floor == pytest.approx(0.3)  # three of its five at most
+    # half of the people are a's, and three of its five at most are selected
+    assert error.least_relaxation == pytest.approx(
+        {"the floor of the selection rate of group 'a'": 0.3, "the capacity": 0.15}
+    )
     assert "would have to be 0.15 larger" in str(error)
+    assert "client" not in str(error)  # there is one, of which nobody has spoken
+
+
+def test_a_floor_of_every_group_is_one_requirement_and_gives_way_for_all_of_them():
+    with pytest.raises(InfeasibleError) as caught:
+        fitted(floors={"demographic_parity": 0.9}, capacity=0.3)
+    floor = "the floor of the selection rate of every group"
+    assert caught.value.least_relaxation == pytest.approx({floor: 0.6, "the capacity": 0.6})
+    assert f"the capacity conflict. With the others held, {floor} would have to be 0.6 lower" in str(caught.value)
+
+
+def test_a_floor_of_two_rates_gives_way_in_both():
+    given = {"floors": {"equalized_odds": 0.9}, "ceilings": {"demographic_parity": 0.5}}
+    with pytest.raises(InfeasibleError) as caught:
+        fitted(**given)
+    floor = caught.value.least_relaxation["the floor of the true positive rate and the false positive rate of every group"]
+    fitted(**given | {"floors": {"equalized_odds": 0.9 - floor - 1e-7}})
+    with pytest.raises(InfeasibleError):
+        fitted(**given | {"floors": {"equalized_odds": 0.9 - floor + 1e-6}})
+
+
+def test_a_laxer_floor_of_the_same_rate_is_held_while_the_stricter_gives_way():
+    required = {"equalized_odds": 0.5, "equal_opportunity": 0.9}
+    with pytest.raises(InfeasibleError) as caught:
+        fitted(floors=required, ceilings={"equal_opportunity": 0.4})
+    found = caught.value.least_relaxation
+    assert found == {"the floor of the true positive rate of every group": None} | found
+
+
+def test_tolerances_of_single_clients_are_told_apart():
+    given = {"clients": ["x"] * 4 + ["y"] * 6, "client_tolerances": {"x": 0.0}, "local_tolerance": 0.3}
+    limits = {"floors": {"demographic_parity": {"a": 0.8}}, "ceilings": {"demographic_parity": {"b": 0.6}}}
+    with pytest.raises(InfeasibleError) as caught:
+        fitted(**given, **limits)
+    found = caught.value.least_relaxation
+    assert found["the tolerance of the gap of the selection rate at single clients"] == pytest.approx(0.2)
+    assert len(found) == 3
 
 
 def test_the_largest_ratio_that_is_possible_is_found():
     limits = {"floors": {"demographic_parity": {"a": 0.8}}, "ceilings": {"demographic_parity": {"b": 0.6}}}
     with pytest.raises(InfeasibleError) as caught:
         fitted(local_tolerance=Ratio(0.9), **limits)
-    assert caught.value.least_relaxation["the ratio of the selection rate inside clients"] == pytest.approx(
-        0.15, abs=1e-3
-    )
+    assert caught.value.least_relaxation["the ratio of the selection rate"] == pytest.approx(0.15, abs=1e-7)
 
 
 def test_where_nobody_is_selected_a_ratio_is_met_by_rejecting_all():

@@ -79,7 +79,7 @@ def test_what_cannot_be_had_is_said_with_its_proof_everywhere(held):
     assert plain["objective"] == "cost"
     assert plain["held"]["capacities"] == [{"side": "global", "most": 0.3, "least": 0.0}]
     text = held.summary()
-    assert "local ratio 1, global none: no rule meets all of them: the capacity over all" in text
+    assert "local ratio 1, global none: no rule meets all of them: the ratio of the selection rate inside" in text
     assert "at most 0.3 of all people are selected" in text
     with pytest.raises(InfeasibleError, match="conflict"):
         held.at(Ratio(1.0), None)

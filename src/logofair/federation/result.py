@@ -192,10 +192,7 @@ class RunResult:
     @property
     def prices_by_name(self) -> dict[str, float]:
         """What a unit less of each global requirement wins at most; of a tolerance under the name of its rate."""
-        names = [
-            self.plan.global_rates[item[1]].name if item[0] == "tolerance" else self.required.called(item)
-            for item in self.required.items()
-        ]
+        names = [self.required.called(item) for item in self.required.items()]
         return dict(zip(names, self.certificate.prices.global_.tolist(), strict=True))
 
     @property

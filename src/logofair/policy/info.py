@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from logofair.files.documents import of_type
 from logofair.files.inputs import MISSING, ColumnNames, DataSource
-from logofair.requirements import CALLED
+from logofair.requirements import way_of
 
 __all__ = [
     "CapacityInfo",
@@ -408,8 +408,7 @@ def relief_sentence(price: float, name: str, where: str, objective: str = "accur
     >>> relief_sentence(0.5, "the capacity over all sites", " over all sites")
     'The capacity over all sites 0.01 larger wins at most 0.00500 accuracy.'
     """
-    starts = {called.partition(" {")[0]: way for called, way in CALLED.values()}
-    way = next((starts[start] for start in sorted(starts, key=len, reverse=True) if name.startswith(start)), None)
+    way = way_of(name)
     if way is None:
         return price_sentence(price, name, where, objective)
     won = price_sentence(price, "", "", objective, "capacity").removeprefix("0.01 more capacity")

@@ -15,7 +15,7 @@ from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
 from logofair.costs import Costs
 from logofair.errors import InfeasibleError, InputError
-from logofair.fitting.fit import certified, merged_cells, merged_rules, named_conflict
+from logofair.fitting.fit import certified, merged_cells, merged_rules
 from logofair.fitting.prepare import CalibrationRows, Prepared, checked_extra, checked_pooling, checked_rows, prepare
 from logofair.fitting.solution import cell_warnings
 from logofair.notions import Notion, Rate, as_number, named_notion, sides
@@ -23,6 +23,7 @@ from logofair.policy.mixtures import Mixtures, evaluate, filled
 from logofair.progress import Progress, no_progress
 from logofair.requirements import Ratio, Requirements, Tolerance, make_requirements
 from logofair.solvers.certificate import Certificate
+from logofair.solvers.conflicts import named_conflict
 from logofair.solvers.decomposition import ExactSolver
 from logofair.solvers.problem import Problem, make_problem
 from logofair.tradeoff.grid import Grid, Tolerances, slack
@@ -138,11 +139,10 @@ class Sweep:
         rates = (requirements.local.rates, requirements.global_.rates)
         every_rate = _every_rate(prepared, *rates, requirements.exempt)
         free = replace(requirements, client_tolerances={}).at(None, None)
-        problem = make_problem(free, prepared.cells)
         try:
-            mixtures, certificate, _ = certified(problem, basis)
-        except InfeasibleError as error:  # what holds at every point cannot be met without any tolerance
-            raise named_conflict(error, problem, free) from None
+            mixtures, certificate, _ = certified(make_problem(free, prepared.cells), basis)
+        except InfeasibleError:  # what holds at every point cannot be met without any tolerance
+            raise named_conflict(free, prepared.cells) from None
         local, global_ = map(_largest, _gaps(every_rate, mixtures))
         base = UnconstrainedRule(certificate.primal, local, global_, None, Objective(free.costs))
         measured_rows = _measured_rows(prepared, rates, test, free.costs)
@@ -190,8 +190,8 @@ class Sweep:
         solvers = () if self.requirements.alone or limited else (solver.solve,)
         try:
             mixtures, certificate, _ = certified(problem, self.basis, *solvers)
-        except InfeasibleError as error:
-            return InfeasiblePoint(local, global_, named_conflict(error, problem, required))
+        except InfeasibleError:
+            return InfeasiblePoint(local, global_, named_conflict(required, self.prepared.cells))
         certificate = replace(certificate, pooling=self.prepared.pooling.counted)
         rule = None if self.measured_rows is None else self._measured_rule(mixtures, required)
         return self._point(
