@@ -544,6 +544,8 @@ def read_limits(given: object, kind: str, groups: Sequence[Label]) -> tuple[Rate
                     f"{where}: {item.name!r} has rates that are no shares of people; use one of {', '.join(NOTIONS)}."
                 )
             own = value if isinstance(value, Mapping) else {None: value}
+            if not own:
+                raise InputError(f"{where}: {notion!r} names no group; pass a rate for all or for some, or leave it out.")
             for group, number in own.items():
                 if group is not None and group not in groups:
                     raise InputError(
@@ -551,6 +553,8 @@ def read_limits(given: object, kind: str, groups: Sequence[Label]) -> tuple[Rate
                         f"use one of {', '.join(map(repr, groups))}."
                     )
                 found += [RateLimit(side, kind, item.name, rate, group, _limit(number, where)) for rate in item.rates]
+    if not found:
+        raise InputError(f"{where}: got {given!r}, which requires nothing; name a notion and its rate, or pass None.")
     return tuple(found)
 
 
@@ -577,6 +581,8 @@ def read_capacity(given: object) -> tuple[Capacity, ...]:
             continue
         most = share.share if isinstance(share, Exactly) else _share(share, "capacity")
         found.append(Capacity(side, most, most if isinstance(share, Exactly) else 0.0))
+    if not found:
+        raise InputError(f"capacity: got {given!r}, which requires nothing; pass a share such as 0.1, or None.")
     return tuple(found)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -80,6 +82,14 @@ def test_a_certificate_of_costs_speaks_of_cost_per_person():
     assert "expected cost is 4.2000 per person; no rule of score, group and client that meets them is below 4.2000" in (
         certificate.summary()
     )
+
+
+def test_what_is_said_of_cost_and_bound_is_true_as_printed():
+    for unit in (1e-6, 1.0, 1e4):
+        certificate = fitted(costs=(unit, 2.7 * unit), capacity=0.37).certificate
+        said = re.search(r"cost is (\d+\.\d+) per person; .* is below (\d+\.\d+) ", certificate.summary())
+        assert float(said[1]) == pytest.approx(certificate.primal, rel=5e-4)
+        assert 0.999 * certificate.dual < float(said[2]) <= certificate.dual * (1 + 1e-9)
 
 
 def test_costs_in_other_units_make_the_same_rules():
@@ -185,6 +195,10 @@ def test_where_nobody_is_selected_a_ratio_is_met_by_rejecting_all():
         ({"floors": {"demografic_parity": 0.2}}, "floors: .*did you mean 'demographic_parity'"),
         ({"floors": 0.2}, "floors: got 0.2; pass a mapping"),
         ({"ceilings": {"local": 0.2}}, "ceilings: the local side is 0.2"),
+        ({"floors": {"equal_opportunity": {}}}, "floors: 'equal_opportunity' names no group; pass a rate for all"),
+        ({"floors": {"local": {}}}, "floors: got {'local': {}}, which requires nothing"),
+        ({"ceilings": {"global": None}}, "ceilings: got {'global': None}, which requires nothing"),
+        ({"capacity": {"local": None}}, "capacity: got {'local': None}, which requires nothing; pass a share"),
     ],
 )
 def test_what_cannot_be_required_is_refused_in_one_sentence(given, said):

@@ -20,7 +20,7 @@ from logofair.federation.replies import FinalFigures, Totals
 from logofair.federation.requests import Model
 from logofair.federation.wire import decode, encode, wire_type
 from logofair.fitting.pooling import GroupPriors
-from logofair.policy.info import PoolingInfo, added_to_rows, no_rule, relief_sentence, tiny
+from logofair.policy.info import PoolingInfo, added_to_rows, no_rule, reached_and_bound, relief_sentence, tiny
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
 from logofair.solvers.problem import gap_of
 
@@ -240,7 +240,7 @@ class RunResult:
         yield "Required", self.plan.summary()
         yield (
             "Holds" if certificate.meets_requirements else "Found",
-            f"Expected {self._bounded()} {self.bound:.5f} (optimality gap {tiny(certificate.optimality_gap)}, "
+            f"Expected {self._bounded()} (optimality gap {tiny(certificate.optimality_gap)}, "
             f"violation {tiny(self.violation)}), in calibrated chances on the sites' calibration rows"
             f"{added_to_rows(certificate.pooling)}.",
         )
@@ -256,10 +256,11 @@ class RunResult:
 
     def _bounded(self) -> str:
         """What was reached, and that nothing is beyond, up to the bound."""
+        reached, bound = reached_and_bound(self.accuracy, self.bound, self.objective, 5)
         none = f"{no_rule('eta')} within the requirements"
         if self.plan.costs is None:
-            return f"accuracy {self.accuracy:.5f}; {none} exceeds"
-        return f"cost {self.accuracy:.5f} per person; {none} is below"
+            return f"accuracy {reached}; {none} exceeds {bound}"
+        return f"cost {reached} per person; {none} is below {bound}"
 
     def _ratio_of_nothing(self, name: str, own: Mapping[str, float]) -> str:
         """That a ratio says nothing where all rates are 0."""
