@@ -9,6 +9,7 @@ import pytest
 
 import logofair
 from logofair import Exactly, InfeasibleError, InputError, Ratio
+from logofair.report import in_memory, report_html
 from support.required import Required
 
 
@@ -251,6 +252,36 @@ def test_what_no_rule_of_all_rows_together_meets_is_no_conflict_of_the_clients()
     assert "there is no merged rule" in str(solution.warnings[-1])
     with pytest.raises(InputError, match="see its warnings"):
         solution.policy.decide([0.5], groups=["F"], clients=["west"], on_unknown="merged", random_state=0)
+
+
+@pytest.fixture(scope="module")
+def pooled():
+    """A capacity where small cells borrow."""
+    rng = np.random.default_rng(3)
+    groups, clients = rng.choice(["a", "b"], 240), rng.choice(["north", "south", "east"], 240)
+    scores = rng.beta(1 + (groups == "a"), 2)
+    given = {"groups": groups, "clients": clients, "random_state": 0, "pooling": "full", "capacity": 0.3}
+    return logofair.fit(scores, (rng.random(240) < scores).astype(int), global_tolerance=None, **given)
+
+
+def test_where_small_cells_borrow_it_is_said_what_a_capacity_is_on_the_clients_own_rows(pooled):
+    chances = pooled.policy.chances(pooled.rows.calibrated, pooled.rows.cells)
+    assert chances.mean() > 0.3005
+    said = (
+        "That is on the calibration rows and what small cells borrow; on the clients' own rows alone the share of "
+        f"people selected over all clients is {chances.mean():.4f}."
+    )
+    assert said in " ".join(pooled.summary().split())
+    page = report_html(pooled, data=in_memory("rows", pooled), command="in Python")
+    assert said.replace("'", "&#x27;") in page
+
+
+def test_requirements_are_judged_once(pooled, monkeypatch):
+    counted = []
+    monkeypatch.setattr("logofair.fitting.solution.proved_requirements", lambda *given: counted.append(given) or ())
+    found = logofair.fit([0.2, 0.4, 0.6, 0.8], None, groups=list("abab"), calibration="none", capacity=0.4)
+    assert found.requirement_checks == ()
+    assert len(counted) == 1
 
 
 def test_a_ratio_that_says_nothing_is_warned_of_and_the_policy_says_so():

@@ -151,11 +151,21 @@ class RequirementCheck:
         """One sentence: of many clients the worst, and how many are in each state."""
         at = self.worst
         number = f"{at.required:.4f}, what it is without any requirement" if self.today else f"{at.required:g}"
-        where = f" {self.where}" if self.side == "global" else "" if at.client is None else f" at client {at.client!r}"
-        found = "not measured" if at.found is None else str(at.found)
         if at.state == SILENT:
-            return f"The {self.called}{where}: nobody is selected there, so a ratio says nothing{self._others}."
-        return f"The {self.called}{where} is {found}, {self.how} {number}: {at.state}{self._others}."
+            return f"The {self._about}: nobody is selected there, so a ratio says nothing{self._others}."
+        return f"The {self.reading}, {self.how} {number}: {at.state}{self._others}."
+
+    @property
+    def reading(self) -> str:
+        """What was found, of many clients at the worst, in words."""
+        found = self.worst.found
+        return f"{self._about} is {'not measured' if found is None else found}"
+
+    @property
+    def _about(self) -> str:
+        at = self.worst
+        where = f" {self.where}" if self.side == "global" else "" if at.client is None else f" at client {at.client!r}"
+        return f"{self.called}{where}"
 
     @property
     def _others(self) -> str:

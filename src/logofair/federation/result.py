@@ -273,8 +273,11 @@ class RunResult:
             f", {requirement.rate.name} {gap:.5f}"
             for requirement, gap in zip(self.plan.constrained, self.own_global_gaps, strict=True)
         )
+        selected = ""
+        if self.plan.has_capacity and self.own.size:
+            selected = f", share of people selected {self.own[:, 0].sum() / self.mass.sum():.5f}"
         return (
-            f"On the sites' own rows alone: expected {self.objective} {self.own_accuracy:.5f}"
+            f"On the sites' own rows alone: expected {self.objective} {self.own_accuracy:.5f}{selected}"
             f"{', gaps over all sites:' + gaps[1:] if gaps else ''}; gaps inside a site stand in its own policy."
         )
 

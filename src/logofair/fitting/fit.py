@@ -282,16 +282,16 @@ def _handed_over(
         pooling=borrowing,
         promises=promises,
     )
-    if not requirements.only_gaps:
-        solution = replace(solution, warnings=(*solution.warnings, *empty_ratios(solution.requirement_checks)))
+    empty = () if requirements.only_gaps else empty_ratios(solution.requirement_checks)
+    warned = (*solution.warnings, *empty)
     info = replace(
         policy.info,
         price_sentences=tuple(solution.price_sentences()),
-        warnings=tuple(warning.brief() for warning in solution.warnings),
+        warnings=tuple(warning.brief() for warning in warned),
         coin_share=solution.coin_share,
         score_blind_rules=solution.score_blind_rules,
     )
-    return replace(solution, policy=replace(policy, info=info))
+    return solution.with_info(info, warnings=warned)
 
 
 def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[Mixtures, Certificate, Optimum]:
