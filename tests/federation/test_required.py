@@ -75,6 +75,20 @@ def test_today_may_be_that_everybody_is_accepted_but_for_rounding():
     assert check(1166)
 
 
+def test_requirements_that_depend_on_each_other_do_not_drive_prices_out_of_range():
+    assert check(351)
+
+
+def test_what_is_not_proved_to_the_gap_agreed_on_is_not_said_to_hold():
+    sites, plan = federation((60, 40, 50)), plan_of(rounds=1, optimality_gap=1e-9, capacity=0.4, costs=(10, 30))
+    result = run(plan, sites).result
+    said = dict(result.sentences())
+    assert not result.holds
+    assert "Holds" not in said
+    assert "cost" in said["Found"]
+    assert "above 3e-08, the one agreed on, after 1 round: a better rule may exist" in said["WARNING"]
+
+
 def test_the_policy_is_that_of_a_fit_on_all_rows():
     sites = federation((120, 90, 100))
     given = {**LENDER, "floors": {"local": {"demographic_parity": 0.2}, "global": {"demographic_parity": "today"}}}

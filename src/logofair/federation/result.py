@@ -239,7 +239,7 @@ class RunResult:
         certificate = self.certificate
         yield "Required", self.plan.summary()
         yield (
-            "Holds" if certificate.meets_requirements else "Found",
+            "Holds" if certificate.holds else "Found",
             f"Expected {self._bounded()} (optimality gap {tiny(certificate.optimality_gap)}, "
             f"violation {tiny(self.violation)}), in calibrated chances on the sites' calibration rows"
             f"{added_to_rows(certificate.pooling)}.",
@@ -323,8 +323,9 @@ class RunResult:
         elif not certificate.holds and self.plan.solver is None:
             yield (
                 "WARNING",
-                f"The optimality gap agreed on was {self.plan.optimality_gap:g}: all rounds were used before it was "
-                "reached.",
+                f"Every requirement is met, but the optimality gap is still above {certificate.largest_optimality_gap:g}, "
+                f"the one agreed on, after {self.rounds:,} {'round' if self.rounds == 1 else 'rounds'}: a better rule "
+                "may exist; allow more rounds.",
             )
 
     def as_dict(self) -> dict[str, Any]:
