@@ -6,6 +6,7 @@ linear rows over rates (:mod:`logofair.solvers.limits`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -22,6 +23,7 @@ from logofair.notions import NOTIONS, NotionLike, Rate, as_number, named_notion,
 SMALLEST_TOLERANCE = 1e-9
 # Above this a tolerance for rates of the user's own, in whatever unit, overflows sooner than it binds.
 LARGEST_TOLERANCE = 1e100
+_ROUNDING = 0.01  # of the last digit of an amount that is said
 
 
 # Of all people of a client, or of all clients, the share that is selected from a group: these add up to a capacity.
@@ -84,6 +86,11 @@ class Requirement:
     tolerance: float | None
     ratio: float | None = None
 
+    @property
+    def kind(self) -> str:
+        """Which of the two it is (:data:`CALLED`)."""
+        return "tolerance" if self.ratio is None else "ratio"
+
 
 @dataclass(frozen=True)
 class RateLimit:
@@ -107,6 +114,17 @@ class Capacity:
     side: str
     most: float
     least: float = 0.0
+
+    @property
+    def ends(self) -> tuple[Capacity, ...]:
+        """At most so many and, where it has to be met, at least so many, each by itself."""
+        most, least = replace(self, least=0.0), replace(self, most=np.inf)
+        return (most, least) if self.least > 0 else (most,)
+
+    @property
+    def kind(self) -> str:
+        """What one end is (:data:`CALLED`)."""
+        return "most selected" if np.isfinite(self.most) else "least selected"
 
 
 @dataclass(frozen=True)
@@ -204,6 +222,73 @@ class Requirements:
             limits=tuple(replace(each, side="global") for each in self.limits),
             capacities=tuple(replace(each, side="global") for each in self.capacities),
         )
+
+    def one_by_one(self, over_all: str = "over all") -> dict[str, Requirements]:
+        """Every requirement as it was typed, alone, by what it is called; ``over_all`` is where the global ones hold.
+
+        A floor of every group is one, as is a tolerance of several rates; those of single clients are one together.
+        What has one name gives way together.
+        """
+        found: dict[str, Requirements] = {}
+        for name, one in (*self._local_one_by_one(), *self._others_one_by_one(over_all)):
+            found[name] = found[name]._beside(one) if name in found else one
+        return found
+
+    @property
+    def _inside(self) -> str:
+        """Where local requirements hold, in words; one client has no global side (:meth:`merged`)."""
+        return "inside clients" if self.global_ else ""
+
+    @property
+    def _nothing(self) -> Requirements:
+        """That nothing is required, at the same costs."""
+        none = self.tolerances[:, :0]
+        return replace(
+            self, local=(), global_=(), tolerances=none, client_tolerances=(), ratios=none, limits=(), capacities=()
+        )
+
+    def _beside(self, other: Requirements) -> Requirements:
+        """Both of two that were taken out of one."""
+        parts = ("local", "global_", "limits", "capacities")
+        joined: dict[str, Any] = {part: getattr(self, part) + getattr(other, part) for part in parts}
+        return replace(
+            self,
+            tolerances=np.hstack([self.tolerances, other.tolerances]),
+            ratios=np.hstack([each.tolerances[:, :0] if each.ratios is None else each.ratios for each in (self, other)]),
+            **joined,
+        )
+
+    def _local_one_by_one(self) -> Iterator[tuple[str, Requirements]]:
+        """Tolerances and ratios inside clients: those of all, and those of the clients that have their own."""
+        ratios = np.zeros_like(self.tolerances) if self.ratios is None else self.ratios
+        typed = np.array([[tolerance_of(r) for r in self.local]]), np.array([[r.ratio or 0.0 for r in self.local]])
+        usual = np.all((self.tolerances == typed[0]) & (ratios == typed[1]), axis=1, keepdims=True)
+        for notion in dict.fromkeys(r.notion for r in self.local):
+            own = [k for k, r in enumerate(self.local) if r.notion == notion]
+            for where, some in ((self._inside, usual), ("at single clients", ~usual)):
+                tolerance, ratio = np.where(some, self.tolerances, np.inf)[:, own], np.where(some, ratios, 0.0)[:, own]
+                for kind, gap, share in (("tolerance", tolerance, 0.0 * ratio), ("ratio", 0.0 * ratio + np.inf, ratio)):
+                    if np.isfinite(gap).any() or share.any():
+                        local = tuple(self.local[k] for k in own)
+                        one = replace(self._nothing, local=local, tolerances=gap, ratios=share)
+                        yield called(kind, where, [r.rate for r in local]), one
+
+    def _others_one_by_one(self, over_all: str) -> Iterator[tuple[str, Requirements]]:
+        """What is required over all, floors, ceilings and capacities."""
+        nothing, where = self._nothing, {"local": self._inside, "global": over_all}
+        for notion in dict.fromkeys(r.notion for r in self.global_):
+            own = [r for r in self.global_ if r.notion == notion]
+            for kind, other in (("tolerance", "ratio"), ("ratio", "tolerance")):
+                if any(getattr(r, kind) is not None for r in own):
+                    alone = tuple(replace(r, **{other: None}) for r in own)
+                    yield called(kind, where["global"], [r.rate for r in own]), replace(nothing, global_=alone)
+        for side, kind, notion, group in dict.fromkeys((x.side, x.kind, x.notion, x.group) for x in self.limits):
+            same = [x for x in self.limits if (x.side, x.kind, x.notion, x.group) == (side, kind, notion, group)]
+            name = called(kind, where[side], [x.rate for x in same], group)
+            yield name, replace(nothing, limits=tuple(same))
+        for each in self.capacities:
+            for end in each.ends:
+                yield called(end.kind, where[each.side]), replace(nothing, capacities=(end,))
 
     def summary(self) -> str:
         """What must hold, in words."""
@@ -320,7 +405,7 @@ def _limit_sentences(required: Mapping[str, Any], inside: str, over_all: str) ->
 
 # What a requirement of a kind is called, and which way it gives.
 CALLED = {
-    "tolerance": ("the tolerance of the {rate}'s gap {where}", "larger"),
+    "tolerance": ("the tolerance of the gap of the {rate} {where}", "larger"),
     "ratio": ("the ratio of the {rate} {where}", "smaller"),
     "floor": ("the floor of the {rate} of {group} {where}", "lower"),
     "ceiling": ("the ceiling of the {rate} of {group} {where}", "higher"),
@@ -329,34 +414,66 @@ CALLED = {
 }
 
 
-def conflict_sentence(
-    amounts: Mapping[str, tuple[float | None, str]], *, held: str = "", at_least: bool = False
-) -> str:
-    """Which requirements cannot hold together, and what each would have to give with the others held.
-
-    ``held`` are others that are part of the conflict as they are; ``at_least`` says that more may be needed.
+def called(kind: str, where: str, rates: Iterable[Rate] = (), group: Label | None = None) -> str:
+    """What a requirement is called, as it was typed: of one rate or several, of one group or (None) of every group.
 
     Examples
     --------
-    >>> for part in conflict_sentence({"the capacity": (0.1, "larger"), "the floor": (None, "lower")}).split(". "):
+    >>> from logofair.notions import EQUALIZED_ODDS
+    >>> called("floor", "over all", EQUALIZED_ODDS.rates)
+    'the floor of the true positive rate and the false positive rate of every group over all'
+    """
+    rate = " and the ".join(dict.fromkeys(rate.name for rate in rates))
+    whose = "every group" if group is None else f"group {group!r}"
+    return CALLED[kind][0].format(rate=rate, group=whose, where=where).rstrip()
+
+
+def way_of(name: str) -> str | None:
+    """Which way a requirement of this name gives; None where it is no such name.
+
+    Examples
+    --------
+    >>> way_of("the capacity that has to be met over all"), way_of("selection rate")
+    ('smaller', None)
+    """
+    starts = {template.partition(" {")[0]: way for template, way in CALLED.values()}
+    return next((starts[start] for start in sorted(starts, key=len, reverse=True) if name.startswith(start)), None)
+
+
+def conflict_sentence(amounts: Mapping[str, float | None], *, held: str = "", at_least: bool = False) -> str:
+    """Which requirements cannot hold together, and what each would have to give with the others held.
+
+    ``held`` are others that are part of the conflict as they are; ``at_least`` says that more may be needed. Amounts
+    are rounded so that what is said is true: up, or down where more may be needed.
+
+    Examples
+    --------
+    >>> for part in conflict_sentence({"the capacity": 0.10001, "the floor": None}).split(". "):
     ...     print(part)
     requirements: no rule meets all of them: the capacity and the floor conflict
-    With the others held, the capacity would have to be 0.1 larger; giving way on the floor alone is not enough.
+    With the others held, the capacity would have to be 0.1001 larger; giving way on the floor alone is not enough.
     """
     *first, last = amounts
     named = f"{', '.join(first)} and {last} conflict" if first else f"{last} cannot be met"
     named += f", {held} being held" if held else ""
     least = "at least " if at_least else ""
     enough = [
-        f"{name} would have to be {least}{amount:.4g} {way}"
-        for name, (amount, way) in amounts.items()
+        f"{name} would have to be {least}{_amount(amount, up=not at_least)} {way_of(name)}"
+        for name, amount in amounts.items()
         if amount is not None
     ]
-    vain = [name for name, (amount, _) in amounts.items() if amount is None]
+    vain = [name for name, amount in amounts.items() if amount is None]
     more = [*([f"With the others held, {', or '.join(enough)}"] if enough else [])]
     more += [f"giving way on {' or '.join(vain)} alone is not enough"] if vain else []
     tail = "; ".join(more)
     return f"requirements: no rule meets all of them: {named}. {tail[:1].upper()}{tail[1:]}."
+
+
+def _amount(amount: float, *, up: bool) -> str:
+    """An amount of four digits, rounded up or down; what a solver's rounding left counts as nothing."""
+    unit = 10.0 ** (math.floor(math.log10(amount)) - 3) if amount > 0 else 1.0
+    digits = math.ceil(amount / unit - _ROUNDING) if up else math.floor(amount / unit + _ROUNDING)
+    return f"{digits * unit:.4g}"
 
 
 def compared_rates(requirements: Iterable[Requirement]) -> tuple[Rate, ...]:
@@ -436,6 +553,8 @@ def read_limits(given: object, kind: str, groups: Sequence[Label]) -> tuple[Rate
                     f"{where}: {item.name!r} has rates that are no shares of people; use one of {', '.join(NOTIONS)}."
                 )
             own = value if isinstance(value, Mapping) else {None: value}
+            if not own:
+                raise InputError(f"{where}: {notion!r} names no group; pass a rate for all or for some, or leave it out.")
             for group, number in own.items():
                 if group is not None and group not in groups:
                     raise InputError(
@@ -443,6 +562,8 @@ def read_limits(given: object, kind: str, groups: Sequence[Label]) -> tuple[Rate
                         f"use one of {', '.join(map(repr, groups))}."
                     )
                 found += [RateLimit(side, kind, item.name, rate, group, _limit(number, where)) for rate in item.rates]
+    if not found:
+        raise InputError(f"{where}: got {given!r}, which requires nothing; name a notion and its rate, or pass None.")
     return tuple(found)
 
 
@@ -469,6 +590,8 @@ def read_capacity(given: object) -> tuple[Capacity, ...]:
             continue
         most = share.share if isinstance(share, Exactly) else _share(share, "capacity")
         found.append(Capacity(side, most, most if isinstance(share, Exactly) else 0.0))
+    if not found:
+        raise InputError(f"capacity: got {given!r}, which requires nothing; pass a share such as 0.1, or None.")
     return tuple(found)
 
 

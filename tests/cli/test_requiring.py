@@ -101,7 +101,8 @@ def test_a_floor_for_all_groups_and_another_for_one(file):
     [
         (("--local", "ratio:1.2"), "a ratio of rates is above 0 and at most 1"),
         (("--local", "ratio:0"), "a ratio of rates is above 0 and at most 1"),
-        (("--floor", "equal_opportunity=1.2"), "pass [global:]NOTION[:GROUP]=RATE"),
+        (("--floor", "equal_opportunity=1.2"), "got 'equal_opportunity=1.2'; a rate lies between 0 and 1"),
+        (("--floor", "equal_opportunity=high"), "pass [global:]NOTION[:GROUP]=RATE"),
         (("--floor", "equal_oportunity=0.2"), "did you mean 'equal_opportunity'"),
         (("--floor", "demographic_parity:X=0.2"), "--floor: no 'X'"),
         (("--floor", "demographic_parity=0.2", "--floor", "demographic_parity=0.3"), "has one already"),

@@ -75,6 +75,20 @@ def test_today_may_be_that_everybody_is_accepted_but_for_rounding():
     assert check(1166)
 
 
+def test_requirements_that_depend_on_each_other_do_not_drive_prices_out_of_range():
+    assert check(351)
+
+
+def test_what_is_not_proved_to_the_gap_agreed_on_is_not_said_to_hold():
+    sites, plan = federation((60, 40, 50)), plan_of(rounds=1, optimality_gap=1e-9, capacity=0.4, costs=(10, 30))
+    result = run(plan, sites).result
+    said = dict(result.sentences())
+    assert not result.holds
+    assert "Holds" not in said
+    assert "cost" in said["Found"]
+    assert "above 3e-08, the one agreed on, after 1 round: a better rule may exist" in said["WARNING"]
+
+
 def test_the_policy_is_that_of_a_fit_on_all_rows():
     sites = federation((120, 90, 100))
     given = {**LENDER, "floors": {"local": {"demographic_parity": 0.2}, "global": {"demographic_parity": "today"}}}
@@ -125,9 +139,10 @@ def test_a_capacity_is_one_more_number_in_a_reply_and_ratios_floors_and_costs_ar
     assert sizes(capacity={"local": 0.5}, floors={"demographic_parity": 0.1}) == plain
 
 
-def test_a_conflict_over_all_sites_is_proved_by_sums_and_says_what_must_give_at_least():
+@pytest.mark.parametrize("floor", [{0: 0.8}, 0.8])
+def test_a_conflict_over_all_sites_is_proved_by_sums_and_says_what_must_give_at_least(floor):
     sites = federation((60, 40, 50))
-    given = {"local_tolerance": None, "global_tolerance": 0.05, "floors": {"global": {"demographic_parity": {0: 0.8}}}}
+    given = {"local_tolerance": None, "global_tolerance": 0.05, "floors": {"global": {"demographic_parity": floor}}}
     given["capacity"] = 0.4
     with pytest.raises(InfeasibleError) as caught:
         run(plan_of(trials=16, **given), sites)

@@ -10,10 +10,11 @@ import numpy as np
 from scipy.optimize import linprog
 
 from logofair import Exactly, Ratio
-from logofair.requirements import CALLED
+from logofair.notions import NOTIONS
+from logofair.requirements import called
 
 NOTION = {"selection": "demographic_parity", "positives": "equal_opportunity", "negatives": "predictive_equality"}
-RATE = {"selection": "selection rate", "positives": "true positive rate", "negatives": "false positive rate"}
+RATE = {name: NOTIONS[notion].rates for name, notion in NOTION.items()}
 _HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
@@ -134,7 +135,7 @@ class Required:
             if share is not None:
                 selected, exact = inside / inside.sum(), isinstance(share, Exactly)
                 share = share.share if exact else share
-                most, least = (CALLED[kind][0].format(where=where) for kind in ("most selected", "least selected"))
+                most, least = (called(kind, where) for kind in ("most selected", "least selected"))
                 yield selected, share + giving.get(most, 0.0), most
                 if exact:
                     yield -selected, -share + giving.get(least, 0.0), least
@@ -142,7 +143,7 @@ class Required:
     def _compared(self, inside: np.ndarray, tolerance: Any, where: str, giving: Mapping[str, float]) -> Any:
         rates = [rate for group in np.unique(self.groups) if (rate := self._rate(self.rate, inside, group)) is not None]
         kind = "ratio" if isinstance(tolerance, Ratio) else "tolerance"
-        name = CALLED[kind][0].format(rate=RATE[self.rate], where=where)
+        name = called(kind, where, RATE[self.rate])
         for one in rates if tolerance is not None else ():
             for other in rates:
                 if one is not other and isinstance(tolerance, Ratio):
@@ -153,11 +154,11 @@ class Required:
     def _limited(self, inside: np.ndarray, limit: Limit, where: str, giving: Mapping[str, float]) -> Any:
         accepted, rejected = self._row_costs()
         today = ((accepted + rejected) * self.chances >= accepted).astype(float)
+        name = called(limit.kind, where, RATE[limit.rate], limit.group)
         for group in np.unique(self.groups) if limit.group is None else [limit.group]:
             rate = self._rate(limit.rate, inside, group)
             if rate is not None:
                 value = float(rate @ today) if limit.value == "today" else limit.value
-                name = CALLED[limit.kind][0].format(rate=RATE[limit.rate], group=f"group {int(group)!r}", where=where)
                 more = giving.get(name, 0.0)
                 yield (-rate, -value + more, name) if limit.kind == "floor" else (rate, value + more, name)
 

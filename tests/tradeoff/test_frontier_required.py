@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 import logofair
 from logofair import InfeasibleError, InputError, Ratio
+from logofair.solvers import decomposition
 from logofair.tradeoff.figure import frontier_figure
+from logofair.tradeoff.result import find_knee
 
 HELD = {"costs": (1, 3), "capacity": 0.3, "floors": {"demographic_parity": {"M": 0.35}}}
 
@@ -54,6 +57,37 @@ def test_every_point_is_the_fit_with_its_requirements_or_the_same_proof_that_the
         assert str(caught.value) == str(point.error)
 
 
+def test_answers_of_one_point_serve_others_though_more_is_required(monkeypatch):
+    asked, solve = [], decomposition.solve_local
+    monkeypatch.setattr(decomposition, "solve_local", lambda *given: asked.append(1) or solve(*given))
+    held, grid = {"capacity": 0.3, "floors": {"global": {"equal_opportunity": {"F": 0.3}}}}, [0.0, 0.02, 0.05, 0.1, None]
+    found = surface(local_tolerances=[0.0, 0.1], global_tolerances=grid, **held)
+    together = len(asked)
+    for point in found.points:
+        alone = fitted(point.local_tolerance, point.global_tolerance, merged=False, **held)
+        assert point.value == pytest.approx(alone.certificate.primal, abs=1e-6)
+    assert together < 0.7 * (len(asked) - together)
+
+
+def test_a_ratio_is_as_loose_as_it_is_near_to_where_it_stops_binding():
+    free = fitted(None, None)
+    chances = free.policy.probabilities(**{name: ROWS[name] for name in ("scores", "groups", "clients")})
+    rates = [[chances[(ROWS["groups"] == g) & (ROWS["clients"] == c)].mean() for g in "FM"] for c in ("north", "south")]
+    stops = min(min(own) / max(own) for own in rates)  # the unconstrained rule's own ratio
+    for ratios in ([1.0, 0.9], [1.0, 0.5, 0.1]):
+        found = surface(local_tolerances=[*map(Ratio, ratios), None])
+        expected = [min((1 - ratio) / (1 - stops), 1) for ratio in ratios]
+        assert found.looseness.ravel() == pytest.approx([*expected, 1.0])
+
+
+def test_looseness_counts_from_the_first_points_that_can_be_had():
+    points = surface(local_tolerances=[Ratio(0.8), Ratio(0.6), None]).points
+    bent = [replace(point, loss=loss) for point, loss in zip(points, (1.0, 0.2, 0.0), strict=True)]
+    knee = find_knee(bent, np.array([0.4, 0.7, 1.0]))  # half of the way that is left
+    assert knee.point is bent[1]
+    assert knee.lead == pytest.approx(0.8 - 0.5)
+
+
 def test_losses_are_what_tolerances_take_beyond_what_is_held(held):
     free = fitted(None, None, **HELD).certificate.primal
     assert held.unconstrained.value == pytest.approx(free, abs=1e-6)
@@ -79,7 +113,7 @@ def test_what_cannot_be_had_is_said_with_its_proof_everywhere(held):
     assert plain["objective"] == "cost"
     assert plain["held"]["capacities"] == [{"side": "global", "most": 0.3, "least": 0.0}]
     text = held.summary()
-    assert "local ratio 1, global none: no rule meets all of them: the capacity over all" in text
+    assert "local ratio 1, global none: no rule meets all of them: the ratio of the selection rate inside" in text
     assert "at most 0.3 of all people are selected" in text
     with pytest.raises(InfeasibleError, match="conflict"):
         held.at(Ratio(1.0), None)

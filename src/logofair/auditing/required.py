@@ -152,11 +152,21 @@ class RequirementCheck:
     def __str__(self) -> str:
         """One sentence: of many clients the worst, and how many are in each state."""
         at = self.worst
-        where = f" {self.where}" if self.side == "global" else "" if at.client is None else f" at client {at.client!r}"
         if at.state == SILENT:
-            return f"The {self.called}{where}: nobody is selected there, so a ratio says nothing{self._others}."
-        found = "" if at.found is None else f" is {at.found}"
-        return f"The {self.called}{where}{found}, {self._must(at)}: {at.state}{self._because}{self._others}."
+            return f"The {self._about}: nobody is selected there, so a ratio says nothing{self._others}."
+        return f"The {self.reading}, {self._must(at)}: {at.state}{self._because}{self._others}."
+
+    @property
+    def reading(self) -> str:
+        """What was found, of many clients at the worst, in words."""
+        found = self.worst.found
+        return self._about if found is None else f"{self._about} is {found}"
+
+    @property
+    def _about(self) -> str:
+        at = self.worst
+        where = f" {self.where}" if self.side == "global" else "" if at.client is None else f" at client {at.client!r}"
+        return f"{self.called}{where}"
 
     def _must(self, at: CheckedAt) -> str:
         """What must hold, in words."""

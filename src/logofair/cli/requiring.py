@@ -175,7 +175,11 @@ def _limit(ctx: click.Context, param: click.Parameter, text: str) -> LimitText:
     side, rest = (side, rest) if side in _SIDES else ("local", named)
     notion, _, group = rest.partition(":")
     value: float | str = number if number == "today" else _number(number)
-    if not notion or (value != "today" and not 0 <= float(value) <= 1):
+    if notion and isinstance(value, float) and not math.isnan(value) and not 0 <= value <= 1:
+        raise click.BadParameter(
+            f"got {text!r}; a rate lies between 0 and 1: write 0.6 for 60 percent, or today.", ctx, param
+        )
+    if not notion or value != value:
         advice = "pass [global:]NOTION[:GROUP]=RATE, such as equal_opportunity=0.6 or demographic_parity:F=today"
         raise click.BadParameter(f"got {text!r}; {advice}.", ctx, param)
     return LimitText(text, side, one_of(NOTIONS)(ctx, param, notion), group or None, value)

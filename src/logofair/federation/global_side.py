@@ -17,7 +17,7 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.errors import InfeasibleError
 from logofair.federation.plan import Plan
-from logofair.requirements import CALLED, conflict_sentence
+from logofair.requirements import Capacity, RateLimit, Requirement, called, conflict_sentence
 from logofair.solvers.decomposition import Decomposition, TriedPrices
 from logofair.solvers.limits import Limits, limit_excess
 from logofair.solvers.problem import gap_of, rates_defined
@@ -26,11 +26,13 @@ from logofair.solvers.trials import PriceMarks, price_marks
 __all__ = ["GlobalRequirements", "Item"]
 
 EVERYBODY = "everybody"  # whose share is selected
+_WHERE = "over all sites"
 
-# A requirement: its kind, the number of its rate, and of its group where it is of one (-1: of all).
-Item: TypeAlias = tuple[str, int, int]
+# A requirement over all sites on one rate; a capacity that has to be met is two, one for each end.
+Item: TypeAlias = Requirement | RateLimit | Capacity
 _PROOF = 1e-9  # by which a bound has to lie below what any rule gains, to prove that there is none
 _STEP = 1e-6  # of a requirement, over which what it is worth is a line
+_SMALLEST_RATIO = 1e-12  # next to none: the rates stay shares
 _HALVINGS = 30  # until the amount by which a requirement gives way is known
 
 
@@ -74,12 +76,18 @@ class GlobalRequirements:
     @cached_property
     def limits(self) -> Limits | None:
         """Ratios, floors, ceilings and the capacity; None: there are tolerances alone."""
+        return self._limits({})
+
+    def _limits(self, giving: Mapping[Item, float]) -> Limits | None:
+        """The same where some give way by an amount."""
         plan = self.plan
         if not plan.limits_global:
             return None
         groups, rates = self.defined.shape
         found = Limits.none(1, groups, rates)
-        found.ratio[0, : len(plan.constrained)] = [r.ratio or 0.0 for r in plan.constrained]
+        for k, each in enumerate(plan.constrained):
+            if each.ratio is not None:
+                found.ratio[0, k] = max(each.ratio - giving.get(each, 0.0), _SMALLEST_RATIO)
         for limit in plan.global_limits:
             rate = limit.rate.normalised()[0]
             k, own = (
@@ -87,12 +95,15 @@ class GlobalRequirements:
                 slice(None) if limit.group is None else plan.groups.index(limit.group),
             )
             value = self._accepted(plan.today_rates.index(rate))[own] if limit.value is None else limit.value
-            ends, stricter = (found.least, np.maximum) if limit.kind == "floor" else (found.most, np.minimum)
+            floor = limit.kind == "floor"
+            value = value - giving.get(limit, 0.0) if floor else value + giving.get(limit, 0.0)
+            ends, stricter = (found.least, np.maximum) if floor else (found.most, np.minimum)
             ends[0, own, k] = stricter(ends[0, own, k], value)
-        for capacity in (each for each in plan.capacities if each.side == "global"):
-            found.most[0, 0, -1] = min(found.most[0, 0, -1], capacity.most)
-            if capacity.least > 0:
-                found.least[0, 0, -1] = max(found.least[0, 0, -1], capacity.least)
+        for end in (end for each in _global(plan) for end in each.ends):
+            if end.least > 0:
+                found.least[0, 0, -1] = max(found.least[0, 0, -1], end.least - giving.get(end, 0.0))
+            else:
+                found.most[0, 0, -1] = min(found.most[0, 0, -1], end.most + giving.get(end, 0.0))
         return replace(
             found,
             least=np.where(self.defined, found.least, -np.inf),
@@ -202,42 +213,33 @@ class GlobalRequirements:
 
     def items(self) -> Iterator[Item]:
         """All single requirements."""
-        limits, capacity = self.limits, self.defined.shape[1] - 1 if self.plan.has_capacity else -1
-        for k in np.flatnonzero(np.isfinite(self.tolerance).any(axis=0)).tolist():
-            if np.isfinite(self.bands[k]):
-                yield "tolerance", k, -1
-            if limits is not None and limits.ratio[0, k] > 0:
-                yield "ratio", k, -1
-        for kind, ends in () if limits is None else (("floor", limits.least), ("ceiling", limits.most)):
-            for group, k in np.argwhere(np.isfinite(ends[0])).tolist():
-                if k == capacity:
-                    yield "least selected" if kind == "floor" else "most selected", k, -1
-                else:
-                    yield kind, k, group
+        yield from self.plan.constrained
+        yield from self.plan.global_limits
+        yield from (end for each in _global(self.plan) for end in each.ends)
 
     def prices(self, prices: Floats) -> dict[Item, float]:
         """What a unit less of each requirement wins at most, at prices (groups, rates), in the user's units.
 
         A tolerance or a capacity that is larger, a ratio or a floor that is lower, a ceiling that is higher.
         """
-        state, found, units = (
-            self._at(prices),
-            {},
-            [*self.plan.global_tolerances[1], *[1.0] * len(self.plan.global_rates)],
-        )
+        state, compared = self.decomposition(TriedPrices.none(*prices.shape)), list(self.plan.constrained)
+        found: dict[Item, float] = {}
         for item in self.items():
-            kind, k, _ = item
-            if kind == "tolerance" and not state.limited[k]:
-                won = 0.5 * float(np.abs(prices[:, k]).sum())
+            k = compared.index(item) if isinstance(item, Requirement) else -1
+            if k >= 0 and item.kind == "tolerance" and not state.limited[k]:
+                won = 0.5 * float(np.abs(prices[:, k]).sum()) * float(self.plan.global_tolerances[1][k])
             else:
-                step = min(_STEP, 0.5 * self._room(item))
-                more = self._given_way(state, item, step)
-                won = float(more.worth(prices[None])[0] - state.worth(prices[None])[0]) / step if step > 0 else 0.0
-            found[item] = won * float(units[k]) * self.plan.cost_unit
+                more = self._given_way(state, {item: _STEP})
+                won = float(more.worth(prices[None])[0] - state.worth(prices[None])[0]) / _STEP
+            found[item] = won * self.plan.cost_unit
         return found
 
-    def _at(self, prices: Floats) -> Decomposition:
-        return self.decomposition(TriedPrices.none(*prices.shape))
+    def called(self, item: Item) -> str:
+        """What a requirement is called: a tolerance has the name of its rate."""
+        if isinstance(item, Requirement) and item.kind == "tolerance":
+            return item.rate.name
+        rates = () if isinstance(item, Capacity) else (item.rate,)
+        return called(item.kind, _WHERE, rates, item.group if isinstance(item, RateLimit) else None)
 
     def impossible(self, state: Decomposition) -> bool:
         """Whether some prices prove that no rule meets all requirements: all of them gain less than any rule can."""
@@ -246,61 +248,55 @@ class GlobalRequirements:
     def conflict(self, state: Decomposition) -> InfeasibleError:
         """Which requirements conflict, as far as the prices tried prove it, and what each has to give at least.
 
-        One is left out where the others are proved to conflict without it. Requirements inside sites are held.
+        A requirement here is what was typed: on several rates, or for every group. One is left out where the others are
+        proved to conflict without it. Requirements inside sites are held.
         """
-        few, without = list(self.items()), state
-        for item in list(few):
-            less = self._given_way(without, item, self._room(item))
-            if self.impossible(less):
-                few, without = [each for each in few if each != item], less
-        amounts = {self.called(item): (self._least(state, item), CALLED[item[0]][1]) for item in few}
+        typed = self._typed()
+        few = list(typed)
+        for name in typed:
+            rest = [each for each in few if each != name]
+            out = [item for each in typed if each not in rest for item in typed[each]]
+            if self.impossible(self._given_way(state, dict.fromkeys(out, self._room))):
+                few = rest
+        amounts = {name: self._least(state, typed[name]) for name in few}
         inside = any(r.tolerance is not None or r.ratio is not None for r in self.plan.local)
         inside = inside or self.plan.limited_inside or bool(self.plan.client_tolerances)
         sentence = conflict_sentence(amounts, held="what is required inside sites" if inside else "", at_least=True)
-        return InfeasibleError({name: amount for name, (amount, _) in amounts.items()}, sentence)
+        return InfeasibleError(amounts, sentence)
 
-    def called(self, item: Item) -> str:
-        """What a requirement is called."""
-        kind, k, group = item
-        whose = "" if group < 0 else f"group {self.plan.groups[group]!r}"
-        return CALLED[kind][0].format(rate=self.plan.global_rates[k].name, group=whose, where="over all sites")
+    def _typed(self) -> dict[str, tuple[Item, ...]]:
+        """The single requirements of each that was typed, by its name."""
+        every = self.plan.requirements(())
+        over_all = replace(every, limits=self.plan.global_limits, capacities=_global(self.plan))
+        return {
+            name: (*one.global_, *one.limits, *one.capacities) for name, one in over_all.one_by_one(_WHERE).items()
+        }
 
-    def _least(self, state: Decomposition, item: Item) -> float | None:
-        """The least by which one requirement has to give way, as far as is proved; None: that is not enough."""
-        low, high = 0.0, self._room(item)
-        if self.impossible(self._given_way(state, item, high)):
+    def _least(self, state: Decomposition, items: tuple[Item, ...]) -> float | None:
+        """The least by which a requirement has to give way, as far as is proved; None: that is not enough."""
+        low, high = 0.0, self._room
+        if self.impossible(self._given_way(state, dict.fromkeys(items, high))):
             return None
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.impossible(self._given_way(state, item, middle)) else (low, middle)
+            short = self.impossible(self._given_way(state, dict.fromkeys(items, middle)))
+            low, high = (middle, high) if short else (low, middle)
         return low
 
-    def _room(self, item: Item) -> float:
-        """How far a requirement can give way until it says nothing."""
-        kind, k, group = item
-        limits, place = self.limits, max(group, 0)
-        if kind == "tolerance":
-            return max(1.0 - float(self.bands[k]), 0.0)
-        assert limits is not None
-        if kind == "ratio":
-            return float(limits.ratio[0, k])
-        if kind in ("floor", "least selected"):
-            return max(float(limits.least[0, place, k]), 0.0)
-        return max(1.0 - float(limits.most[0, place, k]), 0.0)
+    @property
+    def _room(self) -> float:
+        """An amount after which nothing is left of any requirement: shares differ by 1 at most, other rates by 2."""
+        return 2.0 / float(np.min(self.plan.global_tolerances[1], initial=1.0))
 
-    def _given_way(self, state: Decomposition, item: Item, amount: float) -> Decomposition:
-        """The state with one requirement looser by an amount."""
-        kind, k, group = item
-        if kind == "tolerance":
-            looser = state.tolerance.copy()
-            looser[:, k] = np.where(np.isfinite(looser[:, k]), np.minimum(looser[:, k] + amount, 1.0), np.inf)
-            return replace(state, tolerance=looser)
-        assert state.limits is not None
-        if kind == "ratio":
-            ratio = state.limits.ratio.copy()
-            ratio[0, k] = max(ratio[0, k] - amount, 1e-12)  # next to none: the rates stay shares
-            return replace(state, limits=replace(state.limits, ratio=ratio))
-        name, sign = ("least", -1.0) if kind in ("floor", "least selected") else ("most", 1.0)
-        ends = getattr(state.limits, name).copy()
-        ends[0, max(group, 0), k] += sign * amount
-        return replace(state, limits=replace(state.limits, **{name: ends}))
+    def _given_way(self, state: Decomposition, giving: Mapping[Item, float]) -> Decomposition:
+        """The state with some requirements looser by an amount."""
+        tolerance = state.tolerance.copy()
+        for k, (each, unit) in enumerate(zip(self.plan.constrained, self.plan.global_tolerances[1], strict=True)):
+            if each.kind == "tolerance":
+                tolerance[:, k] += giving.get(each, 0.0) * unit
+        return replace(state, tolerance=tolerance, limits=self._limits(giving))
+
+
+def _global(plan: Plan) -> tuple[Capacity, ...]:
+    """The capacities over all sites."""
+    return tuple(each for each in plan.capacities if each.side == "global")

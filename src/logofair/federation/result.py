@@ -20,7 +20,7 @@ from logofair.federation.replies import FinalFigures, Totals
 from logofair.federation.requests import Model
 from logofair.federation.wire import decode, encode, wire_type
 from logofair.fitting.pooling import GroupPriors
-from logofair.policy.info import PoolingInfo, added_to_rows, no_rule, relief_sentence, tiny
+from logofair.policy.info import PoolingInfo, added_to_rows, no_rule, reached_and_bound, relief_sentence, tiny
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
 from logofair.solvers.problem import gap_of
 
@@ -198,10 +198,7 @@ class RunResult:
     @property
     def prices_by_name(self) -> dict[str, float]:
         """What a unit less of each global requirement wins at most; of a tolerance under the name of its rate."""
-        names = [
-            self.plan.global_rates[item[1]].name if item[0] == "tolerance" else self.required.called(item)
-            for item in self.required.items()
-        ]
+        names = [self.required.called(item) for item in self.required.items()]
         return dict(zip(names, self.certificate.prices.global_.tolist(), strict=True))
 
     @property
@@ -248,8 +245,8 @@ class RunResult:
         certificate = self.certificate
         yield "Required", self.plan.summary()
         yield (
-            "Holds" if certificate.meets_requirements else "Found",
-            f"Expected {self._bounded()} {self.bound:.5f} (optimality gap {tiny(certificate.optimality_gap)}, "
+            "Holds" if certificate.holds else "Found",
+            f"Expected {self._bounded()} (optimality gap {tiny(certificate.optimality_gap)}, "
             f"violation {tiny(self.violation)}), in calibrated chances on the sites' calibration rows"
             f"{added_to_rows(certificate.pooling)}.",
         )
@@ -265,10 +262,11 @@ class RunResult:
 
     def _bounded(self) -> str:
         """What was reached, and that nothing is beyond, up to the bound."""
+        reached, bound = reached_and_bound(self.accuracy, self.bound, self.objective, 5)
         none = f"{no_rule('eta')} within the requirements"
         if self.objective == "accuracy":
-            return f"accuracy {self.accuracy:.5f}; {none} exceeds"
-        return f"cost {self.accuracy:.5f} per person; {none} is below"
+            return f"accuracy {reached}; {none} exceeds {bound}"
+        return f"cost {reached} per person; {none} is below {bound}"
 
     def _ratio_of_nothing(self, name: str, own: Mapping[str, float]) -> str:
         """That a ratio says nothing where all rates are 0."""
@@ -283,6 +281,8 @@ class RunResult:
         )
         costs = "" if self.objective == "accuracy" else " at the plan's costs"
         own = [] if self.own_accuracy is None else [f"expected {self.objective} {self.own_accuracy:.5f}{costs}"]
+        if self.plan.has_capacity and self.own.size:
+            own.append(f"share of people selected {self.own[:, 0].sum() / self.mass.sum():.5f}")
         own += [f"gaps over all sites:{gaps[1:]}"] if gaps else []
         alone = f"On the sites' own rows alone: {', '.join(own)}; gaps" if own else "Gaps"
         return f"{alone} inside a site stand in its own policy."
@@ -329,8 +329,9 @@ class RunResult:
         elif not certificate.holds and self.plan.solver is None:
             yield (
                 "WARNING",
-                f"The optimality gap agreed on was {self.plan.optimality_gap:g}: all rounds were used before it was "
-                "reached.",
+                f"Every requirement is met, but the optimality gap is still above {certificate.largest_optimality_gap:g}, "
+                f"the one agreed on, after {self.rounds:,} {'round' if self.rounds == 1 else 'rounds'}: a better rule "
+                "may exist; allow more rounds.",
             )
 
     def as_dict(self) -> dict[str, Any]:

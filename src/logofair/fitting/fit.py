@@ -29,9 +29,10 @@ from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, filled, reduce
 from logofair.policy.policy import Deferred, Policy
 from logofair.progress import Progress, Stages, no_progress
-from logofair.requirements import CALLED, Requirements, Tolerance, conflict_sentence, make_requirements
+from logofair.requirements import Requirements, Tolerance, make_requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds, solver_settings
 from logofair.solvers.certificate import Certificate, certify
+from logofair.solvers.conflicts import named_conflict
 from logofair.solvers.decomposition import Optimum, solve_exact
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.problem import Problem, make_problem
@@ -231,8 +232,8 @@ def _solved(
     problem = make_problem(requirements, prepared.cells)
     try:
         mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
-    except InfeasibleError as error:
-        raise named_conflict(error, problem, requirements) from None
+    except InfeasibleError:
+        raise named_conflict(requirements, prepared.cells) from None
     certificate = replace(certificate, pooling=prepared.pooling.counted)
     rules = _merged(prepared, requirements, basis) if merged else None
     mixtures = filled(problem.cells, mixtures, None if isinstance(rules, Deferred) else rules, requirements.costs)
@@ -294,16 +295,16 @@ def _handed_over(
         pooling=borrowing,
         promises=promises,
     )
-    if not requirements.only_gaps:
-        solution = replace(solution, warnings=(*solution.warnings, *empty_ratios(solution.requirement_checks)))
+    empty = () if requirements.only_gaps else empty_ratios(solution.requirement_checks)
+    warned = (*solution.warnings, *empty)
     info = replace(
         policy.info,
         price_sentences=tuple(solution.price_sentences()),
-        warnings=tuple(warning.brief() for warning in solution.warnings),
+        warnings=tuple(warning.brief() for warning in warned),
         coin_share=solution.coin_share,
         score_blind_rules=solution.score_blind_rules,
     )
-    return replace(solution, policy=replace(policy, info=info))
+    return solution.with_info(info, warnings=warned)
 
 
 def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[Mixtures, Certificate, Optimum]:
@@ -366,18 +367,6 @@ def certified(
         "exact: no policy with a valid certificate was found, so none is returned; "
         "loosen a tolerance slightly, and please report the case."
     )
-
-
-def named_conflict(error: InfeasibleError, problem: Problem, requirements: Requirements) -> InfeasibleError:
-    """The conflict in words."""
-    amounts = {}
-    for (side, kind, rate, group), amount in error.least_relaxation.items():
-        called, way = CALLED[kind]
-        rates = problem.local_rates if side == "local" else problem.global_rates
-        where = "inside clients" if side == "local" else "over all"
-        whose = f"group {requirements.groups[group]!r}" if group >= 0 else ""
-        amounts[called.format(rate=rates[rate].name, group=whose, where=where)] = (amount, way)
-    return InfeasibleError({name: amount for name, (amount, _) in amounts.items()}, conflict_sentence(amounts))
 
 
 def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, Certificate]:

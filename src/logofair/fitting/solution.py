@@ -13,7 +13,7 @@ import numpy as np
 from logofair.auditing import Audit, ClientCheck, Comparison
 from logofair.auditing.comparison import compared_audits
 from logofair.auditing.measure import FEW_ROWS, plain
-from logofair.auditing.required import SILENT, RequirementCheck, measured_requirements, proved_requirements
+from logofair.auditing.required import BROKEN, SILENT, RequirementCheck, measured_requirements, proved_requirements
 from logofair.auditing.result import FITTED_ROWS, aligned
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, today_of
 from logofair.calibration import CalibrationErrors
@@ -34,7 +34,7 @@ from logofair.fitting.figures import (
 from logofair.fitting.prepare import CalibrationRows, ordered_cells
 from logofair.fitting.promises import Promises, SupportedTolerances
 from logofair.notions import Notion, Rate
-from logofair.policy.info import PoolingInfo, price_sentence, proof_sentence
+from logofair.policy.info import PolicyInfo, PoolingInfo, price_sentence, proof_sentence
 from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, compared_rates
@@ -63,8 +63,9 @@ class OwnRows:
 
     def summary(self, where: str = "On the clients' own rows alone") -> str:
         """Return the figures in a sentence for people."""
-        gaps = f"global gap {_number(self.global_gap)}, largest local gap {_number(self.local_gap)}"
-        return f"{where}: expected {self.objective} {self.accuracy:.4f}, {gaps}."
+        gaps = (("global gap", self.global_gap), ("largest local gap", self.local_gap))
+        figures = [f"{name} {gap:.4f}" for name, gap in gaps if gap is not None]
+        return f"{where}: {', '.join([f'expected {self.objective} {self.accuracy:.4f}', *figures])}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return these figures as plain values."""
@@ -236,7 +237,14 @@ class Solution:
         tolerances = required_tolerances(self.requirements, self.policy.clients, tested.second)
         shown = (finding.info for finding in findings(tested.second, *tolerances))
         info = replace(self.policy.info, tested=tested_info(tested, shown))
-        return replace(self, tested=tested, policy=replace(self.policy, info=info))
+        return self.with_info(info, tested=tested)
+
+    def with_info(self, info: PolicyInfo, **changes: Any) -> Solution:
+        """The same rules with another account of themselves; what was computed of these rules stays known."""
+        found = replace(self, policy=replace(self.policy, info=info), **changes)
+        computed = (name for name, each in vars(type(self)).items() if isinstance(each, cached_property))
+        vars(found).update({name: vars(self)[name] for name in computed if name in vars(self)})
+        return found
 
     def _measured_requirements(
         self, audit: Audit, scores: object, groups: object, clients: object, rows: AuditedRows
@@ -249,7 +257,11 @@ class Solution:
     @cached_property
     def requirement_checks(self) -> tuple[RequirementCheck, ...]:
         """Every requirement on the calibration rows: how tightly it holds, as is proved, and its price."""
-        problem, prices = self.problem, self.certificate.prices
+        return self._checks(self.problem)
+
+    def _checks(self, problem: Problem) -> tuple[RequirementCheck, ...]:
+        """Every requirement on the rows of a problem, in expectation."""
+        prices = self.certificate.prices
         shares = tuple(a.reshape(problem.shape) for a in evaluate(problem.cells, self.policy.mixtures))
         names = (self.policy.clients, self.policy.groups)
         return proved_requirements(
@@ -365,7 +377,8 @@ class Solution:
         """
         yield "Proof", self.proof_sentence()
         others = (str(check) for check in self.requirement_checks if check.kind != "tolerance")
-        yield from zip(chain(["Held"], repeat("")), others, strict=False)
+        own = self.own_checks_sentence()
+        yield from zip(chain(["Held"], repeat("")), [*others, *([] if own is None else [own])], strict=False)
         if (pooling := self.pooling_sentence()) is not None:
             yield "Pooling", pooling
         yield "Coins", self.coins_summary()
@@ -392,6 +405,18 @@ class Solution:
         if self.certificate.pooling == "none":
             return self.pooling.summary()
         return f"{self.pooling.summary()} {self.own_rows.summary()} {self.counted_rows.summary(_WITH_ADDED)}"
+
+    def own_checks_sentence(self) -> str | None:
+        """What is found on the clients' own rows alone of ratios, floors, ceilings and capacities.
+
+        None where there are none, or where these rows are what they are proved on.
+        """
+        if self.certificate.pooling == "none" or self.requirements.only_gaps:
+            return None
+        missed = [c for c in self._checks(self._own_problem) if c.kind != "tolerance" and BROKEN in c.states]
+        found = [f"the {check.reading}" for check in missed]
+        said = listed(found, len(found), _NAMED_BRIEFLY) if found else "each of these is kept, too"
+        return f"That is on {self.certificate.measured_on}; on the clients' own rows alone {said}."
 
     def coins_summary(self) -> str:
         """How many rows a coin decides on, what doing without would cost, and how many rules ignore the score."""
@@ -488,10 +513,6 @@ def _largest(prices: Floats, most: int) -> list[tuple[int, int]]:
 def _lines(sentences: Iterable[tuple[str, str]]) -> list[str]:
     """Sentences after the word each is about, those of no word below the one before."""
     return [f"{word}: {sentence}" if word else f"  {sentence}" for word, sentence in sentences]
-
-
-def _number(value: float | None) -> str:
-    return "none required" if value is None else f"{value:.4f}"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from logofair.files.documents import of_type
 from logofair.files.inputs import MISSING, ColumnNames, DataSource
 from logofair.notions import Rate
-from logofair.requirements import CALLED
+from logofair.requirements import way_of
 
 __all__ = [
     "CapacityInfo",
@@ -37,6 +37,7 @@ __all__ = [
     "no_rule",
     "price_sentence",
     "proof_sentence",
+    "reached_and_bound",
     "record_from",
     "relief_sentence",
     "tiny",
@@ -392,22 +393,34 @@ def added_to_rows(pooling: str) -> str:
     return {"none": "", "extra rows": " and the extra ones"}.get(pooling, " and what small cells borrow")
 
 
+_ROUNDING = 1e-5  # of the last digit shown: what a solver's own rounding may leave
+
 _RELIEF = {
-    "tolerance": "0.01 more tolerance for the {rate}",
-    "ratio": "A ratio lower by 0.01 for the {rate}",
-    "limit": "Floors and ceilings looser by 0.01 for the {rate}",
-    "capacity": "0.01 more capacity",
+    "tolerance": "0.01 more tolerance for the {rate}{where} {wins}",
+    "ratio": "A ratio lower by 0.01 for the {rate}{where} {wins}",
+    "limit": "Floors and ceilings looser by 0.01 for the {rate}{where} {win}",
+    "capacity": "0.01 more capacity{where} {wins}",
 }
 
 
 def price_sentence(price: float, rate: str, where: str, objective: str = "accuracy", kind: str = "tolerance") -> str:
-    """What 0.01 more tolerance for a rate would win at most, or as much less of another requirement."""
-    won = (
-        f"wins at most {0.01 * price:.5f} accuracy"
-        if objective == "accuracy"
-        else f"saves at most {0.01 * price:.5f} a person"
-    )
-    return f"{_RELIEF[kind].format(rate=rate)}{where} {won}."
+    """What 0.01 more tolerance for a rate would win at most, or as much less of another requirement.
+
+    Examples
+    --------
+    >>> price_sentence(0.5, "selection rate", "", "cost", "limit")
+    'Floors and ceilings looser by 0.01 for the selection rate save at most 0.00500 a person.'
+    """
+    return f"{_RELIEF[kind].format(rate=rate, where=where, **_won(objective))} {_most(price, objective)}."
+
+
+def _won(objective: str) -> dict[str, str]:
+    """The words for winning: of one, and of several."""
+    return {"wins": "wins", "win": "win"} if objective == "accuracy" else {"wins": "saves", "win": "save"}
+
+
+def _most(price: float, objective: str) -> str:
+    return f"at most {0.01 * price:.5f} {'accuracy' if objective == 'accuracy' else 'a person'}"
 
 
 def relief_sentence(price: float, name: str, where: str, objective: str = "accuracy") -> str:
@@ -418,12 +431,10 @@ def relief_sentence(price: float, name: str, where: str, objective: str = "accur
     >>> relief_sentence(0.5, "the capacity over all sites", " over all sites")
     'The capacity over all sites 0.01 larger wins at most 0.00500 accuracy.'
     """
-    starts = {called.partition(" {")[0]: way for called, way in CALLED.values()}
-    way = next((starts[start] for start in sorted(starts, key=len, reverse=True) if name.startswith(start)), None)
+    way = way_of(name)
     if way is None:
         return price_sentence(price, name, where, objective)
-    won = price_sentence(price, "", "", objective, "capacity").removeprefix("0.01 more capacity")
-    return f"{name[0].upper()}{name[1:]} 0.01 {way}{won}"
+    return f"{name[0].upper()}{name[1:]} 0.01 {way} {_won(objective)['wins']} {_most(price, objective)}."
 
 
 def no_rule(basis: str, *, has_clients: bool = True) -> str:
@@ -458,16 +469,29 @@ def proof_sentence(
         if proof.meets_requirements
         else f"a requirement is exceeded by up to {proof.violation:.4f}"
     )
-    cost = proof.objective == "cost"
-    found = f"{where}, {kept} and expected " + (
-        f"cost is {proof.primal:.4f} per person" if cost else f"accuracy is {proof.primal:.4f}"
-    )
+    cost, (reached, bound) = proof.objective == "cost", reached_and_bound(proof.primal, proof.dual, proof.objective)
+    found = f"{where}, {kept} and expected " + (f"cost is {reached} per person" if cost else f"accuracy is {reached}")
     if solver == "algorithm1":
         return f"{found}; Algorithm 1 claims neither that tolerances hold nor that no rule is better."
     that = f"that {'meet' if labels else 'meets'} them " + ("{}" if cost else ("exceed" if labels else "exceeds"))
     that = that.format("are below" if labels else "is below")
-    bound = f"{no_rule(proof.basis, has_clients=has_clients)} {that} {proof.dual:.4f}"
-    return f"{found}; {bound} (optimality gap {tiny(proof.optimality_gap)})."
+    none = f"{no_rule(proof.basis, has_clients=has_clients)} {that} {bound}"
+    return f"{found}; {none} (optimality gap {tiny(proof.optimality_gap)})."
+
+
+def reached_and_bound(reached: float, bound: float, objective: str, decimals: int = 4) -> tuple[str, str]:
+    """What a rule reaches, and what none exceeds (of costs: is below), as text.
+
+    Costs are in any unit: they have as many more decimals as it takes to show four digits.
+
+    Examples
+    --------
+    >>> reached_and_bound(0.84061, 0.84062, "accuracy"), reached_and_bound(0.000213372, 0.000213371, "cost")
+    (('0.8406', '0.8406'), ('0.0002134', '0.0002134'))
+    """
+    if objective == "cost" and 0 < reached < math.inf:
+        decimals = max(decimals, 3 - math.floor(math.log10(reached)))
+    return f"{reached:.{decimals}f}", f"{bound:.{decimals}f}"
 
 
 def _silent(ratios: int) -> str:

@@ -146,6 +146,7 @@ def report_html(
             () if tested is None else tested.after.requirements,
             solution.requirement_checks,
             solution.certificate.objective,
+            solution.own_checks_sentence(),
         ),
         promises_section(contents),
         advice_section(contents),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from logofair.policy.info import added_to_rows, no_rule
+from logofair.policy.info import added_to_rows, no_rule, reached_and_bound
 from logofair.report.contents import ReportContents
-from logofair.report.markup import Cell, Section, grid, measured_cell, named, note, number, paragraph, text
-from logofair.report.wording import ROUNDING, counted, figure, small
+from logofair.report.markup import Cell, Section, grid, measured_cell, named, note, paragraph, text
+from logofair.report.wording import ROUNDING, counted, small
 from logofair.solvers.certificate import Certificate
 
 __all__ = ["proof_section"]
@@ -71,9 +71,10 @@ def _values(contents: ReportContents) -> Iterator[list[Cell]]:
     basis = "labels" if certificate.basis == "labels" else "calibrated chances"
     rows = f"the calibration rows{added_to_rows(certificate.pooling)}"
     what = f"{words_of.expected} on {rows}, in {basis}"
-    yield [named(f"expected, in {basis}"), number(certificate.primal), text(what, mark="words")]
-    what = words_of.bound.format(meant=_meant(contents), value=figure(certificate.dual))
-    yield [named(words_of.limit), number(certificate.dual), text(what, mark="words")]
+    reached, bound = reached_and_bound(certificate.primal, certificate.dual, certificate.objective)
+    yield [named(f"expected, in {basis}"), Cell((reached,)), text(what, mark="words")]
+    what = words_of.bound.format(meant=_meant(contents), value=bound)
+    yield [named(words_of.limit), Cell((bound,)), text(what, mark="words")]
 
 
 class _Words(NamedTuple):

@@ -38,11 +38,15 @@ _GIVES = {
 
 
 def requirements_section(
-    measured: Sequence[RequirementCheck], proved: Sequence[RequirementCheck] = (), objective: str = "accuracy"
+    measured: Sequence[RequirementCheck],
+    proved: Sequence[RequirementCheck] = (),
+    objective: str = "accuracy",
+    own: str | None = None,
 ) -> Section | None:
     """Return a line for every requirement, of many clients that of the worst; None where nothing is required.
 
-    ``proved`` are the same on the calibration rows, with prices; ``measured`` on other rows, with intervals.
+    ``proved`` are the same on the calibration rows, with prices; ``measured`` on other rows, with intervals; ``own``
+    says what is found on the clients' own rows alone, where others count too.
     """
     if not measured and not proved:
         return None
@@ -57,6 +61,7 @@ def requirements_section(
         (
             paragraph(_words(proved, measured)),
             grid("Every requirement", _titles(bool(proved), bool(measured)), lines),
+            None if own is None else note(own),
             *(note(sentence(words)) for words in _cautions(proved or measured)),
             *([_by_client(measured or proved)] if several else []),
         ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from logofair.auditing.required import SILENT, UNMEASURED
 from logofair.fitting.evidence import findings
 from logofair.fitting.solution import Solution
-from logofair.policy.info import added_to_rows, no_rule
+from logofair.policy.info import added_to_rows, no_rule, reached_and_bound
 from logofair.report.markup import Element, tag
 from logofair.report.measured import MeasuredRows, RequiredGaps
 from logofair.report.wording import counted, figure
@@ -101,8 +101,8 @@ def _best(certificate: Certificate, meant: str, within: str) -> str:
     """What no rule does better."""
     if certificate.objective == "accuracy":
         return f"{meant}{within} can be expected to be more accurate"
-    value = f"{certificate.primal:.4f}"
-    return f"the cost is {value} per person; {meant}{within} is below {certificate.dual:.4f}"
+    value, bound = reached_and_bound(certificate.primal, certificate.dual, certificate.objective)
+    return f"the cost is {value} per person; {meant}{within} is below {bound}"
 
 
 def _basis(certificate: Certificate) -> str:

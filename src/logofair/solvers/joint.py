@@ -6,9 +6,8 @@ corners; HiGHS solves the restricted program, its prices find new corners, until
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 import numpy as np
 from scipy.optimize import linprog
@@ -23,14 +22,10 @@ from logofair.solvers.problem import Problem
 
 HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _MOST_ENTRIES = 4_000_000  # of a dense matrix worth a least-squares step
-_SHORT = 1e-8  # requirements that give way by less are met but for rounding
+SHORT = 1e-8  # requirements that give way by less are met but for rounding
 _NO_PRICE = 1e-9
 _FIRST = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75)  # thresholds that the corners of the first round accept from
 _MANY_CELLS = 300  # from which on an interior point finds what conflicts several times faster than a simplex
-_RATIO_STEP = 1e-4  # to which the largest ratio possible is found
-
-# A requirement: its side, its kind, the number of its rate, and of its group where it is of one (-1: of all).
-Item: TypeAlias = tuple[str, str, int, int]
 
 
 @dataclass
@@ -59,48 +54,60 @@ def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
     InfeasibleError
         Where no rule meets all requirements.
     """
-    program = _Program.of(problem)
+    program = Program.of(problem)
     if problem.local_limits is not None or problem.global_limits is not None:
         found = program.generate(iterations, elastic=program.items)  # rejecting everybody may not meet them
         if found is None:
             return None
-        if found.shortfall > _SHORT:
-            few = program.fewest(found.binding, iterations)
-            raise InfeasibleError({item: program.least(item, iterations) for item in sorted(few)})
+        if found.shortfall > SHORT:
+            raise InfeasibleError({})  # which conflict is found where they have names (logofair.solvers.conflicts)
     solved = program.generate(iterations)
     return None if solved is None else _read(problem, program.columns, solved)
 
 
 def least_slack(problem: Problem, *, iterations: int = 200) -> float:
     """The least sum by which the requirements have to give way for a rule to meet them; 0 where one does."""
-    program = _Program.of(problem)
+    program = Program.of(problem)
     found = program.generate(iterations, elastic=program.items)
-    return 0.0 if found is None or found.shortfall <= _SHORT else found.shortfall
+    return 0.0 if found is None or found.shortfall <= SHORT else found.shortfall
 
 
 @dataclass(frozen=True, eq=False)
-class _Solved:
+class Solved:
     """A restricted program's optimum: the weights of its corners, prices, and by how much requirements give way."""
 
     weights: Floats
     local: Floats  # prices, (clients, groups, local rates), per client's mass
     global_: Floats  # (groups, global rates)
     shortfall: float
-    binding: frozenset[Item]  # requirements with a price
+    binding: frozenset[str]  # requirements with a price
     rounds: int = 0
 
 
+@dataclass(frozen=True)
+class OwnedRow:
+    """A row of a side of the problem, and the requirement it is of."""
+
+    side: str
+    row: Row
+    item: str
+
+
 @dataclass(eq=False)
-class _Program:
-    """The rows of a problem, each with the side it is of, and the corners known so far."""
+class Program:
+    """The rows of a problem, each with the requirement it is of, and the corners known so far."""
 
     problem: Problem
     columns: _Columns
-    rows: list[tuple[str, Row]]
+    rows: list[OwnedRow]
 
     @classmethod
-    def of(cls, problem: Problem) -> _Program:
-        """Begin with what rejects everybody, with what gains most, and with thresholds in between."""
+    def of(cls, problem: Problem, names: Mapping[str, Sequence[str]] | None = None) -> Program:
+        """Begin with what rejects everybody, with what gains most, and with thresholds in between.
+
+        ``names``: of each side, the requirement that each of its rates belongs to (None: every kind, rate and group is
+        a requirement by itself).
+        """
         every = np.arange(problem.mass.size)
         none = np.zeros(0)
         columns = _Columns(none.astype(np.int64), none, none)
@@ -110,53 +117,21 @@ class _Program:
         for threshold in _FIRST if problem.local_limits is not None or problem.global_limits is not None else ():
             line = np.ones(every.size), np.full(every.size, -threshold)
             columns.add(every, *problem.cells.best_corner(every, *line)[1:])
-        rows = [("local", row) for row in problem.local_rows()] + [("global", row) for row in problem.global_rows()]
+        rows = [
+            OwnedRow(side, row, f"{side} {row.what}" if names is None else names[side][row.rate])
+            for side, own in (("local", problem.local_rows()), ("global", problem.global_rows()))
+            for row in own
+        ]
         return cls(problem, columns, rows)
 
     @property
-    def items(self) -> frozenset[Item]:
+    def items(self) -> frozenset[str]:
         """All requirements."""
-        return frozenset((side, *row.what) for side, row in self.rows)
-
-    def fewest(self, found: frozenset[Item], iterations: int) -> frozenset[Item]:
-        """Requirements that cannot hold together, none of which could be left out, among some that cannot."""
-        few = found
-        for item in sorted(found):
-            rest = few - {item}
-            solved = self.generate(iterations, elastic=rest, held=rest)
-            few = rest if solved is not None and solved.shortfall > _SHORT else few
-        return few
-
-    def least(self, item: Item, iterations: int) -> float | None:
-        """How much one requirement has to give way with all others held; None where that is not enough."""
-        others = self.items - {item}
-        without = self.generate(iterations, elastic=others, held=others)  # also finds the corners that it takes
-        if without is None or without.shortfall > _SHORT:
-            return None
-        solved = self.generate(iterations, elastic=frozenset({item}))
-        if solved is None or item[1] != "ratio":
-            return None if solved is None else solved.shortfall
-        side, _, rate, _ = item
-        limits = self.problem.local_limits if side == "local" else self.problem.global_limits
-        assert limits is not None
-        strictest = float(limits.ratio[:, rate].max())
-        low, high = 0.0, strictest  # that ratio is met, and that one is not
-        while high - low > _RATIO_STEP:
-            ratio = limits.ratio.copy()
-            ratio[:, rate] = np.minimum(ratio[:, rate], 0.5 * (low + high))
-            given = replace(limits, ratio=ratio)
-            looser = _Program.of(
-                replace(self.problem, local_limits=given)
-                if side == "local"
-                else replace(self.problem, global_limits=given)
-            )
-            found = looser.generate(iterations, elastic=looser.items)
-            low, high = (0.5 * (low + high), high) if found and found.shortfall <= _SHORT else (low, 0.5 * (low + high))
-        return strictest - low
+        return frozenset(each.item for each in self.rows)
 
     def generate(
-        self, iterations: int, *, elastic: frozenset[Item] = frozenset(), held: frozenset[Item] | None = None
-    ) -> _Solved | None:
+        self, iterations: int, *, elastic: frozenset[str] = frozenset(), held: frozenset[str] | None = None
+    ) -> Solved | None:
         """Add corners until none improves; with elastic requirements only their giving way counts.
 
         ``held``: the requirements there are (None: all).
@@ -179,7 +154,7 @@ class _Program:
                 return replace(solved, rounds=done)
         return None
 
-    def _restricted(self, elastic: frozenset[Item], held: frozenset[Item]) -> _Solved | None:
+    def _restricted(self, elastic: frozenset[str], held: frozenset[str]) -> Solved | None:
         """Solve over the known corners; elastic requirements may give way, at a cost of 1 a unit."""
         p, columns = self.problem, self.columns
         n, cells = columns.cell.size, p.mass.size
@@ -207,24 +182,24 @@ class _Program:
         if not elastic:
             weights = _polished(weights, n, inequality, limit, equality)
         binding = frozenset(item for price, (_, _, item) in zip(prices, owners, strict=True) if price > _NO_PRICE)
-        return _Solved(weights[:n], *self._prices(prices, owners), float(solved.fun), binding)
+        return Solved(weights[:n], *self._prices(prices, owners), float(solved.fun), binding)
 
-    def _prices(self, prices: Floats, owners: list[tuple[int, float, Item]]) -> tuple[Floats, Floats]:
+    def _prices(self, prices: Floats, owners: list[tuple[int, float, str]]) -> tuple[Floats, Floats]:
         """The prices of the rows' ends, added up by rate."""
         p = self.problem
         local, global_ = np.zeros(p.local_counts.shape), np.zeros(p.global_counts.shape)
         for price, (i, sign, _) in zip(prices, owners, strict=True):
-            side, row = self.rows[i]
+            row = self.rows[i].row
             groups = list(row.groups)
-            if side == "global":
+            if self.rows[i].side == "global":
                 global_[groups, row.rate] += sign * price
             else:
                 local[row.client, groups, row.rate] += sign * price / p.client_mass[row.client]
         return local, global_
 
     def _inequalities(
-        self, width: int, giving: Mapping[Item, int], held: frozenset[Item]
-    ) -> tuple[csr_array | None, list[float] | None, list[tuple[int, float, Item]]]:
+        self, width: int, giving: Mapping[str, int], held: frozenset[str]
+    ) -> tuple[csr_array | None, list[float] | None, list[tuple[int, float, str]]]:
         """Each finite end of a row as one inequality; the row, the end and the requirement it is of."""
         p, columns = self.problem, self.columns
         client, group = np.divmod(columns.cell, p.shape[1])
@@ -237,11 +212,16 @@ class _Program:
         first_level = {"local": columns.cell.size, "global": columns.cell.size + p.local_tolerance.size}
         parts: list[tuple[Floats, Indices]] = []
         limit: list[float] = []
-        owners: list[tuple[int, float, Item]] = []
-        for i, (side, row) in enumerate(self.rows):
+        owners: list[tuple[int, float, str]] = []
+        units = {
+            "local": np.broadcast_to(p.local_units, (len(p.local_rates),)),
+            "global": np.broadcast_to(p.global_units, (len(p.global_rates),)),
+        }
+        for i, owned in enumerate(self.rows):
+            side, row, item = owned.side, owned.row, owned.item
             of = by_group if side == "global" else by_cell[row.client * p.shape[1] : (row.client + 1) * p.shape[1]]
             members = np.concatenate([of[a] for a in row.groups])
-            at, value, item = members, values[side][members, row.rate], (side, *row.what)
+            at, value = members, values[side][members, row.rate]
             if row.level >= 0:
                 at, value = np.append(at, first_level[side] + row.level), np.append(value, -row.slope)
             for sign, end in ((1.0, row.high), (-1.0, row.low)):
@@ -249,8 +229,9 @@ class _Program:
                 if not np.isfinite(end) or not (lowest or item in held):
                     continue
                 gives = item in giving and not lowest
+                unit = -units[side][row.rate]  # ways to give are told in the user's
                 parts.append(
-                    (np.append(sign * value, -1.0), np.append(at, giving[item])) if gives else (sign * value, at)
+                    (np.append(sign * value, unit), np.append(at, giving[item])) if gives else (sign * value, at)
                 )
                 limit.append(sign * end)
                 owners.append((i, sign, item))
@@ -284,7 +265,7 @@ def _polished(
     return polished if excess(polished).max() < excess(solution).max() else solution
 
 
-def _read(problem: Problem, columns: _Columns, solved: _Solved) -> Optimum:
+def _read(problem: Problem, columns: _Columns, solved: Solved) -> Optimum:
     """Mixed (u, v) per cell, with the weights renormalised, and proper prices."""
     cells = problem.mass.size
     weights = np.maximum(solved.weights, 0.0)

@@ -59,6 +59,11 @@ class Limits:
         """Those of some clients."""
         return Limits(*(getattr(self, field.name)[which] for field in fields(self)))
 
+    def beside(self, other: Limits) -> Limits:
+        """Those of these rates, and then of others."""
+        each = (np.concatenate([getattr(self, f.name), getattr(other, f.name)], axis=-1) for f in fields(self))
+        return Limits(*each)
+
     def rates(self, which: slice) -> Limits:
         """Those of some rates."""
         return Limits(*(getattr(self, field.name)[..., which] for field in fields(self)))

@@ -41,6 +41,7 @@ _NEAR = 1e-6  # of its size: how close to a kink the trials around it lie
 _FLATTEST, _STEEPEST = 0.02, 1e3  # curvatures a fit may have, where 1 is usual
 ACCURACY_WORTH = (-1.0, 2.0)  # of a row that is accepted, as a line in its chance
 _LITTLE = 1e-6  # curvature lent to what has none, so that a least distance exists
+_SAME = 1e-10  # squared distance below which a column is a mixture of others, as far as 40 bits tell
 _WORTHLESS = 1e-12  # a least distance is found when no force against it is worth more
 
 
@@ -442,6 +443,12 @@ def _minimise(
     return matrix_product(shape, free - (left[:-1] / left[-1])[:, None])[:d, 0]
 
 
+def _apart(square: Floats, active: Indices, column: int) -> float:
+    """The squared distance of a unit column from those that others span, given the products of all."""
+    along = square[active, column]
+    return 1.0 - float((along * solve(square[np.ix_(active, active)], along)).sum())
+
+
 def _forces(known: Floats) -> Floats | None:
     """Forces >= 0 along unit columns that come nearest to the last axis (Lawson and Hanson, 23.3); None: no end."""
     worth, square = known[-1].copy(), matrix_product(known.T, known)
@@ -453,6 +460,9 @@ def _forces(known: Floats) -> Floats | None:
         best = int(np.argmax(gain))
         if gain[best] <= _WORTHLESS:
             return forces
+        if active.size and _apart(square, active, best) < _SAME:
+            barred[best] = True
+            continue
         active = np.append(active, best)
         while active.size and (wanted := solve(square[np.ix_(active, active)], worth[active])).min() <= 0:
             now = forces[active]

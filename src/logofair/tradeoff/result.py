@@ -20,7 +20,7 @@ from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.requirements import Ratio, Tolerance, check_tolerance, requirement_sentences
 from logofair.solvers.certificate import Certificate
-from logofair.tradeoff.grid import Tolerances, slack
+from logofair.tradeoff.grid import Tolerances, has_ratios, slack
 from logofair.tradeoff.measured import MeasuredRows
 from logofair.tradeoff.objective import Objective
 
@@ -198,23 +198,22 @@ class Knee:
         }
 
 
-def looseness(local: Tolerances, global_: Tolerances, gaps: tuple[float | None, float | None]) -> Floats:
+def looseness(local: Tolerances, global_: Tolerances, stops: tuple[float | None, float | None]) -> Floats:
     """How loose each point's tolerances are, (local, global); 0: the strictest, 1: nothing binds.
 
-    ``gaps`` are the unconstrained rule's; a side with a single tolerance does not count.
+    ``stops`` are the slacks from which on a side binds nothing: the unconstrained rule's gaps, or what its smallest
+    ratio lacks to 1. A side with a single tolerance does not count.
     """
-    sides = [_shares(each, gap) for each, gap in zip((local, global_), gaps, strict=True)]
+    sides = [_shares(each, stop) for each, stop in zip((local, global_), stops, strict=True)]
     moving = [len(local) > 1, len(global_) > 1]
     total = moving[0] * sides[0][:, None] + moving[1] * sides[1][None, :]
     return np.asarray(total / max(sum(moving), 1))
 
 
-def _shares(tolerances: Tolerances, gap: float | None) -> Floats:
-    """How far each tolerance is from the first to where its side stops binding; a ratio, to the loosest of them."""
+def _shares(tolerances: Tolerances, stop: float | None) -> Floats:
+    """How far each tolerance is from the first to where its side stops binding."""
     far = [np.inf if t is None else slack(t) for t in tolerances]
-    first, known = far[0], [each for each in far if np.isfinite(each)]
-    ratios = any(isinstance(t, Ratio) for t in tolerances)
-    stop = max([known[-1] if ratios else gap or 0.0, *known[:1]])
+    first, stop = far[0], stop or 0.0
     if stop <= first:
         return np.array([0.0 if i == 0 else 1.0 for i in range(len(tolerances))])
     return np.array([min((each - first) / (stop - first), 1.0) for each in far])
@@ -223,8 +222,11 @@ def _shares(tolerances: Tolerances, gap: float | None) -> Floats:
 def find_knee(points: Sequence[Point], loose: Floats, *, paired: bool = True) -> Knee:
     """The point whose accuracy is furthest ahead of its looseness (as in Kneedle; Satopaa et al., 2011).
 
-    The strictest where nothing is lost, none where accuracy rises evenly. With costs: what is saved.
+    The strictest where nothing is lost, none where accuracy rises evenly. With costs: what is saved. Where the
+    strictest tolerances cannot be had, looseness counts from the first points that can.
     """
+    loose = loose.ravel()
+    loose = (loose - loose.min()) / (1.0 - float(loose.min()) or 1.0)
     strictest, objective = points[0], points[0].objective
     won = np.array([strictest.loss - point.loss for point in points])
     rise = float(won.max())
@@ -233,7 +235,7 @@ def find_knee(points: Sequence[Point], loose: Floats, *, paired: bool = True) ->
         cost = "nothing" if rise < 5e-6 * objective.unit else f"only {_little(rise, objective)}"
         where = _tolerances(strictest, free, paired)
         return Knee(strictest, 0.0, f"Even the strictest point ({where}) costs {cost}: there is nothing to trade.")
-    lead = won / rise - loose.ravel()
+    lead = won / rise - loose
     best = int(np.argmax(lead))
     if lead[best] < _STRAIGHT:
         sentence = (
@@ -287,6 +289,13 @@ class UnconstrainedRule:
     global_gap: float | None
     measured: Audit | None
     objective: Objective = field(default_factory=Objective)
+    local_ratio: float | None = None  # the smallest rate against the largest, at its lowest; None: nothing to compare
+    global_ratio: float | None = None
+
+    def slack(self, side: str, *, ratios: bool) -> float | None:
+        """How far a side is from parity, as :func:`slack` counts: from there on its tolerances bind nothing."""
+        found: float | None = getattr(self, f"{side}_ratio" if ratios else f"{side}_gap")
+        return None if found is None else 1.0 - found if ratios else found
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -434,8 +443,9 @@ class Frontier:
     @cached_property
     def looseness(self) -> Floats:
         """How loose the tolerances of every point are, 0 to 1, likewise."""
-        gaps = (self.unconstrained.local_gap, self.unconstrained.global_gap)
-        return looseness(self.local_tolerances, self.global_tolerances, gaps)
+        sides = (("local", self.local_tolerances), ("global", self.global_tolerances))
+        local, global_ = (self.unconstrained.slack(side, ratios=has_ratios(each)) for side, each in sides)
+        return looseness(self.local_tolerances, self.global_tolerances, (local, global_))
 
     @cached_property
     def knee(self) -> Knee:

@@ -15,7 +15,7 @@ from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
 from logofair.costs import Costs
 from logofair.errors import InfeasibleError, InputError
-from logofair.fitting.fit import certified, merged_cells, merged_rules, named_conflict
+from logofair.fitting.fit import certified, merged_cells, merged_rules
 from logofair.fitting.prepare import CalibrationRows, Prepared, checked_extra, checked_pooling, checked_rows, prepare
 from logofair.fitting.solution import cell_warnings
 from logofair.notions import Notion, Rate, as_number, named_notion, sides
@@ -23,6 +23,7 @@ from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled
 from logofair.progress import Progress, no_progress
 from logofair.requirements import Ratio, Requirements, Tolerance, make_requirements
 from logofair.solvers.certificate import Certificate
+from logofair.solvers.conflicts import named_conflict
 from logofair.solvers.decomposition import ExactSolver
 from logofair.solvers.problem import Problem, make_problem
 from logofair.tradeoff.grid import Grid, Tolerances, slack
@@ -138,13 +139,13 @@ class Sweep:
         rates = (requirements.local.rates, requirements.global_.rates)
         every_rate = _every_rate(prepared, *rates, requirements.exempt)
         free = replace(requirements, client_tolerances={}).at(None, None)
-        problem = make_problem(free, prepared.cells)
         try:
-            mixtures, certificate, _ = certified(problem, basis)
-        except InfeasibleError as error:  # what holds at every point cannot be met without any tolerance
-            raise named_conflict(error, problem, free) from None
+            mixtures, certificate, _ = certified(make_problem(free, prepared.cells), basis)
+        except InfeasibleError:  # what holds at every point cannot be met without any tolerance
+            raise named_conflict(free, prepared.cells) from None
         local, global_ = map(_largest, _gaps(every_rate, mixtures))
-        base = UnconstrainedRule(certificate.primal, local, global_, None, Objective(free.costs))
+        ratios = _smallest_ratios(every_rate, mixtures)
+        base = UnconstrainedRule(certificate.primal, local, global_, None, Objective(free.costs), *ratios)
         measured_rows = _measured_rows(prepared, rates, test, free.costs)
         found = cls(requirements, prepared, basis, every_rate, base, measured_rows)
         if found.measured_rows is None:
@@ -173,26 +174,34 @@ class Sweep:
     def points(self, local_tolerances: Tolerances, global_tolerances: Tolerances) -> Iterator[Point | InfeasiblePoint]:
         """Solve every pair: strictest local tolerance first, and at each the loosest global one first.
 
-        In this order an earlier point's answers can be mixed at every later one.
+        In this order an earlier point's answers can be mixed at every later one of which the same rates are required,
+        and what no rule meets it does not meet at a stricter global tolerance.
         """
-        solver = ExactSolver()
+        solvers: dict[tuple[Rate, ...], ExactSolver] = {}
         for local in local_tolerances:
+            impossible = False
             for global_ in reversed(global_tolerances):
-                yield self._solved(local, global_, solver)
-            solver = solver.looser()
+                point = self._impossible(local, global_) if impossible else self._solved(local, global_, solvers)
+                impossible = isinstance(point, InfeasiblePoint)
+                yield point
+            solvers = {rates: solver.looser() for rates, solver in solvers.items()}
 
-    def _solved(self, local: Tolerance, global_: Tolerance, solver: ExactSolver) -> Point | InfeasiblePoint:
+    def _impossible(self, local: Tolerance, global_: Tolerance) -> InfeasiblePoint:
+        """The proof that no rule is within a pair of tolerances."""
+        return InfeasiblePoint(local, global_, named_conflict(self.requirements.at(local, global_), self.prepared.cells))
+
+    def _solved(
+        self, local: Tolerance, global_: Tolerance, known: dict[tuple[Rate, ...], ExactSolver]
+    ) -> Point | InfeasiblePoint:
         """The best rule within a pair of tolerances, or the proof that there is none."""
         required = self.requirements.at(local, global_)
         problem = make_problem(required, self.prepared.cells)
-        # A single client's requirements are all local: nothing is left to vary at one local tolerance. Answers of
-        # earlier points are of use only where the rows of the program stay the same.
-        limited = problem.local_limits is not None or problem.global_limits is not None
-        solvers = () if self.requirements.alone or limited else (solver.solve,)
+        # A single client's requirements are all local: nothing is left to vary at one local tolerance.
+        solvers = [] if self.requirements.alone else [known.setdefault(problem.global_rates, ExactSolver()).solve]
         try:
             mixtures, certificate, _ = certified(problem, self.basis, *solvers)
-        except InfeasibleError as error:
-            return InfeasiblePoint(local, global_, named_conflict(error, problem, required))
+        except InfeasibleError:
+            return self._impossible(local, global_)
         certificate = replace(certificate, pooling=self.prepared.pooling.counted)
         rule = None if self.measured_rows is None else self._measured_rule(mixtures, required)
         return self._point(
@@ -279,6 +288,21 @@ def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
     local, global_ = problem.local_gaps(u, v) / problem.local_units, problem.global_gaps(u, v) / problem.global_units
     local = np.where(problem.local_counts.any(axis=1), local, -1.0)
     return local, np.where(problem.global_counts.any(axis=0), global_, -1.0)
+
+
+def _smallest_ratios(problem: Problem, mixtures: Mixtures) -> tuple[float | None, float | None]:
+    """The smallest rate against the largest in expectation, local and global; None where nobody is selected anywhere."""
+    u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
+    sides = (
+        (problem.local_values(u, v), problem.local_counts),
+        (problem.global_shares(u, v)[None], problem.global_counts[None]),
+    )
+    found = []
+    for rates, counts in sides:
+        high = np.max(np.where(counts, rates, 0.0), axis=1)
+        low = np.min(np.where(counts, rates, np.inf), axis=1)
+        found.append(float(np.min(low[high > 0] / high[high > 0])) if (high > 0).any() else None)
+    return found[0], found[1]
 
 
 def _largest(gaps: Floats) -> float | None:

@@ -16,7 +16,7 @@ from logofair.cli.pages.console import counted, lined, notes, print_page, share,
 from logofair.columns.checks import Floats, listed
 from logofair.fitting.evidence import evidence_of
 from logofair.fitting.promises import Promises
-from logofair.policy.info import FigureInfo, PolicyInfo, TestedInfo, added_to_rows, proof_sentence
+from logofair.policy.info import FigureInfo, PolicyInfo, TestedInfo, added_to_rows, proof_sentence, reached_and_bound
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
 from logofair.policy.policy import Policy
 from logofair.requirements import requirement_sentences
@@ -131,12 +131,12 @@ def _over_all_sites(info: PolicyInfo) -> Iterator[str]:
         return
     met = "meet them" if proof.violation <= LARGEST_VIOLATION else f"miss them by up to {proof.violation:.4f}"
     without = ", without this one" if info.note is not None else ""
-    expected = (
-        f"are expected to be right in {proof.primal:.2%} of all cases; none that meet them are in more than "
-        f"{proof.dual:.2%}"
-        if proof.objective == "accuracy"
-        else f"are expected to cost {proof.primal:.4f} per person; none that meet them cost less than {proof.dual:.4f}"
-    )
+    if proof.objective == "accuracy":
+        right, most = reached_and_bound(100 * proof.primal, 100 * proof.dual, proof.objective, 2)
+        expected = f"are expected to be right in {right}% of all cases; none that meet them are in more than {most}%"
+    else:
+        cost, least = reached_and_bound(proof.primal, proof.dual, proof.objective)
+        expected = f"are expected to cost {cost} per person; none that meet them cost less than {least}"
     yield (
         f"Over the rows of the {run.sites:,} sites of run {run.run!r}{without}{added_to_rows(proof.pooling)}, "
         f"their policies together {met} and {expected}."

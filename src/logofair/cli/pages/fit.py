@@ -157,8 +157,7 @@ def measured_on(other: DataRows, solution: Solution) -> Solution:
         raise InputError(f"--test: {error}") from None
     info = solution.policy.info
     assert info.tested is not None
-    info = replace(info, tested=replace(info.tested, data=other.source))
-    return replace(solution, policy=replace(solution.policy, info=info))
+    return solution.with_info(replace(info, tested=replace(info.tested, data=other.source)))
 
 
 def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_file: bool) -> Solution:
@@ -168,7 +167,7 @@ def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_fi
         columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, by_file, columns.na),
         data=rows.source,
     )
-    return replace(solution, policy=replace(solution.policy, info=info))
+    return solution.with_info(info)
 
 
 def write_report_page(

@@ -124,6 +124,8 @@ def _choices(solution: Solution) -> Iterator[str]:
     for check in solution.requirement_checks:
         if check.kind != "tolerance":
             yield f"Held: {check}"
+    if (own := solution.own_checks_sentence()) is not None:
+        yield f"Held: {own}"
     best = "the best accuracy" if solution.certificate.objective == "accuracy" else "the least cost"
     yield f"Trade-off: {best} for every pair of tolerances is what logofair frontier shows."
 

@@ -1,0 +1,112 @@
+"""Requirements that cannot be met together: the few that conflict, and the least by which each would have to give way.
+
+A requirement here is what a person typed: a floor of every group is one, and gives way for all of them together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from logofair.cells.cells import Cells
+from logofair.errors import InfeasibleError
+from logofair.requirements import Requirements, conflict_sentence
+from logofair.solvers.joint import SHORT, OwnedRow, Program, Solved
+from logofair.solvers.limits import Limits
+from logofair.solvers.problem import Problem, make_problem
+
+__all__ = ["named_conflict"]
+
+_ITERATIONS = 200
+_RATIO_STEP = 1e-8  # to which the amount is found by which ratios have to give way
+
+
+def named_conflict(requirements: Requirements, cells: Cells) -> InfeasibleError:
+    """The conflict of requirements that no rule for some cells meets, in words."""
+    program = _apart(requirements, cells)
+    found = _solved(program, program.items)
+    few = _fewest(program, program.items if found is None else found.binding or program.items)
+    amounts = {name: _least(program, name) for name in requirements.one_by_one() if name in few}
+    return InfeasibleError(amounts, conflict_sentence(amounts))
+
+
+def _apart(requirements: Requirements, cells: Cells) -> Program:
+    """A program in which every requirement has rates of its own, so that one can give way while all others hold."""
+    alone = {name: make_problem(one, cells) for name, one in requirements.one_by_one().items()}
+    problems = list(alone.values())
+    together = problems[0]
+    for other in problems[1:]:
+        together = _beside(together, other)
+    names = {
+        "local": [name for name, one in alone.items() for _ in one.local_rates],
+        "global": [name for name, one in alone.items() for _ in one.global_rates],
+    }
+    return Program.of(together, names)
+
+
+def _beside(one: Problem, other: Problem) -> Problem:
+    """What both of two problems with the same cells require."""
+
+    def limits(problem: Problem, side: str) -> Limits:
+        clients, groups = problem.shape
+        rates, own = (
+            (problem.local_rates, problem.local_limits)
+            if side == "local"
+            else (problem.global_rates, problem.global_limits)
+        )
+        return Limits.none(clients if side == "local" else 1, groups, len(rates)) if own is None else own
+
+    return replace(
+        one,
+        local_rates=one.local_rates + other.local_rates,
+        global_rates=one.global_rates + other.global_rates,
+        local_tolerance=np.hstack([one.local_tolerance, other.local_tolerance]),
+        global_tolerance=np.hstack([one.global_tolerance, other.global_tolerance]),
+        local_units=np.hstack([one.local_units, other.local_units]),
+        global_units=np.hstack([one.global_units, other.global_units]),
+        local_limits=limits(one, "local").beside(limits(other, "local")),
+        global_limits=limits(one, "global").beside(limits(other, "global")),
+    )
+
+
+def _solved(program: Program, names: frozenset[str]) -> Solved | None:
+    """By how much some requirements, and no others, would have to give way together."""
+    return program.generate(_ITERATIONS, elastic=names, held=names)
+
+
+def _fewest(program: Program, found: frozenset[str]) -> frozenset[str]:
+    """Requirements that cannot hold together, none of which could be left out, among some that cannot."""
+    few = found
+    for name in sorted(found):
+        rest = few - {name}
+        solved = _solved(program, rest)
+        few = rest if solved is not None and solved.shortfall > SHORT else few
+    return few
+
+
+def _least(program: Program, name: str) -> float | None:
+    """How much one requirement has to give way with all others held; None where that is not enough."""
+    without = _solved(program, program.items - {name})  # also finds the corners that it takes
+    if without is None or without.shortfall > SHORT:
+        return None
+    solved = program.generate(_ITERATIONS, elastic=frozenset({name}))
+    ratios = [1.0 / each.row.slope for each in program.rows if each.item == name and each.row.what[0] == "ratio"]
+    if solved is None or not ratios:
+        return None if solved is None else solved.shortfall
+    low, high = 0.0, max(ratios)
+    while high - low > _RATIO_STEP:
+        middle = 0.5 * (low + high)
+        rows = [_lower(each, middle) if each.item == name else each for each in program.rows]
+        found = replace(program, rows=rows).generate(_ITERATIONS, elastic=frozenset({name}))
+        low, high = (low, middle) if found is not None and found.shortfall <= SHORT else (middle, high)
+    return high
+
+
+def _lower(owned: OwnedRow, amount: float) -> OwnedRow:
+    """A row of a ratio with a ratio lower by an amount; at 0 it says nothing."""
+    if owned.row.what[0] != "ratio":
+        return owned
+    ratio = 1.0 / owned.row.slope - amount
+    high = owned.row.high if ratio > 0 else np.inf
+    return replace(owned, row=replace(owned.row, slope=1.0 / ratio if ratio > 0 else 1.0, high=high))
