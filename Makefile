@@ -1,5 +1,6 @@
 # Every target does its own set-up in .venv; a machine with Python 3.11+ and make is enough.
 PYTHON ?= python3
+unexport PYTHONDONTWRITEBYTECODE # without bytecode every process that the tests start compiles the package anew
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -39,7 +40,7 @@ imports: $(VENV)/.test
 
 # The examples of the pages and of every docstring; NVIDIA FLARE's are in an environment of their own.
 examples: $(VENV)/.test
-	$(BIN)/pytest --numprocesses auto --doctest-modules --doctest-glob='*.md' --ignore=src/logofair/engines/nvflare src \
+	$(BIN)/pytest --numprocesses auto --dist worksteal --doctest-modules --doctest-glob='*.md' --ignore=src/logofair/engines/nvflare src \
 		README.md docs/METHOD.md docs/COMPARE.md docs/REQUIREMENTS.md docs/start docs/howto
 
 # The documentation site, docs/_build/html: its examples are run, warnings are errors, and every link is followed.
@@ -48,7 +49,7 @@ docs: $(VENV)/.docs
 	$(BIN)/python tools/check_site.py docs/_build/html
 
 tests: $(VENV)/.test browser
-	$(BIN)/pytest --numprocesses auto -m "not slow"
+	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not slow"
 
 # The report's tests open it in Chromium; where it cannot be installed they skip and say so.
 browser:

@@ -1,12 +1,20 @@
 """One thread for each worker: tests run side by side, and many small arrays gain nothing from more."""
 
+import gc
 import os
 
 from hypothesis import settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Once numba has run on OpenMP's threads, PyTorch takes as many as numba has: its small steps then wait for each other.
+os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")
 
 # The same examples in every run: what fails is the change's fault. ``make test-slow`` draws new ones, and more.
 settings.register_profile("same", derandomize=True)
 if not os.environ.get("LOGOFAIR_ALL_EXAMPLES"):
     settings.load_profile("same")
+
+
+def pytest_collection_finish():
+    """What was imported stays until the end: no later search for garbage needs to look at it."""
+    gc.freeze()

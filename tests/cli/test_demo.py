@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +39,10 @@ pytestmark = pytest.mark.tool
 METHODS = ["FedAvg", "LoGoFair_g", "LoGoFair_l", "LoGoFair_l&g"]
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # the demo writes its report where it runs
+@pytest.fixture(scope="module", autouse=True)
+def _in_a_folder_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with contextlib.chdir(tmp_path_factory.mktemp("demo")):  # the demo writes its report where it runs
+        yield
 
 
 def run(*arguments: str) -> tuple[int, str]:

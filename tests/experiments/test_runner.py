@@ -137,7 +137,7 @@ def test_where_training_fails_all_that_needs_it_is_told_and_not_tried_again(meas
 
 
 def test_two_processes_find_what_one_does(tmp_path):
-    part = small_experiment(["fedavg", "algorithm1_lg"])  # with the settings of the package: processes are fresh
+    part = small_experiment(["fedavg", "logofair_lg"])  # with the settings of the package: processes are fresh
     for jobs in (1, 2):
         assert run([part], Machine(tmp_path / str(jobs)), jobs=jobs).measured == 4
     one, two = (lines_of(tmp_path / str(jobs)) for jobs in (1, 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -26,13 +27,20 @@ def small():
     return federation((40, 30, 35))
 
 
-def when(plan, sites, known={}):  # remembered on purpose  # noqa: B006  # remembered on purpose
+def when(plan, sites, known={}):  # remembered on purpose  # noqa: B006
     """The number of the first exchange that asks for each type of reply."""
     if plan not in known:
         probe, known[plan] = Tampered(clients(sites)), {}
         go(plan, probe)
         for reply in (decode(data) for site, data in probe.sent if site == "b"):
             known[plan].setdefault(type(reply.body).__name__, reply.number)
+    return known[plan]
+
+
+def without_b(plan, sites, known={}):  # remembered on purpose  # noqa: B006
+    """The result of the others alone."""
+    if plan not in known:
+        known[plan] = run(plan, {s: c for s, c in sites.items() if s != "b"}).result
     return known[plan]
 
 
@@ -44,8 +52,7 @@ def excluded(plan, change, number=None, sites=None, kind=None):
     assert result.sites == ("a", "c"), result.excluded
     (excluded,) = result.excluded
     assert (excluded.site, excluded.number) == ("b", number)
-    left = {s: c for s, c in sites.items() if s != "b"}
-    fresh = run(plan, left).result
+    fresh = without_b(plan, sites)
     if (plan.calibration == "none" and plan.training is None) or excluded.purpose == "calibration":
         assert result.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.optimality_gap)
     assert result.certificate.meets_requirements == fresh.certificate.meets_requirements
@@ -69,7 +76,7 @@ def entry(value, place=0):
     return act
 
 
-EXACT = {"notion": "equal_opportunity", "optimality_gap": 1e-4}
+EXACT = {"notion": "equal_opportunity", "optimality_gap": 1e-3}
 CALIBRATED = {"notion": "equal_opportunity", "calibration": "platt", "optimality_gap": 1e-3}
 PAPER = {"solver": Algorithm1(rounds=2, local_steps=2)}
 
@@ -285,6 +292,14 @@ def test_a_site_whose_own_check_fails_sends_nothing(monkeypatch):
     assert after.stored is client.stored
 
 
+@cache
+def asked_of_a():
+    """What a server asks of site a in a whole run."""
+    transport = Tampered(clients(small()))
+    go(plan_of(**EXACT), transport)
+    return [decode(message) for site, message in transport.heard if site == "a"]
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -302,10 +317,7 @@ def test_a_site_whose_own_check_fails_sends_nothing(monkeypatch):
     ],
 )
 def test_whatever_a_server_asks_a_client_answers_or_refuses_but_never_fails(damage):
-    sites, plan = small(), plan_of(**EXACT)
-    transport = Tampered(clients(sites))
-    go(plan, transport)
-    messages = [decode(message) for site, message in transport.heard if site == "a"]
+    sites, messages = small(), asked_of_a()
     client, _ = clients(sites)["a"].handle(messages[0])
     with np.errstate(all="ignore"):
         after, reply = client.handle(replace(messages[1], request=damage(messages[1].request)))

@@ -72,10 +72,10 @@ CASES = [
     {"calibration": "beta", "weighted": True},
     {"missing": (1, 0), "calibration": "temperature"},
     {"shifts": (1.0, -1.0, 0.5, 0.0), "rows": 100},
-    {"shifts": (1.0, -1.0, 0.5, 0.0), "rows": 100, "calibration": "beta", "notion": "equalized_odds"},
+    {"shifts": (1.0, -1.0, 0.5, 0.0), "rows": 100, "calibration": "beta"},
     {"shifts": ((0.9, -0.9), (-0.9, 0.9), (0.9, 0.0), (-0.9, 0.0)), "rows": 100},
     {"secure": True},
-    {"secure": True, "calibration": "beta", "notion": "equalized_odds", "weighted": True},
+    {"secure": True, "calibration": "beta", "weighted": True},
 ]
 
 

@@ -88,11 +88,11 @@ def test_a_client_whose_rows_all_weigh_nothing_counts_nothing_in_the_average() -
 @pytest.mark.parametrize("notion", list(NOTIONS.values()), ids=list(NOTIONS))
 @pytest.mark.parametrize("name", ["logistic", "mlp"])
 def test_alpha_0_is_fedavg_to_the_bit(name: str, notion: Notion) -> None:
-    for rows in (biased(200), awkward()):
+    for rows in (biased(60), awkward()):
         network = build_network(name, rows[0].features.shape[1:], hidden=8)
         plan = Schedule(local_epochs=2, batch_size=32)
         methods = (FedAvg(), FedFB(notion, alpha=0.0))
-        plain, fair = (list(train(m, network, rows, rounds=4, schedule=plan, random_state=3)) for m in methods)
+        plain, fair = (list(train(m, network, rows, rounds=3, schedule=plan, random_state=3)) for m in methods)
         assert [state.parameters.tobytes() for state in plain] == [state.parameters.tobytes() for state in fair]
 
 

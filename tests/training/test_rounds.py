@@ -53,10 +53,10 @@ def test_every_method_has_its_name() -> None:
 @methods
 @pytest.mark.parametrize("name", ["logistic", "mlp"])
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others(method: Method, name: str) -> None:
-    rows, network = biased(200), build_network(name, (3,), hidden=8)
-    first, again = (list(train(method, network, rows, rounds=4, schedule=PLAN, random_state=7)) for _ in range(2))
+    rows, network = biased(60), build_network(name, (3,), hidden=8)
+    first, again = (list(train(method, network, rows, rounds=3, schedule=PLAN, random_state=7)) for _ in range(2))
     assert all(same_bits(a, b) for a, b in zip(first, again, strict=True))
-    other = last(train(method, network, rows, rounds=4, schedule=PLAN, random_state=8))
+    other = last(train(method, network, rows, rounds=3, schedule=PLAN, random_state=8))
     assert first[-1].parameters.tobytes() != other.parameters.tobytes()
 
 
@@ -73,7 +73,7 @@ def test_training_neither_reads_nor_moves_pytorchs_own_generator(method: Method)
 
 @methods
 def test_the_order_of_clients_does_not_matter_but_for_rounding(method: Method) -> None:
-    rows, network = biased(200, dtype=torch.float64), build_network("mlp", (3,), hidden=8, dtype=torch.float64)
+    rows, network = biased(60, dtype=torch.float64), build_network("mlp", (3,), hidden=8, dtype=torch.float64)
     order = [2, 0, 1]
     straight = last(train(method, network, rows, rounds=4, schedule=PLAN))
     backwards = last(train(method, network, [rows[place] for place in order], rounds=4, schedule=PLAN))
@@ -84,12 +84,12 @@ def test_the_order_of_clients_does_not_matter_but_for_rounding(method: Method) -
 @methods
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_a_run_that_is_resumed_goes_on_as_if_it_had_never_stopped(method: Method, at: int) -> None:
-    rows, network = biased(150), build_network("mlp", (3,), hidden=8)
-    straight = list(train(method, network, rows, rounds=5, schedule=PLAN, random_state=2))
+    rows, network = biased(50), build_network("mlp", (3,), hidden=8)
+    straight = list(train(method, network, rows, rounds=4, schedule=PLAN, random_state=2))
     middle = last(train(method, network, rows, rounds=at, schedule=PLAN, random_state=2))
     assert same_bits(middle, straight[at - 1])
-    resumed = list(train(method, network, rows, rounds=5, schedule=PLAN, random_state=2, start=middle))
-    assert [state.round for state in resumed] == list(range(at + 1, 6))
+    resumed = list(train(method, network, rows, rounds=4, schedule=PLAN, random_state=2, start=middle))
+    assert [state.round for state in resumed] == list(range(at + 1, 5))
     assert all(same_bits(a, b) for a, b in zip(resumed, straight[at:], strict=True))
 
 
@@ -144,8 +144,8 @@ def test_fedfb_that_counts_less_often_moves_its_weights_less_often() -> None:
 def test_every_method_runs_with_clients_that_lack_a_group_or_a_label_or_have_one_row(name: str, notion: Notion) -> None:
     rows, network = awkward(), build_network(name, (2,), hidden=4)
     for method in every_method(notion):
-        state = last(train(method, network, rows, rounds=4, schedule=PLAN))
-        assert state.round == 4
+        state = last(train(method, network, rows, rounds=3, schedule=PLAN))
+        assert state.round == 3
         assert np.isfinite(state.parameters).all()
         assert np.isfinite(state.measured.loss).all()
         assert not (state.parameters == network.start(0)).all()
