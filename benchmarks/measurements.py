@@ -23,15 +23,8 @@ from typing import Any
 import numpy as np
 
 import logofair
-from logofair.cells.cells import Cells, build_cells
-from logofair.columns.checks import Floats, probabilities
+from logofair.columns.checks import Floats
 from logofair.columns.labels import encode
-from logofair.notions import NOTIONS
-from logofair.policy.mixtures import reduce
-from logofair.requirements import make_requirements
-from logofair.solvers.certificate import certify
-from logofair.solvers.decomposition import solve_exact
-from logofair.solvers.problem import make_problem
 
 
 @dataclass(frozen=True)
@@ -160,22 +153,7 @@ def time_fit(
     call: str = "solver alone",
 ) -> Timing:
     """Time ``fit`` from raw arrays, called as one of ``CALLS`` says, with tolerances that bind."""
-    scores, groups, clients = federation(size)
-    given = dict(CALLS[call])
-    labels = drawn_labels(scores) if given.pop("labels", True) else None
-
-    def work() -> logofair.Solution:
-        return logofair.fit(
-            scores,
-            labels,
-            groups=groups,
-            clients=clients,
-            notion=notion,
-            local_tolerance=tolerances[0],
-            global_tolerance=tolerances[1],
-            **given,
-        )
-
+    work = a_fit(call, size, notion, tolerances)
     with accelerate(compiled):
         solution = work()  # also compiles
         seconds = best(work, repeat)
@@ -183,6 +161,17 @@ def time_fit(
     code = "numba" if compiled else "numpy"
     proved = proof.optimality_gap, proof.violation, solution.rounds
     return Timing(call, str(size), notion, code, seconds, seconds / unit, goal, *proved)
+
+
+def a_fit(
+    call: str, size: Size, notion: str, tolerances: tuple[float, float] = (0.02, 0.005)
+) -> Callable[[], logofair.Solution]:
+    """A call of ``fit`` on generated rows, as one of ``CALLS`` says."""
+    scores, groups, clients = federation(size)
+    given = dict(CALLS[call])
+    labels = drawn_labels(scores) if given.pop("labels", True) else None
+    given |= {"notion": notion, "local_tolerance": tolerances[0], "global_tolerance": tolerances[1]}
+    return lambda: logofair.fit(scores, labels, groups=groups, clients=clients, **given)
 
 
 def drawn_labels(scores: Floats) -> Any:
@@ -290,35 +279,6 @@ def many_required(shrink: int) -> dict[str, float]:
             some, floors={"global": {"equal_opportunity": 0.9}}
         ),
     }
-
-
-def stages(size: Size, notion: str, compiled: bool, repeat: int) -> dict[str, float]:
-    """Where the time of a fit goes, in milliseconds."""
-    scores, groups, clients = federation(size)
-    taken: dict[str, float] = {}
-    with accelerate(compiled):
-        taken["check and encode"] = best(
-            lambda: (probabilities(scores), encode(groups, "groups"), encode(clients, "clients")), repeat
-        )
-        group, client = encode(groups, "groups"), encode(clients, "clients")
-
-        def order() -> Cells:
-            return build_cells(scores, group.codes, client.codes, n_groups=size.groups, n_clients=size.clients)
-
-        taken["order into cells"], cells = best(order, repeat), order()
-        requirements = make_requirements(notion, 0.02, 0.005, None, client)
-        taken["solve"] = best(lambda: solve_exact(make_problem(requirements, cells)), repeat)
-        problem = make_problem(requirements, cells)
-        optimum = solve_exact(problem)
-        if optimum is not None:
-            selection_only = not NOTIONS[notion].needs_labels
-
-            def store() -> None:
-                rules = reduce(cells, optimum.u.ravel(), optimum.v.ravel(), selection_only=selection_only)
-                certify(problem, rules, optimum.local_prices, optimum.global_prices, "eta")
-
-            taken["store and certify"] = best(store, repeat)
-    return {name: 1e3 * seconds for name, seconds in taken.items()}
 
 
 # What text groups and clients may cost beside integer ones, in sorts.
