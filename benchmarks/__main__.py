@@ -192,8 +192,7 @@ def show(results: dict[str, Any], console: Console) -> None:
     from benchmarks.stages import show_stages
 
     show_stages(results["stages"], console)
-    for case, forms in results["text_columns"].items():
-        _show_text(case, forms, console)
+    _show_text(results["text_columns"], console)
     for name, speed in results["decide"].items():
         console.print(f"decide, {name}: {speed:.1f} million rows per second")
     for code, multiple in results["memory"].items():
@@ -216,12 +215,17 @@ def show(results: dict[str, Any], console: Console) -> None:
     show_peers(results["peers"], console)
 
 
-def _show_text(case: str, forms: dict[str, Any], console: Console) -> None:
+def _show_text(cases: dict[str, dict[str, dict[str, float]]], console: Console) -> None:
     """What each form of the columns costs beside integers, in sorts."""
-    shown = (f"{form} {cost['on_top']:.1f} (goal {cost['goal']:g})" for form, cost in forms.items() if cost["goal"])
-    console.print(
-        f"numbering text columns, {case}, in sorts beside {forms['integers']['ms']:.1f} ms: {', '.join(shown)}"
-    )
+    table = Table(title="text groups and clients, in sorts on top of integers", title_justify="left")
+    table.add_column("columns")
+    for name in (*cases, "goal"):
+        table.add_column(name, justify="right")
+    forms = next(iter(cases.values()))
+    for form in (form for form in forms if forms[form]["goal"]):
+        costs = (f"{case[form]['on_top']:.1f}" for case in cases.values())
+        table.add_row(form, *costs, f"{forms[form]['goal']:g}")
+    console.print(table)
 
 
 if __name__ == "__main__":

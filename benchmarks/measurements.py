@@ -282,12 +282,16 @@ def many_required(shrink: int) -> dict[str, float]:
 
 
 # What text groups and clients may cost beside integer ones, in sorts.
-TEXT_GOALS = {"numpy text": 8.0, "Python text": 8.0, "pandas text": 8.0, "polars text": 8.0}
+TEXT_GOALS = dict.fromkeys(
+    ("numpy text", "numpy objects", "Python text", "pandas text", "pandas objects", "polars text", "Arrow text"), 8.0
+)
 TEXT_GOALS |= dict.fromkeys(("pandas Categorical", "polars Categorical", "polars Enum", "Arrow dictionary"), 1.0)
 
 
 def text_columns(size: Size, unit: float, repeat: int) -> dict[str, dict[str, float]]:
     """Cost of numbering groups and clients in every form, beside integer ones, in multiples of the sort.
+
+    Rows of equal text hold objects of their own, where a form holds objects.
 
     Examples
     --------
@@ -301,6 +305,7 @@ def text_columns(size: Size, unit: float, repeat: int) -> dict[str, dict[str, fl
     forms: dict[str, tuple[Any, Any]] = {
         "integers": (groups, clients),
         "numpy text": text,
+        "numpy objects": (text[0].astype(object), text[1].astype(object)),
         "Python text": (text[0].tolist(), text[1].tolist()),
     }
     forms |= _frames(text)
@@ -323,8 +328,9 @@ def _frames(text: tuple[Any, Any]) -> dict[str, tuple[Any, Any]]:
 
         categorical = [pandas.Series(pandas.Categorical(column)) for column in text]
         forms["pandas Categorical"] = categorical[0], categorical[1]
-        # As a file is read: equal texts are one object.
         forms["pandas text"] = categorical[0].astype("str"), categorical[1].astype("str")
+        objects = [pandas.Series(column.astype(object), dtype=object) for column in text]
+        forms["pandas objects"] = objects[0], objects[1]
     if find_spec("polars"):
         import polars
 
@@ -336,8 +342,9 @@ def _frames(text: tuple[Any, Any]) -> dict[str, tuple[Any, Any]]:
     if find_spec("pyarrow"):
         import pyarrow  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-        arrow = [pyarrow.array(column).dictionary_encode() for column in text]
-        forms["Arrow dictionary"] = arrow[0], arrow[1]
+        arrow = [pyarrow.array(column) for column in text]
+        forms["Arrow text"] = arrow[0], arrow[1]
+        forms["Arrow dictionary"] = arrow[0].dictionary_encode(), arrow[1].dictionary_encode()
     return forms
 
 
