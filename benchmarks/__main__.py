@@ -104,9 +104,9 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
         },
         "decide": lambda: policies.decision_speed(repeat, 4_000_000 // shrink),
         "memory": lambda: {
-            f"{call}, {'numba' if code else 'numpy'}": memory.peak_memory(big, "equalized_odds", code, default=default)
+            f"{call}, {'numba' if code else 'numpy'}": memory.peak_memory(m.Size(1_000, 10_000 // shrink), call, code)
             for code in compiled
-            for call, default in (("without calibration", False), ("default call", True))
+            for call in ("solver alone", "default call")
         },
         "policy": lambda: policies.many_clients_policy(shrink),
         "federated": lambda: together.federated_speed(repeat, shrink),
@@ -195,9 +195,9 @@ def show(results: dict[str, Any], console: Console) -> None:
     _show_text(results["text_columns"], console)
     for name, speed in results["decide"].items():
         console.print(f"decide, {name}: {speed:.1f} million rows per second")
-    for code, multiple in results["memory"].items():
-        if multiple is not None:
-            console.print(f"peak memory of a fit ({code}): {multiple:.1f} times the input arrays")
+    from benchmarks.memory import show_memory
+
+    show_memory(results["memory"], console)
     from benchmarks.policies import show_policy
 
     show_policy(results["policy"], console)

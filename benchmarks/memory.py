@@ -12,16 +12,20 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import logofair
-from benchmarks.measurements import Size, drawn_labels, federation
+from rich.console import Console
+
+from benchmarks.measurements import CALLS, Size, a_fit
+
+GOAL = 3.0  # times the columns, of the default call
 
 
-def peak_memory(size: Size, notion: str, compiled: bool, *, default: bool = False) -> float | None:
-    """Peak memory of a fit as a multiple of its input arrays, in a child process; None where it cannot be read.
+def peak_memory(size: Size, call: str, compiled: bool) -> dict[str, float] | None:
+    """Peak memory of a fit, called as one of ``CALLS`` says, with its columns; None where it cannot be read.
 
-    ``default``: with labels, beta calibration and the merged rule; else without all three.
+    In a process of its own: in bytes a row, and as a multiple of the columns, of which scores have 8 bytes a row,
+    labels 1, groups and clients 8 each.
     """
-    code = f"from benchmarks.memory import *; print_peak(Size({size.clients}, {size.rows_each}), {notion!r}, {default})"
+    code = f"from benchmarks.memory import *; print_peak({call!r}, Size({size.clients}, {size.rows_each}))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"LOGOFAIR_ACCELERATE": "1" if compiled else "0"},
@@ -29,24 +33,28 @@ def peak_memory(size: Size, notion: str, compiled: bool, *, default: bool = Fals
         text=True,
         check=False,
     )
-    return float(json.loads(done.stdout)) if done.returncode == 0 and done.stdout.strip() else None
+    found: dict[str, float] | None = json.loads(done.stdout) if done.returncode == 0 and done.stdout.strip() else None
+    return found
 
 
-def print_peak(size: Size, notion: str, default: bool) -> None:
-    """Fit once small (to load everything), then measure the peak of a large fit."""
-    given: dict[str, Any] = {"pooling": "none"} if default else {"calibration": "none", "merged": False}
+def print_peak(call: str, size: Size) -> None:
+    """Fit once small (to load everything), then measure the peak of a large fit; as JSON."""
+    a_fit(call, Size(5, 1000), "demographic_parity")()
+    work, inputs = a_fit(call, size, "demographic_parity"), size.rows * (24 + CALLS[call].get("labels", True))
+    found = peak_of(work, inputs)
+    columns = {"rows": size.rows, "bytes_a_row": inputs / size.rows}
+    print(json.dumps(None if found is None else found | columns | {"peak_bytes_a_row": 1e9 * found["gb"] / size.rows}))
 
-    def fit(size: Size, measure: Callable[[Callable[[], Any], int], Any]) -> Any:
-        scores, groups, clients = federation(size)
-        labels = drawn_labels(scores) if default else None
-        inputs = sum(column.nbytes for column in (scores, groups, clients, *([] if labels is None else [labels])))
-        return measure(
-            lambda: logofair.fit(scores, labels, groups=groups, clients=clients, notion=notion, **given), inputs
-        )
 
-    fit(Size(5, 1000), lambda work, inputs: work())
-    found = fit(size, peak_of)
-    print("" if found is None else found["multiple"])
+def show_memory(found: dict[str, dict[str, float] | None], console: Console) -> None:
+    """Print the measurements."""
+    for case, peak in found.items():
+        if peak is not None:
+            console.print(
+                f"peak memory of a fit ({case}), {peak['rows']:,} rows: {peak['peak_bytes_a_row']:.0f} bytes a row, "
+                f"{peak['multiple']:.1f} times its columns of {peak['bytes_a_row']:.0f} bytes (goal {GOAL:g} "
+                f"{'met' if peak['multiple'] <= GOAL else 'missed'})"
+            )
 
 
 def peak_of(work: Callable[[], Any], inputs: int) -> dict[str, float] | None:
