@@ -88,7 +88,7 @@ def _by_sklearn(method: str, rows: Rows) -> Rule:
 
     fitted = CalibratedClassifierCV(FrozenEstimator(GivenScores()), method=method)
     fitted.fit(rows.scores[:, None], rows.labels)
-    return lambda asked: np.asarray(fitted.predict_proba(asked.scores[:, None])[:, 1])
+    return lambda others: np.asarray(fitted.predict_proba(others.scores[:, None])[:, 1])
 
 
 def _sample(rows: Rows, groups: int) -> Sample:
@@ -101,9 +101,9 @@ def _one_map(method: str, rows: Rows) -> Rule:
     """Our map of all rows together."""
     fitted = fit_calibrator(_sample(rows, 1), method)
 
-    def chances(asked: Rows) -> Floats:
-        sample = _sample(asked, 1)
-        return fitted(asked.scores, sample.group_codes, sample.client_codes)
+    def chances(others: Rows) -> Floats:
+        sample = _sample(others, 1)
+        return fitted(others.scores, sample.group_codes, sample.client_codes)
 
     return chances
 
@@ -111,7 +111,7 @@ def _one_map(method: str, rows: Rows) -> Rule:
 def _out_of_fold(method: str, rows: Rows) -> Rule:
     """What the default call does: a map for each group, and the chance of every row by a map that has not seen it."""
     fitted = cross_fit(_sample(rows, 2), method, rng=np.random.default_rng(0))
-    return lambda asked: fitted.eta
+    return lambda others: fitted.eta
 
 
 def _calibrations() -> dict[str, Contender]:

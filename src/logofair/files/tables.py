@@ -307,11 +307,11 @@ def open_table(
         read = [_unless(pl.col(role), missing) for role in marked]
         rows = texts.with_columns(read)
         if seen is not None:
-            rows = rows.map_batches(partial(_told, seen), streamable=True)
+            rows = rows.map_batches(partial(_counting, seen), streamable=True)
         yield Table(source, kind, dict(wanted), rows, numbered.with_columns(read), texts, tuple(missing))
 
 
-def _told(seen: Callable[[int], None], part: polars.DataFrame) -> polars.DataFrame:
+def _counting(seen: Callable[[int], None], part: polars.DataFrame) -> polars.DataFrame:
     """Some rows on their way, counted."""
     seen(part.height)
     return part
