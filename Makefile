@@ -15,17 +15,9 @@ test: lint types imports examples tests
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
-# Other libraries' own calls for a requirement beside ours; error-parity pins an older numpy than it needs.
-bench-required: .venv-peers/.ready
-	.venv-peers/bin/python -m benchmarks.required
-
-.venv-peers/.ready: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--editable '.[bounds,cli,data]' matplotlib pandas tqdm
-	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
-		oxonfair==0.3 error-parity==0.3.12 ecos==2.0.14
-	touch $@
+# Other libraries' own calls for a requirement beside ours.
+bench-required: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.required
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -132,8 +124,10 @@ $(VENV)/.test: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(PIP) --editable '.[test]'
 	touch $@ $(VENV)/.cli
 
+# error-parity pins an older numpy and cvxpy than it needs, so it comes without what it asks for.
 $(VENV)/.bench: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(PIP) --editable '.[bench]'
+	$(PIP) --no-deps error-parity ecos
 	touch $@ $(VENV)/.cli
 
 $(VENV)/.docs: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
@@ -141,4 +135,4 @@ $(VENV)/.docs: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	touch $@ $(VENV)/.cli
 
 clean:
-	rm -rf docs/_build docs/gallery docs/api/generated $(VENV) .venv-wheel .venv-lowest .venv-peers .venv-declearn .venv-nvflare .venv-python-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf docs/_build docs/gallery docs/api/generated $(VENV) .venv-wheel .venv-lowest .venv-declearn .venv-nvflare .venv-python-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -74,8 +74,10 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
     """Run every measurement; plain values."""
     from benchmarks import federation as together
     from benchmarks import measurements as m
-    from benchmarks import peers as beside
+    from benchmarks import memory as memory
+    from benchmarks import peers as peers
     from benchmarks import policies as policies
+    from benchmarks import stages as stages
     from benchmarks import tool as tool
     from benchmarks import training as training
 
@@ -91,11 +93,7 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
         timings.append(m.time_fit(size, notion, code, unit, goal, runs, call=call))
     big = m.Size(5, 200_000 // shrink)
     others: dict[str, Callable[[], Any]] = {
-        "stages": lambda: {
-            f"{notion}, {'numba' if code else 'numpy'}": m.stages(big, notion, code, repeat)
-            for notion in ("demographic_parity", "equalized_odds")
-            for code in compiled
-        },
+        "stages": lambda: stages.all_stages(compiled, repeat, shrink),
         "frame": lambda: {"numba" if code else "numpy": m.frame_seconds(big, code, repeat) for code in compiled},
         "many_groups": lambda: m.many_groups(compiled, shrink),
         "required": lambda: m.required(big, repeat),
@@ -104,12 +102,11 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
             str(size): m.text_columns(size, min(units[size.rows].values()), repeat)
             for size in (big, m.Size(1_000 // shrink, 1_000))
         },
-        "decide": lambda: beside.decision_speed(repeat, 4_000_000 // shrink),
-        "fairlearn": lambda: beside.against_fairlearn(repeat, 200_000 // shrink),
+        "decide": lambda: policies.decision_speed(repeat, 4_000_000 // shrink),
         "memory": lambda: {
-            f"{call}, {'numba' if code else 'numpy'}": beside.peak_memory(big, "equalized_odds", code, default=default)
+            f"{call}, {'numba' if code else 'numpy'}": memory.peak_memory(m.Size(1_000, 10_000 // shrink), call, code)
             for code in compiled
-            for call, default in (("without calibration", False), ("default call", True))
+            for call in ("solver alone", "default call")
         },
         "policy": lambda: policies.many_clients_policy(shrink),
         "federated": lambda: together.federated_speed(repeat, shrink),
@@ -121,6 +118,7 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
         "training": lambda: training.training_speed(shrink),
     }
     rest = {name: work() for name, work in progress(list(others.items()), "Stages, decisions, federation", len(others))}
+    rest["peers"] = peers.beside(1_000_000 // shrink, progress)
     machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
     return {"machine": machine, "sort_seconds": units, "fit": m.as_plain(timings), **rest}
 
@@ -191,16 +189,15 @@ def show(results: dict[str, Any], console: Console) -> None:
             console.print(f"{name}, {call}: {multiple:.2f} times the fit with gaps alone {goal}")
     for name, seconds in results["many_required"].items():
         console.print(f"{name}: {seconds:.2f} s")
-    for case, parts in results["stages"].items():
-        console.print(f"where the time goes ({case}): " + ", ".join(f"{k} {v:.1f} ms" for k, v in parts.items()))
-    for case, forms in results["text_columns"].items():
-        _show_text(case, forms, console)
+    from benchmarks.stages import show_stages
+
+    show_stages(results["stages"], console)
+    _show_text(results["text_columns"], console)
     for name, speed in results["decide"].items():
         console.print(f"decide, {name}: {speed:.1f} million rows per second")
-    _show_fairlearn(results["fairlearn"], console)
-    for code, multiple in results["memory"].items():
-        if multiple is not None:
-            console.print(f"peak memory of a fit ({code}): {multiple:.1f} times the input arrays")
+    from benchmarks.memory import show_memory
+
+    show_memory(results["memory"], console)
     from benchmarks.policies import show_policy
 
     show_policy(results["policy"], console)
@@ -213,26 +210,22 @@ def show(results: dict[str, Any], console: Console) -> None:
     from benchmarks.training import show_training
 
     show_training(results["training"], console)
+    from benchmarks.peers import show_peers
+
+    show_peers(results["peers"], console)
 
 
-def _show_text(case: str, forms: dict[str, Any], console: Console) -> None:
+def _show_text(cases: dict[str, dict[str, dict[str, float]]], console: Console) -> None:
     """What each form of the columns costs beside integers, in sorts."""
-    shown = (f"{form} {cost['on_top']:.1f} (goal {cost['goal']:g})" for form, cost in forms.items() if cost["goal"])
-    console.print(
-        f"numbering text columns, {case}, in sorts beside {forms['integers']['ms']:.1f} ms: {', '.join(shown)}"
-    )
-
-
-def _show_fairlearn(found: dict[str, Any] | None, console: Console) -> None:
-    if found is None:
-        console.print("fairlearn is not installed: no comparison (pip install 'logofair[bench]').")
-        return
-    ratio, default = (found["fairlearn_seconds"] / found[name] for name in ("logofair_seconds", "default_seconds"))
-    console.print(
-        f"beside Fairlearn's ThresholdOptimizer ({found['rows']:,} rows, one client, demographic parity): {ratio:.0f} "
-        f"times faster without calibration, {default:.1f} times by the default call, which calibrates; accuracy "
-        f"{found['logofair_accuracy']:.5f} against {found['fairlearn_accuracy']:.5f} at its gap {found['gap']:.5f}"
-    )
+    table = Table(title="text groups and clients, in sorts on top of integers", title_justify="left")
+    table.add_column("columns")
+    for name in (*cases, "goal"):
+        table.add_column(name, justify="right")
+    forms = next(iter(cases.values()))
+    for form in (form for form in forms if forms[form]["goal"]):
+        costs = (f"{case[form]['on_top']:.1f}" for case in cases.values())
+        table.add_row(form, *costs, f"{forms[form]['goal']:g}")
+    console.print(table)
 
 
 if __name__ == "__main__":

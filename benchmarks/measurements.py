@@ -23,15 +23,8 @@ from typing import Any
 import numpy as np
 
 import logofair
-from logofair.cells.cells import Cells, build_cells
-from logofair.columns.checks import Floats, probabilities
+from logofair.columns.checks import Floats
 from logofair.columns.labels import encode
-from logofair.notions import NOTIONS
-from logofair.policy.mixtures import reduce
-from logofair.requirements import make_requirements
-from logofair.solvers.certificate import certify
-from logofair.solvers.decomposition import solve_exact
-from logofair.solvers.problem import make_problem
 
 
 @dataclass(frozen=True)
@@ -160,22 +153,7 @@ def time_fit(
     call: str = "solver alone",
 ) -> Timing:
     """Time ``fit`` from raw arrays, called as one of ``CALLS`` says, with tolerances that bind."""
-    scores, groups, clients = federation(size)
-    given = dict(CALLS[call])
-    labels = drawn_labels(scores) if given.pop("labels", True) else None
-
-    def work() -> logofair.Solution:
-        return logofair.fit(
-            scores,
-            labels,
-            groups=groups,
-            clients=clients,
-            notion=notion,
-            local_tolerance=tolerances[0],
-            global_tolerance=tolerances[1],
-            **given,
-        )
-
+    work = a_fit(call, size, notion, tolerances)
     with accelerate(compiled):
         solution = work()  # also compiles
         seconds = best(work, repeat)
@@ -183,6 +161,17 @@ def time_fit(
     code = "numba" if compiled else "numpy"
     proved = proof.optimality_gap, proof.violation, solution.rounds
     return Timing(call, str(size), notion, code, seconds, seconds / unit, goal, *proved)
+
+
+def a_fit(
+    call: str, size: Size, notion: str, tolerances: tuple[float, float] = (0.02, 0.005)
+) -> Callable[[], logofair.Solution]:
+    """A call of ``fit`` on generated rows, as one of ``CALLS`` says."""
+    scores, groups, clients = federation(size)
+    given = dict(CALLS[call])
+    labels = drawn_labels(scores) if given.pop("labels", True) else None
+    given |= {"notion": notion, "local_tolerance": tolerances[0], "global_tolerance": tolerances[1]}
+    return lambda: logofair.fit(scores, labels, groups=groups, clients=clients, **given)
 
 
 def drawn_labels(scores: Floats) -> Any:
@@ -292,42 +281,17 @@ def many_required(shrink: int) -> dict[str, float]:
     }
 
 
-def stages(size: Size, notion: str, compiled: bool, repeat: int) -> dict[str, float]:
-    """Where the time of a fit goes, in milliseconds."""
-    scores, groups, clients = federation(size)
-    taken: dict[str, float] = {}
-    with accelerate(compiled):
-        taken["check and encode"] = best(
-            lambda: (probabilities(scores), encode(groups, "groups"), encode(clients, "clients")), repeat
-        )
-        group, client = encode(groups, "groups"), encode(clients, "clients")
-
-        def order() -> Cells:
-            return build_cells(scores, group.codes, client.codes, n_groups=size.groups, n_clients=size.clients)
-
-        taken["order into cells"], cells = best(order, repeat), order()
-        requirements = make_requirements(notion, 0.02, 0.005, None, client)
-        taken["solve"] = best(lambda: solve_exact(make_problem(requirements, cells)), repeat)
-        problem = make_problem(requirements, cells)
-        optimum = solve_exact(problem)
-        if optimum is not None:
-            selection_only = not NOTIONS[notion].needs_labels
-
-            def store() -> None:
-                rules = reduce(cells, optimum.u.ravel(), optimum.v.ravel(), selection_only=selection_only)
-                certify(problem, rules, optimum.local_prices, optimum.global_prices, "eta")
-
-            taken["store and certify"] = best(store, repeat)
-    return {name: 1e3 * seconds for name, seconds in taken.items()}
-
-
 # What text groups and clients may cost beside integer ones, in sorts.
-TEXT_GOALS = {"numpy text": 8.0, "Python text": 8.0, "pandas text": 8.0, "polars text": 8.0}
+TEXT_GOALS = dict.fromkeys(
+    ("numpy text", "numpy objects", "Python text", "pandas text", "pandas objects", "polars text", "Arrow text"), 8.0
+)
 TEXT_GOALS |= dict.fromkeys(("pandas Categorical", "polars Categorical", "polars Enum", "Arrow dictionary"), 1.0)
 
 
 def text_columns(size: Size, unit: float, repeat: int) -> dict[str, dict[str, float]]:
     """Cost of numbering groups and clients in every form, beside integer ones, in multiples of the sort.
+
+    Rows of equal text hold objects of their own, where a form holds objects.
 
     Examples
     --------
@@ -341,6 +305,7 @@ def text_columns(size: Size, unit: float, repeat: int) -> dict[str, dict[str, fl
     forms: dict[str, tuple[Any, Any]] = {
         "integers": (groups, clients),
         "numpy text": text,
+        "numpy objects": (text[0].astype(object), text[1].astype(object)),
         "Python text": (text[0].tolist(), text[1].tolist()),
     }
     forms |= _frames(text)
@@ -363,8 +328,9 @@ def _frames(text: tuple[Any, Any]) -> dict[str, tuple[Any, Any]]:
 
         categorical = [pandas.Series(pandas.Categorical(column)) for column in text]
         forms["pandas Categorical"] = categorical[0], categorical[1]
-        # As a file is read: equal texts are one object.
         forms["pandas text"] = categorical[0].astype("str"), categorical[1].astype("str")
+        objects = [pandas.Series(column.astype(object), dtype=object) for column in text]
+        forms["pandas objects"] = objects[0], objects[1]
     if find_spec("polars"):
         import polars
 
@@ -376,8 +342,9 @@ def _frames(text: tuple[Any, Any]) -> dict[str, tuple[Any, Any]]:
     if find_spec("pyarrow"):
         import pyarrow  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-        arrow = [pyarrow.array(column).dictionary_encode() for column in text]
-        forms["Arrow dictionary"] = arrow[0], arrow[1]
+        arrow = [pyarrow.array(column) for column in text]
+        forms["Arrow text"] = arrow[0], arrow[1]
+        forms["Arrow dictionary"] = arrow[0].dictionary_encode(), arrow[1].dictionary_encode()
     return forms
 
 

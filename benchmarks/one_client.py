@@ -20,8 +20,7 @@ from rich.table import Table
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-import logofair
-from benchmarks.frontiers import PEERS, Frontier, Rows, accuracy, gap, installed
+from benchmarks.frontiers import PEERS, Rows, Rule, accuracy, gap, installed, ours
 from logofair.cli.options import examples
 from logofair.cli.pages.console import page, showing_progress
 from logofair.columns.checks import Floats
@@ -84,33 +83,20 @@ def _loaded(name: str, sensitive: str) -> Dataset:
     return load("acs", sensitive="race2" if sensitive == "race" else sensitive, states=[name])
 
 
-def ours(**options: Any) -> Frontier:
-    """`logofair.fit` with these options."""
-
-    def rules(known: Rows, test: Rows, notion: str, tolerances: Sequence[float]) -> list[Floats]:
-        found = []
-        for tolerance in tolerances:
-            bounds: dict[str, Any] = {"local_tolerance": None, "global_tolerance": tolerance}
-            solution = logofair.fit(known.scores, known.labels, groups=known.groups, notion=notion, **bounds, **options)
-            found.append(solution.policy.probabilities(test.scores, groups=test.groups))
-        return found
-
-    return rules
-
-
-def points(rules: list[Floats], test: Rows, notion: str) -> Floats:
+def points(rules: list[Rule], test: Rows, notion: str) -> Floats:
     """Gap and accuracy on test rows, (rules, 2)."""
-    return np.array([(gap(rule, test, notion), accuracy(rule, test)) for rule in rules])
+    chances = [rule(test) for rule in rules]
+    return np.array([(gap(chance, test, notion), accuracy(chance, test)) for chance in chances])
 
 
 def measured(people: People, notion: str, resplits: Sequence[int]) -> Iterator[dict[str, Floats]]:
     """Points of every library and variant of ours on each resplit."""
     for number in resplits:
         known, test = people.resplit(number)
-        found = {name: points(ask(known, test, notion, TOLERANCES), test, notion) for name, ask in installed().items()}
+        found = {name: points(ask(known, notion, TOLERANCES), test, notion) for name, ask in installed().items()}
         for name, options in VARIANTS.items():
-            found[f"ours: {name}"] = points(ours(**options)(known, test, notion, OURS), test, notion)
-        found["score >= 1/2"] = points([(test.scores >= 0.5).astype(float)], test, notion)
+            found[f"ours: {name}"] = points(ours(**options)(known, notion, OURS), test, notion)
+        found["score >= 1/2"] = points([lambda rows: (rows.scores >= 0.5).astype(float)], test, notion)
         yield found
 
 

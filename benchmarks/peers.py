@@ -1,161 +1,277 @@
-"""The speed of decisions, a fit beside Fairlearn's, and the memory of a fit."""
+"""``python -m benchmarks.peers``: other libraries beside ours on the same rows: fair thresholds, and calibration alone.
+
+One client and two groups, which is what all of them know. Every library runs in a process of its own; one that takes
+more than two minutes for a fit, or more memory than there is, is given a tenth of the rows, and ours is shown at these
+too. Rules are judged on the rows they were fitted to, by labels and in expectation over coins.
+"""
 
 from __future__ import annotations
 
-import gc
 import json
-import os
+import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any
 
+import click
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from rich.console import Console
+from rich.text import Text
 
-import logofair
-from benchmarks.measurements import Size, best, drawn_labels, federation
+from benchmarks.frontiers import PEERS, Frontier, GivenScores, Rows, Rule, accuracy, gap, ours
+from benchmarks.measurements import Size, best, drawn_labels, federation, sort_seconds
+from benchmarks.memory import available
+from logofair.calibration import Sample, cross_fit, fit_calibrator
+from logofair.calibration.newton import Units
+from logofair.cli.options import examples
+from logofair.cli.pages.console import lined, showing_progress
 from logofair.columns.checks import Floats
+from logofair.progress import Progress
+
+__all__ = ["CASES", "Contender", "beside", "one", "show_peers"]
+
+TOLERANCE = 0.02
+_MOST_SECONDS = 120.0
+_PARTS = (1, 10, 100)  # of the rows, tried one after the other
 
 
-def decision_speed(repeat: int, rows: int = 4_000_000) -> dict[str, float]:
-    """Million rows decided per second: plain thresholds, and mixtures with ids."""
-    scores, groups, clients = federation(Size(5, rows // 5))
-    some = slice(0, 200_000)
-    speeds = {}
-    for name, notion, ids in (
-        ("plain thresholds", "demographic_parity", None),
-        ("mixtures with ids", "equalized_odds", np.arange(rows)),
-    ):
-        tolerance = None if ids is None else 0.02
-        policy = logofair.fit(
-            scores[some],
-            None,
-            groups=groups[some],
-            clients=clients[some],
-            notion=notion,
-            local_tolerance=tolerance,
-            global_tolerance=tolerance,
-            calibration="none",
-        ).policy
+@dataclass(frozen=True)
+class Contender:
+    """A library's fit: of which module, what it does, and the work, which gives a rule or a map to be asked."""
 
-        def work(policy: logofair.Policy = policy, ids: Any = ids) -> None:
-            policy.decide(scores, groups=groups, clients=clients, ids=ids)
+    module: str
+    does: str
+    fit: Callable[[Rows], Rule]
 
-        speeds[name] = rows / best(work, repeat) / 1e6
-    return speeds
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is this library's."""
+        return self.module == "logofair"
 
 
-def against_fairlearn(repeat: int, rows: int = 200_000) -> dict[str, Any] | None:
-    """Fairlearn's ThresholdOptimizer on its own problem (one client, demographic parity), beside ours at its gap."""
-    try:
-        from fairlearn.postprocessing import ThresholdOptimizer
-    except ImportError:
-        return None
-    scores, groups, _ = federation(Size(1, rows))
-    labels = drawn_labels(scores)
-    theirs = ThresholdOptimizer(
-        estimator=GivenScores(), constraints="demographic_parity", predict_method="predict_proba", prefit=True
-    )
-    column = scores[:, None]
-    fairlearn_seconds = best(lambda: theirs.fit(column, labels, sensitive_features=groups), max(1, repeat // 2))
-    decided = theirs._pmf_predict(column, sensitive_features=groups)[:, 1]
-    measured = logofair.audit(decided, labels, groups=groups)
-    tolerance = float(measured.global_gap or 0.0)
+def _rule(ask: Frontier, notion: str, rows: Rows) -> Rule:
+    return ask(rows, notion, [TOLERANCE])[0]
 
-    def ours() -> logofair.Solution:
-        return logofair.fit(
-            scores,
-            labels,
-            groups=groups,
-            local_tolerance=None,
-            global_tolerance=tolerance,
-            calibration="none",
-            basis="labels",
-        )
 
-    def default() -> logofair.Solution:  # calibrates out of fold, which Fairlearn does not
-        return logofair.fit(scores, labels, groups=groups)
-
-    solution = ours()
-    return {
-        "rows": rows,
-        "fairlearn_seconds": fairlearn_seconds,
-        "logofair_seconds": best(ours, repeat),
-        "default_seconds": best(default, max(1, repeat // 2)),
-        "gap": tolerance,
-        "fairlearn_accuracy": float(measured.accuracy or 0.0),
-        "logofair_accuracy": solution.certificate.primal,
+def _thresholds(notion: str) -> dict[str, Contender]:
+    """Fits of fair thresholds."""
+    does = {
+        "Fairlearn": "`ThresholdOptimizer`, a grid of 1,000 rates",
+        "error-parity": "`RelaxedThresholdOptimizer`, a convex program on the ROC curves",
+        "OxonFair": "`FairPredictor.fit`, a grid of thresholds without coins",
+    }
+    if notion == "equalized_odds":
+        does["Fairlearn"] += ", no tolerance: mixed with score >= 1/2"
+    mine: dict[str, tuple[str, dict[str, Any]]] = {
+        "ours, on labels": ("the optimum on these labels, certified", {"calibration": "none", "basis": "labels"}),
+        "ours, calibration none": ("the optimum if scores are chances, certified", {"calibration": "none"}),
+        "ours, default call": ("the same after beta calibration out of fold", {}),
+    }
+    found = {name: Contender(module, does[name], partial(_rule, ask, notion)) for name, (module, ask) in PEERS.items()}
+    return found | {
+        name: Contender("logofair", words, partial(_rule, ours(**given), notion))
+        for name, (words, given) in mine.items()
     }
 
 
-class GivenScores(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
-    """A fitted model that hands its one feature back as the score."""
+def _by_sklearn(method: str, rows: Rows) -> Rule:
+    """CalibratedClassifierCV of a model that is fitted already."""
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.frozen import FrozenEstimator
 
-    classes_ = np.array([0, 1])
-
-    def fit(self, features: Any, labels: Any) -> GivenScores:
-        """Nothing to learn."""
-        return self
-
-    def predict_proba(self, features: Any) -> Floats:
-        """Chances of both labels."""
-        return np.column_stack([1 - features[:, 0], features[:, 0]])
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
+    fitted = CalibratedClassifierCV(FrozenEstimator(GivenScores()), method=method)
+    fitted.fit(rows.scores[:, None], rows.labels)
+    return lambda others: np.asarray(fitted.predict_proba(others.scores[:, None])[:, 1])
 
 
-def peak_memory(size: Size, notion: str, compiled: bool, *, default: bool = False) -> float | None:
-    """Peak memory of a fit as a multiple of its input arrays, in a child process; None where it cannot be read.
-
-    ``default``: with labels, beta calibration and the merged rule; else without all three.
-    """
-    code = f"from benchmarks.peers import *; print_peak(Size({size.clients}, {size.rows_each}), {notion!r}, {default})"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"LOGOFAIR_ACCELERATE": "1" if compiled else "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return float(json.loads(done.stdout)) if done.returncode == 0 and done.stdout.strip() else None
+def _sample(rows: Rows, groups: int) -> Sample:
+    group, client = (rows.groups if groups > 1 else np.zeros_like(rows.groups)), np.zeros_like(rows.groups)
+    codes = group.astype(np.int32), client.astype(np.int32)
+    return Sample(rows.scores, rows.labels.astype(np.float64), *codes, None, Units(groups, 1))
 
 
-def print_peak(size: Size, notion: str, default: bool) -> None:
-    """Fit once small (to load everything), then measure the peak of a large fit."""
-    given: dict[str, Any] = {"pooling": "none"} if default else {"calibration": "none", "merged": False}
+def _one_map(method: str, rows: Rows) -> Rule:
+    """Our map of all rows together."""
+    fitted = fit_calibrator(_sample(rows, 1), method)
 
-    def fit(size: Size, measure: Callable[[Callable[[], Any], int], Any]) -> Any:
-        scores, groups, clients = federation(size)
-        labels = drawn_labels(scores) if default else None
-        inputs = sum(column.nbytes for column in (scores, groups, clients, *([] if labels is None else [labels])))
-        return measure(
-            lambda: logofair.fit(scores, labels, groups=groups, clients=clients, notion=notion, **given), inputs
+    def chances(others: Rows) -> Floats:
+        sample = _sample(others, 1)
+        return fitted(others.scores, sample.group_codes, sample.client_codes)
+
+    return chances
+
+
+def _out_of_fold(method: str, rows: Rows) -> Rule:
+    """What the default call does: a map for each group, and the chance of every row by a map that has not seen it."""
+    fitted = cross_fit(_sample(rows, 2), method, rng=np.random.default_rng(0))
+    return lambda others: fitted.eta
+
+
+def _calibrations() -> dict[str, Contender]:
+    """Calibration alone."""
+    found = {
+        f"scikit-learn, {method}": Contender(
+            "sklearn", "`CalibratedClassifierCV`, frozen: one map of all rows", partial(_by_sklearn, method)
         )
+        for method in ("sigmoid", "isotonic")
+    }
+    for method in ("beta", "isotonic"):
+        found[f"ours, {method}"] = Contender("logofair", "one map of all rows", partial(_one_map, method))
+        words = "a map for each group, and five that leave out a fold"
+        found[f"ours, {method}, as in a fit"] = Contender("logofair", words, partial(_out_of_fold, method))
+    return found
 
-    fit(Size(5, 1000), lambda work, inputs: work())
-    found = fit(size, peak_of)
-    print("" if found is None else found["multiple"])
+
+def _judged_rule(notion: str, chances: Floats, rows: Rows) -> dict[str, float]:
+    return {"accuracy": accuracy(chances, rows), "gap": gap(chances, rows, notion)}
 
 
-def peak_of(work: Callable[[], Any], inputs: int) -> dict[str, float] | None:
-    """Peak memory of some work on inputs of so many bytes: in GB with these, as a multiple of them; and its seconds."""
-    gc.collect()
-    try:
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")
-        before = _status("VmRSS")
-    except OSError:
-        return None
+def _judged_map(chances: Floats, rows: Rows) -> dict[str, float]:
+    right = np.where(rows.labels == 1, chances, 1.0 - chances)
+    return {"log-loss": float(-np.log(np.maximum(right, 1e-12)).mean())}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Contenders for one kind of work, and how what they make is judged."""
+
+    contenders: dict[str, Contender]
+    judged: Callable[[Floats, Rows], dict[str, float]]
+
+
+CASES: dict[str, Case] = {
+    f"{notion.replace('_', ' ')} to {TOLERANCE:g}": Case(_thresholds(notion), partial(_judged_rule, notion))
+    for notion in ("demographic_parity", "equalized_odds")
+}
+CASES["calibration alone"] = Case(_calibrations(), _judged_map)
+
+
+def made(rows: int) -> Rows:
+    """Rows of one client and two groups."""
+    scores, groups, _ = federation(Size(1, rows))
+    return Rows(scores, drawn_labels(scores).astype(np.int64), groups)
+
+
+def one(case: str, name: str, rows: int) -> dict[str, float]:
+    """Seconds of one contender's fit, and how good it is; after a fit of few rows, which loads what it needs.
+
+    Examples
+    --------
+    >>> sorted(one("calibration alone", "ours, beta", 500))
+    ['log-loss', 'seconds']
+    """
+    contender = CASES[case].contenders[name]
+    contender.fit(made(1_000))
+    known = made(rows)
     begin = time.perf_counter()
-    work()
+    rule = contender.fit(known)
     seconds = time.perf_counter() - begin
-    peak = _status("VmHWM") - before + inputs
-    return {"gb": peak / 1e9, "multiple": peak / inputs, "seconds": seconds}
+    if seconds < 0.1 * _MOST_SECONDS:
+        seconds = min(seconds, best(lambda: contender.fit(known), 2))
+    return {"seconds": seconds, **CASES[case].judged(rule(known), known)}
 
 
-def _status(field: str) -> int:
-    with open("/proc/self/status") as file:
-        return next(1024 * int(line.split()[1]) for line in file if line.startswith(field))
+def one_alone(case: str, name: str, rows: int) -> None:
+    """Print the same as JSON, from a process that may not take more memory than there is."""
+    limit = available()
+    if limit != float("inf"):
+        resource.setrlimit(resource.RLIMIT_DATA, (int(limit), int(limit)))
+    print(json.dumps(one(case, name, rows)))
+
+
+def measured(case: str, name: str, rows: int) -> dict[str, float] | None:
+    """The same in a process of its own; None where it takes too long or too much."""
+    code = f"from benchmarks.peers import one_alone; one_alone({case!r}, {name!r}, {rows})"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=1.5 * _MOST_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    if done.returncode < 0 or (done.returncode and "MemoryError" in done.stderr):
+        return None  # killed, or refused, for want of memory
+    if done.returncode:
+        raise RuntimeError(f"{name}, {case}, {rows:,} rows: {done.stderr.strip().splitlines()[-1]}")
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found if found["seconds"] <= _MOST_SECONDS else None
+
+
+def beside(rows: int, progress: Progress) -> dict[str, list[dict[str, Any]]]:
+    """Every case: its contenders with their rows, seconds, multiples of the sort and what they reached."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    units: dict[int, float] = {}
+    steps = [(case, name) for case in CASES for name in CASES[case].contenders]
+    for case, name in progress(steps, "Beside other libraries", len(steps)):
+        contender, lines = CASES[case].contenders[name], found.setdefault(case, [])
+        if find_spec(contender.module) is None:
+            lines.append({"name": name, "does": "not installed"})
+            continue
+        sizes = sorted({rows} | {line["rows"] for line in lines if "rows" in line}, reverse=True)
+        for size in sizes if contender.is_ours else [rows // part for part in _PARTS]:
+            answer = measured(case, name, size)
+            if answer is not None:
+                if size not in units:
+                    units[size] = min(sort_seconds(made(size).scores, 3).values())
+                about = {"rows": size, "multiple": answer["seconds"] / units[size], "does": contender.does}
+                lines.append({"name": name, **about, **answer})
+                if not contender.is_ours:
+                    break
+        else:
+            if not contender.is_ours:
+                lines.append({"name": name, "does": f"not in {_MOST_SECONDS:g} s on {rows // _PARTS[-1]:,} rows"})
+    return found
+
+
+def table(lines: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """The lines of one case as text, under a head."""
+    known = [name for name in ("accuracy", "gap", "log-loss") if any(name in line for line in lines)]
+    found = [["", "rows", "seconds", "sorts", *known, "what it does"]]
+    for line in lines:
+        numbers = ["", "", ""]
+        if "rows" in line:
+            numbers = [f"{line['rows']:,}", f"{line['seconds']:.3g}", f"{line['multiple']:.3g}"]
+        reached = [f"{line[name]:.5f}" if name in line else "" for name in known]
+        found.append([line["name"], *numbers, *reached, line["does"]])
+    return found
+
+
+def show_peers(found: dict[str, list[dict[str, Any]]], console: Console) -> None:
+    """Print the tables."""
+    for case, lines in found.items():
+        console.print(Text(f"beside other libraries, one client: {case}", style="bold"))
+        console.print(lined(table(lines)))
+
+
+def markdown(found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    """The same for a page."""
+    for case, lines in found.items():
+        head, *others = table(lines)
+        yield f"\n{case}:\n"
+        yield f"| {' | '.join(head)} |"
+        yield "|" + "---|" * len(head)
+        for cells in others:
+            yield f"| {' | '.join(cells)} |"
+
+
+@click.command(epilog=examples("python -m benchmarks.peers", "python -m benchmarks.peers --rows 100000"))
+@click.option("--rows", default=1_000_000, show_default=True, help="How many rows every library is given.")
+def main(rows: int) -> None:
+    """Measure fits of fair thresholds and calibrations beside other libraries', as Markdown."""
+    with showing_progress() as progress:
+        found = beside(rows, progress)
+    for name in ("scikit-learn", "fairlearn", "oxonfair", "error-parity"):
+        with suppress(PackageNotFoundError):
+            click.echo(f"{name} {version(name)}")
+    for line in markdown(found):
+        click.echo(line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Policies of very many clients: how long a fit of them takes, and how long and large its file is."""
+"""How fast policies decide; how long a fit of very many clients takes, and how large its policy's file is."""
 
 from __future__ import annotations
 
@@ -7,15 +7,44 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 import logofair
-from benchmarks.measurements import Size, drawn_labels, federation
+from benchmarks.measurements import Size, best, drawn_labels, federation
 
-__all__ = ["GOALS", "many_clients_policy", "show_policy"]
+__all__ = ["GOALS", "decision_speed", "many_clients_policy", "show_policy"]
 
 # Of a million clients with ten rows each: seconds of the fit, of saving and loading together, megabytes of the file.
 GOALS = {"fit": 60.0, "file": 10.0, "megabytes": 60.0}
+
+
+def decision_speed(repeat: int, rows: int = 4_000_000) -> dict[str, float]:
+    """Million rows decided per second: plain thresholds, and mixtures with ids."""
+    scores, groups, clients = federation(Size(5, rows // 5))
+    some = slice(0, 200_000)
+    speeds = {}
+    for name, notion, ids in (
+        ("plain thresholds", "demographic_parity", None),
+        ("mixtures with ids", "equalized_odds", np.arange(rows)),
+    ):
+        tolerance = None if ids is None else 0.02
+        policy = logofair.fit(
+            scores[some],
+            None,
+            groups=groups[some],
+            clients=clients[some],
+            notion=notion,
+            local_tolerance=tolerance,
+            global_tolerance=tolerance,
+            calibration="none",
+        ).policy
+
+        def work(policy: logofair.Policy = policy, ids: Any = ids) -> None:
+            policy.decide(scores, groups=groups, clients=clients, ids=ids)
+
+        speeds[name] = rows / best(work, repeat) / 1e6
+    return speeds
 
 
 def many_clients_policy(shrink: int = 1) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import click
 import numpy as np
 
 from benchmarks.measurements import best
-from benchmarks.peers import peak_of
+from benchmarks.memory import available, peak_of
 from logofair.cli.options import examples
 from logofair.cli.pages.console import showing_progress
 
@@ -84,20 +84,11 @@ def measured(sizes: Sequence[int], call: str) -> Iterator[dict[str, float] | Non
     """Each size in a process of its own; None where it does not fit into memory or failed."""
     for rows in sizes:
         code = f"import json; from benchmarks.scaling import one; print(json.dumps(one({rows}, {call!r})))"
-        if rows * _BYTES_A_ROW > _available():
+        if rows * _BYTES_A_ROW > available():
             yield None
             continue
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ)
         yield json.loads(done.stdout) if done.returncode == 0 and done.stdout.strip() else None
-
-
-def _available() -> float:
-    """Bytes of memory that are free; infinitely many where it cannot be read."""
-    try:
-        with open("/proc/meminfo") as file:
-            return next(1024.0 * int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
-    except OSError:
-        return math.inf
 
 
 def drawn(lines: dict[str, list[dict[str, float]]]) -> str:

@@ -254,7 +254,9 @@ class Requirements:
         return replace(
             self,
             tolerances=np.hstack([self.tolerances, other.tolerances]),
-            ratios=np.hstack([each.tolerances[:, :0] if each.ratios is None else each.ratios for each in (self, other)]),
+            ratios=np.hstack(
+                [each.tolerances[:, :0] if each.ratios is None else each.ratios for each in (self, other)]
+            ),
             **joined,
         )
 
@@ -554,7 +556,9 @@ def read_limits(given: object, kind: str, groups: Sequence[Label]) -> tuple[Rate
                 )
             own = value if isinstance(value, Mapping) else {None: value}
             if not own:
-                raise InputError(f"{where}: {notion!r} names no group; pass a rate for all or for some, or leave it out.")
+                raise InputError(
+                    f"{where}: {notion!r} names no group; pass a rate for all or for some, or leave it out."
+                )
             for group, number in own.items():
                 if group is not None and group not in groups:
                     raise InputError(

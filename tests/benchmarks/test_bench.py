@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import __main__ as command
-from benchmarks import measurements, peers, scaling
+from benchmarks import frontiers, measurements, memory, peers, scaling, stages
 from logofair.cli.pages.console import page
+from logofair.progress import no_progress
 
 pytestmark = pytest.mark.tool
 
@@ -39,10 +41,47 @@ def test_forcing_the_choice_of_code_leaves_no_trace(monkeypatch):
     assert measurements.os.environ["LOGOFAIR_ACCELERATE"] == "mine"
 
 
-def test_fairlearn_is_beaten_at_its_own_gap():
-    pytest.importorskip("fairlearn")
-    found = peers.against_fairlearn(1, rows=3000)
-    assert found["logofair_accuracy"] >= found["fairlearn_accuracy"] - 1e-9
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", [name for name in peers.CASES if name != "calibration alone"])
+def test_no_peer_is_more_accurate_on_its_labels_within_the_tolerance(case):
+    contenders, rows = peers.CASES[case].contenders, peers.made(3000)
+    found = {
+        name: peers.CASES[case].judged(contender.fit(rows)(rows), rows)
+        for name, contender in contenders.items()
+        if contender.is_ours or name in frontiers.installed()
+    }
+    best = found["ours, on labels"]
+    assert best["gap"] <= peers.TOLERANCE + 1e-9
+    for each in found.values():
+        assert each["accuracy"] <= best["accuracy"] + 1e-9 or each["gap"] > peers.TOLERANCE
+
+
+@pytest.mark.parametrize("name", peers.CASES["calibration alone"].contenders)
+def test_every_calibration_of_the_comparison_is_better_than_none(name):
+    case, rows = peers.CASES["calibration alone"], peers.made(3000)
+    off = replace(rows, scores=np.sqrt(rows.scores))
+    assert case.judged(case.contenders[name].fit(off)(off), off)["log-loss"] < case.judged(off.scores, off)["log-loss"]
+
+
+def test_a_peer_that_takes_too_long_is_given_fewer_rows_and_ours_at_these_too(monkeypatch):
+    def measured(case, name, rows):
+        return None if name == "Fairlearn" and rows > 100 else {"seconds": 1.0, "accuracy": 0.7, "gap": 0.0}
+
+    monkeypatch.setattr(peers, "measured", measured)
+    monkeypatch.setattr(peers, "find_spec", lambda module: None if module == "oxonfair" else module)
+    found = peers.beside(1000, no_progress)["demographic parity to 0.02"]
+    rows = [(line["name"], line.get("rows")) for line in found]
+    assert rows[:3] == [("Fairlearn", 100), ("error-parity", 1000), ("OxonFair", None)]
+    assert [size for name, size in rows if name == "ours, default call"] == [1000, 100]
+    assert found[2]["does"] == "not installed"
+
+
+@pytest.mark.parametrize(("call", "idle"), [("default call", {"pooling"}), ("with pooling", set())])
+def test_every_stage_of_a_fit_is_seen_and_nothing_stays_watched(call, idle):
+    before = [place for names in stages.STAGES.values() for name in names for place in stages._places(name)]
+    found = stages.stages(call, SMALL, "equalized_odds", False, 1)
+    assert {stage for stage, ms in found.items() if ms <= 0.0} == idle
+    assert all(vars(owner)[name] is work for owner, name, work in before)
 
 
 def results():
@@ -55,11 +94,14 @@ def results():
         "frame": {"numpy": 0.7, "numba": 0.4},
         "required": {"default call": {"a ratio, a floor and costs": 1.5}},
         "many_required": {"a ratio inside clients and a capacity over all": 0.5},
-        "stages": {"equalized_odds, numpy": {"solve": 1.0}},
+        "stages": {"equalized_odds, numpy": {"default call, 4": dict.fromkeys((*stages.STAGES, stages.REST), 1.0)}},
         "text_columns": {"4 x 100": measurements.text_columns(measurements.Size(4, 100), 1e-3, 1)},
         "decide": {"plain thresholds": 30.0},
-        "fairlearn": None,
-        "memory": {"default call, numpy": 3.0, "default call, numba": None},
+        "peers": {"calibration alone": [{"name": "scikit-learn, sigmoid", "does": "not installed"}]},
+        "memory": {
+            "default call, numpy": memory.peak_memory(SMALL, "default call", False),
+            "solver alone, numpy": None,
+        },
         "policy": {"clients": 9, "fit_seconds": 1.0, "save_seconds": 0.5, "load_seconds": 0.1, "megabytes": 2.0},
         "federated": [
             {"size": "4 x 100", "notion": "equalized_odds", "code": "numpy", "multiple": 2.0, "goal": 3.0, "rounds": 4}
@@ -78,8 +120,9 @@ def test_the_page_shows_multiples_beside_goals(capsys):
     command.show(results(), page())
     shown = capsys.readouterr().out
     assert "4 met" in shown
-    assert "fairlearn is not installed" in shown
-    assert "3.0 times the input arrays" in shown
+    assert "scikit-learn, sigmoid" in shown
+    assert "merged rule" in shown
+    assert "times its columns of 25 bytes (goal 3 " in " ".join(shown.split())
     assert "numpy text" in shown
     assert "5 clients (numpy): 0.70 s (goal 0.5 missed)" in " ".join(shown.split())
     assert "9 clients with 10 rows each: fit 1.0 s (goal 60)" in " ".join(shown.split())
@@ -104,7 +147,7 @@ def test_the_figure_of_cost_against_rows_is_drawn_on_logarithmic_axes():
 
 
 def test_sizes_without_room_in_memory_are_left_out(monkeypatch):
-    monkeypatch.setattr(scaling, "_available", lambda: 0.0)
+    monkeypatch.setattr(scaling, "available", lambda: 0.0)
     assert list(scaling.measured([10_000, 30_000], "default call")) == [None, None]
 
 

@@ -233,7 +233,7 @@ def test_the_command_told_makes_the_same_policy_again(
 ) -> None:
     json_of: list[str] = []
     monkeypatch.setattr(
-        fit_solve, "write_report_page", lambda path, solution, rows, wanted, command, extra: json_of.append(command)
+        fit_solve, "write_report_page", lambda path, solution, rows, wanted, command, *_: json_of.append(command)
     )
     words = ("--notion", "demographic_parity=0.05", "--local", "none", "--local-for", "north=0.01", "--seed", "5")
     fitted(file, *COLUMNS, *words, "--drop-missing", "--out", tmp_path / "a.json", "--report", tmp_path / "a.html")

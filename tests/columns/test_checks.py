@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from logofair.columns import labels
 from logofair.columns.checks import (
     binary,
     column,
@@ -407,6 +408,28 @@ def test_missing_labels_of_columns_that_hold_codes_are_refused_by_their_row(form
     column = make.get(form, lambda: coded_columns[form](frames, ["a", "b", None]))()
     with pytest.raises(InputError, match=r"^groups: row 2 is missing"):
         encode(column, "groups")
+
+
+@pytest.mark.parametrize(
+    "last", ["woman", 7, None, float("nan"), decimal.Decimal("NaN"), ("man", 1), np.str_("man"), [], math.inf]
+)
+def test_text_in_objects_of_its_own_is_numbered_with_pandas_as_without(last, monkeypatch):
+    pytest.importorskip("pandas")
+    monkeypatch.setattr(labels, "mostly_apart", lambda rows: True)
+    rows = np.array(["man", "woman", "man", "x", None], dtype=object)
+    rows[-1] = last
+
+    def outcome():
+        try:
+            found = encode(rows, "groups")
+        except InputError as error:
+            return str(error)
+        return found.names, list(map(type, found.names)), found.codes.tolist(), found.codes.dtype
+
+    with_pandas = outcome()
+    monkeypatch.setattr(labels, "_alike_by_pandas", lambda rows, where: None)
+    assert outcome() == with_pandas
+    assert "row 4 is missing" in with_pandas if last is None else with_pandas
 
 
 def test_categories_need_not_be_text():

@@ -12,6 +12,7 @@ from logofair.federation import SiteColumns, late_policy, make_plan
 from logofair.federation.replies import FinalFigures, Received
 from logofair.federation.reply_checks import reply_form
 from logofair.federation.requests import FinalRequest
+from logofair.federation.rows import Preparation
 
 pytestmark = pytest.mark.federation
 
@@ -89,3 +90,11 @@ def test_no_reply_of_the_last_messages_has_room_for_them_unless_small_cells_borr
     request = FinalRequest(np.zeros((1, 2, 1)), np.ones(1))
     assert reply_form(request, plan())[1][-1] == (0, 3)
     assert fields(Received) == ()
+
+
+def test_a_policy_turns_its_sites_rows_into_chances_once(monkeypatch):
+    done, counted = run(plan(), sites()), []
+    chances = Preparation.chances
+    monkeypatch.setattr(Preparation, "chances", lambda *given: counted.append(1) or chances(*given))
+    assert done.policies["south"].info.site_figures is not None
+    assert len(counted) == 1

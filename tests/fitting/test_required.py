@@ -144,7 +144,9 @@ def test_a_floor_of_two_rates_gives_way_in_both():
     given = {"floors": {"equalized_odds": 0.9}, "ceilings": {"demographic_parity": 0.5}}
     with pytest.raises(InfeasibleError) as caught:
         fitted(**given)
-    floor = caught.value.least_relaxation["the floor of the true positive rate and the false positive rate of every group"]
+    floor = caught.value.least_relaxation[
+        "the floor of the true positive rate and the false positive rate of every group"
+    ]
     fitted(**given | {"floors": {"equalized_odds": 0.9 - floor - 1e-7}})
     with pytest.raises(InfeasibleError):
         fitted(**given | {"floors": {"equalized_odds": 0.9 - floor + 1e-6}})

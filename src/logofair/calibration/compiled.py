@@ -12,7 +12,7 @@ import numpy.typing as npt
 from logofair.arithmetic import SMALLEST_PIVOT
 from logofair.calibration.newton import MOST_STEPS, ROUNDING, Normal, Runs
 from logofair.columns.checks import Floats, Integers
-from logofair.columns.compiled import NO_WEIGHTS, pooled
+from logofair.columns.compiled import NO_WEIGHTS, pools_of
 from logofair.columns.segments import Booleans, Indices
 
 _ROWS_PER_PART = 1 << 13
@@ -293,7 +293,7 @@ def _rising_means(values, mass, starts):
     means = np.empty_like(values)
     for run in numba.prange(starts.size - 1):
         first = starts[run]
-        sums, masses, ends = pooled(values, mass, first, starts[run + 1])
+        sums, masses, ends = pools_of(values, mass, first, starts[run + 1])
         for pool in range(ends.size):
             means[first : ends[pool]] = sums[pool] / masses[pool]
             first = ends[pool]

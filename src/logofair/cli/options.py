@@ -16,6 +16,7 @@ import click
 
 from logofair.errors import InputError
 from logofair.files.inputs import MISSING, SCALES, ColumnNames, one_file
+from logofair.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     from logofair.files.rows import DataRows
@@ -468,13 +469,15 @@ def _with_columns(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_columns
 
 
-def read_client_file(data: Path, columns: ColumnNames, features: Sequence[str] = ()) -> DataRows:
+def read_client_file(
+    data: Path, columns: ColumnNames, features: Sequence[str] = (), progress: Progress = no_progress
+) -> DataRows:
     """Read the columns of one file before anything is sent, and refuse what no plan could use."""
     from logofair.columns.checks import weights
     from logofair.files.rows import read_rows
 
     columns.require(one_file(data), group="the groups")
-    rows = read_rows(one_file(data), columns, features=features)
+    rows = read_rows(one_file(data), columns, progress, features=features)
     if rows.weights is not None:
         weights(rows.weights, rows.source.rows, f"{data}: column {columns.weight!r}")
     return rows

@@ -21,7 +21,7 @@ def _marked(values, mass, starts):
     marks = np.zeros(values.size, np.bool_)
     for run in numba.prange(starts.size - 1):
         first = starts[run]
-        _, _, ends = pooled(values, mass, first, starts[run + 1])
+        _, _, ends = pools_of(values, mass, first, starts[run + 1])
         for end in ends:
             marks[first] = True
             first = end
@@ -29,7 +29,7 @@ def _marked(values, mass, starts):
 
 
 @numba.njit(cache=True, error_model="numpy")
-def pooled(values, mass, begin, end):
+def pools_of(values, mass, begin, end):
     """Sums, masses and ends of the pools of one run: neighbours that fall are one, until none fall."""
     # Pools lie on a stack, which grows with them: they are far fewer than rows. No quotient is needed to compare means.
     room = 64

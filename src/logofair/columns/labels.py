@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,10 @@ _TABLE_SPAN = 4
 
 # The numpy kinds that hold a list of one plain type without changing any value (2**63 beside -1 becomes a float).
 _EXACT_KINDS = {bool: "b", int: "iu", float: "f"}
+
+
+# A column's own codes, -1 where a label is missing, and what gives the labels of some codes.
+_Brought: TypeAlias = tuple[npt.NDArray[Any], Callable[[npt.NDArray[np.intp]], Any]]
 
 
 @dataclass(frozen=True)
@@ -110,13 +114,13 @@ def _integer_places(array: npt.NDArray[Any] | list[Any], names: Sequence[Label])
     return table[np.clip(array.astype(np.int64), low - 1, high + 1) - (low - 1)]
 
 
-def _brought_codes(values: Any) -> tuple[npt.NDArray[Any], Any] | None:
-    """The codes that a column holds itself (-1: missing) and the labels they stand for; None where it holds none."""
+def _brought_codes(values: Any) -> _Brought | None:
+    """The codes that a column holds itself (-1: missing), with the labels of any codes; None where it holds none."""
     library = type(values).__module__.partition(".")[0]
     if library == "pandas":
         values = getattr(values, "array", values) if getattr(values, "nlevels", 1) == 1 else None
         if hasattr(values, "categories") and hasattr(values, "codes"):
-            return values.codes, values.categories
+            return values.codes, values.categories.take
         if getattr(getattr(values, "dtype", None), "storage", "") == "pyarrow":
             values, library = values.__arrow_array__(), "pyarrow"
     if library == "pyarrow" and str(getattr(values, "type", "")).startswith(("dictionary", "string", "large_string")):
@@ -126,42 +130,39 @@ def _brought_codes(values: Any) -> tuple[npt.NDArray[Any], Any] | None:
     return None
 
 
-def _arrow_codes(values: Any) -> tuple[npt.NDArray[Any], Any]:
+def _arrow_codes(values: Any) -> _Brought:
     """The indices of an Arrow column of text, and its dictionary."""
     values = values.dictionary_encode()
     if hasattr(values, "combine_chunks"):
         values = values.unify_dictionaries().combine_chunks()
     if values.dictionary.null_count:  # then a label is missing where its index is not
         values = values.dictionary_decode().dictionary_encode()
-    return np.asarray(values.indices.fill_null(-1) if values.null_count else values.indices), values.dictionary
+    return np.asarray(values.indices.fill_null(-1) if values.null_count else values.indices), values.dictionary.take
 
 
-def _polars_codes(values: Any) -> tuple[npt.NDArray[Any], Any]:
+def _polars_codes(values: Any) -> _Brought:
     """The codes of a polars column of text, and the text of each."""
-    polars, kind = sys.modules["polars"], str(values.dtype)  # loaded, since it made the column
-    if kind == "String":
+    polars = sys.modules["polars"]  # loaded, since it made the column
+    if str(values.dtype) == "String":
         values = values.cast(polars.Categorical)
     codes = values.to_physical()
-    codes = (codes.cast(polars.Int64).fill_null(-1) if codes.null_count() else codes).to_numpy()
-    if kind.startswith("Enum"):
-        return codes, values.dtype.categories.to_list()
-    # The codes of a categorical count the labels of all such columns: those that are not here take that of some row.
-    some_row = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.int32)
-    some_row[codes] = np.arange(codes.size, dtype=np.int32)
-    return codes, values.gather(some_row if codes.size else []).to_list()
+
+    def labels(some: npt.NDArray[np.intp]) -> list[Label]:
+        texts: list[Label] = polars.Series(some, dtype=codes.dtype).cat.to(values.dtype).to_list()
+        return texts
+
+    return (codes.cast(polars.Int64).fill_null(-1) if codes.null_count() else codes).to_numpy(), labels
 
 
-def _encode_brought(codes: npt.NDArray[Any], labels: Any, where: str) -> Codes:
-    """Number labels by the codes that stand for them, less those that do not occur."""
+def _encode_brought(codes: npt.NDArray[Any], labels_of: Callable[[npt.NDArray[np.intp]], Any], where: str) -> Codes:
+    """Number labels by the codes that stand for them, of which not all need occur."""
     if codes.min(initial=0) < 0:
         raise _missing(int(np.argmax(codes < 0)), where)
-    known = _encode_array(_labels(labels, where), where)
-    present = np.bincount(codes, minlength=len(known)) > 0
-    used = np.zeros(len(known.names), dtype=bool)
-    used[known.codes[present]] = True
-    place = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    names = tuple(name for name, kept in zip(known.names, used.tolist(), strict=True) if kept)
-    return Codes(names, np.take(place[known.codes], codes))
+    present = np.flatnonzero(np.bincount(codes))
+    known = _encode_array(_labels(labels_of(present), where), where)
+    table = np.zeros(present.max(initial=-1) + 1, dtype=np.int32)
+    table[present] = known.codes
+    return Codes(known.names, np.take(table, codes))
 
 
 def _labels(values: object, where: str) -> npt.NDArray[Any] | list[Any]:
@@ -245,7 +246,7 @@ def _above(array: npt.NDArray[Any], low: int) -> npt.NDArray[np.intp]:
 
 def _encode_objects(rows: npt.NDArray[Any] | list[Any], where: str) -> Codes:
     """Number text and objects: rows that are alike first, since they are many, then the labels these stand for."""
-    alike = _alike(rows)
+    alike = _alike(rows, where)
     codes, some = (None, rows) if alike is None else alike
     try:
         numbers, labels = _by_first(some if isinstance(some, list) else some.tolist())
@@ -266,16 +267,32 @@ def _encode_objects(rows: npt.NDArray[Any] | list[Any], where: str) -> Codes:
     return Codes(plain, rank[codes] if rank.size else codes)
 
 
-def _alike(rows: npt.NDArray[Any] | list[Any]) -> tuple[Integers, npt.NDArray[Any]] | None:
-    """Numbers of rows that hold the same text or the same object, and what it is; None where few do."""
+def _alike(rows: npt.NDArray[Any] | list[Any], where: str) -> tuple[Integers, npt.NDArray[Any]] | None:
+    """Numbers of rows that hold the same text or the same object, and what it is; None where a dictionary is best."""
     if isinstance(rows, np.ndarray) and rows.dtype.kind == "U":
         found = distinct_rows(text_words(rows))
     elif mostly_apart(rows):
-        return None
+        return _alike_by_pandas(rows, where) if isinstance(rows, np.ndarray) else None
     else:
         rows = np.fromiter(rows, dtype=object, count=len(rows)) if isinstance(rows, list) else rows
         found = distinct_rows(object_words(rows))
     return None if found is None else (found[0], rows[found[1]])
+
+
+def _alike_by_pandas(rows: npt.NDArray[Any], where: str) -> tuple[Integers, npt.NDArray[Any]] | None:
+    """The same for text by pandas' hash table, where pandas is loaded: it is faster than a dictionary."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or type(rows[0]) is not str:
+        return None
+    try:
+        codes, texts = pandas.factorize(rows)
+    except TypeError:  # a row that cannot be hashed
+        return None
+    if set(map(type, texts)) != {str}:
+        return None
+    if codes.min() < 0:
+        raise _missing(int(np.argmax(codes < 0)), where)
+    return codes, texts
 
 
 def _by_first(rows: list[Any]) -> tuple[Integers, list[Any]]:

@@ -17,6 +17,7 @@ from logofair.federation.rows import SiteColumns
 from logofair.federation.server import Server, check_result
 from logofair.federation.wire import decode, encode
 from logofair.policy.policy import Policy
+from logofair.progress import Progress, Stages, no_progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +41,17 @@ class FederatedRun:
     policies: Mapping[str, Policy]
 
 
-def run(plan: Plan, sites: Mapping[str, SiteColumns]) -> FederatedRun:
+# Exchanges of a run, about: those that every run has, those of calibration and those of pooling.
+_EXCHANGES, _CALIBRATION, _POOLING = 6, 3, 5
+
+
+def run(plan: Plan, sites: Mapping[str, SiteColumns], progress: Progress = no_progress) -> FederatedRun:
     """Run a plan with all sites in this process, answering in vectorised passes.
 
     No message is made or masked here, since nothing leaves the process; the numbers are those of any other engine.
     """
+    expected = _EXCHANGES + _CALIBRATION * (plan.calibration != "none") + _POOLING * (plan.pooling != "none")
+    exchanges = Stages(progress, "Running the plan", expected)
     batch, server = ClientBatch.of(dict(sites), plan), Server.start(plan, list(sites))
     while not server.done:
         try:
@@ -57,6 +64,8 @@ def run(plan: Plan, sites: Mapping[str, SiteColumns]) -> FederatedRun:
             raise RunError(f"run {plan.run}: the sites together {wrong}; please report the case.")
         server = server.take(total)
         check_result(server)
+        exchanges.done(1)
+    exchanges.done(expected)
     if batch.state.forged:
         raise RunError(f"run {plan.run}: {batch.state.forged}; please report the case.")
     return FederatedRun(server.result, SitePolicies(batch))

@@ -306,6 +306,10 @@ class ClientBatch:
         derived = None if self.derived is None else replace(self.derived, problem=None)
         return replace(self, state=self.state.opened(roster), derived=derived)
 
+    def derives_once(self) -> ClientBatch:
+        """The same batch with its chances and cells, for whoever asks for them several times."""
+        return replace(self, derived=self._derive())
+
     @property
     def problem(self) -> Problem:
         """The clients' part of the federation's problem; known once its totals are."""
@@ -370,7 +374,7 @@ class ClientBatch:
         return found
 
     def _derive(self) -> _Derived:
-        """Rows turned into chances and cells, once."""
+        """Rows turned into chances and cells."""
         if self.derived is not None:
             return self.derived
         state = self.state

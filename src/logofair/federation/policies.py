@@ -127,7 +127,7 @@ def late_policy(
 def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: str | None = None) -> Policy:
     plan, site = batch.state.plan, batch.state.sites[number]
     model, training = batch.state.model, plan.training
-    one = batch if len(batch.state.sites) == 1 else _alone(batch, number)
+    one = (batch if len(batch.state.sites) == 1 else _alone(batch, number)).derives_once()
     rules, chances, published = batch.rules_of(number), one.chances, _published(result)
     return Policy(
         groups=plan.groups,

@@ -15,7 +15,7 @@ from logofair.columns.checks import Floats, nearest_name, shown
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles, DataSource, client_name
-from logofair.files.tables import Table, fingerprint, kind_of, open_table
+from logofair.files.tables import Table, estimated_rows, fingerprint, kind_of, open_table
 from logofair.files.values import (
     as_chances,
     as_numbers,
@@ -28,7 +28,7 @@ from logofair.files.values import (
     join_groups,
     plain_values,
 )
-from logofair.progress import Progress, no_progress
+from logofair.progress import Counted, Progress, Stages, no_progress
 
 if TYPE_CHECKING:
     import polars
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["DataRows", "no_rows_error", "read_rows", "source_of", "whole_column"]
 
 _LISTED = 10
+_READING, _CONVERTING = 50, 50  # about how long both take beside each other, for those who wait
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,9 @@ def read_rows(
 ) -> DataRows:
     """Read the named columns of all files, and ``features``, columns of numbers; ``option`` asked for these rows."""
     wanted = columns.by_role() | {f"feature {place}": name for place, name in enumerate(features)}
-    read = [_part(path, files, columns, wanted) for path in progress(files.paths, "Reading", len(files.paths))]
+    stages = Stages(progress, "Reading", _READING + _CONVERTING)
+    with stages.counted(_READING, sum(map(estimated_rows, files.paths))) as seen:
+        read = [_part(path, files, columns, wanted, seen) for path in files.paths]
     parts = [part for part, _ in read]
     if not any(part.height for part in parts):
         raise no_rows_error(files, columns, option)
@@ -77,18 +80,26 @@ def read_rows(
     group = join_groups(group_columns)
     if "client" in combined:
         check_clients(combined["client"].n_unique(), group.len(), columns.client)
-    arrays = {role: _array(column) for role, column in combined.items()}
+    combined["group"] = group
+    with stages.counted(_CONVERTING, len(combined) + 2) as converted:
+        arrays = {}
+        for role, column in combined.items():
+            arrays[role] = _array(column)
+            converted(1)
+        source = source_of(files, columns, group.len())
+        converted(1)
+        parts_of_group = group_parts(group_columns, group)
     return DataRows(
         scores=arrays.get("score"),
         labels=arrays.get("label"),
-        groups=_array(group),
+        groups=arrays["group"],
         clients=arrays.get("client"),
         weights=arrays.get("weight"),
         ids=arrays.get("id"),
         features=_matrix([arrays[role] for role in wanted if role.startswith("feature ")]),
         dropped=sum(left_out for _, left_out in read),
-        source=source_of(files, columns, group.len()),
-        group_parts=group_parts(group_columns, group),
+        source=source,
+        group_parts=parts_of_group,
     )
 
 
@@ -141,10 +152,12 @@ def _listed(values: list[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _part(path: Path, files: DataFiles, columns: ColumnNames, wanted: dict[str, str]) -> tuple[polars.DataFrame, int]:
+def _part(
+    path: Path, files: DataFiles, columns: ColumnNames, wanted: dict[str, str], seen: Counted
+) -> tuple[polars.DataFrame, int]:
     """One file's complete rows, with numbers as such and scores as chances; and how many rows were left out."""
     pl = polars_module()
-    with open_table(path, wanted, columns.where, unless=columns.unless, missing=columns.na) as table:
+    with open_table(path, wanted, columns.where, unless=columns.unless, missing=columns.na, seen=seen) as table:
         rows = table.collect()
         if not rows.height and not columns.conditions:
             raise InputError(f"{path}: has columns but no rows; pass a file with at least one.")

@@ -17,9 +17,10 @@ import io
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any
@@ -265,13 +266,15 @@ def open_table(
     unless: Sequence[tuple[str, str]] = (),
     missing: Sequence[str] = (),
     verbatim: Sequence[str] = (),
+    seen: Callable[[int], None] | None = None,
     block: int = BLOCK,
 ) -> Iterator[Table]:
     """Open a file for reading ``wanted``, columns by role; the roles may be any names.
 
     ``where`` are columns and values: only rows that have all of these values are read, and of those none that have all
     values of ``unless``. ``missing`` are texts that stand for a missing value, but in the columns of the ``verbatim``
-    roles. ``block``: characters of a CSV file that are decoded at a time.
+    roles. ``seen`` is told, from any thread, of how many more rows were read. ``block``: characters of a CSV file that
+    are decoded at a time.
     """
     source, kind = _found(file)
     pl, pairs = polars_module(), (*where, *unless)
@@ -302,9 +305,16 @@ def open_table(
         texts = table.filter(*kept).select(*wanted) if pairs else table
         marked = [role for role in wanted if missing and role not in verbatim and kinds[role] in _text_kinds()]
         read = [_unless(pl.col(role), missing) for role in marked]
-        yield Table(
-            source, kind, dict(wanted), texts.with_columns(read), numbered.with_columns(read), texts, tuple(missing)
-        )
+        rows = texts.with_columns(read)
+        if seen is not None:
+            rows = rows.map_batches(partial(_counting, seen), streamable=True)
+        yield Table(source, kind, dict(wanted), rows, numbered.with_columns(read), texts, tuple(missing))
+
+
+def _counting(seen: Callable[[int], None], part: polars.DataFrame) -> polars.DataFrame:
+    """Some rows on their way, counted."""
+    seen(part.height)
+    return part
 
 
 def column_names(file: FileName | TableFile) -> list[str]:

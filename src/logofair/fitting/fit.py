@@ -20,6 +20,7 @@ from logofair.fitting.prepare import (
     checked_rows,
     ordered_cells,
     prepare,
+    stage_lengths,
     with_merged,
 )
 from logofair.fitting.promises import Promises, none_made
@@ -39,8 +40,8 @@ from logofair.solvers.problem import Problem, make_problem
 
 __all__ = ["certified", "fit", "merged_cells", "merged_rules"]
 
-# About how long each part of a fit takes, for those who wait: in hundredths of the default call.
-_CHECKING, _CALIBRATING, _POOLING, _ORDERING, _SOLVING, _STORING = 5, 40, 25, 5, 15, 10
+# About how long what follows on preparing takes, for those who wait: in hundredths of the default call.
+_SOLVING, _STORING = 20, 2
 
 
 def fit(
@@ -164,6 +165,8 @@ def fit(
     >>> bool(solution.certificate.optimality_gap <= 1e-6), bool(solution.certificate.violation <= 1e-9)
     (True, True)
     """
+    preparing = stage_lengths(calibration, basis, pooling)
+    stages = Stages(progress, "Fitting", sum(preparing) + _SOLVING + _STORING)
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
     number = None if random_state is None else random_number(random_state)
     requirements = make_requirements(
@@ -193,11 +196,9 @@ def fit(
             "extra_scores: given together with confidence, whose promises rest on the labelled rows of each client "
             "alone; leave one of the two out."
         )
-    preparing = _ORDERING + _CALIBRATING * (calibration != "none") + _POOLING * (lent != "none")
-    stages = Stages(progress, "Fitting", _CHECKING + preparing + _SOLVING + _STORING)
-    stages.done(_CHECKING)
-    prepared = prepare(rows, calibration, basis, folds, number or 0, lent, extra)
-    stages.done(preparing)
+    stages.done(preparing[0])
+    prepared = prepare(rows, calibration, basis, folds, number or 0, lent, extra, stages)
+    stages.done(preparing[-1])
     parted = None if level is None else part_rows(prepared, requirements, calibration, basis, folds, number or 0, lent)
     with_merged = bool(merged) and clients is not None
     solved, promises = None, none_made(requirements, level)

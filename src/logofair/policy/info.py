@@ -393,8 +393,6 @@ def added_to_rows(pooling: str) -> str:
     return {"none": "", "extra rows": " and the extra ones"}.get(pooling, " and what small cells borrow")
 
 
-_ROUNDING = 1e-5  # of the last digit shown: what a solver's own rounding may leave
-
 _RELIEF = {
     "tolerance": "0.01 more tolerance for the {rate}{where} {wins}",
     "ratio": "A ratio lower by 0.01 for the {rate}{where} {wins}",

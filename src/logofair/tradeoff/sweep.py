@@ -16,11 +16,19 @@ from logofair.columns.segments import Booleans
 from logofair.costs import Costs
 from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.fit import certified, merged_cells, merged_rules
-from logofair.fitting.prepare import CalibrationRows, Prepared, checked_extra, checked_pooling, checked_rows, prepare
+from logofair.fitting.prepare import (
+    CalibrationRows,
+    Prepared,
+    checked_extra,
+    checked_pooling,
+    checked_rows,
+    prepare,
+    stage_lengths,
+)
 from logofair.fitting.solution import cell_warnings
 from logofair.notions import Notion, Rate, as_number, named_notion, sides
 from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled
-from logofair.progress import Progress, no_progress
+from logofair.progress import Progress, Stages, no_progress
 from logofair.requirements import Ratio, Requirements, Tolerance, make_requirements
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.conflicts import named_conflict
@@ -188,7 +196,9 @@ class Sweep:
 
     def _impossible(self, local: Tolerance, global_: Tolerance) -> InfeasiblePoint:
         """The proof that no rule is within a pair of tolerances."""
-        return InfeasiblePoint(local, global_, named_conflict(self.requirements.at(local, global_), self.prepared.cells))
+        return InfeasiblePoint(
+            local, global_, named_conflict(self.requirements.at(local, global_), self.prepared.cells)
+        )
 
     def _solved(
         self, local: Tolerance, global_: Tolerance, known: dict[tuple[Rate, ...], ExactSolver]
@@ -391,6 +401,8 @@ def frontier(
     >>> surface.best(accuracy_cost=0.01).loss <= 0.01
     True
     """
+    preparing = stage_lengths(calibration, basis, pooling)
+    stages = Stages(progress, "Calibrating", sum(preparing))
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
     key = 0 if random_state is None else random_number(random_state)
     held = {"floors": floors, "ceilings": ceilings, "capacity": capacity, "costs": costs}
@@ -404,7 +416,9 @@ def frontier(
         test = kept, None
     lent = checked_pooling(pooling, basis)
     given = calibration, basis, folds, key, lent, checked_extra(extra_scores, rows, lent)
-    (prepared,) = progress((prepare(rows, *given) for _ in range(1)), "Calibrating", 1)
+    stages.done(preparing[0])
+    prepared = prepare(rows, *given, stages)
+    stages.done(preparing[-1])
     sweep = Sweep.of(requirements, prepared, basis, test)
     local, global_ = grid.filled(sweep.unconstrained.local_gap, sweep.unconstrained.global_gap)
     points = sorted(

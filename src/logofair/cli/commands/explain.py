@@ -29,11 +29,13 @@ __all__ = ["explain"]
 @json_option("Print JSON in place of words: every rule as bands of scores.")
 def explain(policy: Path, client: str | None, group: str | None, as_json: bool) -> None:
     """Say in words whom a policy accepts, what was required of it and how good it is."""
-    from logofair.cli.pages.console import page, print_json
-    from logofair.cli.pages.explain import as_dict, show
-    from logofair.policy.policy import Policy
+    from logofair.cli.pages.console import page, print_json, showing_progress
 
-    rules = Policy.load(policy)
+    with showing_progress(quiet=as_json) as progress:
+        from logofair.cli.pages.explain import as_dict, show
+        from logofair.policy.policy import Policy
+
+        (rules,) = progress(map(Policy.load, [policy]), "Reading the policy", total=1)
     clients, groups = _chosen(rules, client, group)
     if as_json:
         print_json(as_dict(rules, clients, groups))

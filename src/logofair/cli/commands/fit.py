@@ -157,12 +157,11 @@ def fit(
         solution = work.annotated(solution, rows, columns, by_file=files.by_file)
         if other is not None:
             (solution,) = progress(map(work.measured_on, [other], [solution]), "Testing", total=1)
-        (figures,) = progress(map(work.figures, [solution]), "Measuring", total=1)
+        figures = work.figures(solution, progress)
         solution.policy.save(out)
         command = work.repeat_command(data, columns, wanted, out, report, form)
         if report is not None:
-            written = map(work.write_report_page, [report], [solution], [rows], [wanted], [command], [extra])
-            list(progress(written, "Writing the report", total=1))
+            work.write_report_page(report, solution, rows, wanted, command, extra, progress)
     if form is not None:
         from logofair.cli.pages.formats import fit_text, heading_of
 

@@ -32,7 +32,7 @@ from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles, DataSource, client_name, find_files
 from logofair.files.rows import no_rows_error, source_of, whole_column
-from logofair.files.tables import Table, open_table
+from logofair.files.tables import Table, estimated_rows, open_table
 from logofair.files.values import (
     as_chances,
     as_numbers,
@@ -42,11 +42,12 @@ from logofair.files.values import (
     plain_values,
 )
 from logofair.notions import NOTIONS, Notion
+from logofair.progress import Stages
 
 if TYPE_CHECKING:
     import polars
 
-    from logofair.progress import Progress
+    from logofair.progress import Counted, Progress
     from logofair.report import ReportHeading
 
 __all__ = [
@@ -71,6 +72,7 @@ Places: TypeAlias = npt.NDArray[np.intp]
 _GROUPS = 8
 _WORST = 5
 _MANY = 50  # clients; where most of them are small, a count of them replaces the list of the worst
+_STEPS = 100  # of counting, as they are shown
 _COUNTS = ("rows", "mass", "accepted", "people", "squares", "accepted squares")
 _MOST_CELLS = 2_000_000  # more combinations of client, group and label than this are ids passed by mistake
 
@@ -210,8 +212,8 @@ def count_rows(
 
     With ``unknown`` rows that lack a group count too: groups are then tuples, None in place of a missing value.
     """
-    steps = progress(files.paths, "Counting", len(files.paths))
-    read = [_part(path, columns, threshold, unknown=unknown) for path in steps]
+    with Stages(progress, "Counting", _STEPS).counted(_STEPS, sum(map(estimated_rows, files.paths))) as seen:
+        read = [_part(path, columns, threshold, seen, unknown=unknown) for path in files.paths]
     parts, pl = [part for part, _ in read], polars_module()
     if files.by_file:
         parts = [
@@ -294,10 +296,12 @@ def _integers(counts: Floats) -> Places:
     return counts.round().astype(np.intp)
 
 
-def _part(path: Path, columns: ColumnNames, threshold: float, *, unknown: bool) -> tuple[polars.DataFrame, int]:
+def _part(
+    path: Path, columns: ColumnNames, threshold: float, seen: Counted, *, unknown: bool
+) -> tuple[polars.DataFrame, int]:
     """One file's table, checked; and how many rows were left out; with ``unknown`` none for lack of a group."""
     pl = polars_module()
-    with open_table(path, columns.by_role(), columns.where, missing=columns.na) as table:
+    with open_table(path, columns.by_role(), columns.where, missing=columns.na, seen=seen) as table:
         numbers = [role for role in ("score", "weight") if role in table.names]
         schema = table.rows.collect_schema()
         for role, kind in schema.items():  # refuses dates, lists and whatever else no column may hold

@@ -59,9 +59,10 @@ def page() -> Console:
 
 
 class TimeLeft(ProgressColumn):
-    """The time left, as if the steps to come took as long as those done on average; until one is, the time gone.
+    """The time left, as if the steps to come took as long as those done on average.
 
-    Steps may come in bunches after long stages, where an estimate from recent steps alone would be far off.
+    Until one is done, and where steps take longer than that, the time gone. Steps may come in bunches after long
+    stages, where an estimate from recent steps alone would be far off.
     """
 
     def __init__(self) -> None:
@@ -75,7 +76,8 @@ class TimeLeft(ProgressColumn):
             return Text(_clock(task.finished_time if task.finished else gone) + ("" if task.finished else " gone"))
         if self._ends.get(task.id, (0.0, 0.0))[0] != task.completed:
             self._ends[task.id] = task.completed, gone * task.total / task.completed
-        return Text(f"{_clock(max(self._ends[task.id][1] - gone, 0.0))} left")
+        left = self._ends[task.id][1] - gone
+        return Text(f"{_clock(left)} left" if left > 0.0 else f"{_clock(gone)} gone")
 
 
 def _clock(seconds: float | None) -> str:

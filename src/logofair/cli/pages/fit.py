@@ -23,7 +23,7 @@ from logofair.files.rows import DataRows
 from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.solution import Solution
 from logofair.policy.info import ColumnsInfo
-from logofair.progress import Progress, no_progress
+from logofair.progress import Progress, Stages, no_progress
 from logofair.requirements import Tolerance, requirement_sentences
 
 _HOW_TO_KNOW = (
@@ -177,6 +177,7 @@ def write_report_page(
     wanted: FitOptions,
     command: str,
     extra: DataRows | None = None,
+    progress: Progress = no_progress,
 ) -> None:
     """Write the report, with the trade-off where it can be drawn: for one notion."""
     from logofair.cli.pages.formats import heading_of
@@ -202,9 +203,11 @@ def write_report_page(
             extra_scores=_extra_scores(extra),
             sample_weight=rows.weights,
             random_state=wanted.seed,
+            progress=progress,
         )
     heading = heading_of(**wanted.heading)
-    write_report(path, solution, data=rows.source, command=command, frontier=trade_off, heading=heading)
+    (write,) = progress([write_report], "Writing the report", 1)
+    write(path, solution, data=rows.source, command=command, frontier=trade_off, heading=heading)
 
 
 def repeat_command(
@@ -241,9 +244,17 @@ def repeat_command(
 Figures: TypeAlias = list[tuple[str, list[list[str]], list[tuple[str, str]]]]
 
 
-def figures(solution: Solution) -> Figures:
-    """Figures on other rows, then those on the calibration rows: title, table and sentences."""
-    return list(solution.blocks())
+def figures(solution: Solution, progress: Progress = no_progress) -> Figures:
+    """Figures on other rows, then those on the calibration rows: title, table and sentences.
+
+    The advice, which takes as long, is made here too: the solution keeps it, and nobody waits for the page.
+    """
+    stages = Stages(progress, "Measuring", 2)
+    found = list(solution.blocks())
+    stages.done(1)
+    _ = solution.advice_on_pages
+    stages.done(1)
+    return found
 
 
 def show(

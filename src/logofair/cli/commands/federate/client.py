@@ -196,7 +196,10 @@ def client(
     """
     authority, key, peers = _credentials(site, keys, authority, key, peers, insecure)
     limits, asks = limits_of(accept_plan, site_policy, local_tolerance, costs)
-    read_client_file(data, columns)
+    from logofair.cli.pages.console import showing_progress
+
+    with showing_progress(quiet=quiet or as_json) as progress:
+        read_client_file(data, columns, progress=progress)
     _check_address(server)
     agreement["trusted"] = trusted_keys(agreement["trusted"], peers)
     earlier, screen = None if force else finished_policy(out, folder), Screen(quiet=quiet, as_json=as_json)
@@ -363,6 +366,7 @@ def join(
     rows, on the site's own machine; it is fair inside the site, and the requirements
     over all sites were met without it. A site that took part gets the policy it had.
     """
+    from logofair.cli.pages.console import showing_progress
     from logofair.engines.folder import read_result
     from logofair.engines.site import SiteSettings, read_site, stored_release, with_columns
     from logofair.federation import late_policy
@@ -375,7 +379,8 @@ def join(
             "--folder: missing, but the run is differentially private: name the folder of the site's private state, "
             "where its one noised histogram is kept (or will be)."
         )
-    read_client_file(data, columns)
+    with showing_progress() as progress:
+        read_client_file(data, columns, progress=progress)
     settings = SiteSettings(site, str(data), columns, folder="", policy=str(out))
     rows = read_site(settings, found.plan)
     release = None if folder is None or found.plan.privacy is None else stored_release(folder, rows, found.plan)

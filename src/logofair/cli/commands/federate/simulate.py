@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from logofair.engines.site import SiteSettings
     from logofair.federation import Plan
     from logofair.files.rows import DataRows
+    from logofair.progress import Progress
 
 __all__ = ["simulate", "write_sites"]
 
@@ -85,7 +86,7 @@ def simulate(
     from logofair.cli.pages.console import showing_progress
 
     with showing_progress(quiet=quiet or as_json) as progress:
-        ((plan, parts),) = progress(map(_plan_and_parts, [data], [columns], [options]), "Reading", total=1)
+        plan, parts = _plan_and_parts(data, columns, options, progress)
     _check_folder(folder, force)
     with locked(folder / "command.lock", wait=False):
         _clear(folder)
@@ -95,7 +96,7 @@ def simulate(
             warned = _with_flower(folder, plan, sites, Screen(quiet=quiet, as_json=as_json))
         else:
             with showing_progress(quiet=quiet or as_json) as progress:
-                (warned,) = progress(map(_in_process, [folder], [plan], [sites]), "Running the plan", total=1)
+                warned = _in_process(folder, plan, sites, progress)
     report(folder, as_json)
     if plan.secure and engine == "inprocess" and not as_json:
         click.echo("Note: one process held all rows and masked nothing; the numbers are those of secure sums.")
@@ -139,16 +140,19 @@ def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: C
 
 
 def _plan_and_parts(
-    data: Path, columns: ColumnNames, options: Mapping[str, Any]
+    data: Path, columns: ColumnNames, options: Mapping[str, Any], progress: Progress
 ) -> tuple[Plan, dict[str, dict[str, Any]]]:
     """Read and check the file, make the plan, and split the columns by site; nothing is written."""
-    rows = read_client_file(data, columns, options["train"])
-    plan = planned(options, _groups(rows.groups.tolist()), len(rows.groups))
+    from logofair.columns.labels import encode
+
+    rows = read_client_file(data, columns, options["train"], progress)
+    groups = encode(rows.groups, "groups").names
+    plan = planned(options, _groups(groups), len(rows.groups))
     for role, needed in (("label", plan.needs_labels), ("score", plan.training is None)):
         if needed and getattr(columns, role) is None:
             raise InputError(f"--{role}: missing, but the plan needs it; name the column of {data}.")
     known = {str(group) for group in plan.groups}
-    strange = next((value for value in rows.groups.tolist() if str(value) not in known), None)
+    strange = next((value for value in groups if str(value) not in known), None)
     if strange is not None:
         raise InputError(f"--groups: leaves out {strange!r}, which {data} has; name it too, or drop such rows.")
     named = _named(rows, columns)
@@ -156,15 +160,14 @@ def _plan_and_parts(
         for place, name in enumerate(plan.training.features):
             named.setdefault(name, rows.features[:, place])  # type: ignore[index]
     assert rows.clients is not None
-    sites = {_site_name(value, data, columns): value for value in dict.fromkeys(rows.clients.tolist())}
+    sites = {_site_name(value, data, columns): here for value, here in encode(rows.clients, "clients").by_name()}
     if len(sites) < plan.quorum:
         raise InputError(
             f"--client: column {columns.client!r} names {len(sites)} sites, but the plan needs {plan.quorum} "
             "(--quorum)."
         )
-    return plan, {
-        site: {name: values[rows.clients == sites[site]] for name, values in named.items()} for site in sorted(sites)
-    }
+    split = progress(sorted(sites), "Splitting by site", len(sites))
+    return plan, {site: {name: values[sites[site]] for name, values in named.items()} for site in split}
 
 
 def _named(rows: DataRows, columns: ColumnNames) -> dict[str, Any]:
@@ -175,8 +178,8 @@ def _named(rows: DataRows, columns: ColumnNames) -> dict[str, Any]:
     }
 
 
-def _groups(values: list[Label]) -> list[Label]:
-    return sorted(dict.fromkeys(values), key=lambda value: (str(type(value)), value))
+def _groups(values: Sequence[Label]) -> list[Label]:
+    return sorted(values, key=lambda value: (str(type(value)), value))
 
 
 def _site_name(value: object, data: Path, columns: ColumnNames) -> str:
@@ -188,16 +191,17 @@ def _site_name(value: object, data: Path, columns: ColumnNames) -> str:
     return str(value)
 
 
-def _in_process(folder: Path, plan: Plan, sites: list[SiteSettings]) -> dict[str, Sequence[str]]:
+def _in_process(folder: Path, plan: Plan, sites: list[SiteSettings], progress: Progress) -> dict[str, Sequence[str]]:
     """Run in this process, and write what the sites and the server would have written; return the sites' warnings."""
     from logofair.engines.folder import RunOptions, write_plan, write_result
     from logofair.engines.inprocess import run
     from logofair.engines.site import read_site, with_columns
 
     write_plan(folder / PLAN, plan, RunOptions(tuple(site.site for site in sites)))
-    done = run(plan, {site.site: read_site(site, plan) for site in sites})
+    read = progress(sites, "Reading the sites", len(sites))
+    done = run(plan, {site.site: read_site(site, plan) for site in read}, progress)
     warned: dict[str, Sequence[str]] = {}
-    for site in sites:
+    for site in progress(sites, "Writing the policies", len(sites)):
         policy = with_columns(done.policies[site.site], site)
         policy.save(site.policy)
         if policy.info.warnings:

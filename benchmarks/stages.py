@@ -1,0 +1,146 @@
+"""Where the time of a fit goes: the functions of its stages timed inside real calls.
+
+A stage is the time inside some functions of the library, but for those that another stage has called: the merged rule,
+say, counts with its order and its solver. What no stage covers is the rest.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from benchmarks.measurements import Size, a_fit, accelerate
+from logofair.cli.pages.console import lined
+
+__all__ = ["REST", "STAGES", "all_stages", "show_stages", "stages"]
+
+# The functions of each stage: module, colon, name.
+STAGES: dict[str, tuple[str, ...]] = {
+    "columns checked and numbered": ("logofair.fitting.prepare:checked_rows",),
+    "rows ordered by cell and score": ("logofair.fitting.prepare:order_by_cell",),
+    "folds dealt": ("logofair.calibration.crossfit:deal_folds", "logofair.calibration.calibrator:Fits.of"),
+    "maps fitted, all rows and without each fold": ("logofair.calibration.calibrator:Fits.calibrators",),
+    "chances out of fold": ("logofair.calibration.crossfit:held_out_chances",),
+    "calibration errors": ("logofair.calibration.crossfit:calibration_errors",),
+    "chances made to rise": ("logofair.fitting.prepare:with_fitted",),
+    "pooling": tuple(
+        f"logofair.fitting.prepare:{name}" for name in ("_scored", "choose", "group_priors", "borrow", "with_borrowed")
+    ),
+    "cells and hulls": ("logofair.fitting.prepare:ordered_cells", "logofair.solvers.problem:make_problem"),
+    "solver": ("logofair.solvers.decomposition:solve_exact", "logofair.solvers.joint:solve_joint"),
+    "rules stored": ("logofair.policy.mixtures:reduce",),
+    "certificate": ("logofair.solvers.certificate:certify",),
+    "merged rule": ("logofair.fitting.fit:merged_cells", "logofair.fitting.fit:merged_rules"),
+    "policy and warnings": ("logofair.fitting.fit:_handed_over",),
+}
+REST = "the rest"
+
+# Calls, clients and rows of each.
+WHERE = (
+    ("default call", 5, 200_000),
+    ("default call", 1_000, 1_000),
+    ("default call", 100_000, 10),
+    ("with pooling", 5, 200_000),
+    ("with pooling", 1_000, 1_000),
+    ("solver alone", 5, 200_000),
+)
+
+
+def all_stages(compiled: list[bool], repeat: int, shrink: int = 1) -> dict[str, dict[str, dict[str, float]]]:
+    """For each notion and code the stages of every call; ``shrink`` divides the rows."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for notion in ("demographic_parity", "equalized_odds"):
+        for code in compiled:
+            case = found.setdefault(f"{notion}, {'numba' if code else 'numpy'}", {})
+            for call, clients, rows in WHERE:
+                size = Size(max(clients // shrink, 5), rows if clients > 5 else rows // shrink)
+                case[f"{call}, {size.clients:,}"] = stages(call, size, notion, code, repeat)
+    return found
+
+
+def stages(call: str, size: Size, notion: str, compiled: bool, repeat: int) -> dict[str, float]:
+    """Milliseconds of every stage of the fastest of several fits, called as ``CALLS`` says.
+
+    Examples
+    --------
+    >>> found = stages("default call", Size(5, 200), "demographic_parity", False, 1)
+    >>> list(found) == [*STAGES, REST], found["solver"] > 0, found["pooling"]
+    (True, True, 0.0)
+    """
+    work = a_fit(call, size, notion)
+    fastest: tuple[float, dict[str, float]] = float("inf"), {}
+    with accelerate(compiled):
+        work()  # also compiles
+        for _ in range(repeat):
+            with watched() as taken:
+                begin = time.perf_counter()
+                work()
+                seconds = time.perf_counter() - begin
+            fastest = min(fastest, (seconds, taken | {REST: seconds - sum(taken.values())}), key=lambda each: each[0])
+    return {name: 1e3 * each for name, each in fastest[1].items()}
+
+
+@contextmanager
+def watched() -> Iterator[dict[str, float]]:
+    """Time the stages of what is called meanwhile, in seconds."""
+    taken, inside = dict.fromkeys(STAGES, 0.0), [False]
+    undo: list[tuple[Any, str, Any]] = []
+    try:
+        for stage, names in STAGES.items():
+            for owner, name, work in (place for each in names for place in _places(each)):
+                undo.append((owner, name, work))
+                bare = work.__func__ if isinstance(work, classmethod) else work
+                timed = _timed(bare, stage, taken, inside)
+                setattr(owner, name, classmethod(timed) if isinstance(work, classmethod) else timed)
+        yield taken
+    finally:
+        for owner, name, work in reversed(undo):
+            setattr(owner, name, work)
+
+
+def _places(path: str) -> list[tuple[Any, str, Any]]:
+    """Where a function is bound: every module of the library that has imported it, or its class."""
+    module, _, name = path.partition(":")
+    owner: Any = importlib.import_module(module)
+    if "." in name:
+        kind, name = name.split(".")
+        owner = getattr(owner, kind)
+        return [(owner, name, vars(owner)[name])]
+    work = getattr(owner, name)
+    modules = [each for key, each in sys.modules.items() if key.partition(".")[0] == "logofair"]
+    return [(each, name, work) for each in modules if vars(each).get(name) is work]
+
+
+def _timed(work: Callable[..., Any], stage: str, taken: dict[str, float], inside: list[bool]) -> Callable[..., Any]:
+    @wraps(work)
+    def timed(*args: Any, **given: Any) -> Any:
+        if inside[0]:
+            return work(*args, **given)
+        inside[0], begin = True, time.perf_counter()
+        try:
+            return work(*args, **given)
+        finally:
+            inside[0] = False
+            taken[stage] += time.perf_counter() - begin
+
+    return timed
+
+
+def show_stages(found: dict[str, dict[str, dict[str, float]]], console: Console) -> None:
+    """Print a table for each notion and code: stages by line, calls and clients by column."""
+    for case, calls in found.items():
+        console.print(Text(f"where the time of a fit goes ({case}), in milliseconds", style="bold"))
+        lines = [["", *calls]]
+        for stage in (*STAGES, REST):
+            each = [parts[stage] for parts in calls.values()]
+            if max(each) >= 0.05:
+                lines.append([stage, *(f"{ms:,.1f}" if ms >= 0.05 else "" for ms in each)])
+        console.print(lined([*lines, ["all", *(f"{sum(parts.values()):,.1f}" for parts in calls.values())]]))
