@@ -36,6 +36,7 @@ _CALL_GOALS: dict[str, dict[tuple[int, int], tuple[float | None, float | None]]]
     "with the merged rule": {(5, 200_000): (None, 3.0)},
     "on labels": {(5, 200_000): (None, 12.0)},
     "default call": {(5, 200_000): (80.0, 30.0), (1_000, 1_000): (120.0, 45.0), (100_000, 10): (250.0, 100.0)},
+    "default call, then merged rule": {(5, 200_000): (80.0, 30.0), (1_000, 1_000): (120.0, 45.0)},
     "with pooling": {(5, 200_000): (160.0, 60.0), (1_000, 1_000): (240.0, 90.0), (100_000, 10): (None, None)},
     "isotonic": {(5, 200_000): (None, None), (1_000, 1_000): (None, None)},
 }

@@ -45,12 +45,14 @@ class Size:
         return f"{self.clients:,} x {self.rows_each:,}{groups}"
 
 
-# What is given of ``fit`` beside the requirements; labels are given unless ``labels`` is False.
+# What is given of ``fit`` beside the requirements; labels are given unless ``labels`` is False, and the merged rule,
+# which a fit leaves for later, is only made where ``then_merged`` says so.
 CALLS: dict[str, dict[str, Any]] = {
     "solver alone": {"labels": False, "calibration": "none", "pooling": "none", "merged": False},
-    "with the merged rule": {"labels": False, "calibration": "none", "pooling": "none"},
+    "with the merged rule": {"labels": False, "calibration": "none", "pooling": "none", "then_merged": True},
     "on labels": {"calibration": "none", "basis": "labels"},
     "default call": {"pooling": "none"},
+    "default call, then merged rule": {"pooling": "none", "then_merged": True},
     "isotonic": {"calibration": "isotonic", "pooling": "none"},
     "with pooling": {},
 }
@@ -171,7 +173,15 @@ def a_fit(
     given = dict(CALLS[call])
     labels = drawn_labels(scores) if given.pop("labels", True) else None
     given |= {"notion": notion, "local_tolerance": tolerances[0], "global_tolerance": tolerances[1]}
-    return lambda: logofair.fit(scores, labels, groups=groups, clients=clients, **given)
+    then_merged = given.pop("then_merged", False)
+
+    def work() -> logofair.Solution:
+        solution = logofair.fit(scores, labels, groups=groups, clients=clients, **given)
+        if then_merged:
+            assert solution.policy.merged is not None
+        return solution
+
+    return work
 
 
 def drawn_labels(scores: Floats) -> Any:

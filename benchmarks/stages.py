@@ -25,8 +25,8 @@ __all__ = ["REST", "STAGES", "all_stages", "show_stages", "stages"]
 # The functions of each stage: module, colon, name.
 STAGES: dict[str, tuple[str, ...]] = {
     "columns checked and numbered": ("logofair.fitting.prepare:checked_rows",),
-    "rows ordered by cell and score": ("logofair.fitting.prepare:order_by_cell",),
-    "folds dealt": ("logofair.calibration.crossfit:deal_folds", "logofair.calibration.calibrator:Fits.of"),
+    "rows ordered, folds drawn": ("logofair.fitting.prepare:order_by_cell", "logofair.calibration.crossfit:both"),
+    "folds dealt": ("logofair.calibration.crossfit:Lots.dealt_to", "logofair.calibration.calibrator:Fits.of"),
     "maps fitted, all rows and without each fold": ("logofair.calibration.calibrator:Fits.calibrators",),
     "chances out of fold": ("logofair.calibration.crossfit:held_out_chances",),
     "calibration errors": ("logofair.calibration.crossfit:calibration_errors",),
@@ -45,9 +45,9 @@ REST = "the rest"
 
 # Calls, clients and rows of each.
 WHERE = (
-    ("default call", 5, 200_000),
-    ("default call", 1_000, 1_000),
-    ("default call", 100_000, 10),
+    ("default call, then merged rule", 5, 200_000),
+    ("default call, then merged rule", 1_000, 1_000),
+    ("default call, then merged rule", 100_000, 10),
     ("with pooling", 5, 200_000),
     ("with pooling", 1_000, 1_000),
     ("solver alone", 5, 200_000),
