@@ -259,7 +259,9 @@ class Requirements:
         return replace(
             self,
             tolerances=np.hstack([self.tolerances, other.tolerances]),
-            ratios=np.hstack([each.tolerances[:, :0] if each.ratios is None else each.ratios for each in (self, other)]),
+            ratios=np.hstack(
+                [each.tolerances[:, :0] if each.ratios is None else each.ratios for each in (self, other)]
+            ),
             **joined,
         )
 
@@ -283,10 +285,13 @@ class Requirements:
         nothing, where = self._nothing, {"local": self._inside, "global": over_all}
         for notion in dict.fromkeys(r.notion for r in self.global_):
             own = [r for r in self.global_ if r.notion == notion]
-            for kind, other in (("tolerance", "ratio"), ("ratio", "tolerance")):
-                if any(getattr(r, kind) is not None for r in own):
-                    alone = tuple(replace(r, **{other: None}) for r in own)
-                    yield called(kind, where["global"], [r.rate for r in own]), replace(nothing, global_=alone)
+            parts = {
+                "tolerance": tuple(replace(r, ratio=None) for r in own if r.tolerance is not None),
+                "ratio": tuple(replace(r, tolerance=None) for r in own if r.ratio is not None),
+            }
+            for kind, some in parts.items():
+                if some:
+                    yield called(kind, over_all, [r.rate for r in some]), replace(nothing, global_=some)
         for side, kind, notion, group in dict.fromkeys((x.side, x.kind, x.notion, x.group) for x in self.limits):
             same = [x for x in self.limits if (x.side, x.kind, x.notion, x.group) == (side, kind, notion, group)]
             name = called(kind, where[side], [x.rate for x in same], group)
@@ -545,7 +550,9 @@ def read_limits(given: object, kind: str, groups: Sequence[Label]) -> tuple[Rate
                 )
             own = value if isinstance(value, Mapping) else {None: value}
             if not own:
-                raise InputError(f"{where}: {notion!r} names no group; pass a rate for all or for some, or leave it out.")
+                raise InputError(
+                    f"{where}: {notion!r} names no group; pass a rate for all or for some, or leave it out."
+                )
             for group, number in own.items():
                 if group is not None and group not in groups:
                     raise InputError(

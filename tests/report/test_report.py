@@ -905,7 +905,9 @@ def test_every_requirement_is_listed_with_what_is_reached_its_price_and_what_oth
 def test_with_costs_the_page_proves_a_cost_per_person(required):
     text = _Text(_html(required)).text
     certificate = required.certificate
-    said = re.search(r"the cost is (\d\.\d+) per person; no rule of score, group and client within .* below (\d\.\d+)", text)
+    said = re.search(
+        r"the cost is (\d\.\d+) per person; no rule of score, group and client within .* below (\d\.\d+)", text
+    )
     assert float(said[1]) == pytest.approx(certificate.primal, abs=5e-5)
     assert certificate.dual - 1e-4 < float(said[2]) <= certificate.dual
     assert "The costs of this report" in text

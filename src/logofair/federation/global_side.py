@@ -268,9 +268,7 @@ class GlobalRequirements:
         """The single requirements of each that was typed, by its name."""
         every = self.plan.requirements(())
         over_all = replace(every, limits=self.plan.global_limits, capacities=_global(self.plan))
-        return {
-            name: (*one.global_, *one.limits, *one.capacities) for name, one in over_all.one_by_one(_WHERE).items()
-        }
+        return {name: (*one.global_, *one.limits, *one.capacities) for name, one in over_all.one_by_one(_WHERE).items()}
 
     def _least(self, state: Decomposition, items: tuple[Item, ...]) -> float | None:
         """The least by which a requirement has to give way, as far as is proved; None: that is not enough."""

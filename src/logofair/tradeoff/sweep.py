@@ -187,7 +187,9 @@ class Sweep:
 
     def _impossible(self, local: Tolerance, global_: Tolerance) -> InfeasiblePoint:
         """The proof that no rule is within a pair of tolerances."""
-        return InfeasiblePoint(local, global_, named_conflict(self.requirements.at(local, global_), self.prepared.cells))
+        return InfeasiblePoint(
+            local, global_, named_conflict(self.requirements.at(local, global_), self.prepared.cells)
+        )
 
     def _solved(
         self, local: Tolerance, global_: Tolerance, known: dict[tuple[Rate, ...], ExactSolver]
@@ -290,7 +292,7 @@ def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
 
 
 def _smallest_ratios(problem: Problem, mixtures: Mixtures) -> tuple[float | None, float | None]:
-    """The smallest rate against the largest in expectation, local and global; None where nobody is selected anywhere."""
+    """The smallest rate against the largest in expectation, local and global; None where nobody is selected."""
     u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
     sides = (
         (problem.local_values(u, v), problem.local_counts),
