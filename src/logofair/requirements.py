@@ -280,10 +280,13 @@ class Requirements:
         nothing, where = self._nothing, {"local": self._inside, "global": over_all}
         for notion in dict.fromkeys(r.notion for r in self.global_):
             own = [r for r in self.global_ if r.notion == notion]
-            for kind, other in (("tolerance", "ratio"), ("ratio", "tolerance")):
-                if any(getattr(r, kind) is not None for r in own):
-                    alone = tuple(replace(r, **{other: None}) for r in own)
-                    yield called(kind, where["global"], [r.rate for r in own]), replace(nothing, global_=alone)
+            parts = {
+                "tolerance": tuple(replace(r, ratio=None) for r in own if r.tolerance is not None),
+                "ratio": tuple(replace(r, tolerance=None) for r in own if r.ratio is not None),
+            }
+            for kind, some in parts.items():
+                if some:
+                    yield called(kind, over_all, [r.rate for r in some]), replace(nothing, global_=some)
         for side, kind, notion, group in dict.fromkeys((x.side, x.kind, x.notion, x.group) for x in self.limits):
             same = [x for x in self.limits if (x.side, x.kind, x.notion, x.group) == (side, kind, notion, group)]
             name = called(kind, where[side], [x.rate for x in same], group)

@@ -257,7 +257,7 @@ def test_what_no_rule_of_all_rows_together_meets_is_no_conflict_of_the_clients()
 
 
 @pytest.fixture(scope="module")
-def pooled():
+def borrowing():
     """A capacity where small cells borrow."""
     rng = np.random.default_rng(3)
     groups, clients = rng.choice(["a", "b"], 240), rng.choice(["north", "south", "east"], 240)
@@ -266,19 +266,19 @@ def pooled():
     return logofair.fit(scores, (rng.random(240) < scores).astype(int), global_tolerance=None, **given)
 
 
-def test_where_small_cells_borrow_it_is_said_what_a_capacity_is_on_the_clients_own_rows(pooled):
-    chances = pooled.policy.chances(pooled.rows.calibrated, pooled.rows.cells)
+def test_where_small_cells_borrow_it_is_said_what_a_capacity_is_on_the_clients_own_rows(borrowing):
+    chances = borrowing.policy.chances(borrowing.rows.calibrated, borrowing.rows.cells)
     assert chances.mean() > 0.3005
     said = (
         "That is on the calibration rows and what small cells borrow; on the clients' own rows alone the share of "
         f"people selected over all clients is {chances.mean():.4f}."
     )
-    assert said in " ".join(pooled.summary().split())
-    page = report_html(pooled, data=in_memory("rows", pooled), command="in Python")
+    assert said in " ".join(borrowing.summary().split())
+    page = report_html(borrowing, data=in_memory("rows", borrowing), command="in Python")
     assert said.replace("'", "&#x27;") in page
 
 
-def test_requirements_are_judged_once(pooled, monkeypatch):
+def test_requirements_are_judged_once(monkeypatch):
     counted = []
     monkeypatch.setattr("logofair.fitting.solution.proved_requirements", lambda *given: counted.append(given) or ())
     found = logofair.fit([0.2, 0.4, 0.6, 0.8], None, groups=list("abab"), calibration="none", capacity=0.4)

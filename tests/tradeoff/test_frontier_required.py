@@ -58,18 +58,18 @@ def test_every_point_is_the_fit_with_its_requirements_or_the_same_proof_that_the
 
 
 def test_answers_of_one_point_serve_others_though_more_is_required(monkeypatch):
-    asked, solve = [], decomposition.solve_local
-    monkeypatch.setattr(decomposition, "solve_local", lambda *given: asked.append(1) or solve(*given))
+    solved, solve = [], decomposition.solve_local
+    monkeypatch.setattr(decomposition, "solve_local", lambda *given: solved.append(1) or solve(*given))
     held, grid = (
         {"capacity": 0.3, "floors": {"global": {"equal_opportunity": {"F": 0.3}}}},
         [0.0, 0.02, 0.05, 0.1, None],
     )
     found = surface(local_tolerances=[0.0, 0.1], global_tolerances=grid, **held)
-    together = len(asked)
+    together = len(solved)
     for point in found.points:
         alone = fitted(point.local_tolerance, point.global_tolerance, merged=False, **held)
         assert point.value == pytest.approx(alone.certificate.primal, abs=1e-6)
-    assert together < 0.7 * (len(asked) - together)
+    assert together < 0.7 * (len(solved) - together)
 
 
 def test_a_ratio_is_as_loose_as_it_is_near_to_where_it_stops_binding():

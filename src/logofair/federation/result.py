@@ -329,9 +329,9 @@ class RunResult:
         elif not certificate.holds and self.plan.solver is None:
             yield (
                 "WARNING",
-                f"Every requirement is met, but the optimality gap is still above {certificate.largest_optimality_gap:g}, "
-                f"the one agreed on, after {self.rounds:,} {'round' if self.rounds == 1 else 'rounds'}: a better rule "
-                "may exist; allow more rounds.",
+                "Every requirement is met, but the optimality gap is still above "
+                f"{certificate.largest_optimality_gap:g}, the one agreed on, after {self.rounds:,} "
+                f"{'round' if self.rounds == 1 else 'rounds'}: a better rule may exist; allow more rounds.",
             )
 
     def as_dict(self) -> dict[str, Any]:

@@ -301,7 +301,7 @@ def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
 
 
 def _smallest_ratios(problem: Problem, mixtures: Mixtures) -> tuple[float | None, float | None]:
-    """The smallest rate against the largest in expectation, local and global; None where nobody is selected anywhere."""
+    """The smallest rate against the largest in expectation, local and global; None where nobody is selected."""
     u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
     sides = (
         (problem.local_values(u, v), problem.local_counts),
