@@ -33,7 +33,7 @@ lint: $(VENV)/.test
 	$(BIN)/python tools/vocabulary.py
 
 types: $(VENV)/.test
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 
 imports: $(VENV)/.test
 	$(BIN)/lint-imports
@@ -128,8 +128,10 @@ $(VENV)/.cli: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(PIP) --editable '.[cli]'
 	touch $@
 
+# Bytecode is compiled on all cores; some packages hold templates with the name of a module, which cannot be.
 $(VENV)/.test: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
-	$(PIP) --editable '.[test]'
+	$(PIP) --no-compile --editable '.[test]'
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@ $(VENV)/.cli
 
 $(VENV)/.bench: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
