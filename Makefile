@@ -25,7 +25,7 @@ lint: $(VENV)/.test
 	$(BIN)/python tools/vocabulary.py
 
 types: $(VENV)/.test
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 
 imports: $(VENV)/.test
 	$(BIN)/lint-imports
@@ -120,8 +120,10 @@ $(VENV)/.cli: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(PIP) --editable '.[cli]'
 	touch $@
 
+# Bytecode is compiled on all cores; some packages hold templates with the name of a module, which cannot be.
 $(VENV)/.test: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
-	$(PIP) --editable '.[test]'
+	$(PIP) --no-compile --editable '.[test]'
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@ $(VENV)/.cli
 
 # error-parity pins an older numpy and cvxpy than it needs, so it comes without what it asks for.

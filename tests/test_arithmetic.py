@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.arithmetic import principal_axes, product, solve
+from support.examples import examples
 
-modest = settings(deadline=None, max_examples=60)
+modest = examples(60)
 
 
 @modest

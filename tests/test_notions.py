@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
@@ -24,8 +24,9 @@ from logofair.notions import (
     sides,
 )
 from logofair.requirements import SMALLEST_TOLERANCE, Requirement, check_tolerance, side_requirements
+from support.examples import examples
 
-modest = settings(deadline=None, max_examples=60)
+modest = examples(60)
 SELECTION, TRUE_POSITIVE, FALSE_POSITIVE = Notion("all", given=(None, 1, 0)).rates
 BENEFIT = Rate("benefit", -1.0, 2.0, base=(1.0, 0.0))
 

@@ -18,7 +18,7 @@ pytest.importorskip("rich")
 pytest.importorskip("polars")
 
 import polars as pl
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from logofair.cli.pages.console import showing_progress
@@ -28,9 +28,10 @@ from logofair.files.rows import DataRows, read_rows
 from logofair.files.tables import column_names, open_table
 from logofair.files.values import as_chances, check_scores, combine_columns, join_groups
 from logofair.files.writing import check_output, replacing
+from support.examples import examples
 
 pytestmark = pytest.mark.tool
-modest = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+modest = examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PLAIN = ColumnNames(score="p", label="y", group=("sex",))
 
 

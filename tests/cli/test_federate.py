@@ -24,7 +24,7 @@ pytest.importorskip("rich")
 pytest.importorskip("polars")
 
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import logofair
@@ -43,6 +43,7 @@ from logofair.errors import InputError, RunError
 from logofair.federation import SiteLimits, make_plan
 from logofair.files.inputs import ColumnNames
 from logofair.policy.policy import Policy
+from support.examples import examples
 
 pytestmark = [pytest.mark.federation, pytest.mark.tool]
 
@@ -203,7 +204,7 @@ def test_what_is_not_said_is_left_to_make_plan() -> None:
 
 
 @given(st.integers(0, 999).map(lambda n: n / 1000), st.integers(0, 999).map(lambda n: n / 1000), st.integers(0, 2**31))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_numbers_arrive_as_they_were_written_and_zero_is_a_number(local: float, global_: float, seed: int) -> None:
     said = options("--groups", "F,M", "--local", repr(local), "--global", repr(global_), "--seed", str(seed))
     plan = planned(said)

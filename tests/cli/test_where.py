@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from support.commandline import json_of, refused, run
+from support.examples import examples
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
 pytest.importorskip("polars")
 
 import polars as pl
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from logofair.cli.pages.console import showing_progress
@@ -26,7 +27,7 @@ from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.rows import read_rows
 
 pytestmark = pytest.mark.tool
-modest = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+modest = examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 COLUMNS = ("--score", "p", "--label", "y", "--group", "sex", "--client", "site")
 WRITERS: dict[str, Callable[[pl.DataFrame, Path], Any]] = {
     "csv": lambda table, path: table.write_csv(path),

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import logofair
@@ -15,6 +15,7 @@ from logofair.datasets.generated import Population, load_generated, make_populat
 from logofair.errors import InputError
 from logofair.notions import NOTIONS, Notion, Rate
 from logofair.solvers.joint import solve_joint
+from support.examples import examples
 
 BENEFIT = Notion("benefit", given=(Rate("benefit", -1.0, 2.0, base=(1.0, 0.0)),))
 GIVEN = {
@@ -65,7 +66,7 @@ def test_without_tolerances_the_optimum_is_the_bayes_rule() -> None:
     np.testing.assert_array_equal(best.acceptance, people.chance > 0.5)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(
     seed=st.integers(0, 2**32),
     notion=st.sampled_from(sorted(NOTIONS)),

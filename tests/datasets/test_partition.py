@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.datasets import Dataset, dirichlet_clients, split
 from logofair.datasets.partition import deal
 from logofair.errors import InputError
+from support.examples import examples
 
 seeds = st.integers(0, 2**32)
 
@@ -30,7 +31,7 @@ def cells(sensitive: np.ndarray, clients: np.ndarray, n_clients: int) -> np.ndar
     )
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(dealt())
 def test_every_row_goes_to_one_of_the_clients(case: tuple[list[str], int, float, int]) -> None:
     sensitive, n_clients, alpha, seed = case
@@ -41,7 +42,7 @@ def test_every_row_goes_to_one_of_the_clients(case: tuple[list[str], int, float,
     assert clients.max() < n_clients
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(dealt())
 def test_the_same_seed_deals_the_same_and_a_generator_serves_as_well(case: tuple[list[str], int, float, int]) -> None:
     sensitive, n_clients, alpha, seed = case
@@ -56,7 +57,7 @@ def test_different_seeds_deal_differently() -> None:
     assert np.any(first != second)
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(sizes=st.lists(st.integers(1, 200), min_size=1, max_size=4), n_clients=st.integers(1, 6), seed=seeds)
 def test_a_very_large_alpha_gives_every_client_an_equal_share_of_every_group(
     sizes: list[int], n_clients: int, seed: int
@@ -96,7 +97,7 @@ def test_groups_are_shuffled_before_they_are_dealt() -> None:
     assert 0.3 < of_first_half < 0.7
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     sizes=st.lists(st.integers(20, 400), min_size=1, max_size=3),
     n_clients=st.integers(1, 5),
@@ -186,7 +187,7 @@ def test_max_redraws_is_checked_where_it_is_used() -> None:
         dirichlet_clients([0] * 100, n_clients=2, alpha=1.0, rng=0, scheme="authors", max_redraws=0)
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(n=st.integers(40, 500), weights=st.lists(st.integers(1, 9), min_size=1, max_size=4), seed=seeds)
 def test_a_split_puts_every_row_in_exactly_one_part_of_the_size_asked(n: int, weights: list[int], seed: int) -> None:
     fractions = {f"part {i}": weight / sum(weights) for i, weight in enumerate(weights)}
@@ -310,7 +311,7 @@ def test_rows_of_natural_clients_not_chosen_are_left_out_and_counted(
     assert dealt.rows_left_out == 400 - expected.size == sum((town == TOWNS).sum() for town in left_out)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     codes=st.lists(st.integers(0, 9), min_size=2, max_size=80).filter(lambda c: len(set(c)) > 1),
     least=st.integers(1, 12),

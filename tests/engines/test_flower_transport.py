@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.engines.conductor import NoReply
@@ -32,6 +32,7 @@ from logofair.engines.flower.records import (
 )
 from logofair.engines.flower.transport import FlowerTransport
 from logofair.engines.notices import LeftOut, read_notice
+from support.examples import examples
 
 Reply = Callable[[Message], Message | None]
 TEN = "2026-01-01T10:00:00+00:00"
@@ -127,7 +128,7 @@ def test_every_site_gets_its_own_message_and_its_reply_comes_back_under_its_name
     assert carrier.exchange({"north": b"a", "south": b"b"}, 5.0) == {"north": b"a from north", "south": b"b from south"}
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(bodies=st.dictionaries(st.text("abc", min_size=1, max_size=3), st.binary(max_size=50), min_size=1))
 def test_bytes_pass_unchanged(bodies):
     TaskIdentity._run_id = TaskIdentity._node_id = TaskIdentity._task_id = 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
@@ -15,6 +15,7 @@ from logofair.experiments import scores
 from logofair.experiments.experiment import Split, Trial
 from logofair.experiments.measuring import measure
 from logofair.experiments.scores import Machine, choose, split_data, trained
+from support.examples import examples
 from support.experiments import SETTINGS, SMALL, case, use_settings
 
 pytestmark = pytest.mark.training
@@ -38,7 +39,7 @@ def same(one, other):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(
     random_state=st.integers(0, 1000),
     clients=st.integers(2, 8),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from logofair.engines.inprocess import run
 from logofair.federation import ClientBatch, Server, SiteColumns
+from support.examples import examples
 from support.sites import NOTIONS, central, federation, measured, plan_of, problems, rows
 
 pytestmark = pytest.mark.federation
@@ -27,7 +28,7 @@ def checked(sites, plan, chances=None, *, may_creep=False):
     return done
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(problems())
 def test_the_federated_optimum_is_the_central_one_for_any_promise_and_any_sites(problem):
     sites, n_groups, options = problem
@@ -132,7 +133,7 @@ def test_with_calibration_the_certificate_is_what_the_policies_do_on_the_rows_th
     checked(sites, plan, chances=eta_of(sites, plan))
 
 
-@settings(deadline=None, max_examples=6)
+@examples(6)
 @given(problems())
 def test_with_calibration_every_promise_holds_for_any_sites(problem):
     sites, n_groups, options = problem

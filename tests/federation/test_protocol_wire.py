@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import logofair.federation.secure.client_steps  # noqa: F401  # so that all types are declared
@@ -20,6 +20,7 @@ from logofair.federation.reply_checks import reply_form
 from logofair.federation.requests import RequestMessage
 from logofair.federation.wire import WIRE_TYPES, decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
+from support.examples import examples
 from support.sites import Tampered, clients, federation, go, plan_of, rows
 
 pytestmark = pytest.mark.federation
@@ -77,13 +78,13 @@ def same(one, other):
     return type(one) is type(other) and one == other
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(values)
 def test_values_come_back_to_the_bit(value):
     assert same(decode(encode(value)), value)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.sampled_from(sorted(WIRE_TYPES)), st.data())
 def test_every_declared_type_comes_back_with_its_fields(name, data):
     kind = WIRE_TYPES[name]
@@ -105,7 +106,7 @@ def some_messages():
     return heard
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.sampled_from(some_messages()), st.data())
 def test_damaged_messages_raise_nothing_but_input_errors(message, data):
     cut = data.draw(st.integers(0, len(message)))
@@ -117,7 +118,7 @@ def test_damaged_messages_raise_nothing_but_input_errors(message, data):
         encode(decode(bytes(broken)))  # whatever can be read can be written again
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(st.binary(max_size=60))
 def test_random_bytes_raise_nothing_but_input_errors(data):
     for message in (data, len(data).to_bytes(4, "big") + data):
@@ -266,7 +267,7 @@ def test_the_statement_covers_every_field_of_a_reply(kind):
     assert set(replies.Sums.__subclasses__()) == set(REPLIES)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.sampled_from(REPLIES), st.integers(1, 5), st.integers(0, 2**32 - 1))
 def test_sums_add_up_in_any_order_and_travel_as_one_vector(kind, n, seed):
     rng = np.random.default_rng(seed)

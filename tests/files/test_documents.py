@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -28,8 +28,9 @@ from logofair.files.documents import (
     read_document,
     write_document,
 )
+from support.examples import examples
 
-modest = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+modest = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions and folders as on POSIX")
 FORMAT, WHAT = "logofair server checkpoint", "server checkpoint"
 

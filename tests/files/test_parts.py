@@ -12,14 +12,15 @@ import pytest
 pytest.importorskip("polars")
 
 import polars as pl
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.parts import read_parts
+from support.examples import examples
 
-modest = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+modest = examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 COLUMNS = ColumnNames(score="p", label="y", group=("g",))
 TEST = (("part", "test"),)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
@@ -27,8 +27,9 @@ from logofair.files.inputs import ColumnNames, DataSource, client_name, one_file
 from logofair.files.rows import read_rows
 from logofair.files.tables import fingerprint, open_table, open_zip
 from logofair.files.writing import sink, with_formulas, without_formulas
+from support.examples import examples
 
-modest = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+modest = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 BINARY = {".parquet": pl.DataFrame.write_parquet, ".pq": pl.DataFrame.write_parquet, ".arrow": pl.DataFrame.write_ipc}
 BINARY |= {".feather": pl.DataFrame.write_ipc, ".ipc": pl.DataFrame.write_ipc}
 

@@ -8,13 +8,14 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from logofair.solvers.limits import Limits, worth
 from logofair.solvers.problem import gap_of
 from logofair.solvers.rational import best_mixture
+from support.examples import examples
 from support.oracles import HIGHS
 
 ROUNDING = 2.0**-40  # by which every tolerance may be exceeded
@@ -51,7 +52,7 @@ def masters(draw):
     return gains, rates, tolerance
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(masters())
 def test_it_is_the_optimum_of_the_linear_program_within_the_tolerances(master):
     gains, rates, tolerance = master
@@ -65,7 +66,7 @@ def test_it_is_the_optimum_of_the_linear_program_within_the_tolerances(master):
     assert np.count_nonzero(found.weights) <= 1 + counts.sum()
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(masters())
 def test_its_prices_prove_that_no_mixture_gains_more(master):
     gains, rates, tolerance = master
@@ -91,7 +92,7 @@ def test_the_numbers_are_the_exact_ones_rounded_once():
     assert found.prices.ravel().tolist() == [float(price), -float(price)]
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(masters())
 def test_answers_that_come_twice_or_are_worthless_change_nothing_but_their_own_weights(master):
     gains, rates, tolerance = master
@@ -151,7 +152,7 @@ def least_excess(gains, rates, tolerance, limits, rejecting):
     return None, linprog(cost, elastic, ends, equal, [1.0], method="highs", options=HIGHS).fun
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(limited_masters())
 def test_ratios_floors_and_ceilings_hold_or_the_mixture_that_misses_them_is_known(master):
     gains, rates, tolerance, limits, rejecting = master

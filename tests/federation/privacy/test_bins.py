@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.optimize import brentq
@@ -15,12 +15,13 @@ from logofair.cells.cells import build_cells
 from logofair.federation.privacy import at_edges, histogram, midpoints, without_negatives
 from logofair.fitting.fit import fit
 from logofair.policy.mixtures import Mixtures, evaluate, evaluate_single
+from support.examples import examples
 
 COUNTS = hnp.arrays(np.int64, st.tuples(st.integers(1, 3), st.sampled_from([2, 4, 16])), elements=st.integers(-60, 60))
 BINS = st.sampled_from([2, 8, 32, 1024])
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(eta=hnp.arrays(np.float64, st.integers(0, 30), elements=st.floats(0, 1)), bins=BINS)
 def test_every_row_is_counted_once_in_the_bin_whose_edges_hold_it(eta, bins):
     counts = histogram(eta, np.zeros(eta.size, dtype=np.int32), 2, bins)
@@ -33,7 +34,7 @@ def test_a_score_on_an_edge_belongs_to_the_bin_above_and_one_to_the_last():
     np.testing.assert_array_equal(histogram(eta, np.zeros(4, dtype=np.int32), 1, 4), [[2, 1, 0, 1]])
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(counts=COUNTS)
 def test_counts_without_negatives_are_the_nearest_with_the_same_total(counts):
     found = without_negatives(counts)
@@ -47,7 +48,7 @@ def test_counts_without_negatives_are_the_nearest_with_the_same_total(counts):
             assert np.abs(made - np.maximum(row - level, 0)).max() < 1 + 1e-6  # rounded to whole rows
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(counts=COUNTS)
 def test_counts_that_have_no_negatives_are_left_alone(counts):
     np.testing.assert_array_equal(without_negatives(np.abs(counts)), np.abs(counts))
@@ -76,7 +77,7 @@ def noised_policy(seed, bins, notion, local):
     )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(
     seed=st.integers(0, 10**6),
     bins=st.sampled_from([2, 8, 32]),
@@ -98,7 +99,7 @@ def test_a_rule_at_the_edges_treats_every_row_as_the_midpoint_of_its_bin(seed, b
             np.testing.assert_array_equal(one, found.decide(snapped, **where, deterministic=True))
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 10**6), bins=st.sampled_from([2, 8, 32]))
 def test_moving_rules_to_the_edges_changes_nothing_on_the_bins_themselves(seed, bins):
     solution = noised_policy(seed, bins, "equalized_odds", 0.02)

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
@@ -16,6 +16,7 @@ from logofair.federation.plan import make_plan
 from logofair.federation.privacy import Privacy, Release, histogram, release
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.fitting.fit import fit
+from support.examples import examples
 
 ROWS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 2)), min_size=1, max_size=6)
 POINTS = [(score, group) for score in (0.0, 0.3, 0.5, 1.0) for group in (0, 1, 2)]
@@ -26,7 +27,7 @@ def counted(rows, bins=4):
     return histogram(eta, groups, 3, bins)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(rows=ROWS)
 def test_neighbouring_data_sets_differ_by_at_most_the_stated_sensitivity(rows):
     here = counted(rows)
@@ -105,7 +106,7 @@ def test_rows_are_midpoints_with_whole_weights_that_fit_accepts():
     assert solution.certificate.holds
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(rows=ROWS, seed=st.none() | st.integers(0, 9), bins=st.sampled_from([2, 32]))
 def test_a_stored_release_comes_back_the_same(rows, seed, bins):
     eta, groups = zip(*rows, strict=True)

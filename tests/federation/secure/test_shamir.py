@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.federation.secure.primitives import PRIME, SHARE_SIZE, combine, split
+from support.examples import examples
 from support.secure_sites import seeded
 
 secrets = st.binary(min_size=32, max_size=32)
@@ -42,7 +43,7 @@ def test_a_line_by_hand():
     assert [int.from_bytes(share, "big") for share in shares] == [5, 7, 9]
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(secret=secrets, count=st.integers(2, 8), seed=st.integers(0, 2**32), data=st.data())
 def test_any_set_of_enough_shares_gives_the_secret_back(secret, count, seed, data):
     threshold = data.draw(st.integers(1, count))
@@ -51,7 +52,7 @@ def test_any_set_of_enough_shares_gives_the_secret_back(secret, count, seed, dat
     assert combine({place: shares[place - 1] for place in places}) == secret
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(secret=secrets, other=secrets, count=st.integers(3, 8), seed=st.integers(0, 2**32), data=st.data())
 def test_fewer_shares_are_consistent_with_every_secret(secret, other, count, seed, data):
     threshold = data.draw(st.integers(2, count))

@@ -7,11 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.errors import GarbledTotalError, SecureRefusalError, SumError
 from logofair.federation.secure import SecureRefusal
+from support.examples import examples
 from support.secure_sites import STEP, Federation, added, names, some_values, words_of
 
 SUMS = 3
@@ -32,7 +33,7 @@ def quantised_total(values, sites, steps):
     return [float(unit * Fraction(step)) for unit, step in zip(units, steps, strict=True)]
 
 
-@settings(deadline=None, max_examples=10)
+@examples(10)
 @given(case=vanishings(), seed=st.integers(0, 2**32))
 def test_whoever_vanishes_up_to_a_third_the_total_is_exactly_that_of_the_contributors(case, seed):
     n, when = case
@@ -67,7 +68,7 @@ def test_whoever_vanishes_up_to_a_third_the_total_is_exactly_that_of_the_contrib
         assert set(federation.server.missing) == set(federation.sites) - contributors
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(seed=st.integers(0, 2**32), steps=st.lists(st.floats(1e-12, 1e3), min_size=1, max_size=4))
 def test_a_total_is_right_to_half_a_step_per_contributor(seed, steps):
     federation = Federation(3, seed=seed).set_up()
