@@ -32,7 +32,7 @@ TODAY = {"floors": {"global": {"equal_opportunity": "today"}}}
 REQUIRED = [
     ({"local_tolerance": 0.05, "global_tolerance": 0.01, "costs": (1, 3)}, 5),
     ({"local_tolerance": 0.05, "global_tolerance": 0.01, "capacity": 0.1}, 5),
-    ({"local_tolerance": 0.05, "global_tolerance": 0.01, **TODAY}, 5),
+    ({"local_tolerance": 0.05, "global_tolerance": 0.01, **TODAY}, 6),
     ({"local_tolerance": Ratio(0.8), "global_tolerance": 0.01}, 5),
     ({"local_tolerance": None, "global_tolerance": Ratio(0.8)}, 10),
     ({"local_tolerance": Ratio(0.8), "global_tolerance": Ratio(0.9)}, 10),
