@@ -21,6 +21,7 @@ from logofair.federation.client import SecureIdentity
 from logofair.federation.secure.client import SecureClient
 from logofair.federation.secure.primitives import new_signing_key, public_line
 from logofair.federation.secure.server import SecureServer
+from logofair.federation.server import MOST_SECURE_SITES
 from logofair.federation.wire import encode as encode_message
 from logofair.training import fedavg
 
@@ -31,7 +32,7 @@ _NOTIONS = ("demographic_parity", "equalized_odds")
 _GOAL = 3.0
 _LOCAL, _GLOBAL = 0.02, 0.005
 _MOST_SECONDS = 90.0  # for a hundred thousand clients of twenty rows, calibrated
-_ROSTERS = (5, 50, 500)
+_ROSTERS = (5, 50, MOST_SECURE_SITES)
 
 
 def federated_speed(repeat: int, shrink: int) -> list[dict[str, Any]]:

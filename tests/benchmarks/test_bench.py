@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import __main__ as command
-from benchmarks import frontiers, measurements, memory, peers, scaling, stages
+from benchmarks import federation, frontiers, measurements, memory, peers, scaling, stages
 from logofair.cli.pages.console import page
 from logofair.progress import no_progress
 
@@ -84,6 +84,14 @@ def test_every_stage_of_a_fit_is_seen_and_nothing_stays_watched(call, idle):
     found = stages.stages(call, SMALL, "equalized_odds", False, 1)
     assert {stage for stage, ms in found.items() if ms <= 0.0} == idle
     assert all(vars(owner)[name] is work for owner, name, work in before)
+
+
+def test_the_message_that_opens_a_roster_grows_with_it_only_where_sums_are_secure():
+    found = federation.roster_bytes()
+    few, *_, many = found["plain"].values()
+    assert many - few < 10  # digits of the number of sites
+    few, *_, many = found["secure"].values()
+    assert many - few > 95 * len("site 000")
 
 
 def results():
