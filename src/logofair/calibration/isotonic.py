@@ -12,18 +12,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import isotonic_regression
 
 from logofair.calibration.newton import IDENTITY_ROWS, Units
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Indices, RowOrder
+from logofair.columns.segments import Indices, RowOrder, pool_starts, run_sums
 from logofair.errors import InputError
 from logofair.files.documents import numbers_in, numbers_out
 
 __all__ = ["IsotonicMaps", "SortedRows", "fit_isotonic", "isotonic_knots"]
-
-# Curves fitted in one call: each is lifted 2 above the one before, which costs the last ones nine bits.
-_CURVES_AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,18 +143,12 @@ def isotonic_knots(units: Indices, scores: Floats, labels: Floats, weights: Floa
     units, scores, labels, weights = _ties_merged(units, scores, labels, weights)
     if not units.size:
         return units, scores, labels
-    rank = np.cumsum(np.diff(units, prepend=units[0]) > 0)
-    cuts = np.searchsorted(rank, np.arange(0, rank[-1] + 1, _CURVES_AT_ONCE))
-    values, first = np.empty_like(labels), np.zeros(units.size, dtype=bool)
-    for low, high in zip(cuts, [*cuts[1:], units.size], strict=True):
-        # Means lie in [0, 1]: lifted by 2 a curve never pools with its neighbour, so one call fits them all.
-        lift = 2.0 * (rank[low:high] - rank[low])
-        fit = isotonic_regression(labels[low:high] + lift, weights=weights[low:high])
-        values[low:high] = np.clip(fit.x - lift, 0.0, 1.0)
-        first[low + fit.blocks[:-1]] = True
-    last = np.append(first[1:], True)
-    keep = first | last
-    return units[keep], scores[keep], values[keep]
+    pools = pool_starts(labels, weights, units)
+    bounds = np.append(pools, units.size)
+    means = np.clip(run_sums(weights * labels, bounds) / run_sums(weights, bounds), 0.0, 1.0)
+    # A knot where a pool begins, and one where it ends.
+    knots, place = np.unique(np.concatenate([pools, bounds[1:] - 1]), return_index=True)
+    return units[knots], scores[knots], means[place % pools.size]
 
 
 def _ties_merged(
@@ -168,7 +158,7 @@ def _ties_merged(
     new = np.ones(units.size, dtype=bool)
     new[1:] = (np.diff(units) != 0) | (np.diff(scores) != 0)
     starts = np.flatnonzero(new)
-    if not starts.size:
+    if starts.size == units.size:
         return units, scores, labels, weights
     mass = np.add.reduceat(weights, starts)
     return units[starts], scores[starts], np.add.reduceat(weights * labels, starts) / mass, mass
