@@ -3,14 +3,15 @@
 import gc
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Once numba has run on OpenMP's threads, PyTorch takes as many as numba has: its small steps then wait for each other.
 os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")
 
-# The same examples in every run: what fails is the change's fault. ``make test-slow`` draws new ones, and more.
-settings.register_profile("same", derandomize=True)
+# The same examples in every run: what fails is the change's fault, and neither chance nor how busy the machine is.
+# ``make test-slow`` draws new ones, and more.
+settings.register_profile("same", derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 if not os.environ.get("LOGOFAIR_ALL_EXAMPLES"):
     settings.load_profile("same")
 
