@@ -174,10 +174,11 @@ def test_rules_without_clients_are_judged_over_all_of_them():
     assert found.requirements[1].where == ""
 
 
-def test_today_needs_a_policy():
+@pytest.mark.parametrize("kind", ["floors", "ceilings"])
+def test_today_needs_a_policy(kind):
     decided, label, group, _ = rows(0)
-    with pytest.raises(InputError, match="floors: 'today' is what a policy's unconstrained rule gives"):
-        logofair.audit(decided, label, groups=group, floors={"equal_opportunity": "today"})
+    with pytest.raises(InputError, match=f"^{kind}: 'today' is what a policy's unconstrained rule gives"):
+        logofair.audit(decided, label, groups=group, **{kind: {"equal_opportunity": "today"}})
 
 
 def test_without_labels_what_counts_by_label_is_listed_as_not_measured(tmp_path):

@@ -337,6 +337,31 @@ def test_a_tiny_group_at_one_client_is_named_with_its_client():
     assert "group 'X' at client 'south' (3 rows)" in solution.advice().summary().replace("Group", "group")
 
 
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e4])
+def test_with_costs_what_a_tiny_group_costs_is_cost_per_person(unit):
+    rows, options = tiny(0), {"notion": "equalized_odds", "local_tolerance": 0.02, "calibration": "none"}
+    solution = fit(rows, costs=(unit, 3 * unit), **options)
+    found = solution.advice().few_rows
+    assert found.accuracy_now == pytest.approx(solution.certificate.primal)
+    again = fit(without(rows, rows[2]["groups"] == "X"), costs=(unit, 3 * unit), **options)
+    own = np.minimum(3 * rows[0][:3], 1 - rows[0][:3]).sum() * unit
+    assert found.accuracy == pytest.approx((2997 * again.certificate.primal + own) / 3000, abs=1e-5 * unit)
+    assert found.dearest == ((None, "X", 3, found.accuracy),)
+    said = f"expected cost per person on the calibration rows from {found.accuracy:.4f} to {found.accuracy_now:.4f}"
+    assert said in solution.advice().summary()
+
+
+def test_with_costs_leaving_clients_out_saves_cost_per_person():
+    rows, options = table((3000, 400, 300), seed=2), {"local_tolerance": 0.05, "costs": {0: (1, 3), 1: (2, 1), 2: (1, 1)}}
+    solution = fit(rows, **options)
+    found = solution.advice()
+    free = fit(rows, **options, client_tolerances=dict.fromkeys(found.leaving_out.clients)).certificate.primal
+    assert found.leaving_out.accuracy_now == pytest.approx(solution.certificate.primal)
+    assert found.leaving_out.accuracy == pytest.approx(free, abs=1e-5)
+    assert found.as_dict()["measure"] == "cost"
+    assert f"expected cost per person on the calibration rows from {solution.certificate.primal:.4f}" in found.summary()
+
+
 def test_groups_of_few_rows_that_cost_little_are_not_named():
     assert fit(tiny(0), local_tolerance=0.5).advice().few_rows is None
     assert fit(table(MIXED)).advice().few_rows is None

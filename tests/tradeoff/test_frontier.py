@@ -310,6 +310,21 @@ def test_a_flat_frontier_advises_the_strictest_point(rise):
     assert "nothing to trade" in knee.sentence
 
 
+def test_what_is_lost_is_told_against_the_unconstrained_rule_though_the_grid_ends_before_it():
+    global_ = (0.0, 0.02, 0.05)
+    knee = find_knee(made((None,), global_, [0.80, 0.83, 0.84]), looseness((None,), global_, (None, 0.2)))
+    assert "6.00 points below the unconstrained rule; it has regained 40 % of what the strictest" in knee.sentence
+    for accuracies in ([0.8], [0.8, 0.8001]):
+        flat = find_knee(made((None,), global_[: len(accuracies)], accuracies), np.linspace(0, 1, len(accuracies)))
+        assert flat.sentence.startswith("The strictest point (global 0) is 10.00 points below the unconstrained rule,")
+        assert flat.sentence.endswith("there is nothing to trade.")
+
+
+def test_a_point_and_a_knee_are_written_without_their_rows():
+    found = surface(local_tolerances=[0.05], global_tolerances=[0.05])
+    assert len(repr(found.knee)) < 1500
+
+
 def test_a_straight_frontier_has_no_knee():
     global_ = (0.0, 0.05, 0.1, 0.2, None)
     points = made((None,), global_, [0.80, 0.825, 0.85, 0.90, 0.90])

@@ -115,8 +115,10 @@ def audit(
     missing = _notes(rows.positive, rows.score, auc, priced)
     names, rates = (rows.group.names, rows.client.names), (rows.local.rates, rows.global_.rates)
     today = None if policy is None else today_of(policy, scores, groups, clients, rows)
-    if today is None and any(limit.value is None for limit in required.limits):
-        raise InputError("floors: 'today' is what a policy's unconstrained rule gives; pass policy=, or a number.")
+    if today is None and (unknown := [limit.kind for limit in required.limits if limit.value is None]):
+        raise InputError(
+            f"{unknown[0]}s: 'today' is what a policy's unconstrained rule gives; pass policy=, or a number."
+        )
     checks = measured_requirements(required, known, tally, *names, today)
     return Audit.of(tally, *names, *rates, score_auc=auc, costs=priced, requirements=checks, _missing=missing)
 

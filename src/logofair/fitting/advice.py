@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 CARRIES, LARGER, NOTHING = "carries it", "a larger tolerance", "nothing useful"
-_MUCH = 0.005  # of accuracy: what a requirement that rests on few rows may cost unmentioned
+_MUCH = 0.005  # of accuracy, or of the dearest error: what a requirement that rests on few rows may cost unmentioned
 _SOLVED = 3  # cells of few rows whose cost is found one by one
 _NAMED = 5  # clients told one by one; of more, the range
 
@@ -116,7 +116,7 @@ class LeavingOut:
 
     ``more`` are those of them that need not be left out, since they can carry it once the others leave them their part
     of the error. ``accuracy`` is what could then be expected on the calibration rows (None: not found),
-    ``accuracy_now`` what can with all that is required.
+    ``accuracy_now`` what can with all that is required; with costs, the cost per person.
     """
 
     clients: tuple[Label | None, ...]
@@ -139,7 +139,8 @@ class FewRows:
     cells : int
         How many groups at clients have fewer than 30 rows that count; ``rows``: how many rows these are.
     accuracy, accuracy_now : float
-        Expected accuracy on the calibration rows if these cells were compared with no others, and as it is.
+        Expected accuracy on the calibration rows if these cells were compared with no others, and as it is; with costs,
+        the cost per person.
     dearest : tuple of (client, group, rows, accuracy)
         Those that cost most, each with the accuracy without it alone; client None: the group at all clients.
     """
@@ -175,6 +176,8 @@ class Advice:
         What expected accuracies count besides the calibration rows, as :attr:`Certificate.pooling` says.
     weighted : bool
         Whether rows are weighted, so that numbers of rows in a group are of equal weight.
+    measure : str
+        ``"accuracy"``, or ``"cost"`` where errors have costs: what ``leaving_out`` and ``few_rows`` count.
     reason : str
         Why nothing can be promised to anybody; empty where something can.
     pooling : PoolingInfo
@@ -208,6 +211,7 @@ class Advice:
     global_: ClientAdvice | None = None
     counted: str = "none"
     weighted: bool = False
+    measure: str = "accuracy"
 
     @property
     def tolerance(self) -> float | None:
@@ -243,15 +247,16 @@ class Advice:
             "clients": [client.as_dict() for client in self.clients],
             "counted": self.counted,
             "weighted": self.weighted,
+            "measure": self.measure,
             "pooling": asdict(self.pooling),
         } | {name: None if part is None else part.as_dict() for name, part in parts.items()}
 
 
 def advise(solution: Solution, confidence: float) -> Advice:
     """What may be promised of a solution's requirements with this confidence."""
-    few_rows, counted = _few_rows(solution), solution.certificate.pooling
+    few_rows, counted, measure = _few_rows(solution), solution.certificate.pooling, solution.problem.measure
     if reason := next(_why_nothing(solution), ""):
-        return Advice(confidence, "", (), reason, solution.pooling, few_rows=few_rows, counted=counted)
+        return Advice(confidence, "", (), reason, solution.pooling, few_rows=few_rows, counted=counted, measure=measure)
     case = _Case.of(solution, 1.0 - confidence)
     unable = len(case.carries) > 1 and bool(case.missing.any())
     return Advice(
@@ -265,6 +270,7 @@ def advise(solution: Solution, confidence: float) -> Advice:
         global_=_over_all(case, solution),
         counted=counted,
         weighted=solution.rows.weights is not None,
+        measure=measure,
     )
 
 
@@ -518,8 +524,8 @@ def _leaving_out(case: _Case, solution: Solution) -> LeavingOut:
         tuple(names[c] for c in gone.tolist()),
         int(np.isin(rows.clients.codes, gone).sum()),
         tuple(names[c] for c in np.flatnonzero(more).tolist()),
-        _best_accuracy(replace(problem, local_tolerance=tolerance)),
-        _accuracy_now(solution),
+        _best(replace(problem, local_tolerance=tolerance)),
+        _best_now(solution),
     )
 
 
@@ -544,25 +550,32 @@ def _carried_then(case: _Case) -> Booleans:
     return found
 
 
-def _best_accuracy(problem: Problem) -> float | None:
-    """The best expected accuracy on the calibration rows; None where no solver finds it."""
+def _best(problem: Problem) -> float | None:
+    """The best expected accuracy on the calibration rows, or the least cost; None where no solver finds it."""
     for solve in (solve_exact, solve_joint):
         if (found := solve(problem)) is not None:
-            return problem.accuracy(found.u, found.v)
+            return problem.reported(problem.accuracy(found.u, found.v))
     return None
 
 
-def _accuracy_now(solution: Solution) -> float:
-    """The best expected accuracy within all that is required: that of the policy, unless it gives some for promises."""
+def _best_now(solution: Solution) -> float:
+    """The same within all that is required: that of the policy, unless it gives some for promises."""
     certificate = solution.certificate
-    return certificate.primal if certificate.holds else (_best_accuracy(solution.problem) or certificate.primal)
+    best = None if certificate.holds else _best(solution.problem)
+    return certificate.primal if best is None else best
+
+
+def _much(problem: Problem, now: float, without: float) -> bool:
+    """Whether a requirement costs much, given what is best with it and without."""
+    lost = without - now if problem.costs is None else now - without
+    return lost >= _MUCH * problem.cost_unit
 
 
 # --- requirements that rest on few rows
 
 
 def _few_rows(solution: Solution) -> FewRows | None:
-    """Cells of few rows whose comparison costs much accuracy; None where there are none."""
+    """Cells of few rows whose comparison costs much; None where there are none."""
     problem, prices = solution.problem, solution.certificate.prices
     count = rows_counted(solution.rows, solution.requirements)
     gone = (count.sum(axis=0) > 0) & (count.sum(axis=0) < FEW_ROWS)  # groups of few rows over all clients
@@ -570,19 +583,19 @@ def _few_rows(solution: Solution) -> FewRows | None:
     few = here | (gone & (prices.global_.sum() > 0) & (count > 0))
     if not few.any():
         return None
-    now, without = _accuracy_now(solution), _best_accuracy(_leaving_cells(problem, few | gone))
-    if without is None or without - now < _MUCH:
+    now, without = _best_now(solution), _best(_leaving_cells(problem, few | gone))
+    if without is None or not _much(problem, now, without):
         return None
     rows = problem.cells.rows.reshape(problem.shape)
-    dearest = sorted(_dearest(solution, few, gone, rows), key=lambda cell: -cell[3])
-    kept = tuple(cell for cell in dearest if cell[3] - now >= _MUCH)
+    dearest = sorted(_dearest(solution, few, gone, rows), key=lambda cell: -abs(cell[3] - now))
+    kept = tuple(cell for cell in dearest if _much(problem, now, cell[3]))
     return FewRows(int(few.sum()), int(rows[few].sum()), without, now, kept)
 
 
 def _dearest(
     solution: Solution, few: Booleans, gone: Booleans, rows: Indices
 ) -> Iterator[tuple[Label | None, Label, int, float]]:
-    """The cells of the highest prices, a group of few rows as one, with the accuracy without each."""
+    """The cells of the highest prices, a group of few rows as one, with what is best without each."""
     problem, clients, groups = solution.problem, solution.policy.clients, solution.policy.groups
     price = solution.certificate.prices.local.sum(axis=1)
     units: list[tuple[Label | None, int, Booleans]] = []
@@ -595,8 +608,8 @@ def _dearest(
             one[c, a] = True
             units.append((clients[c], a, one))
     for client, a, which in units[:_SOLVED]:
-        if (accuracy := _best_accuracy(_leaving_cells(problem, which))) is not None:
-            yield client, groups[a], int(rows[which].sum()), accuracy
+        if (best := _best(_leaving_cells(problem, which))) is not None:
+            yield client, groups[a], int(rows[which].sum()), best
 
 
 def _leaving_cells(problem: Problem, cells: Booleans) -> Problem:
@@ -624,8 +637,9 @@ def _way(advice: Advice) -> str:
     return f"{advice.method}{f', in about {100 * POWER:g} of 100 such fits' if advice.method == HELD_OUT else ''}"
 
 
-def _accuracy(advice: Advice) -> str:
-    return f"expected accuracy on the calibration rows{added_to_rows(advice.counted)}"
+def _expected(advice: Advice) -> str:
+    what = "cost per person" if advice.measure == "cost" else "accuracy"
+    return f"expected {what} on the calibration rows{added_to_rows(advice.counted)}"
 
 
 def _of_global(advice: Advice) -> Iterator[str]:
@@ -761,15 +775,15 @@ def _of_leaving_out(found: LeavingOut, advice: Advice) -> str:
     out = f"{len(found.clients):,} of them ({share})" if found.more else f"{those} ({share})"
     then = [f"let {len(found.more) or 'no'} more carry it"] if found.more or advice.with_status(CARRIES) else []
     if found.accuracy is not None and f"{found.accuracy:.4f}" == f"{found.accuracy_now:.4f}":
-        then.append(f"hardly change {_accuracy(advice)} ({found.accuracy_now:.4f})")
+        then.append(f"hardly change {_expected(advice)} ({found.accuracy_now:.4f})")
     elif found.accuracy is not None:
-        then.append(f"take {_accuracy(advice)} from {found.accuracy_now:.4f} to {found.accuracy:.4f}")
+        then.append(f"take {_expected(advice)} from {found.accuracy_now:.4f} to {found.accuracy:.4f}")
     return f"Leaving {out} without a local tolerance would {' and '.join(then) or 'let no more carry it'}."
 
 
 def _of_few_rows(found: FewRows, advice: Advice) -> Iterator[str]:
     where = " at clients" if len(advice.clients) > 1 else ""
-    cost = f"{_accuracy(advice)} from {found.accuracy:.4f} to {found.accuracy_now:.4f}"
+    cost = f"{_expected(advice)} from {found.accuracy:.4f} to {found.accuracy_now:.4f}"
     if found.cells == len(found.dearest):
         named = listed([_cell_words(*cell) for cell in found.dearest], len(found.dearest))
         its, them = ("its", "it") if found.cells == 1 else ("their", "them")
@@ -784,7 +798,7 @@ def _of_few_rows(found: FewRows, advice: Advice) -> Iterator[str]:
         yield f"Without one of them alone it could be: {named}."
 
 
-def _cell_words(client: Label | None, group: Label, rows: int, _accuracy: float) -> str:
+def _cell_words(client: Label | None, group: Label, rows: int, _best: float) -> str:
     return (
         f"group {group!r}{'' if client is None else f' at client {client!r}'} ({rows:,} row{'' if rows == 1 else 's'})"
     )

@@ -71,8 +71,8 @@ class Point:
     global_gap: float | None
     local_price: float
     global_price: float
-    rule: Mixtures | None = None
-    rows: MeasuredRows | None = None
+    rule: Mixtures | None = field(default=None, repr=False)
+    rows: MeasuredRows | None = field(default=None, repr=False)
     objective: Objective = field(default_factory=Objective)
 
     @cached_property
@@ -232,9 +232,7 @@ def find_knee(points: Sequence[Point], loose: Floats, *, paired: bool = True) ->
     rise = float(won.max())
     free = all(point.local_tolerance is None for point in points)
     if rise < _FLAT * objective.unit:
-        cost = "nothing" if rise < 5e-6 * objective.unit else f"only {_little(rise, objective)}"
-        where = _tolerances(strictest, free, paired)
-        return Knee(strictest, 0.0, f"Even the strictest point ({where}) costs {cost}: there is nothing to trade.")
+        return Knee(strictest, 0.0, _flat_sentence(strictest, _tolerances(strictest, free, paired)))
     lead = won / rise - loose
     best = int(np.argmax(lead))
     if lead[best] < _STRAIGHT:
@@ -242,8 +240,25 @@ def find_knee(points: Sequence[Point], loose: Floats, *, paired: bool = True) ->
             f"{objective.name.capitalize()} {objective.rises} evenly with tolerance: no point of the grid stands out."
         )
         return Knee(None, max(float(lead[best]), 0.0), sentence)
-    words = _sentence(points[best], float(won[best] / rise), _tolerances(points[best], free, paired))
-    return Knee(points[best], float(lead[best]), words)
+    regained = float(won[best] / strictest.loss)
+    return Knee(points[best], float(lead[best]), _sentence(points[best], regained, _tolerances(points[best], free, paired)))
+
+
+def _flat_sentence(strictest: Point, where: str) -> str:
+    """What is said where no point of the grid is better than the strictest, though that may be far from the best."""
+    loss, objective = strictest.loss, strictest.objective
+    if loss >= _FLAT * objective.unit:
+        return (
+            f"The strictest point ({where}) is {_from_unconstrained(strictest)}, and no other of the grid is much nearer: "
+            "there is nothing to trade."
+        )
+    cost = "nothing" if loss < 5e-6 * objective.unit else f"only {_little(loss, objective)}"
+    return f"Even the strictest point ({where}) costs {cost}: there is nothing to trade."
+
+
+def _from_unconstrained(point: Point) -> str:
+    side = "below" if point.objective.costs is None else "above"
+    return f"{point.objective.amount(point.loss)} {side} the unconstrained rule"
 
 
 def _little(loss: float, objective: Objective) -> str:
@@ -253,12 +268,9 @@ def _little(loss: float, objective: Objective) -> str:
 
 
 def _sentence(point: Point, regained: float, where: str) -> str:
-    objective = point.objective
-    side = "below" if objective.costs is None else "above"
     return (
-        f"The knee is at {where}: expected {objective.name} {objective.value(point.value)}, "
-        f"{objective.amount(point.loss)} {side} the unconstrained rule; it has regained "
-        f"{100 * regained:.0f} % of what the strictest point loses, and more tolerance wins less than it did so far."
+        f"The knee is at {where}: expected {point.objective.name} {point.objective.value(point.value)}, "
+        f"{_from_unconstrained(point)}; it has regained {100 * regained:.0f} % of what the strictest point loses, and more tolerance wins less than it did so far."
     )
 
 
