@@ -25,8 +25,11 @@ __all__ = ["REST", "STAGES", "all_stages", "show_stages", "stages"]
 # The functions of each stage: module, colon, name.
 STAGES: dict[str, tuple[str, ...]] = {
     "columns checked and numbered": ("logofair.fitting.prepare:checked_rows",),
-    "rows ordered, folds drawn": ("logofair.fitting.prepare:order_by_cell", "logofair.calibration.crossfit:both"),
-    "folds dealt": ("logofair.calibration.crossfit:Lots.dealt_to", "logofair.calibration.calibrator:Fits.of"),
+    "rows ordered, folds drawn": (
+        "logofair.fitting.prepare:order_by_cell",
+        "logofair.calibration.crossfit:two_at_once",
+    ),
+    "folds dealt": ("logofair.calibration.crossfit:DrawnFolds.dealt_to", "logofair.calibration.calibrator:Fits.of"),
     "maps fitted, all rows and without each fold": ("logofair.calibration.calibrator:Fits.calibrators",),
     "chances out of fold": ("logofair.calibration.crossfit:held_out_chances",),
     "calibration errors": ("logofair.calibration.crossfit:calibration_errors",),
@@ -80,7 +83,7 @@ def stages(call: str, size: Size, notion: str, compiled: bool, repeat: int) -> d
     with accelerate(compiled):
         work()  # also compiles
         for _ in range(repeat):
-            with watched() as taken:
+            with timed_stages() as taken:
                 begin = time.perf_counter()
                 work()
                 seconds = time.perf_counter() - begin
@@ -89,7 +92,7 @@ def stages(call: str, size: Size, notion: str, compiled: bool, repeat: int) -> d
 
 
 @contextmanager
-def watched() -> Iterator[dict[str, float]]:
+def timed_stages() -> Iterator[dict[str, float]]:
     """Time the stages of what is called meanwhile, in seconds."""
     taken, inside = dict.fromkeys(STAGES, 0.0), [False]
     undo: list[tuple[Any, str, Any]] = []

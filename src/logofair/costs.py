@@ -40,7 +40,7 @@ class Costs:
     wrongly_rejected: Floats
 
     @classmethod
-    def of(cls, pairs: Sequence[tuple[float, float]]) -> Costs:
+    def of(cls, pairs: Sequence[tuple[float, float]] | Floats) -> Costs:
         """The costs of clients that have these pairs."""
         table = np.array(pairs, dtype=np.float64)
         return cls(table[:, 0], table[:, 1])
@@ -97,7 +97,7 @@ class Costs:
 
     @property
     def even(self) -> Floats:
-        """The chance from which on accepting wins, ``c_FP / (c_FP + c_FN)``, by client."""
+        """The chance at which accepting and rejecting cost the same, ``c_FP / (c_FP + c_FN)``, by client."""
         return np.asarray(self.wrongly_accepted / (self.wrongly_accepted + self.wrongly_rejected))
 
     def summary(self) -> str:

@@ -101,14 +101,24 @@ class Rate:
 
     @property
     def line(self) -> tuple[float, ...] | None:
-        """Its lines in eta as numbers, two or with those of the denominator four; None where its name says all."""
+        """Constant and slope in eta of what is accepted and, where it has one of its own, of the denominator.
+
+        None for the rates of our notions, whose names say all; so a file holds a user's own rates too.
+        """
         if self in KNOWN_RATES.values():
             return None
         return (float(self.constant), float(self.slope), *(map(float, self.base or ())))
 
     @classmethod
     def called(cls, name: str, line: Sequence[float] | None) -> Rate:
-        """The inverse of :attr:`line`."""
+        """The rate of this name and :attr:`line`; None: that of one of our notions.
+
+        Examples
+        --------
+        >>> error = Rate("error rate", 1.0, -2.0, base=(1.0, 0.0))
+        >>> error.line, Rate.called("error rate", error.line) == error, Rate.called("selection rate", None).line
+        ((1.0, -2.0, 1.0, 0.0), True, None)
+        """
         if line is None:
             return KNOWN_RATES[name]
         constant, slope, *base = line

@@ -77,6 +77,17 @@ class Exactly:
 Tolerance: TypeAlias = float | Ratio | None
 
 
+def plain_tolerance(tolerance: Tolerance) -> float | str | None:
+    """A tolerance for files: a ratio as it is typed.
+
+    Examples
+    --------
+    >>> plain_tolerance(0.02), plain_tolerance(Ratio(0.8)), plain_tolerance(None)
+    (0.02, 'ratio:0.8', None)
+    """
+    return f"ratio:{tolerance.least:g}" if isinstance(tolerance, Ratio) else tolerance
+
+
 @dataclass(frozen=True)
 class Requirement:
     """One rate whose gap must stay within a tolerance (``None``: free where not overridden), or within a ratio."""

@@ -79,7 +79,7 @@ def test_a_peer_that_takes_too_long_is_given_fewer_rows_and_ours_at_these_too(mo
 @pytest.mark.parametrize(
     ("call", "idle"), [("default call, then merged rule", {"pooling"}), ("with pooling", {"merged rule"})]
 )
-def test_every_stage_of_a_fit_is_seen_and_nothing_stays_watched(call, idle):
+def test_every_stage_of_a_fit_is_seen_and_nothing_stays_timed(call, idle):
     before = [place for names in stages.STAGES.values() for name in names for place in stages._places(name)]
     found = stages.stages(call, SMALL, "equalized_odds", False, 1)
     assert {stage for stage, ms in found.items() if ms <= 0.0} == idle

@@ -19,7 +19,7 @@ from logofair.calibration import Calibrator
 from logofair.errors import InputError
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures
-from logofair.policy.policy import Deferred, Policy
+from logofair.policy.policy import DeferredRules, Policy
 from support.examples import examples
 
 modest = examples(80)
@@ -550,7 +550,7 @@ def test_merged_rules_are_made_once_when_an_unknown_client_comes():
         made.append(1)
         return certain(0.2, 0.8)
 
-    policy = policy_of(certain(0.5, 0.5, 0.5, 0.5), clients=("X", "Y"), merged=Deferred(make))
+    policy = policy_of(certain(0.5, 0.5, 0.5, 0.5), clients=("X", "Y"), merged=DeferredRules(make))
     assert policy.has_merged
     assert policy.decide([0.6, 0.4], groups=["a", "b"], clients=["X", "Y"]).tolist() == [1, 0]
     assert not made
@@ -561,6 +561,6 @@ def test_merged_rules_are_made_once_when_an_unknown_client_comes():
 
 
 def test_a_pickled_policy_holds_the_merged_rules():
-    policy = policy_of(certain(0.5, 0.5), clients=("X",), merged=Deferred(lambda: certain(0.2, 0.8)))
+    policy = policy_of(certain(0.5, 0.5), clients=("X",), merged=DeferredRules(lambda: certain(0.2, 0.8)))
     copied = pickle.loads(pickle.dumps(policy))
     np.testing.assert_array_equal(copied.merged.threshold, certain(0.2, 0.8).threshold)

@@ -303,7 +303,7 @@ _Found = tuple[Floats, Floats, Floats, Indices, Booleans]
 class _Figures:
     """What was found of a requirement: value, both ends of its interval, rows, and where nobody is selected."""
 
-    reason = ""  # why nothing was
+    reason = ""  # why nothing was found
 
     def of(self, kind: str, number: int, group: int | None, tail: float, today: bool) -> _Found:
         """Of the rate of this number, by client."""

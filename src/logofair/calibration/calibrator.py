@@ -142,7 +142,7 @@ class Fits:
         folds: int,
     ) -> Fits:
         """From columns of rows by cell and score."""
-        narrow = np.int32 if max(scores.size, units.n_cells * folds) < 2**31 else np.int64  # in a third of the memory
+        narrow = np.int32 if max(scores.size, units.n_cells * folds) < 2**31 else np.int64  # half the memory
         cells: npt.NDArray[Any] = np.repeat(np.arange(units.n_cells, dtype=narrow), np.diff(cell_starts))
         if weights is not None and not weights.all():
             counted = np.flatnonzero(weights > 0.0)

@@ -16,7 +16,7 @@ from logofair.columns.compiled import NO_WEIGHTS, pools_of
 from logofair.columns.segments import Booleans, Indices
 
 _ROWS_PER_PART = 1 << 13
-_SMALL_CHANCE = 1e-290  # at least half of it is left after the next row
+_SMALL_CHANCE = 1e-290  # a row halves a product of chances at most: this one stays far from the smallest double
 
 
 def beta_sums(runs: Runs, parameters: Floats, wanted: Booleans) -> Floats:

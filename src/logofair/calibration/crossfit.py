@@ -13,7 +13,7 @@ import numpy.typing as npt
 from logofair.calibration.calibrator import STRENGTH, Calibrator, Fits, Sample
 from logofair.calibration.fits import NO_FOLD
 from logofair.calibration.logistic import EDGE, LogisticMaps
-from logofair.columns.acceleration import accelerated, both
+from logofair.columns.acceleration import accelerated, two_at_once
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
 
@@ -126,13 +126,13 @@ def cross_fit(
     walk from the middle one finds it.
     """
     rows, n_cells = sample.scores.size, sample.units.n_cells
-    order, lots = both(
+    order, drawn = two_at_once(
         lambda: RowOrder.of(sample.scores, sample.cells, n_cells),
-        lambda: draw_lots(np.array([0, rows]), n_cells, folds, rng),
+        lambda: draw_folds(np.array([0, rows]), n_cells, folds, rng),
         rows,
     )
-    fold = lots.dealt_to(order)
-    del lots  # half a column
+    fold = drawn.dealt_to(order)
+    del drawn  # six bytes a row, before columns of eight are made
     columns = sample.columns_at(order.rows)
     (*without, calibrator), strength = _calibrators(sample, method, columns, order, fold, folds, strengths)
     chances = held_out_chances(columns[0], order.cells + (1 + sample.units.n_groups), fold, without)
@@ -155,6 +155,7 @@ def _calibrators(
 
     @cache
     def loss(strength: float) -> float:
+        # Columns are made here, where strengths are compared, and let go: one strength alone needs none of them.
         compared = np.flatnonzero(fold < enough)
         rows = sample.at(order.rows[compared])
         unit = sample.units.of(rows.group_codes, rows.client_codes)
@@ -196,12 +197,16 @@ def deal_folds(order: RowOrder, folds: int, *rngs: np.random.Generator) -> npt.N
     """
     cells = order.starts.size - 1
     begins = order.starts[:: max(cells // len(rngs), 1)]
-    return draw_lots(begins, cells, folds, *rngs).dealt_to(order)
+    return draw_folds(begins, cells, folds, *rngs).dealt_to(order)
 
 
 @dataclass(frozen=True, eq=False)
-class Lots:
-    """All the chance there is in dealing folds; it knows how many rows and cells there are, and not their order."""
+class DrawnFolds:
+    """All that is random in dealing folds.
+
+    It needs how many rows and cells there are and not the order of the rows, so that it can be drawn before that is
+    known.
+    """
 
     drawn: npt.NDArray[Any]  # whole numbers: the rows, in the order in which they are drawn
     place: npt.NDArray[Any]  # whole numbers: when each cell has its turn
@@ -220,8 +225,8 @@ class Lots:
         return fold
 
 
-def draw_lots(begins: Indices, cells: int, folds: int, *rngs: np.random.Generator) -> Lots:
-    """Draw lots for :func:`deal_folds`; an rng's cells have the rows from one of the ``begins`` to the next."""
+def draw_folds(begins: Indices, cells: int, folds: int, *rngs: np.random.Generator) -> DrawnFolds:
+    """Draw what :func:`deal_folds` deals; an rng's cells have the rows from one of the ``begins`` to the next."""
     rows, share = int(begins[-1]), cells // len(rngs)
     narrow = np.int32 if max(rows, cells) < 2**31 else np.int64  # half the memory to go through at random
     drawn, place = np.arange(rows, dtype=narrow), np.arange(cells, dtype=narrow)
@@ -234,7 +239,7 @@ def draw_lots(begins: Indices, cells: int, folds: int, *rngs: np.random.Generato
         # In an order of their own, or the few rows of each small client would all lie in the first folds.
         numbers = np.tile(rng.permutation(folds).astype(np.int16), 1 + (last - first) // folds)
         dealt[first:last] = numbers[: last - first]
-    return Lots(drawn, place, dealt)
+    return DrawnFolds(drawn, place, dealt)
 
 
 def held_out_chances(

@@ -92,7 +92,7 @@ class LogisticMaps:
 
     @classmethod
     def of(cls, method: str, parameters: Floats) -> LogisticMaps:
-        """Maps of fitted parameters, to as many digits as two machines agree on; files are shorter by the others."""
+        """Maps of fitted parameters, without the last digits, in which machines differ; files are shorter by them."""
         return cls(method, np.ldexp(np.rint(np.ldexp(parameters, _BINARY_DIGITS)) + 0.0, -_BINARY_DIGITS))
 
     def __call__(self, scores: Floats, unit: Indices, n_groups: int) -> Floats:

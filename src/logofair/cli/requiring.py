@@ -175,12 +175,12 @@ def _limit(ctx: click.Context, param: click.Parameter, text: str) -> LimitText:
     side, rest = (side, rest) if side in _SIDES else ("local", named)
     notion, _, group = rest.partition(":")
     value: float | str = number if number == "today" else _number(number)
-    if notion and isinstance(value, float) and not math.isnan(value) and not 0 <= value <= 1:
-        raise click.BadParameter(
-            f"got {text!r}; a rate lies between 0 and 1: write 0.6 for 60 percent, or today.", ctx, param
-        )
-    if not notion or value != value:
+    advice = ""
+    if not notion or (isinstance(value, float) and math.isnan(value)):
         advice = "pass [global:]NOTION[:GROUP]=RATE, such as equal_opportunity=0.6 or demographic_parity:F=today"
+    elif isinstance(value, float) and not 0 <= value <= 1:
+        advice = "a rate lies between 0 and 1: write 0.6 for 60 percent, or today"
+    if advice:
         raise click.BadParameter(f"got {text!r}; {advice}.", ctx, param)
     return LimitText(text, side, one_of(NOTIONS)(ctx, param, notion), group or None, value)
 

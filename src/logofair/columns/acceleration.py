@@ -9,7 +9,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-__all__ = ["ENOUGH_ROWS", "PIECE", "accelerated", "both", "piece_by_piece", "side_by_side"]
+__all__ = ["ENOUGH_ROWS", "PIECE", "accelerated", "piece_by_piece", "side_by_side", "two_at_once"]
 
 First = TypeVar("First")
 Second = TypeVar("Second")
@@ -45,8 +45,8 @@ def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], rows: int) -
             pass
 
 
-def both(first: Callable[[], First], second: Callable[[], Second], rows: int) -> tuple[First, Second]:
-    """Do two things on rows that do not need one another; at once where the rows are many."""
+def two_at_once(first: Callable[[], First], second: Callable[[], Second], rows: int) -> tuple[First, Second]:
+    """Do two pieces of work, neither of which needs the other; in two threads where they are on many rows."""
     if rows < ENOUGH_ROWS or os.cpu_count() == 1:
         return first(), second()
     with ThreadPoolExecutor(1) as pool:

@@ -200,7 +200,7 @@ def search_runs(data: Floats, first: Indices, last: Indices, targets: Floats, *,
 
 
 def taken(column: Column, rows: npt.NDArray[Any]) -> Column:
-    """A column's entries at some places."""
+    """A column's entries at some places; in threads where they are many, since each one waits for memory."""
     found = np.empty(rows.size, dtype=column.dtype)
 
     def take(some: slice) -> None:

@@ -18,7 +18,7 @@ from logofair.datasets import Dataset, dirichlet_clients, split
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.progress import no_progress
-from logofair.requirements import Ratio, Tolerance
+from logofair.requirements import Ratio, Tolerance, plain_tolerance
 from logofair.solvers.certificate import Certificate
 from logofair.tradeoff.result import measured_values
 from logofair.training import fedavg
@@ -50,13 +50,8 @@ class Settings:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        sides = {name: _plain(getattr(self, name)) for name in ("local_tolerance", "global_tolerance")}
+        sides = {name: plain_tolerance(getattr(self, name)) for name in ("local_tolerance", "global_tolerance")}
         return asdict(self) | sides
-
-
-def _plain(tolerance: Tolerance) -> float | str | None:
-    """A tolerance, or a ratio as it is typed."""
-    return f"ratio:{tolerance.least:g}" if isinstance(tolerance, Ratio) else tolerance
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +94,10 @@ class MethodResult:
         """Return plain values, ready for JSON."""
         return {
             "method": self.name,
-            "required": {"local": _plain(self.local_tolerance), "global": _plain(self.global_tolerance)},
+            "required": {
+                "local": plain_tolerance(self.local_tolerance),
+                "global": plain_tolerance(self.global_tolerance),
+            },
             **measured_values(self.audit),
             "difference": None if self.difference is None else self.difference.as_dict(),
             "clients": None if self.clients is None else self.clients.as_dict(),

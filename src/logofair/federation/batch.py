@@ -37,7 +37,7 @@ from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import Optimum
 from logofair.solvers.joint import least_slack, solve_joint
 from logofair.solvers.local import local_bound, solve_local
-from logofair.solvers.problem import GroupTotals, Problem, make_problem, unconstrained
+from logofair.solvers.problem import GroupTotals, Problem, cost_pairs, make_problem, unconstrained
 
 for kind in (Mixtures, Release):
     wire_type(kind)
@@ -478,10 +478,10 @@ class ClientBatch:
 
     @property
     def spared(self) -> Floats:
-        """What rejecting everybody costs less than where it is dearest, as a share of all rows, (clients,).
+        """By how much rejecting everybody is cheaper at each client than at the plan's dearest costs, (clients,).
 
-        Gains are above rejecting everybody at the dearest costs: so the cost follows from their total and from the
-        positives that the server knows, whatever errors cost at a site.
+        As a share of all rows. Replies count gains from rejecting everybody at the dearest costs, so that the cost
+        follows from their total and from the positives, which the server knows, whatever errors cost at a site.
         """
         problem = self.problem
         if problem.costs is None:
@@ -586,8 +586,8 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
     inside = _inside(state.requirements)
     problem, costs = make_problem(inside, cells, totals), inside.costs
     if costs is not None:  # in units of the dearest at any site
-        pairs = np.column_stack([costs.wrongly_accepted, costs.wrongly_rejected]) / plan.cost_unit
-        problem = replace(problem, costs=np.broadcast_to(pairs, (cells.n_clients, 2)), cost_unit=plan.cost_unit)
+        pairs = cost_pairs(costs, plan.cost_unit, cells.n_clients)
+        problem = replace(problem, costs=pairs, cost_unit=plan.cost_unit)
     required = GlobalRequirements.of(plan, state.mass, state.positives)
     return replace(
         problem,

@@ -21,11 +21,11 @@ _EXCESS = 1e3
 
 
 def merged_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
-    """The rule of cells without rows, where nothing can be required: one for each group, or for each cell.
+    """The rules of cells without rows, where nothing can be required: one for each group.
 
-    The latter where errors do not cost the same at all clients. It is what a client that requires nothing inside
-    answers to the prices that are mixed: at each of them a threshold on the chance. Where they are more than a stored
-    rule has room for, the heaviest stand for all.
+    Where errors do not cost the same at all clients, one for each cell. A rule is what a client that requires nothing
+    inside answers to the prices that are mixed: at each of them a threshold on the chance. Where they are more than a
+    stored rule has room for, the heaviest stand for all.
     """
     if problem.costs is None:
         return _group_rules(problem, prices, weights)

@@ -324,8 +324,8 @@ class Plan:
     def row_worth(self) -> tuple[float, float]:
         """What accepting a row adds where errors are dearest, as a line in its chance: constant and slope.
 
-        In units of the dearest error. Sites whose errors cost less say what they save as if rejecting cost as much
-        there as where it costs most (``ClientBatch``): what totals allow at these costs, they allow at theirs.
+        In units of the dearest error. Sites whose errors cost less count their gains from the same start
+        (``ClientBatch.spared``), so that limits on totals that hold at these costs hold at theirs.
         """
         accepted, rejected = (each / self.cost_unit for each in self.dearest)
         return -accepted, accepted + rejected
@@ -414,7 +414,10 @@ class Plan:
     def requirements(
         self, sites: Sequence[str], own: float | None = None, own_costs: tuple[float, float] | None = None
     ) -> Requirements:
-        """The requirements of a run with these clients; ``own`` are tolerance and costs that they set themselves."""
+        """The requirements of a run with these clients; ``own`` is the local tolerance that they set themselves.
+
+        ``own_costs`` likewise.
+        """
         single: dict[str, Tolerance] = dict(self.client_tolerances) if own is None else dict.fromkeys(sites, own)
         tolerances = np.tile([tolerance_of(r) for r in self.local], (len(sites), 1))
         ratios = np.tile([r.ratio or 0.0 for r in self.local], (len(sites), 1))

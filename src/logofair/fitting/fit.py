@@ -28,7 +28,7 @@ from logofair.fitting.solution import NO_MERGED_RULE, Solution, cell_warnings, e
 from logofair.notions import NotionLike
 from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, filled, reduce
-from logofair.policy.policy import Deferred, Policy
+from logofair.policy.policy import DeferredRules, Policy
 from logofair.progress import Progress, Stages, no_progress
 from logofair.requirements import Requirements, Tolerance, make_requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds, solver_settings
@@ -135,7 +135,8 @@ def fit(
     folds : int
         Number of calibration folds.
     merged : bool
-        Also store the rule of the merged federation, for clients that are not known yet.
+        Also have the rule of the merged federation, for clients that are not known yet. It is made when it is first
+        needed, of rows that the policy keeps until then: to decide on such a client, to be saved or to be shown.
     progress : Progress, optional
         ``progress(steps, what, total)`` passes steps through and shows how many are done.
 
@@ -196,9 +197,9 @@ def fit(
             "extra_scores: given together with confidence, whose promises rest on the labelled rows of each client "
             "alone; leave one of the two out."
         )
-    stages.done(preparing[0])
+    stages.done(preparing.checking)
     prepared = prepare(rows, calibration, basis, folds, number or 0, lent, extra, stages)
-    stages.done(preparing[-1])
+    stages.done(preparing.pooling)
     parted = None if level is None else part_rows(prepared, requirements, calibration, basis, folds, number or 0, lent)
     with_merged = bool(merged) and clients is not None
     solved, promises = None, none_made(requirements, level)
@@ -221,7 +222,7 @@ class _Solved:
     prepared: Prepared
     problem: Problem
     mixtures: Mixtures
-    merged: Mixtures | Deferred | None  # for clients that are not known yet
+    merged: Mixtures | DeferredRules | None  # for clients that are not known yet
     certificate: Certificate
     optimum: Optimum
     wanted_merged: bool
@@ -237,12 +238,15 @@ def _solved(
         raise named_conflict(requirements, prepared.cells) from None
     certificate = replace(certificate, pooling=prepared.pooling.counted)
     rules = _merged(prepared, requirements, basis) if merged else None
-    mixtures = filled(problem.cells, mixtures, None if isinstance(rules, Deferred) else rules, requirements.costs)
+    mixtures = filled(problem.cells, mixtures, None if isinstance(rules, DeferredRules) else rules, requirements.costs)
     return _Solved(prepared, problem, mixtures, rules, certificate, optimum, merged)
 
 
-def _merged(prepared: Prepared, requirements: Requirements, basis: str) -> Mixtures | Deferred | None:
-    """The merged rules; made later, where no cell needs them now and there surely are some, as for gaps alone."""
+def _merged(prepared: Prepared, requirements: Requirements, basis: str) -> Mixtures | DeferredRules | None:
+    """The merged rules, where no cell needs them now to be made when they are first asked for.
+
+    Only for gaps alone, which some rule always meets: otherwise whether there are any is a warning of the fit.
+    """
 
     def make(of: Prepared) -> Mixtures | None:
         return merged_rules(merged_cells(of, basis), requirements, basis)
@@ -250,7 +254,7 @@ def _merged(prepared: Prepared, requirements: Requirements, basis: str) -> Mixtu
     if not (requirements.only_gaps and prepared.cells.mass.all()):
         return make(prepared)
     later = replace(prepared, rows=prepared.rows.copied(labels=basis == "labels"))
-    return Deferred(lambda: make(later))
+    return DeferredRules(lambda: make(later))
 
 
 def _handed_over(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,12 +35,14 @@ __all__ = [
     "CalibrationRows",
     "ExtraRows",
     "Prepared",
+    "StageLengths",
     "checked_extra",
     "checked_pooling",
     "checked_rows",
     "order_by_cell",
     "ordered_cells",
     "prepare",
+    "stage_lengths",
     "with_borrowed",
     "with_chances",
     "with_fitted",
@@ -231,10 +233,19 @@ def checked_extra(extra: object, rows: CalibrationRows, pooling: str) -> ExtraRo
     return ExtraRows(scores, codes[0], codes[1] if rows.has_clients else np.zeros_like(codes[0]))
 
 
-def stage_lengths(calibration: object, basis: object, pooling: object) -> tuple[int, int, int, int]:
-    """About how long checking, ordering, calibrating and the rest of `prepare` take: hundredths of a default call."""
+class StageLengths(NamedTuple):
+    """About how long the stages take until cells are ready, in hundredths of a default call."""
+
+    checking: int
+    ordering: int
+    calibrating: int
+    pooling: int  # and ordering into cells
+
+
+def stage_lengths(calibration: object, basis: object, pooling: object) -> StageLengths:
+    """The lengths for options that are not checked yet: whoever waits sees the first stage too."""
     calibrates, pools = str(calibration) != "none", str(pooling) != "none" and str(basis) != "labels"
-    return 10, 5, 45 if calibrates else 0, 18 if pools else 3
+    return StageLengths(10, 5, 45 if calibrates else 0, 18 if pools else 3)
 
 
 def prepare(
@@ -249,19 +260,19 @@ def prepare(
 ) -> Prepared:
     """Calibrate checked rows, let small cells borrow, and order all into cells.
 
-    ``stages`` is told of the second and third of `stage_lengths`; the last is over when this function is.
+    ``stages`` is told when ordering and calibrating are over (:func:`stage_lengths`); pooling is when this function is.
     """
     folds = _checked_folds(folds, rows.scores.size)
-    _, ordering, calibrating, _ = stage_lengths(calibration, basis, pooling)
+    lengths = stage_lengths(calibration, basis, pooling)
     # Calibration orders rows itself, while it draws folds.
     order = order_by_cell(rows) if calibration == "none" and rows.weights is not None else None
-    stages.done(ordering)
+    stages.done(lengths.ordering)
     scored = None if pooling == "none" else _scored(rows, extra)
     alone = scored is None or not scored.may_borrow(pooling)
     fitted = _calibrate(rows, calibration, folds, random_state, STRENGTHS["none" if alone else pooling])
     order = order if fitted.held_out is None else fitted.held_out.order
     rows = with_fitted(rows, fitted)
-    stages.done(calibrating)
+    stages.done(lengths.calibrating)
     # Folds of its own: scores that are taken as they are have none.
     rng = np.random.default_rng((random_state, 1))
     choice = Choice() if alone or scored is None else choose(scored, pooling, folds, rng)

@@ -19,6 +19,7 @@ from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, t
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
+from logofair.costs import Costs
 from logofair.fitting.advice import Advice, advise
 from logofair.fitting.confidence import required_confidence, supported_tolerances
 from logofair.fitting.evidence import Evidence, evidence_of, findings, required_tolerances
@@ -240,7 +241,19 @@ class Solution:
         return self.with_info(info, tested=tested)
 
     def with_info(self, info: PolicyInfo, **changes: Any) -> Solution:
-        """The same rules with another account of themselves; what was computed of these rules stays known."""
+        """Return the same rules with another account of themselves; what was computed of these rules stays known.
+
+        ``changes`` are other attributes that nothing computed rests on: ``warnings`` and ``tested``.
+
+        Examples
+        --------
+        >>> from dataclasses import replace
+        >>> import logofair
+        >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
+        >>> noted = solution.with_info(replace(solution.policy.info, note="Of the pilot."))
+        >>> noted.policy.info.note, noted.coin_share == solution.coin_share
+        ('Of the pilot.', True)
+        """
         found = replace(self, policy=replace(self.policy, info=info), **changes)
         computed = (name for name, each in vars(type(self)).items() if isinstance(each, cached_property))
         vars(found).update({name: vars(self)[name] for name in computed if name in vars(self)})
@@ -407,9 +420,18 @@ class Solution:
         return f"{self.pooling.summary()} {self.own_rows.summary()} {self.counted_rows.summary(_WITH_ADDED)}"
 
     def own_checks_sentence(self) -> str | None:
-        """What is found on the clients' own rows alone of ratios, floors, ceilings and capacities.
+        """Which ratios, floors, ceilings and capacities are missed on the clients' own rows alone, or that none is.
 
-        None where there are none, or where these rows are what they are proved on.
+        None where there are none, or where they are proved on these very rows: where no cell borrows.
+
+        Examples
+        --------
+        >>> import logofair
+        >>> columns = {"groups": ["a", "b", "b", "a"] * 3, "clients": ["n", "s", "n", "s", *"sssssssn"]}
+        >>> given = {"calibration": "none", "capacity": 0.4, "pooling": "full"}
+        >>> solution = logofair.fit([0.1, 0.4, 0.7, 0.9] * 3, None, **columns, **given)
+        >>> print(solution.own_checks_sentence().split("; ")[1])
+        on the clients' own rows alone the share of people selected over all clients is 0.4080.
         """
         if self.certificate.pooling == "none" or self.requirements.only_gaps:
             return None
@@ -594,10 +616,10 @@ def cell_warnings(
 
 
 def _base_rule(problem: Problem) -> str:
-    """From which chance on accepting wins, in words."""
+    """What applies where no rule is merged: from which score on accepting wins, in words."""
     if problem.costs is None:
         return "score >= 1/2"
-    even = np.unique(problem.costs[:, 0] / problem.costs.sum(axis=1))
+    even = np.unique(Costs.of(problem.costs).even)
     return (
         f"score >= {even[0]:.4g}" if even.size == 1 else "the score from which on accepting wins at the client's costs"
     )

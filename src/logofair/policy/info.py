@@ -133,7 +133,7 @@ class RequirementsInfo:
         ]
         limits = _value(tuple[LimitInfo, ...], data["limits"])
         for each in (*local, *global_, *limits):
-            Rate.called(each.rate, each.line)  # which there must be
+            Rate.called(each.rate, each.line)  # raises where there is no such rate
         return cls(
             local,
             global_,
@@ -399,6 +399,11 @@ _RELIEF = {
     "limit": "Floors and ceilings looser by 0.01 for the {rate}{where} {win}",
     "capacity": "0.01 more capacity{where} {wins}",
 }
+# What is won of each objective: the verb of one requirement, that of several, and what.
+_WINNING = {
+    "accuracy": {"wins": "wins", "win": "win", "what": "accuracy"},
+    "cost": {"wins": "saves", "win": "save", "what": "a person"},
+}
 
 
 def price_sentence(price: float, rate: str, where: str, objective: str = "accuracy", kind: str = "tolerance") -> str:
@@ -409,16 +414,12 @@ def price_sentence(price: float, rate: str, where: str, objective: str = "accura
     >>> price_sentence(0.5, "selection rate", "", "cost", "limit")
     'Floors and ceilings looser by 0.01 for the selection rate save at most 0.00500 a person.'
     """
-    return f"{_RELIEF[kind].format(rate=rate, where=where, **_won(objective))} {_most(price, objective)}."
+    words = _WINNING[objective]
+    return f"{_RELIEF[kind].format(rate=rate, where=where, **words)} {_most(price, words)}."
 
 
-def _won(objective: str) -> dict[str, str]:
-    """The words for winning: of one, and of several."""
-    return {"wins": "wins", "win": "win"} if objective == "accuracy" else {"wins": "saves", "win": "save"}
-
-
-def _most(price: float, objective: str) -> str:
-    return f"at most {0.01 * price:.5f} {'accuracy' if objective == 'accuracy' else 'a person'}"
+def _most(price: float, words: Mapping[str, str]) -> str:
+    return f"at most {0.01 * price:.5f} {words['what']}"
 
 
 def relief_sentence(price: float, name: str, where: str, objective: str = "accuracy") -> str:
@@ -432,7 +433,8 @@ def relief_sentence(price: float, name: str, where: str, objective: str = "accur
     way = way_of(name)
     if way is None:
         return price_sentence(price, name, where, objective)
-    return f"{name[0].upper()}{name[1:]} 0.01 {way} {_won(objective)['wins']} {_most(price, objective)}."
+    words = _WINNING[objective]
+    return f"{name[0].upper()}{name[1:]} 0.01 {way} {words['wins']} {_most(price, words)}."
 
 
 def no_rule(basis: str, *, has_clients: bool = True) -> str:

@@ -116,7 +116,7 @@ class Mixtures:
 
 
 def base_rule(cells: int, even: Floats | float = 0.5) -> Mixtures:
-    """Score >= 1/2 for any number of cells, or from the chance on at which accepting wins nothing."""
+    """Accept scores >= 1/2 in any number of cells, or from the chance on at which both errors cost the same."""
     first = np.array([1.0, 0.0, 0.0])
     weight, above = np.tile(first, (cells, 1)), np.ones((cells, 3), dtype=bool)
     threshold = np.broadcast_to(np.asarray(even, dtype=np.float64), (cells,))

@@ -43,8 +43,8 @@ _ADVICE_ON_SITES = "take that site's policy, leave such rows out, or use on_unkn
 _CHUNK = 1 << 16
 
 
-class Deferred:
-    """Rules that are made when they are first asked for."""
+class DeferredRules:
+    """Rules that are made when they are first asked for: many policies are never asked for them."""
 
     def __init__(self, make: Callable[[], Mixtures | None]) -> None:
         self._make: Callable[[], Mixtures | None] | None = make
@@ -52,7 +52,7 @@ class Deferred:
 
     @property
     def rules(self) -> Mixtures | None:
-        """The rules; from then on, what they were made of is let go."""
+        """The rules; what they are made of is let go once they are."""
         make = self._make
         if make is not None:
             self._rules, self._make = make(), None
@@ -69,6 +69,10 @@ class Policy:
     ----------
     groups, clients : tuple
         The labels it knows, in the order of its tables.
+    mixtures, calibrator, key
+        The rules of its cells, the maps from scores to chances that they are rules of, and the key of its coins.
+    merged_rules
+        What :attr:`merged` gives, or how it is made.
     info : PolicyInfo
         What it says about itself: requirements, certificate, where its rows came from, version.
 
@@ -87,18 +91,31 @@ class Policy:
     clients: tuple[Label, ...]
     mixtures: Mixtures
     calibrator: Calibrator
-    merged_rules: Mixtures | Deferred | None  # for clients that are not known yet; see ``merged``
+    merged_rules: Mixtures | DeferredRules | None  # for clients that are not known yet; see ``merged``
     key: int
     info: PolicyInfo = field(default_factory=PolicyInfo)
 
     @property
     def merged(self) -> Mixtures | None:
-        """The rules of the merged federation, one per group; after a fit they are made when first asked for."""
-        return self.merged_rules.rules if isinstance(self.merged_rules, Deferred) else self.merged_rules
+        """The rules for clients that are not known yet, one per group: those of all rows taken as one client.
+
+        None where there are none (:attr:`has_merged`). After a fit they are made when first asked for; saving or
+        copying the policy asks for them.
+        """
+        return self.merged_rules.rules if isinstance(self.merged_rules, DeferredRules) else self.merged_rules
 
     @property
     def has_merged(self) -> bool:
-        """Whether there are rules for clients that are not known yet."""
+        """Whether there are rules for clients that are not known yet; to ask makes none.
+
+        Examples
+        --------
+        >>> import logofair
+        >>> columns = {"groups": ["a", "b"] * 2, "clients": ["n", "n", "s", "s"], "calibration": "none"}
+        >>> policy = logofair.fit([0.9, 0.6, 0.4, 0.2], None, **columns).policy
+        >>> policy.has_merged, logofair.fit([0.9, 0.6, 0.4, 0.2], None, **columns, merged=False).policy.has_merged
+        (True, False)
+        """
         return self.merged_rules is not None
 
     def __getstate__(self) -> dict[str, Any]:

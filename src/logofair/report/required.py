@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -120,7 +121,7 @@ def _named(check: RequirementCheck) -> Cell:
 
 def _must(check: RequirementCheck, at: CheckedAt) -> Cell:
     today = _with(text(), tag("small", "without any requirement", class_="chance")).content if check.today else ()
-    return text(check.how if at.required != at.required else f"{check.how} {at.required:.4g}", *today)
+    return text(check.how if math.isnan(at.required) else f"{check.how} {at.required:.4g}", *today)
 
 
 def _found(at: CheckedAt) -> Cell:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
+from logofair.costs import Costs
 from logofair.notions import Rate
 from logofair.requirements import SELECTED, Requirements, tolerance_of
 from logofair.solvers.limits import Layout, Limits, Row, empty_ratios, layout, limit_excess, relief, rows_of, worth
@@ -369,7 +369,7 @@ def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals |
     of_local, of_global = (limited_rates(requirements, side) for side in ("local", "global"))
     local_rates = [rate.normalised() for rate in (*local, *of_local)]
     global_rates = [rate.normalised() for rate in (*(r.rate for r in global_), *of_global)]
-    free, clients = np.full((cells.n_clients, len(of_local)), np.inf), cells.n_clients
+    free, clients, costs = np.full((cells.n_clients, len(of_local)), np.inf), cells.n_clients, requirements.costs
     local_units, global_units = (np.array([unit for _, unit in rates]) for rates in (local_rates, global_rates))
     problem = Problem(
         cells=cells,
@@ -380,7 +380,8 @@ def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals |
         local_units=local_units,
         global_units=global_units,
         totals=totals,
-        **_costs(requirements, clients),
+        costs=None if costs is None else cost_pairs(costs, costs.largest, clients),
+        cost_unit=1.0 if costs is None else costs.largest,
     )
     if not (of_local or of_global or ratio.any() or any(r.ratio for r in global_)):
         return problem
@@ -389,13 +390,10 @@ def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals |
     return _with_limits(problem, requirements, (ratios, global_ratios))
 
 
-def _costs(requirements: Requirements, clients: int) -> dict[str, Any]:
-    """What errors cost at every client, in units of the dearest."""
-    if requirements.costs is None:
-        return {}
-    costs = requirements.costs
-    pairs = np.column_stack([costs.wrongly_accepted, costs.wrongly_rejected]) / costs.largest
-    return {"costs": np.broadcast_to(pairs, (clients, 2)), "cost_unit": costs.largest}
+def cost_pairs(costs: Costs, unit: float, clients: int) -> Floats:
+    """What a wrongly accepted and a wrongly rejected row cost at every client, in this unit, (clients, 2)."""
+    pairs = np.column_stack([costs.wrongly_accepted, costs.wrongly_rejected]) / unit
+    return np.broadcast_to(pairs, (clients, 2))
 
 
 def _compared_local(requirements: Requirements) -> tuple[list[Rate], Floats, Floats]:

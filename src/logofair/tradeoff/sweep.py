@@ -13,7 +13,7 @@ from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats, Label, random_number
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
-from logofair.costs import Costs
+from logofair.costs import ACCURACY, Costs
 from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.fit import certified, merged_cells, merged_rules
 from logofair.fitting.prepare import (
@@ -176,7 +176,7 @@ class Sweep:
         assert self.measured_rows is not None
         merged = merged_rules(self._merged_cells, requirements, self.basis) if self._needs_merged else None
         cells, costs = self.prepared.cells, requirements.costs
-        others = merged or base_rule(cells.n_groups, 0.5 if costs is None else costs.mean().even)
+        others = merged or base_rule(cells.n_groups, (costs or ACCURACY).mean().even)
         return self.measured_rows.rule(filled(cells, mixtures, merged, costs), others)
 
     def points(self, local_tolerances: Tolerances, global_tolerances: Tolerances) -> Iterator[Point | InfeasiblePoint]:
@@ -416,9 +416,9 @@ def frontier(
         test = kept, None
     lent = checked_pooling(pooling, basis)
     given = calibration, basis, folds, key, lent, checked_extra(extra_scores, rows, lent)
-    stages.done(preparing[0])
+    stages.done(preparing.checking)
     prepared = prepare(rows, *given, stages)
-    stages.done(preparing[-1])
+    stages.done(preparing.pooling)
     sweep = Sweep.of(requirements, prepared, basis, test)
     local, global_ = grid.filled(sweep.unconstrained.local_gap, sweep.unconstrained.global_gap)
     points = sorted(
