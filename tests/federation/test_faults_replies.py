@@ -293,8 +293,8 @@ def test_a_site_whose_own_check_fails_sends_nothing(monkeypatch):
 
 
 @cache
-def replies_of_a():
-    """What a server asks of site a in a whole run."""
+def requests_of_a():
+    """The requests of a whole run to site a."""
     transport = Tampered(clients(small()))
     go(plan_of(**EXACT), transport)
     return [decode(message) for site, message in transport.heard if site == "a"]
@@ -317,7 +317,7 @@ def replies_of_a():
     ],
 )
 def test_whatever_a_server_asks_a_client_answers_or_refuses_but_never_fails(damage):
-    sites, messages = small(), replies_of_a()
+    sites, messages = small(), requests_of_a()
     client, _ = clients(sites)["a"].handle(messages[0])
     with np.errstate(all="ignore"):
         after, reply = client.handle(replace(messages[1], request=damage(messages[1].request)))
