@@ -159,37 +159,7 @@ def show(results: dict[str, Any], console: Console) -> None:
     for rows, paths in results["sort_seconds"].items():
         shown = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in paths.items())
         console.print(f"numpy sort of {int(rows):,} scores: {shown}")
-    table = Table(title="fit from raw arrays, in multiples of the faster sort", title_justify="left")
-    for name in ("call", "clients x rows", "notion", "code"):
-        table.add_column(name)
-    for name in ("multiple", "goal", "ms", "gap", "rounds"):
-        table.add_column(name, justify="right")
-    for t in results["fit"]:
-        goal = "" if t["goal"] is None else f"{t['goal']:g} {'met' if t['multiple'] <= t['goal'] else 'missed'}"
-        short = {"demographic_parity": "DP", "equalized_odds": "EO"}[t["notion"]]
-        table.add_row(
-            t["call"], t["size"], short, t["code"], f"{t['multiple']:.1f}", goal, f"{1e3 * t['seconds']:.0f}",
-            f"{t['gap']:.0e}", str(t["rounds"]),
-        )  # fmt: skip
-    console.print(table)
-    for t in results["many_groups"]:
-        console.print(
-            f"many groups ({t['size']}, EO, tolerance {t['tolerance']:g}, {t['code']}): {t['seconds']:.2f} s "
-            f"(goal {_MANY_GROUPS_GOAL:g} {'met' if t['seconds'] <= _MANY_GROUPS_GOAL else 'missed'}), "
-            f"gap {t['gap']:.0e}, {t['rounds']} rounds"
-        )
-    for code, seconds in results["frame"].items():
-        if seconds is not None:
-            met = f"goal {_FRAME_GOAL:g} {'met' if seconds <= _FRAME_GOAL else 'missed'}"
-            console.print(
-                f"default call, a pandas DataFrame with text columns, 5 clients ({code}): {seconds:.2f} s ({met})"
-            )
-    for call, kinds in results["required"].items():
-        for name, multiple in kinds.items():
-            goal = f"(goal {_REQUIRED_GOAL:g} {'met' if multiple <= _REQUIRED_GOAL else 'missed'})"
-            console.print(f"{name}, {call}: {multiple:.2f} times the fit with gaps alone {goal}")
-    for name, seconds in results["many_required"].items():
-        console.print(f"{name}: {seconds:.2f} s")
+    _show_fits(results, console)
     from benchmarks.stages import show_stages
 
     show_stages(results["stages"], console)
@@ -214,6 +184,41 @@ def show(results: dict[str, Any], console: Console) -> None:
     from benchmarks.peers import show_peers
 
     show_peers(results["peers"], console)
+
+
+def _show_fits(results: dict[str, Any], console: Console) -> None:
+    """How long fits take."""
+    from benchmarks.measurements import judged
+
+    table = Table(title="fit from raw arrays, in multiples of the faster sort", title_justify="left")
+    for name in ("call", "clients x rows", "notion", "code"):
+        table.add_column(name)
+    for name in ("multiple", "goal", "ms", "gap", "rounds"):
+        table.add_column(name, justify="right")
+    for t in results["fit"]:
+        goal = "" if t["goal"] is None else judged(t["multiple"], t["goal"])
+        short = {"demographic_parity": "DP", "equalized_odds": "EO"}[t["notion"]]
+        table.add_row(
+            t["call"], t["size"], short, t["code"], f"{t['multiple']:.1f}", goal, f"{1e3 * t['seconds']:.0f}",
+            f"{t['gap']:.0e}", str(t["rounds"]),
+        )  # fmt: skip
+    console.print(table)
+    for t in results["many_groups"]:
+        console.print(
+            f"many groups ({t['size']}, EO, tolerance {t['tolerance']:g}, {t['code']}): {t['seconds']:.2f} s "
+            f"(goal {judged(t['seconds'], _MANY_GROUPS_GOAL)}), "
+            f"gap {t['gap']:.0e}, {t['rounds']} rounds"
+        )
+    for code, seconds in results["frame"].items():
+        if seconds is not None:
+            frame = f"default call, a pandas DataFrame with text columns, 5 clients ({code})"
+            console.print(f"{frame}: {seconds:.2f} s (goal {judged(seconds, _FRAME_GOAL)})")
+    for call, kinds in results["required"].items():
+        for name, multiple in kinds.items():
+            goal = judged(multiple, _REQUIRED_GOAL)
+            console.print(f"{name}, {call}: {multiple:.2f} times the fit with gaps alone (goal {goal})")
+    for name, seconds in results["many_required"].items():
+        console.print(f"{name}: {seconds:.2f} s")
 
 
 def _show_text(cases: dict[str, dict[str, dict[str, float]]], console: Console) -> None:

@@ -184,6 +184,17 @@ def a_fit(
     return work
 
 
+def judged(found: float, goal: float) -> str:
+    """A goal, and whether it is met: less is better.
+
+    Examples
+    --------
+    >>> judged(2.5, 3.0), judged(3.5, 3.0)
+    ('3 met', '3 missed')
+    """
+    return f"{goal:g} {'met' if found <= goal else 'missed'}"
+
+
 def drawn_labels(scores: Floats) -> Any:
     """A label for every score, true with its chance."""
     return (np.random.default_rng(1).random(scores.size) < scores).astype(np.int8)

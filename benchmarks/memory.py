@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.measurements import CALLS, Size, a_fit
+from benchmarks.measurements import CALLS, Size, a_fit, judged
 
 GOAL = 3.0  # times the columns, of the default call
 
@@ -52,8 +52,8 @@ def show_memory(found: dict[str, dict[str, float] | None], console: Console) -> 
         if peak is not None:
             console.print(
                 f"peak memory of a fit ({case}), {peak['rows']:,} rows: {peak['peak_bytes_a_row']:.0f} bytes a row, "
-                f"{peak['multiple']:.1f} times its columns of {peak['bytes_a_row']:.0f} bytes (goal {GOAL:g} "
-                f"{'met' if peak['multiple'] <= GOAL else 'missed'})"
+                f"{peak['multiple']:.1f} times its columns of {peak['bytes_a_row']:.0f} bytes "
+                f"(goal {judged(peak['multiple'], GOAL)})"
             )
 
 

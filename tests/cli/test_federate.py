@@ -592,13 +592,9 @@ def test_a_simulation_writes_a_policy_per_site_and_a_result_that_holds(file: Pat
     assert abs(chances[women].mean() - chances[~women].mean()) <= 0.01 + 1e-9
 
 
-def test_a_simulation_has_the_numbers_of_a_central_fit(file: Path, tmp_path: Path) -> None:
-    code, output = simulate(
-        file, tmp_path / "try", *TIGHT, "--calibration", "none", "--optimality-gap", "1e-7", "--json"
-    )
-    assert code == 0, output
-    table = people()
-    central = logofair.fit(
+def central_fit(table: dict[str, Any], **more: Any) -> logofair.Solution:
+    """What TIGHT requires, of all rows in one place, their scores taken as chances."""
+    return logofair.fit(
         table["risk"],
         None,
         groups=table["sex"],
@@ -607,7 +603,16 @@ def test_a_simulation_has_the_numbers_of_a_central_fit(file: Path, tmp_path: Pat
         global_tolerance=0.01,
         calibration="none",
         pooling="none",
+        **more,
     )
+
+
+def test_a_simulation_has_the_numbers_of_a_central_fit(file: Path, tmp_path: Path) -> None:
+    code, output = simulate(
+        file, tmp_path / "try", *TIGHT, "--calibration", "none", "--optimality-gap", "1e-7", "--json"
+    )
+    assert code == 0, output
+    central = central_fit(people())
     assert json.loads(output)["certificate"]["primal"] == pytest.approx(central.certificate.primal, abs=2e-7)
 
 
@@ -619,17 +624,7 @@ def test_a_simulation_with_costs_of_single_sites_has_the_numbers_of_a_fit_on_all
     assert code == 0, output
     assert "A wrongly accepted row costs 1, a wrongly rejected one 3; 2 and 0.5 at south." in " ".join(output.split())
     table = people()
-    central = logofair.fit(
-        table["risk"],
-        None,
-        groups=table["sex"],
-        clients=table["place"],
-        local_tolerance=0.03,
-        global_tolerance=0.01,
-        calibration="none",
-        pooling="none",
-        costs={"north": (1, 3), "east": (1, 3), "south": (2, 0.5)},
-    )
+    central = central_fit(table, costs={"north": (1, 3), "east": (1, 3), "south": (2, 0.5)})
     result = tmp_path / "try" / "result.json"
     assert read_result(result).accuracy == pytest.approx(central.certificate.primal, abs=1e-6)
     south, own = table["place"] == "south", tmp_path / "south.csv"

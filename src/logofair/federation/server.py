@@ -61,16 +61,11 @@ class Server:
         names = tuple(sorted(sites))
         if len(set(names)) != len(names):
             raise InputError("sites: some name occurs twice; give every site a name of its own.")
-        unknown = [site for site, _ in plan.client_tolerances if site not in (*names, *absent)]
-        if unknown:
-            raise InputError(
-                f"client_tolerances: names site {unknown[0]!r}, which is not here; sites are {', '.join(names[:9])}."
-            )
-        strangers = [site for site, _ in plan.client_costs if site not in (*names, *absent)]
-        if strangers:
-            raise InputError(
-                f"costs: names site {strangers[0]!r}, which is not here; sites are {', '.join(names[:9])}."
-            )
+        for where, named in (("client_tolerances", plan.client_tolerances), ("costs", plan.client_costs)):
+            unknown = [site for site, _ in named if site not in (*names, *absent)]
+            if unknown:
+                here = f"sites are {', '.join(names[:9])}"
+                raise InputError(f"{where}: names site {unknown[0]!r}, which is not here; {here}.")
         without = [site for site in names if not plan.has_costs(site)]
         if without:
             raise InputError(

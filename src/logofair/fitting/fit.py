@@ -261,43 +261,19 @@ def _handed_over(
     solved: _Solved, requirements: Requirements, promises: Promises, calibration: str, key: int
 ) -> Solution:
     """The solution: a policy that says of itself what was required, proved and promised."""
-    rows, fitted = solved.prepared.rows, solved.prepared.fitted
-    problem, certificate, optimum, borrowing = (
-        solved.problem,
-        solved.certificate,
-        solved.optimum,
-        solved.prepared.pooling,
-    )
-    policy = Policy(
-        groups=rows.groups.names,
-        clients=rows.clients.names,
-        mixtures=solved.mixtures,
-        calibrator=fitted.calibrator,
-        merged_rules=solved.merged,
-        key=key,
-        info=PolicyInfo(
-            requirements=RequirementsInfo.from_dict(requirements.as_dict()),
-            certificate=certificate.info,
-            rows=int(rows.scores.size),
-            calibration=calibration,
-            pooling=borrowing,
-            solver=optimum.solver,
-            promises=promises.info,
-            version=__version__,
-        ),
-    )
-    warnings = tuple(cell_warnings(problem, rows, merged=solved.merged is not None))
+    prepared, policy = solved.prepared, _policy(solved, requirements, promises, calibration, key)
+    warnings = tuple(cell_warnings(solved.problem, prepared.rows, merged=solved.merged is not None))
     solution = Solution(
         policy=policy,
-        certificate=certificate,
+        certificate=solved.certificate,
         requirements=requirements,
-        problem=problem,
+        problem=solved.problem,
         warnings=(*warnings, *([NO_MERGED_RULE] if solved.wanted_merged and solved.merged is None else [])),
-        solver=optimum.solver,
-        rounds=optimum.rounds,
-        calibration_errors=fitted.errors,
-        rows=rows,
-        pooling=borrowing,
+        solver=solved.optimum.solver,
+        rounds=solved.optimum.rounds,
+        calibration_errors=prepared.fitted.errors,
+        rows=prepared.rows,
+        pooling=prepared.pooling,
         promises=promises,
     )
     empty = () if requirements.only_gaps else empty_ratios(solution.requirement_checks)
@@ -310,6 +286,29 @@ def _handed_over(
         score_blind_rules=solution.score_blind_rules,
     )
     return solution.with_info(info, warnings=warned)
+
+
+def _policy(solved: _Solved, requirements: Requirements, promises: Promises, calibration: str, key: int) -> Policy:
+    """The rules, with what was required, proved and promised of them."""
+    rows = solved.prepared.rows
+    return Policy(
+        groups=rows.groups.names,
+        clients=rows.clients.names,
+        mixtures=solved.mixtures,
+        calibrator=solved.prepared.fitted.calibrator,
+        merged_rules=solved.merged,
+        key=key,
+        info=PolicyInfo(
+            requirements=RequirementsInfo.from_dict(requirements.as_dict()),
+            certificate=solved.certificate.info,
+            rows=int(rows.scores.size),
+            calibration=calibration,
+            pooling=solved.prepared.pooling,
+            solver=solved.optimum.solver,
+            promises=promises.info,
+            version=__version__,
+        ),
+    )
 
 
 def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[Mixtures, Certificate, Optimum]:
