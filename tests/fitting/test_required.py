@@ -93,6 +93,15 @@ def test_what_is_said_of_cost_and_bound_is_true_as_printed():
         assert 0.999 * certificate.dual < float(said[2]) <= certificate.dual * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("costs", [(1, 0), (0, 7.3), {"x": (0, 3.3), "y": (2, 0)}])
+def test_a_cost_of_nothing_is_0_and_never_below(costs):
+    clients = ["x"] * 4 + ["y"] * 6 if isinstance(costs, dict) else None
+    certificate = fitted(costs=costs, clients=clients).certificate
+    assert f"{certificate.primal:.4f}" == "0.0000"
+    assert "cost is 0.0000 per person; no rule" in certificate.summary()
+    assert "below 0.0000 " in certificate.summary()
+
+
 def test_costs_in_other_units_make_the_same_rules():
     rules = [
         fitted(costs=(1 * unit, 3 * unit), capacity=0.45).policy.probabilities(SCORES, groups=GROUPS)

@@ -489,6 +489,8 @@ def reached_and_bound(reached: float, bound: float, objective: str, decimals: in
     >>> reached_and_bound(0.84061, 0.84062, "accuracy"), reached_and_bound(0.000213372, 0.000213371, "cost")
     (('0.8406', '0.8406'), ('0.0002134', '0.0002134'))
     """
+    if objective == "cost":
+        reached, bound = max(0.0, reached), max(0.0, bound)  # no rule earns: below 0 is rounding
     if objective == "cost" and 0 < reached < math.inf:
         decimals = max(decimals, 3 - math.floor(math.log10(reached)))
     return f"{reached:.{decimals}f}", f"{bound:.{decimals}f}"

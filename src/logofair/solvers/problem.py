@@ -23,6 +23,7 @@ from logofair.solvers.limits import Layout, Limits, Row, empty_ratios, layout, l
 # A rate over fewer than one in 100,000 of a cell's expected members is undefined: it would be noise to anybody, and
 # the few would be lost in rounding.
 _NOBODY = 1e-5
+_ROUNDING = 1e-15  # of the dearest error: what sums leave of a cost of 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +107,9 @@ class Problem:
 
     def reported(self, value: float) -> float:
         """A value as people read it: the accuracy, or the cost per row in the user's units."""
-        return value if self.costs is None else -value * self.cost_unit
+        if self.costs is None:
+            return value
+        return 0.0 if abs(value) < _ROUNDING else -value * self.cost_unit
 
     @property
     def measure(self) -> str:
