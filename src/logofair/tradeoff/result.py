@@ -240,8 +240,8 @@ def find_knee(points: Sequence[Point], loose: Floats, *, paired: bool = True) ->
             f"{objective.name.capitalize()} {objective.rises} evenly with tolerance: no point of the grid stands out."
         )
         return Knee(None, max(float(lead[best]), 0.0), sentence)
-    regained = float(won[best] / strictest.loss)
-    return Knee(points[best], float(lead[best]), _sentence(points[best], regained, _tolerances(points[best], free, paired)))
+    words = _sentence(points[best], float(won[best] / strictest.loss), _tolerances(points[best], free, paired))
+    return Knee(points[best], float(lead[best]), words)
 
 
 def _flat_sentence(strictest: Point, where: str) -> str:
@@ -249,8 +249,8 @@ def _flat_sentence(strictest: Point, where: str) -> str:
     loss, objective = strictest.loss, strictest.objective
     if loss >= _FLAT * objective.unit:
         return (
-            f"The strictest point ({where}) is {_from_unconstrained(strictest)}, and no other of the grid is much nearer: "
-            "there is nothing to trade."
+            f"The strictest point ({where}) is {_from_unconstrained(strictest)}, and no other of the grid is much "
+            "nearer: there is nothing to trade."
         )
     cost = "nothing" if loss < 5e-6 * objective.unit else f"only {_little(loss, objective)}"
     return f"Even the strictest point ({where}) costs {cost}: there is nothing to trade."
@@ -270,7 +270,8 @@ def _little(loss: float, objective: Objective) -> str:
 def _sentence(point: Point, regained: float, where: str) -> str:
     return (
         f"The knee is at {where}: expected {point.objective.name} {point.objective.value(point.value)}, "
-        f"{_from_unconstrained(point)}; it has regained {100 * regained:.0f} % of what the strictest point loses, and more tolerance wins less than it did so far."
+        f"{_from_unconstrained(point)}; it has regained {100 * regained:.0f} % of what the "
+        "strictest point loses, and more tolerance wins less than it did so far."
     )
 
 
