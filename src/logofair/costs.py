@@ -13,7 +13,7 @@ from logofair.columns.labels import Codes, check_clients
 from logofair.errors import InputError
 from logofair.notions import as_number
 
-__all__ = ["ACCURACY", "Costs", "costs_sentence", "read_costs"]
+__all__ = ["ACCURACY", "Costs", "costs_sentence", "read_costs", "read_pair"]
 
 _ERRORS = ("wrongly accepted", "wrongly rejected")
 _MOST = 1e100  # beyond, sums of costs overflow
@@ -133,11 +133,11 @@ def read_costs(costs: object, clients: Codes, where: str = "costs") -> Costs:
     [1.0, 3.0]
     """
     if not isinstance(costs, Mapping):
-        return Costs.of([_pair(costs, where)])
+        return Costs.of([read_pair(costs, where)])
     if clients.names == (None,):
         raise InputError(f"{where}: names clients, but clients= is missing; pass one pair, or the client of each row.")
     check_clients(costs, clients, where)
-    return Costs.of([_pair(_own(costs, name, where), f"{where}: client {name!r}") for name in clients.names])
+    return Costs.of([read_pair(_own(costs, name, where), f"{where}: client {name!r}") for name in clients.names])
 
 
 def _own(costs: Mapping[Any, Any], name: Label, where: str) -> object:
@@ -146,8 +146,8 @@ def _own(costs: Mapping[Any, Any], name: Label, where: str) -> object:
     return costs[name]
 
 
-def _pair(costs: object, where: str) -> tuple[float, float]:
-    """Check one pair."""
+def read_pair(costs: object, where: str) -> tuple[float, float]:
+    """Read what a wrongly accepted and a wrongly rejected row cost, where there is one pair."""
     parts = list(costs) if isinstance(costs, list | tuple | np.ndarray) else []
     if len(parts) != 2:
         advice = "pass the cost of a wrongly accepted row and of a wrongly rejected one, such as (1, 3)"

@@ -169,6 +169,9 @@ def test_no_reply_has_a_further_number():
     ("given", "said"),
     [
         ({"costs": {"a": (0, 0)}}, "costs: site 'a': both errors cost 0"),
+        ({"costs": {}}, "costs: got {}, which names no site; pass a pair such as"),
+        ({"costs": {"a": {"b": (1, 2)}}}, "costs: site 'a': got {'b': .*; pass the cost of a wrongly accepted row"),
+        ({"costs": (1, 2), "client_costs": []}, r"client_costs: got \[\]; pass a mapping from site name to a pair"),
         ({"costs": {1: (1, 2)}}, "client_costs: got {1: .*pass a mapping from site name to a pair"),
         ({"client_costs": {"a": (1, -2)}}, "costs: site 'a': a wrongly rejected row costs -2"),
         ({"costs": COSTS, "client_costs": COSTS}, "client_costs: beside costs that name sites"),

@@ -352,10 +352,8 @@ def test_with_costs_what_a_tiny_group_costs_is_cost_per_person(unit):
 
 
 def test_with_costs_leaving_clients_out_saves_cost_per_person():
-    rows, options = (
-        table((3000, 400, 300), seed=2),
-        {"local_tolerance": 0.05, "costs": {0: (1, 3), 1: (2, 1), 2: (1, 1)}},
-    )
+    rows = table((3000, 400, 300), seed=2)
+    options = {"local_tolerance": 0.05, "costs": {0: (1, 3), 1: (2, 1), 2: (1, 1)}}
     solution = fit(rows, **options)
     found = solution.advice()
     free = fit(rows, **options, client_tolerances=dict.fromkeys(found.leaving_out.clients)).certificate.primal

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from logofair.columns.checks import nearest_name, positive_number, whole_number
+from logofair.costs import read_pair
 from logofair.errors import InputError, RefusedError
-from logofair.federation.plan import Plan, read_pair
+from logofair.federation.plan import Plan
 from logofair.federation.replies import Refusal
 from logofair.federation.wire import SPOKEN, spoken_digest
 from logofair.files.writing import reason_of

@@ -21,8 +21,7 @@ from logofair.columns.checks import (
     random_number,
     whole_number,
 )
-from logofair.columns.labels import one_client
-from logofair.costs import ACCURACY, Costs, read_costs
+from logofair.costs import ACCURACY, Costs, read_pair
 from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
 from logofair.federation.wire import encode, spoken_digest, wire_type
@@ -593,9 +592,11 @@ def _read_costs(
     """The costs of sites that are not named, and those of single ones."""
     if isinstance(costs, Mapping) and single is not None:
         raise InputError("client_costs: beside costs that name sites; pass one pair as costs, or all in one of them.")
+    if isinstance(costs, Mapping) and not costs:
+        raise InputError("costs: got {}, which names no site; pass a pair such as (1, 3), or one for every site.")
     if isinstance(costs, Mapping):
         return None, _named_costs(costs)
-    return None if costs is None else read_pair(costs, "costs"), _named_costs(single or {})
+    return None if costs is None else read_pair(costs, "costs"), _named_costs({} if single is None else single)
 
 
 def _named_costs(costs: Mapping[str, object]) -> tuple[tuple[str, tuple[float, float]], ...]:
@@ -603,12 +604,6 @@ def _named_costs(costs: Mapping[str, object]) -> tuple[tuple[str, tuple[float, f
     if not isinstance(costs, Mapping) or not all(isinstance(site, str) for site in costs):
         raise InputError(f"client_costs: got {costs!r}; pass a mapping from site name to a pair, such as (1, 3).")
     return tuple((site, read_pair(costs[site], f"costs: site {site!r}")) for site in sorted(costs))
-
-
-def read_pair(costs: object, where: str) -> tuple[float, float]:
-    """Read what a wrongly accepted and a wrongly rejected row cost."""
-    read = read_costs(list(costs) if isinstance(costs, tuple) else costs, one_client(1), where)
-    return float(read.wrongly_accepted[0]), float(read.wrongly_rejected[0])
 
 
 def _check_limits(limits: object, capacities: object, groups: Sequence[Label]) -> None:

@@ -18,7 +18,7 @@ from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.solution import FitWarning
 from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures
-from logofair.requirements import Ratio, Tolerance, check_tolerance, plain_tolerance, requirement_sentences
+from logofair.requirements import Ratio, Tolerance, check_tolerance, requirement_sentences
 from logofair.solvers.certificate import Certificate
 from logofair.tradeoff.grid import Tolerances, has_ratios, slack
 from logofair.tradeoff.measured import MeasuredRows
@@ -97,8 +97,8 @@ class Point:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values by name, for a table or JSON; None where something is not constrained or undefined."""
         return {
-            "local_tolerance": plain_tolerance(self.local_tolerance),
-            "global_tolerance": plain_tolerance(self.global_tolerance),
+            "local_tolerance": _plain(self.local_tolerance),
+            "global_tolerance": _plain(self.global_tolerance),
             "measured": None if self.measured is None else measured_values(self.measured),
             self.objective.name: self.value,
             "loss": self.loss,
@@ -127,11 +127,16 @@ class InfeasiblePoint:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values by name, as of a point that can be had."""
         return {
-            "local_tolerance": plain_tolerance(self.local_tolerance),
-            "global_tolerance": plain_tolerance(self.global_tolerance),
+            "local_tolerance": _plain(self.local_tolerance),
+            "global_tolerance": _plain(self.global_tolerance),
             "infeasible": str(self.error),
             "least_relaxation": self.error.least_relaxation,
         }
+
+
+def _plain(tolerance: Tolerance) -> float | str | None:
+    """A tolerance for files: a ratio as it is typed."""
+    return f"ratio:{tolerance.least:g}" if isinstance(tolerance, Ratio) else tolerance
 
 
 def measured_values(audit: Audit) -> dict[str, Any]:
@@ -185,8 +190,8 @@ class Knee:
         """Return plain values, ready for JSON."""
         at = self.point
         return {
-            "local_tolerance": None if at is None else plain_tolerance(at.local_tolerance),
-            "global_tolerance": None if at is None else plain_tolerance(at.global_tolerance),
+            "local_tolerance": None if at is None else _plain(at.local_tolerance),
+            "global_tolerance": None if at is None else _plain(at.global_tolerance),
             "found": at is not None,
             "lead": self.lead,
             "sentence": self.sentence,
@@ -235,9 +240,8 @@ def find_knee(points: Sequence[Point], loose: Floats, *, paired: bool = True) ->
             f"{objective.name.capitalize()} {objective.rises} evenly with tolerance: no point of the grid stands out."
         )
         return Knee(None, max(float(lead[best]), 0.0), sentence)
-    regained = float(won[best] / strictest.loss)
-    where = _tolerances(points[best], free, paired)
-    return Knee(points[best], float(lead[best]), _sentence(points[best], regained, where))
+    words = _sentence(points[best], float(won[best] / strictest.loss), _tolerances(points[best], free, paired))
+    return Knee(points[best], float(lead[best]), words)
 
 
 def _flat_sentence(strictest: Point, where: str) -> str:
@@ -266,8 +270,8 @@ def _little(loss: float, objective: Objective) -> str:
 def _sentence(point: Point, regained: float, where: str) -> str:
     return (
         f"The knee is at {where}: expected {point.objective.name} {point.objective.value(point.value)}, "
-        f"{_from_unconstrained(point)}; it has regained {100 * regained:.0f} % of what the strictest "
-        "point loses, and more tolerance wins less than it did so far."
+        f"{_from_unconstrained(point)}; it has regained {100 * regained:.0f} % of what the "
+        "strictest point loses, and more tolerance wins less than it did so far."
     )
 
 
@@ -588,7 +592,7 @@ class Frontier:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
-        pair = None if self.chosen is None else map(plain_tolerance, self.chosen)
+        pair = None if self.chosen is None else map(_plain, self.chosen)
         chosen = None if pair is None else dict(zip(("local", "global"), pair, strict=True))
         return {
             "notion": dict(zip(("local", "global"), self.notions, strict=True)),
@@ -603,8 +607,8 @@ class Frontier:
             "objective": self.objective.name,
             "held": dict(self.held),
             "unconstrained": self.unconstrained.as_dict(),
-            "local_tolerances": list(map(plain_tolerance, self.local_tolerances)),
-            "global_tolerances": list(map(plain_tolerance, self.global_tolerances)),
+            "local_tolerances": list(map(_plain, self.local_tolerances)),
+            "global_tolerances": list(map(_plain, self.global_tolerances)),
             "chosen": chosen,
             "knee": self.knee.as_dict(),
             "strictest_to_loosest": None if self.compared is None else self.compared.as_dict(),
