@@ -238,7 +238,7 @@ def test_unknown_clients_take_the_merged_rule_and_are_counted(stored: Stored, tm
     expected = chances(stored.policy, moved, on_unknown="merged")
     assert found["accepted"]["value"] == pytest.approx(expected.mean())
     assert f"{unknown} rows are of clients that the policy does not know" in " ".join(run(*words)[1].split())
-    policy = replace(Policy.load(stored.policy), merged=None)
+    policy = replace(Policy.load(stored.policy), merged_rules=None)
     policy.save(tmp_path / "policy.json")
     sentence = refused(tmp_path / "new.csv", "--policy", tmp_path / "policy.json")
     assert f"--client: {unknown} rows are of clients that policy.json does not know, such as 7" in sentence
@@ -259,7 +259,7 @@ def test_a_policy_of_one_site_takes_all_rows_as_its_own(stored: Stored, tmp_path
             mixtures, **{name: value[cells] for name, value in vars(mixtures).items() if value is not None}
         ),
         calibrator=logofair.fit([0.9, 0.1, 0.8, 0.2], None, groups=list("FMFM"), calibration="none").policy.calibrator,
-        merged=None,
+        merged_rules=None,
         info=replace(policy.info, site="2", data=None),
     )
     site.save(tmp_path / "policy.json")

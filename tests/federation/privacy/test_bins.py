@@ -86,7 +86,7 @@ def noised_policy(seed, bins, notion, local):
 )
 def test_a_rule_at_the_edges_treats_every_row_as_the_midpoint_of_its_bin(seed, bins, notion, local):
     found = noised_policy(seed, bins, notion, local).policy
-    moved = replace(found, mixtures=at_edges(found.mixtures, bins), merged=at_edges(found.merged, bins))
+    moved = replace(found, mixtures=at_edges(found.mixtures, bins), merged_rules=at_edges(found.merged, bins))
     edges = np.arange(bins + 1) / bins
     scores = np.concatenate([edges, np.nextafter(edges[1:], 0), np.random.default_rng(seed).random(50)])
     snapped = midpoints(bins)[np.minimum((scores * bins).astype(int), bins - 1)]
