@@ -1,6 +1,5 @@
 """One thread for each worker: tests run side by side, and many small arrays gain nothing from more."""
 
-import gc
 import os
 
 from hypothesis import HealthCheck, settings
@@ -14,8 +13,3 @@ os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")
 settings.register_profile("same", derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 if not os.environ.get("LOGOFAIR_ALL_EXAMPLES"):
     settings.load_profile("same")
-
-
-def pytest_collection_finish():
-    """What was imported stays until the end: no later search for garbage needs to look at it."""
-    gc.freeze()
