@@ -15,7 +15,7 @@ from logofair.calibration.logistic import FAMILIES, LogisticMaps
 from logofair.calibration.newton import Units
 from logofair.columns.acceleration import piece_by_piece
 from logofair.columns.checks import Floats, Integers, whole_number
-from logofair.columns.segments import Booleans, Indices, RowOrder, group_by, taken
+from logofair.columns.segments import Booleans, Indices, RowOrder, group_by, narrowest, taken
 from logofair.errors import InputError
 from logofair.files.documents import of_type, or_damaged
 
@@ -142,7 +142,7 @@ class Fits:
         folds: int,
     ) -> Fits:
         """From columns of rows by cell and score."""
-        narrow = np.int32 if max(scores.size, units.n_cells * folds) < 2**31 else np.int64  # half the memory
+        narrow = narrowest(max(scores.size, units.n_cells * folds))
         cells: npt.NDArray[Any] = np.repeat(np.arange(units.n_cells, dtype=narrow), np.diff(cell_starts))
         if weights is not None and not weights.all():
             counted = np.flatnonzero(weights > 0.0)

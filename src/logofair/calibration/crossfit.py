@@ -15,7 +15,16 @@ from logofair.calibration.fits import NO_FOLD
 from logofair.calibration.logistic import EDGE, LogisticMaps
 from logofair.columns.acceleration import accelerated, two_at_once
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
+from logofair.columns.segments import (
+    Indices,
+    RowOrder,
+    group_by,
+    narrowest,
+    pool_starts,
+    run_means,
+    run_starts,
+    run_sums,
+)
 
 __all__ = [
     "CalibrationErrors",
@@ -70,8 +79,7 @@ def _rising(values: Floats, mass: Floats | None, starts: Indices) -> Floats:
     mass = np.ones_like(values) if mass is None else mass
     pools = pool_starts(values, mass, np.repeat(np.arange(starts.size - 1), np.diff(starts)))
     begins = np.append(pools, values.size)
-    means = run_sums(mass * values, begins) / run_sums(mass, begins)
-    return np.repeat(means, np.diff(begins))
+    return np.repeat(run_means(values, mass, begins), np.diff(begins))
 
 
 def _positive(weights: Floats, order: RowOrder) -> Floats:
@@ -228,7 +236,7 @@ class DrawnFolds:
 def draw_folds(begins: Indices, cells: int, folds: int, *rngs: np.random.Generator) -> DrawnFolds:
     """Draw what :func:`deal_folds` deals; an rng's cells have the rows from one of the ``begins`` to the next."""
     rows, share = int(begins[-1]), cells // len(rngs)
-    narrow = np.int32 if max(rows, cells) < 2**31 else np.int64  # half the memory to go through at random
+    narrow = narrowest(max(rows, cells))
     drawn, place = np.arange(rows, dtype=narrow), np.arange(cells, dtype=narrow)
     dealt = np.empty(rows, dtype=np.int16)
     for part, rng in enumerate(rngs):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from logofair.calibration.newton import IDENTITY_ROWS, Units
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Indices, RowOrder, pool_starts, run_sums
+from logofair.columns.segments import Indices, RowOrder, pool_starts, run_means
 from logofair.errors import InputError
 from logofair.files.documents import numbers_in, numbers_out
 
@@ -145,7 +145,7 @@ def isotonic_knots(units: Indices, scores: Floats, labels: Floats, weights: Floa
         return units, scores, labels
     pools = pool_starts(labels, weights, units)
     bounds = np.append(pools, units.size)
-    means = np.clip(run_sums(weights * labels, bounds) / run_sums(weights, bounds), 0.0, 1.0)
+    means = np.clip(run_means(labels, weights, bounds), 0.0, 1.0)
     # A knot where a pool begins, and one where it ends.
     knots, place = np.unique(np.concatenate([pools, bounds[1:] - 1]), return_index=True)
     return units[knots], scores[knots], means[place % pools.size]

@@ -126,7 +126,7 @@ class Runs:
         return table
 
 
-SURE = 1e-8  # odds against a label below which they are its loss: one plus them would lose their digits
+_SURE = 1e-8  # odds against a label below which they are its loss: one plus them would lose their digits
 
 
 def _logistic(margin: Floats, targets: Floats) -> tuple[Floats, Floats, Floats]:
@@ -138,7 +138,7 @@ def _logistic(margin: Floats, targets: Floats) -> tuple[Floats, Floats, Floats]:
     unlikely = tail * likely
     against = np.where(up, 1.0 - targets, targets)
     excess = against - unlikely
-    sure = np.where(tail < SURE, tail, -np.log(likely))
+    sure = np.where(tail < _SURE, tail, -np.log(likely))
     return size * against + sure, np.where(up, excess, -excess), likely * unlikely
 
 

@@ -36,11 +36,16 @@ _SHORT_RUNS = 512
 _RUNS_AT_ONCE = 256  # isotonic regressions are fitted to this many runs at once
 
 
+def narrowest(most: int) -> type[np.int32] | type[np.int64]:
+    """The type that holds whole numbers up to ``most`` in least memory, which is what work on many rows waits for."""
+    return np.int32 if most < 2**31 else np.int64
+
+
 def group_by(keys: npt.NDArray[Any], n_keys: int, data: Column) -> tuple[Column, Indices]:
     """Stable counting sort: data in the order of its keys, and each key's start."""
     # Turning a sparse matrix from columns to rows is a counting sort, several times faster than argsort.
     n = keys.size
-    narrow = np.int32 if max(n, n_keys) < 2**31 - 1 else np.int64
+    narrow = narrowest(max(n, n_keys) + 1)
     triple: Any = (data, keys.astype(narrow, copy=False), np.arange(n + 1, dtype=narrow))
     together: Any = csc_array(triple, shape=(n_keys, n)).tocsr()
     return together.data, together.indptr.astype(np.int64)
@@ -243,6 +248,11 @@ def pool_starts(values: Floats, weights: Floats, runs: npt.NDArray[Any], *, risi
         pools = isotonic_regression(values[first:last] + offset, weights=weights[first:last], increasing=rising)
         found.append(first + np.asarray(pools.blocks[:-1], dtype=np.int64))
     return np.concatenate(found)
+
+
+def run_means(values: Floats, weights: Floats, starts: Indices) -> Floats:
+    """Weighted mean of each run; none is without weight."""
+    return run_sums(weights * values, starts) / run_sums(weights, starts)
 
 
 def run_sums(data: npt.NDArray[Any], starts: Indices) -> Floats:
