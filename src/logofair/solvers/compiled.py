@@ -1,4 +1,4 @@
-"""The same pivots as in :mod:`logofair.solvers.simplex`, compiled: one client after the other, clients in parallel.
+"""The same pivots as in :mod:`logofair.solvers.simplex`, compiled: one client after the other, in threads.
 
 Optional (``pip install 'logofair[fast]'``). It works on the same tableau, so either code continues where the other
 stopped; the numpy one is the reference. Compiling takes seconds once and is cached on disk.
@@ -9,12 +9,15 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from logofair.columns.acceleration import pieces, side_by_side
 from logofair.columns.checks import Floats
 from logofair.solvers.problem import Problem
 from logofair.solvers.simplex import FAR, OPTIMAL, PIVOT, TIE, WITHIN, Tableau
 
-_ENOUGH_CLIENTS = 64  # for fewer, waking threads costs more than it saves
 _PIVOTS = 20  # for each row: more than any sound program needs; the rest is left to the reference code
+_CLIENTS_AT_ONCE = 2_000  # a millisecond: for less, waking threads costs more than it saves
+# One function in the end: between functions numba counts the references to every array, which takes half of the time.
+_inlined = numba.njit(inline="always")
 
 
 def maximise_compiled(
@@ -44,14 +47,15 @@ def maximise_compiled(
         off,
         missed,
     )
-    if off.size < _ENOUGH_CLIENTS:
-        _some(0, off.size, *arrays)
-    else:
-        _all(*arrays)
+
+    def pivot(part: slice) -> None:
+        _some(part.start, part.stop, *arrays)
+
+    side_by_side(pivot, pieces(off.size, _CLIENTS_AT_ONCE), cells.levels.values.size)
     return u, v, prices if problem.local_limits is None else problem.repaired_local(prices), off
 
 
-@numba.njit(cache=True)
+@_inlined
 def _corner(cell, slope, constant, table):
     """Return (u, v) of the best corner of a cell for ``slope * v + constant * u``; as Cells.best_corner."""
     starts, values, positives_below, mass_below, scale, positives = table
@@ -75,7 +79,7 @@ def _corner(cell, slope, constant, table):
     return u, v
 
 
-@numba.njit(cache=True)
+@_inlined
 def _enter(client, price, basic, at_upper, ends, rows, families, gains, table, counted, limit, missed, column):
     """Best entering column, written to ``column``: its kind (-1: none is worth it), direction, u, v.
 
@@ -132,7 +136,7 @@ def _enter(client, price, basic, at_upper, ends, rows, families, gains, table, c
     return chosen, direction, best_u, best_v
 
 
-@numba.njit(cache=True)
+@_inlined
 def _ends(client, kind, ends, groups):
     """Between what a variable has to stay: corners above 0, slacks within their limits, floors anywhere."""
     if kind < groups:
@@ -142,7 +146,7 @@ def _ends(client, kind, ends, groups):
     return -np.inf, np.inf
 
 
-@numba.njit(cache=True)
+@_inlined
 def _outside(client, solution, kind, ends, groups, outside):
     """Write which way each basic variable has to go to be within its ends: 1 up, -1 down, 0; whether all are."""
     within = True
@@ -156,7 +160,7 @@ def _outside(client, solution, kind, ends, groups, outside):
     return within
 
 
-@numba.njit(cache=True)
+@_inlined
 def _leave(client, moved, solution, kind, ends, groups, outside):
     """Ratio test: row (-1: none), step, and whether it leaves at its upper bound; the outside stop as they get in."""
     row, step, size, upper = -1, np.inf, 0.0, False
@@ -175,7 +179,7 @@ def _leave(client, moved, solution, kind, ends, groups, outside):
     return row, step, upper
 
 
-@numba.njit(cache=True)
+@_inlined
 def _eliminate(client, inverse, moved, row, direction):
     """Bring the entering column into the basis inverse."""
     rows = moved.size
@@ -189,7 +193,7 @@ def _eliminate(client, inverse, moved, row, direction):
                 inverse[client, i, j] -= factor * inverse[client, row, j]
 
 
-@numba.njit(cache=True)
+@_inlined
 def _remember(client, state, gains, rows, row, chosen, u, v, column):
     """Note gain, place and rates of the corner that entered; a slack or floor has none."""
     _, _, gain, at_u, at_v, at_rates = state
@@ -202,7 +206,7 @@ def _remember(client, state, gains, rows, row, chosen, u, v, column):
         at_rates[client, row, j] = column[groups + touched[chosen, j]] if corner else 0.0
 
 
-@numba.njit(cache=True)
+@_inlined
 def _price(client, inverse, gain, price):
     """Write the prices of a program's rows; the largest gain of its basic variables by size."""
     price[:] = 0.0
@@ -215,7 +219,7 @@ def _price(client, inverse, gain, price):
     return largest
 
 
-@numba.njit(cache=True)
+@_inlined
 def _direct(client, inverse, column, direction, moved):
     """Write how the basic variables fall as the entering column moves in its direction."""
     for i in range(moved.size):
@@ -225,7 +229,7 @@ def _direct(client, inverse, column, direction, moved):
         moved[i] = total * direction
 
 
-@numba.njit(cache=True)
+@_inlined
 def _origin(client, chosen, direction, floor, ends, groups):
     """Value of a variable before it enters: of a slack at either end, of a floor, else 0."""
     count = ends[0].shape[1]
@@ -234,15 +238,19 @@ def _origin(client, chosen, direction, floor, ends, groups):
     return floor[client, chosen - groups - count] if chosen >= groups + count else 0.0
 
 
-@numba.njit(cache=True)
+@_inlined
 def _one(client, state, kind, at_upper, floor, ends, rows, gains, table, missed, work):
     """Pivot one program; whether it can improve no more."""
-    inverse, solution, gain, _, _, _ = state
+    inverse, solution, gain, at_u, at_v, _ = state
     price, column, moved, outside, basic = work
     groups, size, count = gains[2].shape[1], solution.shape[1], ends[0].shape[1]
     basic[:] = False
     for i in range(size):
-        basic[kind[client, i]] = True
+        block = kind[client, i]
+        basic[block] = True
+        gain[client, i] = 0.0
+        if block < groups:
+            gain[client, i] = gains[0][client, block] * at_u[client, i] + gains[1][client, block] * at_v[client, i]
     for _ in range(_PIVOTS * size):
         counted = _outside(client, solution, kind, ends, groups, outside)
         least = OPTIMAL * (1.0 + _price(client, inverse, gain[client] if counted else outside, price))
@@ -276,7 +284,7 @@ def _one(client, state, kind, at_upper, floor, ends, rows, gains, table, missed,
     return False
 
 
-@numba.njit(cache=True)
+@_inlined
 def _read(client, state, kind, floor, ends, rows, gains, u, v, prices, work):
     """Write a program's mixture and prices; how far its weights and rows are off."""
     inverse, solution, gain, at_u, at_v, _ = state
@@ -315,7 +323,7 @@ def _read(client, state, kind, floor, ends, rows, gains, u, v, prices, work):
     return off
 
 
-@numba.njit(cache=True)
+@_inlined
 def _balance(client, prices, high):
     """Prices that sum to 0 over the groups that are compared, and are 0 elsewhere."""
     groups, rates = prices.shape[1], prices.shape[2]
@@ -330,7 +338,7 @@ def _balance(client, prices, high):
             prices[client, a, k] = prices[client, a, k] - total / members if compared else 0.0
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _some(first, last, state, kind, at_upper, floor, ends, rows, done, gains, table, u, v, prices, off, missed):
     """Pivot and read the programs of some clients."""
     size = state[1].shape[1]
@@ -344,15 +352,6 @@ def _some(first, last, state, kind, at_upper, floor, ends, rows, done, gains, ta
     for client in range(first, last):
         done[client] = _one(client, state, kind, at_upper, floor, ends, rows, gains, table, missed, work)
         off[client] = _read(client, state, kind, floor, ends, rows, gains, u, v, prices, work)
-
-
-# Not one body compiled twice: numba's cache on disk would hand the serial code out for the parallel one.
-@numba.njit(cache=True, parallel=True)
-def _all(state, kind, at_upper, floor, ends, rows, done, gains, table, u, v, prices, off, missed):
-    clients, shares = done.size, 16
-    for share in numba.prange(shares):
-        first, last = share * clients // shares, (share + 1) * clients // shares
-        _some(first, last, state, kind, at_upper, floor, ends, rows, done, gains, table, u, v, prices, off, missed)
 
 
 @numba.njit(cache=True)

@@ -58,13 +58,13 @@ def _solve_by_simplex(
     problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Tableau | None, missed: float
 ) -> LocalAnswer:
     """Pivot from where the tableau stands, or from rejecting everybody."""
-    rows = problem.local_layout
+    rows, compiled = problem.local_layout, accelerated(problem.cells.levels.values.size)
     if tableau is None:
         tableau = start(rows.low, rows.high, rows.slope, rows.family, rows.touched)
-    else:
+    elif not compiled:
         tableau.gain = _basic_gains(tableau, gain_u, gain_v)
     price = _pricer(problem, gain_u, gain_v)
-    if accelerated(problem.cells.levels.values.size):
+    if compiled:
         from logofair.solvers.compiled import maximise_compiled
 
         u, v, prices, off = maximise_compiled(tableau, problem, gain_u, gain_v, missed)
