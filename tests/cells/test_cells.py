@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from logofair.cells.cells import build_cells
@@ -217,6 +218,27 @@ def test_empty_cells_have_no_mass_and_nothing_to_gain():
     assert value[1:].tolist() == u[1:].tolist() == v[1:].tolist() == [0] * 5
     u, v = cells.corner(every, np.zeros(6, dtype=np.int64), np.ones(6, dtype=bool))
     assert u.tolist() == [1, 0, 0, 0, 0, 0]
+
+
+@modest
+@given(any_cases, st.data())
+def test_the_cells_of_some_clients_are_those_of_their_rows_alone(case, data):
+    some = np.array(data.draw(st.lists(st.integers(0, case.n_clients - 1), min_size=1, unique=True)))
+    number = np.full(case.n_clients, -1)
+    number[some] = np.arange(some.size)
+    inside = number[case.clients] >= 0
+    assume(inside.any())
+    columns = {
+        name: None if (column := getattr(case, name)) is None else column[inside]
+        for name in ("scores", "groups", "labels", "weights")
+    }
+    alone = replace(case, clients=number[case.clients[inside]], n_clients=some.size, **columns)
+    found, expected = cells_of(case).of_clients(some), cells_of(alone)
+    assert (found.hull_of is None) == (expected.hull_of is None)
+    for one, other in ((found, expected), (found.levels, expected.levels)):
+        for field in fields(one):
+            if field.name != "hull_of":
+                np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), field.name)
 
 
 def test_labels_against_the_order_of_the_scores_are_pooled_by_hand():

@@ -10,6 +10,7 @@ import pytest
 import logofair
 from logofair import Exactly, InfeasibleError, InputError, Ratio
 from logofair.report import in_memory, report_html
+from logofair.solvers import decomposition
 from support.required import Required
 
 
@@ -51,6 +52,12 @@ def check(seed: int) -> bool:
 @pytest.mark.parametrize("first", range(0, 30, 10))
 def test_the_optimum_is_that_of_a_program_over_rows(first):
     assert sum(check(seed) for seed in range(first, first + 10)) > 4
+
+
+def test_it_is_where_the_solver_begins_at_the_prices_of_some_clients(monkeypatch):
+    monkeypatch.setattr(decomposition, "_SOME", 1)
+    monkeypatch.setattr(decomposition, "_MANY", 2)
+    assert sum(check(seed) for seed in range(30, 50)) > 8
 
 
 @pytest.mark.slow

@@ -16,7 +16,8 @@ from support.required import Required
 
 pytest.importorskip("numba")
 
-from logofair.cells.compiled import running, sorted_cells
+from logofair.cells.compiled import running
+from logofair.columns.compiled import sorted_cells
 
 
 def federation(seed, *, rows, clients, groups, digits=None):

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.notions import NOTIONS
+from logofair.solvers import decomposition
 from logofair.solvers.decomposition import ExactSolver, solve_exact
 from logofair.solvers.joint import solve_joint
+from logofair.solvers.problem import Problem
 from support.examples import examples
 from support.oracles import BENEFIT, EVERY_NOTION, TOLERANCES, Case, cases, random_case, rates_of
 
@@ -212,6 +214,18 @@ def test_a_solver_that_remembers_answers_finds_what_a_fresh_one_finds(notion):
             rounds.append((fresh.rounds, again.rounds))
         solver = solver.looser()
     assert sum(again for _, again in rounds) < sum(fresh for fresh, _ in rounds)
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
+@pytest.mark.parametrize("seed", range(4))
+def test_prices_of_some_clients_to_begin_with_change_no_optimum(notion, seed, monkeypatch):
+    case = random_case(np.random.default_rng(seed), groups=2, clients=40, rows=900, local=[notion], global_=[notion])
+    value, sampled = value_of(case), []
+    monkeypatch.setattr(decomposition, "_SOME", 4)
+    of_clients = Problem.of_clients
+    monkeypatch.setattr(Problem, "of_clients", lambda self, some: sampled.append(some.size) or of_clients(self, some))
+    assert value_of(case) == pytest.approx(value, abs=1e-6)
+    assert sampled == [4]
 
 
 @modest

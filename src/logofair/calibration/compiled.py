@@ -11,42 +11,55 @@ import numpy.typing as npt
 
 from logofair.arithmetic import SMALLEST_PIVOT
 from logofair.calibration.newton import MOST_STEPS, ROUNDING, Normal, Runs
+from logofair.columns.acceleration import piece_by_piece, pieces_of_runs, side_by_side
 from logofair.columns.checks import Floats, Integers
-from logofair.columns.compiled import NO_WEIGHTS, pools_of
+from logofair.columns.compiled import NO_WEIGHTS, empty_stack, pooled
 from logofair.columns.segments import Booleans, Indices
 
-_ROWS_PER_PART = 1 << 13
 _SMALL_CHANCE = 1e-290  # a row halves a product of chances at most: this one stays far from the smallest double
+# Between functions numba counts the references to every array, which costs more than short runs do.
+_inlined = numba.njit(inline="always", error_model="numpy")
 
 
-def beta_sums(runs: Runs, parameters: Floats, wanted: Booleans) -> Floats:
-    """Each wanted run's log-loss, its gradient and packed Hessian, (10, runs); 0 for the others."""
+def beta_sums(
+    runs: Runs, cell: Indices, fold: Indices, shape: tuple[int, int], at: Floats, wanted: Booleans, without: int
+) -> Floats:
+    """Each wanted unit's log-loss, its gradient and packed Hessian by fold, (10, units, folds); one fold is left out.
+
+    ``shape`` are cells and folds; the unit of a run is its cell modulo their number.
+    """
+    (n_cells, folds), size = shape, at.shape[1]
     weights = NO_WEIGHTS if runs.weights is None else runs.weights
-    # Runs side by side in parts of about equal rows: each run is summed by one thread, in its own order.
-    parts = np.searchsorted(runs.starts[:-1], np.arange(0, runs.targets.size, _ROWS_PER_PART))
-    bounds = np.unique(np.append(parts, runs.size))
-    first, second = runs.columns
-    found = _sums(first, second, runs.targets, weights, runs.starts, parameters.T.copy(), wanted, bounds)
-    return np.asarray(found.T)
+    rows = (*runs.columns, runs.targets, weights, runs.starts)
+    parts = pieces_of_runs(runs.starts)
+    # Where units are cells, no two runs have the same place; else every part has a table of its own.
+    tables = np.zeros((1 if size == n_cells else len(parts), size * folds, 10))
+
+    def add(part: int) -> None:
+        some = parts[part].start, parts[part].stop
+        _add_sums(some, rows, cell, fold, at.T.copy(), wanted, without, folds, tables[part % len(tables)])
+
+    side_by_side(add, range(len(parts)), runs.targets.size)
+    total = tables[0] if len(tables) else np.zeros((size * folds, 10))
+    for table in tables[1:]:
+        total += table
+    return np.asarray(total.T.reshape(10, size, folds))
 
 
-@numba.njit(cache=True, parallel=True, error_model="numpy")
-def _sums(first, second, targets, weights, starts, parameters, wanted, bounds):
-    sums = np.zeros((starts.size - 1, 10))
-    for part in numba.prange(bounds.size - 1):
-        for run in range(bounds[part], bounds[part + 1]):
-            if wanted[run]:
-                _add_run(sums[run], first, second, targets, weights, starts[run], starts[run + 1], parameters[run])
-    return sums
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _add_sums(some, columns, cell, fold, at, wanted, without, folds, table):
+    first, second, targets, weights, starts = columns
+    for run in range(some[0], some[1]):
+        unit = cell[run] % len(at)
+        if wanted[unit] and fold[run] != without:
+            begin, end, key = starts[run], starts[run + 1], unit * folds + fold[run]
+            point = at[unit, 0], at[unit, 1], at[unit, 2]
+            sums = _row_sums((first, second, targets, weights, begin, end, end, end), point)
+            for i in range(10):
+                table[key, i] += sums[i]
 
 
-@numba.njit(cache=True, error_model="numpy")
-def _add_run(total, first, second, targets, weights, begin, end, parameters):
-    a, b, c = parameters
-    total[:] = _row_sums((first, second, targets, weights, begin, end, end, end), (a, b, c))
-
-
-@numba.njit(cache=True, error_model="numpy")
+@_inlined
 def _row_sums(rows, point):
     """The sums of some rows, but for those from ``skipped`` to before ``resumed``."""
     first, second, targets, weights, begin, skipped, resumed, end = rows
@@ -101,15 +114,20 @@ def beta_cells(
     precision = beliefs.precision[*np.triu_indices(3)].T.reshape(without.size, -1, 6).copy()
     least = least_gain.reshape(without.size, -1)
     first_run = np.searchsorted(cell, np.arange(least.shape[1] + 1))
-    return np.asarray(_cells(rows, fold, first_run, centre, precision, without, least).transpose(2, 1, 0))
+    found = np.empty((least.shape[1], without.size, 3))
+
+    def descend(cells: slice) -> None:
+        _cells((cells.start, cells.stop), rows, fold, first_run, centre, precision, without, least, found)
+
+    side_by_side(descend, pieces_of_runs(runs.starts[first_run]), runs.targets.size)
+    return found.transpose(2, 1, 0)
 
 
-@numba.njit(cache=True, parallel=True, error_model="numpy")
-def _cells(columns, fold, first_run, centre, precision, without, least):
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _cells(some, columns, fold, first_run, centre, precision, without, least, found):
     first, second, targets, weights, starts = columns
-    n_cells, groups = first_run.size - 1, centre.shape[1]
-    found = np.empty((n_cells, without.size, 3))
-    for c in numba.prange(n_cells):
+    groups = centre.shape[1]
+    for c in range(some[0], some[1]):
         begin, end, group = starts[first_run[c]], starts[first_run[c + 1]], c % groups
         for fit in range(without.size):
             skipped = resumed = end
@@ -125,10 +143,9 @@ def _cells(columns, fold, first_run, centre, precision, without, least):
                 found[c, fit] = _descended(rows, (p, q, r), prior, least[fit, c])
             else:
                 found[c, fit] = a, b, c_
-    return found
 
 
-@numba.njit(cache=True, error_model="numpy")
+@_inlined
 def _descended(rows, best, prior, least_gain):
     """The point of least penalised loss, by the steps of :class:`Descent`."""
     sums = _row_sums(rows, best)
@@ -148,7 +165,7 @@ def _descended(rows, best, prior, least_gain):
     return best
 
 
-@numba.njit(cache=True, error_model="numpy")
+@_inlined
 def _penalty(point, prior):
     centre, sharp = prior
     away = point[0] - centre[0], point[1] - centre[1], point[2] - centre[2]
@@ -156,7 +173,7 @@ def _penalty(point, prior):
     return 0.5 * (away[0] * product[0] + away[1] * product[1] + away[2] * product[2])
 
 
-@numba.njit(cache=True, error_model="numpy")
+@_inlined
 def _product(packed, vector):
     """A symmetric matrix times a vector."""
     h00, h01, h02, h11, h12, h22 = packed
@@ -164,7 +181,7 @@ def _product(packed, vector):
     return h00 * x + h01 * y + h02 * z, h01 * x + h11 * y + h12 * z, h02 * x + h12 * y + h22 * z
 
 
-@numba.njit(cache=True, error_model="numpy")
+@_inlined
 def _aimed(sums, best, prior):
     """The step of :func:`bounded_step` for two slopes and an intercept, and what the quadratic model says it gains."""
     centre, p = prior
@@ -196,14 +213,14 @@ def _aimed(sums, best, prior):
     return chosen, -_model_change(hessian, right, chosen)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@_inlined
 def _model_change(hessian, right, step):
     product = _product(hessian, step)
     first, second = step[0] * (0.5 * product[0] - right[0]), step[1] * (0.5 * product[1] - right[1])
     return first + second + step[2] * (0.5 * product[2] - right[2])
 
 
-@numba.njit(cache=True, error_model="numpy")
+@_inlined
 def _solved(packed, right):
     """As :func:`logofair.arithmetic.solve` does it."""
     h00, h01, h02, h11, h12, h22 = packed
@@ -247,20 +264,22 @@ def _class_sums(first, second, targets, weights, starts, first_class, classes, s
 
 def beta_chances(scores: Floats, unit: Indices, fold: npt.NDArray[np.int16], tables: Floats, edge: float) -> Floats:
     """Chances by the map of each row's unit in the table of its fold, (folds, units, 3)."""
-    return np.asarray(_chances(scores, unit, fold, tables, edge))
-
-
-@numba.njit(cache=True, parallel=True, error_model="numpy")
-def _chances(scores, unit, fold, tables, edge):
     chances = np.empty_like(scores)
-    for i in numba.prange(scores.size):
+    piece_by_piece(
+        lambda rows: _chances(scores[rows], unit[rows], fold[rows], tables, edge, chances[rows]), scores.size
+    )
+    return chances
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _chances(scores, unit, fold, tables, edge, chances):
+    for i in range(scores.size):
         score = min(max(scores[i], edge), 1.0 - edge)
         a, b, c = tables[fold[i], unit[i]]
         margin = a * math.log(score) - b * math.log1p(-score) + c
         tail = math.exp(-abs(margin))
         likely = 1.0 / (1.0 + tail)
         chances[i] = likely if margin >= 0.0 else tail * likely
-    return chances
 
 
 def dealt_in_turn(drawn: Integers, place: Integers, n_places: int, dealt: npt.NDArray[np.int16]) -> Any:
@@ -285,16 +304,19 @@ def _dealt_in_turn(drawn, place, n_places, dealt):
 
 def rising_means(values: Floats, mass: Floats | None, starts: Indices) -> Floats:
     """Isotonic regression of each run by itself, by pooling neighbours that fall."""
-    return np.asarray(_rising_means(values, NO_WEIGHTS if mass is None else mass, starts))
-
-
-@numba.njit(cache=True, parallel=True, error_model="numpy")
-def _rising_means(values, mass, starts):
-    means = np.empty_like(values)
-    for run in numba.prange(starts.size - 1):
-        first = starts[run]
-        sums, masses, ends = pools_of(values, mass, first, starts[run + 1])
-        for pool in range(ends.size):
-            means[first : ends[pool]] = sums[pool] / masses[pool]
-            first = ends[pool]
+    mass, means = NO_WEIGHTS if mass is None else mass, np.empty_like(values)
+    parts = pieces_of_runs(starts)
+    side_by_side(lambda runs: _rising_means(runs.start, runs.stop, values, mass, starts, means), parts, values.size)
     return means
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _rising_means(first, last, values, mass, starts, means):
+    stack = empty_stack(starts, first, last)
+    for run in range(first, last):
+        begin = starts[run]
+        for pool in range(pooled(values, mass, begin, starts[run + 1], stack)):
+            mean = stack[0][pool] / stack[1][pool]
+            for i in range(begin, stack[2][pool]):
+                means[i] = mean
+            begin = stack[2][pool]

@@ -323,7 +323,8 @@ def _bin_starts(scores: Floats, starts: Indices) -> Indices:
     if tied.size:
         ends = np.append(np.flatnonzero(np.diff(scores)) + 1, scores.size)
         begins[tied] = np.minimum(ends[np.searchsorted(ends, begins[tied])], starts[cell[tied] + 1])
-    return np.unique(begins[begins < starts[cell + 1]])
+    begins = begins[begins < starts[cell + 1]]
+    return np.unique(begins) if tied.size else begins
 
 
 def _errors(residuals: Floats, starts: Indices, cell_of_bin: Indices, mass: Floats) -> tuple[Floats, float]:

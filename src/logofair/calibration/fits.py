@@ -9,6 +9,7 @@ have too few rows to be made coarse start at their group's map.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -78,18 +79,38 @@ class DealtRows:
         runs = Runs(columns, family.intercept, labels, weights, starts)
         return cls(family, units, runs, cell, fold, counts.shape[1])
 
-    def sums(self, parameters: Floats, wanted: Booleans) -> Floats:
-        """Sums of the wanted runs, as in :meth:`Runs.sums`, at one point for each run; 0 for the others."""
+    @cached_property
+    def mass(self) -> Floats:
+        """Summed weights of each cell in each fold, (cells, folds)."""
+        mass = np.zeros((self.units.n_cells, self.folds))
+        mass[self.cell, self.fold] = self.runs.mass
+        return mass
+
+    def seen(self, size: int, without: Indices) -> Floats:
+        """Summed weights of each unit outside the fold that each fit leaves out, (fits * size,)."""
+        mass = np.asarray(self.mass.reshape(1, -1, size, self.folds).sum(axis=1))
+        return np.asarray(_outside(mass, without)[0])
+
+    def sums(self, at: Floats, wanted: Booleans, without: int = NO_FOLD) -> Floats:
+        """Sums of wanted units as in :meth:`Runs.sums`, but fold by fold without one, (m, units, folds).
+
+        ``at`` are the points of units, (k, units). The unit of a run is its cell modulo their number: if there is one,
+        all rows are its, if there is one for each group, the group's.
+        """
         if len(self.runs.columns) == 2 and accelerated(self.runs.targets.size):
             from logofair.calibration.compiled import beta_sums
 
-            return beta_sums(self.runs, parameters, wanted)
-        if wanted.all():
-            return self.runs.sums(parameters)
-        k = len(parameters)
-        sums = np.zeros((1 + k + k * (k + 1) // 2, self.runs.size))
-        sums[:, wanted] = self.runs.keep(wanted).sums(parameters[:, wanted])
-        return sums
+            shape = self.units.n_cells, self.folds
+            return beta_sums(self.runs, self.cell, self.fold, shape, at, wanted, without)
+        owner = self.cell % at.shape[1]
+        some = wanted[owner] & (self.fold != without)
+        return self.added(self.runs.keep(some).sums(at[:, owner[some]]), at.shape[1], some)
+
+    def added(self, by_run: Floats, size: int, some: Booleans) -> Floats:
+        """What there is of some runs, (m, some), added up by unit and fold, (m, units, folds)."""
+        keys = (self.cell % size * self.folds + self.fold)[some]
+        tables = [np.bincount(keys, weights=row, minlength=size * self.folds) for row in by_run]
+        return np.asarray(np.reshape(tables, (-1, size, self.folds)), dtype=np.float64)  # of no rows: whole
 
     @property
     def classes(self) -> int:
@@ -154,10 +175,11 @@ def fit_logistic(method: str, rows: DealtRows, strengths: tuple[float, float], w
     prior = Prior.on_identity(FAMILIES[method])
     everyone, prior = _level(rows, prior.of(np.zeros(fits, dtype=np.int64)), of_all, strengths[0], without)
     groups, prior = _level(rows, prior.of(_parents(fits, 1, units.n_groups)), of_groups, strengths[1], without)
-    alone, cells = _of_one_client(rows, without), np.tile(groups, (1, 1, units.n_clients))
-    if not alone.all():
-        own = _cells(rows, prior, of_cells, without)
-        cells = np.where(alone[:, None], cells, own)
+    alone = _of_one_client(rows, without)
+    cells = np.empty((0,)) if alone.all() else _cells(rows, prior, of_cells, without)
+    if alone.any():
+        above = np.tile(groups, (1, 1, units.n_clients))
+        cells = above if alone.all() else np.where(alone[:, None], above, cells)
     tables = np.concatenate([everyone, groups, cells], axis=2)
     return [LogisticMaps.of(method, table.T) for table in tables.swapaxes(0, 1)]
 
@@ -168,8 +190,7 @@ def _cells(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indice
     if coarse is None and len(rows.runs.columns) == 2 and accelerated(rows.runs.targets.size):
         from logofair.calibration.compiled import beta_cells
 
-        seen = _outside(rows, rows.runs.mass[None], n_cells, without)[0]
-        least_gain = _least_gain(rows, prior, seen)
+        least_gain = _least_gain(rows, prior, rows.seen(n_cells, without))
         return beta_cells(rows.runs, rows.cell, rows.fold, prior.beliefs, without, least_gain)
     return _level(rows, prior.of(_parents(without.size, n_groups, n_cells)), coarse, None, without)[0]
 
@@ -187,19 +208,20 @@ def _parents(fits: int, size: int, below: int) -> Indices:
 def _of_one_client(rows: DealtRows, without: Indices) -> Booleans:
     """Whether no two rows of a fit are of different clients, (fits,)."""
     units = rows.units
-    mass = _outside(rows, rows.runs.mass[None], units.n_cells, without).reshape(-1, units.n_clients, units.n_groups)
+    mass = rows.seen(units.n_cells, without).reshape(-1, units.n_clients, units.n_groups)
     return np.asarray(np.count_nonzero(mass.any(axis=2), axis=1) <= 1)
 
 
-def _outside(rows: DealtRows, by_run: Floats, size: int, without: Indices) -> Floats:
-    """Sums over runs, (m, runs), of each unit outside the fold that each fit leaves out, (m, fits * size)."""
-    folds = rows.folds
-    keys = rows.cell % size * folds + rows.fold
-    tables = np.stack([np.bincount(keys, weights=row, minlength=size * folds) for row in by_run])
-    tables = tables.reshape(-1, size, folds).astype(np.float64, copy=False)  # of no rows: whole
-    total = sum(tables[:, :, fold] for fold in range(folds))
+def _outside(tables: Floats, without: Indices) -> Floats:
+    """Sums by unit and fold, (m, units, folds), over the folds that each fit does not leave out, (m, fits * units)."""
+    total = _over_folds(tables)
     outside = [total if fold == NO_FOLD else total - tables[:, :, fold] for fold in without]
     return np.concatenate(outside, axis=1)
+
+
+def _over_folds(tables: Floats) -> Floats:
+    """The sum over all folds, one after the other: see newton._added."""
+    return np.asarray(sum(tables[:, :, fold] for fold in range(tables.shape[2])))
 
 
 def _level(
@@ -207,15 +229,14 @@ def _level(
 ) -> tuple[Floats, Prior]:
     """Parameters of the units of one level in every fit, (k, fits, units), and the prior of those below, if any are.
 
-    The unit of a run is its cell modulo their number: if there is one, all rows are its, if there is one for each
-    group, the group's. A unit without rows keeps its prior exactly.
+    A unit without rows keeps its prior exactly.
     """
     fits, slopes = without.size, rows.family.slopes
     size = prior.beliefs.centre.shape[1] // fits
-    owner, seen = rows.cell % size, _outside(rows, rows.runs.mass[None], size, without)[0]
+    seen = rows.seen(size, without)
     beliefs = prior.beliefs.of(np.arange((fits - 1) * size, fits * size))
     start = (beliefs if coarse is None else most_probable(coarse.runs, coarse.unit, beliefs, slopes)).centre
-    sums = _outside(rows, rows.sums(start[:, owner], np.ones(owner.size, dtype=bool)), size, without)
+    sums = _outside(rows.sums(start, np.ones(size, dtype=bool)), without)
     sums[:, seen == 0.0] = 0.0
     at, shift = np.where(seen > 0.0, np.tile(start, fits), prior.beliefs.centre), _shift(rows, size, without)
     descent = Descent.start(prior.beliefs, slopes, at=at, least_gain=_least_gain(rows, prior, seen))
@@ -237,16 +258,13 @@ def _level(
 def _sums_at(rows: DealtRows, point: Floats, live: Indices, without: Indices) -> Floats:
     """Sums of the live units, each outside the fold its fit leaves out, at a point for each unit of each fit."""
     size = point.shape[1] // without.size
-    owner = rows.cell % size
     going = np.zeros(point.shape[1], dtype=bool)
     going[live] = True
     found = []
     for fit, fold in enumerate(without):
         units = slice(fit * size, (fit + 1) * size)
         if going[units].any():
-            by_run = rows.sums(point[:, units][:, owner], going[units][owner] & (rows.fold != fold))
-            sums = np.stack([np.bincount(owner, weights=row, minlength=size) for row in by_run])
-            found.append(sums[:, going[units]])
+            found.append(_over_folds(rows.sums(point[:, units], going[units], int(fold)))[:, going[units]])
     return np.concatenate(found, axis=1)
 
 
@@ -260,7 +278,7 @@ def _shift(rows: DealtRows, size: int, without: Indices) -> Floats:
         mass = (rows.runs.targets == label) * (1.0 if rows.runs.weights is None else rows.runs.weights)
         columns = [mass * column for column in rows.runs.columns] + [mass] * rows.family.intercept
         by_run = np.stack([np.add.reduceat(column, rows.runs.starts[:-1]) for column in columns])
-        by_label.append(_outside(rows, by_run, size, without))
+        by_label.append(_outside(rows.added(by_run, size, np.ones(rows.runs.size, dtype=bool)), without))
     counts = np.stack([table[-1].reshape(without.size, size).sum(axis=1) for table in by_label])
     low, high = (np.repeat(target, size) for target in platt_targets(*counts))
     return (1.0 - high) * by_label[1] - low * by_label[0]

@@ -63,6 +63,26 @@ class Cells:
         """The same rows with one block per score, on which thresholds are counted."""
         return self.hull_of or self
 
+    def of_clients(self, clients: Indices) -> Cells:
+        """The cells of some clients."""
+        cells = (clients[:, None] * self.n_groups + np.arange(self.n_groups)).ravel()
+        blocks, starts = _runs_at(self.starts[cells], self.starts[cells + 1])
+        sums, _ = _runs_at(self.starts[cells] + cells, self.starts[cells + 1] + cells + 1)
+        return Cells(
+            self.n_groups,
+            clients.size,
+            starts,
+            self.lowest[blocks],
+            self.highest[blocks],
+            self.values[blocks],
+            self.positives_below[sums],
+            None if self.mass_below is None else self.mass_below[sums],
+            self.rows[cells],
+            None if self.hull_of is None else self.hull_of.of_clients(clients),
+            None if self.cut_of is None else self.cut_of[sums],
+            None if self.reversed is None else self.reversed[sums],
+        )
+
     def rules(self, cells: Indices, cuts: Indices, upper: Booleans) -> tuple[Indices, Booleans]:
         """The threshold rule behind a corner: a cut of the score levels, and whether scores above it are accepted.
 
@@ -147,13 +167,13 @@ def build_cells(
 
     ``rising`` says that the values rise with the scores in every cell, so that no hull is needed.
     """
-    columns = scores, groups, clients, n_groups, n_clients
+    cells = groups, clients, n_groups, n_clients
     if values is None and weights is None:  # sorting bare numbers is faster
-        ordered, starts = _ordered(*columns)
+        ordered, starts = sorted_by_cell(*cells, scores)
         sums = _running(ordered, starts)
         return Cells(n_groups, n_clients, starts, ordered, ordered, ordered, sums, None, np.diff(starts))
     if weights is None and values is not None and np.all((values == 0.0) | (values == 1.0)):
-        levels, mass = _label_levels(*columns, values)
+        levels, mass = _label_levels(*cells, scores, values)
         return levels if rising else _hulled(levels, mass)
     order = RowOrder.of(scores, cell_numbers(groups, clients, n_groups), n_groups * n_clients)
     scores = scores[order.rows]
@@ -170,19 +190,8 @@ def cells_in_order(
     return levels if rising else _hulled(levels, mass)
 
 
-def _ordered(
-    scores: Floats, groups: Integers, clients: Integers, n_groups: int, n_clients: int, data: Floats | None = None
-) -> tuple[Floats, Indices]:
-    """Scores (or ``data`` in their place) by cell and ascending, and where cells start."""
-    if accelerated(scores.size):
-        from logofair.cells.compiled import sorted_cells
-
-        return sorted_cells(groups, clients, n_groups, n_clients, scores, data)
-    return sorted_by_cell(groups, clients, n_groups, n_clients, scores, data)
-
-
 def _label_levels(
-    scores: Floats, groups: Integers, clients: Integers, n_groups: int, n_clients: int, labels: Floats
+    groups: Integers, clients: Integers, n_groups: int, n_clients: int, scores: Floats, labels: Floats
 ) -> tuple[Cells, Floats]:
     """One block per score, and its mass, for labels of equal weight: the same as `_levels` finds, by a faster sort.
 
@@ -190,7 +199,7 @@ def _label_levels(
     """
     bits = (scores + 0.0).view(np.int64) << 1  # + 0.0: -0.0 has its bit set
     bits |= labels.astype(np.int64)
-    ordered, starts = _ordered(scores, groups, clients, n_groups, n_clients, bits.view(np.float64))
+    ordered, starts = sorted_by_cell(groups, clients, n_groups, n_clients, scores, bits.view(np.float64))
     level_starts, level, mass, values, mass_below, positives_below = _counted(ordered.view(np.int64), starts)
     lowest = level.view(np.float64)
     rows = np.diff(starts)
@@ -252,6 +261,12 @@ def _levels(
         rows=np.diff(row_starts),
     )
     return levels, mass
+
+
+def _runs_at(first: Indices, last: Indices) -> tuple[Indices, Indices]:
+    """Places of the entries of some runs, one run after the other, and where each starts among them."""
+    starts = np.concatenate(([0], np.cumsum(last - first)))
+    return np.repeat(first - starts[:-1], last - first) + np.arange(starts[-1]), starts
 
 
 def _running(data: Floats, starts: Indices) -> Floats:

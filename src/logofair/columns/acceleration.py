@@ -13,7 +13,17 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ENOUGH_ROWS", "PIECE", "accelerated", "piece_by_piece", "pieces", "run_by_run", "side_by_side", "two_at_once"]
+__all__ = [
+    "ENOUGH_ROWS",
+    "PIECE",
+    "accelerated",
+    "piece_by_piece",
+    "pieces",
+    "pieces_of_runs",
+    "side_by_side",
+    "threads_for",
+    "two_at_once",
+]
 
 First = TypeVar("First")
 Second = TypeVar("Second")
@@ -23,7 +33,7 @@ Second = TypeVar("Second")
 ENOUGH_ROWS = 200_000
 # Rows worked on at once: temporaries of this length stay in the processor's caches.
 PIECE = 1 << 15
-_MOST_THREADS, _PIECES = 4, 16
+_MOST_THREADS, _PIECES = 4, 16  # more pieces than threads, so that none waits long for the last
 
 
 @cache
@@ -37,10 +47,19 @@ def accelerated(rows: int) -> bool:
     return wish != "0" and (rows >= ENOUGH_ROWS or wish == "1") and _numba_installed()
 
 
+def threads_for(rows: int) -> int:
+    """How many threads are worth waking for some rows."""
+    return min(_MOST_THREADS, os.cpu_count() or 1) if rows >= ENOUGH_ROWS else 1
+
+
 def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], rows: int) -> None:
-    """Do some work on every part; in threads where the parts have many rows in all, as numpy lets others run."""
+    """Do some work on every part; in threads where the parts have many rows in all, as numpy lets others run.
+
+    So does our compiled code. It has no threads of its own: numba's would count the references to one array from all
+    of them, where each waits for the others, and change how many threads other libraries take.
+    """
     parts = list(parts)
-    threads = min(_MOST_THREADS, os.cpu_count() or 1, len(parts)) if rows >= ENOUGH_ROWS else 1
+    threads = min(threads_for(rows), len(parts))
     if threads <= 1:
         for part in parts:
             work(part)
@@ -50,21 +69,18 @@ def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], rows: int) -
             pass
 
 
-def run_by_run(work: Callable[[slice], None], starts: npt.NDArray[np.int64]) -> None:
-    """Do some work on every piece of runs, which begin at ``starts`` and end where the next begins, :func:`side_by_side`.
-
-    The compiled code lets others run as numpy does. A piece has about as many rows as any other.
-    """
+def pieces_of_runs(starts: npt.NDArray[np.int64]) -> list[slice]:
+    """Runs in pieces of about as many rows, the same on every machine; run i has the rows from ``starts[i]`` on."""
     rows = int(starts[-1]) if starts.size else 0
     parts = _PIECES if rows >= ENOUGH_ROWS else 1
     cuts = np.searchsorted(starts[:-1], np.arange(1, parts) * rows // parts)
     ends = np.unique(np.concatenate(([0], cuts, [starts.size - 1]))).tolist()
-    side_by_side(work, [slice(first, last) for first, last in pairwise(ends)], rows)
+    return [slice(first, last) for first, last in pairwise(ends)]
 
 
 def two_at_once(first: Callable[[], First], second: Callable[[], Second], rows: int) -> tuple[First, Second]:
     """Do two pieces of work, neither of which needs the other; in two threads where they are on many rows."""
-    if rows < ENOUGH_ROWS or os.cpu_count() == 1:
+    if threads_for(rows) == 1:
         return first(), second()
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(second)

@@ -29,6 +29,7 @@ Column = TypeVar("Column", bound=npt.NDArray[Any])
 # about this many, in order, and only neighbours remain to be sorted.
 _BUCKET = 16
 _WINDOW = 128
+_MOST_FIRST_BITS = 22  # of numbers dealt by their first bits: more buckets than this would not fit into any cache
 _LONG = 192  # runs up to this length are sorted as rows of one padded matrix, longer ones one by one
 _CHUNK = 1 << 15
 _LONG_SUM = 1024  # runs up to this length are summed as rows of one padded matrix, this many at a time:
@@ -76,6 +77,10 @@ def sorted_by_cell(
 
     ``data`` stands for the scores: numbers that rise with them and may tell equal ones apart.
     """
+    if accelerated(scores.size):
+        from logofair.columns.compiled import sorted_cells
+
+        return sorted_cells(groups, clients, n_groups, n_clients, scores, data)
     n_cells = n_groups * n_clients
     buckets = bucket_count(scores.size, n_cells)
     keys = np.empty(scores.size, dtype=np.int32)
@@ -95,7 +100,21 @@ def sorted_by_cell(
     return ordered, sort_buckets(ordered, starts, buckets)
 
 
-def sort_buckets(ordered: Floats, starts: Indices, buckets: int) -> Indices:
+def sorted_numbers(keys: Indices, bits: int) -> Indices:
+    """Whole numbers from 0 to below ``2**bits``, ascending."""
+    first_bits = min((keys.size // _BUCKET).bit_length(), bits, _MOST_FIRST_BITS)
+    shift, n_buckets = bits - first_bits, 1 << first_bits
+    if accelerated(keys.size):
+        from logofair.columns.compiled import dealt_numbers
+
+        ordered, starts = dealt_numbers(keys, shift, n_buckets)
+    else:
+        ordered, starts = group_by(keys >> shift, n_buckets, keys)
+    sort_buckets(ordered, starts, n_buckets)
+    return ordered
+
+
+def sort_buckets(ordered: npt.NDArray[Any], starts: Indices, buckets: int) -> Indices:
     """Sort, in place, what has been dealt into buckets; where each cell starts."""
     for run in np.flatnonzero(np.diff(starts) > _WINDOW // 2):
         ordered[starts[run] : starts[run + 1]].sort()
@@ -105,7 +124,7 @@ def sort_buckets(ordered: Floats, starts: Indices, buckets: int) -> Indices:
     return cell_starts
 
 
-def _sort_neighbours(data: Floats) -> None:
+def _sort_neighbours(data: npt.NDArray[Any]) -> None:
     """Sort, in place, an array whose every entry is less than half a window from its place, or sorted already.
 
     Windows side by side, then windows shifted by half: whatever straddles a border of the first lies within one of the
@@ -272,14 +291,16 @@ def _packed(scores: Floats, cells: npt.NDArray[Any], score_bits: int, row_bits: 
     low, high = float(scores.min()), float(scores.max())
     levels = (1 << score_bits) - 1
     keys = np.empty(scores.size, dtype=np.int64)
-    for first in range(0, scores.size, _CHUNK):
-        piece = slice(first, first + _CHUNK)
+
+    def pack(piece: slice) -> None:
         share = (scores[piece] - low) / (high - low) if high > low else np.zeros_like(scores[piece])
         key = np.minimum(share * levels, levels).astype(np.int64)
         key += cells[piece].astype(np.int64) << score_bits
         key <<= row_bits
-        key += np.arange(first, first + key.size)
+        key += np.arange(piece.start, piece.start + key.size)
         keys[piece] = key
+
+    piece_by_piece(pack, scores.size)
     return keys
 
 
@@ -313,8 +334,8 @@ class RowOrder:
         if scores.size == 0:
             return cls(np.zeros(0, dtype=np.int64), starts)
         row_bits, cell_bits = (max(number - 1, 1).bit_length() for number in (scores.size, n_cells))
-        keys = _packed(scores, cells, min(max(63 - row_bits - cell_bits, 0), 52), row_bits)
-        keys.sort()
+        score_bits = min(max(63 - row_bits - cell_bits, 0), 52)
+        keys = sorted_numbers(_packed(scores, cells, score_bits, row_bits), cell_bits + score_bits + row_bits)
         alike = np.flatnonzero(keys[1:] >> row_bits == keys[:-1] >> row_bits)
         keys &= (1 << row_bits) - 1
         falls = alike[scores[keys[alike + 1]] < scores[keys[alike]]]

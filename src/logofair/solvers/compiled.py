@@ -15,7 +15,7 @@ from logofair.solvers.problem import Problem
 from logofair.solvers.simplex import FAR, OPTIMAL, PIVOT, TIE, WITHIN, Tableau
 
 _PIVOTS = 20  # for each row: more than any sound program needs; the rest is left to the reference code
-_CLIENTS_AT_ONCE = 2_000  # a millisecond: for less, waking threads costs more than it saves
+_FEWEST_CLIENTS, _PIECES = 64, 16  # in a piece: for fewer clients, waking threads costs more than it saves
 # One function in the end: between functions numba counts the references to every array, which takes half of the time.
 _inlined = numba.njit(inline="always")
 
@@ -51,7 +51,7 @@ def maximise_compiled(
     def pivot(part: slice) -> None:
         _some(part.start, part.stop, *arrays)
 
-    side_by_side(pivot, pieces(off.size, _CLIENTS_AT_ONCE), cells.levels.values.size)
+    side_by_side(pivot, pieces(off.size, max(_FEWEST_CLIENTS, off.size // _PIECES)), cells.levels.values.size)
     return u, v, prices if problem.local_limits is None else problem.repaired_local(prices), off
 
 

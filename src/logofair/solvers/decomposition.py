@@ -36,6 +36,8 @@ _ROUNDED = 2.0**-40  # of prices: what sums of products with them may be off by
 # Bunches of clients: so many for each free price beyond two, and at most. Up to two, one mixture of all takes few
 # rounds; more bunches save hardly any, and a pivot of the master costs their square.
 _BUNCHES_EACH, _MOST_BUNCHES = 8, 64
+# Some clients are so many, and all are many if they are so many times as many.
+_SOME, _MANY = 4_000, 10
 # What clients may miss of their best answers: of the optimality gap, and of accuracy as long as there is none.
 _MISSED, _MISSED_FIRST = 0.1, 1e-3
 
@@ -229,8 +231,10 @@ class ExactSolver:
         bunches = _bunches(problem)
         if self.tried is None:
             self.tried = TriedPrices.none(*unpriced.shape, bunches.size)
-        if not np.isfinite(self.tried.bounds).any() and self._try(problem, unpriced, _MISSED_FIRST) is None:
-            return None
+        if not np.isfinite(self.tried.bounds).any():
+            first = _prices_of_some(problem)
+            if self._try(problem, unpriced if first is None else first, _MISSED_FIRST) is None:
+                return None
         rejecting = np.logical_and.reduceat(problem.rejecting, bunches)
         master, before = Master.start(problem.global_layout, rejecting), -np.inf
         more: TriedPrices | None = self.tried
@@ -316,6 +320,15 @@ def _mixes(master: Master, more: TriedPrices) -> bool:
     far = not master.within
     master.add(more.gains, more.rates)
     return (not far or master.improves) and master.maximise()
+
+
+def _prices_of_some(problem: Problem) -> Floats | None:
+    """Prices to begin with where clients are many: those of some of them, which save rounds over all; None: few are."""
+    every = problem.shape[0] // _SOME
+    if every < _MANY:
+        return None
+    found = ExactSolver().solve(problem.of_clients(np.arange(0, problem.shape[0], every)))
+    return None if found is None else problem.repaired_global(found.global_prices)
 
 
 def _bunches(problem: Problem) -> Indices:

@@ -14,7 +14,7 @@ import numpy as np
 
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Booleans
+from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
 from logofair.notions import Rate
 from logofair.requirements import SELECTED, Requirements, tolerance_of
@@ -225,6 +225,19 @@ class Problem:
             global_units=np.zeros(0),
             global_limits=None,
             objective=self.priced_gain(prices),
+        )
+
+    def of_clients(self, clients: Indices) -> Problem:
+        """The same problem for some clients, as if there were no others."""
+        return replace(
+            self,
+            cells=self.cells.of_clients(clients),
+            local_tolerance=self.local_tolerance[clients],
+            totals=None,
+            objective=None if self.objective is None else (self.objective[0][clients], self.objective[1][clients]),
+            left_out=None if self.left_out is None else self.left_out[clients],
+            local_limits=None if self.local_limits is None else self.local_limits.of(clients),
+            costs=None if self.costs is None else self.costs[clients],
         )
 
     def locally_priced(self, gain_u: Floats, gain_v: Floats, prices: Floats) -> tuple[Floats, Floats]:
