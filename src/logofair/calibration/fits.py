@@ -25,7 +25,7 @@ from logofair.calibration.newton import (
     packed_places,
     unit_sums,
 )
-from logofair.columns.acceleration import accelerated, piece_by_piece
+from logofair.columns.acceleration import accelerated, piece_by_piece, pieces, side_by_side
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 
@@ -42,6 +42,7 @@ _LEAST_GAIN, _MANY_ROWS = 2e-6, 1_000_000
 _WIDEST_ODDS = 8.0
 _FEWEST_CLASSES, _MOST_CLASSES = 16, 512
 _ROWS_PER_CLASS = 8
+_CELLS_AT_ONCE = 4_000  # small ones, of which numpy works on many at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,7 @@ class DealtRows:
     cell: Indices  # of each run, rising
     fold: Indices  # of each run
     folds: int
+    all_rows: int  # of all clients, where these are those of some
 
     @classmethod
     def of(
@@ -77,7 +79,19 @@ class DealtRows:
 
         piece_by_piece(read, scores.size)
         runs = Runs(columns, family.intercept, labels, weights, starts)
-        return cls(family, units, runs, cell, fold, counts.shape[1])
+        return cls(family, units, runs, cell, fold, counts.shape[1], scores.size)
+
+    def of_clients(self, clients: slice) -> DealtRows:
+        """Those of some clients, numbered anew."""
+        units = Units(self.units.n_groups, clients.stop - clients.start)
+        first, last = np.searchsorted(self.cell, np.array([clients.start, clients.stop]) * units.n_groups)
+        starts = self.runs.starts[first : last + 1]
+        rows = slice(starts[0], starts[-1])
+        weights = None if self.runs.weights is None else self.runs.weights[rows]
+        columns = tuple(column[rows] for column in self.runs.columns)
+        runs = Runs(columns, self.runs.intercept, self.runs.targets[rows], weights, starts - starts[0])
+        cell = self.cell[first:last] - clients.start * units.n_groups
+        return DealtRows(self.family, units, runs, cell, self.fold[first:last], self.folds, self.all_rows)
 
     @cached_property
     def mass(self) -> Floats:
@@ -192,12 +206,23 @@ def _cells(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indice
 
         least_gain = _least_gain(rows, prior, rows.seen(n_cells, without))
         return beta_cells(rows.runs, rows.cell, rows.fold, prior.beliefs, without, least_gain)
-    return _level(rows, prior.of(_parents(without.size, n_groups, n_cells)), coarse, None, without)[0]
+    if coarse is not None:
+        return _level(rows, prior.of(_parents(without.size, n_groups, n_cells)), coarse, None, without)[0]
+    found = np.empty((prior.beliefs.centre.shape[0], without.size, n_cells))
+
+    def descend(clients: slice) -> None:
+        # Some at a time: what a step knows of all small cells in every fit would be larger than any cache.
+        some = rows.of_clients(clients)
+        own = prior.of(_parents(without.size, n_groups, some.units.n_cells))
+        found[:, :, clients.start * n_groups : clients.stop * n_groups] = _level(some, own, None, None, without)[0]
+
+    side_by_side(descend, pieces(rows.units.n_clients, max(_CELLS_AT_ONCE // n_groups, 1)), rows.all_rows)
+    return found
 
 
 def _least_gain(rows: DealtRows, prior: Prior, seen: Floats) -> Floats:
     """What a step must gain in each unit that has seen so many rows, in nats, for another to follow."""
-    return _LEAST_GAIN * min(rows.runs.targets.size / _MANY_ROWS, 1.0) * (seen + prior.rows)
+    return _LEAST_GAIN * min(rows.all_rows / _MANY_ROWS, 1.0) * (seen + prior.rows)
 
 
 def _parents(fits: int, size: int, below: int) -> Indices:
