@@ -5,8 +5,6 @@ import os
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Once numba has run on OpenMP's threads, PyTorch takes as many as numba has: its small steps then wait for each other.
-os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")
 
 # The same examples in every run: what fails is the change's fault, and neither chance nor how busy the machine is.
 # ``make test-slow`` draws new ones, and more.
