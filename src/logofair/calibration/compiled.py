@@ -13,7 +13,7 @@ from logofair.arithmetic import SMALLEST_PIVOT
 from logofair.calibration.newton import MOST_STEPS, ROUNDING, Normal, Runs
 from logofair.columns.acceleration import piece_by_piece, pieces_of_runs, side_by_side
 from logofair.columns.checks import Floats, Integers
-from logofair.columns.compiled import NO_WEIGHTS, empty_stack, pooled
+from logofair.columns.compiled import NO_WEIGHTS, empty_stack, pool_run
 from logofair.columns.segments import Booleans, Indices
 
 _SMALL_CHANCE = 1e-290  # a row halves a product of chances at most: this one stays far from the smallest double
@@ -315,7 +315,7 @@ def _rising_means(first, last, values, mass, starts, means):
     stack = empty_stack(starts, first, last)
     for run in range(first, last):
         begin = starts[run]
-        for pool in range(pooled(values, mass, begin, starts[run + 1], stack)):
+        for pool in range(pool_run(values, mass, begin, starts[run + 1], stack)):
             mean = stack[0][pool] / stack[1][pool]
             for i in range(begin, stack[2][pool]):
                 means[i] = mean

@@ -30,7 +30,7 @@ def _mark(first, last, values, mass, starts, marks):
     stack = empty_stack(starts, first, last)
     for run in range(first, last):
         begin = starts[run]
-        for pool in range(pooled(values, mass, begin, starts[run + 1], stack)):
+        for pool in range(pool_run(values, mass, begin, starts[run + 1], stack)):
             marks[begin] = True
             begin = stack[2][pool]
 
@@ -45,7 +45,7 @@ def empty_stack(starts, first, last):
 
 
 @numba.njit(inline="always")
-def pooled(values, mass, begin, end, stack):
+def pool_run(values, mass, begin, end, stack):
     """Pool one run, neighbours that fall becoming one until none fall, onto the stack; how many pools there are."""
     # Pools are far fewer than rows, so that most of the stack is never touched. Means are compared without quotients.
     sums, masses, ends = stack
