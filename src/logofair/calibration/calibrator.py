@@ -130,35 +130,21 @@ class Fits:
     rows: DealtRows | SortedRows
 
     @classmethod
-    def of(
-        cls,
-        method: str,
-        units: Units,
-        scores: Floats,
-        labels: Floats,
-        weights: Floats | None,
-        cell_starts: Indices,
-        fold: npt.NDArray[np.int16],
-        folds: int,
-    ) -> Fits:
-        """From columns of rows by cell and score."""
-        narrow = narrowest(max(scores.size, units.n_cells * folds))
-        cells: npt.NDArray[Any] = np.repeat(np.arange(units.n_cells, dtype=narrow), np.diff(cell_starts))
-        if weights is not None and not weights.all():
-            counted = np.flatnonzero(weights > 0.0)
-            scores, labels, weights = scores[counted], labels[counted], weights[counted]
-            cells, fold = cells[counted], fold[counted]
+    def of(cls, method: str, sample: Sample, order: RowOrder, fold: npt.NDArray[np.int16], folds: int) -> Fits:
+        """From rows, their order by cell and score, and the fold of each in that order."""
+        units, rows = sample.units, order.rows
+        narrow = narrowest(max(rows.size, units.n_cells * folds))
+        cells: npt.NDArray[Any] = np.repeat(np.arange(units.n_cells, dtype=narrow), np.diff(order.starts))
+        if sample.weights is not None and not sample.weights.all():
+            counted = sample.weights[rows] > 0.0
+            rows, cells, fold = rows[counted], cells[counted], fold[counted]
         if method == "isotonic":
-            return cls(method, units, SortedRows.of(scores, labels, weights, cells, fold, units))
-        places = np.arange(cells.size, dtype=narrow)
-        by_fold, starts = group_by(cells * folds + fold, units.n_cells * folds, places)
+            return cls(method, units, SortedRows.of(*sample.columns_at(rows), cells, fold, units))
+        by_fold, starts = group_by(cells * folds + fold, units.n_cells * folds, rows)
         counts = np.diff(starts).reshape(units.n_cells, folds)
-        del cells, places
-        scores, labels = taken(scores, by_fold), taken(labels, by_fold)
-        weights = None if weights is None else taken(weights, by_fold)
-        del by_fold
-        rows = DealtRows.of(FAMILIES[method], units, scores, labels, weights, counts)
-        return cls(method, units, rows)
+        columns = sample.columns_at(by_fold)
+        del cells, by_fold
+        return cls(method, units, DealtRows.of(FAMILIES[method], units, *columns, counts))
 
     def calibrators(self, strengths: tuple[float, float], without: Indices) -> list[Calibrator]:
         """A calibrator for each number: fitted to the rows outside that fold, or to all for ``NO_FOLD``.
@@ -184,6 +170,6 @@ def fit_calibrator(
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
     fold = np.zeros(order.rows.size, dtype=np.int16)
-    fits = Fits.of(method, sample.units, *sample.columns_at(order.rows), order.starts, fold, 1)
+    fits = Fits.of(method, sample, order, fold, 1)
     strengths = (strength, strength if cell_strength is None else cell_strength)
     return fits.calibrators(strengths, np.array([NO_FOLD]))[0]

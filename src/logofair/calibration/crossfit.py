@@ -141,8 +141,8 @@ def cross_fit(
     )
     fold = drawn.dealt_to(order)
     del drawn  # six bytes a row, before columns of eight are made
+    (*without, calibrator), strength = _calibrators(sample, method, order, fold, folds, strengths)
     columns = sample.columns_at(order.rows)
-    (*without, calibrator), strength = _calibrators(sample, method, columns, order, fold, folds, strengths)
     chances = held_out_chances(columns[0], order.cells + (1 + sample.units.n_groups), fold, without)
     errors = calibration_errors(*columns, chances, order.starts)
     return CrossFit(calibrator, HeldOut(order, fold, tuple(without), chances), errors, strength)
@@ -151,14 +151,13 @@ def cross_fit(
 def _calibrators(
     sample: Sample,
     method: str,
-    columns: tuple[Floats, Floats, Floats | None],
     order: RowOrder,
     fold: npt.NDArray[np.int16],
     folds: int,
     strengths: tuple[float, ...],
 ) -> tuple[list[Calibrator], float]:
     """The calibrators without each fold, then that of all rows, and the strength of their cells' maps."""
-    fits, numbers = Fits.of(method, sample.units, *columns, order.starts, fold, folds), np.arange(folds)
+    fits, numbers = Fits.of(method, sample, order, fold, folds), np.arange(folds)
     enough = folds_compared(folds, fold.size)
 
     @cache

@@ -17,8 +17,9 @@ from logofair.auditing.required import BROKEN, SILENT, RequirementCheck, measure
 from logofair.auditing.result import FITTED_ROWS, aligned
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, today_of
 from logofair.calibration import CalibrationErrors
+from logofair.columns.acceleration import pieces
 from logofair.columns.checks import NAMED, Floats, Label, listed
-from logofair.columns.segments import Booleans, Indices
+from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.costs import Costs
 from logofair.fitting.advice import Advice, advise
 from logofair.fitting.confidence import required_confidence, supported_tolerances
@@ -48,6 +49,7 @@ _NAMED_BRIEFLY = 3
 _HOW_TO_KNOW = "Pass other rows to test(), or confidence=0.95 to fit()."
 _WITH_ADDED = "With what is added"
 _LEAST_PRICE = 5e-4  # what 0.01 more tolerance wins would be written 0.00000 below it
+_ROWS_AT_ONCE = 1 << 20  # counted at once, so that counting takes little memory
 
 
 @dataclass(frozen=True)
@@ -627,17 +629,18 @@ def _base_rule(problem: Problem) -> str:
 
 def _counted(problem: Problem, rows: CalibrationRows) -> tuple[Indices, Booleans]:
     """Rows of positive weight in every cell, and whether all of them have the same label."""
-    shape, count = problem.shape, problem.cells.rows
+    shape, n_cells = problem.shape, problem.cells.rows.size
     if rows.labels is None and rows.weights is None:  # nothing to count: millions of rows need not be touched
-        return count.reshape(shape), np.zeros(shape, dtype=bool)
-    weighty = slice(None) if rows.weights is None else rows.weights > 0
-    cell = rows.cells[weighty]
-    if rows.weights is not None:
-        count = np.bincount(cell, minlength=count.size)
-    if rows.labels is None:
-        return count.reshape(shape), np.zeros(shape, dtype=bool)
-    positive = np.bincount(cell, rows.labels[weighty], minlength=count.size)
-    return count.reshape(shape), ((positive == 0) | (positive == count)).reshape(shape)
+        return problem.cells.rows.reshape(shape), np.zeros(shape, dtype=bool)
+    count, positive = np.zeros(n_cells, dtype=np.int64), np.zeros(n_cells)
+    for some in pieces(rows.scores.size, _ROWS_AT_ONCE):
+        cells = cell_numbers(rows.groups.codes[some], rows.clients.codes[some], shape[1])
+        weighty = slice(None) if rows.weights is None else rows.weights[some] > 0
+        count += np.bincount(cells[weighty], minlength=n_cells)
+        if rows.labels is not None:
+            positive += np.bincount(cells[weighty], rows.labels[some][weighty], minlength=n_cells)
+    one_label = (positive == 0) | (positive == count) if rows.labels is not None else np.zeros(n_cells, dtype=bool)
+    return count.reshape(shape), one_label.reshape(shape)
 
 
 def _unmeasured_local(problem: Problem, rows: CalibrationRows) -> Iterator[FitWarning]:
