@@ -30,7 +30,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "logofair.calibration.crossfit:two_at_once",
     ),
     "folds dealt": ("logofair.calibration.crossfit:DrawnFolds.dealt_to", "logofair.calibration.calibrator:Fits.of"),
-    "maps fitted, all rows and without each fold": ("logofair.calibration.calibrator:Fits.calibrators",),
+    "maps fitted, with and without folds": ("logofair.calibration.calibrator:Fits.calibrators",),
     "chances out of fold": ("logofair.calibration.crossfit:held_out_chances",),
     "calibration errors": ("logofair.calibration.crossfit:calibration_errors",),
     "chances made to rise": ("logofair.fitting.prepare:with_fitted",),
@@ -46,14 +46,14 @@ STAGES: dict[str, tuple[str, ...]] = {
 }
 REST = "the rest"
 
-# Calls, clients and rows of each.
+# Short names of calls, the calls, clients and rows of each.
 WHERE = (
-    ("default call, then merged rule", 5, 200_000),
-    ("default call, then merged rule", 1_000, 1_000),
-    ("default call, then merged rule", 100_000, 10),
-    ("with pooling", 5, 200_000),
-    ("with pooling", 1_000, 1_000),
-    ("solver alone", 5, 200_000),
+    ("default", "default call, then merged rule", 5, 200_000),
+    ("default", "default call, then merged rule", 1_000, 1_000),
+    ("default", "default call, then merged rule", 100_000, 10),
+    ("pooling", "with pooling", 5, 200_000),
+    ("pooling", "with pooling", 1_000, 1_000),
+    ("solver", "solver alone", 5, 200_000),
 )
 
 
@@ -63,9 +63,9 @@ def all_stages(compiled: list[bool], repeat: int, shrink: int = 1) -> dict[str, 
     for notion in ("demographic_parity", "equalized_odds"):
         for code in compiled:
             case = found.setdefault(f"{notion}, {'numba' if code else 'numpy'}", {})
-            for call, clients, rows in WHERE:
+            for name, call, clients, rows in WHERE:
                 size = Size(max(clients // shrink, 5), rows if clients > 5 else rows // shrink)
-                case[f"{call}, {size.clients:,}"] = stages(call, size, notion, code, repeat)
+                case[f"{name} {size.clients:,}"] = stages(call, size, notion, code, repeat)
     return found
 
 
@@ -138,10 +138,14 @@ def _timed(work: Callable[..., Any], stage: str, taken: dict[str, float], inside
 
 
 def show_stages(found: dict[str, dict[str, dict[str, float]]], console: Console) -> None:
-    """Print a table for each notion and code: stages by line, calls and clients by column."""
+    """Print a table for each notion and code: stages by line, calls and clients by column.
+
+    "default" is the default call without pooling and then the merged rule, "pooling" the default call with it, "solver"
+    one without labels and calibration.
+    """
     for case, calls in found.items():
         console.print(Text(f"where the time of a fit goes ({case}), in milliseconds", style="bold"))
-        lines = [["", *calls]]
+        lines = [["", *(name.replace(" ", "\n") for name in calls)]]
         for stage in (*STAGES, REST):
             each = [parts[stage] for parts in calls.values()]
             if max(each) >= 0.05:

@@ -104,7 +104,7 @@ def results():
         "frame": {"numpy": 0.7, "numba": 0.4},
         "required": {"default call": {"a ratio, a floor and costs": 1.5}},
         "many_required": {"a ratio inside clients and a capacity over all": 0.5},
-        "stages": {"equalized_odds, numpy": {"default call, 4": dict.fromkeys((*stages.STAGES, stages.REST), 1.0)}},
+        "stages": {"equalized_odds, numpy": {"default 4": dict.fromkeys((*stages.STAGES, stages.REST), 1.0)}},
         "text_columns": {"4 x 100": measurements.text_columns(measurements.Size(4, 100), 1e-3, 1)},
         "decide": {"plain thresholds": 30.0},
         "peers": {"calibration alone": [{"name": "scikit-learn, sigmoid", "does": "not installed"}]},
