@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.fits import NO_FOLD, DealtRows, fit_logistic
+from logofair.calibration.fits import NO_FOLD, Above, DealtRows, fit_logistic
 from logofair.calibration.isotonic import IsotonicMaps, SortedRows, fit_isotonic
 from logofair.calibration.logistic import FAMILIES, LogisticMaps
 from logofair.calibration.newton import Units
@@ -128,10 +129,21 @@ class Fits:
     method: str
     units: Units
     rows: DealtRows | SortedRows
+    without: Indices  # the folds that can be left out, ``NO_FOLD`` for none
+    strength: float  # how many rows the map of all is worth in a group
 
     @classmethod
-    def of(cls, method: str, sample: Sample, order: RowOrder, fold: npt.NDArray[np.int16], folds: int) -> Fits:
+    def of(
+        cls,
+        method: str,
+        sample: Sample,
+        order: RowOrder,
+        fold: npt.NDArray[np.int16],
+        without: Indices,
+        strength: float = STRENGTH,
+    ) -> Fits:
         """From rows, their order by cell and score, and the fold of each in that order."""
+        folds = 1 + int(max(fold.max(initial=0), without.max()))
         units, rows = sample.units, order.rows
         narrow = narrowest(max(rows.size, units.n_cells * folds))
         cells: npt.NDArray[Any] = np.repeat(np.arange(units.n_cells, dtype=narrow), np.diff(order.starts))
@@ -139,23 +151,30 @@ class Fits:
             counted = sample.weights[rows] > 0.0
             rows, cells, fold = rows[counted], cells[counted], fold[counted]
         if method == "isotonic":
-            return cls(method, units, SortedRows.of(*sample.columns_at(rows), cells, fold, units))
+            return cls(method, units, SortedRows.of(*sample.columns_at(rows), cells, fold, units), without, strength)
         by_fold, starts = group_by(cells * folds + fold, units.n_cells * folds, rows)
         counts = np.diff(starts).reshape(units.n_cells, folds)
         columns = sample.columns_at(by_fold)
         del cells, by_fold
-        return cls(method, units, DealtRows.of(FAMILIES[method], units, *columns, counts))
+        return cls(method, units, DealtRows.of(FAMILIES[method], units, *columns, counts), without, strength)
 
-    def calibrators(self, strengths: tuple[float, float], without: Indices) -> list[Calibrator]:
-        """A calibrator for each number: fitted to the rows outside that fold, or to all for ``NO_FOLD``.
+    @cached_property
+    def _above(self) -> Above:
+        """Maps of all rows and of the groups, the same whatever strength those of the cells are fitted with."""
+        assert isinstance(self.rows, DealtRows)
+        return Above.of(self.rows, self.strength, self.without)
 
-        The ``strengths`` say how many rows the parent's map is worth, for groups and for cells.
+    def calibrators(self, strength: float, fits: Indices) -> list[Calibrator]:
+        """Calibrators fitted to the rows outside a fold, or to all: some of the ``fits``, by their places.
+
+        The ``strength`` says how many rows the group's map is worth in a cell.
         """
         fitted: Sequence[LogisticMaps | IsotonicMaps]
         if isinstance(self.rows, DealtRows):
-            fitted = fit_logistic(self.method, self.rows, strengths, without)
+            fitted = fit_logistic(self.method, self.rows, self._above, strength, fits)
         else:
-            fitted = [fit_isotonic(self.rows, strengths, int(fold)) for fold in without]
+            strengths = self.strength, strength
+            fitted = [fit_isotonic(self.rows, strengths, int(fold)) for fold in self.without[fits]]
         return [Calibrator(self.method, self.units.n_groups, self.units.n_clients, maps) for maps in fitted]
 
 
@@ -170,6 +189,5 @@ def fit_calibrator(
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
     fold = np.zeros(order.rows.size, dtype=np.int16)
-    fits = Fits.of(method, sample, order, fold, 1)
-    strengths = (strength, strength if cell_strength is None else cell_strength)
-    return fits.calibrators(strengths, np.array([NO_FOLD]))[0]
+    fits = Fits.of(method, sample, order, fold, np.array([NO_FOLD]), strength)
+    return fits.calibrators(strength if cell_strength is None else cell_strength, np.array([0]))[0]

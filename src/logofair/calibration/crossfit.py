@@ -157,7 +157,8 @@ def _calibrators(
     strengths: tuple[float, ...],
 ) -> tuple[list[Calibrator], float]:
     """The calibrators without each fold, then that of all rows, and the strength of their cells' maps."""
-    fits, numbers = Fits.of(method, sample, order, fold, folds), np.arange(folds)
+    every = np.arange(folds + 1)
+    fits = Fits.of(method, sample, order, fold, np.append(every[:folds], NO_FOLD))
     enough = folds_compared(folds, fold.size)
 
     @cache
@@ -166,11 +167,11 @@ def _calibrators(
         compared = np.flatnonzero(fold < enough)
         rows = sample.at(order.rows[compared])
         unit = sample.units.of(rows.group_codes, rows.client_codes)
-        without = fits.calibrators((STRENGTH, strength), numbers[:enough])
+        without = fits.calibrators(strength, every[:enough])
         return float(log_losses(rows, held_out_chances(rows.scores, unit, fold[compared], without)).sum())
 
     strength = walked(strengths, loss)
-    return fits.calibrators((STRENGTH, strength), np.append(numbers, NO_FOLD)), strength
+    return fits.calibrators(strength, every), strength
 
 
 def folds_compared(folds: int, rows: int) -> int:

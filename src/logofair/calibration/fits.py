@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.logistic import FAMILIES, Family, LogisticMaps, Prior, aimed, platt_targets
+from logofair.calibration.logistic import Family, LogisticMaps, Prior, aimed, platt_targets
 from logofair.calibration.newton import (
     MOST_STEPS,
     Descent,
@@ -29,7 +29,7 @@ from logofair.columns.acceleration import accelerated, piece_by_piece, pieces, s
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 
-__all__ = ["NO_FOLD", "Coarse", "DealtRows", "fit_logistic"]
+__all__ = ["NO_FOLD", "Above", "Coarse", "DealtRows", "fit_logistic"]
 
 # The number of the fold that a fit leaves out which leaves out none.
 NO_FOLD = -1
@@ -175,26 +175,53 @@ def _class_sums(runs: Runs, unit: Indices, classes: int) -> list[Floats]:
     return [np.bincount(keys, weights=column, minlength=size).astype(np.float64) for column in columns]
 
 
-def fit_logistic(method: str, rows: DealtRows, strengths: tuple[float, float], without: Indices) -> list[LogisticMaps]:
-    """Fit all rows, then the groups around them, then the cells around their groups, each with a strength.
+@dataclass(frozen=True, eq=False)
+class Above:
+    """The maps of all rows and of every group in several fits, around which those of the cells are fitted."""
 
-    One fit for each number of ``without``, the fold it leaves out. Where all rows of a fit are one client's, its cells
-    are the groups and have their maps: fitted again, the same rows would count twice.
+    without: Indices  # the fold that each fit leaves out
+    everyone: Floats  # (k, fits, 1)
+    groups: Floats  # (k, fits, groups)
+    prior: Prior  # what was believed of the groups in every fit,
+    level: Normal  # and what is known of them once their rows are seen,
+    seen: Floats  # which are so many, (fits * groups,)
+    of_cells: Coarse | None  # coarse rows of the cells, where they have enough
+
+    @classmethod
+    def of(cls, rows: DealtRows, strength: float, without: Indices) -> Above:
+        """Fit all rows, then the groups around them; one fit for each number of ``without``, the fold it leaves out."""
+        units, fits = rows.units, without.size
+        of_cells = Coarse.of(rows.runs, rows.cell, rows.classes) if rows.classes else None
+        finest = Coarse(rows.runs, rows.cell) if of_cells is None else of_cells
+        of_groups = Coarse.of(finest.runs, finest.unit % units.n_groups, _MOST_CLASSES)
+        of_all = Coarse(of_groups.runs, np.zeros_like(of_groups.unit))
+        prior = Prior.on_identity(rows.family).of(np.zeros(fits, dtype=np.int64))
+        everyone = _level(rows, prior, of_all, without)
+        below = prior.on(everyone, rows.seen(1, without), strength).of(_parents(fits, 1, units.n_groups))
+        level = _level(rows, below, of_groups, without)
+        of_everyone, groups = (each.centre.reshape(len(each.centre), fits, -1) for each in (everyone, level))
+        return cls(without, of_everyone, groups, below, level, rows.seen(units.n_groups, without), of_cells)
+
+    def on_cells(self, strength: float, fits: Indices) -> Prior:
+        """What is believed, in some of the fits, of cells whose group's map is worth so many rows."""
+        groups = self.groups.shape[2]
+        units = (fits[:, None] * groups + np.arange(groups)).ravel()
+        return self.prior.on(self.level.of(units), self.seen[units], strength)
+
+
+def fit_logistic(method: str, rows: DealtRows, above: Above, strength: float, fits: Indices) -> list[LogisticMaps]:
+    """Fit the cells around their groups with a strength, in some of the fits of those.
+
+    Where all rows of a fit are one client's, its cells are the groups and have their maps: fitted again, the same rows
+    would count twice.
     """
-    units, fits = rows.units, without.size
-    of_cells = Coarse.of(rows.runs, rows.cell, rows.classes) if rows.classes else None
-    finest = Coarse(rows.runs, rows.cell) if of_cells is None else of_cells
-    of_groups = Coarse.of(finest.runs, finest.unit % units.n_groups, _MOST_CLASSES)
-    of_all = Coarse(of_groups.runs, np.zeros_like(of_groups.unit))
-    prior = Prior.on_identity(FAMILIES[method])
-    everyone, prior = _level(rows, prior.of(np.zeros(fits, dtype=np.int64)), of_all, strengths[0], without)
-    groups, prior = _level(rows, prior.of(_parents(fits, 1, units.n_groups)), of_groups, strengths[1], without)
+    without, groups = above.without[fits], above.groups[:, fits]
     alone = _of_one_client(rows, without)
-    cells = np.empty((0,)) if alone.all() else _cells(rows, prior, of_cells, without)
-    if alone.any():
-        above = np.tile(groups, (1, 1, units.n_clients))
-        cells = above if alone.all() else np.where(alone[:, None], above, cells)
-    tables = np.concatenate([everyone, groups, cells], axis=2)
+    cells = np.tile(groups, (1, 1, rows.units.n_clients)) if alone.any() else groups
+    if not alone.all():
+        own = _cells(rows, above.on_cells(strength, fits), above.of_cells, without)
+        cells = np.where(alone[:, None], cells, own) if alone.any() else own
+    tables = np.concatenate([above.everyone[:, fits], groups, cells], axis=2)
     return [LogisticMaps.of(method, table.T) for table in tables.swapaxes(0, 1)]
 
 
@@ -207,14 +234,16 @@ def _cells(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indice
         least_gain = _least_gain(rows, prior, rows.seen(n_cells, without))
         return beta_cells(rows.runs, rows.cell, rows.fold, prior.beliefs, without, least_gain)
     if coarse is not None:
-        return _level(rows, prior.of(_parents(without.size, n_groups, n_cells)), coarse, None, without)[0]
+        level = _level(rows, prior.of(_parents(without.size, n_groups, n_cells)), coarse, without)
+        return level.centre.reshape(-1, without.size, n_cells)
     found = np.empty((prior.beliefs.centre.shape[0], without.size, n_cells))
 
     def descend(clients: slice) -> None:
         # Some at a time: what a step knows of all small cells in every fit would be larger than any cache.
         some = rows.of_clients(clients)
         own = prior.of(_parents(without.size, n_groups, some.units.n_cells))
-        found[:, :, clients.start * n_groups : clients.stop * n_groups] = _level(some, own, None, None, without)[0]
+        cells = slice(clients.start * n_groups, clients.stop * n_groups)
+        found[:, :, cells] = _level(some, own, None, without).centre.reshape(found[:, :, cells].shape)
 
     side_by_side(descend, pieces(rows.units.n_clients, max(_CELLS_AT_ONCE // n_groups, 1)), rows.all_rows)
     return found
@@ -249,12 +278,11 @@ def _over_folds(tables: Floats) -> Floats:
     return np.asarray(sum(tables[:, :, fold] for fold in range(tables.shape[2])))
 
 
-def _level(
-    rows: DealtRows, prior: Prior, coarse: Coarse | None, strength: float | None, without: Indices
-) -> tuple[Floats, Prior]:
-    """Parameters of the units of one level in every fit, (k, fits, units), and the prior of those below, if any are.
+def _level(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indices) -> Normal:
+    """Parameters of the units of one level in every fit, (k, fits * units), and the curvature there.
 
-    A unit without rows keeps its prior exactly.
+    The curvature is that before the last step where no coarse rows tell what the step changes. A unit without rows
+    keeps its prior exactly.
     """
     fits, slopes = without.size, rows.family.slopes
     size = prior.beliefs.centre.shape[1] // fits
@@ -272,12 +300,11 @@ def _level(
         live, point = descent.live, descent.best + descent.step
         descent = descent.take(aimed(_sums_at(rows, point, live, without), point[:, live], shift[:, live]))
     level = descent.result
-    if strength is not None and coarse is not None:
-        # The curvature is that before the last step: what the step changes is seen well enough in coarse rows.
-        ends = zip(*(np.split(point, fits, axis=1) for point in (descent.best, level.centre)), strict=True)
-        bends = np.concatenate([coarse.bend(before, after) for before, after in ends], axis=2)
-        prior = prior.on(Normal(level.centre, level.precision + seen * bends), seen, strength)
-    return level.centre.reshape(-1, fits, size), prior
+    if coarse is None:
+        return level
+    ends = zip(*(np.split(point, fits, axis=1) for point in (descent.best, level.centre)), strict=True)
+    bends = np.concatenate([coarse.bend(before, after) for before, after in ends], axis=2)
+    return Normal(level.centre, level.precision + seen * bends)
 
 
 def _sums_at(rows: DealtRows, point: Floats, live: Indices, without: Indices) -> Floats:
