@@ -28,7 +28,7 @@ __all__ = [
 First = TypeVar("First")
 Second = TypeVar("Second")
 
-# The compiled code pays its loading time (a third of a second; ten seconds the first time ever) back from this many
+# The compiled code pays its loading time (a quarter of a second; ten seconds the first time ever) back from this many
 # rows on.
 ENOUGH_ROWS = 200_000
 # Rows worked on at once: temporaries of this length stay in the processor's caches.
