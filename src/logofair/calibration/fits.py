@@ -150,7 +150,17 @@ class Coarse:
         units, first = np.unique(present // classes, return_index=True)
         return cls(Runs(tuple(columns), runs.intercept, targets, mass, np.append(first, present.size)), units)
 
-    def bend(self, before: Floats, after: Floats) -> Floats:
+    def known(self, descent: Descent, seen: Floats, fits: int) -> Normal:
+        """Parameters at the end of a descent of units in several fits, and the curvature there, (fits * units).
+
+        A descent knows the curvature before its last step: what the step changes is seen well enough in coarse rows.
+        """
+        end = descent.result
+        ends = zip(*(np.split(point, fits, axis=1) for point in (descent.best, end.centre)), strict=True)
+        bends = np.concatenate([self._bend(before, after) for before, after in ends], axis=2)
+        return Normal(end.centre, end.precision + seen * bends)
+
+    def _bend(self, before: Floats, after: Floats) -> Floats:
         """How the curvature per row changes between two points of every unit, (k, k, units)."""
         k, units = before.shape
         change = unit_sums(self.runs, self.unit, after) - unit_sums(self.runs, self.unit, before)
@@ -196,11 +206,12 @@ class Above:
         of_groups = Coarse.of(finest.runs, finest.unit % units.n_groups, _MOST_CLASSES)
         of_all = Coarse(of_groups.runs, np.zeros_like(of_groups.unit))
         prior = Prior.on_identity(rows.family).of(np.zeros(fits, dtype=np.int64))
-        everyone = _level(rows, prior, of_all, without)
-        below = prior.on(everyone, rows.seen(1, without), strength).of(_parents(fits, 1, units.n_groups))
-        level = _level(rows, below, of_groups, without)
+        seen_of_all, seen = rows.seen(1, without), rows.seen(units.n_groups, without)
+        everyone = of_all.known(_level(rows, prior, of_all, without), seen_of_all, fits)
+        prior = prior.on(everyone, seen_of_all, strength).of(_parents(fits, 1, units.n_groups))
+        level = of_groups.known(_level(rows, prior, of_groups, without), seen, fits)
         of_everyone, groups = (each.centre.reshape(len(each.centre), fits, -1) for each in (everyone, level))
-        return cls(without, of_everyone, groups, below, level, rows.seen(units.n_groups, without), of_cells)
+        return cls(without, of_everyone, groups, prior, level, seen, of_cells)
 
     def on_cells(self, strength: float, fits: Indices) -> Prior:
         """What is believed, in some of the fits, of cells whose group's map is worth so many rows."""
@@ -234,7 +245,7 @@ def _cells(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indice
         least_gain = _least_gain(rows, prior, rows.seen(n_cells, without))
         return beta_cells(rows.runs, rows.cell, rows.fold, prior.beliefs, without, least_gain)
     if coarse is not None:
-        level = _level(rows, prior.of(_parents(without.size, n_groups, n_cells)), coarse, without)
+        level = _level(rows, prior.of(_parents(without.size, n_groups, n_cells)), coarse, without).result
         return level.centre.reshape(-1, without.size, n_cells)
     found = np.empty((prior.beliefs.centre.shape[0], without.size, n_cells))
 
@@ -243,7 +254,7 @@ def _cells(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indice
         some = rows.of_clients(clients)
         own = prior.of(_parents(without.size, n_groups, some.units.n_cells))
         cells = slice(clients.start * n_groups, clients.stop * n_groups)
-        found[:, :, cells] = _level(some, own, None, without).centre.reshape(found[:, :, cells].shape)
+        found[:, :, cells] = _level(some, own, None, without).result.centre.reshape(found[:, :, cells].shape)
 
     side_by_side(descend, pieces(rows.units.n_clients, max(_CELLS_AT_ONCE // n_groups, 1)), rows.all_rows)
     return found
@@ -278,12 +289,8 @@ def _over_folds(tables: Floats) -> Floats:
     return np.asarray(sum(tables[:, :, fold] for fold in range(tables.shape[2])))
 
 
-def _level(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indices) -> Normal:
-    """Parameters of the units of one level in every fit, (k, fits * units), and the curvature there.
-
-    The curvature is that before the last step where no coarse rows tell what the step changes. A unit without rows
-    keeps its prior exactly.
-    """
+def _level(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indices) -> Descent:
+    """Fit the units of one level in every fit, (fits * units); a unit without rows keeps its prior exactly."""
     fits, slopes = without.size, rows.family.slopes
     size = prior.beliefs.centre.shape[1] // fits
     seen = rows.seen(size, without)
@@ -299,12 +306,7 @@ def _level(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indice
             break
         live, point = descent.live, descent.best + descent.step
         descent = descent.take(aimed(_sums_at(rows, point, live, without), point[:, live], shift[:, live]))
-    level = descent.result
-    if coarse is None:
-        return level
-    ends = zip(*(np.split(point, fits, axis=1) for point in (descent.best, level.centre)), strict=True)
-    bends = np.concatenate([coarse.bend(before, after) for before, after in ends], axis=2)
-    return Normal(level.centre, level.precision + seen * bends)
+    return descent
 
 
 def _sums_at(rows: DealtRows, point: Floats, live: Indices, without: Indices) -> Floats:
