@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from logofair.calibration import CalibrationErrors, CrossFit, Sample, calibration_errors, cross_fit, fit_calibrator
+from logofair.calibration import (
+    CalibrationErrors,
+    CrossFit,
+    Sample,
+    calibration_errors,
+    cross_fit,
+    fit_calibrator,
+    fits,
+)
 from logofair.calibration.crossfit import deal_folds
 from logofair.calibration.logistic import FAMILIES
 from logofair.calibration.newton import Units
@@ -168,6 +176,21 @@ def fitted_by_scipy(sample: Sample, at: Sample) -> Array:
             here = at.cells == cell
             eta[here] = expit(family.margin(at.scores[here], np.repeat(point[:, None], here.sum(), axis=1)))
     return eta
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("method", FAMILIES)
+def test_small_cells_fitted_some_at_a_time_are_those_fitted_at_once(method: str, weighted: bool, monkeypatch) -> None:
+    sample = drawn(700, n_clients=90)
+    # Labels that differ between clients: all of a block are not those of all rows.
+    sample = replace(sample, labels=np.where(sample.client_codes > 80, 0.0, sample.labels))
+    if weighted:
+        sample = replace(sample, weights=np.random.default_rng(1).integers(0, 3, 700).astype(float))
+    at_once = fit(sample, method)
+    monkeypatch.setattr(fits, "_CELLS_AT_ONCE", 4)
+    by_and_by = fit(sample, method)
+    np.testing.assert_allclose(by_and_by.eta, at_once.eta, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(*(each.calibrator.maps.parameters for each in (by_and_by, at_once)), rtol=1e-12)
 
 
 @pytest.mark.parametrize(

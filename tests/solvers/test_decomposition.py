@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import logofair
 from logofair.notions import NOTIONS
 from logofair.solvers import decomposition
 from logofair.solvers.decomposition import ExactSolver, solve_exact
@@ -221,11 +222,53 @@ def test_a_solver_that_remembers_answers_finds_what_a_fresh_one_finds(notion):
 def test_prices_of_some_clients_to_begin_with_change_no_optimum(notion, seed, monkeypatch):
     case = random_case(np.random.default_rng(seed), groups=2, clients=40, rows=900, local=[notion], global_=[notion])
     value, sampled = value_of(case), []
+    monkeypatch.setattr(decomposition, "_MANY", 40)
     monkeypatch.setattr(decomposition, "_SOME", 4)
     of_clients = Problem.of_clients
     monkeypatch.setattr(Problem, "of_clients", lambda self, some: sampled.append(some.size) or of_clients(self, some))
     assert value_of(case) == pytest.approx(value, abs=1e-6)
     assert sampled == [4]
+
+
+def fit_to_400_clients(monkeypatch, scores, labels=None, *, some=40, **given):
+    """A fit whose solver begins at the prices of some clients."""
+    monkeypatch.setattr(decomposition, "_MANY", 400 if some else 10**9)
+    monkeypatch.setattr(decomposition, "_SOME", some)
+    clients, groups = np.repeat(np.arange(400), 2), np.tile([0, 1], 400)
+    more = {"local_tolerance": None, "global_tolerance": None, "calibration": "none", "pooling": "none"} | given
+    return logofair.fit(scores, labels, groups=groups, clients=clients, merged=False, random_state=0, **more)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_answers_that_reject_everybody_are_no_reason_to_give_up(seed, monkeypatch):
+    scores = np.random.default_rng(seed).choice([0.1, 0.3, 0.9], 800, p=[0.4, 0.3, 0.3])
+    solution = fit_to_400_clients(monkeypatch, scores, capacity=logofair.Exactly(0.2))
+    assert solution.solver == "exact"
+    assert solution.certificate.primal == pytest.approx(best_with_a_fifth(scores), abs=1e-6)
+
+
+def best_with_a_fifth(chances):
+    """Expected accuracy of accepting the fifth of the rows with the highest chances."""
+    chances = np.sort(chances)
+    accepted = chances[-(chances.size // 5) :]
+    return (accepted.sum() + (1.0 - chances[: -(chances.size // 5)]).sum()) / chances.size
+
+
+def test_where_no_chance_exceeds_one_half_a_capacity_is_filled_by_the_exact_solver(monkeypatch):
+    scores = np.random.default_rng(0).random(800) / 2
+    solution = fit_to_400_clients(monkeypatch, scores, some=0, capacity=logofair.Exactly(0.2))
+    assert solution.solver == "exact"
+    assert solution.certificate.primal == pytest.approx(best_with_a_fifth(scores), abs=1e-6)
+
+
+def test_clients_without_weight_give_no_prices(monkeypatch):
+    rng = np.random.default_rng(0)
+    scores, weights = rng.random(800), np.zeros(800)
+    weights[:2] = 1.0
+    labels = (rng.random(800) < scores).astype(int)
+    given = {"sample_weight": weights, "notion": "equal_opportunity", "global_tolerance": 0.1}
+    solution = fit_to_400_clients(monkeypatch, scores, labels, **given)
+    assert solution.certificate.holds
 
 
 @modest

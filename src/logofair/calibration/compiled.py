@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -13,31 +12,29 @@ from logofair.arithmetic import SMALLEST_PIVOT
 from logofair.calibration.newton import MOST_STEPS, ROUNDING, Normal, Runs
 from logofair.columns.acceleration import piece_by_piece, pieces_of_runs, side_by_side
 from logofair.columns.checks import Floats, Integers
-from logofair.columns.compiled import NO_WEIGHTS, empty_stack, pool_run
+from logofair.columns.compiled import NO_WEIGHTS, compiled, empty_stack, inlined, pool_run
 from logofair.columns.segments import Booleans, Indices
 
 _SMALL_CHANCE = 1e-290  # a row halves a product of chances at most: this one stays far from the smallest double
-# Between functions numba counts the references to every array, which costs more than short runs do.
-_inlined = numba.njit(inline="always", error_model="numpy")
 
 
 def beta_sums(
     runs: Runs, cell: Indices, fold: Indices, shape: tuple[int, int], at: Floats, wanted: Booleans, without: int
 ) -> Floats:
-    """Each wanted unit's log-loss, its gradient and packed Hessian by fold, (10, units, folds); one fold is left out.
+    """Each wanted unit's log-loss, its gradient and packed Hessian in every fold but one, (10, units, folds).
 
-    ``shape`` are cells and folds; the unit of a run is its cell modulo their number.
+    ``shape`` are cells and folds; the unit of a run is its cell modulo their number. ``without`` may be no fold at all.
     """
     (n_cells, folds), size = shape, at.shape[1]
     weights = NO_WEIGHTS if runs.weights is None else runs.weights
     rows = (*runs.columns, runs.targets, weights, runs.starts)
-    parts = pieces_of_runs(runs.starts)
+    parts, points = pieces_of_runs(runs.starts), at.T.copy()
     # Where units are cells, no two runs have the same place; else every part has a table of its own.
     tables = np.zeros((1 if size == n_cells else len(parts), size * folds, 10))
 
     def add(part: int) -> None:
         some = parts[part].start, parts[part].stop
-        _add_sums(some, rows, cell, fold, at.T.copy(), wanted, without, folds, tables[part % len(tables)])
+        _add_sums(some, rows, cell, fold, points, wanted, without, folds, tables[part % len(tables)])
 
     side_by_side(add, range(len(parts)), runs.targets.size)
     total = tables[0] if len(tables) else np.zeros((size * folds, 10))
@@ -46,7 +43,7 @@ def beta_sums(
     return np.asarray(total.T.reshape(10, size, folds))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _add_sums(some, columns, cell, fold, at, wanted, without, folds, table):
     first, second, targets, weights, starts = columns
     for run in range(some[0], some[1]):
@@ -59,7 +56,7 @@ def _add_sums(some, columns, cell, fold, at, wanted, without, folds, table):
                 table[key, i] += sums[i]
 
 
-@_inlined
+@inlined
 def _row_sums(rows, point):
     """The sums of some rows, but for those from ``skipped`` to before ``resumed``."""
     first, second, targets, weights, begin, skipped, resumed, end = rows
@@ -123,7 +120,7 @@ def beta_cells(
     return found.transpose(2, 1, 0)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _cells(some, columns, fold, first_run, centre, precision, without, least, found):
     first, second, targets, weights, starts = columns
     groups = centre.shape[1]
@@ -145,7 +142,7 @@ def _cells(some, columns, fold, first_run, centre, precision, without, least, fo
                 found[c, fit] = a, b, c_
 
 
-@_inlined
+@inlined
 def _descended(rows, best, prior, least_gain):
     """The point of least penalised loss, by the steps of :class:`Descent`."""
     sums = _row_sums(rows, best)
@@ -165,7 +162,7 @@ def _descended(rows, best, prior, least_gain):
     return best
 
 
-@_inlined
+@inlined
 def _penalty(point, prior):
     centre, sharp = prior
     away = point[0] - centre[0], point[1] - centre[1], point[2] - centre[2]
@@ -173,7 +170,7 @@ def _penalty(point, prior):
     return 0.5 * (away[0] * product[0] + away[1] * product[1] + away[2] * product[2])
 
 
-@_inlined
+@inlined
 def _product(packed, vector):
     """A symmetric matrix times a vector."""
     h00, h01, h02, h11, h12, h22 = packed
@@ -181,7 +178,7 @@ def _product(packed, vector):
     return h00 * x + h01 * y + h02 * z, h01 * x + h11 * y + h12 * z, h02 * x + h12 * y + h22 * z
 
 
-@_inlined
+@inlined
 def _aimed(sums, best, prior):
     """The step of :func:`bounded_step` for two slopes and an intercept, and what the quadratic model says it gains."""
     centre, p = prior
@@ -213,14 +210,14 @@ def _aimed(sums, best, prior):
     return chosen, -_model_change(hessian, right, chosen)
 
 
-@_inlined
+@inlined
 def _model_change(hessian, right, step):
     product = _product(hessian, step)
     first, second = step[0] * (0.5 * product[0] - right[0]), step[1] * (0.5 * product[1] - right[1])
     return first + second + step[2] * (0.5 * product[2] - right[2])
 
 
-@_inlined
+@inlined
 def _solved(packed, right):
     """As :func:`logofair.arithmetic.solve` does it."""
     h00, h01, h02, h11, h12, h22 = packed
@@ -247,7 +244,7 @@ def beta_class_sums(
     return np.asarray(found.T)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled
 def _class_sums(first, second, targets, weights, starts, first_class, classes, size, per_odds, widest):
     sums = np.zeros((size, 4))
     for run in range(starts.size - 1):
@@ -271,7 +268,7 @@ def beta_chances(scores: Floats, unit: Indices, fold: npt.NDArray[np.int16], tab
     return chances
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _chances(scores, unit, fold, tables, edge, chances):
     for i in range(scores.size):
         score = min(max(scores[i], edge), 1.0 - edge)
@@ -287,7 +284,7 @@ def dealt_in_turn(drawn: Integers, place: Integers, n_places: int, dealt: npt.ND
     return _dealt_in_turn(drawn, place, n_places, dealt)
 
 
-@numba.njit(cache=True)
+@compiled
 def _dealt_in_turn(drawn, place, n_places, dealt):
     turn = np.zeros(n_places + 1, np.int64)
     for i in range(place.size):
@@ -310,7 +307,7 @@ def rising_means(values: Floats, mass: Floats | None, starts: Indices) -> Floats
     return means
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _rising_means(first, last, values, mass, starts, means):
     stack = empty_stack(starts, first, last)
     for run in range(first, last):

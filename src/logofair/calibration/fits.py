@@ -55,7 +55,7 @@ class DealtRows:
     cell: Indices  # of each run, rising
     fold: Indices  # of each run
     folds: int
-    all_rows: int  # of all clients, where these are those of some
+    part_of: DealtRows | None = None  # those of all clients, where these are those of some
 
     @classmethod
     def of(
@@ -79,7 +79,7 @@ class DealtRows:
 
         piece_by_piece(read, scores.size)
         runs = Runs(columns, family.intercept, labels, weights, starts)
-        return cls(family, units, runs, cell, fold, counts.shape[1], scores.size)
+        return cls(family, units, runs, cell, fold, counts.shape[1])
 
     def of_clients(self, clients: slice) -> DealtRows:
         """Those of some clients, numbered anew."""
@@ -91,7 +91,7 @@ class DealtRows:
         columns = tuple(column[rows] for column in self.runs.columns)
         runs = Runs(columns, self.runs.intercept, self.runs.targets[rows], weights, starts - starts[0])
         cell = self.cell[first:last] - clients.start * units.n_groups
-        return DealtRows(self.family, units, runs, cell, self.fold[first:last], self.folds, self.all_rows)
+        return DealtRows(self.family, units, runs, cell, self.fold[first:last], self.folds, self)
 
     @cached_property
     def mass(self) -> Floats:
@@ -99,6 +99,19 @@ class DealtRows:
         mass = np.zeros((self.units.n_cells, self.folds))
         mass[self.cell, self.fold] = self.runs.mass
         return mass
+
+    @cached_property
+    def label_mass(self) -> Floats:
+        """Summed weights of the rows of each label in each fold, (2, folds)."""
+        return np.stack(
+            [np.bincount(self.fold, np.add.reduceat(own, self.runs.starts[:-1]), self.folds) for own in self.by_label]
+        )
+
+    @property
+    def by_label(self) -> list[Floats]:
+        """Weights of the rows of label 0, and of label 1; 0 elsewhere."""
+        weights = 1.0 if self.runs.weights is None else self.runs.weights
+        return [(self.runs.targets == label) * weights for label in (0.0, 1.0)]
 
     def seen(self, size: int, without: Indices) -> Floats:
         """Summed weights of each unit outside the fold that each fit leaves out, (fits * size,)."""
@@ -256,13 +269,13 @@ def _cells(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indice
         cells = slice(clients.start * n_groups, clients.stop * n_groups)
         found[:, :, cells] = _level(some, own, None, without).result.centre.reshape(found[:, :, cells].shape)
 
-    side_by_side(descend, pieces(rows.units.n_clients, max(_CELLS_AT_ONCE // n_groups, 1)), rows.all_rows)
+    side_by_side(descend, pieces(rows.units.n_clients, max(_CELLS_AT_ONCE // n_groups, 1)), rows.runs.targets.size)
     return found
 
 
 def _least_gain(rows: DealtRows, prior: Prior, seen: Floats) -> Floats:
     """What a step must gain in each unit that has seen so many rows, in nats, for another to follow."""
-    return _LEAST_GAIN * min(rows.all_rows / _MANY_ROWS, 1.0) * (seen + prior.rows)
+    return _LEAST_GAIN * min((rows.part_of or rows).runs.targets.size / _MANY_ROWS, 1.0) * (seen + prior.rows)
 
 
 def _parents(fits: int, size: int, below: int) -> Indices:
@@ -323,16 +336,18 @@ def _sums_at(rows: DealtRows, point: Floats, live: Indices, without: Indices) ->
 
 
 def _shift(rows: DealtRows, size: int, without: Indices) -> Floats:
-    """What Platt's targets in place of the labels add to the gradient of each unit in each fit."""
+    """What Platt's targets in place of the labels add to the gradient of each unit in each fit.
+
+    His targets are of all labels of a fit, whichever clients' rows these are.
+    """
     k = len(rows.family.identity)
     if not rows.family.smoothed:
         return np.zeros((k, without.size * size))
     by_label = []
-    for label in (0.0, 1.0):
-        mass = (rows.runs.targets == label) * (1.0 if rows.runs.weights is None else rows.runs.weights)
+    for mass in rows.by_label:
         columns = [mass * column for column in rows.runs.columns] + [mass] * rows.family.intercept
         by_run = np.stack([np.add.reduceat(column, rows.runs.starts[:-1]) for column in columns])
         by_label.append(_outside(rows.added(by_run, size, np.ones(rows.runs.size, dtype=bool)), without))
-    counts = np.stack([table[-1].reshape(without.size, size).sum(axis=1) for table in by_label])
+    counts = _outside((rows.part_of or rows).label_mass[:, None, :], without)
     low, high = (np.repeat(target, size) for target in platt_targets(*counts))
     return (1.0 - high) * by_label[1] - low * by_label[0]

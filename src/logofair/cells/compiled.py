@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from logofair.columns.compiled import compiled
 
-@numba.njit(cache=True)
+
+@compiled
 def running(data, starts):
     """Running sums within each run, a leading 0 for each."""
     n_runs = starts.size - 1
@@ -20,7 +21,7 @@ def running(data, starts):
     return sums
 
 
-@numba.njit(cache=True)
+@compiled
 def counted(bits, starts):
     """Levels of sorted scores with their labels as last bit: see the numpy code in ``cells``."""
     n_cells, n_levels = starts.size - 1, 0

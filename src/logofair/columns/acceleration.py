@@ -55,8 +55,8 @@ def threads_for(rows: int) -> int:
 def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], rows: int) -> None:
     """Do some work on every part; in threads where the parts have many rows in all, as numpy lets others run.
 
-    So does our compiled code. It has no threads of its own: numba's would count the references to one array from all
-    of them, where each waits for the others, and change how many threads other libraries take.
+    So does our compiled code, which has no threads of its own: numba's would count the references to an array from all
+    threads, each of which waits for the others there, and change how many threads other libraries take.
     """
     parts = list(parts)
     threads = min(threads_for(rows), len(parts))

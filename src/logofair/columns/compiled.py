@@ -13,6 +13,11 @@ from logofair.columns.acceleration import pieces_of_runs, side_by_side, threads_
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Indices, bucket_count, sort_buckets, sort_runs
 
+# What is compiled once, kept on disk, and lets other threads run; and what becomes a part of it: between functions
+# numba counts the references to every array, which takes as long as the work on a few rows.
+compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+inlined = numba.njit(inline="always", error_model="numpy")
+
 NO_WEIGHTS = np.zeros(0)  # every value counts 1
 
 
@@ -25,7 +30,7 @@ def starts_of_pools(values: Floats, mass: Floats, starts: Indices) -> Indices:
     return np.flatnonzero(marks)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _mark(first, last, values, mass, starts, marks):
     stack = empty_stack(starts, first, last)
     for run in range(first, last):
@@ -35,7 +40,7 @@ def _mark(first, last, values, mass, starts, marks):
             begin = stack[2][pool]
 
 
-@numba.njit(cache=True)
+@compiled
 def empty_stack(starts, first, last):
     """Room for the sums, masses and ends of the pools of any of some runs."""
     room = 0
@@ -44,7 +49,7 @@ def empty_stack(starts, first, last):
     return np.empty(room), np.empty(room), np.empty(room, np.int64)
 
 
-@numba.njit(inline="always")
+@inlined
 def pool_run(values, mass, begin, end, stack):
     """Pool one run, neighbours that fall becoming one until none fall, onto the stack; how many pools there are."""
     # Pools are far fewer than rows, so that most of the stack is never touched. Means are compared without quotients.
@@ -91,20 +96,20 @@ def sorted_cells(
     return ordered, starts
 
 
-@numba.njit(inline="always")
+@inlined
 def _key(group, client, n_groups, score, buckets):
     """Cell and bucket of a row; rounding is monotone, so a larger score never falls into a lower bucket."""
     return (client * n_groups + group) * buckets + min(np.int32(score * buckets), buckets - np.int32(1))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _count(rows, groups, clients, n_groups, scores, buckets, counts):
     """Count some rows by cell and bucket of the score."""
     for i in range(rows[0], rows[1]):
         counts[_key(groups[i], clients[i], n_groups, scores[i], buckets)] += 1
 
 
-@numba.njit(cache=True)
+@compiled
 def _to_places(counts):
     """Turn counts by part and key, in place, into where the first row of each belongs; where the keys start."""
     parts, n_keys = counts.shape
@@ -119,7 +124,7 @@ def _to_places(counts):
     return starts
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _deal(rows, groups, clients, n_groups, scores, buckets, place, data, ordered):
     """Put some rows where they belong, in the order in which they come; ``place`` is that of the next of each key."""
     for i in range(rows[0], rows[1]):
@@ -137,7 +142,7 @@ def _sort_padded(data: Floats, starts: Indices, sizes: Indices, width: int) -> N
     _take(data, block, starts, sizes)
 
 
-@numba.njit(cache=True)
+@compiled
 def _fill(block, data, starts, sizes):
     for row in range(starts.size):
         for i in range(sizes[row]):
@@ -146,7 +151,7 @@ def _fill(block, data, starts, sizes):
             block[row, i] = np.inf
 
 
-@numba.njit(cache=True)
+@compiled
 def _take(data, block, starts, sizes):
     for row in range(starts.size):
         for i in range(sizes[row]):
@@ -164,13 +169,13 @@ def dealt_numbers(keys: Indices, shift: int, n_buckets: int) -> tuple[Indices, I
     return dealt, starts
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _count_numbers(keys, shift, counts):
     for i in range(keys.size):
         counts[keys[i] >> shift] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _deal_numbers(keys, shift, place, dealt):
     for i in range(keys.size):
         bucket = keys[i] >> shift

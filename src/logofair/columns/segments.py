@@ -29,7 +29,7 @@ Column = TypeVar("Column", bound=npt.NDArray[Any])
 # about this many, in order, and only neighbours remain to be sorted.
 _BUCKET = 16
 _WINDOW = 128
-_MOST_FIRST_BITS = 22  # of numbers dealt by their first bits: more buckets than this would not fit into any cache
+_MOST_FIRST_BITS = 22  # of numbers dealt by their first bits: each thread counts so many buckets
 _LONG = 192  # runs up to this length are sorted as rows of one padded matrix, longer ones one by one
 _CHUNK = 1 << 15
 _LONG_SUM = 1024  # runs up to this length are summed as rows of one padded matrix, this many at a time:
@@ -115,7 +115,7 @@ def sorted_numbers(keys: Indices, bits: int) -> Indices:
 
 
 def sort_buckets(ordered: npt.NDArray[Any], starts: Indices, buckets: int) -> Indices:
-    """Sort, in place, what has been dealt into buckets; where each cell starts."""
+    """Sort, in place, what has been dealt into buckets, so many for each cell; where each cell starts."""
     for run in np.flatnonzero(np.diff(starts) > _WINDOW // 2):
         ordered[starts[run] : starts[run + 1]].sort()
     cell_starts = starts[::buckets].copy()

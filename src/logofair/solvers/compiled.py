@@ -6,18 +6,16 @@ stopped; the numpy one is the reference. Compiling takes seconds once and is cac
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from logofair.columns.acceleration import pieces, side_by_side
 from logofair.columns.checks import Floats
+from logofair.columns.compiled import compiled, inlined
 from logofair.solvers.problem import Problem
 from logofair.solvers.simplex import FAR, OPTIMAL, PIVOT, TIE, WITHIN, Tableau
 
 _PIVOTS = 20  # for each row: more than any sound program needs; the rest is left to the reference code
 _FEWEST_CLIENTS, _PIECES = 64, 16  # in a piece: for fewer clients, waking threads costs more than it saves
-# One function in the end: between functions numba counts the references to every array, which takes half of the time.
-_inlined = numba.njit(inline="always")
 
 
 def maximise_compiled(
@@ -55,7 +53,7 @@ def maximise_compiled(
     return u, v, prices if problem.local_limits is None else problem.repaired_local(prices), off
 
 
-@_inlined
+@inlined
 def _corner(cell, slope, constant, table):
     """Return (u, v) of the best corner of a cell for ``slope * v + constant * u``; as Cells.best_corner."""
     starts, values, positives_below, mass_below, scale, positives = table
@@ -79,7 +77,7 @@ def _corner(cell, slope, constant, table):
     return u, v
 
 
-@_inlined
+@inlined
 def _enter(client, price, basic, at_upper, ends, rows, families, gains, table, counted, limit, missed, column):
     """Best entering column, written to ``column``: its kind (-1: none is worth it), direction, u, v.
 
@@ -136,7 +134,7 @@ def _enter(client, price, basic, at_upper, ends, rows, families, gains, table, c
     return chosen, direction, best_u, best_v
 
 
-@_inlined
+@inlined
 def _ends(client, kind, ends, groups):
     """Between what a variable has to stay: corners above 0, slacks within their limits, floors anywhere."""
     if kind < groups:
@@ -146,7 +144,7 @@ def _ends(client, kind, ends, groups):
     return -np.inf, np.inf
 
 
-@_inlined
+@inlined
 def _outside(client, solution, kind, ends, groups, outside):
     """Write which way each basic variable has to go to be within its ends: 1 up, -1 down, 0; whether all are."""
     within = True
@@ -160,7 +158,7 @@ def _outside(client, solution, kind, ends, groups, outside):
     return within
 
 
-@_inlined
+@inlined
 def _leave(client, moved, solution, kind, ends, groups, outside):
     """Ratio test: row (-1: none), step, and whether it leaves at its upper bound; the outside stop as they get in."""
     row, step, size, upper = -1, np.inf, 0.0, False
@@ -179,7 +177,7 @@ def _leave(client, moved, solution, kind, ends, groups, outside):
     return row, step, upper
 
 
-@_inlined
+@inlined
 def _eliminate(client, inverse, moved, row, direction):
     """Bring the entering column into the basis inverse."""
     rows = moved.size
@@ -193,7 +191,7 @@ def _eliminate(client, inverse, moved, row, direction):
                 inverse[client, i, j] -= factor * inverse[client, row, j]
 
 
-@_inlined
+@inlined
 def _remember(client, state, gains, rows, row, chosen, u, v, column):
     """Note gain, place and rates of the corner that entered; a slack or floor has none."""
     _, _, gain, at_u, at_v, at_rates = state
@@ -206,7 +204,7 @@ def _remember(client, state, gains, rows, row, chosen, u, v, column):
         at_rates[client, row, j] = column[groups + touched[chosen, j]] if corner else 0.0
 
 
-@_inlined
+@inlined
 def _price(client, inverse, gain, price):
     """Write the prices of a program's rows; the largest gain of its basic variables by size."""
     price[:] = 0.0
@@ -219,7 +217,7 @@ def _price(client, inverse, gain, price):
     return largest
 
 
-@_inlined
+@inlined
 def _direct(client, inverse, column, direction, moved):
     """Write how the basic variables fall as the entering column moves in its direction."""
     for i in range(moved.size):
@@ -229,7 +227,7 @@ def _direct(client, inverse, column, direction, moved):
         moved[i] = total * direction
 
 
-@_inlined
+@inlined
 def _origin(client, chosen, direction, floor, ends, groups):
     """Value of a variable before it enters: of a slack at either end, of a floor, else 0."""
     count = ends[0].shape[1]
@@ -238,9 +236,9 @@ def _origin(client, chosen, direction, floor, ends, groups):
     return floor[client, chosen - groups - count] if chosen >= groups + count else 0.0
 
 
-@_inlined
+@inlined
 def _one(client, state, kind, at_upper, floor, ends, rows, gains, table, missed, work):
-    """Pivot one program; whether it can improve no more."""
+    """Pivot one program, from the basis where it stands, at the gains of now; whether it can improve no more."""
     inverse, solution, gain, at_u, at_v, _ = state
     price, column, moved, outside, basic = work
     groups, size, count = gains[2].shape[1], solution.shape[1], ends[0].shape[1]
@@ -284,7 +282,7 @@ def _one(client, state, kind, at_upper, floor, ends, rows, gains, table, missed,
     return False
 
 
-@_inlined
+@inlined
 def _read(client, state, kind, floor, ends, rows, gains, u, v, prices, work):
     """Write a program's mixture and prices; how far its weights and rows are off."""
     inverse, solution, gain, at_u, at_v, _ = state
@@ -323,7 +321,7 @@ def _read(client, state, kind, floor, ends, rows, gains, u, v, prices, work):
     return off
 
 
-@_inlined
+@inlined
 def _balance(client, prices, high):
     """Prices that sum to 0 over the groups that are compared, and are 0 elsewhere."""
     groups, rates = prices.shape[1], prices.shape[2]
@@ -338,7 +336,7 @@ def _balance(client, prices, high):
             prices[client, a, k] = prices[client, a, k] - total / members if compared else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _some(first, last, state, kind, at_upper, floor, ends, rows, done, gains, table, u, v, prices, off, missed):
     """Pivot and read the programs of some clients."""
     size = state[1].shape[1]
@@ -354,7 +352,7 @@ def _some(first, last, state, kind, at_upper, floor, ends, rows, done, gains, ta
         off[client] = _read(client, state, kind, floor, ends, rows, gains, u, v, prices, work)
 
 
-@numba.njit(cache=True)
+@compiled
 def accepted_shares(values, share, starts, constant, slope):
     """Shares accepted of every cell and of its positives, as in :class:`logofair.solvers.algorithm1.OrderedPairs`."""
     u, v = np.zeros(starts.size - 1), np.zeros(starts.size - 1)

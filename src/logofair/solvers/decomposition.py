@@ -36,8 +36,8 @@ _ROUNDED = 2.0**-40  # of prices: what sums of products with them may be off by
 # Bunches of clients: so many for each free price beyond two, and at most. Up to two, one mixture of all takes few
 # rounds; more bunches save hardly any, and a pivot of the master costs their square.
 _BUNCHES_EACH, _MOST_BUNCHES = 8, 64
-# Some clients are so many, and all are many if they are so many times as many.
-_SOME, _MANY = 4_000, 10
+# From so many clients on the prices to begin with are those of some, which are so many.
+_MANY, _SOME = 40_000, 4_000
 # What clients may miss of their best answers: of the optimality gap, and of accuracy as long as there is none.
 _MISSED, _MISSED_FIRST = 0.1, 1e-3
 
@@ -239,7 +239,7 @@ class ExactSolver:
         master, before = Master.start(problem.global_layout, rejecting), -np.inf
         more: TriedPrices | None = self.tried
         for done in range(1, _ROUNDS + 1):
-            if more is None or not _mixes(master, more):
+            if more is None or not _mixes(master, more, nearer=done > 1):
                 return None
             if not master.within:  # answers for which the requirements alone count
                 more = self._try(problem, master.prices.reshape(unpriced.shape), 0.0, gains=False)
@@ -315,19 +315,27 @@ class ExactSolver:
         return u, v
 
 
-def _mixes(master: Master, more: TriedPrices) -> bool:
-    """Whether the master, once it knows more answers, comes to an end, and to another where it was no mixture yet."""
-    far = not master.within
+def _mixes(master: Master, more: TriedPrices, *, nearer: bool) -> bool:
+    """Whether the master, once it knows more answers, comes to an end.
+
+    Where it was no mixture yet, answers for which the requirements alone counted have to bring it ``nearer`` to one.
+    """
+    far = nearer and not master.within
     master.add(more.gains, more.rates)
     return (not far or master.improves) and master.maximise()
 
 
 def _prices_of_some(problem: Problem) -> Floats | None:
-    """Prices to begin with where clients are many: those of some of them, which save rounds over all; None: few are."""
-    every = problem.shape[0] // _SOME
-    if every < _MANY:
+    """Prices to begin with where clients are many: the best for some of them, which save rounds over all.
+
+    None where clients are few, or where nothing is found for these. They are drawn, always the same: every tenth, say,
+    could be of one kind.
+    """
+    clients = problem.shape[0]
+    if clients < _MANY:
         return None
-    found = ExactSolver().solve(problem.of_clients(np.arange(0, problem.shape[0], every)))
+    some = problem.of_clients(np.sort(np.random.default_rng(0).choice(clients, _SOME, replace=False)))
+    found = ExactSolver().solve(some) if some.cells.mass.any() else None
     return None if found is None else problem.repaired_global(found.global_prices)
 
 

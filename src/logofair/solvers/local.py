@@ -61,7 +61,7 @@ def _solve_by_simplex(
     rows, compiled = problem.local_layout, accelerated(problem.cells.levels.values.size)
     if tableau is None:
         tableau = start(rows.low, rows.high, rows.slope, rows.family, rows.touched)
-    elif not compiled:
+    elif not compiled:  # the compiled code sees to it
         tableau.gain = _basic_gains(tableau, gain_u, gain_v)
     price = _pricer(problem, gain_u, gain_v)
     if compiled:
