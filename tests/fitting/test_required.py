@@ -76,6 +76,13 @@ def fitted(**required):
     return logofair.fit(SCORES, None, groups=GROUPS, **given)
 
 
+def test_a_capacity_inside_clients_asks_nothing_of_one_without_weight():
+    clients, weights = np.repeat(["north", "south"], 5), np.repeat([1.0, 0.0], 5)
+    found = fitted(clients=clients, sample_weight=weights, capacity={"local": 0.4}, pooling="none")
+    assert found.certificate.holds
+    assert found.policy.probabilities(SCORES, groups=GROUPS, clients=clients)[:5].mean() == pytest.approx(0.4)
+
+
 def test_a_threshold_follows_from_costs():
     # Accepting pays where 3 eta >= 1 (1 - eta): from 1/4 on.
     decided = fitted(costs=(1, 3)).policy.decide(SCORES, groups=GROUPS)

@@ -136,7 +136,9 @@ class Problem:
     def local_defined(self) -> Booleans:
         """Which cells have which local rate, (clients, groups, local rates)."""
         out = False if self.left_out is None else self.left_out
-        return rates_defined(self.local_rates, np.where(out, 0.0, self.mass), np.where(out, 0.0, self.positives))
+        mass, positives = np.where(out, 0.0, self.mass), np.where(out, 0.0, self.positives)
+        # A client without weight has no share selected either.
+        return rates_defined(self.local_rates, mass, positives) & (self.client_mass > 0)[:, None, None]
 
     @cached_property
     def local_counts(self) -> Booleans:
