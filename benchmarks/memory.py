@@ -73,6 +73,19 @@ def peak_of(work: Callable[[], Any], inputs: int) -> dict[str, float] | None:
     return {"gb": peak / 1e9, "multiple": peak / inputs, "seconds": seconds}
 
 
+def own_peak() -> int:
+    """Peak memory of this process in bytes.
+
+    Not ``ru_maxrss`` where there is something else: it begins at what the process that started this one had.
+    """
+    try:
+        return _status("VmHWM")
+    except OSError:
+        import resource
+
+        return (1 if sys.platform == "darwin" else 1024) * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 def _status(field: str) -> int:
     with open("/proc/self/status") as file:
         return next(1024 * int(line.split()[1]) for line in file if line.startswith(field))

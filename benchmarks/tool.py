@@ -117,13 +117,12 @@ def apply_memory(rows: int, folder: Path) -> dict[str, float] | None:
 
 
 _APPLY = """
-import json, resource, sys, time
+import json, sys, time
+from benchmarks.memory import own_peak
 from logofair.cli.commands.apply import apply
 begin = time.perf_counter()
 apply(sys.argv[2:], standalone_mode=False)
-unit = 1 if sys.platform == "darwin" else 1024
-peak = unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e9
-print(json.dumps({"peak_gb": peak, "seconds": time.perf_counter() - begin}), file=sys.stderr)
+print(json.dumps({"peak_gb": own_peak() / 1e9, "seconds": time.perf_counter() - begin}), file=sys.stderr)
 """
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.console import Console
 
+from benchmarks.memory import own_peak
 from logofair.columns.checks import Floats
 from logofair.datasets import dirichlet_clients, load_adult
 
@@ -156,8 +157,6 @@ def _environment() -> dict[str, str]:
 
 def print_rounds(folder: str, rounds: str) -> None:
     """Train what a folder names, and print the seconds of a round, of its training alone, and the peak memory."""
-    import resource
-
     import torch
 
     from logofair.training import FedAvg, build_network
@@ -170,9 +169,7 @@ def print_rounds(folder: str, rounds: str) -> None:
         name: float(np.median(_seconds(method, network, rows, number, schedule)[1:]))
         for name, method in methods.items()
     }
-    unit = 1 if sys.platform == "darwin" else 1024
-    peak = unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({**found, "peak": peak}))
+    print(json.dumps({**found, "peak": own_peak()}))
 
 
 def _seconds(method: Method, network: Network, rows: Sequence[ClientRows], rounds: int, schedule: Schedule) -> Floats:
