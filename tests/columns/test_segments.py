@@ -112,6 +112,20 @@ def test_a_search_in_each_run_is_numpys_search_in_that_run(parts, targets, right
     assert found.tolist() == expected
 
 
+@pytest.mark.parametrize("runs_in_all", [49, 70_000])
+def test_a_search_in_many_runs_counts_what_is_below(runs_in_all):
+    rng = np.random.default_rng(3)
+    data = np.sort(rng.integers(0, 4, (runs_in_all, 3)) / 4.0, axis=1)
+    first, target, right = (
+        3 * np.arange(runs_in_all),
+        rng.integers(0, 4, runs_in_all) / 4.0,
+        rng.random(runs_in_all) < 0.5,
+    )
+    found = search_runs(data.ravel(), first, first + 3, target, right=right)
+    below = np.where(right[:, None], data <= target[:, None], data < target[:, None])
+    np.testing.assert_array_equal(found, below.sum(axis=1))
+
+
 @modest
 @given(runs())
 def test_run_sums_are_the_sums_of_the_runs(parts):

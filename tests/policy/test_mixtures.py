@@ -10,8 +10,10 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
+import logofair.policy.mixtures as mixtures_module
 from logofair import fit
 from logofair.cells.cells import Cells, build_cells
+from logofair.columns.acceleration import pieces
 from logofair.datasets import dirichlet_clients, load_adult
 from logofair.policy.mixtures import Mixtures, coin_shares, evaluate, evaluate_single, reduce
 from support.examples import examples
@@ -358,7 +360,9 @@ def test_a_point_on_the_edge_of_a_large_cell_leaves_one_row_to_chance(size):
     np.testing.assert_array_equal(mixtures.above[:, :2], [[True, True], [False, False]])
 
 
-def test_many_cells_are_reduced_like_each_one_alone():
+@pytest.mark.parametrize("size", [120, 7])
+def test_many_cells_are_reduced_like_each_one_alone(size, monkeypatch):
+    monkeypatch.setattr(mixtures_module, "pieces", lambda cells: pieces(cells, size))
     rng = np.random.default_rng(5)
     per_cell = [rng.random(rng.integers(0, 12)).round(1).tolist() for _ in range(120)]
     u, together = np.empty(120), make_rows(per_cell)

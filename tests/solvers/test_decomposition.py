@@ -218,9 +218,12 @@ def test_a_solver_that_remembers_answers_finds_what_a_fresh_one_finds(notion):
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
+@pytest.mark.parametrize(("groups", "box"), [(2, 0.01), (2, 1e-9), (3, 0.01), (3, 10.0)])
 @pytest.mark.parametrize("seed", range(4))
-def test_prices_of_some_clients_to_begin_with_change_no_optimum(notion, seed, monkeypatch):
-    case = random_case(np.random.default_rng(seed), groups=2, clients=40, rows=900, local=[notion], global_=[notion])
+def test_prices_of_some_clients_to_begin_with_change_no_optimum(notion, groups, box, seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    case = random_case(rng, groups=groups, clients=40, rows=900, local=[notion], global_=[notion])
+    monkeypatch.setattr(decomposition, "_BOX", box)
     value, sampled = value_of(case), []
     monkeypatch.setattr(decomposition, "_MANY", 40)
     monkeypatch.setattr(decomposition, "_SOME", 4)

@@ -205,8 +205,21 @@ def search_runs(data: Floats, first: Indices, last: Indices, targets: Floats, *,
             for a, b, t, r in zip(first.tolist(), last.tolist(), targets.tolist(), right.tolist(), strict=True)
         ]
         return np.array(found, dtype=np.int64)
-    # Growing a position by halving steps needs one gather and few temporaries; "after equal entries" is "before the
-    # next larger number".
+    found_at = np.empty(first.size, dtype=np.int64)
+
+    def search(some: slice) -> None:
+        found_at[some] = _search(data, first[some], last[some], targets[some], right[some])
+
+    piece_by_piece(search, first.size)
+    return found_at
+
+
+def _search(data: Floats, first: Indices, last: Indices, targets: Floats, right: Booleans) -> Indices:
+    """The same in some runs, all at once.
+
+    Growing a position by halving steps needs one gather and few temporaries; "after equal entries" is "before the next
+    larger number".
+    """
     size, base = last - first, first - 1
     targets = np.where(right, np.nextafter(targets, np.inf), targets)
     found_at = np.zeros(first.size, dtype=np.int64)

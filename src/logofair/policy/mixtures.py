@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from logofair.cells.cells import Cells
+from logofair.columns.acceleration import pieces, side_by_side
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices, search_runs
 from logofair.costs import ACCURACY, Costs
@@ -199,7 +200,19 @@ def reduce(cells: Cells, u: Floats, v: Floats, *, selection_only: bool) -> Mixtu
     Where only selection rates are constrained, u alone matters and the rows with the highest scores are taken: the
     same rates at no lower accuracy, with at most one score value left to chance.
     """
-    every = np.arange(u.size)
+    made = Mixtures(np.empty((u.size, 3)), np.empty((u.size, 3)), np.empty((u.size, 3), dtype=bool), np.empty(u.size))
+
+    def some(part: slice) -> None:
+        found = _reduced(cells, np.arange(part.start, part.stop), u[part], v[part], selection_only=selection_only)
+        for each in fields(Mixtures):
+            getattr(made, each.name)[part] = getattr(found, each.name)
+
+    side_by_side(some, pieces(u.size), cells.levels.values.size)
+    return made
+
+
+def _reduced(cells: Cells, every: Indices, u: Floats, v: Floats, *, selection_only: bool) -> Mixtures:
+    """Rules that realise (u, v) in some cells."""
     u = np.clip(u, 0.0, 1.0)
     top = _edge(cells, every, u, upper=True)
     single = _single(cells.levels, every, top if cells.hull_of is None else _edge(cells.hull_of, every, u, upper=True))
@@ -209,7 +222,7 @@ def reduce(cells: Cells, u: Floats, v: Floats, *, selection_only: bool) -> Mixtu
     weight[weight < NEGLIGIBLE] = 0.0
     weight[weight > 1 - NEGLIGIBLE] = 1.0
     # Accepting nobody is not a rule: its weight is left to rejection.
-    sizes = np.diff(cells.starts)
+    sizes = cells.starts[every + 1] - cells.starts[every]
     weight[np.where(upper, cuts == sizes[:, None], cuts == 0)] = 0.0
     order = np.argsort(-weight, axis=1, kind="stable")
     weight = np.take_along_axis(weight, order, axis=1)
@@ -231,7 +244,7 @@ def _extremes(cells: Cells, every: Indices) -> tuple[Floats, Floats]:
     """Lowest and highest score of every cell (inf and -inf for an empty one)."""
     zero = np.zeros(every.size, dtype=np.int64)
     _, lowest = cells.thresholds(every, zero)
-    highest, _ = cells.thresholds(every, np.diff(cells.starts))
+    highest, _ = cells.thresholds(every, cells.starts[every + 1] - cells.starts[every])
     return lowest, highest
 
 
@@ -254,14 +267,14 @@ def _edge(cells: Cells, which: Indices, u: Floats, *, upper: bool) -> Corners:
 def _inside(cells: Cells, every: Indices, u: Floats, v: Floats, top: Corners) -> Corners:
     """Corners of any point: those of an edge where it lies on one, otherwise of a short chord."""
     weight, cuts, upper = top
-    share = cells.positives * cells.scale
+    share = cells.positives[every] * cells.scale[every]
     margin = NEGLIGIBLE * share * (1.0 - share) + _ROUNDING * share
     rest = np.flatnonzero(v < _positives(cells, every, top) - margin)
     if rest.size:
-        bottom = _edge(cells, rest, u[rest], upper=False)
+        bottom = _edge(cells, every[rest], u[rest], upper=False)
         weight[rest], cuts[rest], upper[rest] = bottom
-        rest = rest[v[rest] > _positives(cells, rest, bottom) + margin[rest]]
-        weight[rest], cuts[rest], upper[rest] = _short_chord(cells, rest, u[rest], v[rest])
+        rest = rest[v[rest] > _positives(cells, every[rest], bottom) + margin[rest]]
+        weight[rest], cuts[rest], upper[rest] = _short_chord(cells, every[rest], u[rest], v[rest])
     return weight, cuts, upper
 
 
@@ -278,7 +291,7 @@ def _short_chord(cells: Cells, which: Indices, u: Floats, v: Floats) -> Corners:
     Only rows between the ends need a coin: on the upper edge all rows above are accepted and all below rejected. For a
     point below the diagonal the chord is one of the lower edge, whose rules, reversed, are the complement's.
     """
-    share = (cells.positives * cells.scale)[which]
+    share = cells.positives[which] * cells.scale[which]
     upper = v >= share * u
     u, v = np.where(upper, u, 1.0 - u), np.where(upper, v, share - v)
     _, cut = _whole_ties(cells, which, _shortest_start(cells, which, u, v) - 1)
@@ -331,7 +344,7 @@ def _aim(cells: Cells, which: Indices, u: Floats, v: Floats, cut: Indices) -> tu
 
     The block is -1 where the line leaves elsewhere than through the upper edge.
     """
-    share = (cells.positives * cells.scale)[which]
+    share = cells.positives[which] * cells.scale[which]
     below_u, below_v = cells.below(which, cut)
     start = 1.0 - below_u
     slope = (v - (share - below_v)) / (u - start)
@@ -408,5 +421,6 @@ def _single(cells: Cells, every: Indices, top: Corners) -> Floats:
     cut = np.where(weight[:, 0] >= 0.5, cuts[:, 0], cuts[:, 1])
     threshold = _thresholds(cells, every, cut[:, None], upper[:, :1])[:, 0]
     lowest, highest = _extremes(cells, every)
-    half = ((cut == 0) & (lowest >= 0.5)) | ((cut >= np.diff(cells.starts)) & (highest < 0.5))
-    return np.where(half, 0.5, np.where(cut >= np.diff(cells.starts), np.inf, threshold))
+    nobody = cut >= cells.starts[every + 1] - cells.starts[every]
+    half = ((cut == 0) & (lowest >= 0.5)) | (nobody & (highest < 0.5))
+    return np.where(half, 0.5, np.where(nobody, np.inf, threshold))

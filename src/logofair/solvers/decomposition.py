@@ -36,8 +36,12 @@ _ROUNDED = 2.0**-40  # of prices: what sums of products with them may be off by
 # Bunches of clients: so many for each free price beyond two, and at most. Up to two, one mixture of all takes few
 # rounds; more bunches save hardly any, and a pivot of the master costs their square.
 _BUNCHES_EACH, _MOST_BUNCHES = 8, 64
-# From so many clients on the prices to begin with are those of some, which are so many.
-_MANY, _SOME = 40_000, 4_000
+# From so many clients on the prices to begin with are those of some, which are so many; for these, roughly will do.
+_MANY, _SOME, _ROUGHLY = 5_000, 500, 1e-5
+# How far from the best prices so far the next may be, where the first are near the optimum: of what a row is worth, and
+# so many times as far after every round. Before a mixture has answers on either side of the optimum its own prices mean
+# nothing, and answers far away take as long as all others together.
+_BOX, _WIDENS = 0.01, 4.0
 # What clients may miss of their best answers: of the optimality gap, and of accuracy as long as there is none.
 _MISSED, _MISSED_FIRST = 0.1, 1e-3
 
@@ -212,6 +216,7 @@ class ExactSolver:
     answers: list[LocalAnswer] = field(default_factory=list)  # one for each of the prices tried
     mixed: set[int] = field(default_factory=set)  # answers that were part of an optimum
     tableau: Tableau | None = None
+    target: float = TARGET  # the optimality gap that is small enough
 
     def looser(self) -> ExactSolver:
         """A solver at a looser local tolerance: answers that were of use may be mixed there, but prove nothing."""
@@ -231,9 +236,10 @@ class ExactSolver:
         bunches = _bunches(problem)
         if self.tried is None:
             self.tried = TriedPrices.none(*unpriced.shape, bunches.size)
+        box = np.inf
         if not np.isfinite(self.tried.bounds).any():
-            first = _prices_of_some(problem)
-            if self._try(problem, unpriced if first is None else first, _MISSED_FIRST) is None:
+            first, box = _first_prices(problem)
+            if self._try(problem, first, _MISSED_FIRST) is None:
                 return None
         rejecting = np.logical_and.reduceat(problem.rejecting, bunches)
         master, before = Master.start(problem.global_layout, rejecting), -np.inf
@@ -246,12 +252,11 @@ class ExactSolver:
                 continue
             if (found := self._incumbent(problem, master)) is None:
                 return None
-            if found.optimality_gap <= TARGET:
+            if found.optimality_gap <= self.target:
                 local_prices = self.answers[found.best].prices
                 return Optimum(*self._mixture(problem, found.weights), local_prices, found.centre, done, "exact")
-            # After a round in vain the master's own prices.
-            prices = problem.repaired_global(found.half_way) if found.value > before else found.prices
-            more, before = self._try_near(problem, prices, found), found.value
+            prices = _next_prices(problem, found, box, in_vain=found.value <= before)
+            more, before, box = self._try_near(problem, prices, found), found.value, _WIDENS * box
         return None
 
     def _incumbent(self, problem: Problem, master: Master) -> Incumbent | None:
@@ -315,6 +320,14 @@ class ExactSolver:
         return u, v
 
 
+def _next_prices(problem: Problem, found: Incumbent, box: float, *, in_vain: bool) -> Floats:
+    """Prices half-way to the master's, or after a round in vain these; where they are outside the box, its edge."""
+    edge = np.clip(found.prices, found.centre - box, found.centre + box)
+    if np.any(edge != found.prices):
+        return problem.repaired_global(edge)
+    return found.prices if in_vain else problem.repaired_global(found.half_way)
+
+
 def _mixes(master: Master, more: TriedPrices, *, nearer: bool) -> bool:
     """Whether the master, once it knows more answers, comes to an end.
 
@@ -325,18 +338,19 @@ def _mixes(master: Master, more: TriedPrices, *, nearer: bool) -> bool:
     return (not far or master.improves) and master.maximise()
 
 
-def _prices_of_some(problem: Problem) -> Floats | None:
-    """Prices to begin with where clients are many: the best for some of them, which save rounds over all.
+def _first_prices(problem: Problem) -> tuple[Floats, float]:
+    """Prices to begin with, and how far from the best the second may be.
 
-    None where clients are few, or where nothing is found for these. They are drawn, always the same: every tenth, say,
-    could be of one kind.
+    Where clients are many, the best for some of them, which save rounds over all. These are drawn, always the same:
+    every tenth, say, could be of one kind.
     """
-    clients = problem.shape[0]
-    if clients < _MANY:
-        return None
-    some = problem.of_clients(np.sort(np.random.default_rng(0).choice(clients, _SOME, replace=False)))
-    found = ExactSolver().solve(some) if some.cells.mass.any() else None
-    return None if found is None else problem.repaired_global(found.global_prices)
+    clients, groups = problem.shape
+    if clients >= _MANY:
+        some = problem.of_clients(np.sort(np.random.default_rng(0).choice(clients, _SOME, replace=False)))
+        found = ExactSolver(target=_ROUGHLY).solve(some) if some.cells.mass.any() else None
+        if found is not None:
+            return problem.repaired_global(found.global_prices), _BOX * float(np.max(problem.row_worth[1]))
+    return np.zeros((groups, len(problem.global_rates))), np.inf
 
 
 def _bunches(problem: Problem) -> Indices:

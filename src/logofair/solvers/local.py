@@ -19,7 +19,7 @@ import numpy as np
 from logofair.columns.acceleration import accelerated
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices, search_runs
-from logofair.solvers.problem import Problem, zero_sum
+from logofair.solvers.problem import Problem, range_of, total_price, zero_sum
 from logofair.solvers.simplex import Corners, Pricer, Tableau, maximise, refactorise, start
 
 # An answer may leave its constraints by rounding errors only.
@@ -117,7 +117,7 @@ def _pricer(problem: Problem, gain_u: Floats, gain_v: Floats) -> Pricer:
         some = slice(None) if everyone else clients
         some_u, some_v, rate_u, rate_v = gain_u[some], gain_v[some], lu[some], lv[some]
         each = rows.by_rate(prices)
-        constant, slope = -np.sum(each * rate_u, axis=2), -np.sum(each * rate_v, axis=2)
+        constant, slope = -total_price(each, rate_u), -total_price(each, rate_v)
         if gains.all():
             constant, slope = some_u + constant, some_v + slope
         else:
@@ -164,7 +164,7 @@ def solve_by_rank(problem: Problem, gain_u: Floats, gain_v: Floats) -> tuple[Flo
     u, v = free_u.reshape(problem.shape), free_v.reshape(problem.shape)
     counts = problem.local_counts[..., 0]
     tolerance = problem.local_tolerance[:, 0]
-    low, high = _range(u, counts)
+    low, high = range_of(u, counts, 1)
     prices = np.zeros((clients, groups, 1))
     tight = np.flatnonzero(high - low > tolerance)
     if tight.size:
@@ -176,15 +176,6 @@ def solve_by_rank(problem: Problem, gain_u: Floats, gain_v: Floats) -> tuple[Flo
         u[tight] = inside.T
         prices[tight, :, 0] = windows.prices(floor).T
     return u, v, prices
-
-
-def _range(u: Floats, counts: Booleans) -> tuple[Floats, Floats]:
-    """Lowest and highest entry of each row that counts, column by column: reductions over a short axis are slow."""
-    low, high = np.full(u.shape[0], np.inf), np.full(u.shape[0], -np.inf)
-    for group in range(u.shape[1]):
-        low = np.where(counts[:, group], np.minimum(low, u[:, group]), low)
-        high = np.where(counts[:, group], np.maximum(high, u[:, group]), high)
-    return low, high
 
 
 class _Windows:

@@ -245,7 +245,7 @@ class Problem:
     def locally_priced(self, gain_u: Floats, gain_v: Floats, prices: Floats) -> tuple[Floats, Floats]:
         """A gain less the price of the cells' local rates."""
         lu, lv = self.local
-        return gain_u - np.sum(prices * lu, axis=2), gain_v - np.sum(prices * lv, axis=2)
+        return gain_u - total_price(prices, lu), gain_v - total_price(prices, lv)
 
     def accuracy(self, u: Floats, v: Floats) -> float:
         """Expected accuracy of a rule with these u and v, or minus its cost."""
@@ -255,7 +255,7 @@ class Problem:
     def client_gains(self, u: Floats, v: Floats) -> Floats:
         """What each client's rule adds to the accuracy of rejecting everybody, (clients,)."""
         constant, slope = self.row_worth
-        return np.asarray(np.sum(self.mass * (slope * v + constant * u), axis=1))
+        return np.asarray(np.einsum("ca,ca->c", self.mass, slope * v + constant * u))
 
     def client_shares(self, u: Floats, v: Floats) -> Floats:
         """Each cell's share of its group's global rates, (clients, groups, global rates)."""
@@ -500,6 +500,11 @@ def rates_defined(rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> B
     )
 
 
+def total_price(prices: Floats, rates: Floats) -> Floats:
+    """What rates cost together, by cell; both (clients, groups, rates)."""
+    return np.asarray(np.einsum("cak,cak->ca", prices, rates))  # a sum over a short axis would be slow
+
+
 def zero_sum(prices: Floats, counts: Booleans, axis: int) -> Floats:
     """Prices that prove a bound: 0 where a group does not count, summing to 0 over the others along an axis."""
     members = np.maximum(counts.sum(axis=axis, keepdims=True), 1)
@@ -515,9 +520,21 @@ def repaired(prices: Floats, counts: Booleans, limits: Limits | None) -> Floats:
 
 def gap_of(rates: Floats, counts: Booleans, axis: int) -> Floats:
     """Largest less smallest rate along an axis, over those that count; 0 where fewer than two do."""
-    highest = np.max(np.where(counts, rates, -np.inf), axis=axis, initial=-np.inf)
-    lowest = np.min(np.where(counts, rates, np.inf), axis=axis, initial=np.inf)
+    lowest, highest = range_of(rates, counts, axis)
     return np.where(highest > lowest, highest - lowest, 0.0)
+
+
+def range_of(rates: Floats, counts: Booleans, axis: int) -> tuple[Floats, Floats]:
+    """Smallest and largest rate along an axis, over those that count; infinite and the wrong way round where none does.
+
+    One rate after the other: reductions over a short axis are slow.
+    """
+    each, counted = np.moveaxis(rates, axis, 0), np.moveaxis(np.broadcast_to(counts, rates.shape), axis, 0)
+    lowest, highest = np.full(each.shape[1:], np.inf), np.full(each.shape[1:], -np.inf)
+    for rate, some in zip(each, counted, strict=True):
+        lowest = np.where(some, np.minimum(lowest, rate), lowest)
+        highest = np.where(some, np.maximum(highest, rate), highest)
+    return lowest, highest
 
 
 def tolerances_worth(prices: Floats, tolerance: Floats) -> Floats:
