@@ -127,11 +127,17 @@ def test_a_masked_array_without_masked_rows_is_a_column():
     ],
     ids=repr,
 )
-def test_numbers_of_any_type_become_doubles(values):
-    for read in (numbers, probabilities, binary):
+def test_numbers_of_any_type_become_doubles_and_labels_bytes(values):
+    for read, kind in ((numbers, np.float64), (probabilities, np.float64), (binary, np.int8)):
         found = read(values, "x")
-        assert found.dtype == np.float64
-        assert found.tolist() == [0.0, 1.0]
+        assert found.dtype == kind
+        assert found.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("kind", [bool, np.int8, np.int64, np.float64])
+def test_labels_are_never_the_callers_own(kind):
+    given = np.array([0, 1], dtype=kind)
+    assert not np.shares_memory(binary(given), given)
 
 
 @given(values=st.lists(st.floats(allow_nan=False, allow_infinity=False)))

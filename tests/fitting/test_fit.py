@@ -59,6 +59,22 @@ def test_merged_rules_asked_for_later_are_those_of_the_rows_as_they_were(options
         np.testing.assert_array_equal(getattr(later.merged, name), getattr(expected, name))
 
 
+@pytest.mark.parametrize("calibration", ["beta", "platt", "isotonic"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_chances_out_of_fold_asked_for_later_are_those_the_fit_counted_with(calibration, weighted):
+    scores, labels, columns = table(seed=3)
+    weights = np.random.default_rng(4).random(scores.size) if weighted else None
+    options = {"calibration": calibration, "sample_weight": weights, "random_state": 0, "pooling": "none"}
+    expected = fit(scores, labels, columns, **options).rows.out_of_fold
+    rows = fit(scores, labels, columns, **options).rows
+    scores[:] = 0.5
+    np.testing.assert_array_equal(rows.out_of_fold, expected)
+    # Averaged over neighbours until they rise, they are what rows count with: the same sum in every cell.
+    mass = np.ones(scores.size) if weights is None else weights
+    sums = [np.bincount(rows.cells, mass * column) for column in (rows.out_of_fold, rows.eta)]
+    np.testing.assert_allclose(*sums, rtol=1e-9)
+
+
 @pytest.mark.parametrize("notion", EVERY_NOTION)
 def test_tolerance_zero_gives_exact_parity_on_the_calibration_rows(notion):
     scores, _, columns = table(groups=3)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.auditing.chance import TAIL, Floor, common_shares, limits_against, noise_floor, pair_limits, share_limits
-from logofair.columns.checks import Floats, Label
+from logofair.columns.checks import Binary, Floats, Label
 from logofair.columns.labels import Codes, one_client
 from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
@@ -593,7 +593,7 @@ def counts_rows(rate: Rate) -> bool:
 
 def tally_of(
     chance: Floats,
-    positive: Floats | None,
+    positive: Binary | None,
     weight: Floats | None,
     group: Codes,
     client: Codes,

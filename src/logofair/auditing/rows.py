@@ -12,7 +12,7 @@ from logofair.auditing.measure import tally_of
 from logofair.auditing.required import Today, measured_requirements
 from logofair.auditing.result import Audit
 from logofair.columns import checks as inputs
-from logofair.columns.checks import Floats, Label
+from logofair.columns.checks import Binary, Floats, Label
 from logofair.columns.labels import Codes, encode, one_client
 from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
@@ -168,7 +168,7 @@ class AuditedRows:
     """Checked columns, and the notions whose rates are measured on either side."""
 
     chance: Floats
-    positive: Floats | None
+    positive: Binary | None
     score: Floats | None
     weight: Floats | None
     group: Codes
@@ -235,7 +235,7 @@ def chances(decisions: object) -> Floats:
     return chance
 
 
-def _check(group: Codes, client: Codes, positive: Floats | None, needs_labels: bool) -> None:
+def _check(group: Codes, client: Codes, positive: Binary | None, needs_labels: bool) -> None:
     """Refuse what has no gap, no labels where a rate needs them, or no sense."""
     if len(group.names) < 2:
         raise InputError(f"groups: every row is of group {group.names[0]!r:.40}; a gap needs at least two groups.")
@@ -246,7 +246,7 @@ def _check(group: Codes, client: Codes, positive: Floats | None, needs_labels: b
         raise InputError("labels: got None, but a rate of the notion counts by label; pass 0 or 1 for every row.")
 
 
-def _auc(score: Floats, positive: Floats, weight: Floats | None) -> float | None:
+def _auc(score: Floats, positive: Binary, weight: Floats | None) -> float | None:
     """Chance that a positive row scores above a negative one, ties counting half; None with one label only."""
     rows = np.ones_like(score) if weight is None else weight
     place = np.unique(score, return_inverse=True)[1]
@@ -256,7 +256,7 @@ def _auc(score: Floats, positive: Floats, weight: Floats | None) -> float | None
     return float(high / high.sum() @ ((np.cumsum(low) - low / 2) / low.sum()))
 
 
-def _notes(positive: Floats | None, score: Floats | None, auc: float | None, costs: Costs | None) -> tuple[str, ...]:
+def _notes(positive: Binary | None, score: Floats | None, auc: float | None, costs: Costs | None) -> tuple[str, ...]:
     """Sentences on the figures that are not rates."""
     found = {
         "accuracy is undefined: there are no labels": positive is None,

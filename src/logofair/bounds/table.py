@@ -96,7 +96,7 @@ def label_table(labels: object, *, groups: object, clients: object = None, sampl
     group = encode(groups, "groups")
     client = one_client(label.size) if clients is None else encode(clients, "clients")
     same_length(label.size, groups=group, clients=client)
-    mass = tally_of(label, label, weights(sample_weight, label.size), group, client).mass
+    mass = tally_of(np.zeros(label.size), label, weights(sample_weight, label.size), group, client).mass
     return _checked(mass / mass.max(), group.names, client.names)
 
 

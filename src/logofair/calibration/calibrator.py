@@ -15,8 +15,8 @@ from logofair.calibration.isotonic import IsotonicMaps, SortedRows, fit_isotonic
 from logofair.calibration.logistic import FAMILIES, LogisticMaps
 from logofair.calibration.newton import Units
 from logofair.columns.acceleration import piece_by_piece
-from logofair.columns.checks import Floats, Integers, whole_number
-from logofair.columns.segments import Booleans, Indices, RowOrder, group_by, narrowest, taken
+from logofair.columns.checks import Binary, Floats, Integers, whole_number
+from logofair.columns.segments import Booleans, Indices, RowOrder, cell_numbers, group_by, narrowest, taken
 from logofair.errors import InputError
 from logofair.files.documents import of_type, or_damaged
 
@@ -94,18 +94,18 @@ class Sample:
     """Labelled rows and their units, each column (n,)."""
 
     scores: Floats
-    labels: Floats
+    labels: Binary
     group_codes: Integers
     client_codes: Integers
     weights: Floats | None
     units: Units
 
     @property
-    def cells(self) -> Indices:
+    def cells(self) -> Integers:
         """The cell of every row."""
-        return self.units.cells(self.group_codes, self.client_codes)
+        return cell_numbers(self.group_codes, self.client_codes, self.units.n_groups)
 
-    def columns_at(self, rows: Indices) -> tuple[Floats, Floats, Floats | None]:
+    def columns_at(self, rows: npt.NDArray[Any]) -> tuple[Floats, Binary, Floats | None]:
         """Scores, labels and weights of the rows at some places."""
         weights = None if self.weights is None else taken(self.weights, rows)
         return taken(self.scores, rows), taken(self.labels, rows), weights

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from logofair.calibration.calibrator import STRENGTH, Calibrator, Fits, Sample
 from logofair.calibration.fits import NO_FOLD
 from logofair.calibration.logistic import EDGE, LogisticMaps
-from logofair.columns.acceleration import accelerated, two_at_once
-from logofair.columns.checks import Floats
+from logofair.columns.acceleration import accelerated, pieces_of_runs, two_at_once
+from logofair.columns.checks import Binary, Floats
 from logofair.columns.segments import (
     Indices,
     RowOrder,
@@ -24,6 +24,7 @@ from logofair.columns.segments import (
     run_means,
     run_starts,
     run_sums,
+    taken,
 )
 
 __all__ = [
@@ -76,10 +77,15 @@ def _rising(values: Floats, mass: Floats | None, starts: Indices) -> Floats:
         from logofair.calibration.compiled import rising_means
 
         return rising_means(values, mass, starts)
-    mass = np.ones_like(values) if mass is None else mass
-    pools = pool_starts(values, mass, np.repeat(np.arange(starts.size - 1), np.diff(starts)))
-    begins = np.append(pools, values.size)
-    return np.repeat(run_means(values, mass, begins), np.diff(begins))
+    rising = np.empty_like(values)
+    for part in pieces_of_runs(starts):
+        begin, lengths = starts[part.start], np.diff(starts[part.start : part.stop + 1])
+        some = slice(begin, starts[part.stop])
+        own = np.ones_like(values[some]) if mass is None else mass[some]
+        pools = pool_starts(values[some], own, np.repeat(np.arange(lengths.size), lengths))
+        begins = np.append(pools, own.size)
+        rising[some] = np.repeat(run_means(values[some], own, begins), np.diff(begins))
+    return rising
 
 
 def _positive(weights: Floats, order: RowOrder) -> Floats:
@@ -94,12 +100,26 @@ def _positive(weights: Floats, order: RowOrder) -> Floats:
 class HeldOut:
     """Chances of rows, each by the calibrator fitted without the row's fold."""
 
+    scores: Floats  # as the rows came
     order: RowOrder  # of the rows by cell and score
     fold: npt.NDArray[np.int16]  # of each row, in that order
     without: tuple[Calibrator, ...]  # the calibrator without each fold
-    chances: Floats  # of each row, in that order, by the map of its cell
 
-    def merged(self, scores: Floats, groups: Indices, rows: Indices) -> Floats:
+    @property
+    def chances(self) -> Floats:
+        """Of each row, in that order, by the map of its cell; made anew, as they take as much memory as the scores."""
+        return self.chances_of(taken(self.scores, self.order.rows))
+
+    def chances_of(self, ordered: Floats) -> Floats:
+        """The same, from the scores in that order."""
+        return held_out_chances(ordered, self.order.cells + (1 + self.without[0].n_groups), self.fold, self.without)
+
+    @property
+    def as_they_came(self) -> Floats:
+        """The chances in the order of the user's columns."""
+        return self.order.as_they_came(self.chances)
+
+    def merged(self, scores: Floats, groups: Indices, rows: npt.NDArray[Any]) -> Floats:
         """Chances by the maps of the groups, for rules that ignore the client: of the rows at some places."""
         return held_out_chances(scores, groups + 1, self.order.as_they_came(self.fold)[rows], self.without)
 
@@ -112,12 +132,13 @@ class CrossFit:
     held_out: HeldOut | None = None  # None for method "none"
     errors: CalibrationErrors | None = None  # of the scores and of eta; None for method "none", which measures nothing
     strength: float = STRENGTH  # how many rows the group's map is worth in a cell
+    chances: Floats | None = None  # out of fold, in the order of the rows by cell and score, as long as they are kept
 
     @property
     def eta(self) -> Floats:
         """Chance of every row, by the calibrator fitted without the row's fold."""
         assert self.held_out is not None
-        return self.held_out.order.as_they_came(self.held_out.chances)
+        return self.held_out.as_they_came
 
 
 def cross_fit(
@@ -142,10 +163,9 @@ def cross_fit(
     fold = drawn.dealt_to(order)
     del drawn  # six bytes a row, before columns of eight are made
     (*without, calibrator), strength = _calibrators(sample, method, order, fold, folds, strengths)
-    columns = sample.columns_at(order.rows)
-    chances = held_out_chances(columns[0], order.cells + (1 + sample.units.n_groups), fold, without)
-    errors = calibration_errors(*columns, chances, order.starts)
-    return CrossFit(calibrator, HeldOut(order, fold, tuple(without), chances), errors, strength)
+    held_out, columns = HeldOut(sample.scores, order, fold, tuple(without)), sample.columns_at(order.rows)
+    chances = held_out.chances_of(columns[0])
+    return CrossFit(calibrator, held_out, calibration_errors(*columns, chances, order.starts), strength, chances)
 
 
 def _calibrators(
@@ -292,7 +312,7 @@ class CalibrationErrors:
 
 
 def calibration_errors(
-    scores: Floats, labels: Floats, weights: Floats | None, eta: Floats, starts: Indices
+    scores: Floats, labels: Binary, weights: Floats | None, eta: Floats, starts: Indices
 ) -> CalibrationErrors:
     """Measure the error of scores and of eta; columns of rows by cell and score, those of cell i from ``starts[i]``.
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.calibration.newton import IDENTITY_ROWS, Units
-from logofair.columns.checks import Floats
+from logofair.columns.checks import Binary, Floats
 from logofair.columns.segments import Indices, RowOrder, pool_starts, run_means
 from logofair.errors import InputError
 from logofair.files.documents import numbers_in, numbers_out
@@ -100,7 +100,7 @@ class SortedRows:
     def of(
         cls,
         scores: Floats,
-        labels: Floats,
+        labels: Binary,
         weights: Floats | None,
         cells: Indices,
         fold: npt.NDArray[np.int16],
@@ -108,12 +108,13 @@ class SortedRows:
     ) -> SortedRows:
         """From columns by cell and score."""
         weights = np.ones_like(scores) if weights is None else weights
-        by_cell = (cells, scores, labels, weights, fold)
+        aims = labels.astype(np.float64)
+        by_cell = (cells, scores, aims, weights, fold)
         levels = []
         for size in (1, units.n_groups):
             unit = cells % size
             at = RowOrder.of(scores, unit, size).rows
-            levels.append((unit[at], scores[at], labels[at], weights[at], fold[at]))
+            levels.append((unit[at], scores[at], aims[at], weights[at], fold[at]))
         return cls(units, (*levels, by_cell))
 
 

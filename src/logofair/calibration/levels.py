@@ -220,10 +220,10 @@ def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
     *without, calibrator = _calibrators(rows, maps)
     fold, order = np.empty_like(rows.fold), rows.by_score
     fold[rows.order] = rows.fold
-    columns, fold = rows.sample.at(np.argsort(rows.order)).columns_at(order.rows), fold[order.rows]
-    chances = held_out_chances(columns[0], order.cells + (1 + rows.n_groups), fold, without)
-    errors = calibration_errors(*columns, chances, order.starts)
-    return CrossFit(calibrator, HeldOut(order, fold, tuple(without), chances), errors, maps.strength)
+    sample = rows.sample.at(np.argsort(rows.order))  # as the rows came
+    held_out, columns = HeldOut(sample.scores, order, fold[order.rows], tuple(without)), sample.columns_at(order.rows)
+    chances = held_out.chances_of(columns[0])
+    return CrossFit(calibrator, held_out, calibration_errors(*columns, chances, order.starts), maps.strength, chances)
 
 
 def strength_losses(rows: OwnRows, maps: GroupMaps, strengths: tuple[float, ...]) -> Floats:

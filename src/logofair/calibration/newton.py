@@ -14,7 +14,7 @@ import numpy as np
 
 from logofair.arithmetic import solve
 from logofair.columns.acceleration import PIECE, side_by_side
-from logofair.columns.checks import Floats, Integers
+from logofair.columns.checks import Binary, Floats, Integers
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 
 __all__ = [
@@ -46,7 +46,7 @@ class Runs:
 
     columns: tuple[Floats, ...]  # the features that vary, each (n,)
     intercept: bool  # whether a constant feature follows
-    targets: Floats  # what the regression aims at, in [0, 1], (n,)
+    targets: Floats | Binary  # what the regression aims at, in [0, 1], (n,)
     weights: Floats | None  # all positive; None: each row counts once
     starts: Indices  # run r holds the rows starts[r] to starts[r + 1], at least one; (runs + 1,)
 
@@ -106,7 +106,7 @@ class Runs:
         features = [column[rows] for column in self.columns]
         targets = self.targets[rows]
         if self.intercept:
-            features.append(np.ones_like(targets))
+            features.append(np.ones(targets.size))
         margin = parameters[0] * features[0]
         for parameter, feature in zip(parameters[1:], features[1:], strict=True):
             margin += parameter * feature
@@ -129,7 +129,7 @@ class Runs:
 _SURE = 1e-8  # odds against a label below which they are its loss: one plus them would lose their digits
 
 
-def _logistic(margin: Floats, targets: Floats) -> tuple[Floats, Floats, Floats]:
+def _logistic(margin: Floats, targets: Floats | Binary) -> tuple[Floats, Floats, Floats]:
     """Log-loss of the log-odds ``margin`` and its first two derivatives."""
     # Written in terms of the unlikelier label, whose chance and loss keep their digits however small.
     size, up = np.abs(margin), margin >= 0.0

@@ -18,7 +18,7 @@ from logofair.calibration.calibrator import Sample
 from logofair.calibration.crossfit import deal_folds
 from logofair.calibration.logistic import FAMILIES, Family
 from logofair.calibration.newton import Runs, Units, unit_sums
-from logofair.columns.checks import Floats, Integers, nearest_name
+from logofair.columns.checks import Binary, Floats, Integers, nearest_name
 from logofair.columns.segments import Indices, RowOrder, grouped
 from logofair.errors import InputError
 
@@ -96,7 +96,7 @@ class OwnRows:
 def deal_rows(
     method: str,
     scores: Floats,
-    labels: Floats | None,
+    labels: Binary | None,
     group_codes: Integers,
     client_codes: Integers,
     *,

@@ -20,7 +20,7 @@ import numpy as np
 
 from logofair.cells.hulls import upper_hull
 from logofair.columns.acceleration import accelerated
-from logofair.columns.checks import Floats, Integers
+from logofair.columns.checks import Binary, Floats, Integers
 from logofair.columns.segments import (
     Booleans,
     Indices,
@@ -159,7 +159,7 @@ def build_cells(
     *,
     n_groups: int,
     n_clients: int,
-    values: Floats | None = None,
+    values: Floats | Binary | None = None,
     weights: Floats | None = None,
     rising: bool = False,
 ) -> Cells:
@@ -177,7 +177,7 @@ def build_cells(
         return levels if rising else _hulled(levels, mass)
     order = RowOrder.of(scores, cell_numbers(groups, clients, n_groups), n_groups * n_clients)
     scores = scores[order.rows]
-    own = scores if values is None else values[order.rows]
+    own = scores if values is None else values[order.rows].astype(np.float64, copy=False)
     weights = None if weights is None else weights[order.rows]
     return cells_in_order(scores, own, weights, order.starts, n_groups=n_groups, rising=rising or values is None)
 
@@ -191,7 +191,7 @@ def cells_in_order(
 
 
 def _label_levels(
-    groups: Integers, clients: Integers, n_groups: int, n_clients: int, scores: Floats, labels: Floats
+    groups: Integers, clients: Integers, n_groups: int, n_clients: int, scores: Floats, labels: Floats | Binary
 ) -> tuple[Cells, Floats]:
     """One block per score, and its mass, for labels of equal weight: the same as `_levels` finds, by a faster sort.
 

@@ -20,6 +20,7 @@ from logofair.errors import InputError
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int32]
+Binary: TypeAlias = npt.NDArray[np.int8]  # 0 and 1
 Label: TypeAlias = Hashable
 RandomSource: TypeAlias = "np.random.Generator | int"
 
@@ -78,16 +79,16 @@ def probabilities(values: object, where: str = "scores") -> Floats:
     return floats
 
 
-def binary(values: object, where: str = "labels") -> Floats:
-    """Return a column of 0/1 (or False/True) as float64."""
+def binary(values: object, where: str = "labels") -> Binary:
+    """Return a column of 0/1 (or False/True) as whole numbers of one byte, never the caller's own."""
     array = column(values, where)
     advice = "expected 0 and 1: map the positive label to 1 and the other to 0"
-    floats = _floats(array, where, advice)
-    wrong = (floats != 0.0) & (floats != 1.0)
+    found = array if array.dtype.kind in "bui" else _floats(array, where, advice)
+    wrong = (found != 0) & (found != 1)
     if np.any(wrong):
         row = int(np.flatnonzero(wrong)[0])
         raise InputError(f"{where}: row {row} is {shown(array[row])}; {advice}.")
-    return floats
+    return found.astype(np.int8)
 
 
 def _floats(array: npt.NDArray[Any], where: str, advice: str) -> Floats:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 from scipy.sparse import csc_array
 
-from logofair.columns.acceleration import accelerated, piece_by_piece
+from logofair.columns.acceleration import accelerated, piece_by_piece, pieces
 from logofair.columns.checks import Floats, Integers
 
 Indices = npt.NDArray[np.int64]
@@ -109,7 +109,10 @@ def sorted_numbers(keys: Indices, bits: int) -> Indices:
 
         ordered, starts = dealt_numbers(keys, shift, n_buckets)
     else:
-        ordered, starts = group_by(keys >> shift, n_buckets, keys)
+        bucket = np.empty(keys.size, dtype=np.int32)
+        for some in pieces(keys.size):
+            bucket[some] = keys[some] >> shift
+        ordered, starts = group_by(bucket, n_buckets, keys)
     sort_buckets(ordered, starts, n_buckets)
     return ordered
 
@@ -336,7 +339,7 @@ class RowOrder:
     ``rows`` are their places in the user's columns; those of cell i begin at ``starts[i]``.
     """
 
-    rows: Indices
+    rows: npt.NDArray[Any]  # whole numbers, of four bytes where these suffice: an order is kept as long as a solution
     starts: Indices
 
     @classmethod
@@ -345,21 +348,27 @@ class RowOrder:
         # Stable, or tied rows would be dealt to other folds on a machine that sorts in another way.
         starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=n_cells))]).astype(np.int64)
         if scores.size == 0:
-            return cls(np.zeros(0, dtype=np.int64), starts)
+            return cls(np.zeros(0, dtype=np.int32), starts)
         row_bits, cell_bits = (max(number - 1, 1).bit_length() for number in (scores.size, n_cells))
         score_bits = min(max(63 - row_bits - cell_bits, 0), 52)
         keys = sorted_numbers(_packed(scores, cells, score_bits, row_bits), cell_bits + score_bits + row_bits)
-        alike = np.flatnonzero(keys[1:] >> row_bits == keys[:-1] >> row_bits)
+        alike = np.concatenate(
+            [
+                some.start + np.flatnonzero(np.diff(keys[some.start : some.stop + 1] >> row_bits) == 0)
+                for some in pieces(keys.size)
+            ]
+        )
         keys &= (1 << row_bits) - 1
         falls = alike[scores[keys[alike + 1]] < scores[keys[alike]]]
         if falls.size:
             _sort_alike(keys, scores, alike, falls)
-        return cls(keys, starts)
+        return cls(keys.astype(narrowest(scores.size)), starts)
 
     @property
-    def cells(self) -> Indices:
+    def cells(self) -> npt.NDArray[Any]:
         """The cell of every row, in this order: made anew, as it would take as much memory as the order itself."""
-        return np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
+        cells = self.starts.size - 1
+        return np.repeat(np.arange(cells, dtype=narrowest(1024 * cells)), np.diff(self.starts))  # times folds, too
 
     def changes(self, levels: Floats) -> Booleans:
         """Where a row's level, given in this order, or its cell differs from that of the row before."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -15,7 +15,17 @@ from scipy.special import expit
 from logofair.calibration import Calibrator
 from logofair.calibration.levels import GroupMaps, cell_calibrators, strength_losses
 from logofair.calibration.sums import ROWS_AT_ONCE, OwnRows, Points, calibration_counts, calibration_sums, deal_rows
-from logofair.columns.checks import Floats, Integers, binary, matrix, not_empty, probabilities, same_length, weights
+from logofair.columns.checks import (
+    Binary,
+    Floats,
+    Integers,
+    binary,
+    matrix,
+    not_empty,
+    probabilities,
+    same_length,
+    weights,
+)
 from logofair.columns.labels import Codes, encode_known
 from logofair.columns.segments import Booleans, cell_numbers
 from logofair.errors import InputError, RefusedError
@@ -75,14 +85,17 @@ class SiteRows:
 
     groups: Integers
     scores: Floats | None
-    labels: Floats | None
+    labels: Binary | None
     weights: Floats | None
     features: Floats | None
 
     def at(self, which: Booleans) -> SiteRows:
         """Some of the rows."""
-        parts = (self.scores, self.labels, self.weights, self.features)
-        return SiteRows(self.groups[which], *(None if each is None else each[which] for each in parts))
+
+        def some(part: Any) -> Any:
+            return None if part is None else part[which]
+
+        return SiteRows(*(some(getattr(self, each.name)) for each in fields(self)))
 
 
 def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
@@ -128,11 +141,11 @@ class ScoredRows:
     scores: Floats
     groups: Integers
     clients: Integers
-    labels: Floats | None
+    labels: Binary | None
     weights: Floats | None
 
     @classmethod
-    def joined(cls, parts: Sequence[tuple[Floats, Integers, Floats | None, Floats | None]]) -> ScoredRows:
+    def joined(cls, parts: Sequence[tuple[Floats, Integers, Binary | None, Floats | None]]) -> ScoredRows:
         """Scores, groups, labels and weights of every client, one client after the other."""
         scores, groups, labels, weights = zip(*parts, strict=True)
         sizes = [each.size for each in groups]
@@ -148,7 +161,8 @@ class ScoredRows:
     def of(self, first: int, last: int) -> ScoredRows:
         """The rows of the clients from one number up to another, which are numbered from 0."""
         low, high = np.searchsorted(self.clients, [first, last])
-        labels, weights = (None if each is None else each[low:high] for each in (self.labels, self.weights))
+        labels = None if self.labels is None else self.labels[low:high]
+        weights = None if self.weights is None else self.weights[low:high]
         clients = self.clients[low:high] - np.int32(first)
         return ScoredRows(self.scores[low:high], self.groups[low:high], clients, labels, weights)
 
@@ -312,7 +326,7 @@ class Preparation:
         rows, fits = self._columns(self.scored(model)), [cell_calibrators(each, maps) for each in self._dealt(model)]
         calibrator = Calibrator.joined([fit.calibrator for fit in fits])
         eta, order = np.concatenate([fit.eta for fit in fits]), order_by_cell(rows)
-        return Chances(with_chances(rows, calibrator, order, eta[order.rows]), calibrator)
+        return Chances(with_chances(rows, calibrator, order, eta[order.rows], eta), calibrator)
 
     def _columns(self, rows: ScoredRows) -> CalibrationRows:
         """The rows under the names of the plan."""

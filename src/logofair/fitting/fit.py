@@ -253,7 +253,8 @@ def _merged(prepared: Prepared, requirements: Requirements, basis: str) -> Mixtu
 
     if not (requirements.only_gaps and prepared.cells.mass.all()):
         return make(prepared)
-    later = replace(prepared, rows=prepared.rows.copied(labels=basis == "labels"))
+    own = prepared.rows.calibration is not None  # which copied them
+    later = prepared if own else replace(prepared, rows=prepared.rows.copied())
     return DeferredRules(lambda: make(later))
 
 

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from logofair.calibration import METHODS, Calibrator, CrossFit, Sample, cross_fit, rising_chances
+from logofair.calibration import METHODS, Calibrator, CrossFit, HeldOut, Sample, cross_fit, rising_chances
 from logofair.calibration.newton import Units
 from logofair.cells.cells import Cells, build_cells, cells_in_order
+from logofair.columns.acceleration import piece_by_piece
 from logofair.columns.checks import (
+    Binary,
     Floats,
     Integers,
     binary,
@@ -58,42 +60,43 @@ _MOST_FOLDS = 1000
 class CalibratedScores:
     """What calibration made of rows: the calibrated scores, the chances they count with, and their order.
 
-    ``scores`` is what the stored policy compares with its thresholds, ``out_of_fold`` the chance of label 1 estimated
-    without the row's fold: the one to compare with labels. ``eta`` is the chance each row counts with: those of rows
-    side by side averaged until they rise with ``scores``. All are in the ``order`` of the rows by cell and score.
+    ``scores`` is what the stored policy compares with its thresholds, ``eta`` the chance each row counts with: those
+    out of fold of rows side by side, averaged until they rise with ``scores``. Both are in the ``order`` of the rows
+    by cell and score.
     """
 
     order: RowOrder
     scores: Floats
     eta: Floats
-    out_of_fold: Floats
 
     @classmethod
-    def of(
-        cls, order: RowOrder, scores: Floats, out_of_fold: Floats, cells: Integers, weights: Floats | None
-    ) -> CalibratedScores:
+    def of(cls, order: RowOrder, scores: Floats, chances: Floats, rows: CalibrationRows) -> CalibratedScores:
         """Smooth chances; where rounding let a calibrated score fall, rows are sorted afresh.
 
-        ``scores`` and ``out_of_fold`` are in the order of the rows, ``cells`` and ``weights`` as the rows came.
+        ``scores`` and ``chances`` are in the order of the rows.
         """
         if order.falls(scores):
-            as_they_came = order.as_they_came(scores), order.as_they_came(out_of_fold)
-            order = RowOrder.of(as_they_came[0], cells, order.starts.size - 1)
-            scores, out_of_fold = (column[order.rows] for column in as_they_came)
-        weights = None if weights is None else weights[order.rows]
-        return cls(order, scores, rising_chances(order, scores, out_of_fold, weights), out_of_fold)
+            as_they_came = order.as_they_came(scores), order.as_they_came(chances)
+            order = RowOrder.of(as_they_came[0], rows.cells, order.starts.size - 1)
+            scores, chances = (column[order.rows] for column in as_they_came)
+        weights = None if rows.weights is None else rows.weights[order.rows]
+        return cls(order, scores, rising_chances(order, scores, chances, weights))
 
 
 @dataclass(frozen=True, eq=False)
 class CalibrationRows:
-    """The calibration rows after checking; ``calibration`` is None where scores are taken as they are."""
+    """The calibration rows after checking; ``calibration`` is None where scores are taken as they are.
+
+    ``held_out`` are the chances of label 1 out of fold, as the rows came, or what makes them.
+    """
 
     scores: Floats
-    labels: Floats | None
+    labels: Binary | None
     groups: Codes
     clients: Codes
     weights: Floats | None
     calibration: CalibratedScores | None = None
+    held_out: HeldOut | Floats | None = None
 
     def at(self, which: Booleans) -> CalibrationRows:
         """Some of the rows, not yet calibrated, with the names of all groups and clients."""
@@ -105,14 +108,9 @@ class CalibrationRows:
             None if self.weights is None else self.weights[which],
         )
 
-    def copied(self, *, labels: bool) -> CalibrationRows:
-        """Rows that stay what they are when the caller writes into his columns; without labels, unless wanted."""
-        return replace(
-            self,
-            scores=self.scores.copy(),
-            labels=self.labels.copy() if labels and self.labels is not None else None,
-            weights=None if self.weights is None else self.weights.copy(),
-        )
+    def copied(self) -> CalibrationRows:
+        """Rows that stay what they are when the caller writes into his columns; labels and codes are never his own."""
+        return replace(self, scores=self.scores.copy(), weights=None if self.weights is None else self.weights.copy())
 
     @cached_property
     def calibrated(self) -> Floats:
@@ -128,9 +126,10 @@ class CalibrationRows:
 
     @cached_property
     def out_of_fold(self) -> Floats:
-        """The chance of label 1, estimated without the row's own label."""
-        made = self.calibration
-        return self.scores if made is None else made.order.as_they_came(made.out_of_fold)
+        """The chance of label 1, estimated without the row's fold: the one to compare with labels."""
+        if self.held_out is None:
+            return self.scores
+        return self.held_out.as_they_came if isinstance(self.held_out, HeldOut) else self.held_out
 
     @property
     def has_clients(self) -> bool:
@@ -264,6 +263,8 @@ def prepare(
     """
     folds = _checked_folds(folds, rows.scores.size)
     lengths = stage_lengths(calibration, basis, pooling)
+    if calibration != "none":  # chances out of fold are made anew when they are asked for
+        rows = rows.copied()
     # Calibration orders rows itself, while it draws folds.
     order = order_by_cell(rows) if calibration == "none" and rows.weights is not None else None
     stages.done(lengths.ordering)
@@ -271,7 +272,7 @@ def prepare(
     alone = scored is None or not scored.may_borrow(pooling)
     fitted = _calibrate(rows, calibration, folds, random_state, STRENGTHS["none" if alone else pooling])
     order = order if fitted.held_out is None else fitted.held_out.order
-    rows = with_fitted(rows, fitted)
+    rows, fitted = with_fitted(rows, fitted), replace(fitted, chances=None)
     stages.done(lengths.calibrating)
     # Folds of its own: scores that are taken as they are have none.
     rng = np.random.default_rng((random_state, 1))
@@ -333,8 +334,8 @@ def with_borrowed(
     read = calibrator(more[0], more[1], more[2])
     scores, chances = (np.concatenate([each, read]) for each in (rows.calibrated, rows.out_of_fold))
     order = RowOrder.of(scores, longer.cells, len(groups) * len(clients))
-    made = CalibratedScores.of(order, scores[order.rows], chances[order.rows], longer.cells, longer.weights)
-    return replace(longer, calibration=made)
+    made = CalibratedScores.of(order, scores[order.rows], chances[order.rows], longer)
+    return replace(longer, calibration=made, held_out=chances)
 
 
 def order_by_cell(rows: CalibrationRows) -> RowOrder:
@@ -366,32 +367,46 @@ def _calibrate(
 
 def with_fitted(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
     """Add what a fit made of the rows, if it calibrates at all."""
-    if fitted.held_out is None:
-        return replace(rows, calibration=None)
-    return with_chances(rows, fitted.calibrator, fitted.held_out.order, fitted.held_out.chances)
+    held_out = fitted.held_out
+    if held_out is None:
+        return replace(rows, calibration=None, held_out=None)
+    chances = held_out.chances if fitted.chances is None else fitted.chances
+    return with_chances(rows, fitted.calibrator, held_out.order, chances, held_out)
 
 
 def with_chances(
-    rows: CalibrationRows, calibrator: Calibrator, order: RowOrder, out_of_fold: Floats
+    rows: CalibrationRows, calibrator: Calibrator, order: RowOrder, chances: Floats, held_out: HeldOut | Floats
 ) -> CalibrationRows:
     """Add what the stored policy compares with its thresholds, and chances that rise with it.
 
-    ``order`` is that of the rows by cell and score, in which the chances are given.
+    ``order`` is that of the rows by cell and score, in which the chances are given; ``held_out`` are the same as the
+    rows came, or what makes them.
     """
-    scores = calibrator.at(taken(rows.scores, order.rows), order.cells + (1 + calibrator.n_groups))
-    return replace(rows, calibration=CalibratedScores.of(order, scores, out_of_fold, rows.cells, rows.weights))
+    made = CalibratedScores.of(order, _calibrated(rows.scores, calibrator, order), chances, rows)
+    return replace(rows, calibration=made, held_out=held_out)
+
+
+def _calibrated(scores: Floats, calibrator: Calibrator, order: RowOrder) -> Floats:
+    """Calibrated scores in an order, a piece at a time: the scores themselves in that order are not needed."""
+    calibrated, cells = np.empty_like(scores), order.cells
+
+    def read(some: slice) -> None:
+        calibrated[some] = calibrator.at(scores[order.rows[some]], cells[some] + (1 + calibrator.n_groups))
+
+    piece_by_piece(read, calibrated.size)
+    return calibrated
 
 
 def with_merged(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
     """The rows as those of one client, calibrated by the maps of their groups."""
-    one = replace(rows, clients=one_client(rows.scores.size), calibration=None)
+    one = replace(rows, clients=one_client(rows.scores.size), calibration=None, held_out=None)
     if fitted.held_out is None:
         return one
     order = order_by_cell(one)
     scores = taken(rows.scores, order.rows)
     chances = fitted.held_out.merged(scores, order.cells, order.rows)
     scores = fitted.calibrator.at(scores, order.cells + 1)
-    return replace(one, calibration=CalibratedScores.of(order, scores, chances, one.cells, one.weights))
+    return replace(one, calibration=CalibratedScores.of(order, scores, chances, one))
 
 
 def ordered_cells(rows: CalibrationRows, basis: str, order: RowOrder | None) -> Cells:
@@ -405,6 +420,6 @@ def ordered_cells(rows: CalibrationRows, basis: str, order: RowOrder | None) -> 
         more: Any = {"values": labels, "weights": rows.weights, "rising": basis == "eta"}
         return build_cells(rows.scores, *codes, n_groups=n_groups, n_clients=n_clients, **more)
     scores = rows.scores[order.rows] if made is None else made.scores
-    values = labels[order.rows] if labels is not None else scores if made is None else made.eta
+    values = labels[order.rows].astype(np.float64) if labels is not None else scores if made is None else made.eta
     weights = None if rows.weights is None else rows.weights[order.rows]
     return cells_in_order(scores, values, weights, order.starts, n_groups=n_groups, rising=basis == "eta")

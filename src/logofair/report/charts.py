@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.columns.checks import Floats, Label
+from logofair.columns.checks import Binary, Floats, Label
 from logofair.columns.segments import Indices
 from logofair.fitting.prepare import CalibrationRows
 from logofair.report.markup import Element, Node, tag
@@ -447,7 +447,7 @@ def reliability_by_group(rows: CalibrationRows) -> list[Reliability]:
     return found
 
 
-def _binned(name: Label, score: Floats, chance: Floats, label: Floats, weight: Floats) -> Reliability:
+def _binned(name: Label, score: Floats, chance: Floats, label: Binary, weight: Floats) -> Reliability:
     """One group's bins, from its rows by rising score."""
     bins = int(np.clip(score.size // _ROWS_PER_BIN, 1, _MOST_BINS))
     first = np.searchsorted(score, score)  # equal scores share a bin

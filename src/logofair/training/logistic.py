@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import expit
 
 from logofair.columns.checks import (
+    Binary,
     Floats,
     RandomSource,
     binary,
@@ -88,7 +89,7 @@ class _Client:
 
     name: Hashable
     design: Floats
-    labels: Floats
+    labels: Binary
 
 
 def fedavg(
@@ -177,7 +178,7 @@ def _rounds(
 
 
 def train_locally(
-    design: Floats, labels: Floats, parameters: Floats, schedule: Schedule, rng: np.random.Generator
+    design: Floats, labels: Binary, parameters: Floats, schedule: Schedule, rng: np.random.Generator
 ) -> Floats:
     """A client's parameters after its local steps; ``design`` is its features and a column of ones."""
     step, n, parameters = schedule.optimiser_step(), labels.size, parameters.copy()
@@ -191,7 +192,7 @@ def train_locally(
     return parameters
 
 
-def _gradient(parameters: Floats, design: Floats, labels: Floats) -> Floats:
+def _gradient(parameters: Floats, design: Floats, labels: Binary) -> Floats:
     """Gradient of the mean log loss; (d,), (n, d), (n,)."""
     gradient: Floats = (expit(design @ parameters) - labels) @ design / labels.size
     return gradient
@@ -204,7 +205,7 @@ def _evaluate(client: _Client, parameters: Floats) -> tuple[float, float]:
     return float(np.mean(losses)), float(np.mean((logits >= 0.0) == (client.labels == 1.0)))
 
 
-def _by_client(features: Floats, labels: Floats, clients: Codes) -> list[_Client]:
+def _by_client(features: Floats, labels: Binary, clients: Codes) -> list[_Client]:
     """Each client's rows, in their order."""
     design = np.column_stack([features, np.ones(len(features))])
     return [_Client(name, design[rows], labels[rows]) for name, rows in clients.by_name()]
