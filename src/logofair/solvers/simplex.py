@@ -216,7 +216,7 @@ def maximise(tableau: Tableau, price: Pricer, missed: float = 0.0, *, pivots: in
     return tableau
 
 
-def _across(operation: np.ufunc, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _column_by_column(operation: np.ufunc, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """An operation over short rows, (rows,): column by column, since numpy's own reductions are slow there."""
     return functools.reduce(operation, array.T)
 
@@ -229,12 +229,12 @@ def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None
     low, high = _bounds(work)
     # Which way each basic variable has to go to be within its limits: 1 up, -1 down, 0 it is.
     outside = (work.solution < low - WITHIN).astype(float) - (work.solution > high + WITHIN)
-    within = ~_across(np.logical_or, outside != 0.0)
+    within = ~_column_by_column(np.logical_or, outside != 0.0)
     gain = np.where(within[:, None], work.gain, outside)
     block_price, rate_price = work.prices(gain)
     corners = price(rate_price, active, within)
     entering = _entering(work, corners, block_price, rate_price)
-    least = OPTIMAL * (1.0 + _across(np.maximum, np.abs(gain)))
+    least = OPTIMAL * (1.0 + _column_by_column(np.maximum, np.abs(gain)))
     work.done = (entering.gain <= least) | (within & (entering.missed <= missed) & (entering.drift <= least))
     if work.done.all():
         return
@@ -349,7 +349,7 @@ def _leaving(
     room = np.where(falls, work.solution - lower, np.where(rises, upper - work.solution, np.inf))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(falls | rises, np.maximum(room, 0.0) / np.abs(column), np.inf)
-    step = _across(np.minimum, ratio)
+    step = _column_by_column(np.minimum, ratio)
     # Among (nearly) equal ratios the largest pivot keeps the inverse accurate.
     tied = ratio <= step[:, None] + TIE
     row = np.argmax(np.where(tied, np.abs(column), -1.0), axis=1)
