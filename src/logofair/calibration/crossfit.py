@@ -138,7 +138,7 @@ class CrossFit:
     def eta(self) -> Floats:
         """Chance of every row, by the calibrator fitted without the row's fold."""
         assert self.held_out is not None
-        return self.held_out.as_they_came
+        return self.held_out.as_they_came if self.chances is None else self.held_out.order.as_they_came(self.chances)
 
 
 def cross_fit(
