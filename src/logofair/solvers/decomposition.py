@@ -37,7 +37,7 @@ _ROUNDED = 2.0**-40  # of prices: what sums of products with them may be off by
 # rounds; more bunches save hardly any, and a pivot of the master costs their square.
 _BUNCHES_EACH, _MOST_BUNCHES = 8, 64
 # From so many clients on the prices to begin with are those of some, which are so many; for these, roughly will do.
-_MANY, _SOME, _ROUGHLY = 5_000, 500, 1e-5
+_MANY, _SOME, _ROUGHLY = 20_000, 500, 1e-5
 # How far from the best prices so far the next may be, where the first are near the optimum: of what a row is worth, and
 # so many times as far after every round. Before a mixture has answers on either side of the optimum its own prices mean
 # nothing, and answers far away take as long as all others together.
