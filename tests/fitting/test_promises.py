@@ -570,3 +570,15 @@ def test_where_there_is_no_promise_by_rank_rows_held_out_are_advised():
     assert "on rows held out" in found.summary()
     with pytest.raises(InputError, match="confidence"):
         solution.supported_tolerances(None)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_floor_is_no_reason_to_divide_by_a_group_without_rows():
+    rng = np.random.default_rng(0)
+    clients, groups = rng.integers(0, 3, 4000), rng.integers(0, 2, 4000)
+    groups[clients == 2] = 0
+    scores = rng.beta(1 + groups, 2)
+    labels = (rng.random(4000) < scores).astype(int)
+    given = {"notion": "equal_opportunity", "local_tolerance": 0.2, "floors": {"equal_opportunity": 0.3}}
+    solution = logofair.fit(scores, labels, groups=groups, clients=clients, confidence=0.9, random_state=0, **given)
+    assert "client 2 has no rows of group 1 with label 1" in solution.summary()
