@@ -366,8 +366,8 @@ def _tighten(limits: Limits, rate: int, part: _Rests, error: float) -> None:
     claim = part.claim
     values = claim.values[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):  # where there is nobody, there is no room
-        spread = np.sqrt(np.clip(values, *RATES) * (1.0 - np.clip(values, *RATES)) / part.people)
-        room = held_out_errors(error, 1) * spread
+        deviation = np.sqrt(np.clip(values, *RATES) * (1.0 - np.clip(values, *RATES)) / part.people)
+        room = held_out_errors(error, 1) * deviation
         target = values + room if claim.kind == "floor" else values - room
         target = np.where(part.judged[:, None] & (target > 0.0) & (target < 1.0), target, values)
     target = np.where(np.isnan(target), -np.inf if claim.kind == "floor" else np.inf, target)
