@@ -134,6 +134,14 @@ class CrossFit:
     strength: float = STRENGTH  # how many rows the group's map is worth in a cell
     chances: Floats | None = None  # out of fold, in the order of the rows by cell and score, as long as they are kept
 
+    @classmethod
+    def measured(cls, calibrator: Calibrator, held_out: HeldOut, sample: Sample, strength: float) -> CrossFit:
+        """With the chances out of fold of a sample's rows, as they came, and their calibration errors."""
+        columns = sample.columns_at(held_out.order.rows)
+        chances = held_out.chances_of(columns[0])
+        errors = calibration_errors(*columns, chances, held_out.order.starts)
+        return cls(calibrator, held_out, errors, strength, chances)
+
     @property
     def eta(self) -> Floats:
         """Chance of every row, by the calibrator fitted without the row's fold."""
@@ -163,9 +171,7 @@ def cross_fit(
     fold = drawn.dealt_to(order)
     del drawn  # six bytes a row, before columns of eight are made
     (*without, calibrator), strength = _calibrators(sample, method, order, fold, folds, strengths)
-    held_out, columns = HeldOut(sample.scores, order, fold, tuple(without)), sample.columns_at(order.rows)
-    chances = held_out.chances_of(columns[0])
-    return CrossFit(calibrator, held_out, calibration_errors(*columns, chances, order.starts), strength, chances)
+    return CrossFit.measured(calibrator, HeldOut(sample.scores, order, fold, tuple(without)), sample, strength)
 
 
 def _calibrators(

@@ -21,7 +21,6 @@ from logofair.calibration.calibrator import STRENGTH, Calibrator
 from logofair.calibration.crossfit import (
     CrossFit,
     HeldOut,
-    calibration_errors,
     folds_compared,
     held_out_chances,
     log_losses,
@@ -221,9 +220,8 @@ def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
     fold, order = np.empty_like(rows.fold), rows.by_score
     fold[rows.order] = rows.fold
     sample = rows.sample.at(np.argsort(rows.order))  # as the rows came
-    held_out, columns = HeldOut(sample.scores, order, fold[order.rows], tuple(without)), sample.columns_at(order.rows)
-    chances = held_out.chances_of(columns[0])
-    return CrossFit(calibrator, held_out, calibration_errors(*columns, chances, order.starts), maps.strength, chances)
+    held_out = HeldOut(sample.scores, order, fold[order.rows], tuple(without))
+    return CrossFit.measured(calibrator, held_out, sample, maps.strength)
 
 
 def strength_losses(rows: OwnRows, maps: GroupMaps, strengths: tuple[float, ...]) -> Floats:

@@ -112,6 +112,14 @@ class Cells:
         """One over the mass of each cell; 0 for an empty one, whose sums are all 0."""
         return np.divide(1.0, self.mass, out=np.zeros_like(self.mass), where=self.mass > 0)
 
+    def sizes(self, cells: Indices) -> Indices:
+        """How many blocks the given cells have."""
+        return self.starts[cells + 1] - self.starts[cells]
+
+    def positive_shares(self, cells: Indices) -> Floats:
+        """The positives of the given cells as shares of their mass."""
+        return np.asarray(self.positives[cells] * self.scale[cells])
+
     def below(self, cells: Indices, cuts: Indices) -> tuple[Floats, Floats]:
         """Mass and positives of the lowest ``cuts`` blocks of the given cells, as shares of the cell's mass."""
         place = self.starts[cells] + cells + cuts
@@ -122,7 +130,7 @@ class Cells:
         """(u, v) of the rule that accepts the blocks from the cut up, or (not ``upper``) those below it."""
         u, v = self.below(cells, cuts)
         total = np.where(self.mass[cells] > 0, 1.0, 0.0)
-        share = self.positives[cells] * self.scale[cells]
+        share = self.positive_shares(cells)
         return np.where(upper, total - u, u), np.where(upper, share - v, v)
 
     def best_corner(self, cells: Indices, slope: Floats, constant: Floats) -> tuple[Floats, Floats, Floats]:

@@ -172,7 +172,7 @@ def coin_shares(cells: Cells, mixtures: Mixtures) -> Floats:
     if cells.lowest.size == 0 or mixed.size == 0:
         return shares
     # Between neighbouring cuts of a cell's rules all rows have one chance, that of the first of them.
-    first, size = cells.starts[mixed], cells.starts[mixed + 1] - cells.starts[mixed]
+    first, size = cells.starts[mixed], cells.sizes(mixed)
     rules = mixtures.at(mixed)
     used = np.flatnonzero(rules.weight.any(axis=0))
     cuts = [_cuts(cells, mixed, rules.threshold[:, j], rules.above[:, j]) for j in used]
@@ -222,7 +222,7 @@ def _reduced(cells: Cells, every: Indices, u: Floats, v: Floats, *, selection_on
     weight[weight < NEGLIGIBLE] = 0.0
     weight[weight > 1 - NEGLIGIBLE] = 1.0
     # Accepting nobody is not a rule: its weight is left to rejection.
-    sizes = cells.starts[every + 1] - cells.starts[every]
+    sizes = cells.sizes(every)
     weight[np.where(upper, cuts == sizes[:, None], cuts == 0)] = 0.0
     order = np.argsort(-weight, axis=1, kind="stable")
     weight = np.take_along_axis(weight, order, axis=1)
@@ -244,7 +244,7 @@ def _extremes(cells: Cells, every: Indices) -> tuple[Floats, Floats]:
     """Lowest and highest score of every cell (inf and -inf for an empty one)."""
     zero = np.zeros(every.size, dtype=np.int64)
     _, lowest = cells.thresholds(every, zero)
-    highest, _ = cells.thresholds(every, cells.starts[every + 1] - cells.starts[every])
+    highest, _ = cells.thresholds(every, cells.sizes(every))
     return lowest, highest
 
 
@@ -267,7 +267,7 @@ def _edge(cells: Cells, which: Indices, u: Floats, *, upper: bool) -> Corners:
 def _inside(cells: Cells, every: Indices, u: Floats, v: Floats, top: Corners) -> Corners:
     """Corners of any point: those of an edge where it lies on one, otherwise of a short chord."""
     weight, cuts, upper = top
-    share = cells.positives[every] * cells.scale[every]
+    share = cells.positive_shares(every)
     margin = NEGLIGIBLE * share * (1.0 - share) + _ROUNDING * share
     rest = np.flatnonzero(v < _positives(cells, every, top) - margin)
     if rest.size:
@@ -291,7 +291,7 @@ def _short_chord(cells: Cells, which: Indices, u: Floats, v: Floats) -> Corners:
     Only rows between the ends need a coin: on the upper edge all rows above are accepted and all below rejected. For a
     point below the diagonal the chord is one of the lower edge, whose rules, reversed, are the complement's.
     """
-    share = cells.positives[which] * cells.scale[which]
+    share = cells.positive_shares(which)
     upper = v >= share * u
     u, v = np.where(upper, u, 1.0 - u), np.where(upper, v, share - v)
     _, cut = _whole_ties(cells, which, _shortest_start(cells, which, u, v) - 1)
@@ -310,7 +310,7 @@ def _shortest_start(cells: Cells, which: Indices, u: Floats, v: Floats) -> Indic
     As a start moves left, so does its end. So no chord that starts between two cuts is shorter than from the right one
     of them to the left one's end: ranges of cuts that cannot win are dropped, the others halved.
     """
-    owner, best = np.arange(which.size), cells.starts[which + 1] - cells.starts[which]
+    owner, best = np.arange(which.size), cells.sizes(which)
     low, high = _first_cut(cells, which, lambda below_u, _: 1.0 - below_u < u), best - 1
     # "Reject all" is always a start: above the diagonal its chord ends at the latest at "accept all".
     start, leftmost = _chord_ends(cells, which, u, v, best)
@@ -335,7 +335,7 @@ def _chord_ends(cells: Cells, which: Indices, u: Floats, v: Floats, cut: Indices
     start, slope, block = _aim(cells, which, u, v, cut)
     near = np.maximum(block, 0)
     end, _ = _meet(cells, which, u, v, slope, near, near + 1)
-    endless = (block < 0) & (cut < cells.starts[which + 1] - cells.starts[which])
+    endless = (block < 0) & (cut < cells.sizes(which))
     return start, np.where(endless, np.inf, end)
 
 
@@ -344,7 +344,7 @@ def _aim(cells: Cells, which: Indices, u: Floats, v: Floats, cut: Indices) -> tu
 
     The block is -1 where the line leaves elsewhere than through the upper edge.
     """
-    share = cells.positives[which] * cells.scale[which]
+    share = cells.positive_shares(which)
     below_u, below_v = cells.below(which, cut)
     start = 1.0 - below_u
     slope = (v - (share - below_v)) / (u - start)
@@ -374,7 +374,7 @@ def _meet(
 
 def _first_cut(cells: Cells, which: Indices, beyond: Callable[[Floats, Floats], Booleans]) -> Indices:
     """Smallest cut at which a monotone condition on the sums below it holds (the last cut if none)."""
-    size = cells.starts[which + 1] - cells.starts[which]
+    size = cells.sizes(which)
     low, high = np.zeros(which.size, dtype=np.int64), size
     for _ in range(int(high.max(initial=0)).bit_length()):
         middle = (low + high) >> 1
@@ -421,6 +421,6 @@ def _single(cells: Cells, every: Indices, top: Corners) -> Floats:
     cut = np.where(weight[:, 0] >= 0.5, cuts[:, 0], cuts[:, 1])
     threshold = _thresholds(cells, every, cut[:, None], upper[:, :1])[:, 0]
     lowest, highest = _extremes(cells, every)
-    nobody = cut >= cells.starts[every + 1] - cells.starts[every]
+    nobody = cut >= cells.sizes(every)
     half = ((cut == 0) & (lowest >= 0.5)) | (nobody & (highest < 0.5))
     return np.where(half, 0.5, np.where(nobody, np.inf, threshold))
