@@ -1,0 +1,316 @@
+"""The one place that knows how the library is called: a case goes in, its figures come out as plain values."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import logofair
+from golden.cases import Case
+from golden.columns import Columns, columns
+from logofair.auditing import compare
+from logofair.calibration import Calibrator
+from logofair.columns.labels import encode, one_client
+from logofair.engines.inprocess import FederatedRun, run, run_apart
+from logofair.federation import Plan, SiteColumns, make_plan
+from logofair.policy.info import PolicyInfo, RequirementsInfo
+from logofair.policy.mixtures import Mixtures
+from logofair.requirements import make_requirements
+
+STORED_POLICIES = Path(__file__).with_name("policies.json")
+KEY = 20260  # of coins and folds
+
+
+def figures(case: Case) -> dict[str, Any]:
+    """What the library finds today."""
+    return _KINDS[case.kind](case)
+
+
+# Translations
+
+
+def _tolerance(value: Any) -> Any:
+    return logofair.Ratio(value[1]) if isinstance(value, tuple) else value
+
+
+def _capacity(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {side: _capacity(each) for side, each in value.items()}
+    return logofair.Exactly(value[1]) if isinstance(value, tuple) else value
+
+
+def _notion(value: Any) -> Any:
+    benefit = logofair.Notion("equal_benefit", given=(logofair.Rate("benefit", -1.0, 2.0, base=(1.0, 0.0)),))
+    return benefit if value == "benefit" else value
+
+
+def _required(case: Case) -> dict[str, Any]:
+    """What must hold, as arguments of ``fit``."""
+    wanted = case.required
+    found = {"notion": _notion(wanted.get("notion", "demographic_parity"))}
+    found |= {f"{side}_tolerance": _tolerance(wanted[side]) for side in ("local", "global")}
+    if "single" in wanted:
+        found["client_tolerances"] = {site: _tolerance(each) for site, each in wanted["single"].items()}
+    if "capacity" in wanted:
+        found["capacity"] = _capacity(wanted["capacity"])
+    return found | {name: wanted[name] for name in ("floors", "ceilings", "costs") if name in wanted}
+
+
+def _rows(rows: Columns, *, weights: bool = True) -> dict[str, Any]:
+    found = {"groups": rows.groups} | ({} if rows.sites is None else {"clients": rows.sites})
+    return found | ({"sample_weight": rows.weight} if weights and rows.weight is not None else {})
+
+
+def _fit(case: Case) -> logofair.Solution:
+    rows = columns(case.rows)
+    return logofair.fit(rows.scores, rows.labels, **_rows(rows), **_required(case), **case.given, random_state=KEY)
+
+
+# Kinds of cases
+
+
+def _proof(certificate: logofair.Certificate) -> dict[str, Any]:
+    return {"value": certificate.primal, "bound": certificate.dual, "violation": certificate.violation}
+
+
+def _fitted(case: Case) -> dict[str, Any]:
+    solution, rows = _fit(case), columns(case.rows)
+    found: dict[str, Any] = {"certificate": _proof(solution.certificate)}
+    if "confidence" in case.given:
+        promises = solution.promises
+        found["promises"] = {
+            "method": promises.method,
+            "largest local bound": promises.largest_local_bound,
+            "of each": [
+                {"state": each.status, "bound": each.bound, "rows": each.rows, "rows needed": each.rows_needed}
+                for each in promises
+            ],
+        }
+    if case.unique:
+        accepted = solution.policy.probabilities(rows.scores, **_rows(rows, weights=False))
+        found["rules"] = _rates_of_cells(rows, accepted)
+    return found
+
+
+def _rates_of_cells(rows: Columns, accepted: Any) -> dict[str, float]:
+    """How many of every group at every site are accepted, in expectation: rules however they are written down."""
+    sites = np.full(accepted.size, "all") if rows.sites is None else rows.sites
+    return {
+        f"{group} at {site}": float(accepted[(sites == site) & (rows.groups == group)].mean())
+        for site in np.unique(sites)
+        for group in np.unique(rows.groups)
+    }
+
+
+def _conflict(case: Case) -> dict[str, Any]:
+    try:
+        _fit(case)
+    except logofair.InfeasibleError as error:
+        return {"conflict": {str(name): least for name, least in error.least_relaxation.items()}}
+    return {"conflict": None}
+
+
+def _swept(case: Case) -> dict[str, Any]:
+    rows, given = columns(case.rows), dict(case.given)
+    if "measured on" in given:
+        other = columns(given.pop("measured on"))
+        given["test_rows"] = {"scores": other.scores, "labels": other.labels, **_rows(other)}
+    surface = logofair.frontier(rows.scores, rows.labels, **_rows(rows), **_grid(case), **given, random_state=KEY)
+    free = surface.unconstrained
+    return {
+        "points": [_proof(point.certificate) | {"loss value": point.loss} for point in surface.points],
+        "infeasible": len(surface.infeasible),
+        "unconstrained value": free.value,
+        "unconstrained, measured": None if free.measured is None else _audited(free.measured),
+    }
+
+
+def _grid(case: Case) -> dict[str, Any]:
+    wanted = case.required
+    found = {f"{side}_tolerances": [_tolerance(each) for each in wanted[side]] for side in ("local", "global")}
+    found |= {"capacity": _capacity(wanted["capacity"])} if "capacity" in wanted else {}
+    return {"notion": _notion(wanted["notion"])} | found
+
+
+def _measured(figure: Any) -> Any:
+    """A figure with its interval, its rows and, where it has one, its noise floor."""
+    if figure is None:
+        return None
+    names = ("low", "high", "rows", "floor", "detectable")
+    return {"is": float(figure)} | {name: getattr(figure, name) for name in names if getattr(figure, name) is not None}
+
+
+def _audited(found: logofair.Audit) -> dict[str, Any]:
+    return {
+        "accuracy": _measured(found.accuracy),
+        "cost": _measured(found.cost),
+        "accepted": _measured(found.accepted),
+        "rates": {
+            rate: {str(group): _measured(figure) for group, figure in of_groups.items()}
+            for rate, of_groups in found.rates.items()
+        },
+        "global gaps": [_measured(gap.value) for gap in found.global_gaps],
+        "local gaps": [_measured(gap.value) for gap in found.local_gaps],
+        "sites": {str(each.client): [_measured(each.accuracy), _measured(each.gap)] for each in found.by_client},
+        "requirements": [
+            {"required": _plain(each.required), "found": _plain(each.found), "states": list(each.states)}
+            | {"low": _plain(each.low), "high": _plain(each.high)}
+            for each in found.requirements
+        ],
+    }
+
+
+def _plain(values: Any) -> list[float | None]:
+    return [float(each) if np.isfinite(each) else None for each in np.ravel(values)]
+
+
+def _decided(case: Case) -> dict[str, Any]:
+    """Decisions, coins and audits of a stored policy on rows it was made from and on rows of an unknown site."""
+    policy, rows = _stored(case), columns(case.rows)
+    rows = rows.at(np.arange(0, rows.labels.size, 3))
+    placed = _rows(rows, weights=False)
+    ids = np.arange(rows.labels.size) * 17 + 5
+    tosses = policy.tosses(rows.scores, **placed, ids=ids)
+    found: dict[str, Any] = {
+        "chances": _thinned(policy.probabilities(rows.scores, **placed)),
+        "tossed rows": len(tosses.rows),
+        "first tossed rows": tosses.rows[:20].tolist(),
+        "first chances": tosses.chance[:20].tolist(),
+        "accepted by id": _packed(policy.decide(rows.scores, **placed, ids=ids)),
+        "accepted by place": _packed(policy.decide(rows.scores, **placed, random_state=11)),
+        "accepted without coins": _packed(policy.decide(rows.scores, **placed, deterministic=True)),
+        "accepted by count": _packed(policy.decide(rows.scores, **placed, ids=ids, exact_counts=True)),
+    }
+    if rows.sites is not None:
+        elsewhere = placed | {"clients": np.full(rows.labels.size, "elsewhere")}
+        for rule in ("merged", "base"):
+            found[f"chances elsewhere, {rule}"] = _thinned(
+                policy.probabilities(rows.scores, **elsewhere, on_unknown=rule)
+            )
+    notion = _required(case)["notion"]
+    found["audit"] = _audited(
+        logofair.audit(None, rows.labels, **placed, scores=rows.scores, policy=policy, notion=notion)
+    )
+    return found
+
+
+def _thinned(chances: Any) -> list[float]:
+    """Every so many of a column, and its mean: enough to see a change."""
+    return [*chances[:: max(1, chances.size // 60)].tolist(), float(chances.mean())]
+
+
+def _packed(decisions: Any) -> str:
+    return np.packbits(np.asarray(decisions, dtype=bool)).tobytes().hex()
+
+
+def _audited_rule(case: Case) -> dict[str, Any]:
+    """What a threshold of 1/2 does."""
+    rows, required = columns(case.rows), _required(case)
+    required.pop("client_tolerances", None)
+    return _audited(logofair.audit(rows.scores >= 0.5, rows.labels, **_rows(rows), scores=rows.scores, **required))
+
+
+def _compared(case: Case) -> dict[str, Any]:
+    """The rule of a threshold of 1/2 against one per group."""
+    rows = columns(case.rows)
+    first, second = rows.scores >= 0.5, rows.scores >= np.where(rows.groups == np.unique(rows.groups)[0], 0.4, 0.55)
+    required = {name: value for name, value in _required(case).items() if name in ("notion", "costs")}
+    found = compare(first.astype(int), second.astype(int), rows.labels, **_rows(rows), **required)
+    names = ("accuracy", "cost", "accepted", "global_gap", "local_gap")
+    return {name: _measured(getattr(found, name)) for name in names}
+
+
+def _ran(case: Case) -> dict[str, Any]:
+    rows, given = columns(case.rows), dict(case.given)
+    sites = {}
+    for site in np.unique(rows.sites):
+        own = rows.at(rows.sites == site)
+        sites[str(site)] = SiteColumns(groups=own.groups, scores=own.scores, labels=own.labels)
+    groups = np.unique(rows.groups).tolist()
+    plan = make_plan(groups=groups, **_required(case), **given, optimality_gap=1e-6, random_state=KEY, run="golden")
+    result = (_ran_secretly(plan, sites) if plan.secure else run(plan, sites)).result
+    return {
+        "certificate": {"value": result.accuracy, "bound": result.bound, "violation": result.violation},
+        "rounds": result.rounds,
+        "exceeding": result.exceeding,
+    }
+
+
+def _ran_secretly(plan: Plan, sites: dict[str, SiteColumns]) -> FederatedRun:
+    from support.sites import identities
+
+    return run_apart(plan, sites, identities(sites))
+
+
+# Stored policies
+
+
+@cache
+def _policies() -> dict[str, Any]:
+    stored: dict[str, Any] = json.loads(STORED_POLICIES.read_text())
+    return stored
+
+
+def _stored(case: Case) -> logofair.Policy:
+    """The policy as it was made at first; what was required of it comes from the case."""
+    data, required = _policies()[case.name], _required(case)
+    sites = None if data["sites"] is None else tuple(data["sites"])
+    return logofair.Policy(
+        groups=tuple(data["groups"]),
+        clients=(None,) if sites is None else sites,
+        mixtures=_rules(data["rules"]),
+        calibrator=Calibrator.from_json(data["calibrator"]),
+        merged_rules=None if data["merged"] is None else _rules(data["merged"]),
+        key=data["key"],
+        info=PolicyInfo(requirements=_stored_requirements(required, columns(case.rows))),
+    )
+
+
+def _stored_requirements(required: dict[str, Any], rows: Columns) -> RequirementsInfo:
+    groups = encode(rows.groups, "groups")
+    sites = one_client(rows.labels.size) if rows.sites is None else encode(rows.sites, "clients")
+    tolerances = (required.pop("local_tolerance"), required.pop("global_tolerance"), None)
+    made = make_requirements(required.pop("notion"), *tolerances, sites, groups=groups.names, **required)
+    return RequirementsInfo.from_dict(json.loads(json.dumps(made.as_dict())))
+
+
+def _rules(data: dict[str, Any]) -> Mixtures:
+    single = np.array([np.inf if each is None else each for each in data["single"]])
+    return Mixtures(np.array(data["weight"]), np.array(data["threshold"]), np.array(data["above"], dtype=bool), single)
+
+
+def policy_to_store(case: Case) -> dict[str, Any]:
+    """A policy made now, in a form that depends on no file format."""
+    policy = _fit(case).policy
+    return {
+        "groups": list(policy.groups),
+        "sites": None if policy.clients == (None,) else list(policy.clients),
+        "key": policy.key,
+        "rules": _rules_to_store(policy.mixtures),
+        "merged": None if policy.merged is None else _rules_to_store(policy.merged),
+        "calibrator": policy.calibrator.as_json(),
+    }
+
+
+def _rules_to_store(rules: Mixtures) -> dict[str, Any]:
+    return {
+        "weight": rules.weight.tolist(),
+        "threshold": rules.threshold.tolist(),
+        "above": rules.above.astype(int).tolist(),
+        "single": [None if np.isinf(each) else each for each in rules.single.tolist()],
+    }
+
+
+_KINDS = {
+    "fit": _fitted,
+    "conflict": _conflict,
+    "frontier": _swept,
+    "policy": _decided,
+    "audit": _audited_rule,
+    "compare": _compared,
+    "run": _ran,
+}
