@@ -228,10 +228,10 @@ def test_a_privacy_budget_switches_calibration_off_and_has_a_usual_delta() -> No
     assert (plan.privacy.epsilon, plan.privacy.delta, plan.calibration) == (2.0, 1e-6, "none")
 
 
-def test_training_columns_and_rounds_make_a_training() -> None:
-    plan = planned(options("--groups", "F,M", "--train", "age, hours", "--train-rounds", "7"))
-    assert plan.training is not None
-    assert (plan.training.features, plan.training.rounds) == (("age", "hours"), 7)
+def test_a_plan_trains_no_model(file: Path, tmp_path: Path) -> None:
+    code, output = simulate(file, tmp_path / "try", "--train", "age,hours")
+    assert code == 2
+    assert "no option '--train'" in output
 
 
 @pytest.mark.parametrize(
@@ -253,8 +253,6 @@ def test_training_columns_and_rounds_make_a_training() -> None:
         (["--groups", "F,M", "--delta", "1e-6"], "--delta: means nothing without --epsilon"),
         (["--groups", "F,M", "--epsilon", "0"], "epsilon: got 0.0"),
         (["--groups", "F,M", "--epsilon", "1", "--calibration", "beta"], "with differential privacy"),
-        (["--groups", "F,M", "--train-rounds", "3"], "--train-rounds: means nothing without --train"),
-        (["--groups", "F,M", "--epsilon", "1", "--train", "age"], "cannot be combined with privacy"),
         (["--groups", "F,M", "--quorum", "4"], "3 are expected, but the run needs 4"),
         (["--groups", "F,M", "--local-for", "west=0.1"], "names site 'west', which is not among --sites"),
         (["--groups", "F,M", "--costs", "west=1,3"], "--costs: names site 'west', which is not among --sites"),
@@ -419,7 +417,6 @@ def test_the_same_command_and_a_shorter_one_resume_the_stored_plan(begun: Path) 
         ["--solver", "algorithm1"],
         ["--secure"],
         ["--epsilon", "1"],
-        ["--train", "age"],
         ["--quorum", "1"],
         ["--seed", "1"],
         ["--run", "autumn"],
@@ -675,16 +672,6 @@ def test_a_simulation_warns_of_small_sites_as_a_fit_does(tmp_path: Path) -> None
     assert {"event": "warning", "site": "east", "warnings": [str(warning)]}.items() <= json.loads(
         output.splitlines()[-1]
     ).items()
-
-
-def test_a_simulation_trains_where_it_is_asked_to_and_needs_no_scores(file: Path, tmp_path: Path) -> None:
-    code, output = run(
-        *("federate", "simulate", file, "--client", "place", "--group", "sex", "--label", "repaid"),
-        *("--train", "age,hours", "--train-rounds", "2", "--engine", "inprocess", "--folder", tmp_path / "try"),
-    )
-    assert code == 0, output
-    assert "training 3" in output
-    assert len(list((tmp_path / "try" / "policies").glob("*.json"))) == 3
 
 
 def test_groups_scale_conditions_and_missing_values_mean_what_they_mean_in_a_fit(tmp_path: Path) -> None:
@@ -1249,12 +1236,10 @@ def test_the_example_writes_raw_columns_scores_of_other_rows_and_never_overwrite
 
 
 def test_a_stored_plan_is_the_same_for_a_command_line_that_says_all_of_it() -> None:
-    said = options(
-        "--groups", "F,M", "--train", "age", "--train-rounds", "3", "--local-for", "a=0", "--solver", "exact"
-    )
+    said = options("--groups", "F,M", "--smallest-cell", "3", "--local-for", "a=0", "--solver", "exact")
     check_same(said, planned(said), "state")
-    with pytest.raises(InputError, match="--train-rounds: differs"):
-        check_same({**said, "train_rounds": 4}, planned(said), "state")
+    with pytest.raises(InputError, match="--smallest-cell: differs"):
+        check_same({**said, "smallest_cell": 4}, planned(said), "state")
 
 
 def test_a_late_site_under_privacy_releases_its_histogram_once(tmp_path):

@@ -114,18 +114,6 @@ def test_secure_sums_give_the_numbers_of_plain_ones_within_their_precision(tmp_p
 
 
 @pytest.mark.slow
-def test_a_run_trains_from_raw_features_and_ends_in_the_policies_of_one_process(tmp_path):
-    with deployment(tmp_path, tables(features=True)) as made:
-        server = made.server(*PLAN, "--train", "x1,x2", "--train-rounds", "3", "--calibration", "platt")
-        clients = made.clients(columns=("--label", "label"))
-        ended_well(server, clients)
-        outcome, expected = check_result(made, features=("x1", "x2"))
-        np.testing.assert_array_equal(outcome.model.parameters, expected.model.parameters)
-        assert outcome.exchanges["training"] >= 3
-        assert outcome.summary() == expected.summary()
-
-
-@pytest.mark.slow
 def test_a_run_without_encryption_takes_place_when_both_sides_ask_for_it_by_name(tmp_path):
     with deployment(tmp_path, tables()) as made:
         bare = ("--insecure",)

@@ -11,7 +11,7 @@ import pytest
 import logofair.federation.client
 from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import InputError, QuorumLostError, RefusedError, RunError
-from logofair.federation import Client, ClientBatch, Server, SiteColumns, Training
+from logofair.federation import Client, ClientBatch, Server, SiteColumns
 from logofair.federation.replies import Refusal, ReplyMessage, Totals
 from logofair.federation.requests import AnswersRequest, FinalRequest, TotalsRequest
 from logofair.federation.wire import decode, encode
@@ -53,7 +53,7 @@ def excluded(plan, change, number=None, sites=None, kind=None):
     (excluded,) = result.excluded
     assert (excluded.site, excluded.number) == ("b", number)
     fresh = without_b(plan, sites)
-    if (plan.calibration == "none" and plan.training is None) or excluded.purpose == "calibration":
+    if plan.calibration == "none" or excluded.purpose == "calibration":
         assert result.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.optimality_gap)
     assert result.certificate.meets_requirements == fresh.certificate.meets_requirements
     return excluded.reason
@@ -180,24 +180,6 @@ def test_every_refusal_is_reported_in_words(refusal):
         return replace(reply, body=None, refusal=refusal.name)
 
     assert excluded(plan_of(**EXACT), refused, number=2) == refusal.value
-
-
-def test_training_checks_its_replies_too():
-    rng, sites = np.random.default_rng(0), small()
-    for site, columns in sites.items():
-        sites[site] = replace(columns, scores=None, features=rng.normal(size=(len(columns.scores), 2)))
-    plan = plan_of(training=Training(features=("x", "y"), rounds=2, local_epochs=1))
-    for kind, change, said in (
-        ("Moments", {"mass": entry(0.0)}, "rows that cannot be"),
-        ("Moments", {"second": entry(1e308)}, "sums of features that no rows can have"),
-        ("Moments", {"first": entry(1e308)}, "sums of features that no rows can have"),
-        ("Moments", {"second": entry(-1.0)}, "sums of features that no rows can have"),
-        ("Moments", {"first": entry(np.nan)}, "no finite number"),
-        ("Update", {"parameters": entry(1e20)}, "absurdly large parameters"),
-        ("Update", {"mass": entry(1e11)}, "another number of rows than before"),
-        ("Update", {"parameters": lambda a: a[:-1]}, "of shape (2,) where (3,)"),
-    ):
-        assert said in excluded(plan, with_body(**change), sites=sites, kind=kind)
 
 
 def test_a_lie_in_the_final_figures_that_breaks_the_promise_stops_the_run():

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import QuorumLostError, RunError
-from logofair.federation import ClientBatch, Server, Training
+from logofair.federation import ClientBatch, Server
 from logofair.federation.plan import Members
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
@@ -238,25 +236,6 @@ def test_a_late_reply_handed_over_under_the_next_request_excludes_the_site():
     result, _ = go(plan, Tampered(clients(sites), act))
     assert result.excluded[0].reason == "answered another request than was sent"
     assert result.sites == tuple("abd")
-
-
-def test_training_goes_on_with_those_who_remain():
-    rng, sites = np.random.default_rng(0), small()
-    for site, columns in sites.items():
-        sites[site] = replace(columns, scores=None, features=rng.normal(size=(len(columns.scores), 2)))
-    plan = plan_of(
-        training=Training(features=("x", "y"), rounds=2, local_epochs=1), calibration="temperature", optimality_gap=1e-3
-    )
-    total = exchanges_of(plan, sites)
-    for number in range(1, total):
-        result, _ = go(plan, Tampered(clients(sites), deaf=gone_from("b", number)))
-        assert result.sites == tuple("acd")
-        assert result.certificate.meets_requirements
-        fresh = run(plan, {s: c for s, c in sites.items() if s != "b"}).result
-        # Whoever is excluded after the training has left its mark on the model, and on nothing else.
-        assert result.mass == pytest.approx(fresh.mass, abs=1e-9)
-        if number == 1:
-            assert result.accuracy == pytest.approx(fresh.accuracy, abs=1e-9)
 
 
 def test_sites_that_did_not_come_at_all_are_reported():

@@ -15,7 +15,7 @@ from logofair.calibration import crossfit
 from logofair.columns.segments import RowOrder
 from logofair.engines.inprocess import run, run_apart
 from logofair.errors import InputError, RefusedError, RunError
-from logofair.federation import ClientBatch, Privacy, Server, SiteColumns, Training, make_plan
+from logofair.federation import ClientBatch, Privacy, Server, SiteColumns, make_plan
 from logofair.federation.replies import PriorSums
 from logofair.federation.rows import _client_rng
 from logofair.federation.wire import decode
@@ -305,20 +305,6 @@ def test_one_site_alone_and_large_cells_borrow_nothing(monkeypatch):
     result = run(plan_of(pooling="auto", calibration="beta"), federation()).result
     assert (result.pooling.prior, result.pooling.strength, result.exchanges["pooling"]) == ("none", 200.0, 1)
     assert result.certificate.pooling == "none"
-
-
-def test_scores_of_a_trained_model_are_pooled_as_others_are():
-    rng, sites = np.random.default_rng(0), {}
-    for site, columns in federation(rows=40).items():
-        table = np.column_stack([columns.scores, rng.normal(size=len(columns.scores))])
-        sites[site] = SiteColumns(columns.groups, None, columns.labels, None, table)
-    training = Training(features=("x", "y"), rounds=2, local_epochs=1)
-    for way, exchanges in (("auto", 5), ("full", 1)):
-        plan = plan_of(pooling=way, training=training)
-        one, other = run(plan, sites), run_apart(plan, sites)
-        assert one.result.exchanges["pooling"] == exchanges
-        assert one.result.accuracy == other.result.accuracy
-        assert one.result.holds
 
 
 # --- what is said

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from logofair.engines.conductor import NoReply, conduct
 from logofair.engines.inprocess import LocalTransport
-from logofair.federation import Client, Training
+from logofair.federation import Client
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
 from support.sites import Tampered, clients, federation, go, identities, plan_of, policies_of, same_policy
@@ -105,12 +104,8 @@ def test_clients_that_find_again_nothing_but_their_stored_state_answer_the_same(
         assert same_policy(policies_of(one, sites)[site], policies_of(other, sites)[site])
 
 
-def test_training_and_calibration_resume_too():
-    rng, sites = np.random.default_rng(0), small()
-    for site, columns in sites.items():
-        sites[site] = replace(columns, scores=None, features=rng.normal(size=(len(columns.scores), 2)))
-    training = Training(features=("x", "y"), rounds=3, local_epochs=1)
-    plan = plan_of(calibration="temperature", training=training)
+def test_calibration_resumes_too():
+    sites, plan = small(), plan_of(calibration="temperature")
     one, other = LocalTransport(clients(sites)), Forgetful(clients(sites))
     expected, _ = go(plan, one)
     saved = []

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import logofair.federation.secure.client_steps  # noqa: F401  # so that all types are declared
 from logofair.errors import InputError
-from logofair.federation import Server, SiteColumns, Training, make_plan, replies
+from logofair.federation import ClientBatch, Server, SiteColumns, make_plan, replies
 from logofair.federation.replies import ReplyMessage
 from logofair.federation.reply_checks import reply_form
 from logofair.federation.requests import RequestMessage
@@ -26,8 +26,6 @@ from support.sites import Tampered, clients, federation, go, plan_of, rows
 pytestmark = pytest.mark.federation
 
 REPLIES = [
-    replies.Moments,
-    replies.Update,
     replies.FoldCounts,
     replies.Curvature,
     replies.ScoreMoments,
@@ -222,7 +220,7 @@ def changed_plan(**fields_):
         {"overrides": [["a", -1]]},
         {"overrides": [7]},
         {"solver": 3},
-        {"training": "x"},
+        {"training": None},
         {"privacy": {}},
         {"optimality_gap": 0},
         {"rounds": 0},
@@ -240,12 +238,20 @@ def test_a_plan_that_could_not_have_been_made_cannot_arrive_either(fields_):
         decode(changed_plan(**fields_))
 
 
-@pytest.mark.parametrize("field", ["rounds", "local_epochs", "batch_size"])
-def test_a_plan_that_would_keep_its_sites_at_work_for_ever_is_refused(field):
-    with pytest.raises(InputError, match=rf"Training: {field}: got 1000000000; pass a whole number from 1 to"):
-        Training(features=("x",), **{field: 10**9})
+def test_a_plan_that_would_keep_its_sites_at_work_for_ever_is_refused():
     with pytest.raises(InputError, match="Algorithm1: rounds: got 1000000000"):
         plan_of(solver=Algorithm1(rounds=10**9))
+
+
+def test_a_plan_trains_no_model_and_every_site_brings_scores():
+    with pytest.raises(InputError, match=r"damaged or of another version of logofair\.$"):
+        decode(changed_plan(training=None))
+    with pytest.raises(TypeError, match="training"):
+        make_plan(groups=["F", "M"], training=None)
+    with pytest.raises(TypeError, match="features"):
+        SiteColumns([0, 1], [0.2, 0.4], features=[[1.0], [2.0]])
+    with pytest.raises(InputError, match="scores: "):
+        ClientBatch.of({"a": SiteColumns([0, 1], None)}, plan_of())
 
 
 def test_groups_that_cannot_travel_are_refused_when_the_plan_is_made():
@@ -294,12 +300,6 @@ def test_sums_add_up_in_any_order_and_travel_as_one_vector(kind, n, seed):
 def replies_of(n, plan):
     """All replies of a site with n rows in a run, decoded."""
     sites = {"a": rows(n, seed=1), "b": rows(40, seed=2)}
-    if plan.training is not None:
-        rng = np.random.default_rng(0)
-        sites = {
-            s: SiteColumns(c.groups, None, c.labels, None, rng.normal(size=(len(c.labels), 2)))
-            for s, c in sites.items()
-        }
     transport = Tampered(clients(sites))
     go(plan, transport)
     return [(site, data) for site, data in transport.sent if site == "a"]
@@ -311,7 +311,6 @@ def replies_of(n, plan):
         {},
         {"calibration": "platt", "notion": "equalized_odds"},
         {"solver": Algorithm1(rounds=2, local_steps=1)},
-        {"training": Training(features=("x", "y"), rounds=2, local_epochs=1)},
     ],
     ids=str,
 )

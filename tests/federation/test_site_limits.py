@@ -8,7 +8,7 @@ import pytest
 
 from logofair.engines.inprocess import LocalTransport
 from logofair.errors import InputError, RunError
-from logofair.federation import Client, Privacy, Server, SiteLimits, Training
+from logofair.federation import Client, Privacy, Server, SiteLimits
 from logofair.federation.plan import Members
 from logofair.notions import Notion, Rate
 from logofair.solvers.algorithm1 import Algorithm1
@@ -44,11 +44,9 @@ CASES = [
     ),
     ({"most_rounds": 200}, {}, {"rounds": 201}, "201 rounds"),
     ({"most_rounds": 4}, {"solver": Algorithm1(rounds=4)}, {"solver": Algorithm1(rounds=5)}, "5 rounds"),
-    ({"most_rounds": 200}, {}, {"training": Training(("x",), rounds=201)}, "201 rounds"),
     ({"most_prices": 405}, {}, {"trials": 3}, "605 prices"),
     ({"most_prices": 5}, {"solver": Algorithm1(rounds=4)}, {"solver": Algorithm1(rounds=5)}, "6 prices"),
     ({"pooling": False}, {}, {"pooling": "auto"}, "histograms of scores"),
-    ({"training": False}, {}, {"training": Training(("x",))}, "trains a model"),
 ]
 
 
@@ -181,9 +179,7 @@ def test_a_plan_says_all_that_is_agreed_to():
     private = dict(plan_of(privacy=PRIVACY).sentences())
     assert "Small cells" not in private
     assert all(word in private["Privacy"] for word in ("epsilon 1,", "delta 1e-06", "replace"))
-    trained = dict(plan_of(training=Training(("age", "hours"), rounds=3)).sentences())
-    assert all(word in trained["Training"] for word in ("age, hours", "3 rounds", "50%"))
-    assert "Not secure" in trained["Sums"]
+    assert "Not secure" in private["Sums"]
 
 
 def test_a_plan_calls_no_rate_by_anothers_name_and_says_what_its_own_rates_count():

@@ -9,7 +9,7 @@ import pytest
 
 from logofair.engines.inprocess import run, run_apart
 from logofair.errors import InputError, RunError
-from logofair.federation import ClientBatch, Privacy, Server, SiteColumns, Training, late_policy, make_plan
+from logofair.federation import ClientBatch, Privacy, Server, SiteColumns, late_policy, make_plan
 from support import commandline
 from support.sites import central, federation, identities, measured, plan_of, rows, same_policy
 
@@ -225,23 +225,6 @@ def test_a_run_in_which_every_group_is_too_small_stops_with_one_sentence(options
     sites = {name: rows(4, seed=i) for i, name in enumerate("abc")}
     with pytest.raises(RunError, match="no group has 5 rows or more at any site"):
         run_apart(plan_of(smallest_cell=5, **options), sites)
-
-
-def test_with_training_the_rows_that_make_the_policy_must_be_enough_and_none_of_the_others_train():
-    rng = np.random.default_rng(0)
-
-    def site(n, few):
-        group = np.array([0] * few + [1] * n)
-        features = rng.normal(size=(n + few, 2)) + group[:, None]
-        return SiteColumns(group, labels=(features.sum(axis=1) > 1).astype(int), features=features)
-
-    sites = {"a": site(60, 40), "b": site(50, 8), "c": site(40, 50)}  # about 4 of b's 8 would make the policy
-    plan = plan_of(smallest_cell=7, training=Training(("x", "y"), rounds=2))
-    bare = {**sites, "b": without(sites["b"], 0)}
-    results = [run_apart(plan, each) for each in (sites, bare)]
-    assert results[0].result.mass.tolist() == results[1].result.mass.tolist()
-    assert same_policy(results[0].policies["b"], results[1].policies["b"])
-    assert np.array_equal(results[0].result.model.parameters, results[1].result.model.parameters)
 
 
 def test_rows_of_weight_0_are_nobody():

@@ -54,10 +54,6 @@ def read_columns(path: object, wanted: dict[str, str], **options: object) -> dic
     return found
 
 
-def feature_matrix(path: object, names: list[str], **options: object) -> np.ndarray:
-    return read_rows(one_file(path), ColumnNames(group=(names[0],), **options), features=names).features
-
-
 def refused(path: object, wanted: dict[str, str], **options: object) -> str:
     """The one sentence with which a file is refused."""
     with pytest.raises(InputError) as error:
@@ -257,11 +253,11 @@ def test_a_csv_column_is_integers_only_if_each_cell_is_how_an_integer_is_written
     assert got.dtype == (np.int64 if isinstance(values[0], int) else object)
 
 
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8))
+@given(st.lists(st.floats(0.0, allow_nan=False, allow_infinity=False), min_size=1, max_size=8))
 @modest
 def test_floats_come_back_from_a_csv_to_the_last_bit(tmp_path, numbers):
-    file = written(tmp_path / "site.csv", "\n".join(["score", *map(repr, numbers)]))
-    got = feature_matrix(file, ["score"])[:, 0]
+    file = written(tmp_path / "site.csv", "\n".join(["weight", *map(repr, numbers)]))
+    got = read_columns(file, {"weight": "weight"})["weight"]
     np.testing.assert_array_equal(np.ascontiguousarray(got).view(np.int64), np.array(numbers).view(np.int64))
 
 
@@ -530,10 +526,10 @@ def test_names_are_names_and_no_patterns(tmp_path):
     odd = {"^s.*$": [1.0], "*": [2.0], "s": [3.0]}
     for path in (tmp_path / "site[1].parquet", tmp_path / "*.arrow", tmp_path / "year=2020.ipc"):
         file = stored(path, **odd)
-        assert feature_matrix(file, list(odd)).tolist() == [[1.0, 2.0, 3.0]]
+        assert [read_columns(file, {"weight": name})["weight"].tolist() for name in odd] == list(odd.values())
         assert "no column" in refused(file, {"score": "^t.*$"})
     file = written(tmp_path / "s[1]*.csv", "^s.*$,*,s\n1,2,3\n")
-    assert feature_matrix(file, list(odd)).tolist() == [[1.0, 2.0, 3.0]]
+    assert [read_columns(file, {"weight": name})["weight"].tolist() for name in odd] == list(odd.values())
 
 
 def test_what_is_no_file_is_refused(tmp_path):
@@ -546,8 +542,6 @@ def test_what_is_no_file_is_refused(tmp_path):
         (written(tmp_path / "empty.parquet", ""), "is empty; write the file again."),
     ):
         assert refused(path, {"score": "score"}) == f"{path}: {reason}"
-        with pytest.raises(InputError):
-            feature_matrix(path, ["score"])
         with pytest.raises(InputError):
             fingerprint(path)
     for path in (None, 5, b"x.csv"):
@@ -697,28 +691,7 @@ def test_a_panic_of_the_library_is_one_sentence_too(tmp_path, monkeypatch):
     assert "Ann" not in sentence
 
 
-# ---------------------------------------------------------------- features, fingerprints, polars
-
-
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
-def test_features_come_in_the_order_asked_for(ending, tmp_path):
-    rng = np.random.default_rng(3)
-    frame = pl.DataFrame({f"x{i}": rng.random(50) for i in range(5)}).with_columns(n=np.arange(50), t=pl.lit("text"))
-    path = tmp_path / f"site{ending}"
-    (pl.DataFrame.write_csv if ending == ".csv" else pl.DataFrame.write_parquet)(frame, path)
-    for names in (["x3", "x0", "n"], ["n"], ["x1", "x1"]):
-        got = feature_matrix(path, names)
-        assert got.dtype == np.float64
-        np.testing.assert_array_equal(got, np.column_stack([frame[name].to_numpy() for name in names]))
-    with pytest.raises(InputError, match=r"column 't': row 1 is 'text', expected numbers; drop or repair such rows\.$"):
-        feature_matrix(path, ["x0", "t"])
-
-
-def test_rows_without_a_feature_are_left_out_and_truths_are_0_and_1(tmp_path):
-    file = stored(tmp_path / "site.parquet", a=[1, None], b=[True, False])
-    with pytest.raises(InputError, match="column 'a': 1 of 2 rows has no value"):
-        feature_matrix(file, ["b", "a"])
-    np.testing.assert_array_equal(feature_matrix(file, ["a", "b"], drop_missing=True), [[1.0, 1.0]])
+# ---------------------------------------------------------------- fingerprints, polars
 
 
 @pytest.mark.parametrize("size", [1, 262_143, 262_144, 1_000_003])

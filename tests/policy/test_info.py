@@ -13,7 +13,6 @@ from logofair.policy.info import (
     ColumnsInfo,
     FederationInfo,
     FigureInfo,
-    ModelInfo,
     PolicyInfo,
     PoolingInfo,
     PromiseInfo,
@@ -75,7 +74,6 @@ FULL = PolicyInfo(
         groups={"F": 10.0},
         secure_sums=True,
     ),
-    model=ModelInfo(("age",), (0.5,), -1.0),
     note="joined late",
 )
 
@@ -95,12 +93,12 @@ def test_what_is_not_known_is_not_written():
 @pytest.mark.parametrize(
     ("kind", "data"),
     [
-        (ModelInfo, []),
-        (ModelInfo, {"features": ["age"], "weights": [0.5]}),
-        (ModelInfo, {"features": "age", "weights": [0.5], "intercept": 0.0}),
-        (ModelInfo, {"features": ["age"], "weights": [True], "intercept": 0.0}),
-        (ModelInfo, {"features": ["age"], "weights": [float("nan")], "intercept": 0.0}),
-        (ModelInfo, {"features": ["age"], "weights": [0.5], "intercept": 0.0, "bias": 1.0}),
+        (SiteInfo, []),
+        (SiteInfo, {"accuracy": 0.8, "local_gaps": {}}),
+        (SiteInfo, {"accuracy": 0.8, "local_gaps": "x", "accepted": {}}),
+        (SiteInfo, {"accuracy": True, "local_gaps": {}, "accepted": {}}),
+        (SiteInfo, {"accuracy": 0.8, "local_gaps": {"selection rate": float("nan")}, "accepted": {}}),
+        (SiteInfo, {"accuracy": 0.8, "local_gaps": {}, "accepted": {}, "bias": 1.0}),
         (DataSource, {"name": "x", "files": [], "fingerprint": "", "rows": 2.0, "columns": {}}),
         (DataSource, {"name": "x", "files": [], "fingerprint": "", "rows": 2, "columns": {"score": None}}),
     ],

@@ -36,14 +36,14 @@ SITES = ("east", "north", "south")
 NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 
 _FORMATS = {
-    "plan.json": ("logofair plan", "plan"),
-    "state.json": ("logofair state", "state"),
-    "result.json": ("logofair result", "result"),
-    ".site.json": ("logofair site", "site settings"),
-    ".client.json": ("logofair client", "client state"),
-    ".done.json": ("logofair done", "end of a run"),
-    ".shown.json": ("logofair shown plan", "plan shown"),
-    ".agreed.json": ("logofair answer", "answer"),
+    "plan.json": ("logofair plan", 2, "plan"),
+    "state.json": ("logofair state", 2, "state"),
+    "result.json": ("logofair result", 2, "result"),
+    ".site.json": ("logofair site", 1, "site settings"),
+    ".client.json": ("logofair client", 2, "client state"),
+    ".done.json": ("logofair done", 1, "end of a run"),
+    ".shown.json": ("logofair shown plan", 1, "plan shown"),
+    ".agreed.json": ("logofair answer", 1, "answer"),
 }
 
 
@@ -191,9 +191,9 @@ class Deployment:
         for file in self.folder.rglob("*"):
             if file.parent.name != "flower" and file.is_file():
                 assert killed or (not file.name.endswith(".new") and ".part" not in file.name), file
-                for end, (form, what) in _FORMATS.items():
+                for end, (form, version, what) in _FORMATS.items():
                     if file.name.endswith(end):
-                        read_document(file, form, 1, what=what)
+                        read_document(file, form, version, what=what)
 
     def end(self):
         """Kill whatever still runs."""
@@ -229,7 +229,7 @@ def make_keys(folder, sites):
         make_site_key(folder / "sites", site)
 
 
-def tables(names=SITES, rows=200, seed=0, features=False):
+def tables(names=SITES, rows=200, seed=0):
     """Columns of small sites that differ from each other; each score is the chance of its label."""
     rng, made = np.random.default_rng(seed), {}
     for place, site in enumerate(names):
@@ -237,8 +237,6 @@ def tables(names=SITES, rows=200, seed=0, features=False):
         score = np.round(rng.beta(1.0 + 0.8 * group + 0.2 * place, 2.0), 6)
         label = (rng.random(group.size) < score).astype(int)
         made[site] = {"sex": [GROUPS[g] for g in group], "score": score, "label": label}
-        if features:
-            made[site] |= {"x1": score + rng.normal(0, 0.3, group.size), "x2": group + rng.normal(0, 1.0, group.size)}
     return made
 
 
@@ -283,21 +281,20 @@ def write_table(table, file):
     polars.DataFrame(table).write_csv(file)
 
 
-def columns(table, *, features=()):
+def columns(table):
     """A site's table as the columns of a client."""
-    matrix = np.column_stack([table[name] for name in features]) if features else None
-    return SiteColumns(table["sex"], table["score"], table["label"], features=matrix)
+    return SiteColumns(table["sex"], table["score"], table["label"])
 
 
-def expected_of(made, sites=None, *, features=()):
+def expected_of(made, sites=None):
     """The plan in one process, with all sites or some."""
     plan, _ = read_plan(made.state / "plan.json")
-    return run(plan, {site: columns(made.sites[site], features=features) for site in sites or made.sites})
+    return run(plan, {site: columns(made.sites[site]) for site in sites or made.sites})
 
 
-def check_result(made, sites=SITES, *, exactly=True, features=()):
+def check_result(made, sites=SITES, *, exactly=True):
     """The numbers and policies of the sites are those of a run of them alone in one process; return both results."""
-    outcome, expected = made.result(), expected_of(made, sites, features=features)
+    outcome, expected = made.result(), expected_of(made, sites)
     assert outcome.holds
     assert outcome.sites == tuple(sites)
     for name in ("accuracy", "bound", "global_gaps", "bound_prices", "prices", "weights", "mass", "positives"):

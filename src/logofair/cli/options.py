@@ -469,15 +469,13 @@ def _with_columns(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_columns
 
 
-def read_client_file(
-    data: Path, columns: ColumnNames, features: Sequence[str] = (), progress: Progress = no_progress
-) -> DataRows:
+def read_client_file(data: Path, columns: ColumnNames, progress: Progress = no_progress) -> DataRows:
     """Read the columns of one file before anything is sent, and refuse what no plan could use."""
     from logofair.columns.checks import weights
     from logofair.files.rows import read_rows
 
     columns.require(one_file(data), group="the groups")
-    rows = read_rows(one_file(data), columns, progress, features=features)
+    rows = read_rows(one_file(data), columns, progress)
     if rows.weights is not None:
         weights(rows.weights, rows.source.rows, f"{data}: column {columns.weight!r}")
     return rows

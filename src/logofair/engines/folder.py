@@ -44,12 +44,12 @@ def write_plan(path: str | Path, plan: Plan, options: RunOptions) -> None:
         "wait": options.wait,
         "timeout": options.timeout,
     }
-    write_document(path, "logofair plan", 1, body, what="plan")
+    write_document(path, "logofair plan", 2, body, what="plan")
 
 
 def read_plan(path: str | Path) -> tuple[Plan, RunOptions]:
     """Read a stored plan and its options."""
-    body = read_document(path, "logofair plan", 1, what="plan")
+    body = read_document(path, "logofair plan", 2, what="plan")
 
     def parts() -> tuple[Plan, RunOptions]:
         plan = decode(base64.b64decode(body["plan"]))
@@ -63,12 +63,12 @@ def read_plan(path: str | Path) -> tuple[Plan, RunOptions]:
 
 def write_result(path: str | Path, result: RunResult) -> None:
     """Store a result: for people, and for sites that join later."""
-    write_document(path, "logofair result", 1, result.as_json(), what="result")
+    write_document(path, "logofair result", 2, result.as_json(), what="result")
 
 
 def read_result(path: str | Path) -> RunResult:
     """Read a stored result."""
-    body = read_document(path, "logofair result", 1, what="result", remedy="get the file again from the server")
+    body = read_document(path, "logofair result", 2, what="result", remedy="get the file again from the server")
     return or_damaged(lambda: RunResult.from_json(body), path, what="result")
 
 
@@ -119,7 +119,7 @@ def stored_state(folder: Path, plan: Plan) -> ServerState | None:
 def read_state(path: Path) -> ServerState:
     """Read the state of a run."""
     remedy = "restore it from a backup, or start a new run"
-    body = read_document(path, "logofair state", 1, what="state", remedy=remedy)
+    body = read_document(path, "logofair state", 2, what="state", remedy=remedy)
 
     def parts() -> ServerState:
         state = decode(base64.b64decode(body["state"]))
@@ -153,7 +153,7 @@ def _save(folder: Path, state: ServerState) -> None:
         "excluded": [f"{each.site}: {each.reason}" for each in server.excluded],
     }
     folder.mkdir(parents=True, exist_ok=True)
-    write_document(folder / _STATE, "logofair state", 1, body, what="state", private=True)
+    write_document(folder / _STATE, "logofair state", 2, body, what="state", private=True)
 
 
 def _gathered(transport: Transport, options: RunOptions, plan: Plan, tell: Tell) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ _RELEASE = "release.json"
 _UNFIT = "unfit.json"  # of a plan that the rows here did not fit
 REFUSED = ".refused.json"  # of a run whose published result the site does not believe
 _PATIENCE = 600.0  # seconds for the site's people to answer
-_STATE, _STATE_WHAT = "logofair client", "client state"
+_STATE, _STATE_VERSION, _STATE_WHAT = "logofair client", 2, "client state"
 _WORDS = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
@@ -143,12 +143,11 @@ def answer_on_disk(settings_path: str, message: bytes) -> bytes:
 
 def read_site(settings: SiteSettings, plan: Plan) -> SiteColumns:
     """The columns of a site's file that a plan needs."""
-    needed = _needed(plan)
+    needed = ("group", "score", "weight", *(("label",) if plan.needs_labels else ()))
     for role in needed:
         if role != "weight" and not getattr(settings.columns, role):
             raise InputError(f"{settings.data}: the plan needs a {role} column; name it with --{role}.")
-    features = () if plan.training is None else plan.training.features
-    rows = read_rows(one_file(Path(settings.data)), settings.columns.only(*needed), features=features)
+    rows = read_rows(one_file(Path(settings.data)), settings.columns.only(*needed))
     names = {str(name): name for name in plan.groups}  # a CSV file has text where another site's has numbers
     groups = [names.get(str(value), value) for value in rows.groups.tolist()]
     strange = next((value for value in dict.fromkeys(groups) if str(value) not in names), None)
@@ -158,19 +157,14 @@ def read_site(settings: SiteSettings, plan: Plan) -> SiteColumns:
             f"{settings.data}: has rows of the group {strange!r}, which is not in the plan "
             f"({', '.join(map(repr, plan.groups))}); drop such rows, or agree on a plan that names it.",
         )
-    return SiteColumns(groups, rows.scores, rows.labels, rows.weights, rows.features)
+    return SiteColumns(groups, rows.scores, rows.labels, rows.weights)
 
 
 def with_columns(policy: Policy, settings: SiteSettings) -> Policy:
     """A site's policy that knows the columns of the site's file, so that new files need not name them again."""
-    names, trained = settings.columns, policy.info.model is not None
-    columns = ColumnsInfo(None if trained else names.score, names.group, names.client, names.scale, na=names.na)
+    names = settings.columns
+    columns = ColumnsInfo(names.score, names.group, names.client, names.scale, na=names.na)
     return replace(policy, info=replace(policy.info, columns=columns))
-
-
-def _needed(plan: Plan) -> tuple[str, ...]:
-    scores = () if plan.training is not None else ("score", "weight")
-    return ("group", *scores, *(("label",) if plan.needs_labels else ()))
 
 
 def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: RequestMessage) -> ReplyMessage:
@@ -239,7 +233,9 @@ def _first_time(settings: SiteSettings, plan: Plan) -> None:
     if settings.again == plan.run:
         return
     for file in sorted(Path(settings.folder).glob("*.client.json")):
-        other = read_document(file, _STATE, 1, what=_STATE_WHAT, remedy="restore it from a backup, or leave the run")
+        other = read_document(
+            file, _STATE, _STATE_VERSION, what=_STATE_WHAT, remedy="restore it from a backup, or leave the run"
+        )
         if plan.secure or other["secure"]:
             raise RefusedError(
                 Refusal.NOT_AGREED,
@@ -298,7 +294,9 @@ def _stored_client(file: Path) -> tuple[StoredClient, str]:
     """The stored client, and the fingerprint of the data it is about."""
     if not file.exists():
         return StoredClient(), ""
-    body = read_document(file, _STATE, 1, what=_STATE_WHAT, remedy="restore it from a backup, or leave the run")
+    body = read_document(
+        file, _STATE, _STATE_VERSION, what=_STATE_WHAT, remedy="restore it from a backup, or leave the run"
+    )
     stored = decode(base64.b64decode(body["client"]))
     if not isinstance(stored, StoredClient):
         raise InputError(f"{file}: holds no client's state; restore it from a backup, or leave the run.")
@@ -309,7 +307,7 @@ def _store(file: Path, stored: StoredClient, data: str) -> None:
     secure = stored.state is not None and stored.state.plan.secure
     client = base64.b64encode(encode(stored)).decode()
     body = {"client": client, "data": data, "run": stored.run, "secure": secure}
-    write_document(file, _STATE, 1, body, what=_STATE_WHAT, private=True)
+    write_document(file, _STATE, _STATE_VERSION, body, what=_STATE_WHAT, private=True)
 
 
 def _write_policy(policy: Policy, settings: SiteSettings, client: Client) -> None:

@@ -19,7 +19,7 @@ All are frozen values without input or output: a state goes in, the next one com
 ``requests``        what a server asks
 ``replies``         what a client answers: the type is the privacy statement, field by field
 ``reply_checks``    which reply a request has, its shapes, and the numbers that no rows can give
-``rows``            what clients do with their rows before there are prices: training, calibration, pooling, noise
+``rows``            what clients do with their rows before there are prices: calibration, pooling, noise
 ``batch``           how clients answer each request, and their state between the requests
 ``phases``          what a server asks when, and what follows from the total of the replies
 ``client``          one site: the order of messages, and what it stores between them
@@ -39,7 +39,7 @@ from __future__ import annotations
 from logofair.federation.batch import ClientBatch
 from logofair.federation.client import Client, SecureIdentity
 from logofair.federation.limits import SiteLimits
-from logofair.federation.plan import Plan, Training, make_plan
+from logofair.federation.plan import Plan, make_plan
 from logofair.federation.policies import SitePolicies, late_policy
 from logofair.federation.privacy import Privacy
 from logofair.federation.replies import Refusal, ReplyMessage
@@ -63,7 +63,6 @@ __all__ = [
     "SiteColumns",
     "SiteLimits",
     "SitePolicies",
-    "Training",
     "late_policy",
     "make_plan",
 ]

@@ -183,7 +183,6 @@ class ClientState:
     plan: Plan
     sites: tuple[str, ...]
     roster: int = 0
-    model: requests.Model | None = None
     maps: GroupMaps | None = None
     releases: tuple[Release, ...] = ()
     pooling_steps: int = 0  # the last one answered in this roster
@@ -213,7 +212,7 @@ class ClientState:
 
         Calibrators and priors stand until others come: a roster that lost a site goes on with them.
         """
-        kept = {name: getattr(self, name) for name in ("model", "maps", "releases", "priors", "members")}
+        kept = {name: getattr(self, name) for name in ("maps", "releases", "priors", "members")}
         own = {name: getattr(self, name) for name in ("local_tolerance", "costs")}
         return ClientState(self.plan, self.sites, roster, **kept, **own)
 
@@ -285,9 +284,7 @@ class ClientBatch:
     def answer(self, request: object) -> tuple[ClientBatch, Sums]:
         """Answer a request: the next state, and sums whose first axis counts the clients."""
         handlers: dict[type, Callable[[Any], tuple[ClientBatch, Sums]]] = {
-            requests.MomentsRequest: self._prepare,
-            requests.UpdateRequest: self._prepare,
-            requests.FoldCountsRequest: self._counts,
+            requests.FoldCountsRequest: self._prepare,
             requests.CurvatureRequest: self._prepare,
             **dict.fromkeys(_POOLING_STEPS, self._pool),
             requests.TotalsRequest: self._totals,
@@ -324,7 +321,7 @@ class ClientBatch:
         return self._derive().chances
 
     def _prepare(self, request: Any) -> tuple[ClientBatch, Sums]:
-        return self, self.preparation.answer(request, self.state.model)
+        return self, self.preparation.answer(request)
 
     def _pool(self, request: Any) -> tuple[ClientBatch, Sums]:
         """Answer a step of the pooling, each once in a roster: a second histogram would tell more than one."""
@@ -332,18 +329,13 @@ class ClientBatch:
         if step < steps.get(self.state.plan.pooling, step + 1) or step <= self.state.pooling_steps:
             raise RefusedError(Refusal.OUT_OF_TURN)
         _check_shift_rule(request)
-        model = getattr(request, "model", None) or self.state.model
-        after = replace(self, state=replace(self.state, model=model, pooling_steps=step), derived=None)
-        return after, self.preparation.answer(request, model)
-
-    def _counts(self, request: requests.FoldCountsRequest) -> tuple[ClientBatch, Sums]:
-        after = replace(self, state=replace(self.state, model=request.model), derived=None)
-        return after, self.preparation.answer(request, request.model)
+        after = replace(self, state=replace(self.state, pooling_steps=step))
+        return after, self.preparation.answer(request)
 
     def _totals(self, request: requests.TotalsRequest) -> tuple[ClientBatch, Sums]:
         if request.priors is not None and self.state.plan.pooling == "none":
             raise RefusedError(Refusal.OUT_OF_TURN)
-        state = replace(self.state, maps=request.maps, model=request.model or self.state.model)
+        state = replace(self.state, maps=request.maps)
         state = replace(state, releases=self.preparation.releases(state.releases))
         opened = replace(state.opened(state.roster), priors=request.priors, pooling_steps=state.pooling_steps)
         after = replace(self, state=opened, derived=None)
@@ -378,11 +370,11 @@ class ClientBatch:
         if self.derived is not None:
             return self.derived
         state = self.state
-        chances = self.preparation.chances(state.model, state.maps, state.releases)
+        chances = self.preparation.chances(state.maps, state.releases)
         own = cells = ordered_cells(chances.rows, "eta", None)
         borrowed: Borrowed | None = None
         if state.priors is not None:
-            lent, borrowed = self.preparation.borrowing(chances, state.model, state.priors)
+            lent, borrowed = self.preparation.borrowing(chances, state.priors)
             cells = replace(ordered_cells(lent.rows, "eta", None), rows=own.rows)
         return _Derived(chances, own, cells, borrowed, None if state.mass is None else _problem(cells, state))
 
@@ -391,7 +383,7 @@ class ClientBatch:
         state, derived = self.state, self._derive()
         if state.priors is None or derived.cells.mass.all():
             return None
-        lent, _ = self.preparation.borrowing(derived.chances, state.model, state.priors, fill=True)
+        lent, _ = self.preparation.borrowing(derived.chances, state.priors, fill=True)
         return ordered_cells(lent.rows, "eta", None)
 
     def _with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:

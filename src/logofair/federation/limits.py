@@ -54,10 +54,10 @@ class SiteLimits:
         What a wrongly accepted and a wrongly rejected row cost here, in place of the plan's costs and neither of them
         larger. They count here alone, likewise.
     most_rounds, most_prices : int, optional
-        Refuse plans of more rounds, those of training among them, and plans of which a site answers more prices
-        (:attr:`Plan.most_prices`): each tells of its scores.
-    pooling, training : bool
-        Whether histograms of scores may be sent, and a model be trained.
+        Refuse plans of more rounds, and plans of which a site answers more prices (:attr:`Plan.most_prices`): each
+        tells of its scores.
+    pooling : bool
+        Whether histograms of scores may be sent.
 
     Examples
     --------
@@ -83,10 +83,9 @@ class SiteLimits:
     most_rounds: int | None = None
     most_prices: int | None = None
     pooling: bool = True
-    training: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("only_secure", "pooling", "training"):
+        for name in ("only_secure", "pooling"):
             if type(getattr(self, name)) is not bool:
                 raise InputError(f"{name}: got {getattr(self, name)!r}; use true or false.")
         if self.plan is not None:
@@ -141,15 +140,12 @@ class SiteLimits:
         yield from self._about_costs(plan, site)
         yield from _too_wide(plan.global_, "over all sites", self.most_global_tolerance)
         rounds = plan.rounds if plan.solver is None else plan.solver.rounds
-        rounds = rounds if plan.training is None else max(rounds, plan.training.rounds)
         if self.most_rounds is not None and rounds > self.most_rounds:
             yield f"it may take {rounds} rounds; this site allows {self.most_rounds} at most"
         if self.most_prices is not None and plan.most_prices > self.most_prices:
             yield f"it may send {plan.most_prices:,} prices; this site answers {self.most_prices:,} at most"
         if not self.pooling and plan.pooling != "none":
             yield "it pools, for which histograms of scores are sent; this site sends none"
-        if not self.training and plan.training is not None:
-            yield "it trains a model; this site trains none"
 
     def _about_costs(self, plan: Plan, site: str) -> Iterator[str]:
         if self.costs is not None and plan.priced is None:

@@ -1,7 +1,7 @@
 """The server's side, phase by phase: each sends one request to all clients and takes the total of their replies.
 
-In the order of a run: training (moments, averaging), calibration, pooling, totals, then prices and answers (or the
-steps of Algorithm 1), the final figures, publication. A phase is a frozen value that can be encoded
+In the order of a run: calibration, pooling, totals, then prices and answers (or the steps of Algorithm 1), the final
+figures, publication. A phase is a frozen value that can be encoded
 (:mod:`logofair.federation.wire`), so that a server can be stored after every exchange and resumed to the bit. ``take``
 returns the next phase. When clients are excluded, ``without`` says how to go on: totals that do not depend on who else
 takes part are simply taken from those who remain; the answers of a roster are void with it. Once the totals are known,
@@ -24,7 +24,7 @@ from logofair.federation import replies, requests
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Plan
 from logofair.federation.reply_checks import GroupCounts
-from logofair.federation.requests import Model, Request
+from logofair.federation.requests import Request
 from logofair.federation.wire import wire_type
 from logofair.fitting import pooling
 from logofair.fitting.pooling import STRENGTHS, Choice, GroupPriors, Reference, ShiftRule, may_borrow
@@ -35,8 +35,6 @@ from logofair.solvers.trials import trial_prices
 for kind in (Descent, Levels, Normal, TriedPrices):
     wire_type(kind)
 
-# A feature that never varies must not be divided by zero.
-_LEAST_DEVIATION = 1e-9
 # Bytes that a secure sum's message carries for each site beside the numbers.
 _SEALED = 140
 # Requirements that give way by less inside all sites together are met but for rounding.
@@ -67,19 +65,14 @@ class Phase:
         return replace(self, **{f.name: sent[f.name] for f in fields(self) if sent.get(f.name) is not None})  # type: ignore
 
 
-def first_phase(plan: Plan) -> Phase:
-    """Where a run begins."""
-    return MomentsPhase() if plan.training is not None else after_training(plan, None)
-
-
-def after_training(plan: Plan, model: Model | None, prices: Floats | None = None) -> Phase:
+def first_phase(plan: Plan, prices: Floats | None = None) -> Phase:
     """Calibration where the plan has one, else what follows; ``prices`` are worth sending once totals are known."""
     if plan.calibration == "none":
-        return after_calibration(plan, BeforeTotals(None, model, prices))
+        return after_calibration(plan, BeforeTotals(None, prices))
     # Sums of limited precision cannot show progress below it.
     precision = {"slack": 1e-3, "least_gain": 1e-4} if plan.secure else {}
     levels = Levels.start(plan.calibration, n_groups=len(plan.groups), folds=plan.folds, **precision)
-    return CalibrationPhase(levels, model, prices)
+    return CalibrationPhase(levels, prices)
 
 
 def after_calibration(plan: Plan, before: BeforeTotals) -> Phase:
@@ -94,54 +87,10 @@ def after_calibration(plan: Plan, before: BeforeTotals) -> Phase:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class MomentsPhase(Phase):
-    """Mean and deviation of the features, so that all sites scale them alike."""
-
-    name = "training"
-
-    @property
-    def request(self) -> Request:
-        """Ask for sums and sums of squares."""
-        return requests.MomentsRequest()
-
-    def take(self, total: replies.Moments, plan: Plan, clients: int) -> Phase:
-        """Scale by mean and standard deviation, and start from the zero model."""
-        mean = total.first / total.mass
-        deviation = np.sqrt(np.maximum(total.second / total.mass - mean**2, 0.0))
-        deviation = np.where(deviation > _LEAST_DEVIATION, deviation, 1.0)
-        return AveragingPhase(Model(mean, deviation, np.zeros(mean.size + 1)), 1)
-
-
-@wire_type
-@dataclass(frozen=True, eq=False)
-class AveragingPhase(Phase):
-    """One round of federated averaging (McMahan et al., 2017)."""
-
-    model: Model
-    round: int
-    name = "training"
-
-    @property
-    def request(self) -> Request:
-        """Ask for local steps."""
-        return requests.UpdateRequest(self.model, self.round)
-
-    def take(self, total: replies.Update, plan: Plan, clients: int) -> Phase:
-        """Average with the numbers of rows as weights."""
-        model = replace(self.model, parameters=total.parameters / total.mass)
-        assert plan.training is not None
-        return (
-            AveragingPhase(model, self.round + 1) if self.round < plan.training.rounds else after_training(plan, model)
-        )
-
-
-@wire_type
-@dataclass(frozen=True, eq=False)
 class CalibrationPhase(Phase):
     """The calibrators of all rows and of the groups, by Newton's method on additive sums."""
 
     levels: Levels
-    model: Model | None
     prices: Floats | None = None  # worth sending later, from a roster before this one
     name = "calibration"
 
@@ -150,7 +99,7 @@ class CalibrationPhase(Phase):
         """Ask for loss, gradient and Hessian, and in the first round for counts."""
         points = self.levels.request
         if self.levels.counts is None:
-            return requests.FoldCountsRequest(points.at, points.live, self.model)
+            return requests.FoldCountsRequest(points.at, points.live)
         return requests.CurvatureRequest(points.at, points.live)
 
     def take(self, total: replies.FoldCounts | replies.Curvature, plan: Plan, clients: int) -> Phase:
@@ -158,12 +107,12 @@ class CalibrationPhase(Phase):
         levels = self.levels.count(total.counts) if isinstance(total, replies.FoldCounts) else self.levels
         levels = levels.take(total.sums)
         if levels.done:
-            return after_calibration(plan, BeforeTotals(levels.published, self.model, self.prices, model_known=True))
+            return after_calibration(plan, BeforeTotals(levels.published, self.prices))
         return replace(self, levels=levels)
 
     def without(self, plan: Plan) -> Phase | None:
         """The loss of other rows: begin again, unless this is the beginning."""
-        return None if self.levels.counts is None else after_training(plan, self.model, self.prices)
+        return None if self.levels.counts is None else first_phase(plan, self.prices)
 
 
 @wire_type
@@ -172,9 +121,7 @@ class BeforeTotals:
     """What is known before the totals; ``prices`` were sent to a roster before this one."""
 
     maps: GroupMaps | None
-    model: Model | None
     prices: Floats | None = None
-    model_known: bool = False  # whether the clients have the model already
 
     def with_strength(self, strength: float) -> BeforeTotals:
         """The same with calibrators that hold cells to their groups by so many rows."""
@@ -182,16 +129,11 @@ class BeforeTotals:
 
     def totals(self, priors: GroupPriors | None = None) -> TotalsPhase:
         """The next phase once nothing is left to choose."""
-        return TotalsPhase(self.maps, self.model, self.prices, self.model_known, priors)
-
-    @property
-    def unsent_model(self) -> Model | None:
-        """The model, unless the clients have it already."""
-        return None if self.model_known else self.model
+        return TotalsPhase(self.maps, self.prices, priors)
 
     def again(self, plan: Plan) -> Phase:
         """Where to go back to when clients are excluded whose rows are part of what is known."""
-        return after_training(plan, self.model, self.prices)
+        return first_phase(plan, self.prices)
 
 
 @wire_type
@@ -205,13 +147,13 @@ class ScoreMomentsPhase(Phase):
     @property
     def request(self) -> Request:
         """Ask for moments of scores, and for the losses of calibrators."""
-        return requests.ScoreMomentsRequest(self.before.maps, self.before.unsent_model)
+        return requests.ScoreMomentsRequest(self.before.maps)
 
     def take(self, total: replies.ScoreMoments, plan: Plan, clients: int) -> Phase:
         """Choose the strength, and go on where there is anything to borrow."""
         if not may_borrow(plan.pooling, clients, round(float(total.small_cells[0]))):
             return self.before.totals()
-        before = replace(self.before, model_known=True)
+        before = self.before
         if before.maps is not None:
             rows = round(float(total.rows[0]))
             before = before.with_strength(least_loss(total.losses, STRENGTHS["auto"], rows))
@@ -317,16 +259,15 @@ class PriorPhase(Phase):
     @property
     def request(self) -> Request:
         """Ask what cells give to it."""
-        return requests.PriorRequest(self.kind, self.kappa, self.rule, self.before.unsent_model)
+        return requests.PriorRequest(self.kind, self.kappa, self.rule)
 
     def take(self, total: replies.PriorSums, plan: Plan, clients: int) -> Phase:
         """Hand it out with the request for totals, unless nobody borrows from anybody."""
-        before = replace(self.before, model_known=True)
         if not may_borrow(plan.pooling, clients, 1):
-            return before.with_strength(STRENGTH).totals()
+            return self.before.with_strength(STRENGTH).totals()
         sums = pooling.PriorSums(total.mass, total.odds, total.cells)
         priors = GroupPriors.of(Choice.of(self.kind, self.kappa), self.rule, sums)
-        return before.totals(priors if priors.cells else None)
+        return self.before.totals(priors if priors.cells else None)
 
     def without(self, plan: Plan) -> Phase | None:
         """What was chosen, was so with the excluded rows; where nothing was, those who remain can answer."""
@@ -339,16 +280,14 @@ class TotalsPhase(Phase):
     """Rows and expected positives of the roster; ``prices`` were sent to a roster before this one."""
 
     maps: GroupMaps | None
-    model: Model | None
     prices: Floats | None = None
-    model_known: bool = False  # whether the clients have the model already
     priors: GroupPriors | None = None  # where small cells borrow
     name = "totals"
 
     @property
     def request(self) -> Request:
         """Ask for rows and expected positives per group."""
-        return requests.TotalsRequest(self.maps, None if self.model_known else self.model, self.priors)
+        return requests.TotalsRequest(self.maps, self.priors)
 
     def take(self, total: replies.Totals, plan: Plan, clients: int) -> Phase:
         """Begin with prices, or with Algorithm 1.
@@ -370,7 +309,7 @@ class TotalsPhase(Phase):
     def without(self, plan: Plan) -> Phase | None:
         """Totals of those who remain; where calibrators or priors hold the excluded rows too, these come first."""
         alone = self.maps is None and self.priors is None
-        return None if alone else after_training(plan, self.model, self.prices)
+        return None if alone else first_phase(plan, self.prices)
 
 
 @wire_type
@@ -415,7 +354,7 @@ class AfterTotals(Phase):
 
     def without(self, plan: Plan) -> Phase | None:
         """Begin again: calibrators and totals were those of other rows."""
-        return after_training(plan, self.totals.before.model, self.telling(plan))
+        return first_phase(plan, self.telling(plan))
 
     def corrected(self, totals: replies.Totals, plan: Plan, clients: int) -> Phase:
         """Where a new roster goes on whose totals are known already; calibrators and priors stay as they are."""

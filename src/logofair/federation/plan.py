@@ -48,47 +48,10 @@ from logofair.solvers.trials import trial_size
 _MOST_FOLDS = 50
 _SMALLEST_CELL = 5
 # A plan arrives in messages: beyond these it would keep its sites at work for weeks, or is a slip of the keyboard.
-_MOST_ROUNDS, _MOST_EPOCHS, _MOST_BATCH, _MOST_TRIALS = 10_000, 1_000, 10_000_000, 10_000
+_MOST_ROUNDS, _MOST_TRIALS = 10_000, 10_000
 _MOST_GROUPS = 1_000
 for kind in (Requirement, Rate, Ratio, RateLimit, Capacity, Algorithm1, Privacy):
     wire_type(kind)
-
-
-@wire_type
-@dataclass(frozen=True)
-class Training:
-    """Federated averaging of a logistic regression before the scores are made fair.
-
-    Parameters
-    ----------
-    features : tuple of str
-        Names of the numeric columns every site has.
-    rounds, local_epochs, learning_rate, batch_size
-        As in :func:`logofair.training.fedavg`.
-    share : float
-        Share of each site's rows used for training; the others are scored and make the policy.
-
-    Examples
-    --------
-    >>> Training(features=("age", "hours"), rounds=10).share
-    0.5
-    """
-
-    features: tuple[str, ...]
-    rounds: int = 20
-    local_epochs: int = 5
-    learning_rate: float = 0.01
-    batch_size: int = 128
-    share: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not self.features or len(set(self.features)) != len(self.features):
-            raise InputError(f"Training: features are {self.features!r}; name each numeric column once.")
-        for name, most in (("rounds", _MOST_ROUNDS), ("local_epochs", _MOST_EPOCHS), ("batch_size", _MOST_BATCH)):
-            _between(getattr(self, name), f"Training: {name}", 1, most)
-        positive_number(self.learning_rate, "Training: learning_rate", 1e6)
-        if positive_number(self.share, "Training: share", 1.0) == 1.0:
-            raise InputError("Training: share is 1; leave rows for the policy, which must not have been trained on.")
 
 
 @wire_type
@@ -178,8 +141,6 @@ class Plan:
         Whether the server may see totals only.
     privacy : Privacy or None
         Differential privacy of every client's rows.
-    training : Training or None
-        Train a model first; otherwise every site brings scores.
     smallest_cell : int
         A group with fewer rows than this at a site is counted in nothing that leaves the site, and takes the merged
         rule there: how the group's rows are best decided at the prices of the global requirements alone; with pooling
@@ -212,7 +173,6 @@ class Plan:
     quorum: int = 2
     secure: bool = False
     privacy: Privacy | None = None
-    training: Training | None = None
     pooling: str = "auto"
     smallest_cell: int = _SMALLEST_CELL
 
@@ -220,8 +180,8 @@ class Plan:
         """Check everything here: a plan is made by :func:`make_plan`, and also arrives in messages."""
         if type(self.secure) is not bool or not isinstance(self.privacy, Privacy | None):
             raise InputError("plan: its secure sums or privacy are malformed; get the plan again.")
-        if not isinstance(self.solver, Algorithm1 | None) or not isinstance(self.training, Training | None):
-            raise InputError("plan: its solver or training are malformed; get the plan again.")
+        if not isinstance(self.solver, Algorithm1 | None):
+            raise InputError("plan: its solver is malformed; get the plan again.")
         if self.solver is not None:
             for name in ("rounds", "local_steps"):
                 _between(getattr(self.solver, name), f"Algorithm1: {name}", 1, _MOST_ROUNDS)
@@ -291,7 +251,7 @@ class Plan:
     @property
     def needs_labels(self) -> bool:
         """Whether a site must have labels."""
-        return self.calibration != "none" or self.training is not None
+        return self.calibration != "none"
 
     def selection_only(self, own: float | None = None) -> bool:
         """Whether nothing but plain selection rates is constrained, at any site or over all, or by a site's own."""
@@ -480,12 +440,6 @@ class Plan:
             yield "Small cells", "Every group is counted, however few rows it has here."
         if self.pooling != "none":
             yield "Pooling", "Histograms of this site's scores are sent, for small cells everywhere to borrow."
-        if self.training is not None:
-            yield (
-                "Training",
-                f"A model on {', '.join(self.training.features)}, {self.training.rounds} rounds: its parameters are "
-                f"sent, after steps on {self.training.share:.0%} of the rows here.",
-            )
         yield "Rounds", self._most_requests()
         yield (
             "Published",
@@ -542,7 +496,6 @@ def make_plan(
     quorum: int | None = None,
     secure: bool = False,
     privacy: Privacy | None = None,
-    training: Training | None = None,
     smallest_cell: int | None = None,
     run: str | None = None,
 ) -> Plan:
@@ -580,7 +533,6 @@ def make_plan(
         quorum=(3 if secure else 2) if quorum is None else quorum,
         secure=bool(secure),
         privacy=privacy,
-        training=training,
         pooling=pooling,
         smallest_cell=(_SMALLEST_CELL if privacy is None else 1) if smallest_cell is None else smallest_cell,
     )
@@ -719,11 +671,6 @@ def _checked_smallest(cell: object, privacy: Privacy | None) -> int:
 
 
 def _check_combination(plan: Plan) -> None:
-    if plan.privacy is not None and plan.training is not None:
-        raise InputError(
-            "training: cannot be combined with privacy, which covers one histogram of scores and no training; "
-            "bring scores of a model that was trained on other rows."
-        )
     if plan.secure and plan.client_tolerances:
         raise InputError(
             "client_tolerances: cannot be combined with secure sums, since a tolerance of one site alone can tell its "

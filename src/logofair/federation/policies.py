@@ -13,10 +13,9 @@ from logofair.auditing.measure import FEW_ROWS
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
 from logofair.federation.limits import SiteLimits
-from logofair.federation.plan import Training
 from logofair.federation.privacy import Release, at_edges
 from logofair.federation.replies import Refusal
-from logofair.federation.requests import FinalRequest, Model
+from logofair.federation.requests import FinalRequest
 from logofair.federation.result import RunResult
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.files.documents import of_type
@@ -24,7 +23,6 @@ from logofair.fitting.solution import FitWarning, cell_warnings
 from logofair.policy.info import (
     CertificateInfo,
     FederationInfo,
-    ModelInfo,
     PolicyInfo,
     PoolingInfo,
     RequirementsInfo,
@@ -106,7 +104,6 @@ def late_policy(
         (site,),
         local_tolerance=own.local_tolerance,
         costs=own.costs,
-        model=result.model,
         maps=result.maps,
         priors=result.priors,
         releases=() if release is None else (release,),
@@ -126,7 +123,6 @@ def late_policy(
 
 def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: str | None = None) -> Policy:
     plan, site = batch.state.plan, batch.state.sites[number]
-    model, training = batch.state.model, plan.training
     one = (batch if len(batch.state.sites) == 1 else _alone(batch, number)).derives_once()
     rules, chances, published = batch.rules_of(number), one.chances, _published(result)
     return Policy(
@@ -148,7 +144,6 @@ def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: st
             score_blind_rules=score_blind_rules(one.problem.cells, rules),
             site=site,
             site_figures=_figures(one),
-            model=None if model is None or training is None else _model(model, training),
             note=note,
         ),
     )
@@ -189,13 +184,6 @@ def _of_site(required: RequirementsInfo, state: ClientState) -> RequirementsInfo
         return required
     single = {**dict(required.client_tolerances), state.sites[0]: tolerance}
     return replace(required, client_tolerances=tuple(sorted(single.items())))
-
-
-def _model(model: Model, training: Training) -> ModelInfo:
-    """The trained model on the features as they come, for :class:`logofair.training.LogisticModel`."""
-    weights = model.parameters[:-1] / model.deviation
-    intercept = float(model.parameters[-1] - weights @ model.mean)
-    return ModelInfo(tuple(training.features), tuple(weights.tolist()), intercept)
 
 
 def _pooling(one: ClientBatch) -> PoolingInfo:

@@ -22,7 +22,6 @@ from logofair.federation.wire import wire_type
 # Fixed-point steps under secure sums: counts of rows need range, shares of all rows need precision.
 _OF_ROWS = 2.0**-20
 _OF_CHANCES = 2.0**-32  # expected positives: whole rows are exact anyway, chances are not
-_OF_SQUARES = 2.0**-8
 _OF_SHARES = 2.0**-44
 _OF_SHIFTS = 2.0**-40  # shares times squares of log-odds
 
@@ -99,32 +98,10 @@ def _exact_sum(stacked: Floats) -> Floats:
     return np.array([math.fsum(column.tolist()) for column in flat.T]).reshape(stacked.shape[1:])
 
 
-# Fields that several replies have.
-_TrainingRows: TypeAlias = Annotated[Floats, Disclosure("number of training rows, (1,)", _OF_ROWS)]
+# What two replies have.
 _LossSums: TypeAlias = Annotated[
     Floats, Disclosure("log loss, gradient and Hessian at the parameters sent, (entries, fits, 1 + groups)", _OF_ROWS)
 ]
-
-
-@wire_type
-@dataclass(frozen=True, eq=False)
-class Moments(Sums):
-    """Once before training, so that all sites scale features alike."""
-
-    mass: _TrainingRows
-    first: Annotated[Floats, Disclosure("sum of each feature over the training rows, (features,)", _OF_ROWS)]
-    second: Annotated[Floats, Disclosure("sum of squares of each feature, (features,)", _OF_SQUARES)]
-
-
-@wire_type
-@dataclass(frozen=True, eq=False)
-class Update(Sums):
-    """One round of federated averaging."""
-
-    mass: _TrainingRows
-    parameters: Annotated[
-        Floats, Disclosure("model after the local steps times the number of rows, (parameters,)", _OF_ROWS)
-    ]
 
 
 @wire_type

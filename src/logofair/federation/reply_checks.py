@@ -19,10 +19,8 @@ from logofair.federation.plan import Plan
 from logofair.fitting.pooling import BINS, KAPPAS, KINDS, STRENGTHS
 from logofair.notions import Rate
 
-# More rows than any federation has, and larger parameters than any sane model.
+# More rows than any federation has.
 _MOST_ROWS = 1e12
-_MOST_PARAMETER = 1e6
-_MOST_VALUE = 1e12
 # Coefficients of rates are at most 1e5, since a rate of fewer than 1 in 100,000 counts as undefined.
 _MOST_SMOOTHNESS = 1e14
 # Rounding of solvers and of fixed-point sums, far below any tolerance; and of sums over rows.
@@ -37,7 +35,7 @@ _LARGEST_LOSS = 28.0
 
 
 # Replies that say how many rows a client has.
-OF_ROWS = (replies.Moments, replies.FoldCounts, replies.ScoreMoments, replies.Totals)
+OF_ROWS = (replies.FoldCounts, replies.ScoreMoments, replies.Totals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +53,7 @@ class GroupCounts:
             return cls.from_folds(reply.counts)
         if isinstance(reply, replies.ScoreMoments):
             return cls(reply.mass[-1], np.zeros_like(reply.mass[-1]))
-        return cls(reply.mass, reply.positives if isinstance(reply, replies.Totals) else np.zeros_like(reply.mass))
+        return cls(reply.mass, reply.positives)
 
     @classmethod
     def from_folds(cls, counts: Floats) -> GroupCounts:
@@ -67,8 +65,7 @@ class GroupCounts:
 def reply_form(request: requests.Request, plan: Plan) -> tuple[type[replies.Sums], list[tuple[int, ...]]]:
     """The type of the reply to a request, and the shapes of its fields."""
     groups, rates, capacity = len(plan.groups), len(plan.group_rates), int(plan.has_capacity)
-    fits, features = plan.folds + 1, 0 if plan.training is None else len(plan.training.features)
-    family = FAMILIES.get(plan.calibration)
+    fits, family = plan.folds + 1, FAMILIES.get(plan.calibration)
     k = 0 if family is None else len(family.identity)
     curvature = (1 + k + k * (k + 1) // 2, fits, 1 + groups)
     counted = 2 if family is not None and family.smoothed else 1
@@ -77,8 +74,6 @@ def reply_form(request: requests.Request, plan: Plan) -> tuple[type[replies.Sums
     strengths, kappas = 0 if family is None else len(STRENGTHS["auto"]), (len(KINDS), len(KAPPAS))
     own = 0 if plan.pooling == "none" else groups
     forms: dict[type, tuple[type[replies.Sums], list[tuple[int, ...]]]] = {
-        requests.MomentsRequest: (replies.Moments, [(1,), (features,), (features,)]),
-        requests.UpdateRequest: (replies.Update, [(1,), (features + 1,)]),
         requests.FoldCountsRequest: (replies.FoldCounts, [(2, counted, fits, groups), curvature]),
         requests.CurvatureRequest: (replies.Curvature, [curvature]),
         requests.ScoreMomentsRequest: (
@@ -128,8 +123,6 @@ def _out_of_range(
     if isinstance(reply, replies.Totals):
         before = counts if plan.calibration != "none" or plan.pooling == "auto" else None
         return _of_totals(reply, plan.today_rates, before)
-    if isinstance(reply, replies.Moments | replies.Update):
-        return _of_training(reply, counts)
     if isinstance(reply, replies.FoldCounts | replies.Curvature):
         return _of_calibration(reply, request, counts)
     if type(reply) in _OF_POOLING:
@@ -159,20 +152,6 @@ def _of_totals(reply: replies.Totals, today: Sequence[Rate], counts: GroupCounts
         if np.any(accepted < -slack) or np.any(accepted > rate.denominator(reply.mass, reply.positives) + slack):
             return "claims that more is accepted today than there is"
     return "sent a slack below 0" if reply.slack.min(initial=0.0) < 0 else None
-
-
-def _of_training(reply: replies.Moments | replies.Update, counts: GroupCounts | None) -> str | None:
-    mass = float(reply.mass[0])
-    if not 0 <= mass <= _MOST_ROWS:
-        return "sent a number of rows that cannot be"
-    if isinstance(reply, replies.Update):
-        if counts is not None and abs(mass - counts.mass[0]) > _ROUNDING:
-            return "claims another number of rows than before"
-        return "sent absurdly large parameters" if np.abs(reply.parameters).max() > _MOST_PARAMETER * mass else None
-    large = np.abs(reply.first).max() > _MOST_VALUE * mass or np.abs(reply.second).max() > _MOST_VALUE**2 * mass
-    if large or np.any(mass * reply.second < reply.first**2 * (1 - _ROUNDING) - _ROUNDING):
-        return "sent sums of features that no rows can have"
-    return None
 
 
 def _of_calibration(

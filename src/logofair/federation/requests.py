@@ -30,37 +30,11 @@ class Request:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class Model:
-    """A logistic regression on features from which ``mean`` is taken and which are divided by ``deviation``."""
-
-    mean: Floats
-    deviation: Floats
-    parameters: Floats  # weights, then the intercept
-
-
-@wire_type
-@dataclass(frozen=True, eq=False)
-class MomentsRequest(Request):
-    """Before training: the sums of the features."""
-
-
-@wire_type
-@dataclass(frozen=True, eq=False)
-class UpdateRequest(Request):
-    """Training: local steps from this model."""
-
-    model: Model
-    round: int
-
-
-@wire_type
-@dataclass(frozen=True, eq=False)
 class FoldCountsRequest(Request):
     """The first step of calibration: counts, and sums at these parameters."""
 
     at: Floats  # (parameters, fits, 1 + groups)
     live: Booleans  # (fits, 1 + groups): which are wanted
-    model: Model | None = None  # where one was trained: rows are scored with it
 
 
 @wire_type
@@ -78,7 +52,6 @@ class ScoreMomentsRequest(Request):
     """The first step of pooling: moments of raw scores, and what each strength of these calibrators loses."""
 
     maps: GroupMaps | None = None
-    model: Model | None = None
 
 
 @wire_type
@@ -116,7 +89,6 @@ class PriorRequest(Request):
     kind: str
     kappa: float | None  # None: infinite
     rule: ShiftRule
-    model: Model | None = None
 
 
 @wire_type
@@ -125,7 +97,6 @@ class TotalsRequest(Request):
     """Rows of each group, and the positives expected among them; ``priors`` where small cells borrow."""
 
     maps: GroupMaps | None = None
-    model: Model | None = None
     priors: GroupPriors | None = None
 
 

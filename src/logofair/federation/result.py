@@ -17,7 +17,6 @@ from logofair.errors import InputError
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.replies import FinalFigures, Totals
-from logofair.federation.requests import Model
 from logofair.federation.wire import decode, encode, wire_type
 from logofair.fitting.pooling import GroupPriors
 from logofair.policy.info import PoolingInfo, added_to_rows, no_rule, reached_and_bound, relief_sentence, tiny
@@ -62,7 +61,7 @@ class RunResult:
     excluded : tuple of ExcludedSite
         Who was excluded on the way.
     exchanges : mapping of str to int
-        Exchanges by purpose (training, calibration, totals, answers or steps, final).
+        Exchanges by purpose (calibration, pooling, totals, answers or steps, final).
     accuracy, bound : float
         Expected accuracy of the stored policies on the sites' calibration rows, measured by the sites; no rule of
         score, group and site within the requirements has more than ``bound`` there. With costs: the cost per row, and
@@ -81,8 +80,8 @@ class RunResult:
         The mixture: which answers count, and how much.
     mass, positives : arrays
         Totals of the roster per group.
-    maps, model, priors
-        Group-level calibrators, trained model and what small cells borrow from, where there are any.
+    maps, priors
+        Group-level calibrators and what small cells borrow from, where there are any.
     own : array
         With pooling, on the sites' own rows alone and per group: weight accepted, positives expected among them, and in
         all, (groups, 3).
@@ -119,7 +118,6 @@ class RunResult:
     mass: Floats
     positives: Floats
     maps: GroupMaps | None
-    model: Model | None
     priors: GroupPriors | None
     own: Floats
     rates: Floats

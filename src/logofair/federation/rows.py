@@ -1,4 +1,4 @@
-"""A client's rows, from its columns to what the solver counts: checks, trained model, calibration, pooling, noise."""
+"""A client's rows, from its columns to what the solver counts: checks, calibration, pooling, noise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from logofair.calibration import Calibrator
 from logofair.calibration.levels import GroupMaps, cell_calibrators, strength_losses
@@ -20,7 +19,6 @@ from logofair.columns.checks import (
     Floats,
     Integers,
     binary,
-    matrix,
     not_empty,
     probabilities,
     same_length,
@@ -29,36 +27,29 @@ from logofair.columns.checks import (
 from logofair.columns.labels import Codes, encode_known
 from logofair.columns.segments import Booleans, cell_numbers
 from logofair.errors import InputError, RefusedError
-from logofair.federation.plan import Plan, Training
+from logofair.federation.plan import Plan
 from logofair.federation.privacy import Release, release
 from logofair.federation.replies import (
     CandidateErrors,
     Curvature,
     FoldCounts,
     FoldHistograms,
-    Moments,
     PriorSums,
     Refusal,
     ScoreMoments,
     ShiftMoments,
     Sums,
-    Update,
 )
 from logofair.federation.requests import (
     CurvatureRequest,
     FoldCountsRequest,
     FoldHistogramsRequest,
-    Model,
-    MomentsRequest,
     PriorRequest,
     ScoreMomentsRequest,
     ShiftMomentsRequest,
-    UpdateRequest,
 )
 from logofair.fitting import pooling
 from logofair.fitting.prepare import CalibrationRows, order_by_cell, with_borrowed, with_chances
-from logofair.training.logistic import train_locally
-from logofair.training.schedule import Schedule
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,21 +64,19 @@ class SiteColumns:
     """
 
     groups: object
-    scores: object = None
+    scores: object
     labels: object = None
     sample_weight: object = None
-    features: object = None
 
 
 @dataclass(frozen=True, eq=False)
 class SiteRows:
-    """A site's rows after checking; ``scores`` are missing until a model is trained, where one is."""
+    """A site's rows after checking."""
 
     groups: Integers
-    scores: Floats | None
+    scores: Floats
     labels: Binary | None
     weights: Floats | None
-    features: Floats | None
 
     def at(self, which: Booleans) -> SiteRows:
         """Some of the rows."""
@@ -110,28 +99,14 @@ def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
             "drop such rows, or agree on a plan that names it.",
         )
     if plan.needs_labels and columns.labels is None:
-        raise RefusedError(Refusal.NO_LABELS, "labels: missing, but the plan calibrates or trains; name their column.")
-    trains = plan.training is not None
-    score = None if trains else probabilities(columns.scores)
+        raise RefusedError(Refusal.NO_LABELS, "labels: missing, but the plan calibrates; name their column.")
+    score = probabilities(columns.scores)
     label = None if columns.labels is None else binary(columns.labels)
-    table = _features(columns, plan)
-    same_length(group.size, scores=score, labels=label, features=table)
+    same_length(group.size, scores=score, labels=label)
     weight = weights(columns.sample_weight, group.size, "sample_weight")
-    if weight is not None and (trains or plan.privacy is not None):
-        raise InputError("sample_weight: rows cannot be weighted with training or differential privacy; leave it out.")
-    return SiteRows(group, score, label, weight, table)
-
-
-def _features(columns: SiteColumns, plan: Plan) -> Floats | None:
-    if plan.training is None:
-        return None
-    table = matrix(columns.features, "features")
-    if table.shape[1] != len(plan.training.features):
-        raise InputError(
-            f"features: got {table.shape[1]} columns, but the plan names {len(plan.training.features)}: "
-            "pass the plan's columns in its order."
-        )
-    return table
+    if weight is not None and plan.privacy is not None:
+        raise InputError("sample_weight: rows cannot be weighted with differential privacy; leave it out.")
+    return SiteRows(group, score, label, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,60 +161,30 @@ class Preparation:
     @classmethod
     def of(cls, rows: Sequence[SiteRows], plan: Plan, sites: tuple[str, ...]) -> Preparation:
         """The rows that count: those of groups with fewer than the plan's smallest cell at their site do not."""
-        return cls(tuple(_counted(each, plan, site) for each, site in zip(rows, sites, strict=True)), plan, sites)
+        return cls(tuple(_counted(each, plan) for each in rows), plan, sites)
 
-    def answer(self, request: Any, model: Model | None) -> Sums:
-        """Answer a request of training, calibration or pooling; ``model`` is the trained one, where there is one."""
+    def answer(self, request: Any) -> Sums:
+        """Answer a request of calibration or pooling."""
         if isinstance(request, FoldCountsRequest | CurvatureRequest):
-            return self._for_calibration(request, model)
-        numbers = range(len(self.rows))
-        if isinstance(request, MomentsRequest):
-            return Moments.stacked([self._moments(number) for number in numbers])
-        if isinstance(request, UpdateRequest):
-            return Update.stacked([self._update(number, request) for number in numbers])
-        return self._for_prior(request, model)
+            return self._for_calibration(request)
+        return self._for_prior(request)
 
-    def _for_calibration(self, request: FoldCountsRequest | CurvatureRequest, model: Model | None) -> Sums:
+    def _for_calibration(self, request: FoldCountsRequest | CurvatureRequest) -> Sums:
         """Answer a round of the calibration."""
-        dealt, points = self._dealt(model), Points(request.at, request.live)
+        dealt, points = self._dealt, Points(request.at, request.live)
         sums = np.concatenate([calibration_sums(rows, points) for rows in dealt])
         if isinstance(request, FoldCountsRequest):
             return FoldCounts(counts=np.concatenate([calibration_counts(rows) for rows in dealt]), sums=sums)
         return Curvature(sums=sums)
 
-    def scored(self, model: Model | None) -> ScoredRows:
-        """The rows that policies are made from: all of them, or those the model was not trained on."""
-        return self._scored if self.plan.training is None else self._scored_by(model)
-
     @cached_property
     def _scored(self) -> ScoredRows:
-        parts = []
-        for rows in self.rows:
-            assert rows.scores is not None
-            parts.append((rows.scores, rows.groups, rows.labels, rows.weights))
-        return ScoredRows.joined(parts)
-
-    def _scored_by(self, model: Model | None) -> ScoredRows:
-        if model is None or self.plan.training is None:
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        parts = []
-        for number, rows in enumerate(self.rows):
-            held_out = ~self._trained_on(number, self.plan.training)
-            assert rows.features is not None
-            scores = expit(_design(rows.features[held_out], model) @ model.parameters)
-            labels = None if rows.labels is None else rows.labels[held_out]
-            parts.append((scores, rows.groups[held_out], labels, None))
-        return ScoredRows.joined(parts)
-
-    def _dealt(self, model: Model | None) -> Sequence[OwnRows]:
-        """The rows dealt into calibration folds, the same in every message, some clients at a time."""
-        return self._dealt_scores if self.plan.training is None else self._deal(self.scored(model))
+        return ScoredRows.joined([(rows.scores, rows.groups, rows.labels, rows.weights) for rows in self.rows])
 
     @cached_property
-    def _dealt_scores(self) -> Sequence[OwnRows]:
-        return self._deal(self._scored)
-
-    def _deal(self, scored: ScoredRows) -> Sequence[OwnRows]:
+    def _dealt(self) -> Sequence[OwnRows]:
+        """The rows dealt into calibration folds, the same in every message, some clients at a time."""
+        scored = self._scored
         ends = np.bincount(scored.clients, minlength=len(self.rows)).cumsum() * (self.plan.folds + 1)
         bounds = np.flatnonzero(np.diff(ends // ROWS_AT_ONCE)) + 1
         return [self._deal_some(scored, *some) for some in pairwise([0, *bounds.tolist(), len(self.rows)])]
@@ -258,13 +203,13 @@ class Preparation:
             rngs=[_client_rng(self.plan, site, "folds") for site in self.sites[first:last]],
         )
 
-    def _for_prior(self, request: Any, model: Model | None) -> Sums:
+    def _for_prior(self, request: Any) -> Sums:
         """Answer a request of the pooling."""
-        scored = self.scored(model)
+        scored = self._scored
         parts = [self._one_prior(number, scored.of(number, number + 1), request) for number in range(len(self.rows))]
         sums = type(parts[0]).stacked(parts)
         if isinstance(sums, ScoreMoments):
-            return replace(sums, losses=self._strength_losses(request.maps, model))
+            return replace(sums, losses=self._strength_losses(request.maps))
         return sums
 
     def _one_prior(self, number: int, scored: ScoredRows, request: Any) -> Sums:
@@ -289,18 +234,18 @@ class Preparation:
         cells = cell_numbers(rows.groups, rows.clients, n_groups)
         return pooling.ScoredRows.of(rows.scores, cells, rows.weights, n_groups, n_clients)
 
-    def _strength_losses(self, maps: GroupMaps | None, model: Model | None) -> Floats:
+    def _strength_losses(self, maps: GroupMaps | None) -> Floats:
         if self.plan.calibration == "none":
             return np.zeros((len(self.rows), 0, self.plan.folds))
         if maps is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        return np.concatenate([strength_losses(rows, maps, pooling.STRENGTHS["auto"]) for rows in self._dealt(model)])
+        return np.concatenate([strength_losses(rows, maps, pooling.STRENGTHS["auto"]) for rows in self._dealt])
 
     def borrowing(
-        self, own: Chances, model: Model | None, priors: pooling.GroupPriors, *, fill: bool = False
+        self, own: Chances, priors: pooling.GroupPriors, *, fill: bool = False
     ) -> tuple[Chances, pooling.Borrowed]:
         """The rows together with what their cells borrow; ``fill``: cells without rows borrow one."""
-        rows = self._for_pooling(self.scored(model), len(self.rows))
+        rows = self._for_pooling(self._scored, len(self.rows))
         mass = rows.mass[-1]
         borrowed = pooling.borrow(rows, priors, np.where(mass == 0, 1.0, mass) if fill else mass)
         return Chances(with_borrowed(own.rows, borrowed, own.calibrator), own.calibrator), borrowed
@@ -312,7 +257,7 @@ class Preparation:
             return made
         return tuple(release(rows.scores, rows.groups, n_groups=groups, privacy=privacy) for rows in self.rows)
 
-    def chances(self, model: Model | None, maps: GroupMaps | None, made: tuple[Release, ...]) -> Chances:
+    def chances(self, maps: GroupMaps | None, made: tuple[Release, ...]) -> Chances:
         """The rows as they count: the scores themselves, calibrated chances, or noised histograms."""
         none = Calibrator("none", len(self.plan.groups), len(self.rows), None)
         if self.plan.privacy is not None:
@@ -320,10 +265,10 @@ class Preparation:
             noised = ScoredRows.joined([(middle, codes, None, counts) for middle, codes, counts in tables])
             return Chances(self._columns(noised), none)
         if self.plan.calibration == "none":
-            return Chances(self._columns(self.scored(model)), none)
+            return Chances(self._columns(self._scored), none)
         if maps is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        rows, fits = self._columns(self.scored(model)), [cell_calibrators(each, maps) for each in self._dealt(model)]
+        rows, fits = self._columns(self._scored), [cell_calibrators(each, maps) for each in self._dealt]
         calibrator = Calibrator.joined([fit.calibrator for fit in fits])
         eta, order = np.concatenate([fit.eta for fit in fits]), order_by_cell(rows)
         return Chances(with_chances(rows, calibrator, order, eta[order.rows], eta), calibrator)
@@ -333,62 +278,17 @@ class Preparation:
         groups, clients = Codes(self.plan.groups, rows.groups), Codes(self.sites, rows.clients)
         return CalibrationRows(rows.scores, rows.labels, groups, clients, rows.weights)
 
-    def _trained_on(self, number: int, training: Training) -> Booleans:
-        return _trained_on(self.rows[number].groups.size, self.plan, self.sites[number], training)
 
-    def _moments(self, number: int) -> Moments:
-        training, rows = self.plan.training, self.rows[number]
-        if training is None or rows.features is None:
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        table = rows.features[self._trained_on(number, training)]
-        mass = np.array([float(len(table))])
-        return Moments(mass=mass, first=table.sum(axis=0), second=np.sum(table**2, axis=0))
-
-    def _update(self, number: int, request: UpdateRequest) -> Update:
-        training, rows = self.plan.training, self.rows[number]
-        if training is None or rows.features is None or rows.labels is None:
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        chosen = self._trained_on(number, training)
-        schedule = Schedule(training.local_epochs, training.learning_rate, training.batch_size)
-        rng = _client_rng(self.plan, self.sites[number], f"training round {request.round}")
-        design = _design(rows.features[chosen], request.model)
-        after = train_locally(design, rows.labels[chosen], request.model.parameters, schedule, rng)
-        mass = float(chosen.sum())
-        return Update(mass=np.array([mass]), parameters=mass * after)
-
-
-def _trained_on(n: int, plan: Plan, site: str, training: Training) -> Booleans:
-    """Which of a site's n rows train the model: a fixed random share, at least one and not all."""
-    order = _client_rng(plan, site, "training rows").permutation(n)
-    return np.asarray(order < min(max(round(training.share * n), 1), max(n - 1, 1)))
-
-
-def _counted(rows: SiteRows, plan: Plan, site: str) -> SiteRows:
-    """A site's rows without the groups that have fewer than the plan's smallest cell.
-
-    Where a model is trained, those that make the policy must be enough, and who they are depends on how many rows
-    there are: groups leave until all that stay are large enough. What leaves trains no model either, or the number of
-    training rows would tell how many others there are.
-    """
+def _counted(rows: SiteRows, plan: Plan) -> SiteRows:
+    """A site's rows without the groups that have fewer than the plan's smallest cell."""
     if plan.smallest_cell == 1:
         return rows
-    while True:
-        counts = np.ones(rows.groups.size, dtype=bool) if rows.weights is None else rows.weights > 0
-        if plan.training is not None:
-            counts = counts & ~_trained_on(rows.groups.size, plan, site, plan.training)
-        size = np.bincount(rows.groups[counts], minlength=len(plan.groups))
-        stay = size[rows.groups] >= plan.smallest_cell
-        if stay.all():
-            return rows
-        rows = rows.at(stay)
+    counted = rows.groups if rows.weights is None else rows.groups[rows.weights > 0]
+    stay = np.bincount(counted, minlength=len(plan.groups))[rows.groups] >= plan.smallest_cell
+    return rows if stay.all() else rows.at(stay)
 
 
 def _client_rng(plan: Plan, site: str, purpose: str) -> np.random.Generator:
     """Randomness of one site for one purpose: the same in every process and at every call."""
     digest = hashlib.sha256(f"{plan.random_state}|{site}|{purpose}".encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))
-
-
-def _design(features: Floats, model: Model) -> Floats:
-    scaled = (features - model.mean) / model.deviation
-    return np.column_stack([scaled, np.ones(len(scaled))])

@@ -228,7 +228,6 @@ class Server:
             mass=totals.mass,
             positives=totals.positives,
             maps=totals.before.maps,
-            model=totals.before.model,
             priors=totals.before.priors,
             own=figures.own,
             rates=required.columns(figures.shares, figures.selected),

@@ -43,8 +43,8 @@ _READING, _CONVERTING = 50, 50  # about how long both take beside each other, fo
 class DataRows:
     """Checked columns, as :func:`logofair.fit` takes them; None where there is no such column.
 
-    ``features`` are the columns asked for by name, (rows, columns). ``dropped``: how many rows were left out because
-    they lack a value. ``group_parts`` are the values of the group columns by the group's name.
+    ``dropped``: how many rows were left out because they lack a value. ``group_parts`` are the values of the group
+    columns by the group's name.
     """
 
     scores: Floats | None
@@ -53,7 +53,6 @@ class DataRows:
     clients: npt.NDArray[Any] | None
     weights: Floats | None
     ids: npt.NDArray[Any] | None
-    features: Floats | None
     dropped: int
     source: DataSource
     group_parts: Mapping[Any, tuple[Any, ...]]
@@ -64,11 +63,10 @@ def read_rows(
     columns: ColumnNames,
     progress: Progress = no_progress,
     *,
-    features: Sequence[str] = (),
     option: str = "--where",
 ) -> DataRows:
-    """Read the named columns of all files, and ``features``, columns of numbers; ``option`` asked for these rows."""
-    wanted = columns.by_role() | {f"feature {place}": name for place, name in enumerate(features)}
+    """Read the named columns of all files; ``option`` asked for these rows."""
+    wanted = columns.by_role()
     stages = Stages(progress, "Reading", _READING + _CONVERTING)
     with stages.counted(_READING, sum(map(estimated_rows, files.paths))) as seen:
         read = [_part(path, files, columns, wanted, seen) for path in files.paths]
@@ -96,7 +94,6 @@ def read_rows(
         clients=arrays.get("client"),
         weights=arrays.get("weight"),
         ids=arrays.get("id"),
-        features=_matrix([arrays[role] for role in wanted if role.startswith("feature ")]),
         dropped=sum(left_out for _, left_out in read),
         source=source,
         group_parts=parts_of_group,
@@ -202,10 +199,6 @@ def whole_column(parts: Sequence[polars.Series], role: str, files: DataFiles, co
     if role == "decision" and positive not in column.cast(polars_module().String).to_list():
         positive = None  # the decisions have other names than the labels
     return binary_labels(column, f"{files.name}: column {named!r}", positive, "--positive")
-
-
-def _matrix(columns: Sequence[npt.NDArray[Any]]) -> Floats | None:
-    return np.column_stack(columns) if columns else None
 
 
 def _array(column: polars.Series) -> npt.NDArray[Any]:

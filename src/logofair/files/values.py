@@ -66,7 +66,7 @@ def check_scores(low: float, high: float, scale: str, where: str) -> None:
 
 def is_number(role: str) -> bool:
     """Whether a column of this role holds numbers."""
-    return role in ("score", "weight") or role.startswith("feature ")
+    return role in ("score", "weight")
 
 
 def check_clients(clients: int, rows: int, column: str | None) -> None:

@@ -24,7 +24,6 @@ __all__ = [
     "FigureInfo",
     "FindingInfo",
     "LimitInfo",
-    "ModelInfo",
     "PolicyInfo",
     "PoolingInfo",
     "PromiseInfo",
@@ -270,15 +269,6 @@ class ColumnsInfo:
 
 
 @dataclass(frozen=True)
-class ModelInfo:
-    """A federation's trained logistic model, on the features as they come."""
-
-    features: tuple[str, ...]
-    weights: tuple[float, ...]
-    intercept: float
-
-
-@dataclass(frozen=True)
 class FederationInfo:
     """The federated run a policy is of: who took part, who was excluded when and why, and what was measured."""
 
@@ -374,7 +364,6 @@ class PolicyInfo:
     site: str | None = None  # a federated policy's own
     site_figures: SiteInfo | None = None  # what it does there; stays at the site as the policy does
     federation: FederationInfo | None = None
-    model: ModelInfo | None = None
     note: str | None = None  # what a site that joined late should know
 
     def as_dict(self) -> dict[str, Any]:

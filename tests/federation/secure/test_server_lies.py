@@ -18,7 +18,6 @@ from logofair.federation.reply_checks import reply_form
 from logofair.federation.requests import (
     AnswersRequest,
     FinalRequest,
-    MomentsRequest,
     Opening,
     PublishRequest,
     RequestMessage,
@@ -245,7 +244,6 @@ def test_whatever_else_is_asked_is_refused_alike_by_sites_with_any_rows(sums):
         AnswersRequest(counts, counts / 2, prices),  # totals below a site's own: a refusal told which is larger
         AnswersRequest(1e3 * counts, 1e3 * counts / 2, prices),
         FinalRequest(prices, np.ones(1)),
-        MomentsRequest(),
         ScoreMomentsRequest(),
         StepsRequest(counts, counts, np.zeros((2, 1)), 0.1, 1, 3),
     ]

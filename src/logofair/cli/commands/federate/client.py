@@ -199,7 +199,7 @@ def client(
     from logofair.cli.pages.console import showing_progress
 
     with showing_progress(quiet=quiet or as_json) as progress:
-        read_client_file(data, columns, progress=progress)
+        read_client_file(data, columns, progress)
     _check_address(server)
     agreement["trusted"] = trusted_keys(agreement["trusted"], peers)
     earlier, screen = None if force else finished_policy(out, folder), Screen(quiet=quiet, as_json=as_json)
@@ -380,7 +380,7 @@ def join(
             "where its one noised histogram is kept (or will be)."
         )
     with showing_progress() as progress:
-        read_client_file(data, columns, progress=progress)
+        read_client_file(data, columns, progress)
     settings = SiteSettings(site, str(data), columns, folder="", policy=str(out))
     rows = read_site(settings, found.plan)
     release = None if folder is None or found.plan.privacy is None else stored_release(folder, rows, found.plan)

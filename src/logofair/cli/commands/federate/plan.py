@@ -17,10 +17,8 @@ from logofair.cli.options import (
     CostsText,
     constrained,
     name_option,
-    number_option,
     seed_option,
     single_tolerances,
-    such_that,
     together,
     tolerance_option,
 )
@@ -95,18 +93,6 @@ plan_options = together(
     click.option("--epsilon", type=float, help="Differential privacy of every row: the budget, such as 1."),
     click.option("--delta", type=float, help=f"Chance that this privacy fails.  [default: {_DELTA:g}]"),
     click.option(
-        "--train",
-        metavar="COLUMNS",
-        callback=listed,
-        help="First train a logistic regression by FedAvg on these numeric columns, separated by commas.",
-    ),
-    number_option(
-        "--train-rounds",
-        int,
-        such_that(lambda rounds: rounds >= 1, "use at least 1"),
-        "Rounds of that training.  [default: 20]",
-    ),
-    click.option(
         "--smallest-cell",
         type=int,
         help="A group with fewer rows than this at a site is counted in nothing that leaves it, and takes the merged "
@@ -139,8 +125,6 @@ _IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
     "secure": ("--secure", lambda plan: plan.secure),
     "epsilon": ("--epsilon", lambda plan: plan.privacy and plan.privacy.epsilon),
     "delta": ("--delta", lambda plan: plan.privacy and plan.privacy.delta),
-    "train": ("--train", lambda plan: plan.training and plan.training.features),
-    "train_rounds": ("--train-rounds", lambda plan: plan.training and plan.training.rounds),
     "smallest_cell": ("--smallest-cell", lambda plan: plan.smallest_cell),
     "quorum": ("--quorum", lambda plan: plan.quorum),
     "seed": ("--seed", lambda plan: plan.random_state),
@@ -150,7 +134,7 @@ _IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
 
 def planned(options: Mapping[str, Any], groups: Sequence[Label] = (), people: int | None = None) -> Plan:
     """Make the plan a command line asks for; ``groups`` where it names none, ``people`` where they are known."""
-    from logofair.federation import Privacy, Training, make_plan
+    from logofair.federation import Privacy, make_plan
 
     given = {name: value for name, value in options.items() if _is_given(value)}
     if given.get("solver") == "algorithm1" and "secure" in given:
@@ -158,13 +142,11 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = (), people: in
             "--solver: algorithm1 takes its step from the largest constant of any site, which is no sum; leave out "
             "--secure, or use exact."
         )
-    _check_pairs(given)
+    if "delta" in given and "epsilon" not in given:
+        raise InputError("--delta: means nothing without --epsilon; name the budget, such as --epsilon 1.")
     rest: dict[str, Any] = {}
     if "epsilon" in given:
         rest |= {"calibration": "none", "privacy": Privacy(given["epsilon"], given.get("delta", _DELTA))}
-    if "train" in given:
-        rounds = {"rounds": given["train_rounds"]} if "train_rounds" in given else {}
-        rest["training"] = Training(given["train"], **rounds)
     rest |= {name: given[name] for name in _AS_GIVEN if name in given}
     rest |= {name: constrained(given[name]) for name in ("local_tolerance", "global_tolerance") if name in given}
     names = _labels(given["groups"]) if "groups" in given else list(groups)
@@ -207,16 +189,6 @@ def _is_given(value: object) -> bool:
 def _labels(names: Sequence[str]) -> list[Label]:
     """Names as a file's column would be read: integers where all of them are."""
     return [int(name) for name in names] if all(map(_INTEGER.fullmatch, names)) else list(names)
-
-
-def _check_pairs(given: Mapping[str, Any]) -> None:
-    """Raise where an option is given without the one it belongs to."""
-    for name, needed, advice in (
-        ("delta", "epsilon", "name the budget, such as --epsilon 1"),
-        ("train_rounds", "train", "name the columns to train on"),
-    ):
-        if name in given and needed not in given:
-            raise InputError(f"--{name.replace('_', '-')}: means nothing without --{needed}; {advice}.")
 
 
 @dataclass(frozen=True)

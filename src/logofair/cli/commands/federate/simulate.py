@@ -145,10 +145,10 @@ def _plan_and_parts(
     """Read and check the file, make the plan, and split the columns by site; nothing is written."""
     from logofair.columns.labels import encode
 
-    rows = read_client_file(data, columns, options["train"], progress)
+    rows = read_client_file(data, columns, progress)
     groups = encode(rows.groups, "groups").names
     plan = planned(options, _groups(groups), len(rows.groups))
-    for role, needed in (("label", plan.needs_labels), ("score", plan.training is None)):
+    for role, needed in (("label", plan.needs_labels), ("score", True)):
         if needed and getattr(columns, role) is None:
             raise InputError(f"--{role}: missing, but the plan needs it; name the column of {data}.")
     known = {str(group) for group in plan.groups}
@@ -156,9 +156,6 @@ def _plan_and_parts(
     if strange is not None:
         raise InputError(f"--groups: leaves out {strange!r}, which {data} has; name it too, or drop such rows.")
     named = _named(rows, columns)
-    if plan.training is not None:
-        for place, name in enumerate(plan.training.features):
-            named.setdefault(name, rows.features[:, place])  # type: ignore[index]
     assert rows.clients is not None
     sites = {_site_name(value, data, columns): here for value, here in encode(rows.clients, "clients").by_name()}
     if len(sites) < plan.quorum:
