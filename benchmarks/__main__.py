@@ -6,7 +6,6 @@ import json
 import os
 import platform
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,24 +20,24 @@ if TYPE_CHECKING:
     from benchmarks import measurements
 
 
-# Goals as multiples of the sort: (notion, numpy alone, with numba), for two groups.
+# Goals as multiples of the sort: by notion, for two groups.
 _GOALS = {
-    (5, 200_000): {"demographic_parity": (4.0, 2.0), "equalized_odds": (10.0, 2.0)},
-    (1_000, 1_000): {"demographic_parity": (8.0, 5.0), "equalized_odds": (40.0, 6.0)},
-    (100_000, 100): {"demographic_parity": (15.0, 18.0), "equalized_odds": (80.0, 25.0)},
+    (5, 200_000): {"demographic_parity": 4.0, "equalized_odds": 10.0},
+    (1_000, 1_000): {"demographic_parity": 8.0, "equalized_odds": 40.0},
+    (100_000, 100): {"demographic_parity": 15.0, "equalized_odds": 80.0},
 }
 _MORE_GROUPS = (3, 5)
 # The same for more groups, by clients, groups and notion, and the most seconds of fits with many groups.
-_MORE_GOALS = {(1_000, 5, "equalized_odds"): (60.0, 25.0)}
+_MORE_GOALS = {(1_000, 5, "equalized_odds"): 60.0}
 _MANY_GROUPS_GOAL = 5.0
 # The same for other calls, two groups, by clients and rows of each; pooling may double the default call's.
-_CALL_GOALS: dict[str, dict[tuple[int, int], tuple[float | None, float | None]]] = {
-    "with the merged rule": {(5, 200_000): (None, 3.0)},
-    "on labels": {(5, 200_000): (None, 12.0)},
-    "default call": {(5, 200_000): (80.0, 30.0), (1_000, 1_000): (120.0, 45.0), (100_000, 10): (250.0, 100.0)},
-    "default call, then merged rule": {(5, 200_000): (80.0, 30.0), (1_000, 1_000): (120.0, 45.0)},
-    "with pooling": {(5, 200_000): (160.0, 60.0), (1_000, 1_000): (240.0, 90.0), (100_000, 10): (None, None)},
-    "isotonic": {(5, 200_000): (None, None), (1_000, 1_000): (None, None)},
+_CALL_GOALS: dict[str, dict[tuple[int, int], float | None]] = {
+    "with the merged rule": {(5, 200_000): None},
+    "on labels": {(5, 200_000): None},
+    "default call": {(5, 200_000): 80.0, (1_000, 1_000): 120.0, (100_000, 10): 250.0},
+    "default call, then merged rule": {(5, 200_000): 80.0, (1_000, 1_000): 120.0},
+    "with pooling": {(5, 200_000): 160.0, (1_000, 1_000): 240.0, (100_000, 10): None},
+    "isotonic": {(5, 200_000): None, (1_000, 1_000): None},
 }
 _FRAME_GOAL = 0.5  # seconds of the default call on a million rows of a pandas DataFrame with text columns
 _REQUIRED_GOAL = 2.0  # times the fit with gaps alone
@@ -82,21 +81,20 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
     from benchmarks import tool as tool
     from benchmarks import training as training
 
-    compiled = [False, True] if find_spec("numba") else [False]
-    cases = _fit_cases(shrink, compiled)
+    cases = _fit_cases(shrink)
     units: dict[int, dict[str, float]] = {}
     timings = []
-    for call, size, notion, code, goal in progress(cases, "Fits", len(cases)):
+    for call, size, notion, goal in progress(cases, "Fits", len(cases)):
         if size.rows not in units:
             units[size.rows] = m.sort_seconds(m.federation(size)[0], repeat)
         unit = min(units[size.rows].values())
         runs = repeat if size.rows <= 2_000_000 else max(2, repeat // 2)
-        timings.append(m.time_fit(size, notion, code, unit, goal, runs, call=call))
+        timings.append(m.time_fit(size, notion, unit, goal, runs, call=call))
     big = m.Size(5, 200_000 // shrink)
     others: dict[str, Callable[[], Any]] = {
-        "stages": lambda: stages.all_stages(compiled, repeat, shrink),
-        "frame": lambda: {"numba" if code else "numpy": m.frame_seconds(big, code, repeat) for code in compiled},
-        "many_groups": lambda: m.many_groups(compiled, shrink),
+        "stages": lambda: stages.all_stages(repeat, shrink),
+        "frame": lambda: m.frame_seconds(big, repeat),
+        "many_groups": lambda: m.many_groups(shrink),
         "required": lambda: m.required(big, repeat),
         "many_required": lambda: m.many_required(shrink),
         "text_columns": lambda: {
@@ -105,9 +103,7 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
         },
         "decide": lambda: policies.decision_speed(repeat, 4_000_000 // shrink),
         "memory": lambda: {
-            f"{call}, {'numba' if code else 'numpy'}": memory.peak_memory(m.Size(1_000, 10_000 // shrink), call, code)
-            for code in compiled
-            for call in ("solver alone", "default call")
+            call: memory.peak_memory(m.Size(1_000, 10_000 // shrink), call) for call in ("solver alone", "default call")
         },
         "policy": lambda: policies.many_clients_policy(shrink),
         "federated": lambda: together.federated_speed(repeat, shrink),
@@ -124,32 +120,27 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
     return {"machine": machine, "sort_seconds": units, "fit": m.as_plain(timings), **rest}
 
 
-def _fit_cases(shrink: int, compiled: list[bool]) -> list[tuple[str, measurements.Size, str, bool, float | None]]:
-    """Calls, sizes, notions and codes to time, with their goals, of which more than two groups have few."""
+def _fit_cases(shrink: int) -> list[tuple[str, measurements.Size, str, float | None]]:
+    """Calls, sizes and notions to time, with their goals, of which more than two groups have few."""
     from benchmarks.measurements import Size
 
-    cases: list[tuple[str, Size, str, bool, float | None]] = []
+    cases: list[tuple[str, Size, str, float | None]] = []
     alone = "solver alone"
     for (clients, rows), goals in _GOALS.items():
         size = Size(max(clients // shrink, 5), rows if clients > 5 else rows // shrink)
-        cases += [
-            (alone, size, notion, code, goals[notion][code] if shrink == 1 else None)
-            for notion in goals
-            for code in compiled
-        ]
+        cases += [(alone, size, notion, goals[notion] if shrink == 1 else None) for notion in goals]
         if clients < 100_000:
             for groups in _MORE_GROUPS:
                 more = Size(size.clients, size.rows_each, groups)
                 for notion in goals:
                     goal = _MORE_GOALS.get((clients, groups, notion)) if shrink == 1 else None
-                    cases += [(alone, more, notion, code, goal[code] if goal else None) for code in compiled]
+                    cases.append((alone, more, notion, goal))
     for call, sizes in _CALL_GOALS.items():
-        for (clients, rows), bounds in sizes.items():
+        for (clients, rows), bound in sizes.items():
             size = Size(max(clients // shrink, 5), rows if clients > 5 else rows // shrink)
             cases += [
-                (call, size, notion, code, bounds[code] if shrink == 1 else None)
+                (call, size, notion, bound if shrink == 1 else None)
                 for notion in ("demographic_parity", "equalized_odds")
-                for code in compiled
             ]
     return cases
 
@@ -191,7 +182,7 @@ def _show_fits(results: dict[str, Any], console: Console) -> None:
     from benchmarks.measurements import judged
 
     table = Table(title="fit from raw arrays, in multiples of the faster sort", title_justify="left")
-    for name in ("call", "clients x rows", "notion", "code"):
+    for name in ("call", "clients x rows", "notion"):
         table.add_column(name)
     for name in ("multiple", "goal", "ms", "gap", "rounds"):
         table.add_column(name, justify="right")
@@ -199,20 +190,19 @@ def _show_fits(results: dict[str, Any], console: Console) -> None:
         goal = "" if t["goal"] is None else judged(t["multiple"], t["goal"])
         short = {"demographic_parity": "DP", "equalized_odds": "EO"}[t["notion"]]
         table.add_row(
-            t["call"], t["size"], short, t["code"], f"{t['multiple']:.1f}", goal, f"{1e3 * t['seconds']:.0f}",
+            t["call"], t["size"], short, f"{t['multiple']:.1f}", goal, f"{1e3 * t['seconds']:.0f}",
             f"{t['gap']:.0e}", str(t["rounds"]),
         )  # fmt: skip
     console.print(table)
     for t in results["many_groups"]:
         console.print(
-            f"many groups ({t['size']}, EO, tolerance {t['tolerance']:g}, {t['code']}): {t['seconds']:.2f} s "
+            f"many groups ({t['size']}, EO, tolerance {t['tolerance']:g}): {t['seconds']:.2f} s "
             f"(goal {judged(t['seconds'], _MANY_GROUPS_GOAL)}), "
             f"gap {t['gap']:.0e}, {t['rounds']} rounds"
         )
-    for code, seconds in results["frame"].items():
-        if seconds is not None:
-            frame = f"default call, a pandas DataFrame with text columns, 5 clients ({code})"
-            console.print(f"{frame}: {seconds:.2f} s (goal {judged(seconds, _FRAME_GOAL)})")
+    if (seconds := results["frame"]) is not None:
+        frame = "default call, a pandas DataFrame with text columns, 5 clients"
+        console.print(f"{frame}: {seconds:.2f} s (goal {judged(seconds, _FRAME_GOAL)})")
     for call, kinds in results["required"].items():
         for name, multiple in kinds.items():
             goal = judged(multiple, _REQUIRED_GOAL)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import logofair
-from benchmarks.measurements import Size, accelerate, best, drawn_labels, federation
+from benchmarks.measurements import Size, best, drawn_labels, federation
 from logofair.columns.labels import encode
 from logofair.datasets import dirichlet_clients, load_adult, split
 from logofair.engines.conductor import ServerState, conduct
@@ -43,14 +43,12 @@ def federated_speed(repeat: int, shrink: int) -> list[dict[str, Any]]:
     sites = {f"site {name}": SiteColumns(groups=groups[rows], scores=scores[rows]) for name, rows in by_site}
     found = []
     for notion in _NOTIONS:
-        for compiled in [False, True] if find_spec("numba") else [False]:
-            with accelerate(compiled):
-                found.append(_against_central(size, notion, compiled, (scores, groups, clients), sites, repeat))
+        found.append(_against_central(size, notion, (scores, groups, clients), sites, repeat))
     return found
 
 
 def _against_central(
-    size: Size, notion: str, compiled: bool, rows: tuple[Any, Any, Any], sites: dict[str, SiteColumns], repeat: int
+    size: Size, notion: str, rows: tuple[Any, Any, Any], sites: dict[str, SiteColumns], repeat: int
 ) -> dict[str, Any]:
     # In one process rounds are free and answers are not: one price vector per round.
     plan = make_plan(
@@ -82,7 +80,6 @@ def _against_central(
     return {
         "size": str(size),
         "notion": notion,
-        "code": "numba" if compiled else "numpy",
         "multiple": together / alone,
         "goal": _GOAL,
         "rounds": result.rounds,
@@ -208,7 +205,7 @@ def show_federation(results: dict[str, Any], console: Console) -> None:
         met = "met" if t["multiple"] <= t["goal"] else "missed"
         short = {"demographic_parity": "DP", "equalized_odds": "EO"}[t["notion"]]
         console.print(
-            f"federation in one process, {t['size']}, {short}, {t['code']}: {t['multiple']:.1f} times the central fit "
+            f"federation in one process, {t['size']}, {short}: {t['multiple']:.1f} times the central fit "
             f"(goal {t['goal']:g} {met}), {t['rounds']} rounds to an optimality gap of {t['optimality_gap']:.0e}"
         )
     many = results["many_clients"]

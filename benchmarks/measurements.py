@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -65,7 +65,6 @@ class Timing:
     call: str
     size: str
     notion: str
-    code: str
     seconds: float
     multiple: float
     goal: float | None
@@ -131,23 +130,9 @@ print(best)
 """
 
 
-@contextmanager
-def accelerate(compiled: bool) -> Iterator[None]:
-    """Force or forbid the compiled code."""
-    before = os.environ.get("LOGOFAIR_ACCELERATE")
-    os.environ["LOGOFAIR_ACCELERATE"] = "1" if compiled else "0"
-    try:
-        yield
-    finally:
-        del os.environ["LOGOFAIR_ACCELERATE"]
-        if before is not None:
-            os.environ["LOGOFAIR_ACCELERATE"] = before
-
-
 def time_fit(
     size: Size,
     notion: str,
-    compiled: bool,
     unit: float,
     goal: float | None,
     repeat: int,
@@ -156,13 +141,11 @@ def time_fit(
 ) -> Timing:
     """Time ``fit`` from raw arrays, called as one of ``CALLS`` says, with tolerances that bind."""
     work = a_fit(call, size, notion, tolerances)
-    with accelerate(compiled):
-        solution = work()  # also compiles
-        seconds = best(work, repeat)
+    solution = work()
+    seconds = best(work, repeat)
     proof = solution.certificate
-    code = "numba" if compiled else "numpy"
     proved = proof.optimality_gap, proof.violation, solution.rounds
-    return Timing(call, str(size), notion, code, seconds, seconds / unit, goal, *proved)
+    return Timing(call, str(size), notion, seconds, seconds / unit, goal, *proved)
 
 
 def a_fit(
@@ -200,7 +183,7 @@ def drawn_labels(scores: Floats) -> Any:
     return (np.random.default_rng(1).random(scores.size) < scores).astype(np.int8)
 
 
-def frame_seconds(size: Size, compiled: bool, repeat: int) -> float | None:
+def frame_seconds(size: Size, repeat: int) -> float | None:
     """Seconds of the default call on columns of a pandas DataFrame, groups and clients as text; None without pandas."""
     if not find_spec("pandas"):
         return None
@@ -215,12 +198,11 @@ def frame_seconds(size: Size, compiled: bool, repeat: int) -> float | None:
     def work() -> None:
         logofair.fit(rows["score"], rows["label"], groups=rows["sex"], clients=rows["site"])
 
-    with accelerate(compiled):
-        work()
-        return best(work, repeat)
+    work()
+    return best(work, repeat)
 
 
-def many_groups(compiled: list[bool], shrink: int) -> list[dict[str, Any]]:
+def many_groups(shrink: int) -> list[dict[str, Any]]:
     """Fits with many groups under equalized odds, where rounds are many: seconds, with what was proved."""
     cases = [
         (Size(30, 1_000, 20), 0.0),
@@ -231,9 +213,8 @@ def many_groups(compiled: list[bool], shrink: int) -> list[dict[str, Any]]:
     found = []
     for size, local in cases:
         small = Size(max(size.clients // shrink, 5), size.rows_each, size.groups)
-        for code in compiled:
-            timing = time_fit(small, "equalized_odds", code, 1.0, None, 1, (local, local / 4))
-            found.append(asdict(timing) | {"tolerance": local})
+        timing = time_fit(small, "equalized_odds", 1.0, None, 1, (local, local / 4))
+        found.append(asdict(timing) | {"tolerance": local})
     return found
 
 
@@ -260,7 +241,7 @@ def required(size: Size, repeat: int) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for call, calibration in (("without calibration", "none"), ("default call", "beta")):
         given["calibration"] = calibration
-        logofair.fit(scores, labels, **given)  # also compiles
+        logofair.fit(scores, labels, **given)
         gaps = best(lambda: logofair.fit(scores, labels, **given), repeat)
         found[call] = {
             name: best(lambda each=each: logofair.fit(scores, labels, **given, **more, **each), repeat) / gaps  # type: ignore[misc]

@@ -68,7 +68,7 @@ def one(rows: int, call: str) -> dict[str, float]:
         logofair.fit(scores, labels, groups=groups, clients=clients, **_CALLS[call])
 
     runs = 5 if rows <= 1_000_000 else 1
-    fit(slice(None) if runs > 1 else slice(_PIECE))  # loads what is compiled
+    fit(slice(None) if runs > 1 else slice(_PIECE))  # loads what it needs
     memory = peak_of(fit, sum(column.nbytes for column in columns.values()))
     seconds = best(fit, runs) if runs > 1 or memory is None else memory["seconds"]
     sort = best(lambda: np.sort(columns["scores"]), runs)

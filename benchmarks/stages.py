@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from benchmarks.measurements import Size, a_fit, accelerate
+from benchmarks.measurements import Size, a_fit
 from logofair.cli.pages.console import lined
 
 __all__ = ["REST", "STAGES", "all_stages", "show_stages", "stages"]
@@ -57,37 +57,35 @@ WHERE = (
 )
 
 
-def all_stages(compiled: list[bool], repeat: int, shrink: int = 1) -> dict[str, dict[str, dict[str, float]]]:
-    """For each notion and code the stages of every call; ``shrink`` divides the rows."""
+def all_stages(repeat: int, shrink: int = 1) -> dict[str, dict[str, dict[str, float]]]:
+    """For each notion the stages of every call; ``shrink`` divides the rows."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for notion in ("demographic_parity", "equalized_odds"):
-        for code in compiled:
-            case = found.setdefault(f"{notion}, {'numba' if code else 'numpy'}", {})
-            for name, call, clients, rows in WHERE:
-                size = Size(max(clients // shrink, 5), rows if clients > 5 else rows // shrink)
-                case[f"{name} {size.clients:,}"] = stages(call, size, notion, code, repeat)
+        case = found.setdefault(notion, {})
+        for name, call, clients, rows in WHERE:
+            size = Size(max(clients // shrink, 5), rows if clients > 5 else rows // shrink)
+            case[f"{name} {size.clients:,}"] = stages(call, size, notion, repeat)
     return found
 
 
-def stages(call: str, size: Size, notion: str, compiled: bool, repeat: int) -> dict[str, float]:
+def stages(call: str, size: Size, notion: str, repeat: int) -> dict[str, float]:
     """Milliseconds of every stage of the fastest of several fits, called as ``CALLS`` says.
 
     Examples
     --------
-    >>> found = stages("default call", Size(5, 200), "demographic_parity", False, 1)
+    >>> found = stages("default call", Size(5, 200), "demographic_parity", 1)
     >>> list(found) == [*STAGES, REST], found["solver"] > 0, found["pooling"]
     (True, True, 0.0)
     """
     work = a_fit(call, size, notion)
     fastest: tuple[float, dict[str, float]] = float("inf"), {}
-    with accelerate(compiled):
-        work()  # also compiles
-        for _ in range(repeat):
-            with timed_stages() as taken:
-                begin = time.perf_counter()
-                work()
-                seconds = time.perf_counter() - begin
-            fastest = min(fastest, (seconds, taken | {REST: seconds - sum(taken.values())}), key=lambda each: each[0])
+    work()
+    for _ in range(repeat):
+        with timed_stages() as taken:
+            begin = time.perf_counter()
+            work()
+            seconds = time.perf_counter() - begin
+        fastest = min(fastest, (seconds, taken | {REST: seconds - sum(taken.values())}), key=lambda each: each[0])
     return {name: 1e3 * each for name, each in fastest[1].items()}
 
 
@@ -138,7 +136,7 @@ def _timed(work: Callable[..., Any], stage: str, taken: dict[str, float], inside
 
 
 def show_stages(found: dict[str, dict[str, dict[str, float]]], console: Console) -> None:
-    """Print a table for each notion and code: stages by line, calls and clients by column.
+    """Print a table for each notion: stages by line, calls and clients by column.
 
     "default" is the default call without pooling and then the merged rule, "pooling" the default call with it, "solver"
     one without labels and calibration.

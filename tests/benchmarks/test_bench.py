@@ -28,17 +28,10 @@ def test_the_generated_federation_has_the_size_asked_for():
 
 
 def test_a_timing_is_a_multiple_of_the_unit_and_carries_its_certificate():
-    timing = measurements.time_fit(SMALL, "equalized_odds", False, unit=0.5, goal=4.0, repeat=1)
+    timing = measurements.time_fit(SMALL, "equalized_odds", unit=0.5, goal=4.0, repeat=1)
     assert timing.multiple == pytest.approx(timing.seconds / 0.5)
     assert timing.gap <= 1e-6
     assert timing.violation <= 1e-9
-
-
-def test_forcing_the_choice_of_code_leaves_no_trace(monkeypatch):
-    monkeypatch.setenv("LOGOFAIR_ACCELERATE", "mine")
-    with measurements.accelerate(False):
-        assert measurements.os.environ["LOGOFAIR_ACCELERATE"] == "0"
-    assert measurements.os.environ["LOGOFAIR_ACCELERATE"] == "mine"
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -81,7 +74,7 @@ def test_a_peer_that_takes_too_long_is_given_fewer_rows_and_ours_at_these_too(mo
 )
 def test_every_stage_of_a_fit_is_seen_and_nothing_stays_timed(call, idle):
     before = [place for names in stages.STAGES.values() for name in names for place in stages._places(name)]
-    found = stages.stages(call, SMALL, "equalized_odds", False, 1)
+    found = stages.stages(call, SMALL, "equalized_odds", 1)
     assert {stage for stage, ms in found.items() if ms <= 0.0} == idle
     assert all(vars(owner)[name] is work for owner, name, work in before)
 
@@ -95,26 +88,26 @@ def test_the_message_that_opens_a_roster_grows_with_it_only_where_sums_are_secur
 
 
 def results():
-    timing = measurements.Timing("default call", "4 x 100", "equalized_odds", "numpy", 0.1, 3.0, 4.0, 1e-8, 0.0, 5)
+    timing = measurements.Timing("default call", "4 x 100", "equalized_odds", 0.1, 3.0, 4.0, 1e-8, 0.0, 5)
     return {
         "machine": {"processor": "x", "cores": 2},
         "sort_seconds": {400: {"default": 0.01}},
         "fit": measurements.as_plain([timing]),
         "many_groups": [measurements.as_plain([timing])[0] | {"tolerance": 0.0}],
-        "frame": {"numpy": 0.7, "numba": 0.4},
+        "frame": 0.7,
         "required": {"default call": {"a ratio, a floor and costs": 1.5}},
         "many_required": {"a ratio inside clients and a capacity over all": 0.5},
-        "stages": {"equalized_odds, numpy": {"default 4": dict.fromkeys((*stages.STAGES, stages.REST), 1.0)}},
+        "stages": {"equalized_odds": {"default 4": dict.fromkeys((*stages.STAGES, stages.REST), 1.0)}},
         "text_columns": {"4 x 100": measurements.text_columns(measurements.Size(4, 100), 1e-3, 1)},
         "decide": {"plain thresholds": 30.0},
         "peers": {"calibration alone": [{"name": "scikit-learn, sigmoid", "does": "not installed"}]},
         "memory": {
-            "default call, numpy": memory.peak_memory(SMALL, "default call", False),
-            "solver alone, numpy": None,
+            "default call": memory.peak_memory(SMALL, "default call"),
+            "solver alone": None,
         },
         "policy": {"clients": 9, "fit_seconds": 1.0, "save_seconds": 0.5, "load_seconds": 0.1, "megabytes": 2.0},
         "federated": [
-            {"size": "4 x 100", "notion": "equalized_odds", "code": "numpy", "multiple": 2.0, "goal": 3.0, "rounds": 4}
+            {"size": "4 x 100", "notion": "equalized_odds", "multiple": 2.0, "goal": 3.0, "rounds": 4}
             | {"optimality_gap": 1e-6}
         ],
         "many_clients": {"size": "9 x 20", "seconds": {"none": 4.0, "beta": 8.0}, "multiple": 2.0, "goal": 90.0},

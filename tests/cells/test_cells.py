@@ -252,12 +252,8 @@ def test_labels_against_the_order_of_the_scores_are_pooled_by_hand():
         assert value[0] == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("accelerate", ["0", "1"])
 @pytest.mark.parametrize(("rows", "clients", "digits"), [(1, 1, 1), (400, 30, 1), (30_000, 2, 3)])
-def test_labels_sorted_with_their_scores_give_the_cells_of_rows_in_order(
-    accelerate, rows, clients, digits, monkeypatch
-):
-    monkeypatch.setenv("LOGOFAIR_ACCELERATE", accelerate)
+def test_labels_sorted_with_their_scores_give_the_cells_of_rows_in_order(rows, clients, digits):
     rng = np.random.default_rng(rows)
     scores = np.round(rng.random(rows), digits)
     scores[::7], scores[1::9] = -0.0, 1.0

@@ -143,12 +143,8 @@ def test_no_rows_at_all_are_fine():
     assert search_runs(none, starts[:-1], starts[1:], np.ones(3), right=np.zeros(3, dtype=bool)).tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("code", ["0", "1"])
 @pytest.mark.parametrize("rising", [True, False])
-def test_pools_are_those_of_an_isotonic_regression_of_each_run(monkeypatch, code, rising):
-    if code == "1":
-        pytest.importorskip("numba")
-    monkeypatch.setenv("LOGOFAIR_ACCELERATE", code)
+def test_pools_are_those_of_an_isotonic_regression_of_each_run(rising):
     rng = np.random.default_rng(5)
     parts = [rng.random(size) for size in (1, 2, 7, 200, 0, 30)] + [np.arange(90) / 90, np.arange(80)[::-1] / 80]
     values, weights = np.concatenate(parts), rng.integers(1, 4, sum(map(len, parts))).astype(float)

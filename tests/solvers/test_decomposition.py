@@ -89,8 +89,7 @@ def test_a_client_with_a_millionth_of_the_weight_stays_within_its_own_tolerance(
 
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("notion", NOTIONS)
-def test_one_or_two_rows_beside_a_million(rows, notion, monkeypatch):
-    monkeypatch.setenv("LOGOFAIR_ACCELERATE", "0")
+def test_one_or_two_rows_beside_a_million(rows, notion):
     rng = np.random.default_rng(rows)
     n = 1_000_000
     scores, groups = np.round(rng.beta(1, 2, n + rows), 3), rng.integers(0, 2, n + rows)

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from logofair.calibration.calibrator import STRENGTH, Calibrator, Fits, Sample
 from logofair.calibration.fits import NO_FOLD
-from logofair.calibration.logistic import EDGE, LogisticMaps
-from logofair.columns.acceleration import accelerated, pieces_of_runs, two_at_once
+from logofair.calibration.logistic import LogisticMaps
+from logofair.columns.acceleration import pieces_of_runs, two_at_once
 from logofair.columns.checks import Binary, Floats
 from logofair.columns.segments import (
     Indices,
@@ -73,10 +73,6 @@ def rising_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Fl
 
 def _rising(values: Floats, mass: Floats | None, starts: Indices) -> Floats:
     """Isotonic regression of values in [0, 1] in each run by itself."""
-    if accelerated(values.size):
-        from logofair.calibration.compiled import rising_means
-
-        return rising_means(values, mass, starts)
     rising = np.empty_like(values)
     for part in pieces_of_runs(starts):
         begin, lengths = starts[part.start], np.diff(starts[part.start : part.stop + 1])
@@ -249,10 +245,6 @@ class DrawnFolds:
     def dealt_to(self, order: RowOrder) -> npt.NDArray[np.int16]:
         """The fold of each row, in an order by cell and score."""
         of_row = np.repeat(self.place, np.diff(order.starts))
-        if accelerated(of_row.size):
-            from logofair.calibration.compiled import dealt_in_turn
-
-            return np.asarray(dealt_in_turn(self.drawn, of_row, self.place.size, self.dealt))
         by_cell, _ = group_by(of_row[self.drawn], self.place.size, self.drawn)
         fold = np.empty_like(self.dealt)
         fold[by_cell] = self.dealt
@@ -282,10 +274,6 @@ def held_out_chances(
     """Chance of every row, by its unit's map in the calibrator without the row's fold."""
     maps = [calibrator.maps for calibrator in without]
     tables = [each.parameters for each in maps if isinstance(each, LogisticMaps)]
-    if without[0].method == "beta" and accelerated(scores.size):
-        from logofair.calibration.compiled import beta_chances
-
-        return beta_chances(scores, unit, fold, np.stack(tables), EDGE)
     if len(tables) == len(maps):
         together = replace(without[0], maps=LogisticMaps(without[0].method, np.vstack(tables)))
         return together.at(scores, unit + fold * np.int64(len(tables[0])))

@@ -25,7 +25,7 @@ from logofair.calibration.newton import (
     packed_places,
     unit_sums,
 )
-from logofair.columns.acceleration import accelerated, piece_by_piece, pieces, side_by_side
+from logofair.columns.acceleration import piece_by_piece, pieces, side_by_side
 from logofair.columns.checks import Binary, Floats
 from logofair.columns.segments import Booleans, Indices, narrowest
 
@@ -124,11 +124,6 @@ class DealtRows:
         ``at`` are the points of units, (k, units). The unit of a run is its cell modulo their number: if there is one,
         all rows are its, if there is one for each group, the group's.
         """
-        if len(self.runs.columns) == 2 and accelerated(self.runs.targets.size):
-            from logofair.calibration.compiled import beta_sums
-
-            shape = self.units.n_cells, self.folds
-            return beta_sums(self.runs, self.cell, self.fold, shape, at, wanted, without)
         owner = self.cell % at.shape[1]
         some = wanted[owner] & (self.fold != without)
         return self.added(self.runs.keep(some).sums(at[:, owner[some]]), at.shape[1], some)
@@ -184,10 +179,6 @@ class Coarse:
 def _class_sums(runs: Runs, unit: Indices, classes: int) -> list[Floats]:
     """Mass, summed features and summed targets of each class of each unit, (units * classes,) each."""
     size, per_odds = (int(unit.max(initial=-1)) + 1) * classes, classes / (2.0 * _WIDEST_ODDS)
-    if len(runs.columns) == 2 and accelerated(runs.targets.size):
-        from logofair.calibration.compiled import beta_class_sums
-
-        return list(beta_class_sums(runs, unit * classes, classes, size, per_odds, _WIDEST_ODDS))
     place = sum(runs.columns[1:], runs.columns[0]) + _WIDEST_ODDS
     place *= per_odds
     keys = np.clip(place, 0, classes - 1, out=place).astype(np.int64)
@@ -253,11 +244,6 @@ def fit_logistic(method: str, rows: DealtRows, above: Above, strength: float, fi
 def _cells(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indices) -> Floats:
     """Parameters of the cells in every fit, (k, fits, cells), from what is believed of their groups."""
     n_groups, n_cells = rows.units.n_groups, rows.units.n_cells
-    if coarse is None and len(rows.runs.columns) == 2 and accelerated(rows.runs.targets.size):
-        from logofair.calibration.compiled import beta_cells
-
-        least_gain = _least_gain(rows, prior, rows.seen(n_cells, without))
-        return beta_cells(rows.runs, rows.cell, rows.fold, prior.beliefs, without, least_gain)
     if coarse is not None:
         level = _level(rows, prior.of(_parents(without.size, n_groups, n_cells)), coarse, without).result
         return level.centre.reshape(-1, without.size, n_cells)

@@ -19,7 +19,6 @@ from functools import cached_property
 import numpy as np
 
 from logofair.cells.hulls import upper_hull
-from logofair.columns.acceleration import accelerated
 from logofair.columns.checks import Binary, Floats, Integers
 from logofair.columns.segments import (
     Booleans,
@@ -178,7 +177,7 @@ def build_cells(
     cells = groups, clients, n_groups, n_clients
     if values is None and weights is None:  # sorting bare numbers is faster
         ordered, starts = sorted_by_cell(*cells, scores)
-        sums = _running(ordered, starts)
+        sums = cumulative(ordered, starts)
         return Cells(n_groups, n_clients, starts, ordered, ordered, ordered, sums, None, np.diff(starts))
     if weights is None and values is not None and np.all((values == 0.0) | (values == 1.0)):
         levels, mass = _label_levels(*cells, scores, values)
@@ -220,10 +219,6 @@ def _counted(bits: Indices, starts: Indices) -> tuple[Indices, Indices, Floats, 
 
     Where each cell's begin, the bits of their scores, their mass and mean label, and running sums of mass and labels.
     """
-    if accelerated(bits.size):
-        from logofair.cells.compiled import counted
-
-        return counted(bits, starts)  # type: ignore[no-any-return]
     level = bits >> 1
     positives = np.concatenate([[0], np.cumsum(bits & 1)])
     new = np.ones(level.size, dtype=bool)
@@ -264,8 +259,8 @@ def _levels(
         lowest=scores,
         highest=scores,
         values=sums if mass is None else sums / mass,
-        positives_below=_running(sums, starts),
-        mass_below=None if mass is None else _running(mass, starts),
+        positives_below=cumulative(sums, starts),
+        mass_below=None if mass is None else cumulative(mass, starts),
         rows=np.diff(row_starts),
     )
     return levels, mass
@@ -275,15 +270,6 @@ def _runs_at(first: Indices, last: Indices) -> tuple[Indices, Indices]:
     """Places of the entries of some runs, one run after the other, and where each starts among them."""
     starts = np.concatenate(([0], np.cumsum(last - first)))
     return np.repeat(first - starts[:-1], last - first) + np.arange(starts[-1]), starts
-
-
-def _running(data: Floats, starts: Indices) -> Floats:
-    """Running sums within each run, as in :func:`cumulative`."""
-    if accelerated(data.size):
-        from logofair.cells.compiled import running
-
-        return running(data, starts)  # type: ignore[no-any-return]
-    return cumulative(data, starts)
 
 
 def _hulled(levels: Cells, mass_of: Floats | None) -> Cells:

@@ -1,12 +1,10 @@
-"""More speed for many rows: two threads or more, and the optional compiled code (numba, ``logofair[fast]``)."""
+"""More speed for many rows: pieces that stay in the processor's caches, and two threads or more."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -16,7 +14,6 @@ import numpy.typing as npt
 __all__ = [
     "ENOUGH_ROWS",
     "PIECE",
-    "accelerated",
     "piece_by_piece",
     "pieces",
     "pieces_of_runs",
@@ -28,23 +25,11 @@ __all__ = [
 First = TypeVar("First")
 Second = TypeVar("Second")
 
-# The compiled code pays its loading time (a quarter of a second; ten seconds the first time ever) back from this many
-# rows on.
+# Threads pay from this many rows on.
 ENOUGH_ROWS = 200_000
 # Rows worked on at once: temporaries of this length stay in the processor's caches.
 PIECE = 1 << 15
 _MOST_THREADS, _PIECES = 4, 16  # more pieces than threads, so that none waits long for the last
-
-
-@cache
-def _numba_installed() -> bool:
-    return find_spec("numba") is not None
-
-
-def accelerated(rows: int) -> bool:
-    """Whether to use the compiled code; the variable ``LOGOFAIR_ACCELERATE`` forces it: ``0`` never, ``1`` always."""
-    wish = os.environ.get("LOGOFAIR_ACCELERATE", "")
-    return wish != "0" and (rows >= ENOUGH_ROWS or wish == "1") and _numba_installed()
 
 
 def threads_for(rows: int) -> int:
@@ -53,11 +38,7 @@ def threads_for(rows: int) -> int:
 
 
 def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], rows: int) -> None:
-    """Do some work on every part; in threads where the parts have many rows in all, as numpy lets others run.
-
-    So does our compiled code, which has no threads of its own: numba's would count the references to an array from all
-    threads, each of which waits for the others there, and change how many threads other libraries take.
-    """
+    """Do some work on every part; in threads where the parts have many rows in all, as numpy lets others run."""
     parts = list(parts)
     threads = min(threads_for(rows), len(parts))
     if threads <= 1:

@@ -7,7 +7,6 @@ operations. They decide the speed of the library, so the traps are written down 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 from scipy.sparse import csc_array
 
-from logofair.columns.acceleration import accelerated, piece_by_piece, pieces
+from logofair.columns.acceleration import piece_by_piece, pieces
 from logofair.columns.checks import Floats, Integers
 
 Indices = npt.NDArray[np.int64]
@@ -77,10 +76,6 @@ def sorted_by_cell(
 
     ``data`` stands for the scores: numbers that rise with them and may tell equal ones apart.
     """
-    if accelerated(scores.size):
-        from logofair.columns.compiled import sorted_cells
-
-        return sorted_cells(groups, clients, n_groups, n_clients, scores, data)
     n_cells = n_groups * n_clients
     buckets = bucket_count(scores.size, n_cells)
     keys = np.empty(scores.size, dtype=np.int32)
@@ -104,15 +99,10 @@ def sorted_numbers(keys: Indices, bits: int) -> Indices:
     """Whole numbers from 0 to below ``2**bits``, ascending."""
     first_bits = min((keys.size // _BUCKET).bit_length(), bits, _MOST_FIRST_BITS)
     shift, n_buckets = bits - first_bits, 1 << first_bits
-    if accelerated(keys.size):
-        from logofair.columns.compiled import dealt_numbers
-
-        ordered, starts = dealt_numbers(keys, shift, n_buckets)
-    else:
-        bucket = np.empty(keys.size, dtype=np.int32)
-        for some in pieces(keys.size):
-            bucket[some] = keys[some] >> shift
-        ordered, starts = group_by(bucket, n_buckets, keys)
+    bucket = np.empty(keys.size, dtype=np.int32)
+    for some in pieces(keys.size):
+        bucket[some] = keys[some] >> shift
+    ordered, starts = group_by(bucket, n_buckets, keys)
     sort_buckets(ordered, starts, n_buckets)
     return ordered
 
@@ -139,11 +129,8 @@ def _sort_neighbours(data: npt.NDArray[Any]) -> None:
         data[shift + complete :].sort()
 
 
-def sort_runs(
-    data: Floats, starts: Indices, sort_padded: Callable[[Floats, Indices, Indices, int], None] | None = None
-) -> None:
+def sort_runs(data: Floats, starts: Indices) -> None:
     """Sort each run of ``data`` in place."""
-    sort_padded = sort_padded or _sort_padded
     sizes = np.diff(starts)
     for run in np.flatnonzero(sizes > _LONG):
         data[starts[run] : starts[run + 1]].sort()
@@ -153,7 +140,7 @@ def sort_runs(
         per_chunk = max(1, _CHUNK // width)
         for first in range(0, runs.size, per_chunk):
             chosen = runs[first : first + per_chunk]
-            sort_padded(data, starts[chosen], sizes[chosen], min(width, _LONG))
+            _sort_padded(data, starts[chosen], sizes[chosen], min(width, _LONG))
         width *= 2
 
 
@@ -270,10 +257,6 @@ def pool_starts(values: Floats, weights: Floats, runs: npt.NDArray[Any], *, risi
     """
     if values.size == 0:
         return np.zeros(0, dtype=np.int64)
-    if accelerated(values.size):
-        from logofair.columns.compiled import starts_of_pools
-
-        return starts_of_pools(values if rising else -values, weights, run_starts(runs[1:] != runs[:-1]))
     # An offset of 4 per run keeps pools from spanning two of them, with room for rounding; it begins anew every so many
     # runs, or among a hundred thousand of them it would round away what values differ by.
     bounds = np.flatnonzero(np.diff(runs // _RUNS_AT_ONCE)) + 1

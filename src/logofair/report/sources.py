@@ -140,6 +140,6 @@ def _versions() -> Iterator[tuple[str, str]]:
     """The versions a result may depend on, of what is installed."""
     yield "logofair", __version__
     yield "Python", platform.python_version()
-    for package in ("numpy", "scipy", "numba", "polars"):
+    for package in ("numpy", "scipy", "polars"):
         with suppress(PackageNotFoundError):
             yield package, version(package)

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from logofair.columns.acceleration import accelerated
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, run_sums
 from logofair.errors import InputError
@@ -186,10 +185,6 @@ class OrderedPairs:
     def _accepted(self, constant: Floats, slope: Floats) -> tuple[Floats, Floats]:
         """Shares accepted of every cell and of its positives, where the log-odds of acceptance are a line in eta."""
         cells = self.problem.cells
-        if accelerated(cells.values.size):
-            from logofair.solvers.compiled import accepted_shares
-
-            return accepted_shares(cells.values, self.share, cells.starts, constant, slope)  # type: ignore[no-any-return]
         accepted = np.repeat(slope, self.sizes)
         accepted *= cells.values
         accepted += np.repeat(constant, self.sizes)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.columns.acceleration import accelerated
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices, search_runs
 from logofair.solvers.problem import Problem, range_of, total_price, zero_sum
@@ -48,7 +47,7 @@ def solve_local(
     if not problem.local_limited.any():
         _, u, v = _best_corners(problem, gain_u, gain_v, np.arange(clients))
         return LocalAnswer(u, v, np.zeros((clients, groups, len(problem.local_rates))))
-    if problem.compares_selection and gain_v.min() >= 0 and not accelerated(problem.cells.levels.values.size):
+    if problem.compares_selection and gain_v.min() >= 0:
         u, v, prices = solve_by_rank(problem, gain_u, gain_v)
         return LocalAnswer(u, v, zero_sum(prices, problem.local_counts, 1), bool(_within(problem, u, v).all()))
     return _solve_by_simplex(problem, gain_u, gain_v, tableau, missed)
@@ -58,22 +57,13 @@ def _solve_by_simplex(
     problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Tableau | None, missed: float
 ) -> LocalAnswer:
     """Pivot from where the tableau stands, or from rejecting everybody."""
-    rows, compiled = problem.local_layout, accelerated(problem.cells.levels.values.size)
+    rows = problem.local_layout
     if tableau is None:
         tableau = start(rows.low, rows.high, rows.slope, rows.family, rows.touched)
-    elif not compiled:  # the compiled code sees to it
+    else:
         tableau.gain = _basic_gains(tableau, gain_u, gain_v)
     price = _pricer(problem, gain_u, gain_v)
-    if compiled:
-        from logofair.solvers.compiled import maximise_compiled
-
-        u, v, prices, off = maximise_compiled(tableau, problem, gain_u, gain_v, missed)
-        wrong = np.flatnonzero(~tableau.done | (off >= _ROUNDING))
-        if wrong.size == 0:
-            return LocalAnswer(u, v, prices, True, tableau)
-        _again(tableau, wrong, price, missed)
-    else:
-        maximise(tableau, price, missed)
+    maximise(tableau, price, missed)
     for _ in range(2):
         u, v, wrong = _read(problem, tableau)
         if wrong.size == 0 or not _again(tableau, wrong, price, missed):
