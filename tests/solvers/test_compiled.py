@@ -67,7 +67,6 @@ def test_compiled_and_numpy_reach_the_same_certified_value(seed, notion, groups,
                 local_tolerance=local,
                 global_tolerance=global_,
                 calibration="none",
-                merged=False,
             )
         assert solution.certificate.holds
         values.append(solution.certificate.primal)
