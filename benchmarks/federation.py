@@ -71,7 +71,6 @@ def _against_central(
             clients=clients,
             notion=notion,
             calibration="none",
-            merged=False,
             **_tolerances(),
         )
 

@@ -133,7 +133,7 @@ def _standard_error(differences: Floats) -> float:
 
 def fitted_by(pooling: str) -> Callable[..., Any]:
     """`logofair.fit` with this pooling and tolerances of 0.02."""
-    return lambda *columns, **options: logofair.fit(*columns, pooling=pooling, merged=False, **options)
+    return lambda *columns, **options: logofair.fit(*columns, pooling=pooling, **options)
 
 
 def settings(kinds: list[str], sizes: list[int], clients: int, groups: int, *, uneven: bool) -> list[Setting]:

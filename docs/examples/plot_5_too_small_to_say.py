@@ -22,7 +22,7 @@ def columns(drawn):
     return {"labels": drawn.labels, "groups": drawn.sensitive, "clients": drawn.clients}
 
 
-def fitted(pooling):
+def fitted(pooling, **more):
     """Local tolerance 0.02 on the calibration rows, with or without borrowing."""
     return logofair.fit(
         people.scores(rows),
@@ -31,6 +31,7 @@ def fitted(pooling):
         global_tolerance=0.02,
         pooling=pooling,
         random_state=0,
+        **more,
     )
 
 
@@ -97,6 +98,6 @@ plt.show()
 # %%
 # Certification
 # -------------
-# Borrowing proves nothing about a small site. What may be promised, before anybody signs:
+# Borrowing proves nothing about a small site. What can be promised of new rows, and how many rows it would take:
 
-print(fitted("auto").advice(confidence=0.95))
+print(fitted("auto", confidence=0.95).promises)

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from threading import Lock
 from typing import Protocol, TypeVar
 
-__all__ = ["NO_STAGES", "Counted", "Progress", "Stages", "no_progress"]
+__all__ = ["Progress", "Stages", "no_progress"]
 
 T = TypeVar("T")
+
+_SHOWN = 100
 
 
 class Progress(Protocol):
@@ -25,7 +27,7 @@ def no_progress(steps: Iterable[T], what: str, total: int) -> Iterable[T]:
 
 
 class Stages:
-    """Work in stages of unequal length, shown as one; lengths are in steps, about in proportion to the time they take.
+    """Work that counts how much of it is done, from any thread; of more than 100 things, hundredths are shown.
 
     Examples
     --------
@@ -35,59 +37,30 @@ class Stages:
     ...     for step in steps:
     ...         yield step
     ...         shown.append(f"{what}: {step + 1} of {total}")
-    >>> stages = Stages(progress, "Fitting", 3)
-    >>> stages.done(2)
-    >>> shown
-    ['Fitting: 1 of 3', 'Fitting: 2 of 3']
+    >>> with Stages(progress, "Fitting", 3) as stages:
+    ...     stages.done()
+    ...     shown
+    ['Fitting: 1 of 3']
+    >>> shown[-1]
+    'Fitting: 3 of 3'
     """
 
-    def __init__(self, progress: Progress, what: str, total: int) -> None:
-        self._steps = iter(progress(range(total), what, total))
+    def __init__(self, progress: Progress, what: str, expected: int) -> None:
+        self._left = min(max(expected, 1), _SHOWN)
+        self._each = max(expected, 1) / self._left  # things in a step
+        self._lock, self._count = Lock(), 0.0
+        self._steps = iter(progress(range(self._left), what, self._left))
         next(self._steps, None)  # a step is done when the next one is asked for
 
-    def done(self, length: int) -> None:
-        """A stage of this length is over."""
-        for _ in range(length):
-            next(self._steps, None)
-
-    def counted(self, length: int, expected: int) -> Counted:
-        """A stage of this length in which about so many things are counted."""
-        return Counted(self, length, expected)
-
-
-class Counted:
-    """A stage that goes on with what is counted, from any thread; at most its length, whatever was expected.
-
-    Examples
-    --------
-    >>> from logofair.progress import Stages
-    >>> shown = []
-    >>> def progress(steps, what, total):
-    ...     for step in steps:
-    ...         yield step
-    ...         shown.append(step + 1)
-    >>> with Stages(progress, "Reading", 4).counted(4, expected=1000) as count:
-    ...     count(600)
-    ...     shown
-    [1, 2]
-    >>> shown
-    [1, 2, 3, 4]
-    """
-
-    def __init__(self, stages: Stages, length: int, expected: int) -> None:
-        self._stages, self._left = stages, length
-        self._each = max(expected, 1) / max(length, 1)  # things in a step
-        self._lock, self._count = Lock(), 0.0
-
-    def __call__(self, count: int) -> None:
-        """So many more were counted."""
+    def done(self, count: int = 1) -> None:
+        """So many more are done; more than were expected count for nothing."""
         with self._lock:
             self._count += count
             while self._left and self._count >= self._each:
                 self._count -= self._each
                 self._step()
 
-    def __enter__(self) -> Counted:
+    def __enter__(self) -> Stages:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,8 +69,4 @@ class Counted:
 
     def _step(self) -> None:
         self._left -= 1
-        self._stages.done(1)
-
-
-# For work that nobody waits for.
-NO_STAGES = Stages(no_progress, "", 0)
+        next(self._steps, None)

@@ -20,8 +20,6 @@ from logofair.auditing.certification import (
     holm,
     rank_errors,
     rows_needed,
-    tolerances_by_rank,
-    tolerances_on_held_out_rows,
 )
 from logofair.auditing.chance import pair_limits
 from support.examples import examples
@@ -259,23 +257,3 @@ def test_with_the_rows_needed_a_fifth_of_the_tolerance_is_shown_in_most_runs():
     shares = rng.binomial(int(rows), [0.2, 0.22], (400, 2)) / rows
     shown = pair_limits(shares, np.full(shares.shape, rows), 0.05, upper=True) <= 0.1
     assert shown.mean() == pytest.approx(POWER, abs=0.08)
-
-
-def test_the_tolerance_that_rows_support_is_where_the_promise_begins():
-    rows = np.array([[100.0, 300.0], [40.0, 40.0], [0.0, 500.0]])
-    found = tolerances_by_rank(rows, np.full(3, 0.25), 0.05 / 3)
-    laws = RateLaws(0.25 * (rows[:2] + 1), 0.75 * (rows[:2] + 1))
-    assert laws.risks(found[:2]) == pytest.approx([0.05 / 3] * 2, rel=1e-2)
-    assert np.isnan(found[2])
-    held_out = tolerances_on_held_out_rows(rows, np.full(3, 0.25), 0.05 / 3)
-    assert rows_needed(0.25, held_out[1], 0.2 * held_out[1], held_out_errors(0.05, 3)) == 40
-    assert np.isnan(held_out[2])
-    assert held_out[0] < held_out[1]
-
-
-def test_of_very_many_units_the_supported_tolerances_are_nearly_the_same(monkeypatch):
-    rows = np.array([[100.0, 300.0], [40.0, 40.0], [0.0, 500.0], [3000.0, 2000.0], [15.0, 900.0]])
-    rate, error = np.array([0.25, 0.5, 0.2, 0.1, 0.4]), 0.05 / 3
-    exact = tolerances_by_rank(rows, rate, error)
-    monkeypatch.setattr(certification, "_MANY", 1)
-    assert tolerances_by_rank(rows, rate, error) == pytest.approx(exact, rel=0.12, nan_ok=True)

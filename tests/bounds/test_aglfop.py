@@ -181,7 +181,7 @@ def test_no_policy_is_more_accurate_than_the_bound_at_its_own_informations(seed)
     group, client = rng.integers(0, 2, 300), rng.integers(0, 2, 300)
     score = rng.beta(1 + group, 1.5)
     label = (rng.random(300) < score).astype(int)
-    policy = logofair.fit(score, label, groups=group, clients=client, calibration="none", merged=False).policy
+    policy = logofair.fit(score, label, groups=group, clients=client, calibration="none").policy
     chance = policy.probabilities(score, groups=group, clients=client)
     joint = np.zeros((2, 2, 2, 2))
     np.add.at(joint, (client, group, label, 1), chance / 300)

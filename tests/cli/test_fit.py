@@ -211,16 +211,6 @@ def test_the_page_tells_promise_proof_prices_and_what_to_do_next(file: Path, tmp
         assert len(line) <= 80
 
 
-def test_the_page_and_the_json_tell_what_may_be_promised(people: pl.DataFrame, file: Path, tmp_path: Path) -> None:
-    options = (file, *COLUMNS, "--seed", "0", "--out", tmp_path / "p.json")
-    advice = fitted(*options)["advice"]
-    _, page, _ = run(*options, "--force")
-    words = "can carry a local tolerance of 0.02 for new rows, with 95% confidence together (by rank)"
-    assert words in advice["summary"]
-    assert words in " ".join(page.split())
-    assert [each["client"] for each in advice["clients"]] == sorted(set(people["site"]))
-
-
 def test_small_cells_are_warned_of(people: pl.DataFrame, tmp_path: Path) -> None:
     tiny = pl.DataFrame({"p": [0.5, 0.25], "y": ["good", "bad"], "sex": ["Female", "Male"], "site": ["west", "west"]})
     pl.concat([people.drop("race", "w"), tiny]).write_parquet(tmp_path / "a.parquet")
@@ -483,7 +473,7 @@ def test_the_report_is_headed_as_asked(file: Path, tmp_path: Path, monkeypatch: 
     assert again[again.index("--test-where") + 1] == "race=B"
 
 
-# --- pooling, rows without labels and promises
+# --- pooling and promises
 
 
 @pytest.mark.parametrize(
@@ -510,19 +500,6 @@ def test_the_usual_pooling_is_that_of_the_library(people: pl.DataFrame, file: Pa
     assert found["pooling"] == expected(people).as_dict()["pooling"]
 
 
-def test_rows_without_labels_add_to_the_scores_of_their_cells(people: pl.DataFrame, file: Path, tmp_path: Path) -> None:
-    extra = people.tail(700).with_columns(p=pl.col("p") ** 0.9).select("p", "sex", "site")
-    extra.write_parquet(tmp_path / "extra.parquet")
-    words = (file, *COLUMNS, "--pooling", "auto", "--extra", tmp_path / "extra.parquet", "--out", tmp_path / "a.json")
-    columns = {"scores": extra["p"].to_numpy(), "groups": extra["sex"].to_list(), "clients": extra["site"].to_list()}
-    solution = expected(people, pooling="auto", extra_scores=columns)
-    assert fitted(*words)["certificate"]["primal"] == pytest.approx(solution.certificate.primal, abs=1e-12)
-    page = " ".join(run(*words, "--force", "--report", tmp_path / "a.html")[1].split())
-    assert "700 rows without labels count beside the calibration rows." in page
-    assert "On the clients' own rows alone: expected accuracy" in page
-    assert f"--extra {tmp_path / 'extra.parquet'}" in (tmp_path / "a.html").read_text()
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -533,34 +510,14 @@ def test_rows_without_labels_add_to_the_scores_of_their_cells(people: pl.DataFra
         (["--pooling", "ful"], "got 'ful' (did you mean 'full'?); use one of auto, none, full."),
         (["--pooling", "full", "--basis", "labels"], "'full' needs basis='eta'"),
         (["--pooling", "full", "--confidence", "0.9"], "--pooling full: given together with --confidence"),
-        (["--pooling", "none", "--extra", "{extra}"], "--extra: rows without labels count only with --pooling auto"),
-        (["--pooling", "auto", "--basis", "labels", "--extra", "{extra}"], "--extra: rows without labels count only"),
-        (["--pooling", "auto", "--confidence", "0.9", "--extra", "{extra}"], "--extra: given together with --confiden"),
-        (
-            ["--pooling", "auto", "--extra", "{file}"],
-            "--extra: 1,500 of 1,500 rows are also among the rows to fit on (same score, group and client), and would",
-        ),
-        (
-            ["--pooling", "auto", "--extra", "{unlabelled}", "--test", "{extra}"],
-            "--extra: 400 of 400 rows are also among the test rows (same score, group and client); a test needs other",
-        ),
-        (["--pooling", "auto", "--extra", "{group}"], "--extra: has rows of group 'X', which no row to fit on is of;"),
-        (["--pooling", "auto", "--extra", "{client}"], "--extra: has rows of client 'west', which no row to fit on is"),
-        (["--pooling", "auto", "--extra", "nowhere.csv"], "nowhere.csv: cannot be read"),
+        (["--extra", "others.csv"], "no option '--extra'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_pooling_and_promises_that_cannot_be_had_are_one_sentence(
-    people: pl.DataFrame, file: Path, tmp_path: Path, words: list[str], sentence: str
+    file: Path, tmp_path: Path, words: list[str], sentence: str
 ) -> None:
-    other = people.sample(400, seed=1).with_columns(p=pl.col("p") * 0.999)
-    files = {"file": file} | {name: tmp_path / f"{name}.csv" for name in ("extra", "unlabelled", "group", "client")}
-    other.write_csv(files["extra"])
-    other.select("site", "sex", "p").write_csv(files["unlabelled"])
-    other.with_columns(sex=pl.lit("X")).write_csv(files["group"])
-    other.with_columns(site=pl.lit("west")).write_csv(files["client"])
-    said = refused(file, *COLUMNS, *(word.format(**files) for word in words), "--out", tmp_path / "policy.json")
-    assert sentence in said
+    assert sentence in refused(file, *COLUMNS, *words, "--out", tmp_path / "policy.json")
     assert not (tmp_path / "policy.json").exists()
 
 

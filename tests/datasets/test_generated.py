@@ -104,7 +104,6 @@ def test_the_solver_finds_the_optimum_of_the_population(
         notion=notion,
         local_tolerance=local,
         global_tolerance=global_,
-        merged=False,
         **people.columns(),  # type: ignore[arg-type]
     )
     certificate = fitted.certificate
@@ -119,7 +118,7 @@ def test_the_solver_finds_the_optimum_of_the_population(
 def test_sides_with_notions_of_their_own_agree_with_the_solver() -> None:
     people = make_population(3, 2, 6, rng=5)
     notion = {"local": {"equal_opportunity": 0.03, "predictive_equality": 0.1}, "global": "demographic_parity"}
-    alone = {"calibration": "none", "pooling": "none", "merged": False}
+    alone = {"calibration": "none", "pooling": "none"}
     fitted = logofair.fit(labels=None, notion=notion, **alone, **people.columns())  # type: ignore[arg-type]
     assert people.optimum(notion).accuracy == pytest.approx(fitted.certificate.primal, abs=1e-7)  # type: ignore[arg-type]
 
@@ -130,7 +129,7 @@ def test_a_group_that_a_client_lacks_is_left_out_of_its_gap() -> None:
     people = Population(mass, np.tile([0.2, 0.9], (2, 2, 1)))
     assert people.optimum("demographic_parity", 0.0, None).accuracy == pytest.approx(0.85)
     fitted = logofair.fit(
-        labels=None, calibration="none", local_tolerance=0.0, global_tolerance=None, merged=False, **people.columns()
+        labels=None, calibration="none", local_tolerance=0.0, global_tolerance=None, **people.columns()
     )  # type: ignore[arg-type]
     assert fitted.certificate.primal == pytest.approx(0.85)
 
@@ -149,7 +148,6 @@ def test_a_fit_on_many_drawn_rows_comes_near_the_optimum_of_the_population(notio
         clients=rows.clients,
         notion=notion,
         calibration="none",
-        merged=False,
     )
     assert fitted.certificate.primal == pytest.approx(best.accuracy, abs=4 * 0.5 / math.sqrt(200_000))
     # What was learnt on the rows, judged on the population itself:

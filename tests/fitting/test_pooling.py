@@ -82,7 +82,7 @@ def test_the_mass_of_every_cell_stays(monkeypatch, kind, kappa, weighted):
         scores, labels, columns["groups"], columns["clients"], columns.get("sample_weight"), "beta", "eta"
     )
     borrowing(monkeypatch, kind, kappa)
-    alone, lent = (prepare(rows, "beta", "eta", 5, 0, pooling) for pooling in ("none", "auto"))
+    alone, lent = (prepare(rows, "beta", "eta", 0, pooling) for pooling in ("none", "auto"))
     assert lent.pooling.cells == 9
     np.testing.assert_allclose(lent.cells.mass, alone.cells.mass, rtol=1e-12)
     np.testing.assert_array_equal(lent.cells.rows, alone.cells.rows)
@@ -284,66 +284,6 @@ def test_the_calibrators_of_clients_that_differ_keep_their_own():
     added = rng.normal(0.0, 1.5, 8)[columns["clients"]]
     labels = (rng.random(scores.size) < expit(logit(scores) + added)).astype(int)
     assert logofair.fit(scores, labels, **columns, pooling="auto").pooling.strength <= 200
-
-
-# --- rows without labels
-
-
-def test_extra_scores_count_as_rows_of_their_cells(monkeypatch):
-    scores, _, columns = table([0.0, 0.5], rows=9)
-    borrowing(monkeypatch, "group", 1e-3)  # a prior too small to borrow from
-    extra = {"scores": scores[::2] ** 2, "groups": columns["groups"][::2], "clients": columns["clients"][::2]}
-    options = {"local_tolerance": 0.03, "global_tolerance": 0.01}
-    kept = {**columns, **options}
-    solution = logofair.fit(scores, None, **kept, calibration="none", pooling="auto", extra_scores=extra)
-    case = spelled_out(scores, kept)
-    cell = 2 * case.clients + case.groups
-    rows = np.bincount(cell) + np.bincount(cell[::2])
-    longer = replace(
-        case,
-        scores=np.concatenate([scores, extra["scores"]]),
-        groups=np.concatenate([case.groups, case.groups[::2]]),
-        clients=np.concatenate([case.clients, case.clients[::2]]),
-        weights=(9.0 / rows)[np.concatenate([cell, cell[::2]])],
-    )
-    assert solution.certificate.primal == pytest.approx(longer.best_rows()[0], abs=1e-6)
-    assert (solution.pooling.extra_rows, solution.certificate.pooling) == (18, "extra rows")
-    assert "and the extra ones" in solution.summary()
-    on_own_rows(solution, case, scores, columns)
-
-
-def test_one_client_may_have_extra_scores():
-    scores, labels, columns = table([0.0], rows=30)
-    extra = {"scores": scores, "groups": columns["groups"]}
-    solution = logofair.fit(scores, labels, groups=columns["groups"], pooling="auto", extra_scores=extra)
-    alone = logofair.fit(scores, labels, groups=columns["groups"], pooling="none")
-    assert solution.certificate.holds
-    np.testing.assert_allclose(solution.problem.mass, alone.problem.mass, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"groups": ["F", "Q"]}, "'Q' is not among the calibration rows"),
-        ({"clients": [0, 7]}, "7 is not among the calibration rows"),
-        ({"clients": [0]}, "'clients' has 1 rows and 'scores' 2"),
-        ({"scores": [0.5, 1.5]}, r"extra_scores\['scores'\]"),
-        ({"labels": [0, 1]}, "a mapping of exactly 'scores', 'groups', 'clients'"),
-    ],
-)
-def test_extra_scores_that_cannot_be_used_are_refused_in_a_sentence(change, message):
-    scores, labels, columns = table([0.0, 0.1], rows=5)
-    extra = {"scores": [0.5, 0.4], "groups": ["F", "M"], "clients": [0, 1]} | change
-    with pytest.raises(InputError, match=message):
-        logofair.fit(scores, labels, **columns, pooling="auto", extra_scores=extra)
-
-
-def test_extra_scores_are_refused_without_pooling():
-    scores, labels, columns = table([0.0, 0.1], rows=5)
-    extra = {"scores": scores, **columns}
-    for options in ({"pooling": "none"}, {"pooling": "auto", "basis": "labels"}):
-        with pytest.raises(InputError, match="extra_scores: without pooling"):
-            logofair.fit(scores, labels, **columns, extra_scores=extra, **options)
 
 
 # --- what is refused, and what is stored

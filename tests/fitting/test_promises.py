@@ -255,12 +255,6 @@ def test_stored_promises_say_the_same():
     assert stored.price == pytest.approx(solution.promises.price)
 
 
-def test_what_promises_cannot_use_is_refused_together_with_them():
-    extra = {"scores": [0.5], "groups": ["F"], "clients": [0]}
-    with pytest.raises(InputError, match=r"extra_scores: given together with confidence"):
-        fit(table(), pooling="auto", extra_scores=extra)
-
-
 def test_small_cells_borrow_among_the_rows_that_choose_and_promises_rest_on_their_own():
     rows = table(rows=2000, clients=1)
     rows[2]["clients"] = np.random.default_rng(0).integers(0, 40, 2000)  # all alike
@@ -433,7 +427,7 @@ def test_certified_promises_hold_in_the_population(notion, given, levels, rows, 
         score = 1 / (1 + np.exp(-(SHIFT[client, group] + rng.normal(size=rows))))
         score = np.ceil(score * levels) / levels if levels else score
         label = rng.random(rows) < score
-        options = {"local_tolerance": tolerances[0], "global_tolerance": tolerances[1], "merged": False}
+        options = {"local_tolerance": tolerances[0], "global_tolerance": tolerances[1]}
         solution = fit(
             (score, label, {"groups": group, "clients": client}), notion=notion, calibration="none", **options
         )
@@ -484,7 +478,7 @@ def test_certified_ratios_floors_and_capacities_hold_in_the_population(required)
         score = 1 / (1 + np.exp(-(SHIFT[client, group] + rng.normal(size=4000))))
         rows = score, rng.random(4000) < score, {"groups": group, "clients": client}
         given = {"local_tolerance": None, "global_tolerance": None, "confidence": 0.8, **required}
-        solution = fit(rows, calibration="none", merged=False, random_state=run, **given)
+        solution = fit(rows, calibration="none", random_state=run, **given)
         broken += broken_promises(solution) > 0
         made += len(solution.promises.with_status(CERTIFIED))
     assert broken <= binom.ppf(0.999, runs, 0.2)
@@ -532,44 +526,6 @@ def test_where_the_rows_that_choose_know_no_rule_nothing_is_promised():
     cannot = solution.promises.with_status(CANNOT)
     assert [p.kind for p in cannot] == ["floor", "capacity"]
     assert "on the rows left to choose a rule none meets all requirements" in str(cannot[0])
-
-
-# --- advice before signing
-
-
-def test_supported_tolerances_say_which_clients_can_carry_what():
-    scores, labels, columns = table(rows=20_000, clients=200)
-    keep = (columns["clients"] != 7) | (columns["groups"] != "F")
-    rows = scores[keep], labels[keep], {name: column[keep] for name, column in columns.items()}
-    found = fit(rows, pooling="none", confidence=None).supported_tolerances()
-    assert len(found) == 200
-    assert np.isnan(found.by_rank[7])
-    others = np.delete(np.arange(200), 7)
-    assert (found.by_rank[others] < found.on_held_out_rows[others]).all()
-    assert "199 of 200 clients could carry a local promise by rank" in found.summary()
-    assert "1 cannot, for want of rows of some group: client 7" in found.summary()
-    assert len(found.carried(float(np.median(found.by_rank[others])))) == 100
-    plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert plain["clients"][7] == {"client": 7, "by_rank": None, "on_held_out_rows": None}
-
-
-@pytest.mark.slow
-def test_what_is_called_supported_can_be_certified():
-    rows = table(rows=9000)
-    for notion in ("demographic_parity", "equal_opportunity"):
-        supported = fit(rows, notion=notion).supported_tolerances()
-        wider = {client: 1.1 * supported[client][0] for client in (0, 1, 2)}
-        promises = fit(rows, notion=notion, client_tolerances=wider, global_tolerance=None).promises
-        assert [p.status for p in promises[:3]] == [CERTIFIED] * 3
-
-
-def test_where_there_is_no_promise_by_rank_rows_held_out_are_advised():
-    solution = fit(table(), notion="equalized_odds", confidence=None)
-    found = solution.supported_tolerances(0.9)
-    assert np.isnan(found.by_rank).all()
-    assert "on rows held out" in found.summary()
-    with pytest.raises(InputError, match="confidence"):
-        solution.supported_tolerances(None)
 
 
 @pytest.mark.filterwarnings("error")

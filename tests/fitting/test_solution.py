@@ -73,13 +73,20 @@ def test_an_empty_cell_is_named_and_takes_the_merged_rule(notion, calibration):
     np.testing.assert_allclose(here, merged)
 
 
-def test_an_empty_cell_takes_the_base_rule_where_no_merged_rule_was_made():
-    solution = fit(rows(*FULL[:3]), merged=False)
+@pytest.fixture
+def no_merged_rule(monkeypatch):
+    monkeypatch.setattr("logofair.fitting.fit.merged_rules", lambda *_: None)
+
+
+@pytest.mark.usefixtures("no_merged_rule")
+def test_an_empty_cell_takes_the_base_rule_where_there_is_no_merged_rule():
+    solution = fit(rows(*FULL[:3]))
     assert about(solution, "group 'M' at client 'south'", "no rows", "score >= 1/2 applies")
     decided = solution.policy.probabilities([0.49, 0.5], groups=["M", "M"], clients=["south", "south"])
     assert decided.tolist() == [0, 1]
 
 
+@pytest.mark.usefixtures("no_merged_rule")
 @pytest.mark.parametrize(
     ("costs", "threshold", "said"),
     [
@@ -89,7 +96,7 @@ def test_an_empty_cell_takes_the_base_rule_where_no_merged_rule_was_made():
 )
 def test_an_empty_cell_is_decided_at_its_clients_costs_where_there_is_no_merged_rule(costs, threshold, said):
     table = rows(*FULL[:3])
-    for more in ({"merged": False}, {"confidence": 0.9, "merged": False}):
+    for more in ({}, {"confidence": 0.9}):
         solution = fit(table, costs=costs, **more)
         assert about(solution, "group 'M' at client 'south'", "no rows", said)
         near = [threshold - 0.01, threshold]

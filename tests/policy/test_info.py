@@ -33,7 +33,7 @@ FULL = PolicyInfo(
     certificate=CertificateInfo(0.8, 0.81, 0.01, 0.0, "eta", holds=False, rounding=1e-9),
     rows=12,
     calibration="beta",
-    pooling=PoolingInfo("client", None, 4, 1.0, 70, 800.0),
+    pooling=PoolingInfo("client", None, 4, 1.0, 800.0),
     solver="exact",
     promises=PromisesInfo(
         0.95,

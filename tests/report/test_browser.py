@@ -28,7 +28,6 @@ SECTIONS = [
         "verdict",
         "figures",
         "requirements",
-        "advice",
         "clients",
         "frontier",
         "prices",
@@ -380,7 +379,7 @@ def test_promises_of_many_clients_fit_a_phone_and_a_desk(open_page, tmp_path, wi
     group, score = random.integers(0, 2, n), random.random(n)
     names = np.array([f"site {i:03d}" for i in range(38)] + [HOSTILE, LONG], dtype=object)
     site = names[random.integers(0, 40, n)]
-    options = {"local_tolerance": 0.3, "global_tolerance": 0.1, "confidence": 0.95, "merged": False}
+    options = {"local_tolerance": 0.3, "global_tolerance": 0.1, "confidence": 0.95}
     solution = logofair.fit(score, random.random(n) < score, groups=group, clients=site, **options)
     write_report(tmp_path / "a.html", solution, data=in_memory("40 sites", solution), command="logofair fit a.csv")
     page = open_page((tmp_path / "a.html").as_uri(), viewport={"width": width, "height": 844}, color_scheme=scheme)

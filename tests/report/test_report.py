@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
-from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -25,7 +23,6 @@ from logofair.files.inputs import DataSource
 from logofair.notions import NOTIONS
 from logofair.report import (
     ReportHeading,
-    advice_picture,
     audit_html,
     in_memory,
     report_html,
@@ -371,7 +368,7 @@ def test_among_many_clients_chance_alone_is_no_miss():
     place = np.arange(n)
     clients, groups = np.array([f"site {i % 300}" for i in place]), np.array(["a", "b"])[place // 300 % 2]
     level = (place // 600 + 0.5) / 100
-    solution = logofair.fit(level, level >= 0.5, groups=groups, clients=clients, calibration="none", merged=False)
+    solution = logofair.fit(level, level >= 0.5, groups=groups, clients=clients, calibration="none")
     scores = random.random(n)
     tested = solution.test(scores, random.random(n) < scores, groups=groups, clients=clients)
     measured = other_rows(tested)
@@ -421,59 +418,13 @@ def test_the_heading_is_shown_and_its_word_used():
 
 def test_hundreds_of_tiny_sites_are_counted_not_listed():
     data, fresh = _data(3000, clients=300), _data(3000, clients=300, seed=1)
-    page = _html(_tested(_fit(data, local_tolerance=0.05, merged=False), fresh))
+    page = _html(_tested(_fit(data, local_tolerance=0.05), fresh))
     assert "0 of 300 clients can be checked at this tolerance" in page
     assert page.count("<article") == 50
     gaps = re.search(r'<section id="clients".*?<section id="client-table"', page, re.DOTALL)[0]
     assert "<figure>" not in gaps  # no client has two groups of 30 rows
     table = re.search(r'<section id="client-table".*?</section>', page, re.DOTALL)[0]
     assert "<details><summary>The table of 300 clients</summary>" in table
-
-
-def _advice(page: str) -> str:
-    return re.search(r'<section id="advice".*?</section>', page, re.DOTALL)[0]
-
-
-@pytest.mark.parametrize(("clients", "rows"), [(3, 3000), (300, 9000)])
-def test_what_may_be_promised_is_a_paragraph_and_a_picture_for_few_clients_as_for_many(clients, rows):
-    solution = _fit(_data(rows, clients=clients), local_tolerance=0.05, merged=False, pooling="none")
-    section, advice = _advice(_html(solution)), solution.advice()
-    assert f"<p>{escape(advice.summary())}</p>" in section
-    assert section.count("<svg") == 2  # for a desk and for a phone
-    wide, narrow = re.findall(r"<svg.*?</svg>", section, re.DOTALL)
-    for picture in (wide, narrow):
-        assert len(re.findall(r'class="client"', picture)) == clients
-        assert "required 0.05" in picture
-    names = {escape(str(name)) for name in solution.policy.clients}
-    written = set(re.findall(r"<text[^>]*>([^<]*)</text>", wide)) & names
-    assert len(written) == 3  # all of three; of hundreds those of most rows that cannot carry it
-
-
-def test_a_client_without_rows_of_a_group_is_marked_in_the_picture():
-    data = _data(3000, clients=3)
-    keep = (data["clients"] != "site 1") | (data["groups"] != "a")
-    solution = _fit({name: column[keep] for name, column in data.items()}, local_tolerance=0.15, pooling="none")
-    picture = advice_picture(solution.advice())
-    assert "no rows" in picture
-    assert picture.count('class="cross"') == 2  # the client, and the legend
-    assert picture.count('class="after"') == 3
-
-
-def test_one_client_has_the_paragraph_alone():
-    data = _data(2000, clients=1)
-    section = _advice(_html(_fit(data | {"clients": None}, local_tolerance=0.15, pooling="none")))
-    assert "The calibration rows cannot carry the tolerance of 0.02" in section
-    assert "<svg" not in section
-
-
-def test_the_picture_of_an_advice_is_one_file_whose_names_are_text():
-    data = _data(1500, clients=3)
-    data["clients"] = np.where(data["clients"] == "site 0", "<b>&", data["clients"])
-    picture = advice_picture(_fit(data, local_tolerance=None, pooling="none").advice(), width=350)
-    root = ElementTree.fromstring(picture)
-    assert root.tag.endswith("svg")
-    assert "<b>&" in [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert 'class="allowed"' not in picture
 
 
 def _audit_page(data, **more):
@@ -648,7 +599,7 @@ def test_cells_with_few_rows_are_marked_and_counted():
 def test_thousands_of_clients_stay_within_the_size_and_it_says_what_is_left_out():
     data = _data(12_000)
     data["clients"] = np.array([f"{i % 3000} {'of the upper and lower valley ' * 5}" for i in range(12_000)])
-    solution = _fit(data, calibration="none", notion="equalized_odds", merged=False)
+    solution = _fit(data, calibration="none", notion="equalized_odds")
     page = _html(solution)
     assert len(page.encode()) < 6_000_000
     text = _Text(page).text
@@ -842,7 +793,7 @@ def test_a_certified_policy_is_a_pass_and_its_promises_are_a_table():
 
 def test_promises_of_ratios_and_floors_are_no_promises_of_gaps():
     given = {"local_tolerance": logofair.Ratio(0.7), "global_tolerance": None, "floors": {"demographic_parity": 0.05}}
-    page = _html(_fit(_data(3000, clients=8), confidence=0.95, merged=False, **given))
+    page = _html(_fit(_data(3000, clients=8), confidence=0.95, **given))
     text = _Text(page[page.index('id="promises"') : page.index("</section>", page.index('id="promises"'))]).text
     assert (
         "A bound is of one requirement by itself; all certified requirements hold together, which takes more." in text
@@ -854,7 +805,7 @@ def test_promises_of_ratios_and_floors_are_no_promises_of_gaps():
 @pytest.mark.slow
 def test_promises_of_hundreds_of_clients_are_counted_and_the_trade_off_says_it_makes_none():
     data = _data(6000, clients=150)
-    solution = _fit(data, local_tolerance=0.1, global_tolerance=0.1, confidence=0.95, merged=False)
+    solution = _fit(data, local_tolerance=0.1, global_tolerance=0.1, confidence=0.95)
     assert _verdict(solution).state == "unclear"
     surface = frontier(
         data["scores"], data["labels"], groups=data["groups"], local_tolerances=[None], global_tolerances=[0.1]

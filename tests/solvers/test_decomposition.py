@@ -238,7 +238,7 @@ def fit_to_400_clients(monkeypatch, scores, labels=None, *, some=40, **given):
     monkeypatch.setattr(decomposition, "_SOME", some)
     clients, groups = np.repeat(np.arange(400), 2), np.tile([0, 1], 400)
     more = {"local_tolerance": None, "global_tolerance": None, "calibration": "none", "pooling": "none"} | given
-    return logofair.fit(scores, labels, groups=groups, clients=clients, merged=False, random_state=0, **more)
+    return logofair.fit(scores, labels, groups=groups, clients=clients, random_state=0, **more)
 
 
 @pytest.mark.parametrize("seed", range(8))

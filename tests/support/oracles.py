@@ -349,7 +349,6 @@ def random_request(rng: np.random.Generator, *, rows: int | None = None) -> Requ
         "sample_weight": weights,
         "calibration": "none",
         "pooling": "none",  # the case is about the rows alone
-        "merged": bool(rng.random() < 0.3),
     }
     if arguments["clients"] is not None and rng.random() < 0.3:
         known = sorted(set(arguments["clients"].tolist()))

@@ -91,7 +91,6 @@ class Required:
             "global_tolerance": self.global_,
             "calibration": "none",
             "pooling": "none",
-            "merged": False,
             "random_state": 0,
         }
 

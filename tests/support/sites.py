@@ -75,9 +75,7 @@ def central(sites, plan_settings, **more):
     known = ("notion", "local_tolerance", "global_tolerance", "client_tolerances", "calibration", "solver", "pooling")
     usual = {"local_tolerance": 0.05, "global_tolerance": 0.01, "calibration": "none", "pooling": "none"}
     settings = {**usual, **{k: v for k, v in plan_settings.items() if k in known}, **more}
-    return logofair.fit(
-        together["scores"], together["labels"], groups=together["groups"], clients=clients, merged=False, **settings
-    )
+    return logofair.fit(together["scores"], together["labels"], groups=together["groups"], clients=clients, **settings)
 
 
 def measured(sites, policies, plan, chances=None):

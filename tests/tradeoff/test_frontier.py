@@ -695,7 +695,6 @@ def test_a_band_shows_the_interval_of_what_was_measured_along_the_marked_line(te
         ({"test_share": 0.001}, "test_share: 0.001 of every group at every client is no row"),
         ({"client_tolerances": {"nord": 0.1}}, "client_tolerances: names client 'nord', which has no rows"),
         ({"random_state": -1}, "random_state: got -1"),
-        ({"folds": 1, "calibration": "beta"}, "folds: got 1"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(options, sentence):

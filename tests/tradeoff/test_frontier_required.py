@@ -67,7 +67,7 @@ def test_answers_of_one_point_serve_others_though_more_is_required(monkeypatch):
     found = surface(local_tolerances=[0.0, 0.1], global_tolerances=grid, **held)
     together = len(solved)
     for point in found.points:
-        alone = fitted(point.local_tolerance, point.global_tolerance, merged=False, **held)
+        alone = fitted(point.local_tolerance, point.global_tolerance, **held)
         assert point.value == pytest.approx(alone.certificate.primal, abs=1e-6)
     assert together < 0.7 * (len(solved) - together)
 

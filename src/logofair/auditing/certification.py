@@ -38,8 +38,6 @@ __all__ = [
     "rows_needed",
     "single_rows_needed",
     "targets_on_held_out_rows",
-    "tolerances_by_rank",
-    "tolerances_on_held_out_rows",
 ]
 
 POWER = 0.8  # the chance to certify with as many rows as are called needed, where rows are held out
@@ -49,7 +47,6 @@ _NODES = np.linspace(-_LAST, _LAST, 2 * round(_LAST / _STEP) + 1)
 _AT, _MASS = ndtr(_NODES), np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 _PAIRS = 4000  # of groups whose integrals are taken at once, so that they stay in memory
 _HALVINGS = 17  # of [0, 1]: bounds are found to 1e-5, and rounded up
-_MANY = 2000  # units whose smallest tolerances are not found by integrals, which take 2 ms each
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,41 +297,12 @@ def held_out_errors(error: float, promises: int) -> float:
     return float(ndtri(POWER) - ndtri(error / max(promises, 1)))
 
 
-def tolerances_by_rank(rows: Floats, rate: Floats, error: float) -> Floats:
-    """The smallest tolerance that each unit could be certified for by rank; NaN where a group has no rows.
-
-    ``rows`` are those left to place thresholds, (units, groups), ``rate`` the units' common rates, ``error`` what each
-    promise may take. Of very many units the laws are taken for normal ones.
-
-    Examples
-    --------
-    >>> rows, rate = np.array([[135.0, 135.0], [12.0, 900.0]]), np.array([0.2, 0.2])
-    >>> np.round(tolerances_by_rank(rows, rate, 0.025), 2).tolist()
-    [0.11, 0.25]
-    """
-    if len(rows) > _MANY:
-        return _normal_tolerances(rows, rate, rank_errors(error, 1, rows.shape[1]))
-    known = (rows > 0).all(axis=1)
-    places = rows[known] + 1.0
-    laws = RateLaws(rate[known, None] * places, (1.0 - rate[known, None]) * places)
-    found = np.full(len(rows), np.nan)
-    found[known] = laws.bounds(error)
-    return found
-
-
-def tolerances_on_held_out_rows(rows: Floats, rate: Floats, error: float) -> Floats:
-    """The smallest tolerance that each unit is certified for with a chance of :data:`POWER` on rows held out.
-
-    Arguments as for :func:`tolerances_by_rank`; the rule's true gap is taken for :data:`TRUE_GAP` of the tolerance.
-    """
-    return _normal_tolerances(rows, rate, held_out_errors(error, 1) / (1.0 - TRUE_GAP))
-
-
 def targets_on_held_out_rows(rows: Floats, rate: Floats, tolerance: Floats, error: float) -> Floats:
     """The gap each unit's rule may have for its tolerance to be certified with a chance of :data:`POWER`.
 
-    Arguments as for :func:`tolerances_by_rank`. Where that is less than :data:`TRUE_GAP` of the tolerance, the
-    tolerance itself: a rule of a smaller gap would be certified by luck alone.
+    ``rows`` are those held out, (units, groups), ``rate`` the units' common rates, ``error`` what each promise may
+    take. Where that is less than :data:`TRUE_GAP` of the tolerance, the tolerance itself: a rule of a smaller gap would
+    be certified by luck alone.
 
     Examples
     --------
@@ -350,8 +318,8 @@ def targets_on_held_out_rows(rows: Floats, rate: Floats, tolerance: Floats, erro
 def ratios_on_held_out_rows(rows: Floats, rate: Floats, ratio: Floats, error: float) -> Floats:
     """The ratio each unit's rule should have for the one required to be certified with a chance of :data:`POWER`.
 
-    Arguments as for :func:`tolerances_by_rank`; where that leaves less than :data:`TRUE_GAP` of the way to 1, the ratio
-    itself.
+    Arguments as for :func:`targets_on_held_out_rows`; where that leaves less than :data:`TRUE_GAP` of the way to 1, the
+    ratio itself.
 
     Examples
     --------

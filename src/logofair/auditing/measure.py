@@ -367,17 +367,6 @@ class Side:
         return np.where(np.isnan(self.gaps), 0, np.minimum(*ends))
 
     @cached_property
-    def smallest_rows(self) -> Indices:
-        """Rows behind the least supported rate of all groups that are there, (rates, clients); 0 where none is.
-
-        A group without a single row that counts is there with 0 rows, unless only rates on more rows are compared.
-        """
-        there = np.broadcast_to(self.tally.rows.sum(axis=2) > 0, self.rows.shape)
-        there = there if self.fewest == 1 else there & (self.rows >= self.fewest)
-        least = np.where(there, self.rows, np.iinfo(np.int64).max).min(axis=2)
-        return np.where(there.any(axis=2), least, 0)
-
-    @cached_property
     def large(self) -> Side:
         """The same over large cells alone: rates that rest on :data:`FEW_ROWS` rows or more."""
         values = np.where(self.rows >= FEW_ROWS, self.values, np.nan)

@@ -122,7 +122,6 @@ def oracle(
         calibration="none",
         basis="labels",
         sample_weight=sample_weight,
-        merged=False,
     )
     measured = solution.measured
     assert measured is not None  # fit refuses basis="labels" without labels

@@ -189,7 +189,7 @@ class RunResult:
             basis="eta",
             precision=LARGEST_VIOLATION / float(min([1.0, *units.tolist()])),
             largest_optimality_gap=self.plan.optimality_gap * self.plan.cost_unit,
-            pooling=self.pooling.counted,
+            pooling=self.pooling.prior,
             objective=self.objective,
         )
 

@@ -23,15 +23,10 @@ from logofair.progress import Progress, no_progress
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["parts_of", "read_extra", "read_parts"]
+__all__ = ["parts_of", "read_parts"]
 
 _TWINS = 0.1  # at most this share of the rows to fit on may be alike for copies to tell something
 _COPIES = 0.25  # above this share of the rows, copies are no accident
-_TESTED_TWICE = (
-    "--test: {are} also among the rows to fit on ({same}); a test needs other people, or --id to tell them apart."
-)
-_COUNTED_TWICE = "--extra: {are} also among the rows to fit on ({same}), and would count twice; leave them out."
-_EXTRA_AND_TESTED = "--extra: {are} also among the test rows ({same}); a test needs other people: leave them out."
 
 
 def parts_of(
@@ -88,36 +83,10 @@ def read_parts(
     if rows.ids is not None and found.ids is not None:
         _check_people(rows.ids, found.ids, columns.id)
     found = _named_as(found, rows)
-    _check_known(found.groups, rows.groups, "--test", "group")
+    _check_groups(found.groups, rows.groups)
     if rows.ids is None:
-        _check_copies(rows, found, _TESTED_TWICE)
+        _check_copies(rows, found)
     return rows, found
-
-
-def read_extra(
-    files: DataFiles,
-    columns: ColumnNames,
-    extra: Sequence[str],
-    rows: DataRows,
-    other: DataRows | None,
-    progress: Progress = no_progress,
-) -> DataRows | None:
-    """Read rows without labels, of groups and clients that the rows to fit on have; None where none were named.
-
-    They may be neither among these nor among ``other``, the rows to measure on.
-    """
-    if not extra:
-        return None
-    others = replace(find_files(extra, client=columns.client), by_file=files.by_file)
-    plain = replace(columns, label=None, weight=None, id=None, positive=None, where=(), unless=())
-    found = _named_as(read_rows(others, plain, progress), rows)
-    _check_known(found.groups, rows.groups, "--extra", "group")
-    if found.clients is not None and rows.clients is not None:
-        _check_known(found.clients, rows.clients, "--extra", "client")
-    _check_copies(rows, found, _COUNTED_TWICE)
-    if other is not None:
-        _check_copies(other, found, _EXTRA_AND_TESTED)
-    return found
 
 
 def _named_as(found: DataRows, rows: DataRows) -> DataRows:
@@ -126,11 +95,11 @@ def _named_as(found: DataRows, rows: DataRows) -> DataRows:
     return replace(found, groups=_as_known(found.groups, rows.groups), clients=clients)
 
 
-def _check_known(found: npt.NDArray[Any], known: npt.NDArray[Any], option: str, what: str) -> None:
-    """Raise where rows are of a group or client that no row to fit on is of."""
-    if unknown := set(encode(found, option).names) - set(encode(known, option).names):
+def _check_groups(found: npt.NDArray[Any], known: npt.NDArray[Any]) -> None:
+    """Raise where test rows are of a group that no row to fit on is of."""
+    if unknown := set(encode(found, "--test").names) - set(encode(known, "--test").names):
         name = min(map(label_text, unknown))
-        raise InputError(f"{option}: has rows of {what} {name!r}, which no row to fit on is of; leave them out.")
+        raise InputError(f"--test: has rows of group {name!r}, which no row to fit on is of; leave them out.")
 
 
 def _check_people(fitted: npt.NDArray[Any], measured: npt.NDArray[Any], column: str | None) -> None:
@@ -144,8 +113,8 @@ def _check_people(fitted: npt.NDArray[Any], measured: npt.NDArray[Any], column: 
         )
 
 
-def _check_copies(known: DataRows, found: DataRows, words: str) -> None:
-    """Raise where many rows are also among others, though few of those are alike; ``words`` say so around both.
+def _check_copies(known: DataRows, found: DataRows) -> None:
+    """Raise where many test rows are also among those to fit on, though few of these are alike.
 
     A new row is like a known one about as often as a known one is like another: where scores are so coarse that this
     is common, nothing is said.
@@ -156,7 +125,10 @@ def _check_copies(known: DataRows, found: DataRows, words: str) -> None:
     if twins <= _TWINS * there.height and copies > _COPIES * here.height:
         *first, last = (name.removesuffix("s") for name in names)
         are = f"{copies:,} of {here.height:,} rows are" if here.height > 1 else "its only row is"
-        raise InputError(words.format(are=are, same=f"same {', '.join(first)} and {last}"))
+        raise InputError(
+            f"--test: {are} also among the rows to fit on (same {', '.join(first)} and {last}); a test needs other "
+            "people, or --id to tell them apart."
+        )
 
 
 def _lines(rows: DataRows, names: Sequence[str]) -> polars.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from logofair.files.values import (
     join_groups,
     plain_values,
 )
-from logofair.progress import Counted, Progress, Stages, no_progress
+from logofair.progress import Progress, Stages, no_progress
 
 if TYPE_CHECKING:
     import polars
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["DataRows", "no_rows_error", "read_rows", "source_of", "whole_column"]
 
 _LISTED = 10
-_READING, _CONVERTING = 50, 50  # about how long both take beside each other, for those who wait
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +66,8 @@ def read_rows(
 ) -> DataRows:
     """Read the named columns of all files; ``option`` asked for these rows."""
     wanted = columns.by_role()
-    stages = Stages(progress, "Reading", _READING + _CONVERTING)
-    with stages.counted(_READING, sum(map(estimated_rows, files.paths))) as seen:
-        read = [_part(path, files, columns, wanted, seen) for path in files.paths]
+    with Stages(progress, "Reading", sum(map(estimated_rows, files.paths))) as stages:
+        read = [_part(path, files, columns, wanted, stages.done) for path in files.paths]
     parts = [part for part, _ in read]
     if not any(part.height for part in parts):
         raise no_rows_error(files, columns, option)
@@ -79,14 +77,7 @@ def read_rows(
     if "client" in combined:
         check_clients(combined["client"].n_unique(), group.len(), columns.client)
     combined["group"] = group
-    with stages.counted(_CONVERTING, len(combined) + 2) as converted:
-        arrays = {}
-        for role, column in combined.items():
-            arrays[role] = _array(column)
-            converted(1)
-        source = source_of(files, columns, group.len())
-        converted(1)
-        parts_of_group = group_parts(group_columns, group)
+    arrays = {role: _array(column) for role, column in combined.items()}
     return DataRows(
         scores=arrays.get("score"),
         labels=arrays.get("label"),
@@ -95,8 +86,8 @@ def read_rows(
         weights=arrays.get("weight"),
         ids=arrays.get("id"),
         dropped=sum(left_out for _, left_out in read),
-        source=source,
-        group_parts=parts_of_group,
+        source=source_of(files, columns, group.len()),
+        group_parts=group_parts(group_columns, group),
     )
 
 
@@ -150,7 +141,7 @@ def _listed(values: list[str]) -> str:
 
 
 def _part(
-    path: Path, files: DataFiles, columns: ColumnNames, wanted: dict[str, str], seen: Counted
+    path: Path, files: DataFiles, columns: ColumnNames, wanted: dict[str, str], seen: Callable[[int], None]
 ) -> tuple[polars.DataFrame, int]:
     """One file's complete rows, with numbers as such and scores as chances; and how many rows were left out."""
     pl = polars_module()

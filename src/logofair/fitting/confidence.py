@@ -23,8 +23,6 @@ from logofair.auditing.certification import (
     rank_errors,
     ratios_on_held_out_rows,
     targets_on_held_out_rows,
-    tolerances_by_rank,
-    tolerances_on_held_out_rows,
 )
 from logofair.auditing.chance import pair_limits, share_limits, smallest_ratio_limit
 from logofair.auditing.measure import Tally, counting_labels, counts_rows, tally_of
@@ -42,7 +40,6 @@ from logofair.fitting.promises import (
     Found,
     Needs,
     Promises,
-    SupportedTolerances,
     claims_of,
     stated,
 )
@@ -51,25 +48,11 @@ from logofair.notions import Rate, as_number
 from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
-from logofair.requirements import RateLimit, Requirements, compared_rates
+from logofair.requirements import RateLimit, Requirements
 from logofair.solvers.limits import Limits
 from logofair.solvers.problem import Problem, make_problem
 
-__all__ = [
-    "CountedRates",
-    "Parted",
-    "check_confidence",
-    "counted_rates",
-    "local_method",
-    "local_rates",
-    "needs_of",
-    "part_rows",
-    "promise",
-    "promises_together",
-    "required_confidence",
-    "rows_counted",
-    "supported_tolerances",
-]
+__all__ = ["Parted", "check_confidence", "part_rows", "promise"]
 
 Solve: TypeAlias = Callable[[Problem], Mixtures]
 
@@ -93,14 +76,6 @@ def check_confidence(confidence: object) -> float | None:
     return value
 
 
-def required_confidence(confidence: object) -> float:
-    """Return a confidence between 0 and 1; raise otherwise."""
-    level = check_confidence(confidence)
-    if level is None:
-        raise InputError("confidence: got None; pass a number above 0 and below 1, such as 0.95.")
-    return level
-
-
 @dataclass(frozen=True, eq=False)
 class Parted:
     """Rows in two parts: those that choose the rule, calibrated by themselves, and all in their calibrated scores."""
@@ -113,7 +88,7 @@ class Parted:
 
 
 def part_rows(
-    prepared: Prepared, requirements: Requirements, calibration: str, basis: str, folds: object, key: int, pooling: str
+    prepared: Prepared, requirements: Requirements, calibration: str, basis: str, key: int, pooling: str
 ) -> Parted | None:
     """Part the rows at random, every cell alike; None where nothing is required.
 
@@ -132,7 +107,7 @@ def part_rows(
     chooses[order.rows] = deal_folds(order, _PARTS, np.random.default_rng([key, 1])) < _CHOOSE[method]
     if not chooses.any():  # fewer rows than parts
         chooses[:] = True
-    part = prepare(rows.at(chooses), calibration, basis, folds, key, pooling)
+    part = prepare(rows.at(chooses), calibration, basis, key, pooling)
     return Parted(method, why, chooses, part, _calibrated_by(part, prepared, basis))
 
 
@@ -140,12 +115,6 @@ def _required_rates(requirements: Requirements) -> tuple[Rate, ...]:
     """The rates of which something is required, each once."""
     due = (each for each in claims_of(requirements) if each.required.any() or each.kind in ("floor", "ceiling"))
     return tuple(dict.fromkeys(each.rate for each in due))
-
-
-def _local_rates(requirements: Requirements) -> list[Rate]:
-    """The rates required inside some client."""
-    both = zip(requirements.local, requirements.tolerances.T, strict=True)
-    return [requirement.rate for requirement, tolerances in both if np.isfinite(tolerances).any()]
 
 
 def _check_labels(rates: tuple[Rate, ...], rows: CalibrationRows) -> None:
@@ -259,7 +228,7 @@ def _by_rank(
         list(every(ranks.laws.means, ranks.merged.means)),
     )
     judged = int((ranks.risks <= 1.0).sum())
-    needs = needs_of(BY_RANK, error, judged, len(rows.groups.names))
+    needs = _needs(BY_RANK, error, judged, len(rows.groups.names))
     claims = claims_of(requirements)
     entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs))
     return mixtures, Promises(confidence, parted.method, parted.why, entries, placed.largest_local_bound(error))
@@ -413,7 +382,7 @@ def _on_held_out_rows(
     gaps = np.concatenate([each.required & (each.kind == "gap") & (each.side == "local") for each in claims])
     # the pair that is worst in truth is one fixed pair: its own limit is a bound of the largest gap
     largest = float(bounds[gaps].max()) if gaps.any() and not np.isnan(bounds[gaps]).any() else None
-    needs = needs_of(HELD_OUT, error, number, len(rows.groups.names))
+    needs = _needs(HELD_OUT, error, number, len(rows.groups.names))
     found = Found(made, bounds, _rows_behind(rows, claims), [share for part in parts for share in part.shares])
     entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs))
     rule = np.arange(mixtures.single.size)
@@ -448,13 +417,13 @@ def _none_possible(parted: Parted, requirements: Requirements, claims: list[Clai
     rows, counts = parted.prepared.rows, _rows_behind(parted.prepared.rows, claims)
     nothing = np.full(len(counts), np.nan)
     found = Found(np.zeros(len(counts), dtype=bool), nothing, counts, [np.full(n.size, np.nan) for n in counts])
-    needs = needs_of(HELD_OUT, 1.0 - confidence, len(counts), len(rows.groups.names))
+    needs = _needs(HELD_OUT, 1.0 - confidence, len(counts), len(rows.groups.names))
     because = "on the rows left to choose a rule none meets all requirements"
     entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs, because))
     return Promises(confidence, parted.method, parted.why, entries)
 
 
-def needs_of(method: str, error: float, promises: int, groups: int) -> Needs:
+def _needs(method: str, error: float, promises: int, groups: int) -> Needs:
     """What each of so many promises takes."""
     if method == BY_RANK:
         errors = rank_errors(error, promises, groups)
@@ -493,99 +462,12 @@ def _counted(rows: CalibrationRows, rate: Rate) -> Booleans:
     return weighty & np.isin(rows.labels, counting_labels(rate))
 
 
-def rows_counted(rows: CalibrationRows, requirements: Requirements) -> Indices:
-    """The rows of every cell behind the rate that has fewest there, of all that are required, (clients, groups)."""
-    found = [_by_cell(rows, _counted(rows, rate)) for rate in _required_rates(requirements)]
-    return np.min(found, axis=0) if found else _by_cell(rows, np.ones(rows.scores.size, dtype=bool))
-
-
 def _by_cell(rows: CalibrationRows, which: Booleans) -> Indices:
     """How many of some rows every cell has, (clients, groups)."""
     shape = len(rows.clients.names), len(rows.groups.names)
     return np.bincount(rows.cells[which], minlength=shape[0] * shape[1]).reshape(shape)
 
 
-@dataclass(frozen=True, eq=False)
-class CountedRates:
-    """What promises inside clients would rest on: of each rate the rows by group, and the rate of all groups together.
-
-    ``rows`` is (clients, rates, groups), in rows of equal weight; ``common`` (clients, rates).
-    """
-
-    rates: tuple[Rate, ...]
-    rows: Floats
-    common: Floats
-
-    @property
-    def known(self) -> Booleans:
-        """Which clients have rows of every group in every rate, (clients,)."""
-        return np.asarray((self.rows > 0).all(axis=(1, 2)))
-
-    def smallest(self, method: str, error: float) -> Floats:
-        """The smallest tolerance of each client and rate, where each promise may take ``error``; NaN: none."""
-        find = {BY_RANK: tolerances_by_rank, HELD_OUT: tolerances_on_held_out_rows}[method]
-        rows = _rows_left(method) * self.rows
-        found = [find(rows[:, k], np.clip(self.common[:, k], *RATES), error) for k in range(len(self.rates))]
-        return np.column_stack(found) if found else np.zeros((len(rows), 0))
-
-    def at(self, clients: Indices | Booleans) -> CountedRates:
-        """Those of some clients."""
-        return CountedRates(self.rates, self.rows[clients], self.common[clients])
-
-    def merged(self, bundle: Indices, bundles: int) -> CountedRates:
-        """Those of clients merged: ``bundle`` has the number of each client's."""
-        rows, accepted = np.zeros((bundles, *self.rows.shape[1:])), np.zeros((bundles, len(self.rates)))
-        np.add.at(rows, bundle, self.rows)
-        np.add.at(accepted, bundle, self.rows.sum(axis=2) * self.common)
-        total = rows.sum(axis=2)
-        return CountedRates(self.rates, rows, np.divide(accepted, total, out=np.full_like(total, 0.5), where=total > 0))
-
-
 def _rows_left(method: str) -> float:
     """The share of the rows that place thresholds or test: those that did not choose the rule."""
     return 1.0 - _CHOOSE[method] / _PARTS
-
-
-def local_rates(requirements: Requirements) -> tuple[Rate, ...]:
-    """The rates required inside clients; where none is, those that could be."""
-    required = tuple(dict.fromkeys(_local_rates(requirements)))
-    return required or compared_rates(requirements.local or requirements.global_)
-
-
-def counted_rates(
-    rows: CalibrationRows, rates: tuple[Rate, ...], chance: Floats, *, merged: bool = False
-) -> CountedRates:
-    """What promises about these rates would rest on: inside clients, or over all of them as one."""
-    tally = tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients, None)
-    tally = tally.merged() if merged else tally
-    shape = len(tally.mass), len(rates), len(rows.groups.names)
-    counts, common = np.zeros(shape), np.zeros(shape[:2])
-    for k, rate in enumerate(rates):
-        counts[:, k], common[:, k] = tally.effective_rows(rate), _common_rate(tally, rate)
-    return CountedRates(rates, counts, common)
-
-
-def local_method(rows: CalibrationRows, requirements: Requirements) -> str:
-    """How promises inside clients would be made beside the others that are required: by rank or on rows held out."""
-    rates = tuple(dict.fromkeys([*local_rates(requirements), *_required_rates(requirements)]))
-    return _method(rates, rows, gaps=requirements.only_gaps)[0]
-
-
-def promises_together(clients: int, counted: CountedRates, requirements: Requirements) -> int:
-    """How many promises are judged together if so many clients make theirs."""
-    global_ = {r.rate for r in requirements.global_ if r.tolerance is not None}
-    return max(clients * len(counted.rates) + len(global_), 1)
-
-
-def supported_tolerances(
-    rows: CalibrationRows, requirements: Requirements, chance: Floats, confidence: float
-) -> SupportedTolerances:
-    """The smallest local tolerance that could be certified at each client, for all rates required inside clients."""
-    _check_labels(local_rates(requirements), rows)
-    counted = counted_rates(rows, local_rates(requirements), chance)
-    error = (1.0 - confidence) / promises_together(int(counted.known.sum()), counted, requirements)
-    by_rank = np.full(len(rows.clients.names), np.nan)
-    if counted.rates and local_method(rows, requirements) == BY_RANK:
-        by_rank = counted.smallest(BY_RANK, error).max(axis=1)
-    held_out = counted.smallest(HELD_OUT, error).max(axis=1, initial=0.0)
-    return SupportedTolerances(confidence, rows.clients.names, by_rank, held_out)

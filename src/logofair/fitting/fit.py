@@ -6,23 +6,12 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from logofair._version import __version__
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Label, random_number
 from logofair.errors import InfeasibleError, InputError, SolverError
 from logofair.fitting.confidence import Parted, check_confidence, part_rows, promise
-from logofair.fitting.prepare import (
-    Prepared,
-    checked_extra,
-    checked_pooling,
-    checked_rows,
-    ordered_cells,
-    prepare,
-    stage_lengths,
-    with_merged,
-)
+from logofair.fitting.prepare import Prepared, checked_pooling, checked_rows, ordered_cells, prepare, with_merged
 from logofair.fitting.promises import Promises, none_made
 from logofair.fitting.solution import NO_MERGED_RULE, Solution, cell_warnings, empty_ratios
 from logofair.notions import NotionLike
@@ -40,8 +29,7 @@ from logofair.solvers.problem import Problem, make_problem
 
 __all__ = ["certified", "fit", "merged_cells", "merged_rules"]
 
-# About how long what follows on preparing takes, for those who wait: in hundredths of the default call.
-_SOLVING, _STORING = 20, 2
+_STAGES = 4  # columns checked, rows prepared, solved, handed over
 
 
 def fit(
@@ -62,12 +50,9 @@ def fit(
     calibration: str = "beta",
     basis: str = "eta",
     pooling: str = "auto",
-    extra_scores: Mapping[str, object] | None = None,
     confidence: float | None = None,
     sample_weight: object = None,
     random_state: int | None = None,
-    folds: int = 5,
-    merged: bool = True,
     progress: Progress = no_progress,
 ) -> Solution:
     """Find the most accurate decision rule that is fair inside every client and over all of them.
@@ -115,10 +100,6 @@ def fit(
         What small cells (a group at a client) borrow from their group at the other clients: a prior of scores, read by
         the cell's own calibrator, and strength of that calibrator; both by cross-validation ("auto"), nothing, or
         everything ("full": all clients of a group share one distribution and one map). With ``basis="labels"`` nothing.
-    extra_scores : mapping, optional
-        ``{"scores": ..., "groups": ..., "clients": ...}`` of rows without labels, such as those the classifier has not
-        been trained on but nobody has labelled: they count beside the calibration rows of their cells wherever only
-        scores matter. A cell's weight among all stays what it is. Not without pooling.
     confidence : float, optional
         Also certify what holds for new rows, with this confidence: 0.95, say (see :class:`Promises`). One rate (all
         notions but equalized odds) of rows without weights is certified by rank: 3 of 10 rows, drawn at random, choose
@@ -132,18 +113,15 @@ def fit(
     random_state : int, optional
         For the calibration folds (0 by default: the rules are reproducible), and the key of the policy's coins (drawn
         anew for every fit by default, so that policies toss independent coins; the policy stores it).
-    folds : int
-        Number of calibration folds.
-    merged : bool
-        Also have the rule of the merged federation, for clients that are not known yet. It is made when it is first
-        needed, of rows that the policy keeps until then: to decide on such a client, to be saved or to be shown.
     progress : Progress, optional
         ``progress(steps, what, total)`` passes steps through and shows how many are done.
 
     Returns
     -------
     Solution
-        ``policy``, ``certificate``, ``promises``, ``warnings`` and a ``summary()``.
+        ``policy``, ``certificate``, ``promises``, ``warnings`` and a ``summary()``. The policy also has a rule for
+        clients that are not known yet, that of all rows taken as one client; it is made when it is first needed, of
+        rows that the policy keeps until then: to decide on such a client, to be saved or to be shown.
 
     Raises
     ------
@@ -166,8 +144,7 @@ def fit(
     >>> bool(solution.certificate.optimality_gap <= 1e-6), bool(solution.certificate.violation <= 1e-9)
     (True, True)
     """
-    preparing = stage_lengths(calibration, basis, pooling)
-    stages = Stages(progress, "Fitting", sum(preparing) + _SOLVING + _STORING)
+    stages = Stages(progress, "Fitting", _STAGES)
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
     number = None if random_state is None else random_number(random_state)
     requirements = make_requirements(
@@ -182,36 +159,27 @@ def fit(
         capacity=capacity,
         costs=costs,
     )
-    if not isinstance(merged, bool | np.bool_):
-        raise InputError(f"merged: got {merged!r}; pass True or False.")
     settings, level = solver_settings(solver), check_confidence(confidence)
     lent = checked_pooling(pooling, basis)
-    extra = checked_extra(extra_scores, rows, lent)
     if settings is not None and not requirements.are_tolerances:
         raise InputError(
             "solver: 'algorithm1' knows tolerances and accuracy alone; use 'exact', or leave out ratios, floors, "
             "ceilings, capacity and costs."
         )
-    if level is not None and extra is not None:
-        raise InputError(
-            "extra_scores: given together with confidence, whose promises rest on the labelled rows of each client "
-            "alone; leave one of the two out."
-        )
-    stages.done(preparing.checking)
-    prepared = prepare(rows, calibration, basis, folds, number or 0, lent, extra, stages)
-    stages.done(preparing.pooling)
-    parted = None if level is None else part_rows(prepared, requirements, calibration, basis, folds, number or 0, lent)
-    with_merged = bool(merged) and clients is not None
+    stages.done(1)
+    prepared = prepare(rows, calibration, basis, number or 0, lent)
+    stages.done(1)
+    parted = None if level is None else part_rows(prepared, requirements, calibration, basis, number or 0, lent)
     solved, promises = None, none_made(requirements, level)
     if parted is not None and level is not None:
-        solved = _solved(parted.prepared, requirements, settings, basis, merged=with_merged)
+        solved = _solved(parted.prepared, requirements, settings, basis)
         solved, promises = _for_new_rows(solved, parted, requirements, level, number or 0, settings, basis)
     if solved is None or not promises.bounded:  # rules that nothing can be said of are those of a fit on all rows
-        solved = _solved(prepared, requirements, settings, basis, merged=with_merged)
-    stages.done(_SOLVING)
+        solved = _solved(prepared, requirements, settings, basis)
+    stages.done(1)
     key = secrets.randbits(64) if number is None else number
     solution = _handed_over(solved, requirements, promises, calibration, key)
-    stages.done(_STORING)
+    stages.done(1)
     return solution
 
 
@@ -225,21 +193,18 @@ class _Solved:
     merged: Mixtures | DeferredRules | None  # for clients that are not known yet
     certificate: Certificate
     optimum: Optimum
-    wanted_merged: bool
 
 
-def _solved(
-    prepared: Prepared, requirements: Requirements, settings: Algorithm1 | None, basis: str, *, merged: bool
-) -> _Solved:
+def _solved(prepared: Prepared, requirements: Requirements, settings: Algorithm1 | None, basis: str) -> _Solved:
     problem = make_problem(requirements, prepared.cells)
     try:
         mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
     except InfeasibleError:
         raise named_conflict(requirements, prepared.cells) from None
-    certificate = replace(certificate, pooling=prepared.pooling.counted)
-    rules = _merged(prepared, requirements, basis) if merged else None
+    certificate = replace(certificate, pooling=prepared.pooling.prior)
+    rules = _merged(prepared, requirements, basis) if prepared.rows.has_clients else None
     mixtures = filled(problem.cells, mixtures, None if isinstance(rules, DeferredRules) else rules, requirements.costs)
-    return _Solved(prepared, problem, mixtures, rules, certificate, optimum, merged)
+    return _Solved(prepared, problem, mixtures, rules, certificate, optimum)
 
 
 def _merged(prepared: Prepared, requirements: Requirements, basis: str) -> Mixtures | DeferredRules | None:
@@ -269,7 +234,7 @@ def _handed_over(
         certificate=solved.certificate,
         requirements=requirements,
         problem=solved.problem,
-        warnings=(*warnings, *([NO_MERGED_RULE] if solved.wanted_merged and solved.merged is None else [])),
+        warnings=(*warnings, *([NO_MERGED_RULE] if prepared.rows.has_clients and solved.merged is None else [])),
         solver=solved.optimum.solver,
         rounds=solved.optimum.rounds,
         calibration_errors=prepared.fitted.errors,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,27 +23,23 @@ from logofair.columns.checks import (
     same_length,
     weights,
 )
-from logofair.columns.labels import Codes, encode, encode_known, one_client
+from logofair.columns.labels import Codes, encode, one_client
 from logofair.columns.segments import Booleans, RowOrder, cell_numbers, taken
 from logofair.errors import InputError
 from logofair.fitting.pooling import POOLING, STRENGTHS, Borrowed, Choice, ScoredRows, borrow, choose, group_priors
 from logofair.policy.info import PoolingInfo
-from logofair.progress import NO_STAGES, Stages
 
 __all__ = [
     "BASES",
+    "FOLDS",
     "CalibratedScores",
     "CalibrationRows",
-    "ExtraRows",
     "Prepared",
-    "StageLengths",
-    "checked_extra",
     "checked_pooling",
     "checked_rows",
     "order_by_cell",
     "ordered_cells",
     "prepare",
-    "stage_lengths",
     "with_borrowed",
     "with_chances",
     "with_fitted",
@@ -53,7 +48,7 @@ __all__ = [
 
 
 BASES = ("eta", "labels")
-_MOST_FOLDS = 1000
+FOLDS = 5  # of the calibration, and of what pooling is chosen by
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,19 +138,6 @@ class CalibrationRows:
 
 
 @dataclass(frozen=True, eq=False)
-class ExtraRows:
-    """Rows without labels that add to what is known of the scores in their cells."""
-
-    scores: Floats
-    groups: Integers
-    clients: Integers
-
-    def weights(self, rows: CalibrationRows) -> Floats:
-        """Each counts as one row of mean weight."""
-        return np.full(self.scores.size, 1.0 if rows.weights is None else rows.weights.mean())
-
-
-@dataclass(frozen=True, eq=False)
 class Prepared:
     """Calibrated rows and their cells: one sort, on which any number of requirements can be solved.
 
@@ -210,128 +192,54 @@ def checked_pooling(pooling: object, basis: str) -> str:
     return "none" if basis == "labels" else pooling
 
 
-def checked_extra(extra: object, rows: CalibrationRows, pooling: str) -> ExtraRows | None:
-    """Check unlabelled rows: of known groups and clients, and only where pooling may use them."""
-    if extra is None:
-        return None
-    names = ("scores", "groups") if not rows.has_clients else ("scores", "groups", "clients")
-    if not isinstance(extra, Mapping) or set(extra) != set(names):
-        raise InputError(f"extra_scores: pass a mapping of exactly {', '.join(map(repr, names))}.")
-    if pooling == "none":
-        raise InputError("extra_scores: without pooling only labelled rows count; use pooling='auto' with basis='eta'.")
-    scores = probabilities(extra["scores"], "extra_scores['scores']")
-    codes = []
-    for name, known in zip(names[1:], (rows.groups.names, rows.clients.names), strict=False):
-        code = encode_known(extra[name], known, f"extra_scores[{name!r}]")
-        if code.size != scores.size:
-            raise InputError(f"extra_scores: {name!r} has {code.size} rows and 'scores' {scores.size}; pass as many.")
-        if np.any(code < 0):
-            unknown = list(extra[name])[int(np.argmax(code < 0))]
-            raise InputError(f"extra_scores[{name!r}]: {unknown!r} is not among the calibration rows; leave it out.")
-        codes.append(code)
-    return ExtraRows(scores, codes[0], codes[1] if rows.has_clients else np.zeros_like(codes[0]))
-
-
-class StageLengths(NamedTuple):
-    """About how long the stages take until cells are ready, in hundredths of a default call."""
-
-    checking: int
-    ordering: int
-    calibrating: int
-    pooling: int  # and ordering into cells
-
-
-def stage_lengths(calibration: object, basis: object, pooling: object) -> StageLengths:
-    """The lengths for options that are not checked yet: whoever waits sees the first stage too."""
-    calibrates, pools = str(calibration) != "none", str(pooling) != "none" and str(basis) != "labels"
-    return StageLengths(10, 5, 45 if calibrates else 0, 18 if pools else 3)
-
-
-def prepare(
-    rows: CalibrationRows,
-    calibration: str,
-    basis: str,
-    folds: object,
-    random_state: int,
-    pooling: str = "none",
-    extra: ExtraRows | None = None,
-    stages: Stages = NO_STAGES,
-) -> Prepared:
-    """Calibrate checked rows, let small cells borrow, and order all into cells.
-
-    ``stages`` is told when ordering and calibrating are over (:func:`stage_lengths`); pooling is when this function is.
-    """
-    folds = _checked_folds(folds, rows.scores.size)
-    lengths = stage_lengths(calibration, basis, pooling)
+def prepare(rows: CalibrationRows, calibration: str, basis: str, random_state: int, pooling: str = "none") -> Prepared:
+    """Calibrate checked rows, let small cells borrow, and order all into cells."""
+    folds = min(FOLDS, max(2, rows.scores.size))  # more folds than rows leave one row out each
     if calibration != "none":  # chances out of fold are made anew when they are asked for
         rows = rows.copied()
     # Calibration orders rows itself, while it draws folds.
     order = order_by_cell(rows) if calibration == "none" and rows.weights is not None else None
-    stages.done(lengths.ordering)
-    scored = None if pooling == "none" else _scored(rows, extra)
+    scored = None if pooling == "none" else _scored(rows)
     alone = scored is None or not scored.may_borrow(pooling)
     fitted = _calibrate(rows, calibration, folds, random_state, STRENGTHS["none" if alone else pooling])
     order = order if fitted.held_out is None else fitted.held_out.order
     rows, fitted = with_fitted(rows, fitted), replace(fitted, chances=None)
-    stages.done(lengths.calibrating)
     # Folds of its own: scores that are taken as they are have none.
     rng = np.random.default_rng((random_state, 1))
     choice = Choice() if alone or scored is None else choose(scored, pooling, folds, rng)
+    about = PoolingInfo(strength=None if fitted.calibrator.method == "none" else fitted.strength)
     borrowed = None
-    if scored is not None and (choice.kind != "none" or extra is not None):
-        borrowed = borrow(scored, group_priors(scored, choice), _scored(rows, None).mass[-1])
-    if borrowed is None or (extra is None and not borrowed.cells):
-        about = _about(Choice(), None, None, fitted)
-        return Prepared(rows, ordered_cells(rows, basis, order), fitted, order, about)
-    cells = ordered_cells(with_borrowed(rows, borrowed, fitted.calibrator, extra), "eta", None)
-    cells = replace(cells, rows=np.bincount(rows.cells, minlength=cells.rows.size))
-    return Prepared(rows, cells, fitted, order, _about(choice, borrowed, extra, fitted))
-
-
-def _scored(rows: CalibrationRows, extra: ExtraRows | None) -> ScoredRows:
-    """The rows as pooling sees them, extra ones behind."""
-    n_groups, n_clients = len(rows.groups.names), len(rows.clients.names)
-    if extra is None:
-        return ScoredRows.of(rows.scores, rows.cells, rows.weights, n_groups, n_clients)
-    weights = None if rows.weights is None else np.append(rows.weights, extra.weights(rows))
-    cells = np.append(rows.cells, cell_numbers(extra.groups, extra.clients, n_groups))
-    return ScoredRows.of(np.append(rows.scores, extra.scores), cells, weights, n_groups, n_clients)
-
-
-def _about(choice: Choice, borrowed: Borrowed | None, extra: ExtraRows | None, fitted: CrossFit) -> PoolingInfo:
-    """What the cells hold besides the calibration rows."""
-    about = PoolingInfo(
-        extra_rows=0 if extra is None else int(extra.scores.size),
-        strength=None if fitted.calibrator.method == "none" else fitted.strength,
-    )
+    if scored is not None and choice.kind != "none":
+        borrowed = borrow(scored, group_priors(scored, choice), scored.mass[-1])
     if borrowed is None or not borrowed.cells:
-        return about
-    return replace(
+        return Prepared(rows, ordered_cells(rows, basis, order), fitted, order, about)
+    cells = ordered_cells(with_borrowed(rows, borrowed, fitted.calibrator), "eta", None)
+    cells = replace(cells, rows=np.bincount(rows.cells, minlength=cells.rows.size))
+    about = replace(
         about, prior=choice.kind, kappa=choice.worth, cells=borrowed.cells, largest_share=borrowed.largest_share
     )
+    return Prepared(rows, cells, fitted, order, about)
 
 
-def with_borrowed(
-    rows: CalibrationRows, borrowed: Borrowed, calibrator: Calibrator, extra: ExtraRows | None = None
-) -> CalibrationRows:
-    """The rows, extra ones and what each cell borrows, all read by the cell's own calibrator."""
+def _scored(rows: CalibrationRows) -> ScoredRows:
+    """The rows as pooling sees them."""
+    return ScoredRows.of(rows.scores, rows.cells, rows.weights, len(rows.groups.names), len(rows.clients.names))
+
+
+def with_borrowed(rows: CalibrationRows, borrowed: Borrowed, calibrator: Calibrator) -> CalibrationRows:
+    """The rows and what each cell borrows, all read by the cell's own calibrator."""
     groups, clients = rows.groups.names, rows.clients.names
-    more: list[Any] = [borrowed.scores, borrowed.groups, borrowed.clients, borrowed.weights]
-    if extra is not None:
-        counts = borrowed.counts.ravel()[cell_numbers(extra.groups, extra.clients, len(groups))]
-        columns = (extra.scores, extra.groups, extra.clients, counts * extra.weights(rows))
-        more = [np.concatenate([mine, theirs]) for mine, theirs in zip(columns, more, strict=True)]
     own = borrowed.counts.ravel()[rows.cells]
     longer = CalibrationRows(
-        np.concatenate([rows.scores, more[0]]),
+        np.concatenate([rows.scores, borrowed.scores]),
         None,
-        Codes(groups, np.concatenate([rows.groups.codes, more[1]])),
-        Codes(clients, np.concatenate([rows.clients.codes, more[2]])),
-        np.concatenate([own if rows.weights is None else own * rows.weights, more[3]]),
+        Codes(groups, np.concatenate([rows.groups.codes, borrowed.groups])),
+        Codes(clients, np.concatenate([rows.clients.codes, borrowed.clients])),
+        np.concatenate([own if rows.weights is None else own * rows.weights, borrowed.weights]),
     )
     if rows.calibration is None:
         return longer
-    read = calibrator(more[0], more[1], more[2])
+    read = calibrator(borrowed.scores, borrowed.groups, borrowed.clients)
     scores, chances = (np.concatenate([each, read]) for each in (rows.calibrated, rows.out_of_fold))
     order = RowOrder.of(scores, longer.cells, len(groups) * len(clients))
     made = CalibratedScores.of(order, scores[order.rows], chances[order.rows], longer)
@@ -341,12 +249,6 @@ def with_borrowed(
 def order_by_cell(rows: CalibrationRows) -> RowOrder:
     """The rows by cell and score."""
     return RowOrder.of(rows.scores, rows.cells, len(rows.groups.names) * len(rows.clients.names))
-
-
-def _checked_folds(folds: object, rows: int) -> int:
-    if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or not 2 <= folds <= _MOST_FOLDS:
-        raise InputError(f"folds: got {folds!r}; pass a whole number from 2 to {_MOST_FOLDS}.")
-    return min(int(folds), max(2, rows))  # more folds than rows leave one row out each
 
 
 def _calibrate(

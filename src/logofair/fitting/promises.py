@@ -13,7 +13,7 @@ import numpy.typing as npt
 from logofair.auditing.certification import rows_needed, single_rows_needed
 from logofair.auditing.measure import counting_labels, counts_rows, plain
 from logofair.auditing.result import aligned
-from logofair.columns.checks import Floats, Label, listed
+from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
 from logofair.policy.info import PromiseInfo, PromisesInfo
@@ -31,7 +31,6 @@ __all__ = [
     "Needs",
     "Promise",
     "Promises",
-    "SupportedTolerances",
     "called",
     "certified_words",
     "claims_of",
@@ -650,84 +649,3 @@ def _why_not(promise: Promise, rate: Rate, needs: Needs) -> str:
         return f"{has} {rows}; {more} would be needed for {promise.tolerance:.2f} ({needs.how})"
     shown = f"the bound of {promise.subject} is {promise.bound:.4f} on {count:,} rows{of_group} or more"
     return f"{shown}; the {_REQUIRED.get(promise.kind, promise.kind)} is {promise.tolerance:g} ({needs.how})"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SupportedTolerances:
-    """The smallest local tolerance that could be certified at each client with the rows it has.
-
-    ``by_rank`` and ``on_held_out_rows`` are (clients,) for the two ways, NaN where a group has no rows. All clients
-    that can promise anything and the global promises are judged together with ``confidence``, each with an equal part
-    of the error. On held-out rows a rule of a true gap of a fifth of the tolerance is certified in 80 of 100 cases; by
-    rank it is known beforehand.
-
-    Examples
-    --------
-    >>> found = SupportedTolerances(0.95, ("north", "south"), np.array([0.04, np.nan]), np.array([0.08, np.nan]))
-    >>> found["north"], found.carried(0.05)
-    ((0.04, 0.08), ('north',))
-    >>> print(found)
-    With 95% confidence, 1 of 2 clients could carry a local promise by rank: with a tolerance of 0.0400 or more.
-    1 cannot, for want of rows of some group: client 'south'.
-    """
-
-    confidence: float
-    clients: tuple[Label | None, ...]
-    by_rank: Floats
-    on_held_out_rows: Floats
-
-    def __getitem__(self, client: Label) -> tuple[float, float]:
-        place = self.clients.index(client)
-        return float(self.by_rank[place]), float(self.on_held_out_rows[place])
-
-    def __len__(self) -> int:
-        return len(self.clients)
-
-    @property
-    def best(self) -> Floats:
-        """The way that is open: by rank, or on held-out rows where there is no promise by rank."""
-        return self.on_held_out_rows if np.isnan(self.by_rank).all() else self.by_rank
-
-    def carried(self, tolerance: float) -> tuple[Label | None, ...]:
-        """The clients that could carry a local promise of this tolerance."""
-        with np.errstate(invalid="ignore"):
-            return tuple(self.clients[c] for c in np.flatnonzero(self.best <= tolerance).tolist())
-
-    def summary(self) -> str:
-        """Return it in two sentences for people."""
-        best = self.best
-        able, missing = np.flatnonzero(~np.isnan(best)), np.flatnonzero(np.isnan(best)).tolist()
-        way = "on rows held out" if best is self.on_held_out_rows else "by rank"
-        could = f"{able.size:,} of {len(self):,} clients could carry a local promise {way}"
-        sure = with_confidence(self.confidence)
-        lines = [f"{sure[:1].upper()}{sure[1:]}, {could}{self._range(able)}."]
-        if missing:
-            names = listed((f"client {self.clients[c]!r}" for c in missing), len(missing))
-            lines.append(f"{len(missing):,} cannot, for want of rows of some group: {names}.")
-        return "\n".join(lines)
-
-    __repr__ = __str__ = summary
-
-    def _range(self, able: Indices) -> str:
-        """From which tolerances on."""
-        if able.size == 0:
-            return ""
-        found = self.best[able]
-        if able.size == 1:
-            return f": with a tolerance of {found[0]:.4f} or more"
-        low, high = (self.clients[int(able[place])] for place in (found.argmin(), found.argmax()))
-        ends = f"{found.min():.4f} (client {low!r}) to {found.max():.4f} (client {high!r})"
-        return f": with tolerances from {ends}, the median client from {float(np.median(found)):.4f}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; None where a group has no rows."""
-        ways = {"by_rank": self.by_rank, "on_held_out_rows": self.on_held_out_rows}
-        clients = [
-            {"client": plain(name)} | {way: _plain_number(found[c]) for way, found in ways.items()}
-            for c, name in enumerate(self.clients)
-        ]
-        return {"confidence": self.confidence, "clients": clients}
-
-
-def _plain_number(number: float) -> float | None:
-    return None if np.isnan(number) else float(number)

@@ -21,8 +21,6 @@ from logofair.columns.acceleration import pieces
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.costs import Costs
-from logofair.fitting.advice import Advice, advise
-from logofair.fitting.confidence import required_confidence, supported_tolerances
 from logofair.fitting.evidence import Evidence, evidence_of, findings, required_tolerances
 from logofair.fitting.figures import (
     figure_sentences,
@@ -34,7 +32,7 @@ from logofair.fitting.figures import (
     unknown_clients,
 )
 from logofair.fitting.prepare import CalibrationRows, ordered_cells
-from logofair.fitting.promises import Promises, SupportedTolerances
+from logofair.fitting.promises import Promises
 from logofair.notions import Notion, Rate
 from logofair.policy.info import PolicyInfo, PoolingInfo, price_sentence, proof_sentence
 from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, score_blind_rules
@@ -160,7 +158,7 @@ class Solution:
 
     @cached_property
     def counted_rows(self) -> OwnRows:
-        """The same with what is borrowed, or on extra rows too: what the certificate is about."""
+        """The same with what is borrowed: what the certificate is about."""
         return self._expected(self.problem)
 
     def _expected(self, problem: Problem) -> OwnRows:
@@ -303,45 +301,6 @@ class Solution:
     def _compared(self, chance: Floats, scores: Floats, rows: tuple[Any, ...]) -> Comparison:
         base = (scores >= 0.5).astype(np.float64)
         return compared_audits(base, chance, rows, *self._rates, policy_costs(self.policy, rows[3].names))
-
-    def supported_tolerances(self, confidence: float = 0.95) -> SupportedTolerances:
-        """Return the smallest local tolerance that could be certified at each client with the rows it has.
-
-        For rates as this policy's are: a rate near 0 or 1 takes fewer rows. All clients are judged together.
-
-        Examples
-        --------
-        >>> import logofair
-        >>> scores, groups, clients = [0.1, 0.4, 0.6, 0.9] * 500, ["a", "b"] * 1000, ["n", "n", "s", "s"] * 500
-        >>> solution = logofair.fit(scores, None, groups=groups, clients=clients, calibration="none")
-        >>> [round(tolerance, 2) for tolerance in solution.supported_tolerances()["n"]]
-        [0.04, 0.07]
-        """
-        level = required_confidence(confidence)
-        chance = self.policy.chances(self.rows.calibrated, self.rows.cells)
-        return supported_tolerances(self.rows, self.requirements, chance, level)
-
-    def advice(self, confidence: float = 0.95) -> Advice:
-        """Return what may be promised for new rows to which client, and what it takes to promise more.
-
-        By numbers of rows and the policy's rates; works without ``fit(..., confidence=)``, and before it.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import logofair
-        >>> rng = np.random.default_rng(0)
-        >>> sex, score = rng.integers(0, 2, 600), rng.random(600)
-        >>> solution = logofair.fit(score, None, groups=sex, calibration="none")
-        >>> print(solution.advice().summary().split(". ")[1])
-        For 0.02 it takes about 6,859 rows of every group; there are 278 of group 0.
-        """
-        return advise(self, required_confidence(confidence))
-
-    @cached_property
-    def advice_on_pages(self) -> Advice:
-        """The advice with the confidence of the promises that were made, or else 95%."""
-        return self.advice(self.promises.confidence or 0.95)
 
     def summary(self) -> str:
         """Return the solution as text for people: what is known of new rows first, then what is proved."""

@@ -158,13 +158,7 @@ class PoolingInfo:
     kappa: float | None = 0.0  # how many rows it is worth in a cell; None: the cell's own rows count nothing beside it
     cells: int = 0  # how many borrow
     largest_share: float | None = 0.0  # of a cell that is borrowed; None: known to each site of a federation alone
-    extra_rows: int = 0  # without labels, that count beside the cells' own rows
     strength: float | None = None  # how many rows a group's calibration map is worth in its cells; None: uncalibrated
-
-    @property
-    def counted(self) -> str:
-        """What counts besides the calibration rows: the prior, "extra rows" alone, or "none"."""
-        return "extra rows" if self.prior == "none" and self.extra_rows else self.prior
 
     def __str__(self) -> str:
         if self.prior == "none":
@@ -173,24 +167,19 @@ class PoolingInfo:
 
     def summary(self) -> str:
         """Return what is borrowed in a sentence for people."""
-        extra = (
-            f" {self.extra_rows:,} rows without labels count beside the calibration rows." if self.extra_rows else ""
-        )
         if self.prior == "none":
-            return "No cell borrows from other clients." + extra
+            return "No cell borrows from other clients."
         moved = {"group": "", "client": ", moved by the client's shift", "cell": ", moved by the cell's shift"}
         worth = "all of it" if self.kappa is None else f"worth {self.kappa:g} rows in a cell"
         most = "" if self.largest_share is None else f", at most {self.largest_share:.0%} of a cell"
-        return (
-            f"{self.cells:,} cells borrow their group's scores at all clients{moved[self.prior]}: {worth}{most}.{extra}"
-        )
+        return f"{self.cells:,} cells borrow their group's scores at all clients{moved[self.prior]}: {worth}{most}."
 
 
 @dataclass(frozen=True)
 class CertificateInfo:
     """The figures of a certificate, without prices; ``rounding`` is what secure sums may be off by.
 
-    ``pooling`` is the prior that is part of what was measured, "extra rows", or "none": the calibration rows alone.
+    ``pooling`` is the prior that is part of what was measured, or "none": the calibration rows alone.
     """
 
     primal: float
@@ -379,7 +368,7 @@ class PolicyInfo:
 
 def added_to_rows(pooling: str) -> str:
     """What a certificate counts besides the calibration rows, as the rest of a sentence about them."""
-    return {"none": "", "extra rows": " and the extra ones"}.get(pooling, " and what small cells borrow")
+    return "" if pooling == "none" else " and what small cells borrow"
 
 
 _RELIEF = {

@@ -113,8 +113,8 @@ class Policy:
         >>> import logofair
         >>> columns = {"groups": ["a", "b"] * 2, "clients": ["n", "n", "s", "s"], "calibration": "none"}
         >>> policy = logofair.fit([0.9, 0.6, 0.4, 0.2], None, **columns).policy
-        >>> policy.has_merged, logofair.fit([0.9, 0.6, 0.4, 0.2], None, **columns, merged=False).policy.has_merged
-        (True, False)
+        >>> policy.has_merged
+        True
         """
         return self.merged_rules is not None
 
@@ -411,7 +411,7 @@ class Policy:
                     f"(it knows {listed(map(repr, names), len(names), 6)}); {advice}."
                 )
         if strange_client.any() and on_unknown == "merged" and not self.has_merged:
-            fitted = "" if self.client is not None else " (fit it with merged=True, or see its warnings)"
+            fitted = "" if self.client is not None else " (see its warnings)"
             raise InputError(
                 f"on_unknown: 'merged' needs the merged federation's rule, which this policy lacks{fitted}; use 'base'."
             )

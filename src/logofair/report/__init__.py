@@ -5,7 +5,6 @@ text escaped. Pictures are SVG drawn by hand, so that letters stay letters and c
 theme. :mod:`~logofair.report.formats` writes the same figures in the forms that auditors ask for.
 """
 
-from logofair.report.advice import advice_picture
 from logofair.report.contents import in_memory
 from logofair.report.formats import annex_iv_text, ll144_text, model_card_text
 from logofair.report.heading import ReportHeading
@@ -13,7 +12,6 @@ from logofair.report.page import audit_html, report_html, write_audit_report, wr
 
 __all__ = [
     "ReportHeading",
-    "advice_picture",
     "annex_iv_text",
     "audit_html",
     "in_memory",

@@ -17,14 +17,11 @@ from logofair.report.wording import short
 __all__ = [
     "GapPoint",
     "Reliability",
-    "TolerancePoint",
     "gap_dumbbells",
     "gap_strip",
     "reliability_by_group",
     "reliability_diagram",
     "shows_nothing",
-    "tolerance_lines",
-    "tolerance_scatter",
 ]
 
 
@@ -208,7 +205,7 @@ def _after(x: float, y: float, radius: float, few: bool) -> Element:
     return tag("path", d=outline, class_="after few")
 
 
-def _linked(point: GapPoint | TolerancePoint, parts: Sequence[Node]) -> Element:
+def _linked(point: GapPoint, parts: Sequence[Node]) -> Element:
     """A client's marks, with what they say, leading to its card."""
     title = tag("title", f"{point.name}: {point.note}")
     if point.link is None:
@@ -241,170 +238,6 @@ def _largest(points: Sequence[GapPoint]) -> float:
     """The largest number a picture must show."""
     ends = ((p.before, p.after, p.tolerance, p.interval[1] if p.interval else None) for p in points)
     return max((value for four in ends for value in four if value is not None), default=0.0)
-
-
-_MOST_TOLERANCE = 0.5  # where the pictures end; what lies beyond stands at the edge, with its number
-
-
-@dataclass(frozen=True)
-class TolerancePoint:
-    """What one client can carry: ``smallest`` is None where a group has no rows; ``mark`` is one of the three below.
-
-    ``rows`` are those of its smallest group, ``named`` says whether to write its name beside it among many.
-    """
-
-    name: str
-    link: str | None
-    smallest: float | None
-    required: float | None
-    rows: int
-    mark: str
-    named: bool
-    note: str
-
-
-def tolerance_lines(points: Sequence[TolerancePoint], words: dict[str, str], *, width: float, label: str) -> Element:
-    """Draw one line per client: how small a tolerance it can carry, beside the one required."""
-    letters = min(max((len(p.name) for p in points), default=0), 22 if width > _NARROW else 13)
-    left, top = 16.0 + _LETTER * letters, 50.0
-    bottom = top + _ROW * len(points) + 2.0
-    scale = _Scale(0.0, (ticks := _tolerance_ticks(points, 6 if width > _NARROW else 4))[-1], left, width - 62.0)
-    band = _required_band(points, scale, top, bottom, upright=True)
-    return _picture(
-        width,
-        bottom + 40.0,
-        label,
-        [_stripe(top + _ROW * i, width) for i in range(0, len(points), 2)],
-        band[:-1],
-        [_grid_line((x, x), (top, bottom), f"{t:g}", (x, bottom + 16.0)) for t in ticks for x in [scale.place(t)]],
-        band[-1:],
-        [_tolerance_line(point, scale, top + _ROW * (i + 0.5), letters) for i, point in enumerate(points)],
-        _below("smallest tolerance that can be promised", (scale.start + scale.end) / 2.0, bottom + 34.0),
-        _marks_legend(words, width),
-    )
-
-
-def _tolerance_line(point: TolerancePoint, scale: _Scale, y: float, letters: int) -> Element:
-    """One client's line, from 0 to what it can carry."""
-    half = _ROW / 2.0
-    x = scale.end if point.smallest is None else scale.place(point.smallest)
-    parts: list[Node] = [
-        tag("rect", x=0, y=y - half, width=scale.end + 62.0, height=_ROW, class_="target"),
-        tag("text", short(point.name, letters), x=scale.start - 10.0, y=y + 4.0, class_="name", text_anchor="end"),
-        tag("line", x1=scale.start, x2=x, y1=y, y2=y, class_="joint"),
-    ]
-    if point.required is not None:
-        at = scale.place(point.required)
-        parts.append(tag("line", x1=at, x2=at, y1=y - half + 3.0, y2=y + half - 3.0, class_="limit"))
-    number = "no rows" if point.smallest is None else f"{point.smallest:.3f}"
-    parts += [_mark(point.mark, x, y, 5.0), tag("text", number, x=x + 10.0, y=y + 4.0, class_="tick halo")]
-    return _linked(point, parts)
-
-
-def tolerance_scatter(
-    points: Sequence[TolerancePoint], words: dict[str, str], *, width: float, label: str, height: float = 360.0
-) -> Element:
-    """Draw many clients as marks: the rows of their smallest group across, what they can carry upwards."""
-    left, right, top, bottom = 46.0, width - 14.0, 56.0, height - 44.0
-    ticks = _tolerance_ticks(points, 5)
-    up = _Scale(0.0, ticks[-1], bottom, top)
-    powers = range(math.ceil(math.log10(max(max((p.rows for p in points), default=1), 10))) + 1)
-    # Nobody stands where one row would in a tenth of them: left of all others.
-    along = _Scale(-0.6, float(powers[-1]), left + 10.0, right - 10.0)
-    columns = [(along.place(-0.6), "0"), *((along.place(float(p)), f"{10**p:,}") for p in powers)]
-    beyond = any(p.smallest is None or p.smallest > ticks[-1] for p in points)
-    each = [(p, along.place(math.log10(p.rows) if p.rows else -0.6), _height(p, up)) for p in points]
-    band = _required_band(points, up, left, right, upright=False)
-    return _picture(
-        width,
-        height,
-        label,
-        band[:-1],
-        [
-            _grid_line(
-                (left, right), (y, y), f"{'≥ ' if beyond and t == ticks[-1] else ''}{t:g}", (left - 8.0, y + 4.0), "end"
-            )
-            for t in ticks
-            for y in [up.place(t)]
-        ],
-        [_below(text, x, bottom + 18.0) for x, text in columns],
-        band[-1:],
-        [_linked(p, [_mark(p.mark, x, y, 3.5)]) for p, x, y in each],
-        _written_names([(p, x, y) for p, x, y in each if p.named], right),
-        tag("text", "smallest tolerance that can be promised", x=8.0, y=top - 12.0, class_="tick"),
-        _below("rows of the client’s smallest group", (left + right) / 2.0, height - 6.0),
-        _marks_legend(words, width),
-    )
-
-
-def _height(point: TolerancePoint, up: _Scale) -> float:
-    return up.end if point.smallest is None else up.place(point.smallest)
-
-
-def _tolerance_ticks(points: Sequence[TolerancePoint], about: int) -> list[float]:
-    """Round numbers up to the largest tolerance, or to where the picture ends."""
-    ends = [p.smallest if p.smallest is not None else _MOST_TOLERANCE for p in points]
-    largest = max([*ends, *(1.2 * (p.required or 0.0) for p in points)])
-    return _nice_ticks(min(largest, _MOST_TOLERANCE), about)
-
-
-def _required_band(
-    points: Sequence[TolerancePoint], scale: _Scale, start: float, end: float, *, upright: bool
-) -> list[Node]:
-    """What most clients are required to keep: from 0 to there, and its name at the end."""
-    limits = [p.required for p in points if p.required is not None]
-    if not limits:
-        return []
-    limit = max(dict.fromkeys(limits), key=limits.count)
-    near, far = sorted((scale.place(0.0), scale.place(limit)))
-    box = (near, start, far - near, end - start) if upright else (start, near, end - start, far - near)
-    line = (far, far, start, end) if upright else (start, end, near, near)
-    # Few rows carry only large tolerances: at the left of a line across there are no marks.
-    x, y = (far + 4.0, start - 8.0) if upright else (start + 6.0, near - 6.0)
-    return [
-        tag("rect", x=box[0], y=box[1], width=box[2], height=box[3], class_="allowed"),
-        tag("line", x1=line[0], x2=line[1], y1=line[2], y2=line[3], class_="limit"),
-        tag("text", f"required {limit:g}", x=x, y=y, class_="allowed-name halo"),
-    ]
-
-
-def _mark(kind: str, x: float, y: float, radius: float) -> Element:
-    """A filled circle, an open diamond or a cross: shape tells, not colour alone."""
-    if kind == "cross":
-        r = radius * 0.9
-        strokes = f"M{x - r:.1f} {y - r:.1f}l{2 * r:.1f} {2 * r:.1f}m0 {-2 * r:.1f}l{-2 * r:.1f} {2 * r:.1f}"
-        return tag("path", d=strokes, class_="cross")
-    return _after(x, y, radius, kind == "diamond")
-
-
-def _marks_legend(words: dict[str, str], width: float) -> list[Node]:
-    """What the marks mean, above the picture."""
-    step = min(200.0, (width - 10.0) / max(len(words), 1))
-    return [
-        tag("g", _mark(kind, 12.0 + step * i, 12.0, 4.5), tag("text", meant, x=22.0 + step * i, y=16.0, class_="tick"))
-        for i, (kind, meant) in enumerate(words.items())
-    ]
-
-
-def _written_names(marks: Sequence[tuple[TolerancePoint, float, float]], right: float) -> list[Node]:
-    """Names beside their marks, none nearer than a line to the one above."""
-    parts: list[Node] = []
-    last = -math.inf
-    for point, x, y in sorted(marks, key=lambda mark: mark[2]):
-        last = max(y + 4.0, last + 14.0)
-        name = short(point.name, 16)
-        inside = x + 12.0 + _LETTER * len(name) < right
-        parts.append(
-            tag(
-                "text",
-                name,
-                x=x + 8.0 if inside else x - 8.0,
-                y=last,
-                class_="halo",
-                text_anchor="start" if inside else "end",
-            )
-        )
-    return parts
 
 
 # As in the calibration errors: fewer rows than this in a bin are mostly noise.

@@ -16,7 +16,6 @@ from logofair.files.inputs import DataSource
 from logofair.files.writing import put_whole
 from logofair.fitting.solution import Solution
 from logofair.policy.policy import Policy
-from logofair.report.advice import advice_section
 from logofair.report.clients import clients_section
 from logofair.report.contents import ReportContents
 from logofair.report.costs import frontier_section, prices_section
@@ -149,7 +148,6 @@ def report_html(
             solution.own_checks_sentence(),
         ),
         promises_section(contents),
-        advice_section(contents),
         clients_section(contents.shown, contents),
         frontier_section(
             frontier,

@@ -60,8 +60,8 @@ class Certificate:
     basis : str
         Which estimate of the positives counts: ``"eta"`` (calibrated scores) or ``"labels"``.
     pooling : str
-        The prior that small cells borrow from, which is then part of all these figures, or ``"extra rows"``;
-        ``"none"``: they are about the calibration rows alone.
+        The prior that small cells borrow from, which is then part of all these figures; ``"none"``: they
+        are about the calibration rows alone.
     precision : float
         The violation that is mere rounding: 1e-9, or that share of the largest rate where rates exceed 1.
     largest_optimality_gap : float

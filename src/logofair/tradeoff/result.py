@@ -571,7 +571,7 @@ class Frontier:
                 f"Over {len(self.points)} {each} the loss is at most {objective.amount(worst)}.",
                 *(point.summary(paired=self.paired) for point in self.infeasible),
                 self.knee.sentence,
-                *([self.pooling.summary()] if self.pooling.counted != "none" else []),
+                *([self.pooling.summary()] if self.pooling.prior != "none" else []),
                 *self._measured_sentences(policy_tested),
                 *map(str, self.warnings),
             ]

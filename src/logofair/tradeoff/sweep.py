@@ -16,19 +16,11 @@ from logofair.columns.segments import Booleans
 from logofair.costs import ACCURACY, Costs
 from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.fit import certified, merged_cells, merged_rules
-from logofair.fitting.prepare import (
-    CalibrationRows,
-    Prepared,
-    checked_extra,
-    checked_pooling,
-    checked_rows,
-    prepare,
-    stage_lengths,
-)
+from logofair.fitting.prepare import CalibrationRows, Prepared, checked_pooling, checked_rows, prepare
 from logofair.fitting.solution import cell_warnings
 from logofair.notions import Notion, Rate, as_number, named_notion, sides
 from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled
-from logofair.progress import Progress, Stages, no_progress
+from logofair.progress import Progress, no_progress
 from logofair.requirements import Ratio, Requirements, Tolerance, make_requirements
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.conflicts import named_conflict
@@ -212,7 +204,7 @@ class Sweep:
             mixtures, certificate, _ = certified(problem, self.basis, *solvers)
         except InfeasibleError:
             return self._impossible(local, global_)
-        certificate = replace(certificate, pooling=self.prepared.pooling.counted)
+        certificate = replace(certificate, pooling=self.prepared.pooling.prior)
         rule = None if self.measured_rows is None else self._measured_rule(mixtures, required)
         return self._point(
             local, global_, mixtures, certificate, rule, self._prices(local, global_, certificate, problem)
@@ -339,10 +331,8 @@ def frontier(
     calibration: str = "beta",
     basis: str = "eta",
     pooling: str = "auto",
-    extra_scores: Mapping[str, object] | None = None,
     sample_weight: object = None,
     random_state: int | None = None,
-    folds: int = 5,
     test_share: float | None = None,
     test_rows: Mapping[str, object] | None = None,
     progress: Progress = no_progress,
@@ -351,7 +341,7 @@ def frontier(
 
     Parameters
     ----------
-    scores, labels, groups, clients, calibration, basis, pooling, extra_scores, sample_weight, random_state, folds
+    scores, labels, groups, clients, calibration, basis, pooling, sample_weight, random_state
         As in :func:`logofair.fit`: every point is what ``fit`` would find at its tolerances.
     notion : str, Notion, or {"local": ..., "global": ...} of these
         What is fair. Not a mapping with tolerances, since these are what the grid varies.
@@ -401,8 +391,6 @@ def frontier(
     >>> surface.best(accuracy_cost=0.01).loss <= 0.01
     True
     """
-    preparing = stage_lengths(calibration, basis, pooling)
-    stages = Stages(progress, "Calibrating", sum(preparing))
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
     key = 0 if random_state is None else random_number(random_state)
     held = {"floors": floors, "ceilings": ceilings, "capacity": capacity, "costs": costs}
@@ -415,10 +403,7 @@ def frontier(
         rows, kept = hold_out(rows, _share(test_share, rows), np.random.default_rng([key, 1]))
         test = kept, None
     lent = checked_pooling(pooling, basis)
-    given = calibration, basis, folds, key, lent, checked_extra(extra_scores, rows, lent)
-    stages.done(preparing.checking)
-    prepared = prepare(rows, *given, stages)
-    stages.done(preparing.pooling)
+    (prepared,) = progress((prepare(rows, calibration, basis, key, lent) for _ in range(1)), "Calibrating", 1)
     sweep = Sweep.of(requirements, prepared, basis, test)
     local, global_ = grid.filled(sweep.unconstrained.local_gap, sweep.unconstrained.global_gap)
     points = sorted(

@@ -60,7 +60,7 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
         "logofair fit data/together.csv --score score --label label --group sex --client site --local 0.1 "
         "--confidence 0.95 --out policy.json",
         "logofair fit data/together.csv --score score --label label --group sex --client site --pooling full "
-        "--extra data/others.csv --out policy.json --format model-card",
+        "--out policy.json --format model-card",
         "logofair fit data/together.csv --score score --label label --group sex --client site --costs 1,3 "
         "--local ratio:0.8 --global none --floor equal_opportunity=today --capacity 0.9 --out policy.json",
     )
@@ -90,13 +90,6 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
 @calibration_option
 @basis_option
 @pooling_option
-@click.option(
-    "--extra",
-    metavar="FILE",
-    multiple=True,
-    help="Rows without labels that add to what is known of scores, where cells may borrow: a file or folder as DATA; "
-    "may be given again.",
-)
 @number_option(
     "--confidence",
     float,
@@ -142,7 +135,7 @@ def fit(
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages import fit as work  # here, while the reader sees that work goes on
-        from logofair.files.parts import read_extra, read_parts
+        from logofair.files.parts import read_parts
 
         required = Required.of(options)
         wanted = work.FitOptions(**options, required=required)
@@ -150,10 +143,9 @@ def fit(
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
         if wanted.basis == "labels":
             columns.require(files, label="labels, which --basis labels counts with")
-        wanted.check_extra()
+        wanted.check_pooling()
         rows, other = read_parts(files, columns, wanted.test, wanted.test_where, progress)
-        extra = read_extra(files, columns, wanted.extra, rows, other, progress)
-        solution = work.solve(rows, wanted, extra, progress)
+        solution = work.solve(rows, wanted, progress)
         solution = work.annotated(solution, rows, columns, by_file=files.by_file)
         if other is not None:
             (solution,) = progress(map(work.measured_on, [other], [solution]), "Testing", total=1)
@@ -161,7 +153,7 @@ def fit(
         solution.policy.save(out)
         command = work.repeat_command(data, columns, wanted, out, report, form)
         if report is not None:
-            work.write_report_page(report, solution, rows, wanted, command, extra, progress)
+            work.write_report_page(report, solution, rows, wanted, command, progress)
     if form is not None:
         from logofair.cli.pages.formats import fit_text, heading_of
 

@@ -6,7 +6,7 @@ columns are checked on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -47,7 +47,7 @@ from logofair.progress import Stages
 if TYPE_CHECKING:
     import polars
 
-    from logofair.progress import Counted, Progress
+    from logofair.progress import Progress
     from logofair.report import ReportHeading
 
 __all__ = [
@@ -72,7 +72,6 @@ Places: TypeAlias = npt.NDArray[np.intp]
 _GROUPS = 8
 _WORST = 5
 _MANY = 50  # clients; where most of them are small, a count of them replaces the list of the worst
-_STEPS = 100  # of counting, as they are shown
 _COUNTS = ("rows", "mass", "accepted", "people", "squares", "accepted squares")
 _MOST_CELLS = 2_000_000  # more combinations of client, group and label than this are ids passed by mistake
 
@@ -212,8 +211,8 @@ def count_rows(
 
     With ``unknown`` rows that lack a group count too: groups are then tuples, None in place of a missing value.
     """
-    with Stages(progress, "Counting", _STEPS).counted(_STEPS, sum(map(estimated_rows, files.paths))) as seen:
-        read = [_part(path, columns, threshold, seen, unknown=unknown) for path in files.paths]
+    with Stages(progress, "Counting", sum(map(estimated_rows, files.paths))) as stages:
+        read = [_part(path, columns, threshold, stages.done, unknown=unknown) for path in files.paths]
     parts, pl = [part for part, _ in read], polars_module()
     if files.by_file:
         parts = [
@@ -297,7 +296,7 @@ def _integers(counts: Floats) -> Places:
 
 
 def _part(
-    path: Path, columns: ColumnNames, threshold: float, seen: Counted, *, unknown: bool
+    path: Path, columns: ColumnNames, threshold: float, seen: Callable[[int], None], *, unknown: bool
 ) -> tuple[polars.DataFrame, int]:
     """One file's table, checked; and how many rows were left out; with ``unknown`` none for lack of a group."""
     pl = polars_module()

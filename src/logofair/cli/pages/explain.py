@@ -96,7 +96,7 @@ def _info_lines(info: PolicyInfo, *, has_clients: bool) -> Iterator[tuple[str, s
     elif proof is not None:
         about = info.rows, info.calibration, info.solver
         yield "Proof", proof_sentence(proof, *about, has_clients=has_clients)
-    if info.federation is None and info.pooling is not None and info.pooling.counted != "none":
+    if info.federation is None and info.pooling is not None and info.pooling.prior != "none":
         own = proof is not None and proof.pooling == "none"
         yield "Pooling", f"{'Among the rows that chose the rule: ' if own else ''}{info.pooling.summary()}"
     yield from titled("Price", info.price_sentences)

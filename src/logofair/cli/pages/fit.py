@@ -23,7 +23,7 @@ from logofair.files.rows import DataRows
 from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.solution import Solution
 from logofair.policy.info import ColumnsInfo
-from logofair.progress import Progress, Stages, no_progress
+from logofair.progress import Progress, no_progress
 from logofair.requirements import Tolerance, requirement_sentences
 
 _HOW_TO_KNOW = (
@@ -61,7 +61,6 @@ class FitOptions:
     confidence: float | None
     solver: str
     seed: int | None
-    extra: Sequence[str] = ()
     test: Sequence[str] = ()
     test_where: tuple[tuple[str, str], ...] = ()
     title: str | None = None
@@ -83,14 +82,11 @@ class FitOptions:
             for side, usual in sides.items()
         }
 
-    def check_extra(self) -> None:
-        """Raise where rows without labels were given and would not count."""
-        if self.extra and (self.pooling == "none" or self.basis == "labels"):
-            raise InputError("--extra: rows without labels count only with --pooling auto or full, and --basis eta.")
-        if self.confidence is not None and (self.extra or (self.pooling == "full" and self.basis == "eta")):
-            option = "--extra" if self.extra else "--pooling full"
+    def check_pooling(self) -> None:
+        """Raise where promises are wanted of rules that all clients share."""
+        if self.confidence is not None and self.pooling == "full" and self.basis == "eta":
             raise InputError(
-                f"{option}: given together with --confidence, whose promises rest on labelled rows of each client "
+                "--pooling full: given together with --confidence, whose promises rest on labelled rows of each client "
                 "alone; use one of the two."
             )
 
@@ -108,10 +104,8 @@ class FitOptions:
         return {known_label(name, known, "--local-for"): t for name, t in self.local_for.items()}
 
 
-def solve(
-    rows: DataRows, wanted: FitOptions, extra: DataRows | None = None, progress: Progress = no_progress
-) -> Solution:
-    """Fit on the rows read; ``extra`` have no labels."""
+def solve(rows: DataRows, wanted: FitOptions, progress: Progress = no_progress) -> Solution:
+    """Fit on the rows read."""
     return logofair.fit(
         rows.scores,
         rows.labels,
@@ -126,20 +120,11 @@ def solve(
         calibration=wanted.method(rows),
         basis=wanted.basis,
         pooling=wanted.pooling,
-        extra_scores=_extra_scores(extra),
         confidence=wanted.confidence,
         sample_weight=rows.weights,
         random_state=wanted.seed,
         progress=progress,
     )
-
-
-def _extra_scores(extra: DataRows | None) -> dict[str, Any] | None:
-    """Rows without labels as the library takes them."""
-    if extra is None:
-        return None
-    columns = {"scores": extra.scores, "groups": extra.groups}
-    return columns if extra.clients is None else columns | {"clients": extra.clients}
 
 
 def measured_on(other: DataRows, solution: Solution) -> Solution:
@@ -176,7 +161,6 @@ def write_report_page(
     rows: DataRows,
     wanted: FitOptions,
     command: str,
-    extra: DataRows | None = None,
     progress: Progress = no_progress,
 ) -> None:
     """Write the report, with the trade-off where it can be drawn: for one notion."""
@@ -200,7 +184,6 @@ def write_report_page(
             calibration=wanted.method(rows),
             basis=wanted.basis,
             pooling="none" if wanted.confidence is not None else wanted.pooling,  # as the certificate
-            extra_scores=_extra_scores(extra),
             sample_weight=rows.weights,
             random_state=wanted.seed,
             progress=progress,
@@ -231,7 +214,6 @@ def repeat_command(
     words += ["--calibration", wanted.calibration] if wanted.calibration else []
     words += ["--basis", wanted.basis] if wanted.basis != "eta" else []
     words += ["--pooling", wanted.pooling]
-    words += [word for name in wanted.extra for word in ("--extra", name)]
     words += ["--confidence", f"{wanted.confidence:g}"] if wanted.confidence is not None else []
     words += ["--solver", wanted.solver] if wanted.solver != "exact" else []
     words += ["--seed", str(wanted.seed)] if wanted.seed is not None else []
@@ -245,15 +227,8 @@ Figures: TypeAlias = list[tuple[str, list[list[str]], list[tuple[str, str]]]]
 
 
 def figures(solution: Solution, progress: Progress = no_progress) -> Figures:
-    """Figures on other rows, then those on the calibration rows: title, table and sentences.
-
-    The advice, which takes as long, is made here too: the solution keeps it, and nobody waits for the page.
-    """
-    stages = Stages(progress, "Measuring", 2)
-    found = list(solution.blocks())
-    stages.done(1)
-    _ = solution.advice_on_pages
-    stages.done(1)
+    """Figures on other rows, then those on the calibration rows: title, table and sentences."""
+    (found,) = progress(map(list, [solution.blocks()]), "Measuring", 1)
     return found
 
 
@@ -279,7 +254,7 @@ def show(
     for title, lines, sentences in blocks:
         parts += ["", Text(title, style="bold")]
         parts += ["", _table(lines, people=people and title == tested), "", notes(sentences)] if lines else []
-    parts += ["", notes([*solution.notes(), ("Advice", solution.advice_on_pages.summary())])]
+    parts += ["", notes(solution.notes())]
     print_page([*parts, "", notes(_next(solution, *written))], console)
 
 
@@ -313,4 +288,4 @@ def as_dict(solution: Solution, rows: DataRows) -> dict[str, Any]:
     if found["tested"] is not None:
         found["tested"] |= {"data": info["tested"]["data"]}
     about = {"data": info["data"], "rows_left_out": rows.dropped, "warnings": list(map(str, solution.warnings))}
-    return found | about | {"advice": solution.advice_on_pages.as_dict()}
+    return found | about

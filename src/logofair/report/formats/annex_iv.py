@@ -144,7 +144,6 @@ def _monitoring(about: Described) -> Iterator[str]:
     limits = ["Accuracy over all people and rates by group: the tables of point 2 (g), with intervals."]
     if solution is not None:
         limits += [escaped(warning.brief()) for warning in solution.warnings]
-        limits += [escaped(f"New rows: {solution.advice_on_pages.summary()}")]
     limits += ["Of people of other groups or clients than those measured nothing is known."]
     yield _listed(limits)
     yield to_fill("foreseeable unintended outcomes, sources of risk, and what input data must look like.")
