@@ -71,8 +71,7 @@ def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
     gain_u, gain_v = problem.priced_gain(prices)
     u, v, local_prices = np.zeros_like(gain_u), np.zeros_like(gain_v), np.zeros_like(problem.local[0])
     for clients in _alike(problem, gain_v):
-        part = problem if clients.size == problem.shape[0] else _only(problem, clients)
-        u[clients], v[clients], local_prices[clients] = _solved(part, prices)
+        u[clients], v[clients], local_prices[clients] = _solved(_of_clients(problem, clients), prices)
     bound = problem.client_mass * local_bound(problem, gain_u, gain_v, local_prices)
     return BatchAnswer(u, v, problem.client_gains(u, v), problem.client_shares(u, v), bound)
 
@@ -92,7 +91,7 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
     u, v, local_prices = found.u, found.v, found.prices
     clients = problem.shape[0]
     if not found.sound and clients > 1:  # one unsound program would have all of them solved again, otherwise
-        each = [_solved(_only(problem, np.array([c])), prices) for c in range(clients)]
+        each = [_solved(_of_clients(problem, np.array([c])), prices) for c in range(clients)]
         u, v, local_prices = (np.concatenate(parts) for parts in zip(*each, strict=True))
     elif not found.sound:
         solved = _by_program(problem.at_prices(prices))
@@ -109,49 +108,19 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
     return u, v, local_prices
 
 
+def _of_clients(problem: Problem, clients: Indices) -> Problem:
+    """The same problem for some of the clients; totals are those of the roster."""
+    if clients.size == problem.shape[0]:
+        return problem
+    return replace(problem.of_clients(clients), totals=problem.totals)
+
+
 def _by_program(problem: Problem) -> Optimum | None:
     """The optimum through HiGHS; None where it finds none."""
     try:
         return solve_joint(problem)
     except InfeasibleError:  # by more than rounding, which the client has said with its rows
         return None
-
-
-def _only(problem: Problem, clients: Indices) -> Problem:
-    """The same problem for some of the clients; totals are those of all."""
-    mass, positives = (
-        each.reshape(problem.shape).sum(axis=0) for each in (problem.cells.mass, problem.cells.positives)
-    )
-    totals = problem.totals or GroupTotals(mass, positives)
-    return replace(
-        problem,
-        cells=cells_of(problem.cells, clients),
-        local_tolerance=problem.local_tolerance[clients],
-        local_limits=None if problem.local_limits is None else problem.local_limits.of(clients),
-        costs=None if problem.costs is None else problem.costs[clients],
-        totals=totals,
-    )
-
-
-def cells_of(cells: Cells, clients: Indices) -> Cells:
-    """The cells of some clients, whose values rise with their scores."""
-    assert cells.hull_of is None
-    which = (clients[:, None] * cells.n_groups + np.arange(cells.n_groups)).ravel()
-    sizes = np.diff(cells.starts)[which]
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    blocks = np.concatenate([np.arange(cells.starts[i], cells.starts[i + 1]) for i in which])
-    sums = np.concatenate([np.arange(cells.starts[i] + i, cells.starts[i + 1] + i + 1) for i in which])
-    return Cells(
-        cells.n_groups,
-        clients.size,
-        starts,
-        cells.lowest[blocks],
-        cells.highest[blocks],
-        cells.values[blocks],
-        cells.positives_below[sums],
-        None if cells.mass_below is None else cells.mass_below[sums],
-        cells.rows[which],
-    )
 
 
 def mixed_rules(problem: Problem, u: Floats, v: Floats, weights: Floats, *, selection_only: bool) -> Mixtures:
@@ -360,7 +329,7 @@ class ClientBatch:
         found = np.zeros((clients, 1))
         for number, site in enumerate(state.sites):
             required = _inside(replace(state, sites=(site,)).requirements)
-            one = make_problem(required, cells_of(cells, np.array([number])))
+            one = make_problem(required, cells.of_clients(np.array([number])))
             if not solve_local(one, *one.gain).sound:
                 found[number] = least_slack(one)
         return found

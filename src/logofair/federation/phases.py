@@ -68,21 +68,21 @@ class Phase:
 def first_phase(plan: Plan, prices: Floats | None = None) -> Phase:
     """Calibration where the plan has one, else what follows; ``prices`` are worth sending once totals are known."""
     if plan.calibration == "none":
-        return after_calibration(plan, BeforeTotals(None, prices))
+        return after_calibration(plan, TotalsPhase(None, prices))
     # Sums of limited precision cannot show progress below it.
     precision = {"slack": 1e-3, "least_gain": 1e-4} if plan.secure else {}
     levels = Levels.start(plan.calibration, n_groups=len(plan.groups), folds=plan.folds, **precision)
     return CalibrationPhase(levels, prices)
 
 
-def after_calibration(plan: Plan, before: BeforeTotals) -> Phase:
+def after_calibration(plan: Plan, totals: TotalsPhase) -> Phase:
     """Pooling where the plan has it, else the totals."""
     if plan.pooling == "auto":
-        return ScoreMomentsPhase(before)
+        return ScoreMomentsPhase(totals)
     if plan.pooling == "full":
-        fixed = before.with_strength(STRENGTHS["full"][0])
+        fixed = totals.with_strength(STRENGTHS["full"][0])
         return PriorPhase(fixed, "group", None, ShiftRule.none(len(plan.groups)))
-    return before.totals()
+    return totals
 
 
 @wire_type
@@ -107,7 +107,7 @@ class CalibrationPhase(Phase):
         levels = self.levels.count(total.counts) if isinstance(total, replies.FoldCounts) else self.levels
         levels = levels.take(total.sums)
         if levels.done:
-            return after_calibration(plan, BeforeTotals(levels.published, self.prices))
+            return after_calibration(plan, TotalsPhase(levels.published, self.prices))
         return replace(self, levels=levels)
 
     def without(self, plan: Plan) -> Phase | None:
@@ -115,65 +115,51 @@ class CalibrationPhase(Phase):
         return None if self.levels.counts is None else first_phase(plan, self.prices)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
-class BeforeTotals:
-    """What is known before the totals; ``prices`` were sent to a roster before this one."""
+class PoolingPhase(Phase):
+    """A step of the pooling, and the request for totals that comes after the last one."""
 
-    maps: GroupMaps | None
-    prices: Floats | None = None
-
-    def with_strength(self, strength: float) -> BeforeTotals:
-        """The same with calibrators that hold cells to their groups by so many rows."""
-        return self if self.maps is None else replace(self, maps=replace(self.maps, strength=strength))
-
-    def totals(self, priors: GroupPriors | None = None) -> TotalsPhase:
-        """The next phase once nothing is left to choose."""
-        return TotalsPhase(self.maps, self.prices, priors)
-
-    def again(self, plan: Plan) -> Phase:
-        """Where to go back to when clients are excluded whose rows are part of what is known."""
-        return first_phase(plan, self.prices)
-
-
-@wire_type
-@dataclass(frozen=True, eq=False)
-class ScoreMomentsPhase(Phase):
-    """Pooling: where groups lie and how far their scores vary; and how firmly cells hold to their group's map."""
-
-    before: BeforeTotals
+    after: TotalsPhase
     name = "pooling"
+
+    def without(self, plan: Plan) -> Phase | None:
+        """The reference was that of other rows: begin again."""
+        return first_phase(plan, self.after.prices)
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class ScoreMomentsPhase(PoolingPhase):
+    """Pooling: where groups lie and how far their scores vary; and how firmly cells hold to their group's map."""
 
     @property
     def request(self) -> Request:
         """Ask for moments of scores, and for the losses of calibrators."""
-        return requests.ScoreMomentsRequest(self.before.maps)
+        return requests.ScoreMomentsRequest(self.after.maps)
 
     def take(self, total: replies.ScoreMoments, plan: Plan, clients: int) -> Phase:
         """Choose the strength, and go on where there is anything to borrow."""
         if not may_borrow(plan.pooling, clients, round(float(total.small_cells[0]))):
-            return self.before.totals()
-        before = self.before
-        if before.maps is not None:
+            return self.after
+        after = self.after
+        if after.maps is not None:
             rows = round(float(total.rows[0]))
-            before = before.with_strength(least_loss(total.losses, STRENGTHS["auto"], rows))
+            after = after.with_strength(least_loss(total.losses, STRENGTHS["auto"], rows))
         names = pooling.ScoreMoments.__match_args__
         sums = pooling.ScoreMoments(*(getattr(total, name) for name in names))
-        return ShiftMomentsPhase(before, Reference.of(sums, clients))
+        return ShiftMomentsPhase(after, Reference.of(sums, clients))
 
     def without(self, plan: Plan) -> Phase | None:
         """Sums of those who remain; where calibrators hold the excluded rows too, these are fitted again first."""
-        return None if self.before.maps is None else self.before.again(plan)
+        return None if self.after.maps is None else super().without(plan)
 
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class ShiftMomentsPhase(Phase):
+class ShiftMomentsPhase(PoolingPhase):
     """Pooling: how far clients, and cells inside them, truly differ."""
 
-    before: BeforeTotals
     reference: Reference
-    name = "pooling"
 
     @property
     def request(self) -> Request:
@@ -183,22 +169,16 @@ class ShiftMomentsPhase(Phase):
     def take(self, total: replies.ShiftMoments, plan: Plan, clients: int) -> Phase:
         """What is beyond chance."""
         between = pooling.shift_variance(total.sums, self.reference)
-        return FoldHistogramsPhase(self.before, self.reference, between)
-
-    def without(self, plan: Plan) -> Phase | None:
-        """The reference was that of other rows."""
-        return self.before.again(plan)
+        return FoldHistogramsPhase(self.after, self.reference, between)
 
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class FoldHistogramsPhase(Phase):
+class FoldHistogramsPhase(PoolingPhase):
     """Pooling: the candidate priors, each without one fold."""
 
-    before: BeforeTotals
     reference: Reference
     between: Floats
-    name = "pooling"
 
     @property
     def request(self) -> Request:
@@ -207,23 +187,17 @@ class FoldHistogramsPhase(Phase):
 
     def take(self, total: replies.FoldHistograms, plan: Plan, clients: int) -> Phase:
         """Hand all of them out."""
-        return CandidateErrorsPhase(self.before, self.reference, self.between, total.mass)
-
-    def without(self, plan: Plan) -> Phase | None:
-        """The reference was that of other rows."""
-        return self.before.again(plan)
+        return CandidateErrorsPhase(self.after, self.reference, self.between, total.mass)
 
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class CandidateErrorsPhase(Phase):
+class CandidateErrorsPhase(PoolingPhase):
     """Pooling: which prior, and how many rows of it, foretells held-out rates best."""
 
-    before: BeforeTotals
     reference: Reference
     between: Floats
     priors: Floats
-    name = "pooling"
 
     @property
     def request(self) -> Request:
@@ -235,26 +209,20 @@ class CandidateErrorsPhase(Phase):
         sums = pooling.CandidateErrors(total.excess, total.products)
         choice = pooling.least_error(sums, clients * len(plan.groups))
         if choice.kind == "none":
-            return self.before.totals()
+            return self.after
         rule = ShiftRule.of(self.reference, self.between).last
-        return PriorPhase(self.before, choice.kind, choice.worth, rule, self.reference)
-
-    def without(self, plan: Plan) -> Phase | None:
-        """The reference was that of other rows."""
-        return self.before.again(plan)
+        return PriorPhase(self.after, choice.kind, choice.worth, rule, self.reference)
 
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class PriorPhase(Phase):
+class PriorPhase(PoolingPhase):
     """Pooling: the prior that was chosen."""
 
-    before: BeforeTotals
     kind: str
     kappa: float | None  # None: infinite
     rule: ShiftRule
     reference: Reference | None = None  # None: nothing had to be chosen
-    name = "pooling"
 
     @property
     def request(self) -> Request:
@@ -264,14 +232,14 @@ class PriorPhase(Phase):
     def take(self, total: replies.PriorSums, plan: Plan, clients: int) -> Phase:
         """Hand it out with the request for totals, unless nobody borrows from anybody."""
         if not may_borrow(plan.pooling, clients, 1):
-            return self.before.with_strength(STRENGTH).totals()
+            return self.after.with_strength(STRENGTH)
         sums = pooling.PriorSums(total.mass, total.odds, total.cells)
         priors = GroupPriors.of(Choice.of(self.kind, self.kappa), self.rule, sums)
-        return self.before.totals(priors if priors.cells else None)
+        return replace(self.after, priors=priors) if priors.cells else self.after
 
     def without(self, plan: Plan) -> Phase | None:
         """What was chosen, was so with the excluded rows; where nothing was, those who remain can answer."""
-        return None if self.reference is None and self.before.maps is None else self.before.again(plan)
+        return None if self.reference is None and self.after.maps is None else super().without(plan)
 
 
 @wire_type
@@ -283,6 +251,10 @@ class TotalsPhase(Phase):
     prices: Floats | None = None
     priors: GroupPriors | None = None  # where small cells borrow
     name = "totals"
+
+    def with_strength(self, strength: float) -> TotalsPhase:
+        """The same with calibrators that hold cells to their groups by so many rows."""
+        return self if self.maps is None else replace(self, maps=replace(self.maps, strength=strength))
 
     @property
     def request(self) -> Request:
@@ -297,8 +269,14 @@ class TotalsPhase(Phase):
         InfeasibleError
             Where what is required inside sites cannot be met at some of them.
         """
-        if total.slack.sum() > _SLACK:
-            raise _inside_conflict(float(total.slack.sum()))
+        slack, inside = float(total.slack.sum()), "what is required inside sites"
+        if slack > _SLACK:  # at how many sites, and which, is not known from a sum
+            raise InfeasibleError(
+                {inside: slack},
+                f"requirements: no rule meets all of them: {inside} cannot be met at some site; in all sites together "
+                f"its rates would have to give way by {slack:.4g} at least, and each site can see its own part by "
+                "fitting its own rows.",
+            )
         totals = RosterTotals(total.mass, total.positives, clients, self, total.today)
         if plan.solver is None:
             return PricingPhase.start(totals, plan)
@@ -331,16 +309,6 @@ class RosterTotals:
     def required(self, plan: Plan) -> GlobalRequirements:
         """What is required over all sites."""
         return GlobalRequirements.of(plan, self.mass, self.positives, self.today)
-
-
-def _inside_conflict(slack: float) -> InfeasibleError:
-    """That some sites cannot meet what is required inside them: how many, and which, is not known from a sum."""
-    name = "what is required inside sites"
-    return InfeasibleError(
-        {name: slack},
-        f"requirements: no rule meets all of them: {name} cannot be met at some site; in all sites together its rates "
-        f"would have to give way by {slack:.4g} at least, and each site can see its own part by fitting its own rows.",
-    )
 
 
 class AfterTotals(Phase):

@@ -167,18 +167,16 @@ class Server:
         left = tuple(site for site in self.sites if site not in reasons)
         after = replace(self, sites=left, excluded=self.excluded + gone)
         _enough(self.plan, left, gone)
-        phase = after._corrected(totals) if kept and totals is not None else self.phase.without(self.plan)
+        if kept and totals is not None:  # those who are left go on from their totals
+            after._check_rows(totals)
+            phase = self.phase.corrected(totals, self.plan, len(left))
+        else:
+            phase = self.phase.without(self.plan)
         if phase is None:
             return after, True
         number = self.number + 1
         void = after.counted(self.purpose)
         return replace(void, phase=phase, roster=self.roster + 1, number=number, opened=number).begun(), False
-
-    def _corrected(self, totals: Totals) -> Phase:
-        """Where those who are left go on from their totals."""
-        self._check_rows(totals)
-        phase: AfterTotals = self.phase
-        return phase.corrected(totals, self.plan, len(self.sites))
 
     def reopened(self, reasons: Mapping[str, str]) -> Server:
         """The state at the beginning of a new roster without some sites: masks belong to a roster."""
