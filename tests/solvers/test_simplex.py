@@ -39,9 +39,14 @@ class Programs:
         """How often each row takes its floor off."""
         return np.ones_like(self.tolerance) if self.slope is None else self.slope
 
-    def begun(self):
-        """A tableau that rejects everybody."""
-        return start(self.lowest, self.tolerance, self.slopes, self.family, self.touched)
+    def begun(self, *, rejecting=False):
+        """A tableau at the best corners, or one that rejects everybody."""
+        programs = np.arange(self.gain.shape[0])
+        corners = self.price(np.zeros_like(self.tolerance), programs, np.ones(programs.size, dtype=bool))
+        if rejecting:
+            none = np.zeros_like(corners.gain)
+            corners = Corners(none, none, np.zeros_like(corners.rates), none, none)
+        return start(self.lowest, self.tolerance, self.slopes, self.family, self.touched, corners)
 
     def price(self, prices, programs, gains):
         """The best corner of every block; its number is remembered in u."""
@@ -120,10 +125,10 @@ def gap_of(programs, program, rates):
 
 
 @modest
-@given(st.integers(0, 10**9))
-def test_random_programs_have_the_optimum_that_highs_finds(seed):
+@given(st.integers(0, 10**9), st.booleans())
+def test_random_programs_have_the_optimum_that_highs_finds(seed, rejecting):
     programs = random_programs(seed)
-    tableau = maximise(programs.begun(), programs.price)
+    tableau = maximise(programs.begun(rejecting=rejecting), programs.price)
     assert tableau.done.all()
     for program in range(programs.gain.shape[0]):
         gain, rates, weights = programs.totals(tableau, program)

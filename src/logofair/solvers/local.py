@@ -56,13 +56,14 @@ def solve_local(
 def _solve_by_simplex(
     problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Tableau | None, missed: float
 ) -> LocalAnswer:
-    """Pivot from where the tableau stands, or from rejecting everybody."""
-    rows = problem.local_layout
+    """Pivot from where the tableau stands, or from what is best without limits."""
+    rows, price = problem.local_layout, _pricer(problem, gain_u, gain_v)
     if tableau is None:
-        tableau = start(rows.low, rows.high, rows.slope, rows.family, rows.touched)
+        everyone = np.arange(gain_u.shape[0])
+        free = price(np.zeros(rows.low.shape), everyone, np.ones(everyone.size, dtype=bool))
+        tableau = start(rows.low, rows.high, rows.slope, rows.family, rows.touched, free)
     else:
         tableau.gain = _basic_gains(tableau, gain_u, gain_v)
-    price = _pricer(problem, gain_u, gain_v)
     maximise(tableau, price, missed)
     for _ in range(2):
         u, v, wrong = _read(problem, tableau)

@@ -94,29 +94,31 @@ class Tableau:
 _PER_PROGRAM = [field.name for field in fields(Tableau) if field.name not in ("family", "touched")]
 
 
-def start(low: Floats, high: Floats, slope: Floats, family: Indices, touched: Indices) -> Tableau:
-    """Every block rejects everybody: rates 0, slacks in the middle of their range where it goes, floors just below."""
+def start(low: Floats, high: Floats, slope: Floats, family: Indices, touched: Indices, corners: Corners) -> Tableau:
+    """Every block at one corner, all slacks basic: some may lie outside their limits, and are driven in first.
+
+    The best corners of a program without its limits are a good start, since few slacks lie far outside there.
+    """
     programs, rates = high.shape
-    blocks, rates_touched = touched.shape
-    rows, families = blocks + rates, int(family.max(initial=-1)) + 1
-    sign = np.concatenate([np.ones(blocks), -np.ones(rates)])
-    half = np.where(np.isfinite(high) & (low == 0.0), high / 2, 0.0)
-    floor, stays = np.zeros((programs, families)), np.zeros((programs, families), dtype=bool)
-    for i, f in enumerate(family):
-        floor[:, f] = np.maximum(floor[:, f], half[:, i])
-        stays[:, f] |= (slope[:, i] > 0) & np.isneginf(low[:, i]) & np.isfinite(high[:, i])
-    floor = np.where(stays, 0.0, floor)  # below 0 nothing is within a ratio
-    zeros = np.zeros((programs, rows))
+    blocks = touched.shape[0]
+    rows = blocks + rates
+    reached, inverse = np.zeros((programs, rates)), np.zeros((programs, rows, rows))
+    inverse[:, np.arange(rows), np.arange(rows)] = np.repeat([1.0, -1.0], [blocks, rates])
+    for b, own in enumerate(touched):
+        reached[:, own] += corners.rates[:, b]
+        inverse[:, blocks + own, b] = corners.rates[:, b]
+    floor = _first_floors(reached, low, high, slope, family)
+    none = np.zeros((programs, rates))
     return Tableau(
-        inverse=np.broadcast_to(np.diag(sign), (programs, rows, rows)).copy(),
-        solution=np.concatenate([np.ones((programs, blocks)), slope * floor[:, family]], axis=1),
-        gain=zeros.copy(),
+        inverse=inverse,
+        solution=np.concatenate([np.ones((programs, blocks)), reached - slope * floor[:, family]], axis=1),
+        gain=np.concatenate([corners.gain, none], axis=1),
         kind=np.broadcast_to(np.arange(rows), (programs, rows)).copy(),
-        u=zeros.copy(),
-        v=zeros.copy(),
-        rates=np.zeros((programs, rows, rates_touched)),
+        u=np.concatenate([corners.u, none], axis=1),
+        v=np.concatenate([corners.v, none], axis=1),
+        rates=np.concatenate([corners.rates, np.zeros((programs, rates, touched.shape[1]))], axis=1),
         at_upper=np.zeros((programs, rates), dtype=bool),
-        floor=-floor,
+        floor=floor,
         low=low,
         high=high,
         slope=slope,
@@ -124,6 +126,22 @@ def start(low: Floats, high: Floats, slope: Floats, family: Indices, touched: In
         family=family,
         touched=touched,
     )
+
+
+def _first_floors(reached: Floats, low: Floats, high: Floats, slope: Floats, family: Indices) -> Floats:
+    """Where floors begin, (programs, families): rates in the middle of their window, or no rate below under a ratio."""
+    programs, families = reached.shape[0], int(family.max(initial=-1)) + 1
+    floors = np.zeros((programs, families))
+    for f in range(families):
+        own = family == f
+        within = (low[:, own] == 0.0) & np.isfinite(high[:, own])
+        some = np.flatnonzero(within.any(axis=1))
+        within, rate, end = within[some], reached[some][:, own], high[some][:, own]
+        lowest, highest = np.where(within, rate, np.inf).min(axis=1), np.where(within, rate, -np.inf).max(axis=1)
+        ratio = np.any((slope[some][:, own] > 0) & np.isneginf(low[some][:, own]) & np.isfinite(end), axis=1)
+        middle = 0.5 * (lowest + highest - np.where(within, end, np.inf).min(axis=1))
+        floors[some, f] = np.where(ratio, lowest, middle)
+    return floors
 
 
 def refactorise(tableau: Tableau) -> bool:
@@ -278,13 +296,16 @@ def _reduced_gains(work: Tableau, corners: Corners, block_price: Floats, rate_pr
 
 
 def _entering(work: Tableau, corners: Corners, block_price: Floats, rate_price: Floats) -> _Entering:
-    """Choose the column of largest reduced gain: a corner, a slack or a floor."""
+    """Choose the column that promises most: a corner, a slack or a floor."""
     programs, rates = rate_price.shape
     blocks, families = work.blocks, work.floor.shape[1]
     pick = np.arange(programs)
     gains, drift = _reduced_gains(work, corners, block_price, rate_price)
-    kind = np.argmax(gains, axis=1)
     width = np.where(work.free, 0.0, np.minimum(work.high - work.low, FAR))
+    # What counts is what a variable gains over all that it can move; a tolerance is a small part of a corner's weight.
+    merit = gains.copy()
+    merit[:, blocks : blocks + rates] *= np.minimum(width, 1.0)
+    kind = np.argmax(merit, axis=1)
     missed = np.einsum("nb->n", np.maximum(gains[:, :blocks], 0.0))
     missed += np.einsum("nr,nr->n", np.maximum(gains[:, blocks : blocks + rates], 0.0), width)
     block, rate = np.minimum(kind, blocks - 1), np.clip(kind - blocks, 0, max(rates - 1, 0))
