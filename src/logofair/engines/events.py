@@ -1,7 +1,7 @@
 """What happens in a run: a sentence for screens and plain values for logs.
 
-The server app and a site's node are processes of their own, which no terminal shows. So they append events to a file of
-their folder, one JSON object a line, and the command that was typed there reads and prints them.
+The server app, and the client app of a SuperNode that its people keep running, are processes that no terminal shows.
+So they append events to a file of their folder, one JSON object a line; ``logofair federate server`` prints its own.
 """
 
 from __future__ import annotations
@@ -14,17 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = [
-    "EVENTS",
-    "Event",
-    "EventReader",
-    "Reminders",
-    "Tell",
-    "append_event",
-    "clock_time",
-    "no_one",
-    "spoken_names",
-]
+__all__ = ["EVENTS", "Event", "EventReader", "Tell", "append_event", "no_one", "spoken_names"]
 
 EVENTS = "events.jsonl"
 _MOST_NAMES = 8  # in a sentence; the values have all
@@ -72,11 +62,11 @@ def append_event(folder: Path, event: Event) -> None:
 
 
 class EventReader:
-    """Reads the events that are appended to a folder's file; ``from_now``: only those still to come."""
+    """Reads the events that are appended to a folder's file, each once."""
 
-    def __init__(self, folder: Path, *, from_now: bool = False) -> None:
+    def __init__(self, folder: Path) -> None:
         self.path = folder / EVENTS
-        self.place = self.path.stat().st_size if from_now and self.path.exists() else 0
+        self.place = 0
 
     def new(self) -> list[Event]:
         """Return the events since the last look; a line half-written is left for the next."""
@@ -100,28 +90,6 @@ def _read(line: bytes) -> Event | None:
         return None
 
 
-class Reminders:
-    """When to say again that something is awaited: after 15 seconds, and then at longer and longer intervals.
-
-    Examples
-    --------
-    >>> reminders = Reminders()
-    >>> [seconds for seconds in range(200) if reminders.due(seconds)]
-    [15, 30, 60, 120, 180]
-    """
-
-    def __init__(self) -> None:
-        self.next = 15.0
-
-    def due(self, seconds: float) -> bool:
-        """Whether it is time, after so many seconds of waiting."""
-        if seconds < self.next:
-            return False
-        while self.next <= seconds:
-            self.next += min(self.next, 60.0)
-        return True
-
-
 def spoken_names(sites: Sequence[str]) -> str:
     """Names in a sentence, in order; of many only the first.
 
@@ -133,8 +101,3 @@ def spoken_names(sites: Sequence[str]) -> str:
     names = sorted(sites)
     more = len(names) - _MOST_NAMES
     return ", ".join(names) if more <= 1 else f"{', '.join(names[:_MOST_NAMES])} and {more} others"
-
-
-def clock_time(seconds: float) -> str:
-    """A moment, in seconds since 1970, as the clock on the wall shows it."""
-    return datetime.datetime.fromtimestamp(seconds).strftime("%H:%M:%S")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logofair.engines.conductor import ServerState, Transport, conduct
-from logofair.engines.events import Event, Reminders, Tell, no_one, spoken_names
+from logofair.engines.events import Event, Tell, no_one, spoken_names
 from logofair.errors import InputError, RunError
 from logofair.federation.plan import Plan
 from logofair.federation.result import RunResult
@@ -21,6 +21,7 @@ from logofair.files.writing import locked
 _STATE = "state.json"
 _RESULT = "result.json"
 _POLL = 0.5
+_REMIND = 60.0  # seconds after which it is said again who is awaited
 
 
 @dataclass(frozen=True)
@@ -169,15 +170,14 @@ def _gathered(transport: Transport, options: RunOptions, plan: Plan, tell: Tell)
 
 def _waited(transport: Transport, options: RunOptions, tell: Tell) -> tuple[str, ...]:
     """The sites wanted that are here, at once when all are, at the latest after ``options.wait`` seconds."""
-    start, seen, wanted = time.monotonic(), None, len(options.sites) or options.count
-    reminders = Reminders()
+    start, seen, said, wanted = time.monotonic(), None, 0.0, len(options.sites) or options.count
     while True:
         present = tuple(site for site in transport.present() if not options.sites or site in options.sites)
         seconds = time.monotonic() - start
         enough = len(present) >= wanted
-        if present != seen or (reminders.due(seconds) and not enough):
+        if present != seen or (seconds >= said + _REMIND and not enough):
             tell(_roll_call(present, options, seconds))
-            seen = present
+            seen, said = present, seconds
         if enough or seconds > options.wait:
             return present
         time.sleep(_POLL)

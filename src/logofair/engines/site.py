@@ -14,15 +14,15 @@ import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
-from logofair.engines.events import Event, append_event
-from logofair.engines.shown_plans import show_plan, wait_for_answer
+from logofair.engines.events import Event, Tell, append_event, no_one
 from logofair.errors import DiskFullError, InputError, RefusedError
 from logofair.federation.client import Client, SecureIdentity, StoredClient
 from logofair.federation.limits import SiteLimits
-from logofair.federation.plan import Members, Plan
+from logofair.federation.plan import Plan
 from logofair.federation.policies import SitePolicies
 from logofair.federation.privacy import Release, StoredRelease, release_once
 from logofair.federation.replies import Refusal, ReplyMessage
@@ -40,8 +40,6 @@ from logofair.policy.policy import Policy
 _FORMAT, _VERSION, _WHAT = "logofair site", 1, "site settings"
 _RELEASE = "release.json"
 _UNFIT = "unfit.json"  # of a plan that the rows here did not fit
-REFUSED = ".refused.json"  # of a run whose published result the site does not believe
-_PATIENCE = 600.0  # seconds for the site's people to answer
 _STATE, _STATE_VERSION, _STATE_WHAT = "logofair client", 2, "client state"
 _WORDS = re.compile("(?<=[a-z])(?=[A-Z])")
 
@@ -65,7 +63,6 @@ class SiteSettings:
     again: str | None = None
     # What its people have agreed to: the plan is the server's word, and it might be another than was agreed on.
     limits: SiteLimits = field(default_factory=SiteLimits)
-    asks: bool = False  # whether they are asked when a plan comes, at the terminal of the site's command
 
     def __post_init__(self) -> None:
         names = sorted(self.trusted)
@@ -109,12 +106,18 @@ class SiteSettings:
         return SecureIdentity(_text(Path(self.key)), peers, self.agreed_without)
 
 
-def answer_on_disk(settings_path: str, message: bytes) -> bytes:
-    """Answer one message as the site of some settings; never raises, and a refusal is a fixed word."""
-    site, position, folder = "", ("", 0, 0), None
+def answer_on_disk(settings_path: str, message: bytes, tell: Tell | None = None) -> bytes:
+    """Answer one message as the site of some settings; never raises, and a refusal is a fixed word.
+
+    ``tell`` is told what the site's people should know: the plan, problems, the policy once it is written. By default
+    that goes to a file in the site's folder.
+    """
+    site, position = "", ("", 0, 0)
+    say = tell or no_one
     try:
         settings = SiteSettings.read(settings_path)
         site, folder = settings.site, Path(settings.folder)
+        say = tell or partial(_write_event, folder)
         identity = settings.identity()
         received = decode(message)
         if not isinstance(received, RequestMessage) or not received.run.replace("-", "").replace("_", "").isalnum():
@@ -122,22 +125,19 @@ def answer_on_disk(settings_path: str, message: bytes) -> bytes:
         position = (received.run, received.roster, received.number)
         start = time.monotonic()
         with locked(folder / "site.lock"):
-            reply = encode(_answer(settings, identity, received))
-        _write_event(folder, _answered(received, len(reply), time.monotonic() - start))
+            reply = encode(_answer(settings, identity, received, say))
+        say(_answered(received, len(reply), time.monotonic() - start))
         return reply
     except RefusedError as error:
-        refusal = error.refusal
-        _write_problem(folder, str(error))
+        refusal, problem = error.refusal, Event("problem", str(error))
     except DiskFullError as error:
-        refusal = Refusal.DISK_FULL
-        _write_problem(folder, str(error))
+        refusal, problem = Refusal.DISK_FULL, Event("problem", str(error))
     except InputError as error:
-        refusal = Refusal.BAD_DATA if position[0] else Refusal.BAD_MESSAGE
-        _write_problem(folder, str(error))
+        refusal, problem = Refusal.BAD_DATA if position[0] else Refusal.BAD_MESSAGE, Event("problem", str(error))
     except Exception:
-        refusal = Refusal.INTERNAL
         lines = traceback.format_exc().strip()
-        _write_event(folder, Event("problem", lines.splitlines()[-1], {"traceback": lines}))
+        refusal, problem = Refusal.INTERNAL, Event("problem", lines.splitlines()[-1], {"traceback": lines})
+    say(problem)
     return encode(ReplyMessage(*position, site, None, refusal.name))
 
 
@@ -167,7 +167,9 @@ def with_columns(policy: Policy, settings: SiteSettings) -> Policy:
     return replace(policy, info=replace(policy.info, columns=columns))
 
 
-def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: RequestMessage) -> ReplyMessage:
+def _answer(
+    settings: SiteSettings, identity: SecureIdentity | None, message: RequestMessage, say: Tell
+) -> ReplyMessage:
     """Answer with the stored state of the run, and store the next one before the reply is handed over."""
     folder, data = Path(settings.folder), fingerprint(settings.data)
     file = folder / f"{message.run}.client.json"
@@ -184,8 +186,10 @@ def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: Re
     if plan is None:
         raise RefusedError(Refusal.UNKNOWN_RUN)
     _check_released(settings, plan, message.run)
-    if message.opening is not None:
-        _agreed(settings, plan, message.opening.members)
+    if message.opening is not None:  # the plan is shown before anything is answered, or the rows are read, or noised
+        for label, sentence in plan.sentences(message.opening.members):
+            say(Event("plan", f"{label}: {sentence}", {"run": plan.run, "part": label}))
+        settings.limits.check(plan, settings.site, message.opening.members.number)
     if not stored.run:
         _first_time(settings, plan)
     columns = read_site(settings, plan) if stored.run else _fitting_columns(settings, plan)
@@ -193,16 +197,15 @@ def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: Re
     if plan.privacy is not None:
         client = replace(client, releases=(stored_release(folder, client.columns, plan),))
     client, reply = client.handle(message)
-    if client.problem:
-        _write_problem(folder, client.problem)
     if client.stored is not stored:
         _store(file, client.stored, data)
     if client.forged:
-        body = {"run": message.run, "sentence": client.forged}
-        path = folder / f"{message.run}{REFUSED}"
-        write_document(path, "logofair refused", 1, body, what="refused result", private=True)
+        say(Event("forged", client.forged, {"run": message.run}))
+    elif client.problem:
+        say(Event("problem", client.problem))
     elif client.finished:
-        _write_policy(SitePolicies(client.batch)[settings.site], settings, client)
+        with_columns(SitePolicies(client.batch)[settings.site], settings).save(settings.policy)
+        say(Event("policy", f"The policy of run {message.run} is written.", {"run": message.run}))
     return reply
 
 
@@ -214,15 +217,6 @@ def _check_released(settings: SiteSettings, plan: Plan, run: str) -> None:
             f"run {run!r} is planned without differential privacy; this site has released a noised histogram, which "
             f"exact counts of the same rows undo: agree to that with --again {run}, or leave the run.",
         )
-
-
-def _agreed(settings: SiteSettings, plan: Plan, members: Members) -> None:
-    """Show the plan before anything is answered; where its people are asked, wait for them."""
-    folder = Path(settings.folder)
-    show_plan(folder, plan, members)
-    settings.limits.check(plan, settings.site, members.number)  # before the rows are read, or noised
-    if settings.asks:
-        wait_for_answer(folder, plan, _PATIENCE)
 
 
 def _first_time(settings: SiteSettings, plan: Plan) -> None:
@@ -251,7 +245,7 @@ def _fitting_columns(settings: SiteSettings, plan: Plan) -> SiteColumns:
     which plans are looked at, one that does not fit is the last until the site is started again.
     """
     path = Path(settings.folder) / _UNFIT
-    if path.exists() and settings.limits.plan is None and not settings.asks:
+    if path.exists() and settings.limits.plan is None:
         before = read_document(path, "logofair unfit plan", 1, what="unfit plan", remedy="remove it")
         if before["digest"] != plan.fingerprint:
             raise RefusedError(
@@ -310,29 +304,11 @@ def _store(file: Path, stored: StoredClient, data: str) -> None:
     write_document(file, _STATE, _STATE_VERSION, body, what=_STATE_WHAT, private=True)
 
 
-def _write_policy(policy: Policy, settings: SiteSettings, client: Client) -> None:
-    with_columns(policy, settings).save(settings.policy)
-    done = {"run": client.stored.run, "policy": settings.policy, "warnings": list(policy.info.warnings)}
-    path = Path(settings.folder) / f"{client.stored.run}.done.json"
-    write_document(path, "logofair done", 1, done, what="end of a run", private=True)
-
-
-def refused_result(path: Path) -> str:
-    """Why a site does not believe a result, in a sentence."""
-    return str(read_document(path, "logofair refused", 1, what="refused result", remedy="remove it")["sentence"])
-
-
-def _write_problem(folder: Path | None, sentence: str) -> None:
-    """Write it to the site's own file, for its people."""
-    _write_event(folder, Event("problem", sentence))
-
-
-def _write_event(folder: Path | None, event: Event) -> None:
+def _write_event(folder: Path, event: Event) -> None:
     """Write an event to the site's own file; failing at that must not fail the reply."""
-    if folder is not None:
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            append_event(folder, event)
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        append_event(folder, event)
 
 
 def _answered(message: RequestMessage, size: int, seconds: float) -> Event:

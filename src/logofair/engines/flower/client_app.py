@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from logofair.engines.events import append_event
 from logofair.engines.flower.records import Envelope, pack, unpack
-from logofair.engines.notices import read_notice
 
 __all__ = ["Handler", "app", "client_app", "handler_on_disk", "site_of"]
 
@@ -61,22 +58,7 @@ def client_app(handler: Handler = handler_on_disk) -> ClientApp:
     def message_for_site(message: Message, context: Context) -> Message:
         return Message(pack(_answer(message, context, handler)), reply_to=message)
 
-    @made.query("notice")
-    def notice(message: Message, context: Context) -> Message:
-        _take_notice(message, context)
-        return Message(pack(Envelope(_site_name(context))), reply_to=message)
-
     return made
-
-
-def _take_notice(message: Message, context: Context) -> None:
-    """Put what the server lets the site's people know where their command reads it; a bad notice is dropped."""
-    with suppress(Exception):
-        site, settings = site_of(context)
-        received = unpack(message.content)
-        found = None if received is None or received.site != site else read_notice(received.body or b"")
-        if found is not None:
-            append_event(Path(settings).parent, found.event())
 
 
 def _site_name(context: Context) -> str:

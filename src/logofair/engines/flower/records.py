@@ -18,7 +18,6 @@ from logofair.errors import InputError
 __all__ = [
     "MESSAGE_QUERY",
     "NAME_QUERY",
-    "NOTICE_QUERY",
     "Envelope",
     "OnlineNode",
     "nodes_by_site",
@@ -30,7 +29,6 @@ __all__ = [
 
 MESSAGE_QUERY = "query.message"
 NAME_QUERY = "query.name"
-NOTICE_QUERY = "query.notice"
 _RECORD = "logofair"
 
 

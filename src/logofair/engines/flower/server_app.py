@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from logofair.engines.events import append_event
-from logofair.engines.flower.status import recorded_status
+from logofair.engines.events import Event, append_event
 from logofair.engines.flower.transport import FlowerTransport
-from logofair.errors import InputError
+from logofair.errors import InputError, LogofairError
 
 __all__ = ["app", "conduct_run", "recorded_server_app"]
 
-_INCOMPLETE = 10.0  # seconds to wait for the rest of a reply
-
 
 def conduct_run(grid: Grid, context: Context) -> None:
-    """Run the plan, and leave events and status in the state folder; a failure is raised again.
+    """Run the plan, and leave what happens in the state folder; a failure is raised again.
 
     The run's configuration names ``plan`` and ``folder``.
     """
@@ -29,36 +27,41 @@ def conduct_run(grid: Grid, context: Context) -> None:
         if not settings.get(key):
             raise InputError(f"run: its configuration names no {key}; pass -c \"plan='plan.json' folder='state'\".")
     folder = Path(str(settings["folder"]))
-    with recorded_status(folder, str(context.run_id)):
+    with _recorded(folder):
         from logofair.engines.folder import conduct_from_disk
 
-        transport = FlowerTransport(grid, tell=partial(append_event, folder))
-        conduct_from_disk(str(settings["plan"]), str(folder), transport, tell=transport.tell)
+        tell = partial(append_event, folder)
+        conduct_from_disk(str(settings["plan"]), str(folder), FlowerTransport(grid, tell=tell), tell=tell)
 
 
 def recorded_server_app(work: Callable[[Grid, Path], None]) -> ServerApp:
-    """Return a server app that does some work with the run's folder, and records there what became of it."""
+    """Return a server app that does some work with the run's folder, and records there how it ended."""
     made = ServerApp()
 
     @made.main()
     def main(grid: Grid, context: Context) -> None:
         folder = Path(str(context.run_config["folder"]))
-        with recorded_status(folder, str(context.run_id)):
+        with _recorded(folder):
             work(grid, folder)
 
     return made
 
 
-def _adapt_flower() -> None:
-    """Adapt Flower's internals (1.41): a reply of which a part never comes delays the others by seconds only.
-
-    A site may die while it replies. Flower would wait 180 seconds for the missing part, and all other replies with it;
-    it has no option for that time.
-    """
-    from flwr.supercore.inflatable.inflatable_utils import pull_objects
-    from flwr.superlink.grid import http_grid
-
-    vars(http_grid)["pull_objects"] = partial(pull_objects, max_time=_INCOMPLETE)
+@contextmanager
+def _recorded(folder: Path) -> Iterator[None]:
+    """Tell, as the last event, how the block ended: Flower keeps no word on why a run failed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    why = "the server app was stopped; its state is stored."
+    try:
+        yield
+        why = ""
+    except Exception as error:
+        ours = isinstance(error, LogofairError)  # such errors are sentences already
+        why = str(error) if ours else f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        with suppress(OSError):  # a full disk, which the error says
+            append_event(folder, Event("ended", why))
 
 
 app = ServerApp()
@@ -67,5 +70,4 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the plan."""
-    _adapt_flower()
     conduct_run(grid, context)

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 from flwr.app import Message
 
 from logofair.engines.conductor import NoReply
-from logofair.engines.events import Event, Reminders, Tell, clock_time, no_one, spoken_names
+from logofair.engines.events import Event, Tell, no_one, spoken_names
 from logofair.engines.flower.records import (
     MESSAGE_QUERY,
     NAME_QUERY,
-    NOTICE_QUERY,
     Envelope,
     OnlineNode,
     nodes_by_site,
@@ -21,7 +20,6 @@ from logofair.engines.flower.records import (
     pack,
     unpack,
 )
-from logofair.engines.notices import LeftOut, Waiting, notice_bytes
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -34,7 +32,7 @@ _CLOCK_ALLOWANCE = 300.0
 
 _RECONNECT_POLL = 2.0  # seconds between two looks, during an exchange, for sites that have connected
 _RETURN = 30.0  # seconds a site that is lost is given to come back; its node was missed for up to 60 before
-_NOTICE = 60.0  # seconds for which a notice is news
+_REMIND = 30.0  # seconds after which it is said again who is awaited
 _LOST, _UNAVAILABLE = 3, 5  # Flower's codes for an incomplete reply, and for a node without heartbeats for a minute
 
 _REASONS = {
@@ -66,7 +64,7 @@ class FlowerTransport:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._grid = grid
-        self._say = tell
+        self._tell = tell
         self._name_timeout = name_timeout
         self._poll = poll
         self._clock = clock
@@ -74,21 +72,7 @@ class FlowerTransport:
         self._claims: dict[int, str] = {}
         self._name_queries: dict[int, str] = {}  # node id -> id of the open query for its name
         self.nameless: tuple[int, ...] = ()
-        self._connected: dict[str, NodeStart] = {}  # at the last look
-        self._alive: dict[str, float] = {}  # the last sign of life of each site, in seconds since 1970
         self._missing: dict[str, float] = {}  # sites that are lost, and when that was seen
-        self._roster: frozenset[str] | None = None  # of the run under way; None: not known yet
-        self._dismissed: set[tuple[str, NodeStart]] = set()  # who was told that the run goes on without it
-
-    def tell(self, event: Event) -> None:
-        """Tell the server's people, and those sites whom it concerns."""
-        self._say(event)
-        if event.kind == "request":
-            self._roster = frozenset(event.values["sites"])
-        elif event.kind in ("waiting", "sites") and event.values["awaited"]:
-            awaited = event.values["awaited"]
-            others = {(site, at) for site, at in self._connected.items() if site not in awaited}
-            self._send_notices(others, notice_bytes(Waiting(tuple(awaited), float(event.values["seconds"]))))
 
     def present(self) -> tuple[str, ...]:
         """Return the names of the sites connected now; new nodes are queried for theirs."""
@@ -101,61 +85,44 @@ class FlowerTransport:
         former node has lost what it had, and a site gives the same reply to the same request. One whose node does not
         report to the server, or no longer, is given up half a minute after that was seen, however long the timeout.
         """
-        start = self._clock()
-        deadline, reminders, exchange = start + timeout, Reminders(), _Exchange(messages, timeout)
+        start = said = self._clock()
+        deadline, exchange = start + timeout, _Exchange(messages, timeout)
         while exchange.awaited and self._clock() < deadline:
             look = min(deadline, self._clock() + _RECONNECT_POLL)
             sites = self._sites(look)
-            self._note_losses(exchange, sites)
+            self._give_up_lost(exchange, sites)
             due = exchange.due(sites)
             envelopes = {node[0]: Envelope(site, messages[site]) for site, node in due.items()}
             exchange.sent(due, self._push(envelopes, MESSAGE_QUERY, deadline - self._clock()))
             exchange.received(self._collect({identifier: site for site, identifier in exchange.out.items()}, look))
             if exchange.awaited and self._clock() < look:  # no message is out: those awaited are not connected
                 self._sleep(look - self._clock())
-            if exchange.awaited and reminders.due(self._clock() - start):
-                self.tell(exchange.waiting(self._clock() - start, sites))
+            if exchange.awaited and self._clock() >= said + _REMIND:
+                said = self._clock()
+                self._tell(exchange.waiting(said - start, sites))
         return exchange.outcome
 
-    def _note_losses(self, exchange: _Exchange, sites: Mapping[str, NodeStart]) -> None:
-        """Say who is lost and who is back; give up on those that were lost for too long."""
+    def _give_up_lost(self, exchange: _Exchange, sites: Mapping[str, NodeStart]) -> None:
+        """Say who is lost, and wait no longer for those that were for too long."""
         now = self._clock()
-        for site in sorted(exchange.awaited):
-            if site in sites:
-                if self._missing.pop(site, None) is not None:
-                    self._say(Event("back", f"{site} is back", {"site": site}))
-                continue
+        for site in sites.keys() & self._missing.keys():
+            del self._missing[site]
+        for site in sorted(exchange.awaited - sites.keys()):
             if site not in self._missing:
                 self._missing[site] = now
-                self._say(_lost(site, self._alive.get(site)))
+                self._tell(_lost(site))
             if now - self._missing[site] >= _RETURN:
-                exchange.give_up(site, _why_lost(self._alive.get(site)))
+                exchange.give_up(site, "it is not connected")
 
     def _sites(self, deadline: float) -> dict[str, NodeStart]:
         """Return the node of every site and its start, having queried new nodes for their names until the deadline."""
         nodes = [online_node(node) for node in self._grid.get_nodes()]
         self._learn_names(nodes, deadline)
-        sites = nodes_by_site(nodes, self._claims)
         self.nameless = tuple(
             node.node_id for node in nodes if node.registered is None and self._claims.get(node.node_id, "") == ""
         )
-        known = {node.node_id: node for node in nodes}
-        self._alive |= {site: alive for site, node in sites.items() if (alive := known[node].alive) is not None}
-        self._connected = {site: (node, known[node].started) for site, node in sites.items()}
-        self._dismiss()
-        return self._connected
-
-    def _dismiss(self) -> None:
-        """Tell the connected sites that are not in the roster that the run goes on without them, each once."""
-        strangers = self._connected.keys() - (self._connected.keys() if self._roster is None else self._roster)
-        new = {(site, self._connected[site]) for site in strangers} - self._dismissed
-        self._dismissed |= new
-        self._send_notices(new, notice_bytes(LeftOut()))
-
-    def _send_notices(self, sites: Iterable[tuple[str, NodeStart]], body: bytes) -> None:
-        """Send some sites a notice; no reply is awaited, and nobody looks at a simulated node."""
-        nodes = {node: Envelope(site, body) for site, (node, started) in sites if started is not None}
-        self._push(nodes, NOTICE_QUERY, _NOTICE)
+        started = {node.node_id: node.started for node in nodes}
+        return {site: (node, started[node]) for site, node in nodes_by_site(nodes, self._claims).items()}
 
     def _learn_names(self, nodes: list[OnlineNode], deadline: float) -> None:
         """Query nodes for their names; one that does not answer now may still answer later."""
@@ -248,17 +215,11 @@ class _Exchange:
                 self.awaited.discard(site)
 
 
-def _why_lost(alive: float | None) -> str:
-    """Why there is no reply from a site whose node does not report to the server."""
-    return "it is not connected" if alive is None else f"no sign of life from it since {clock_time(alive)}"
-
-
-def _lost(site: str, alive: float | None) -> Event:
-    """A site that is awaited has no node any more."""
-    since = "is not connected" if alive is None else f"is lost: no sign of life since {clock_time(alive)}"
+def _lost(site: str) -> Event:
+    """A site that is awaited has no node, or none any more."""
     then = "then the run goes on without it, or stops where it cannot"
-    sentence = f"{site} {since}; it has {_RETURN:.0f} s to come back (start its command again), {then}"
-    return Event("lost", sentence, {"site": site, "alive": alive, "return_within": _RETURN})
+    sentence = f"{site} is not connected; it has {_RETURN:.0f} s to come back (start its command again), {then}"
+    return Event("lost", sentence, {"site": site, "return_within": _RETURN})
 
 
 def _body(reply: Message, site: str, node: int) -> bytes | NoReply:

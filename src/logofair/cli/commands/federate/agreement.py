@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from logofair.cli.commands.federate.screen import Screen
 from logofair.cli.commands.federate.setup import fingerprints
-from logofair.cli.options import CostsText, constrained
-from logofair.engines.events import Event, Tell
+from logofair.cli.options import CostsText, constrained, examples
+from logofair.engines.events import Event
 from logofair.errors import InputError
 
 if TYPE_CHECKING:
-    from logofair.engines.shown_plans import ShownPlan
     from logofair.federation.limits import SiteLimits
     from logofair.requirements import Tolerance
 
-__all__ = ["PlanViewer", "limits_of", "own_costs", "own_tolerance", "trusted_keys"]
+__all__ = ["limits_of", "own_costs", "own_tolerance", "show_plan", "trusted_keys"]
 
 
 def own_tolerance(typed: Tolerance) -> float | None:
@@ -40,15 +39,14 @@ def own_costs(typed: CostsText | None) -> tuple[float, float] | None:
 
 def limits_of(
     accept_plan: str | None, site_policy: Path | None, local_tolerance: Tolerance, costs: CostsText | None = None
-) -> tuple[SiteLimits, bool]:
-    """What the options agree to, and whether a person is asked at this terminal, which must then be one."""
+) -> SiteLimits:
+    """What the options agree to: one plan by its digest, or those within limits; nobody is asked later."""
     from logofair.federation.limits import SiteLimits, read_fingerprint
 
-    asks = accept_plan is None and site_policy is None
-    if asks and not sys.stdin.isatty():
+    if accept_plan is None and site_policy is None:
         raise InputError(
-            "--accept-plan: missing, and there is no terminal to ask at; pass the digest that the server prints, "
-            "or limits with --site-policy."
+            "--accept-plan: missing; have the server's people send you plan.json, read it with logofair federate plan "
+            "plan.json, and pass the digest shown there, or your limits with --site-policy."
         )
     limits = SiteLimits() if site_policy is None else SiteLimits.read(site_policy)
     if local_tolerance is not None:
@@ -56,25 +54,26 @@ def limits_of(
     if costs is not None:
         limits = replace(limits, costs=own_costs(costs))
     if accept_plan is None:
-        return limits, asks
+        return limits
     try:
-        return replace(limits, plan=read_fingerprint(accept_plan)), asks
+        return replace(limits, plan=read_fingerprint(accept_plan))
     except InputError as error:
         raise InputError(f"--accept-{error}") from None
 
 
 def trusted_keys(named: Sequence[str], peers: Path | None) -> dict[str, str]:
-    """The fingerprints of other sites' keys by name, as their people read them out.
+    """The fingerprints of other sites' keys by name, as their people read them out, each ``NAME=FINGERPRINT``.
 
-    Each is ``NAME=FINGERPRINT``, or a name alone, whose fingerprint is then shown and asked about. What a key's
-    fingerprint should be is never said: it is for the site's people to say.
+    What a key's fingerprint should be is never said: it is for the site's people to say.
     """
     here = fingerprints(peers) if named and peers is not None else {}
     trusted = {}
     for name, _, said in (each.partition("=") for each in named):
         if name not in here:
             raise InputError(f"--trust: there is no key {name}.pub in {peers}; pass NAME=FINGERPRINT of a site's key.")
-        if not (said == here[name] if said else _confirmed(name, here[name])):
+        if not said:
+            raise InputError(f"--trust: got {name!r} alone; pass {name}=FINGERPRINT, as its people read it to you.")
+        if said != here[name]:
             raise InputError(
                 f"--trust: the key {name}.pub in {peers} is not the one whose fingerprint you were told; have the "
                 f"people of {name} read it to you again (logofair federate keys show), or send you their key."
@@ -83,49 +82,17 @@ def trusted_keys(named: Sequence[str], peers: Path | None) -> dict[str, str]:
     return trusted
 
 
-def _confirmed(name: str, fingerprint: str) -> bool:
-    """Whether the people at this terminal say that a fingerprint is the one they were told."""
-    if not sys.stdin.isatty():
-        raise InputError(
-            f"--trust: got {name!r} alone, and there is no terminal to ask at; pass {name}=FINGERPRINT, as its people "
-            "read it to you."
-        )
-    click.echo(f"The key of {name} here has the fingerprint {fingerprint}", err=True)
-    return click.confirm(f"Have the people of {name} read you this one, not over the server?", err=True)
+@click.command("plan", epilog=examples("logofair federate plan state/plan.json"))
+@click.argument("file", metavar="PLAN", type=click.Path(path_type=Path))
+def show_plan(file: Path) -> None:
+    """Show a plan and its digest, before agreeing to it.
 
+    PLAN is the plan.json in the server's folder, which its people send to every site.
+    Sites agree to this very plan with federate client --accept-plan DIGEST.
+    """
+    from logofair.engines.folder import read_plan
 
-class PlanViewer:
-    """Shows the plans that come to a site, each once for its sites; a person's answer is stored for the site."""
-
-    def __init__(self, folder: Path, show: Tell, *, asks: bool) -> None:
-        self.folder, self.show, self.asks = folder, show, asks
-        self.refused: str | None = None  # the run whose plan was answered with no
-        self.seen = {shown for shown in self._shown() if not self._awaits(shown)}
-
-    def look(self) -> None:
-        """Look for new plans."""
-        for shown in self._shown():
-            if shown not in self.seen:
-                self.seen.add(shown)
-                self._show(shown)
-
-    def _shown(self) -> list[ShownPlan]:
-        from logofair.engines.shown_plans import shown_plans
-
-        return shown_plans(self.folder)
-
-    def _awaits(self, shown: ShownPlan) -> bool:
-        """Whether a person is still to be asked."""
-        from logofair.engines.shown_plans import answer_to
-
-        return self.asks and answer_to(self.folder, shown.run, shown.fingerprint) is None
-
-    def _show(self, shown: ShownPlan) -> None:
-        from logofair.engines.shown_plans import answer_plan
-
-        for label, sentence in shown.sentences:
-            self.show(Event("plan", f"{label}: {sentence}", {"run": shown.run, "part": label}))
-        if self._awaits(shown):
-            agreed = click.confirm("Answer with this plan?", err=True)
-            answer_plan(self.folder, shown, agreed)
-            self.refused = None if agreed else shown.run
+    plan, _ = read_plan(file)
+    screen = Screen(err=False)
+    for label, sentence in plan.sentences():
+        screen(Event("plan", f"{label}: {sentence}"))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.commands.federate.agreement import PlanViewer, limits_of, own_costs, own_tolerance, trusted_keys
+from logofair.cli.commands.federate.agreement import limits_of, own_costs, own_tolerance, trusted_keys
 from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES
 from logofair.cli.options import (
@@ -25,9 +23,9 @@ from logofair.cli.options import (
     together,
     tolerance_option,
 )
-from logofair.engines.events import Event, EventReader, Reminders, Tell
+from logofair.engines.events import Event
 from logofair.engines.flower import require_flower
-from logofair.errors import InputError, RunError
+from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.writing import locked
 
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from logofair.engines.site import SiteSettings
     from logofair.policy.policy import Policy
 
-__all__ = ["FolderWatcher", "client", "finished_policy", "join"]
+__all__ = ["client", "finished_policy", "join"]
 
 
 _own_settings = together(
@@ -50,77 +48,11 @@ _own_settings = together(
     ),
 )
 
-_LINGER = 5.0  # seconds
-_ROOM = 1 << 20  # bytes without which a disk is as good as full
-
-
-class FolderWatcher:
-    """Watches a site's folder: shows its new events, and is true some seconds after a run has ended there.
-
-    Without these ``linger`` seconds the last reply, which is sent after the policy is written, would be cut off. Raises
-    where the server lets know that the run went on without this site.
-    """
-
-    def __init__(
-        self, folder: Path, show: Tell | None = None, plans: PlanViewer | None = None, *, linger: float = _LINGER
-    ) -> None:
-        self.folder = folder
-        self.show = show or Screen()
-        self.plans = plans or PlanViewer(folder, self.show, asks=False)
-        self.linger = linger
-        self.ended: float | None = None
-        self.events = EventReader(folder, from_now=True)
-        self.heard, self.reminders = time.monotonic(), Reminders()
-        self.full = False
-        self.before = self._ends()
-
-    def __call__(self) -> bool:
-        """Look again."""
-        self.plans.look()
-        self._say_if_full()
-        for event in self.events.new():
-            if event.kind == "left out" and self.ended is None:
-                raise RunError(event.sentence)
-            self.show(event)
-            self.heard, self.reminders = time.monotonic(), Reminders()
-        if self.ended is None and (self._ends() != self.before or self.plans.refused is not None):
-            self.ended = time.monotonic()
-        elif self.ended is None:
-            self._say_if_idle()
-        return self.ended is not None and time.monotonic() >= self.ended + self.linger
-
-    def _say_if_idle(self) -> None:
-        """Say now and then that nothing has come from the server."""
-        seconds = time.monotonic() - self.heard
-        if self.reminders.due(seconds):
-            sentence = f"Nothing has come from the server for {seconds:.0f} s; this site is ready and waits."
-            self.show(Event("waiting", sentence, {"awaited": [], "seconds": round(seconds)}))
-
-    def _say_if_full(self) -> None:
-        """Say that the disk is full: then no event can be stored that would say so."""
-        full = self.folder.is_dir() and shutil.disk_usage(self.folder).free < _ROOM
-        if full and not self.full:
-            stuck = "this site can store nothing, and so answers nothing"
-            self.show(Event("problem", f"The disk of {self.folder} is full: {stuck}; make room."))
-        self.full = full
-
-    def _ends(self) -> dict[str, int]:
-        ends = (file for kind in ("done", "refused") for file in self.folder.glob(f"*.{kind}.json"))
-        return {file.name: file.stat().st_mtime_ns for file in ends}
-
-    @property
-    def refused(self) -> str | None:
-        """Why a result that has come since is refused, in a sentence."""
-        from logofair.engines.site import REFUSED, refused_result
-
-        new = [name for name, when in self._ends().items() if self.before.get(name) != when and name.endswith(REFUSED)]
-        return refused_result(self.folder / new[0]) if new else None
-
 
 @click.command(
     epilog=examples(
         "logofair federate client --site north --data data/north.csv --group sex --score score --label label "
-        "--server 127.0.0.1:9300 --keys keys --folder north --out north.json",
+        "--server 127.0.0.1:9300 --keys keys --accept-plan DIGEST --folder north --out north.json",
     )
 )
 @click.option("--site", metavar="NAME", required=True, help="The name of this site, as its key is named.")
@@ -138,10 +70,10 @@ class FolderWatcher:
 @click.option(
     "--trust",
     "trusted",
-    metavar="NAME[=FINGERPRINT]",
+    metavar="NAME=FINGERPRINT",
     multiple=True,
     help="With secure sums: the key of another site is the one whose fingerprint its people read to you from federate "
-    "keys show. NAME alone shows it and asks at this terminal.",
+    "keys show.",
 )
 @click.option(
     "--agree-without",
@@ -159,7 +91,7 @@ class FolderWatcher:
 @click.option(
     "--accept-plan",
     metavar="DIGEST",
-    help="Agree to this plan and no other, by the digest that the server prints.",
+    help="Agree to this plan and no other, by the digest that federate plan shows.",
 )
 @path_option("--site-policy", "Agree to plans within the limits of this TOML file, such as most_epsilon = 1.")
 @_own_settings
@@ -188,14 +120,14 @@ def client(
 ) -> None:
     """Take part as one site, with its own file and key.
 
-    Connects to the server, shows its plan, and answers its requests with sums over the
-    site's rows once the plan is agreed to: by its digest (--accept-plan), by limits that
-    it keeps within (--site-policy), or by a yes at this terminal. Stays until the site's
-    policy is written. The rows never leave. Killed or disconnected, the same command
-    goes on where it stopped.
+    Checks the server's certificate, name and clock and this site's key, then runs Flower's
+    node and answers the server's requests with sums over the site's rows until the site's
+    policy is written. A plan is answered that was agreed to, by its digest (--accept-plan)
+    or by limits that it keeps within (--site-policy). The rows never leave. Killed or
+    disconnected, the same command goes on where it stopped.
     """
     authority, key, peers = _credentials(site, keys, authority, key, peers, insecure)
-    limits, asks = limits_of(accept_plan, site_policy, local_tolerance, costs)
+    limits = limits_of(accept_plan, site_policy, local_tolerance, costs)
     from logofair.cli.pages.console import showing_progress
 
     with showing_progress(quiet=quiet or as_json) as progress:
@@ -218,7 +150,6 @@ def client(
         key=None if key is None else str(key.resolve()),
         peers=None if peers is None else str(peers.resolve()),
         limits=limits,
-        asks=asks,
         **agreement,
     )
     _take_part(settings, server, authority, insecure, screen)
@@ -275,9 +206,8 @@ def _run_of(policy: Policy) -> str | None:
 def _take_part(settings: SiteSettings, server: str, authority: Path | None, insecure: bool, screen: Screen) -> None:
     """Connect, and stay until the policy is written."""
     require_flower()
-    from logofair.engines.flower.deployment.commands import SiteCredentials
     from logofair.engines.flower.deployment.keys import checked_site_name
-    from logofair.engines.flower.deployment.processes import join as connect
+    from logofair.engines.flower.deployment.node import SiteCredentials, take_part
     from logofair.engines.site import look_at_plans_again
 
     folder, path = Path(settings.folder), Path(settings.folder) / f"{checked_site_name(settings.site)}.site.json"
@@ -286,29 +216,12 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
         assert authority is not None
         assert settings.key is not None
         proof = SiteCredentials(authority, Path(settings.key))
-    watcher = FolderWatcher(folder, screen, PlanViewer(folder, screen, asks=settings.asks))
     with locked(folder / "command.lock", wait=False):
         look_at_plans_again(folder)
         settings.write(path)
         bare = " WITHOUT ENCRYPTION" if insecure else ""
         screen(Event("site", f"Site {settings.site} connects to {server}{bare}.", {"site": settings.site}))
-        ended = connect(
-            path,
-            site=settings.site,
-            server=server,
-            credentials=proof,
-            insecure=insecure,
-            until=watcher,
-            home=folder / "flower",
-            tell=screen,
-        )
-    if ended.status != "completed":
-        raise RunError(ended.sentence)
-    if watcher.plans.refused is not None:
-        run = watcher.plans.refused
-        raise RunError(f"run {run}: its plan was refused here, so nothing was sent and there is no policy.")
-    if watcher.refused is not None:
-        raise RunError(watcher.refused)
+        take_part(path, site=settings.site, server=server, credentials=proof, home=folder / "flower", tell=screen)
 
 
 def _show(policy: Policy, where: Path, as_json: bool = False) -> None:

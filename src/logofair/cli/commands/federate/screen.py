@@ -10,7 +10,7 @@ from logofair.engines.events import Event
 
 __all__ = ["Screen", "quiet_option"]
 
-_ALWAYS = ("problem", "lost", "unreachable", "plan")
+_ALWAYS = ("problem", "lost", "plan", "forged")
 
 quiet_option = click.option(
     "--quiet", is_flag=True, help="Print the plan, problems and the result alone, and no line per exchange."
@@ -20,8 +20,8 @@ quiet_option = click.option(
 class Screen:
     """Prints events: as sentences, or as one JSON object a line; ``quiet``: plans and problems alone."""
 
-    def __init__(self, *, quiet: bool = False, as_json: bool = False) -> None:
-        self.quiet, self.as_json = quiet, as_json
+    def __init__(self, *, quiet: bool = False, as_json: bool = False, err: bool = True) -> None:
+        self.quiet, self.as_json, self.err = quiet, as_json, err
         self.under_way = ""
 
     def __call__(self, event: Event) -> None:
@@ -29,10 +29,10 @@ class Screen:
         if self.quiet and event.kind not in _ALWAYS:
             return
         if self.as_json:
-            click.echo(json.dumps(event.as_dict()), err=True)
+            click.echo(json.dumps(event.as_dict()), err=self.err)
         elif event.kind == "request":  # said when it takes long, and when it is done
             self.under_way = f"exchange {event.values['exchange']} ({event.values['purpose']}): "
         else:
             before = {"problem": "Problem: ", "waiting": self.under_way}.get(event.kind, "")
             # One line, whatever names it holds: a group called "M\nSums: Secure" would forge what people agree to.
-            click.echo(before + " ".join(event.sentence.split()), err=True)
+            click.echo(before + " ".join(event.sentence.split()), err=self.err)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -21,15 +20,12 @@ from logofair.errors import InputError, RunError
 from logofair.files.writing import locked
 
 if TYPE_CHECKING:
-    from logofair.engines.flower.deployment.commands import ServerCredentials
-    from logofair.engines.flower.status import RunStatus
+    from logofair.engines.flower.deployment.processes import ServerCredentials
     from logofair.engines.folder import RunOptions
     from logofair.federation import Plan
 
-__all__ = ["report", "server", "watched"]
+__all__ = ["report", "server"]
 
-
-_EARLIER = 10.0  # seconds for the processes of a killed server to end
 
 _seconds = such_that(lambda seconds: 0 < seconds < 1e7, "pass seconds, such as 600")
 
@@ -93,21 +89,9 @@ def server(
     if credentials is not None:
         _check_keys(credentials.sites, run_options.sites)
     if not (folder / RESULT).exists():
-        listening = {"host": host, "port": port, "credentials": credentials, "insecure": insecure}
-        _serve(folder, plan, run_options, without, Screen(quiet=quiet, as_json=as_json), **listening)
+        screen = Screen(quiet=quiet, as_json=as_json)
+        _serve(folder, plan, run_options, without, screen, host=host, port=port, credentials=credentials)
     report(folder, as_json)
-
-
-def watched(events: Generator[Event, None, RunStatus], screen: Screen) -> RunStatus:
-    """Print the events, and return what became of the run; left early, its processes are ended."""
-    try:
-        while True:
-            screen(next(events))
-    except StopIteration as end:
-        ended: RunStatus = end.value
-        return ended
-    finally:
-        events.close()
 
 
 def report(folder: Path, as_json: bool) -> None:
@@ -132,46 +116,55 @@ def report(folder: Path, as_json: bool) -> None:
 
 
 def _serve(
-    folder: Path, plan: Plan, run_options: RunOptions, without: Sequence[str], screen: Screen, **settings: Any
+    folder: Path,
+    plan: Plan,
+    run_options: RunOptions,
+    without: Sequence[str],
+    screen: Screen,
+    *,
+    host: str,
+    port: int,
+    credentials: ServerCredentials | None,
 ) -> None:
-    """Store the plan, run it, and leave the result in the folder."""
-    from logofair.engines.folder import read_state, resume_without, write_plan
-
+    """Store the plan once the server listens, run it, and leave the result in the folder."""
     require_flower()
-    from logofair.engines.flower.deployment.processes import serve
-    from logofair.engines.flower.deployment.supervision import held_port
+    from logofair.engines.flower.deployment.processes import superlink
+    from logofair.engines.folder import write_plan
 
-    patience = _EARLIER if (folder / PLAN).exists() else 0.0
-    with held_port(settings["host"], settings["port"], patience), locked(folder / "command.lock", wait=False):
-        _wait_for_earlier(folder)
-        write_plan(folder / PLAN, plan, run_options)
+    with locked(folder / "command.lock", wait=False):
         if without:
-            gone = {each.site for each in read_state(folder / STATE).server.excluded}
-            left = [site for site in without if site not in gone]  # said before, and stopped again
-            if left:
-                resume_without(folder, left)
+            _take_out(folder, without)
         goes_on = (folder / STATE).exists()
-        screen(Event("server", f"Run {plan.run} {'goes on' if goes_on else 'begins'} in {folder}.", {"run": plan.run}))
-        digest = f"The plan's digest, for the sites' people (--accept-plan): {plan.fingerprint}"
-        screen(Event("server", digest, {"digest": plan.fingerprint}))
-        ended = watched(serve(folder / PLAN, folder, **settings), screen)
-    if ended.status != "completed" or not (folder / RESULT).exists():
-        raise RunError(f"{ended.sentence} The state is in {folder}: the same command goes on from there.")
+        with superlink(folder / "flower", host, port, credentials) as flower:
+            write_plan(folder / PLAN, plan, run_options)
+            words = f"Run {plan.run} {'goes on' if goes_on else 'begins'} in {folder}."
+            screen(Event("server", words, {"run": plan.run}))
+            digest = f"Sites agree to {folder / PLAN} with --accept-plan {plan.fingerprint}"
+            screen(Event("server", digest, {"digest": plan.fingerprint}))
+            for key in sorted(credentials.sites.glob("*.pub")) if credentials is not None else ():
+                flower.register(key)
+            bare = " WITHOUT ENCRYPTION" if credentials is None else ""
+            screen(Event("server", f"The server listens at {host}:{port}{bare}."))
+            try:
+                flower.run_plan(folder / PLAN, folder, tell=screen)
+            except RunError as error:
+                raise RunError(f"{error} The state is in {folder}: the same command goes on from there.") from None
+    if not (folder / RESULT).exists():
+        raise RunError(f"Run {plan.run} left no result; {folder / 'flower'} says why.")
 
 
-def _wait_for_earlier(folder: Path) -> None:
-    """Let the processes of a server that was killed a moment ago come to their own end."""
-    deadline = time.monotonic() + _EARLIER
-    while time.monotonic() < deadline:
-        try:
-            with locked(folder / "server.lock", wait=False):
-                return
-        except InputError:
-            time.sleep(0.2)
+def _take_out(folder: Path, sites: Sequence[str]) -> None:
+    """Take sites out of a stopped run, but for those that were taken out before it stopped again."""
+    from logofair.engines.folder import read_state, resume_without
+
+    gone = {each.site for each in read_state(folder / STATE).server.excluded}
+    left = [site for site in sites if site not in gone]
+    if left:
+        resume_without(folder, left)
 
 
 def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:
-    from logofair.engines.flower.deployment.commands import ServerCredentials
+    from logofair.engines.flower.deployment.processes import ServerCredentials
 
     if keys is None and not insecure:
         raise InputError(
@@ -185,6 +178,11 @@ def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:
     for file in (credentials.authority, credentials.certificate, credentials.key):
         if not file.is_file():
             raise InputError(f"--keys: there is no {file}; make it with logofair federate keys server --out {keys}.")
+    require_flower()
+    from logofair.engines.flower.deployment.checks import check_certificate
+
+    for certificate in (credentials.authority, credentials.certificate):
+        check_certificate(certificate)
     return credentials
 
 

@@ -13,7 +13,7 @@ import click
 
 from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, plan_options, planned
 from logofair.cli.commands.federate.screen import Screen, quiet_option
-from logofair.cli.commands.federate.server import report, watched
+from logofair.cli.commands.federate.server import report
 from logofair.cli.commands.federate.setup import fingerprints
 from logofair.cli.options import (
     column_options,
@@ -42,7 +42,7 @@ __all__ = ["simulate", "write_sites"]
 
 _SITES, _POLICIES, _STATES = "sites", "policies", "states"
 _OWN_FOLDERS = (_SITES, _POLICIES, _STATES, "keys", "flower")
-_OWN_FILES = (PLAN, STATE, RESULT, EVENTS, "status.json")
+_OWN_FILES = (PLAN, STATE, RESULT, EVENTS)
 _WARNED = 5  # sites whose warnings are told one by one
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -212,7 +212,7 @@ def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings], screen: Sc
     from dataclasses import replace
 
     from logofair.engines.flower.deployment.keys import make_site_key
-    from logofair.engines.flower.deployment.processes import simulate as flower_simulation
+    from logofair.engines.flower.deployment.processes import simulator
     from logofair.engines.folder import RunOptions, write_plan
     from logofair.policy.policy import Policy
 
@@ -226,9 +226,12 @@ def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings], screen: Sc
         state.mkdir(parents=True)
         settings[site.site] = state / f"{site.site}.site.json"
         site.write(settings[site.site])
-    ended = watched(flower_simulation(folder / PLAN, settings, folder), screen)
-    if ended.status != "completed" or not (folder / RESULT).exists():
-        raise RunError(f"{ended.sentence} The logs are in {folder / 'flower'}.")
+    try:
+        with simulator(folder / "flower") as flower:
+            screen(Event("server", f"Simulating {len(sites)} sites."))
+            flower.run_plan(folder / PLAN, folder, settings, tell=screen)
+    except RunError as error:
+        raise RunError(f"{error} The logs are in {folder / 'flower'}.") from None
     written = {site.site: Policy.load(site.policy) for site in sites if Path(site.policy).exists()}
     return {site: policy.info.warnings for site, policy in written.items() if policy.info.warnings}
 

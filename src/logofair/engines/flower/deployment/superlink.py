@@ -1,4 +1,4 @@
-"""Flower's SuperLink, which accepts operators' requests from this machine alone.
+"""``flower-superlink``, which accepts operators' requests from this machine alone.
 
 Flower answers three kinds of requests on one port: those of the sites' nodes, which node authentication guards;
 those that start and list runs; and those of the running server app. The latter two are not
@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import ipaddress
 from typing import TYPE_CHECKING
-
-from logofair.engines.flower.deployment.supervision import exit_with_parent
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -66,7 +64,6 @@ def main() -> None:
     """Start the SuperLink."""
     from flwr.superlink.cli import flower_superlink
 
-    exit_with_parent()
     _adapt_flower()
     flower_superlink()
 
