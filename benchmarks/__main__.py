@@ -80,7 +80,7 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
     from benchmarks import policies as policies
     from benchmarks import stages as stages
     from benchmarks import tool as tool
-    from benchmarks import training as training
+    from reproduction.bench import training as training
 
     compiled = [False, True] if find_spec("numba") else [False]
     cases = _fit_cases(shrink, compiled)
@@ -178,7 +178,7 @@ def show(results: dict[str, Any], console: Console) -> None:
     from benchmarks.tool import show_tool
 
     show_tool(results["tool"], console)
-    from benchmarks.training import show_training
+    from reproduction.bench.training import show_training
 
     show_training(results["training"], console)
     from benchmarks.peers import show_peers

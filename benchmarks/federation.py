@@ -23,7 +23,7 @@ from logofair.federation.secure.primitives import new_signing_key, public_line
 from logofair.federation.secure.server import SecureServer
 from logofair.federation.server import MOST_SECURE_SITES
 from logofair.federation.wire import encode as encode_message
-from logofair.training import fedavg
+from logofair_reproduction.training import fedavg
 
 __all__ = ["overhead"]
 

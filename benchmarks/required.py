@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 import logofair
 from benchmarks.frontiers import Rows, accuracy, error_parity_chances, for_oxonfair
 from logofair.columns.checks import Floats
-from logofair.datasets.catalogue import load
+from logofair_reproduction.datasets.catalogue import load
 
 FLOOR, RATIO, TOLERANCE = 0.9, 0.8, 0.05
 ROWS = 10_000

@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 from logofair import __version__
-from logofair.experiments.drawing import look
+from logofair_reproduction.experiments.drawing import look
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))

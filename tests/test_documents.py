@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from logofair.experiments.records import read_records
-from logofair.experiments.summaries import lines
+from logofair_reproduction.experiments.records import read_records
+from logofair_reproduction.experiments.summaries import lines
 from tools.check_site import faults
 
 ROOT = Path(__file__).parents[1]

@@ -15,10 +15,10 @@ from typing import Any
 from click.testing import CliRunner
 
 from logofair.auditing import Audit, Measured
+from logofair.cli.demo_run import Settings, compare
 from logofair.cli.group import cli
 from logofair.datasets import load_adult
-from logofair.experiments.comparison import Settings, compare
-from logofair.experiments.drawing import INK, exported, panels, style
+from logofair_reproduction.experiments.drawing import INK, exported, panels, style
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 _COLUMNS = "data/together.csv --score score --label label --group sex --client site"

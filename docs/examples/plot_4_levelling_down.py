@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 
 import logofair
 from logofair.datasets import dirichlet_clients, load_adult, split
-from logofair.training import fedavg
+from logofair_reproduction.training import fedavg
 
 adult = load_adult()
 site = dirichlet_clients(adult.sensitive, n_clients=5, alpha=5, rng=0)

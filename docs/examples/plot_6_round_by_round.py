@@ -15,7 +15,7 @@ from logofair.datasets import dirichlet_clients, load_adult, split
 from logofair.federation import ClientBatch, Server, SiteColumns, make_plan
 from logofair.federation.phases import PricingPhase
 from logofair.federation.wire import encode
-from logofair.training import fedavg
+from logofair_reproduction.training import fedavg
 
 adult = load_adult(sensitive="race")
 site = dirichlet_clients(adult.sensitive, n_clients=10, alpha=5, rng=0)

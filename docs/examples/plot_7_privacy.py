@@ -13,10 +13,10 @@ import matplotlib.pyplot as plt
 import logofair
 from logofair.datasets import dirichlet_clients, load_adult, split
 from logofair.engines.inprocess import run
-from logofair.experiments.records import read_records
-from logofair.experiments.summaries import lines
 from logofair.federation import Privacy, SiteColumns, make_plan
-from logofair.training import fedavg
+from logofair_reproduction.experiments.records import read_records
+from logofair_reproduction.experiments.summaries import lines
+from logofair_reproduction.training import fedavg
 
 adult = load_adult()
 site = dirichlet_clients(adult.sensitive, n_clients=5, alpha=5, rng=0)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from logofair.experiments.drawing import Named, label_of, look_of, point_labels
-from logofair.experiments.records import read_records
-from logofair.experiments.summaries import difference, lines
+from logofair_reproduction.experiments.drawing import Named, label_of, look_of, point_labels
+from logofair_reproduction.experiments.records import read_records
+from logofair_reproduction.experiments.summaries import difference, lines
 
 recorded = [
     line

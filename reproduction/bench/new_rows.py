@@ -1,4 +1,4 @@
-"""``python -m benchmarks.new_rows adult|acs|enem``: what pooling does to the gaps of new rows, on real data.
+"""``python -m reproduction.bench.new_rows adult|acs|enem``: what pooling does to the gaps of new rows, on real data.
 
 In every run the rows are split (35 % train, 35 % calibration, 30 % test), a logistic regression is trained by FedAvg,
 and a rule is fitted in every way on the same calibration rows: without pooling, with all of it, with what
@@ -27,8 +27,9 @@ import logofair
 from logofair.auditing.chance import noise_floor
 from logofair.cli.options import examples, such_that
 from logofair.columns.checks import Floats
-from logofair.datasets import Dataset, deal, load, split
-from logofair.training import fedavg
+from logofair.datasets import Dataset, deal, split
+from logofair_reproduction.datasets import load
+from logofair_reproduction.training import fedavg
 
 PARTS = {"train": 0.35, "calibration": 0.35, "test": 0.3}
 WAYS: dict[str, dict[str, Any]] = {
@@ -284,7 +285,11 @@ def show(results: Results, *, err: bool = False) -> None:
     click.echo("\n".join(lines), err=err)
 
 
-@click.command(epilog=examples("python -m benchmarks.new_rows adult", "python -m benchmarks.new_rows acs --seeds 3"))
+@click.command(
+    epilog=examples(
+        "python -m reproduction.bench.new_rows adult", "python -m reproduction.bench.new_rows acs --seeds 3"
+    )
+)
 @click.argument("name", type=click.Choice(["adult", "acs", "enem"]))
 @click.option("--quick", is_flag=True, help="Two runs of the smallest setting.")
 @click.option("--seeds", type=int, callback=such_that(lambda n: n >= 2, "use at least 2"), help="Runs of each setting.")

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.one_client``: one client of a few thousand rows, beside other libraries' frontiers.
+"""``python -m reproduction.bench.one_client``: one client of a few thousand rows, beside other libraries' frontiers.
 
 Rows of a data set are dealt anew into training, calibration and test rows. A logistic regression or boosted trees give
 the scores; every library makes its rules on the calibration rows, and their gap and accuracy are measured on the test
@@ -26,7 +26,7 @@ from logofair.cli.pages.console import page, showing_progress
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.datasets import Dataset
-from logofair.datasets.catalogue import load
+from logofair_reproduction.datasets.catalogue import load
 
 NOTIONS = {"DP": "demographic_parity", "EO": "equalized_odds"}
 TOLERANCES = (0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 1.0)  # of the peers
@@ -145,7 +145,9 @@ def _rounded(values: Any) -> list[float]:
     return [round(float(value), 5) for value in values]
 
 
-@click.command(epilog=examples("python -m benchmarks.one_client", "python -m benchmarks.one_client --quick"))
+@click.command(
+    epilog=examples("python -m reproduction.bench.one_client", "python -m reproduction.bench.one_client --quick")
+)
 @click.option("--quick", is_flag=True, help="One state, three resplits.")
 @click.option("--sets", default=",".join(SETS), show_default=True, help="ENEM or states of ACSIncome, prepared.")
 @click.option("--resplits", default=20, show_default=True)

@@ -25,8 +25,8 @@ from logofair.columns.checks import Floats
 from logofair.datasets import dirichlet_clients, load_adult
 
 if TYPE_CHECKING:
-    from logofair.training import ClientRows, Network, Schedule
-    from logofair.training.methods import Method
+    from logofair_reproduction.training import ClientRows, Network, Schedule
+    from logofair_reproduction.training.methods import Method
 
 __all__ = ["GOAL", "show_training", "training_speed"]
 
@@ -67,7 +67,7 @@ def beside_flower(cases: Sequence[tuple[int, int, int]], rows: int | None = None
             folder = Path(name) / str(clients)
             write_case(folder, clients, rounds, rows)
             with peak_memory_of_group(flower.processes.group_id) as peak:
-                apps = "benchmarks.training_apps"
+                apps = "reproduction.bench.training_apps"
                 flower.run(f"{apps}:server", f"{apps}:client", folder, clients)
             found.append({"clients": clients, **_compared(folder, peak[0], in_process(folder, own_rounds))})
         return found
@@ -95,7 +95,7 @@ def _compared(folder: Path, memory: int, own: dict[str, Any]) -> dict[str, Any]:
 
 def write_case(folder: Path, clients: int, rounds: int, rows: int | None = None) -> None:
     """Write Adult dealt to clients, and what to train on it, where processes of their own find them."""
-    from logofair.training import Schedule
+    from logofair_reproduction.training import Schedule
 
     folder.mkdir()
     data = load_adult("sex")
@@ -122,7 +122,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 @cache
 def read_rows(folder: Path) -> list[ClientRows]:
     """Every client's rows, as :func:`write_case` wrote them."""
-    from logofair.training import make_rows
+    from logofair_reproduction.training import make_rows
 
     with np.load(folder / "data.npz", allow_pickle=False) as data:
         return make_rows(data["features"], data["labels"], groups=data["groups"], clients=data["clients"])
@@ -130,14 +130,14 @@ def read_rows(folder: Path) -> list[ClientRows]:
 
 def read_schedule(folder: Path) -> Schedule:
     """How clients take local steps, as :func:`write_case` wrote it."""
-    from logofair.training import Schedule
+    from logofair_reproduction.training import Schedule
 
     return Schedule(**read_settings(folder)["schedule"])
 
 
 def in_process(folder: Path, rounds: int) -> dict[str, Any]:
     """Seconds of a round in one process of its own, of its training alone, and that process's peak memory in bytes."""
-    code = "import sys; from benchmarks.training import print_rounds; print_rounds(sys.argv[1], sys.argv[2])"
+    code = "import sys; from reproduction.bench.training import print_rounds; print_rounds(sys.argv[1], sys.argv[2])"
     done = subprocess.run(
         [sys.executable, "-c", code, str(folder), str(rounds)],
         env={**os.environ, **_environment()},
@@ -159,7 +159,7 @@ def print_rounds(folder: str, rounds: str) -> None:
     """Train what a folder names, and print the seconds of a round, of its training alone, and the peak memory."""
     import torch
 
-    from logofair.training import FedAvg, build_network
+    from logofair_reproduction.training import FedAvg, build_network
 
     torch.set_num_threads(1)  # as a simulated node has
     rows, schedule = read_rows(Path(folder)), read_schedule(Path(folder))
@@ -174,7 +174,7 @@ def print_rounds(folder: str, rounds: str) -> None:
 
 def _seconds(method: Method, network: Network, rows: Sequence[ClientRows], rounds: int, schedule: Schedule) -> Floats:
     """How long each round takes in this process."""
-    from logofair.training import train
+    from logofair_reproduction.training import train
 
     ends = [time.perf_counter()]
     for _ in train(method, network, rows, rounds=rounds, schedule=schedule):
@@ -216,7 +216,7 @@ def _share(pid: int) -> int:
 
 def images_per_second(shrink: int = 1, device: str = "auto") -> dict[str, Any]:
     """Images a second that ResNet18 is trained on, on a GPU where there is one; else one small figure on the CPU."""
-    from logofair.training.rows import device_named
+    from logofair_reproduction.training.rows import device_named
 
     place = device_named(device)
     if place.type == "cpu":
@@ -230,7 +230,7 @@ def images_per_second(shrink: int = 1, device: str = "auto") -> dict[str, Any]:
 
 def _images(edge: int, batch: int, batches: int, rounds: int, device: str) -> float:
     """Images a second of the fastest round but the first, which warms up."""
-    from logofair.training import FedAvg, Schedule, build_network, make_rows
+    from logofair_reproduction.training import FedAvg, Schedule, build_network, make_rows
 
     random, n = np.random.default_rng(0), batch * batches
     images = random.integers(256, size=(n, 3, edge, edge), dtype=np.uint8)

@@ -20,11 +20,11 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg as StockFedAvg
 from torch import Tensor, nn
 
-from benchmarks.training import read_rows, read_schedule, read_settings
 from logofair.engines.flower.server_app import recorded_server_app
-from logofair.engines.flower.training.client import node_name, training_client_app
-from logofair.engines.flower.training.strategy import MethodStrategy
-from logofair.training import ClientRows, FedAvg, Schedule, build_network
+from logofair_reproduction.flower.client import node_name, training_client_app
+from logofair_reproduction.flower.strategy import MethodStrategy
+from logofair_reproduction.training import ClientRows, FedAvg, Schedule, build_network
+from reproduction.bench.training import read_rows, read_schedule, read_settings
 
 __all__ = ["client", "server"]
 

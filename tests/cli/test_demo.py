@@ -25,12 +25,12 @@ from rich.progress import Progress
 
 from logofair.auditing import audit
 from logofair.cli.commands.demo import DEFAULT_TOLERANCES, SCHEMES, demo
+from logofair.cli.demo_run import Settings, compare
 from logofair.cli.group import cli
 from logofair.cli.pages.console import TimeLeft, showing_progress
 from logofair.cli.pages.demo import show
 from logofair.datasets import Dataset, dirichlet_clients
 from logofair.errors import InputError, SolverError
-from logofair.experiments.comparison import Settings, compare
 from logofair.notions import NOTIONS
 from logofair.requirements import Ratio
 

@@ -12,10 +12,9 @@ from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError
 from logofair.federation import ClientBatch, SiteColumns, Training, late_policy
 from logofair.federation.batch import ClientState
+from logofair.federation.local_training import train_locally
 from logofair.federation.rows import site_rows
 from logofair.federation.wire import decode
-from logofair.training.logistic import train_locally
-from logofair.training.schedule import Schedule
 from support.sites import Tampered, clients, go, measured, plan_of, policies_of, same_policy
 
 pytestmark = pytest.mark.federation
@@ -47,7 +46,7 @@ def by_hand(sites, training):
     table = np.concatenate([np.asarray(c.features)[chosen[s]] for s, c in sites.items()])
     mean, deviation = table.mean(axis=0), table.std(axis=0)
     parameters = np.zeros(3)
-    schedule = Schedule(training.local_epochs, training.learning_rate, training.batch_size)
+    schedule = {name: getattr(training, name) for name in ("local_epochs", "learning_rate", "batch_size")}
     for number in range(1, training.rounds + 1):
         after, sizes = [], []
         for site, columns in sites.items():
@@ -55,7 +54,7 @@ def by_hand(sites, training):
             design = np.column_stack([scaled, np.ones(len(scaled))])
             labels = np.asarray(columns.labels, dtype=float)[chosen[site]]
             after.append(
-                train_locally(design, labels, parameters, schedule, own_random(site, f"training round {number}"))
+                train_locally(design, labels, parameters, own_random(site, f"training round {number}"), **schedule)
             )
             sizes.append(len(labels))
         parameters = np.average(after, axis=0, weights=sizes)

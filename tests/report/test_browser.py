@@ -18,7 +18,7 @@ from logofair.files.inputs import DataSource
 from logofair.notions import NOTIONS
 from logofair.report import ReportHeading, in_memory, write_audit_report, write_report
 from logofair.tradeoff import frontier
-from logofair.training import fedavg
+from logofair_reproduction.training import fedavg
 from support.browser import running_browser
 
 pytestmark = pytest.mark.tool

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import new_rows
 from logofair.auditing.chance import noise_floor
 from logofair.datasets import Dataset
+from reproduction.bench import new_rows
 
 pytestmark = pytest.mark.tool
 

@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 import logofair
-from benchmarks import frontiers, one_client
+from benchmarks import frontiers
 from benchmarks.frontiers import Rows
+from reproduction.bench import one_client
 
 pytestmark = pytest.mark.tool
 

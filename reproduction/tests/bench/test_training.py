@@ -14,8 +14,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from benchmarks import training as training_bench
 from logofair.cli.pages.console import page
+from reproduction.bench import training as training_bench
 
 pytestmark = pytest.mark.training
 
@@ -114,7 +114,7 @@ def test_the_stock_client_trains_evaluates_and_leaves_our_messages_to_ours(tmp_p
     from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
     from flwr.supercore.task_identity import TaskIdentity
 
-    from benchmarks.training_apps import client
+    from reproduction.bench.training_apps import client
 
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 
 import logofair
-from logofair.bounds import (
+from logofair.errors import InputError, SolverError
+from logofair_reproduction.bounds import (
     aglfop,
     gap_bound,
     information,
@@ -21,11 +22,10 @@ from logofair.bounds import (
     oracle,
     probability_table,
 )
-from logofair.errors import InputError, SolverError
 from support.examples import examples
 from support.oracles import EVERY_NOTION, Case
 
-module = sys.modules["logofair.bounds.aglfop"]
+module = sys.modules["logofair_reproduction.bounds.aglfop"]
 modest = examples(15)
 seeds = st.integers(0, 10**9)
 APART = probability_table([[[0.5, 0.0], [0.0, 0.5]]])  # the label is the group

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logofair
-from logofair.bounds import oracle
 from logofair.errors import InputError
 from logofair.notions import NOTIONS
+from logofair_reproduction.bounds import oracle
 from support.examples import examples
 from support.oracles import Case
 

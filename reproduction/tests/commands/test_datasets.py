@@ -17,8 +17,8 @@ pytest.importorskip("rich")
 pytest.importorskip("polars")
 
 
-from logofair.cli.commands.data import NAMES
-from logofair.datasets import CATALOGUE
+from logofair_reproduction.commands.data import NAMES
+from logofair_reproduction.datasets import CATALOGUE
 
 pytestmark = pytest.mark.tool
 

@@ -10,12 +10,12 @@ from datetime import date
 import pytest
 from rich.console import Console
 
-from logofair.cli.pages import reproduce as pages
-from logofair.experiments import runner
-from logofair.experiments.experiment import experiment_names
-from logofair.experiments.rendering import Rendered
+from logofair_reproduction.commands.pages import reproduce as pages
+from logofair_reproduction.experiments import runner
+from logofair_reproduction.experiments.experiment import experiment_names
+from logofair_reproduction.experiments.rendering import Rendered
+from made.experiments import small_experiment, use_settings
 from support.commandline import json_of, refused, run
-from support.experiments import small_experiment, use_settings
 
 pytestmark = [pytest.mark.tool, pytest.mark.training]
 
@@ -206,8 +206,8 @@ def test_two_runs_in_one_folder_are_refused(small, tmp_path):
 
 
 def test_verdicts_are_a_matrix_of_signs_with_counts_for_what_is_not_confirmed(tmp_path):
-    from logofair.experiments.claims import verdicts
-    from support.results import line, steady
+    from logofair_reproduction.experiments.claims import verdicts
+    from made.results import line, steady
 
     lines = [
         line("logofair_lg", steady(0.70, 0.02, 0.01), alpha=5.0),  # less accurate than the paper says

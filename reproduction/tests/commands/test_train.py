@@ -25,12 +25,12 @@ pytest.importorskip("torch")
 
 import polars as pl
 
-from logofair.cli import training_run as train_run
-from logofair.cli import training_settings as train_rows
-from logofair.cli.training_settings import TrainSettings
 from logofair.datasets import Dataset
-from logofair.datasets.catalogue import CATALOGUE
-from logofair.datasets.preparing import write_about
+from logofair_reproduction.commands import training_run as train_run
+from logofair_reproduction.commands import training_settings as train_rows
+from logofair_reproduction.commands.training_settings import TrainSettings
+from logofair_reproduction.datasets.catalogue import CATALOGUE
+from logofair_reproduction.datasets.preparing import write_about
 
 pytestmark = [pytest.mark.tool, pytest.mark.training]
 
@@ -475,9 +475,9 @@ def test_without_a_gpu_or_pytorch_it_is_said(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     said = refused(*QUICK, "--device", "cuda", "--out", tmp_path / "s.csv")
     assert said == "logofair: --device: got 'cuda', but PyTorch finds no GPU here; use cpu or auto."
-    monkeypatch.setattr("logofair.training.find_spec", lambda name: None)
+    monkeypatch.setattr("logofair_reproduction.training.find_spec", lambda name: None)
     said = refused(*QUICK, "--out", tmp_path / "s.csv")
-    assert said.endswith("needs PyTorch; install it with: pip install 'logofair[train]'.")
+    assert said.endswith("needs PyTorch; install it with: pip install './reproduction[train]'.")
 
 
 def test_two_names_of_one_file_are_one_file(tmp_path: Path) -> None:
@@ -637,7 +637,7 @@ def test_flower_gets_the_same_work_and_its_state_is_scored(tmp_path: Path, monke
 
     monkeypatch.setattr("logofair.engines.flower.require_flower", lambda *packages: None)
     monkeypatch.setitem(
-        sys.modules, "logofair.engines.flower.training.simulation", SimpleNamespace(train_with_flower=in_place)
+        sys.modules, "logofair_reproduction.flower.simulation", SimpleNamespace(train_with_flower=in_place)
     )
     words = ("--method", "fairfed", *SMALL)
     trained(*words, "--engine", "flower", "--out", tmp_path / "f.csv")
@@ -648,7 +648,9 @@ def test_flower_gets_the_same_work_and_its_state_is_scored(tmp_path: Path, monke
 def test_a_model_that_decides_alike_on_all_rows_is_said_to_be_constant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("logofair.training.Network.scores", lambda network, parameters, rows: np.full(len(rows), 0.9))
+    monkeypatch.setattr(
+        "logofair_reproduction.training.Network.scores", lambda network, parameters, rows: np.full(len(rows), 0.9)
+    )
     words = ("--method", "fedavg", "--data", "generated", "--limit", 400, "--rounds", 1, "--local-epochs", 1)
     code, output, error = run("train", *words, "--out", tmp_path / "a.csv")
     assert code == 0, error
@@ -664,11 +666,11 @@ def test_networks_with_hidden_layers_take_smaller_steps_unless_told(network: str
 
 
 def test_the_options_name_every_method_network_and_way_of_debiasing() -> None:
-    from logofair.cli.commands import train as train_options
-    from logofair.cli.commands.train import METHODS
-    from logofair.training import methods
-    from logofair.training.messages import DEBIASING
-    from logofair.training.networks import NETWORKS
+    from logofair_reproduction.commands import train as train_options
+    from logofair_reproduction.commands.train import METHODS
+    from logofair_reproduction.training import methods
+    from logofair_reproduction.training.messages import DEBIASING
+    from logofair_reproduction.training.networks import NETWORKS
 
     assert tuple(methods.METHODS) == METHODS
     assert tuple(NETWORKS) == train_options._NETWORKS

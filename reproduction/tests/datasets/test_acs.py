@@ -16,8 +16,8 @@ pytest.importorskip("polars")
 import polars as pl
 
 from logofair.datasets import Dataset, deal
-from logofair.datasets.acs import OCCUPATIONS, REGIONS, load_acs, prepare_acs
 from logofair.errors import InputError
+from logofair_reproduction.datasets.acs import OCCUPATIONS, REGIONS, load_acs, prepare_acs
 from support import data
 
 DATA = data.DATA / "acs"

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from logofair.datasets import CATALOGUE, load, load_adult
-from logofair.datasets.preparing import (
+from logofair.datasets import load_adult
+from logofair.errors import InputError
+from logofair.files.documents import write_document
+from logofair_reproduction.datasets import CATALOGUE, load
+from logofair_reproduction.datasets.preparing import (
     cache_folder,
     check_about,
     digest_of,
@@ -20,8 +23,6 @@ from logofair.datasets.preparing import (
     new_folder,
     write_about,
 )
-from logofair.errors import InputError
-from logofair.files.documents import write_document
 
 WHAT = "prepared data set"
 

@@ -14,9 +14,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from logofair.datasets import celeba
-from logofair.datasets.celeba import load_celeba, prepare_celeba
 from logofair.errors import InputError
+from logofair_reproduction.datasets import celeba
+from logofair_reproduction.datasets.celeba import load_celeba, prepare_celeba
 from support.data import DATA
 
 Image = pytest.importorskip("PIL.Image")

@@ -20,8 +20,8 @@ pytest.importorskip("polars")
 import polars as pl
 
 from logofair.datasets import Dataset, deal
-from logofair.datasets.enem import load_enem, prepare_enem
 from logofair.errors import InputError
+from logofair_reproduction.datasets.enem import load_enem, prepare_enem
 from support import data
 
 DATA = data.DATA / "enem"

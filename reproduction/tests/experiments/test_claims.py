@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logofair.experiments.claims import CLAIMS, rounds_needed, verdicts
-from support.results import line, noisy, steady
+from logofair_reproduction.experiments.claims import CLAIMS, rounds_needed, verdicts
+from made.results import line, noisy, steady
 
 ALPHAS = (0.5, 5.0, 100.0)
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from logofair.datasets import CATALOGUE
 from logofair.errors import InputError
-from logofair.experiments import experiment
-from logofair.experiments.experiment import METHODS, Case, Split, experiment_names, load_experiment, trials
-from logofair.experiments.measuring import needs
-from logofair.experiments.records import identity
-from logofair.experiments.summaries import claimed_figures
 from logofair.notions import NOTIONS
+from logofair_reproduction.datasets import CATALOGUE
+from logofair_reproduction.experiments import experiment
+from logofair_reproduction.experiments.experiment import METHODS, Case, Split, experiment_names, load_experiment, trials
+from logofair_reproduction.experiments.measuring import needs
+from logofair_reproduction.experiments.records import identity
+from logofair_reproduction.experiments.summaries import claimed_figures
 from support.data import DATA
 
 TABLES = DATA.parent / "paper" / "tables.json"

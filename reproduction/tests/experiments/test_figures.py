@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
-from logofair.experiments import drawing
-from logofair.experiments.drawing import INK, apart, label_of, look_of
-from logofair.experiments.experiment import METHODS, experiment_names, load_experiment
-from logofair.experiments.figures import figures_of, place_words
-from support.made_records import made_lines
+from logofair_reproduction.experiments import drawing
+from logofair_reproduction.experiments.drawing import INK, apart, label_of, look_of
+from logofair_reproduction.experiments.experiment import METHODS, experiment_names, load_experiment
+from logofair_reproduction.experiments.figures import figures_of, place_words
+from made.made_records import made_lines
 
 KINDS = ("comparison_dp", "clients_dp", "rounds_dp", "introduction", "sensitivity_dp", "privacy_dp")
 _SVG = "{http://www.w3.org/2000/svg}"

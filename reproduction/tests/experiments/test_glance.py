@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from logofair.experiments.claims import verdicts
-from logofair.experiments.glance import LEGEND, headline, matrix, sentences
-from support.results import line, noisy, steady
+from logofair_reproduction.experiments.claims import verdicts
+from logofair_reproduction.experiments.glance import LEGEND, headline, matrix, sentences
+from made.results import line, noisy, steady
 
 ALPHAS = (0.5, 5.0, 100.0)
 ODDS = {"experiment": "comparison_eo", "notion": "equalized_odds"}

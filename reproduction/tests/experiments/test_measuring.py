@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from logofair.datasets import Dataset
-from logofair.experiments import measuring
-from logofair.experiments.experiment import METHODS, Split
-from logofair.experiments.measuring import measure
-from logofair.experiments.scores import Machine, SplitData, Trained, split_data, trained
-from support.experiments import SMALL, case, use_settings
+from logofair_reproduction.experiments import measuring
+from logofair_reproduction.experiments.experiment import METHODS, Split
+from logofair_reproduction.experiments.measuring import measure
+from logofair_reproduction.experiments.scores import Machine, SplitData, Trained, split_data, trained
+from made.experiments import SMALL, case, use_settings
 
 pytestmark = pytest.mark.training
 

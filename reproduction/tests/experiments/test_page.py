@@ -7,13 +7,13 @@ from html import unescape
 
 import pytest
 
-from logofair.experiments.claims import Verdict
-from logofair.experiments.experiment import trials
-from logofair.experiments.figures import by_experiment, figures_of
-from logofair.experiments.page import RunAbout, page_html
-from logofair.experiments.tables import tables_of
+from logofair_reproduction.experiments.claims import Verdict
+from logofair_reproduction.experiments.experiment import trials
+from logofair_reproduction.experiments.figures import by_experiment, figures_of
+from logofair_reproduction.experiments.page import RunAbout, page_html
+from logofair_reproduction.experiments.tables import tables_of
+from made.made_records import made_lines
 from support.browser import running_browser
-from support.made_records import made_lines
 
 HOSTILE = "<script>document.title='taken'</script>"
 ABOUT = RunAbout(
@@ -169,8 +169,8 @@ def test_the_alphas_of_a_table_are_in_order():
 
 def cases_of(command: str):
     """What the command line would measure."""
-    from logofair.cli.commands.reproduce import reproduce
-    from logofair.cli.pages.reproduce import Selection
+    from logofair_reproduction.commands.pages.reproduce import Selection
+    from logofair_reproduction.commands.reproduce import reproduce
 
     given = reproduce.make_context("reproduce", command.split()[2:]).params
     wanted = {name: given[name] for name in ("names", "quick", "data", "method", "alpha", "seeds", "settings")}

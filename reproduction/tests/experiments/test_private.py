@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from logofair.datasets import Dataset
-from logofair.experiments.experiment import Case, Split
-from logofair.experiments.private import BINS, private_chances
-from logofair.experiments.scores import SplitData
+from logofair_reproduction.experiments.experiment import Case, Split
+from logofair_reproduction.experiments.private import BINS, private_chances
+from logofair_reproduction.experiments.scores import SplitData
 from support.oracles import spelled_out
 
 TOLERANCE = 0.02

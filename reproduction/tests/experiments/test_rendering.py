@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from logofair.experiments import rendering
+from logofair_reproduction.experiments import rendering
 
 ROWS = {"train": 8_000, "calibration": 8_000, "test": 7_783}
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 import pytest
 
 from logofair.errors import InputError
-from logofair.experiments import runner
-from logofair.experiments.records import FILE, PACKED, append, identity, read_records
-from logofair.experiments.runner import how_far, missing_data, run
-from logofair.experiments.scores import Machine
-from support.experiments import SMALL, case, small_experiment, use_settings
+from logofair_reproduction.experiments import runner
+from logofair_reproduction.experiments.records import FILE, PACKED, append, identity, read_records
+from logofair_reproduction.experiments.runner import how_far, missing_data, run
+from logofair_reproduction.experiments.scores import Machine
+from made.experiments import SMALL, case, small_experiment, use_settings
 
 pytestmark = pytest.mark.training
 
@@ -160,7 +160,7 @@ def _interrupted(process):
 @pytest.mark.skipif(os.name != "posix", reason="interrupts are signals")
 def test_an_interrupt_ends_the_processes_at_once_and_quietly(tmp_path):
     program = """
-from logofair.experiments import runner
+from logofair_reproduction.experiments import runner
 from test_runner_sleep import sleep
 def main():
     with runner._workers(2) as work:

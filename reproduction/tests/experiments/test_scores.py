@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
-from logofair.experiments import scores
-from logofair.experiments.experiment import Split, Trial
-from logofair.experiments.measuring import measure
-from logofair.experiments.scores import Machine, choose, split_data, trained
+from logofair_reproduction.experiments import scores
+from logofair_reproduction.experiments.experiment import Split, Trial
+from logofair_reproduction.experiments.measuring import measure
+from logofair_reproduction.experiments.scores import Machine, choose, split_data, trained
+from made.experiments import SETTINGS, SMALL, case, use_settings
 from support.examples import examples
-from support.experiments import SETTINGS, SMALL, case, use_settings
 
 pytestmark = pytest.mark.training
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logofair.experiments.summaries import Summary, lines
-from support.results import records
+from logofair_reproduction.experiments.summaries import Summary, lines
+from made.results import records
 
 
 def test_intervals_of_several_comparisons_are_wider_and_one_is_as_it_was():

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from logofair.experiments.summaries import difference, doubtful_figures
-from logofair.experiments.tables import Cell, Table, as_latex, as_markdown, as_text, tables_of
-from support.results import line
+from logofair_reproduction.experiments.summaries import difference, doubtful_figures
+from logofair_reproduction.experiments.tables import Cell, Table, as_latex, as_markdown, as_text, tables_of
+from made.results import line
 
 # Mean 0.83; standard deviation 0.01, error 0.01 sqrt(1/3 + 3/7), times the quantile 4.3027 of t with 2 degrees: 0.0376.
 VARIED = [0.82, 0.83, 0.84]

@@ -21,22 +21,28 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, 
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
-from logofair.engines.flower.training import client as training_client
-from logofair.engines.flower.training.client import client_state, training_client_app
-from logofair.engines.flower.training.records import (
+from logofair.errors import InputError, RunError
+from logofair.notions import EQUALIZED_ODDS
+from logofair_reproduction.flower import client as training_client
+from logofair_reproduction.flower.client import client_state, training_client_app
+from logofair_reproduction.flower.records import (
     TrainingRequest,
     model_record,
     pack_reply,
     pack_request,
     unpack_request,
 )
-from logofair.engines.flower.training.simulation import TrainingJob, train_each_with_flower, train_with_flower
-from logofair.engines.flower.training.strategy import MethodStrategy
-from logofair.errors import InputError, RunError
-from logofair.notions import EQUALIZED_ODDS
-from logofair.training import FCFL, FairFed, FedAvg, FedFB, Schedule, build_network, make_rows, train
-from logofair.training.messages import Gradients, GradientsRequest, LabelCounts, LocalStepsRequest, TrainedParameters
-from logofair.training.rounds import initial_state, measure, reply_to
+from logofair_reproduction.flower.simulation import TrainingJob, train_each_with_flower, train_with_flower
+from logofair_reproduction.flower.strategy import MethodStrategy
+from logofair_reproduction.training import FCFL, FairFed, FedAvg, FedFB, Schedule, build_network, make_rows, train
+from logofair_reproduction.training.messages import (
+    Gradients,
+    GradientsRequest,
+    LabelCounts,
+    LocalStepsRequest,
+    TrainedParameters,
+)
+from logofair_reproduction.training.rounds import initial_state, measure, reply_to
 
 pytestmark = pytest.mark.training
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from logofair.experiments import experiment
-from logofair.experiments.experiment import Case, Experiment, Split
+from logofair_reproduction.experiments import experiment
+from logofair_reproduction.experiments.experiment import Case, Experiment, Split
 
 SMALL = Split("adult", 0, clients=3, alpha=5.0, limit=900)
 _STEPS = {"learning_rate": 0.05, "batch_size": 128, "local_epochs": 1}

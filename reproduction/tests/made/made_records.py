@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from logofair.experiments.experiment import METHODS, load_experiment
-from logofair.experiments.summaries import Line, lines
+from logofair_reproduction.experiments.experiment import METHODS, load_experiment
+from logofair_reproduction.experiments.summaries import Line, lines
 
 _PRIVATE_LOSS = 0.01
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import torch
 
-from logofair.training import ClientRows, TrainingState, make_rows
+from logofair_reproduction.training import ClientRows, TrainingState, make_rows
 
 torch.set_num_threads(1)
 

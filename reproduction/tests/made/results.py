@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from logofair.experiments.summaries import Line, lines
+from logofair_reproduction.experiments.summaries import Line, lines
 
 PLACE = {
     "experiment": "comparison_dp",

@@ -17,8 +17,8 @@ from logofair.notions import (
     Notion,
     Rate,
 )
-from logofair.training.balance import conditions, direction, reweighing, updated_ratios
-from logofair.training.messages import Given
+from logofair_reproduction.training.balance import conditions, direction, reweighing, updated_ratios
+from logofair_reproduction.training.messages import Given
 
 pytestmark = pytest.mark.training
 

@@ -15,10 +15,20 @@ import pytest
 
 from logofair.errors import InputError
 from logofair.notions import EQUALIZED_ODDS
-from logofair.training import FCFL, FairFed, FedAvg, FedFB, Schedule, TrainingState, build_network, make_rows, train
-from logofair.training.checkpoint import load_state, save_state
-from logofair.training.methods import Method
-from support.problems import biased, last, same_bits
+from logofair_reproduction.training import (
+    FCFL,
+    FairFed,
+    FedAvg,
+    FedFB,
+    Schedule,
+    TrainingState,
+    build_network,
+    make_rows,
+    train,
+)
+from logofair_reproduction.training.checkpoint import load_state, save_state
+from logofair_reproduction.training.methods import Method
+from made.problems import biased, last, same_bits
 
 pytestmark = pytest.mark.training
 

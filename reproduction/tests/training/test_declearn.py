@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from logofair.notions import NOTIONS
-from logofair.training.balance import direction, updated_ratios
-from logofair.training.messages import ClientMeasures
-from logofair.training.methods import FairFed
+from logofair_reproduction.training.balance import direction, updated_ratios
+from logofair_reproduction.training.messages import ClientMeasures
+from logofair_reproduction.training.methods import FairFed
 
 pytest.importorskip("declearn", reason="declearn is not installed; make test-declearn makes an environment with it")
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, NOTIONS, Notion
-from logofair.training import FairFed, FedAvg, Schedule, build_network, train
-from logofair.training.messages import ClientMeasures, Gradients, TrainedParameters
-from logofair.training.methods import distances
-from support.problems import awkward, biased
+from logofair_reproduction.training import FairFed, FedAvg, Schedule, build_network, train
+from logofair_reproduction.training.messages import ClientMeasures, Gradients, TrainedParameters
+from logofair_reproduction.training.methods import distances
+from made.problems import awkward, biased
 
 pytestmark = pytest.mark.training
 

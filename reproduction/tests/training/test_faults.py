@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from logofair.bounds import aglfop, label_table
 from logofair.errors import InputError
-from logofair.training import FairFed, FedAvg, FedFB, Schedule, TrainingState, build_network, train
-from logofair.training.balance import updated_ratios
-from logofair.training.methods import Method
-from support.problems import biased
+from logofair_reproduction.bounds import aglfop, label_table
+from logofair_reproduction.training import FairFed, FedAvg, FedFB, Schedule, TrainingState, build_network, train
+from logofair_reproduction.training.balance import updated_ratios
+from logofair_reproduction.training.methods import Method
+from made.problems import biased
 
 pytestmark = pytest.mark.training
 

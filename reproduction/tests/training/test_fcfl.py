@@ -13,12 +13,12 @@ from scipy.optimize import minimize
 
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, NOTIONS, Notion
-from logofair.training import FCFL, build_network, methods, mixes, train
-from logofair.training.local import batch_gradients
-from logofair.training.messages import ClientMeasures, Gradients, TrainedParameters
-from logofair.training.mixes import best_mix, shortest_mix
+from logofair_reproduction.training import FCFL, build_network, methods, mixes, train
+from logofair_reproduction.training.local import batch_gradients
+from logofair_reproduction.training.messages import ClientMeasures, Gradients, TrainedParameters
+from logofair_reproduction.training.mixes import best_mix, shortest_mix
+from made.problems import awkward, biased, last
 from support.examples import examples
-from support.problems import awkward, biased, last
 
 pytestmark = pytest.mark.training
 

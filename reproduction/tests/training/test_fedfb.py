@@ -7,9 +7,9 @@ import pytest
 
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, NOTIONS, Notion
-from logofair.training import FedAvg, FedFB, Schedule, build_network, train
-from logofair.training.messages import ClientMeasures, TrainedParameters
-from support.problems import awkward, biased, last
+from logofair_reproduction.training import FedAvg, FedFB, Schedule, build_network, train
+from logofair_reproduction.training.messages import ClientMeasures, TrainedParameters
+from made.problems import awkward, biased, last
 
 pytestmark = pytest.mark.training
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from logofair.errors import InputError
-from logofair.training import ClientRows, Network, Schedule, build_network, logistic, make_rows
-from logofair.training.balance import updated_ratios
-from logofair.training.local import batch_gradients, label_counts, take_steps
-from logofair.training.messages import GradientsRequest, LocalStepsRequest
-from support.problems import awkward, biased, sigmoid
+from logofair_reproduction.training import ClientRows, Network, Schedule, build_network, logistic, make_rows
+from logofair_reproduction.training.balance import updated_ratios
+from logofair_reproduction.training.local import batch_gradients, label_counts, take_steps
+from logofair_reproduction.training.messages import GradientsRequest, LocalStepsRequest
+from made.problems import awkward, biased, sigmoid
 
 pytestmark = pytest.mark.training
 

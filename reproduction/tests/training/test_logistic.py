@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from logofair.datasets import dirichlet_clients, load_adult, split
 from logofair.errors import InputError
-from logofair.training import FedAvgRound, LogisticModel, fedavg
+from logofair_reproduction.training import FedAvgRound, LogisticModel, fedavg
 from support.examples import examples
 
 pytestmark = pytest.mark.training

@@ -9,8 +9,8 @@ from torch import nn
 from torch.nn import functional
 
 from logofair.errors import InputError
-from logofair.training import Network, Schedule, build_network, make_rows
-from support.problems import sigmoid
+from logofair_reproduction.training import Network, Schedule, build_network, make_rows
+from made.problems import sigmoid
 
 pytestmark = pytest.mark.training
 

@@ -11,7 +11,7 @@ import torch
 
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUALIZED_ODDS, NOTIONS, Notion
-from logofair.training import (
+from logofair_reproduction.training import (
     FCFL,
     METHODS,
     ClientRows,
@@ -23,11 +23,11 @@ from logofair.training import (
     make_rows,
     train,
 )
-from logofair.training.local import take_steps
-from logofair.training.methods import Method
-from logofair.training.rounds import initial_state, measure
-from logofair.training.rows import device_named
-from support.problems import awkward, biased, last, same_bits
+from logofair_reproduction.training.local import take_steps
+from logofair_reproduction.training.methods import Method
+from logofair_reproduction.training.rounds import initial_state, measure
+from logofair_reproduction.training.rows import device_named
+from made.problems import awkward, biased, last, same_bits
 
 pytestmark = pytest.mark.training
 
@@ -299,9 +299,9 @@ def test_a_missing_gpu_and_other_devices_are_refused_in_one_sentence(monkeypatch
 
 
 def test_without_pytorch_the_extra_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    import logofair.training as training
+    import logofair_reproduction.training as training
 
-    monkeypatch.setattr("logofair.training.find_spec", lambda name: None)
+    monkeypatch.setattr("logofair_reproduction.training.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"needs PyTorch; install it with: pip install 'logofair\[train\]'\.$"):
         training.__getattr__("train")
     assert training.__getattr__("FedAvg") is FedAvg

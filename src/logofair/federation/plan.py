@@ -64,7 +64,7 @@ class Training:
     features : tuple of str
         Names of the numeric columns every site has.
     rounds, local_epochs, learning_rate, batch_size
-        As in :func:`logofair.training.fedavg`.
+        Rounds of averaging, a site's passes over its rows in each, the step size of Adam and the rows of a mini-batch.
     share : float
         Share of each site's rows used for training; the others are scored and make the policy.
 

@@ -192,7 +192,7 @@ def _of_site(required: RequirementsInfo, state: ClientState) -> RequirementsInfo
 
 
 def _model(model: Model, training: Training) -> ModelInfo:
-    """The trained model on the features as they come, for :class:`logofair.training.LogisticModel`."""
+    """The trained model on the features as they come."""
     weights = model.parameters[:-1] / model.deviation
     intercept = float(model.parameters[-1] - weights @ model.mean)
     return ModelInfo(tuple(training.features), tuple(weights.tolist()), intercept)

@@ -29,6 +29,7 @@ from logofair.columns.checks import (
 from logofair.columns.labels import Codes, encode_known
 from logofair.columns.segments import Booleans, cell_numbers
 from logofair.errors import InputError, RefusedError
+from logofair.federation.local_training import train_locally
 from logofair.federation.plan import Plan, Training
 from logofair.federation.privacy import Release, release
 from logofair.federation.replies import (
@@ -57,8 +58,6 @@ from logofair.federation.requests import (
 )
 from logofair.fitting import pooling
 from logofair.fitting.prepare import CalibrationRows, order_by_cell, with_borrowed, with_chances
-from logofair.training.logistic import train_locally
-from logofair.training.schedule import Schedule
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,10 +348,17 @@ class Preparation:
         if training is None or rows.features is None or rows.labels is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
         chosen = self._trained_on(number, training)
-        schedule = Schedule(training.local_epochs, training.learning_rate, training.batch_size)
         rng = _client_rng(self.plan, self.sites[number], f"training round {request.round}")
         design = _design(rows.features[chosen], request.model)
-        after = train_locally(design, rows.labels[chosen], request.model.parameters, schedule, rng)
+        after = train_locally(
+            design,
+            rows.labels[chosen],
+            request.model.parameters,
+            rng,
+            local_epochs=training.local_epochs,
+            learning_rate=training.learning_rate,
+            batch_size=training.batch_size,
+        )
         mass = float(chosen.sum())
         return Update(mass=np.array([mass]), parameters=mass * after)
 

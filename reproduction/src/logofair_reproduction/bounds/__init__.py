@@ -5,9 +5,9 @@ is measured on. :func:`aglfop` and :func:`gap_bound` know no scores, only how of
 together, and let the decision depend on the label, so they hold for every model and are loose for any given one.
 """
 
-from logofair.bounds.aglfop import InformationBound, aglfop, information
-from logofair.bounds.oracle import GapBound, Oracle, gap_bound, oracle
-from logofair.bounds.table import LabelTable, label_table, probability_table
+from logofair_reproduction.bounds.aglfop import InformationBound, aglfop, information
+from logofair_reproduction.bounds.oracle import GapBound, Oracle, gap_bound, oracle
+from logofair_reproduction.bounds.table import LabelTable, label_table, probability_table
 
 __all__ = [
     "GapBound",

@@ -16,14 +16,14 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 from scipy.special import rel_entr
 
-from logofair.bounds.oracle import AccuracyBound, GapBound, gap_bound
-from logofair.bounds.table import LabelTable
 from logofair.columns.checks import Floats, nearest_name
 from logofair.columns.segments import Indices
 from logofair.errors import InputError, SolverError
 from logofair.notions import as_number
 from logofair.solvers.certificate import LARGEST_OPTIMALITY_GAP
 from logofair.solvers.joint import HIGHS
+from logofair_reproduction.bounds.oracle import AccuracyBound, GapBound, gap_bound
+from logofair_reproduction.bounds.table import LabelTable
 
 __all__ = ["InformationBound", "aglfop", "information"]
 
@@ -48,7 +48,7 @@ class InformationBound(AccuracyBound):
 
     Examples
     --------
-    >>> from logofair.bounds import label_table
+    >>> from logofair_reproduction.bounds import label_table
     >>> found = aglfop(label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"]), global_information=0)
     >>> round(found.bound, 4), found.global_information < 1e-6
     (0.5, True)
@@ -82,13 +82,13 @@ def aglfop(
     The paper's accuracy and global-local fairness optimality problem: over all joint distributions Q(s, z, y, yhat)
     of client, group, label and decision with the given shares of client, group and label, minimise the error subject to
     ``I_Q(Z; Yhat) <= global_information`` (eps_g) and ``I_Q(Z; Yhat | S) <= local_information`` (eps_l). The decision
-    may depend on the label itself, so the bound is loose for any given model: :func:`logofair.bounds.oracle` is the
+    may depend on the label itself, so the bound is loose for any given model: :func:`oracle` is the
     tight one for given scores.
 
     Parameters
     ----------
     table : LabelTable
-        The shares p(s, z, y): :func:`logofair.bounds.label_table` counts them in rows.
+        The shares p(s, z, y): :func:`logofair_reproduction.bounds.label_table` counts them in rows.
     global_information, local_information : float or None
         Largest mutual information of group and decision, over all clients, and inside them in the mean over clients; 0:
         independent; None: not constrained.
@@ -104,7 +104,7 @@ def aglfop(
     --------
     Two groups that the label tells apart. Without any information half of the decisions are wrong, with one bit none:
 
-    >>> from logofair.bounds import label_table
+    >>> from logofair_reproduction.bounds import label_table
     >>> table = label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"])
     >>> [round(aglfop(table, global_information=bits).bound, 4) for bits in (0, 0.01)]
     [0.5, 0.5588]
@@ -148,7 +148,7 @@ def information(table: LabelTable, shares: Floats) -> tuple[float, float]:
     Examples
     --------
     >>> import numpy as np
-    >>> from logofair.bounds import label_table
+    >>> from logofair_reproduction.bounds import label_table
     >>> table = label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"])
     >>> [round(nats, 3) for nats in information(table, np.array([[[0.0, 1.0], [0.0, 1.0]]]))]
     [0.693, 0.693]
@@ -205,7 +205,7 @@ def _cvxpy() -> Any:
     try:
         import cvxpy
     except ImportError:
-        raise InputError("aglfop: needs cvxpy; install it with: pip install 'logofair[bounds]'.") from None
+        raise InputError("aglfop: needs cvxpy; install it with: pip install ./reproduction.") from None
     return cvxpy
 
 

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from logofair.auditing import Audit
-from logofair.bounds.table import LabelTable
 from logofair.columns.checks import Floats, Label
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.notions import NotionLike
 from logofair.requirements import Tolerance
+from logofair_reproduction.bounds.table import LabelTable
 
 __all__ = ["AccuracyBound", "GapBound", "Oracle", "gap_bound", "oracle"]
 
@@ -139,7 +139,7 @@ class GapBound(AccuracyBound):
 
     Examples
     --------
-    >>> from logofair.bounds import label_table
+    >>> from logofair_reproduction.bounds import label_table
     >>> found = gap_bound(label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"]), local_tolerance=0)
     >>> round(found.bound, 6), found.optimality_gap < 1e-6
     (0.5, True)
@@ -172,13 +172,13 @@ def gap_bound(
     """Find the accuracy that no rule with these gaps can exceed, whatever its model.
 
     The decision may depend on the label itself, so the bound is loose for any given model: a notion that compares rates
-    within a label, such as equalized odds, does not restrict it at all. :func:`logofair.bounds.oracle` is the tight
+    within a label, such as equalized odds, does not restrict it at all. :func:`oracle` is the tight
     bound for given scores.
 
     Parameters
     ----------
     table : LabelTable
-        The shares of clients, groups and labels: :func:`logofair.bounds.label_table` counts them.
+        The shares of clients, groups and labels: :func:`logofair_reproduction.bounds.label_table` counts them.
     notion, local_tolerance, global_tolerance
         As in :func:`logofair.fit`; None: that side is not constrained.
 
@@ -186,7 +186,7 @@ def gap_bound(
     --------
     Two groups that the label tells apart: with equal selection rates half of the decisions are wrong.
 
-    >>> from logofair.bounds import label_table
+    >>> from logofair_reproduction.bounds import label_table
     >>> found = gap_bound(label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"]), local_tolerance=0)
     >>> print(found.summary())
     No rule within these tolerances has an accuracy above 0.5000; 0.5000 is reached.

@@ -13,7 +13,7 @@ from logofair.cli.options import examples, force_option, json_option, number_opt
 from logofair.errors import InputError
 
 if TYPE_CHECKING:
-    from logofair.datasets.catalogue import DatasetInfo
+    from logofair_reproduction.datasets.catalogue import DatasetInfo
 
 __all__ = ["NAMES", "data", "describe", "list_all", "prepare"]
 
@@ -22,9 +22,15 @@ __all__ = ["NAMES", "data", "describe", "list_all", "prepare"]
 NAMES = ("adult", "enem", "celeba", "acs", "generated")
 
 _COMMANDS = {
-    "describe": ("logofair.cli.commands.data:describe", "Say what a data set is, its terms, harms and counts."),
-    "list": ("logofair.cli.commands.data:list_all", "List the data sets and whether they are prepared."),
-    "prepare": ("logofair.cli.commands.data:prepare", "Check official files and store what is needed of them."),
+    "describe": (
+        "logofair_reproduction.commands.data:describe",
+        "Say what a data set is, its terms, harms and counts.",
+    ),
+    "list": ("logofair_reproduction.commands.data:list_all", "List the data sets and whether they are prepared."),
+    "prepare": (
+        "logofair_reproduction.commands.data:prepare",
+        "Check official files and store what is needed of them.",
+    ),
 }
 
 _name = click.argument("name", metavar="NAME", callback=one_of(NAMES))
@@ -55,7 +61,7 @@ data = LazyGroup(
 def list_all(cache: Path | None, as_json: bool) -> None:
     """List the data sets, their terms, and whether they are prepared."""
     from logofair.cli.pages.console import page, print_json
-    from logofair.cli.pages.data import listed, show_list
+    from logofair_reproduction.commands.pages.data import listed, show_list
 
     found = listed(cache)
     if as_json:
@@ -79,7 +85,10 @@ def describe(name: str, sensitive: str | None, cache: Path | None, as_json: bool
     from logofair.cli.pages.console import page, print_json, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.cli.pages.data import described, show_description  # here, while the reader sees progress
+        from logofair_reproduction.commands.pages.data import (  # here, while the reader sees progress
+            described,
+            show_description,
+        )
 
         (found,) = progress(map(described, [name], [sensitive], [cache]), "Reading the data", total=1)
     if as_json:
@@ -113,9 +122,9 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **choices:
     from logofair.cli.pages.console import page, showing_progress
 
     with showing_progress() as progress:
-        from logofair.cli.pages.data import show_prepared
-        from logofair.datasets.catalogue import CATALOGUE
-        from logofair.datasets.preparing import cache_folder
+        from logofair_reproduction.commands.pages.data import show_prepared
+        from logofair_reproduction.datasets.catalogue import CATALOGUE
+        from logofair_reproduction.datasets.preparing import cache_folder
 
         entry, folder = CATALOGUE[name], cache_folder(name, cache)
         given = {option: value for option, value in choices.items() if value is not None}
@@ -127,8 +136,8 @@ def _preparation(
     entry: DatasetInfo, folder: Path, force: bool, given: Iterable[str]
 ) -> Callable[..., Mapping[str, int]]:
     """How to prepare a data set; raise where it needs none, is there already, or does not take an option given."""
-    from logofair.datasets.catalogue import choices_of
-    from logofair.datasets.preparing import is_prepared
+    from logofair_reproduction.datasets.catalogue import choices_of
+    from logofair_reproduction.datasets.preparing import is_prepared
 
     if entry.prepare is None:
         raise InputError(f"{entry.name}: needs no files and is ready; see logofair data describe {entry.name}.")

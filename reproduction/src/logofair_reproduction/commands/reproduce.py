@@ -89,7 +89,9 @@ def reproduce(
         raise InputError(f"--show: writes all results of --out again, so --{given[0]} changes nothing; leave it out.")
     try:
         with showing_progress(quiet=as_json) as progress:
-            from logofair.cli.pages import reproduce as pages  # here, while the reader sees that work goes on
+            from logofair_reproduction.commands.pages import (
+                reproduce as pages,  # here, while the reader sees that work goes on
+            )
 
             if show:
                 outcome = pages.shown_again(names, out, cache, progress)
@@ -118,7 +120,7 @@ def reproduce(
 
 def _list(names: tuple[str, ...], as_json: bool) -> None:
     from logofair.cli.pages.console import page, print_json
-    from logofair.cli.pages.reproduce import listed, show_list
+    from logofair_reproduction.commands.pages.reproduce import listed, show_list
 
     found = listed(names)
     if as_json:

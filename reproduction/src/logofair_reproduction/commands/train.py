@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from logofair.cli.commands.apply import out_option
-from logofair.cli.commands.data import NAMES
 from logofair.cli.options import (
     examples,
     force_option,
@@ -25,8 +24,10 @@ from logofair.cli.options import (
     together,
 )
 from logofair.engines.flower import require_flower
-from logofair.errors import InputError, TrainingInterrupted
+from logofair.errors import InputError
 from logofair.files.writing import check_output
+from logofair_reproduction.commands.data import NAMES
+from logofair_reproduction.errors import TrainingInterrupted
 
 __all__ = ["METHODS", "train"]
 
@@ -154,15 +155,20 @@ def train(ctx: click.Context, /, **options: Any) -> None:
     place = {name: options.pop(name) for name in ("source", "cache", "device", "engine")}
     out, force, as_json = (options.pop(name) for name in ("out", "force", "as_json"))
     _check(out, force, **kept)
-    from logofair.training import need_torch
+    from logofair_reproduction.training import need_torch
 
     need_torch()
     from logofair.cli.pages.console import page, print_json, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.cli.training_run import CheckpointSettings, resumed_settings, train_and_score, write_scores
-        from logofair.cli.training_settings import TrainSettings, naming_options, training_rows
-        from logofair.training.rows import device_named
+        from logofair_reproduction.commands.training_run import (
+            CheckpointSettings,
+            resumed_settings,
+            train_and_score,
+            write_scores,
+        )
+        from logofair_reproduction.commands.training_settings import TrainSettings, naming_options, training_rows
+        from logofair_reproduction.training.rows import device_named
 
         stopped, checkpoints = None, CheckpointSettings(**kept)
         with naming_options():
@@ -179,7 +185,7 @@ def train(ctx: click.Context, /, **options: Any) -> None:
     if stopped is not None:
         click.echo(_interrupted(stopped.rounds, settings.n_rounds, kept["checkpoint"], stopped.saved), err=True)
         ctx.exit(130)
-    from logofair.cli.pages.train import as_dict, show, training_measures
+    from logofair_reproduction.commands.pages.train import as_dict, show, training_measures
 
     measures = training_measures(trained)
     if as_json:

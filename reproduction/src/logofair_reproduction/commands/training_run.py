@@ -17,16 +17,17 @@ import numpy as np
 import torch
 
 from logofair.auditing.measure import plain, value_of
-from logofair.cli.training_settings import RowPart, TrainingRows, TrainSettings
 from logofair.columns.checks import Floats
-from logofair.errors import InputError, TrainingInterrupted
+from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.tables import kind_of
 from logofair.files.writing import put_whole, without_formulas
 from logofair.notions import NOTIONS, Notion
-from logofair.training import ClientRows, Network, TrainingState, build_network, make_rows, train
-from logofair.training.checkpoint import load_state, save_state, stored_settings
-from logofair.training.rounds import measure
+from logofair_reproduction.commands.training_settings import RowPart, TrainingRows, TrainSettings
+from logofair_reproduction.errors import TrainingInterrupted
+from logofair_reproduction.training import ClientRows, Network, TrainingState, build_network, make_rows, train
+from logofair_reproduction.training.checkpoint import load_state, save_state, stored_settings
+from logofair_reproduction.training.rounds import measure
 
 if TYPE_CHECKING:
     from logofair.progress import Progress
@@ -190,7 +191,7 @@ def _on_device(rows: TrainingRows, part: RowPart, device: torch.device) -> list[
 def _with_flower(
     settings: TrainSettings, network: Network, sites: list[ClientRows], progress: Progress
 ) -> TrainingState:
-    from logofair.engines.flower.training.simulation import train_with_flower
+    from logofair_reproduction.flower.simulation import train_with_flower
 
     def work(_: None) -> TrainingState:
         method, schedule = settings.federated_method(), settings.schedule()

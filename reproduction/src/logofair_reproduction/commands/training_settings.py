@@ -13,13 +13,15 @@ import numpy.typing as npt
 
 from logofair.columns.checks import Label
 from logofair.columns.labels import Codes, encode
-from logofair.datasets import CATALOGUE, Dataset, deal, load, split
-from logofair.datasets.catalogue import DatasetInfo, choices_of
-from logofair.datasets.preparing import cache_folder, digest_of, is_prepared, random_rows
-from logofair.errors import InputError, OtherRunError
+from logofair.datasets import Dataset, deal, split
+from logofair.errors import InputError
 from logofair.notions import NOTIONS
-from logofair.training import METHODS, Schedule
-from logofair.training.methods import Method
+from logofair_reproduction.datasets import CATALOGUE, load
+from logofair_reproduction.datasets.catalogue import DatasetInfo, choices_of
+from logofair_reproduction.datasets.preparing import cache_folder, digest_of, is_prepared, random_rows
+from logofair_reproduction.errors import OtherRunError
+from logofair_reproduction.training import METHODS, Schedule
+from logofair_reproduction.training.methods import Method
 
 if TYPE_CHECKING:
     from logofair.progress import Progress

@@ -15,14 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import RandomSource
-from logofair.datasets import preparing
-from logofair.datasets.preparing import BATCH, OfficialTable, within
-from logofair.datasets.table import Dataset, Feature, chosen, feature_table, named, terms_of
+from logofair.datasets.table import Dataset, Feature, chosen, feature_table
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.tables import open_table
 from logofair.files.values import number
 from logofair.progress import Progress, no_progress
+from logofair_reproduction.datasets import preparing
+from logofair_reproduction.datasets.facts import terms_of
+from logofair_reproduction.datasets.preparing import BATCH, OfficialTable, named, within
 
 if TYPE_CHECKING:
     import polars
@@ -169,7 +170,7 @@ def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, b
 
     ``source`` is a folder with psam_pXX.csv or csv_pXX.zip (as folktables downloads them, in folders below it too), one
     such file, or a Parquet file of folktables' income task with a column STATE; the rest as of
-    `logofair.datasets.catalogue.DatasetInfo`.
+    `logofair_reproduction.datasets.catalogue.DatasetInfo`.
     """
     tables = preparing.find_tables(source, "PINCP", "ACS person records")
     layout = preparing.one_layout(tables, _layout_of, "columns or codes", "kind")

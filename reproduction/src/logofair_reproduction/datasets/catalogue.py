@@ -9,13 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from logofair.datasets.acs import load_acs, prepare_acs
 from logofair.datasets.adult import load_adult
-from logofair.datasets.celeba import load_celeba, prepare_celeba
-from logofair.datasets.enem import load_enem, prepare_enem
 from logofair.datasets.generated import load_generated
-from logofair.datasets.preparing import cache_folder
-from logofair.datasets.table import Dataset, chosen, known_facts
+from logofair.datasets.table import Dataset, chosen
+from logofair_reproduction.datasets.acs import load_acs, prepare_acs
+from logofair_reproduction.datasets.celeba import load_celeba, prepare_celeba
+from logofair_reproduction.datasets.enem import load_enem, prepare_enem
+from logofair_reproduction.datasets.facts import known_facts
+from logofair_reproduction.datasets.preparing import cache_folder
 
 __all__ = ["CATALOGUE", "DatasetInfo", "choices_of", "load"]
 
@@ -94,7 +95,7 @@ def load(name: str, *, sensitive: str | None = None, cache: Path | None = None, 
     sensitive : str, optional
         Which attribute the groups are; by default the first of the entry's.
     cache : Path, optional
-        Below which folder it was prepared; by default as `logofair.datasets.preparing.cache_folder` says.
+        Below which folder it was prepared; by default as `logofair_reproduction.datasets.preparing.cache_folder` says.
     **choices
         What else the loader of this data set takes, such as ``rows=10_000``.
 

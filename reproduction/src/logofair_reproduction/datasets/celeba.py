@@ -26,11 +26,12 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import shown, whole_number
-from logofair.datasets.preparing import check_about, new_folder, rows_wanted, write_about
-from logofair.datasets.table import Dataset, chosen, terms_of
+from logofair.datasets.table import Dataset, chosen
 from logofair.errors import InputError
 from logofair.files.tables import check_limits
 from logofair.progress import Progress, no_progress
+from logofair_reproduction.datasets.facts import terms_of
+from logofair_reproduction.datasets.preparing import check_about, new_folder, rows_wanted, write_about
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -300,14 +301,14 @@ def prepare_celeba(
 
     ``source`` is a folder with list_attr_celeba.txt, identity_CelebA.txt (optional: without it there are no natural
     clients) and the images, as img_align_celeba.zip or as the folder img_align_celeba; or one ZIP file of all this. The
-    rest as of `logofair.datasets.catalogue.DatasetInfo`.
+    rest as of `logofair_reproduction.datasets.catalogue.DatasetInfo`.
 
     ``size``: width and height of the stored images, 8 to 1024; the paper uses 128. All images take 10 GB at 128, 2.5 GB
     at 64. ``limit``: only the first so many images listed; the paper uses 100,000. ``workers``: processes that decode
     images; a script that asks for more than one must do so below ``if __name__ == "__main__":``.
     """
     if find_spec("PIL") is None:
-        raise InputError("prepare_celeba: needs Pillow; install it with: pip install 'logofair[images]'.")
+        raise InputError("prepare_celeba: needs Pillow; install it with: pip install ./reproduction.")
     size = whole_number(size, "size", least=8)
     if size > 1024:
         raise InputError(f"size: got {size}; pass a width of 8 to 1024 pixels.")

@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import RandomSource
-from logofair.datasets import preparing
-from logofair.datasets.preparing import BATCH, OfficialTable, within
-from logofair.datasets.table import Dataset, Feature, chosen, feature_table, named, terms_of
+from logofair.datasets.table import Dataset, Feature, chosen, feature_table
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.values import number
 from logofair.progress import Progress, no_progress
+from logofair_reproduction.datasets import preparing
+from logofair_reproduction.datasets.facts import terms_of
+from logofair_reproduction.datasets.preparing import BATCH, OfficialTable, named, within
 
 if TYPE_CHECKING:
     import polars
@@ -185,7 +186,7 @@ def prepare_enem(
     """Read official microdata of one year, keep who counts, and store them in a folder.
 
     ``source`` is MICRODADOS_ENEM_2020.csv, a ZIP file that holds it, or a folder with any number of such files of one
-    year; the rest as of `logofair.datasets.catalogue.DatasetInfo`.
+    year; the rest as of `logofair_reproduction.datasets.catalogue.DatasetInfo`.
     """
     tables = preparing.find_tables(source, _PERSON, "ENEM microdata")
     reading = _Reading(preparing.one_layout(tables, _layout_of, "columns", "year"))

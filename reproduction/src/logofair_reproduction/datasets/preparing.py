@@ -51,6 +51,7 @@ __all__ = [
     "find_tables",
     "is_prepared",
     "load_rows",
+    "named",
     "new_folder",
     "one_layout",
     "prepare_command",
@@ -355,3 +356,11 @@ def _check_people(people: Sequence[polars.DataFrame], columns: Sequence[str]) ->
         f"{table}: {count:,} of its {rows:,} rows repeat the {what} of rows in {where}; leave out the file or these "
         "rows."
     )
+
+
+def named(codes: npt.NDArray[Any], names: Mapping[int, str]) -> npt.NDArray[np.str_]:
+    """The names of codes."""
+    table = np.full(max(names) + 1, "", dtype=f"<U{max(map(len, names.values()))}")
+    table[list(names)] = list(names.values())
+    labels: npt.NDArray[np.str_] = table[codes]
+    return labels

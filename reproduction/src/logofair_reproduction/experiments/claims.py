@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from logofair.datasets.catalogue import CATALOGUE
-from logofair.experiments.experiment import METHODS, Experiment, load_experiment
-from logofair.experiments.summaries import Line, Summary, difference
+from logofair_reproduction.datasets.catalogue import CATALOGUE
+from logofair_reproduction.experiments.experiment import METHODS, Experiment, load_experiment
+from logofair_reproduction.experiments.summaries import Line, Summary, difference
 
 __all__ = ["CLAIMS", "OURS", "PAPER", "Claim", "Rounds", "Verdict", "one_run", "rounds_needed", "verdicts"]
 

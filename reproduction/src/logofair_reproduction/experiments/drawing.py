@@ -21,7 +21,7 @@ from scipy.optimize import isotonic_regression
 
 from logofair.columns.checks import Floats
 from logofair.errors import InputError
-from logofair.experiments.experiment import METHODS
+from logofair_reproduction.experiments.experiment import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +72,7 @@ _FONTS = "system-ui,'Liberation Sans',Arial,sans-serif"
 def need_matplotlib() -> None:
     """Raise, naming the extra to install, where matplotlib is missing."""
     if find_spec("matplotlib") is None:
-        raise InputError("Figures need matplotlib; install it with: pip install 'logofair[reproduce]'.")
+        raise InputError("Figures need matplotlib; install it with: pip install ./reproduction.")
 
 
 @dataclass(frozen=True)

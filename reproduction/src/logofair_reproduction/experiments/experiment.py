@@ -31,7 +31,7 @@ __all__ = [
     "trials",
 ]
 
-_HERE = files("logofair.experiments")
+_HERE = files("logofair_reproduction.experiments")
 _SMALL_BUDGET = 3  # settings tried of a training method in a quick run
 _SMALL_SOLVER_BUDGET = 4  # and of Algorithm 1: its first four share one run of 50 rounds
 # What a file may say, of all data sets, of one of them, and of a quick run.

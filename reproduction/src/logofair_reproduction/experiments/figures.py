@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from logofair.datasets import CATALOGUE
-from logofair.experiments.drawing import (
+from logofair_reproduction.datasets import CATALOGUE
+from logofair_reproduction.experiments.drawing import (
     INK,
     Look,
     Named,
@@ -25,8 +25,8 @@ from logofair.experiments.drawing import (
     point_labels,
     style,
 )
-from logofair.experiments.experiment import METHODS, Experiment, load_experiment
-from logofair.experiments.summaries import Line, Summary
+from logofair_reproduction.experiments.experiment import METHODS, Experiment, load_experiment
+from logofair_reproduction.experiments.summaries import Line, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +66,7 @@ def figures_of(lines: Sequence[Line]) -> list[Figure]:
     Parameters
     ----------
     lines : sequence of Line
-        From :func:`logofair.experiments.summaries.lines`.
+        From :func:`logofair_reproduction.experiments.summaries.lines`.
 
     Returns
     -------

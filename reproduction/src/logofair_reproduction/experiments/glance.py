@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from logofair.datasets.catalogue import CATALOGUE
-from logofair.experiments.claims import OURS, PAPER, Verdict, one_run, rounds_needed
-from logofair.experiments.experiment import METHODS
-from logofair.experiments.summaries import Line, difference
+from logofair_reproduction.datasets.catalogue import CATALOGUE
+from logofair_reproduction.experiments.claims import OURS, PAPER, Verdict, one_run, rounds_needed
+from logofair_reproduction.experiments.experiment import METHODS
+from logofair_reproduction.experiments.summaries import Line, difference
 
 __all__ = ["LEGEND", "SIGNS", "SOURCES", "Matrix", "MatrixRow", "headline", "matrix", "sentences", "subject"]
 

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from logofair.auditing import Audit
-from logofair.bounds import aglfop, gap_bound, information, label_table, oracle
 from logofair.columns.checks import Floats
-from logofair.experiments.experiment import METHODS, Case, MethodPlan, Trial, trials
-from logofair.experiments.private import private_chances
-from logofair.experiments.scores import Machine, SplitData, Trained, origin_of, trained, versions
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.policy.policy import Policy
 from logofair.solvers.algorithm1 import Algorithm1, Round, finish, rounds
 from logofair.solvers.problem import Problem
+from logofair_reproduction.bounds import aglfop, gap_bound, information, label_table, oracle
+from logofair_reproduction.experiments.experiment import METHODS, Case, MethodPlan, Trial, trials
+from logofair_reproduction.experiments.private import private_chances
+from logofair_reproduction.experiments.scores import Machine, SplitData, Trained, origin_of, trained, versions
 
 __all__ = ["measure", "needs"]
 
@@ -34,7 +34,7 @@ def needs(case: Case) -> list[tuple[str, str | None, bool]]:
 
     Examples
     --------
-    >>> from logofair.experiments.experiment import Split
+    >>> from logofair_reproduction.experiments.experiment import Split
     >>> needs(Case("comparison_dp", Split("adult", 0), "demographic_parity", "on_fedfb", 0.01, 0.01, None, 20))
     [('fedfb', 'demographic_parity', False)]
     """

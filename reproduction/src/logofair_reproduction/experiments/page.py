@@ -10,20 +10,30 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from logofair.datasets import CATALOGUE
-from logofair.experiments.drawing import in_page
-from logofair.experiments.experiment import METHODS, Experiment, load_experiment, trials
-from logofair.experiments.figures import Figure, by_experiment
-from logofair.experiments.glance import LEGEND, SIGNS, SOURCES, Matrix, MatrixRow, headline, matrix, sentences, subject
-from logofair.experiments.scores import ACCURACY_GIVEN, AIMS
-from logofair.experiments.summaries import Line, Summary
 from logofair.report.markup import Cell, Element, Node, Section, Trusted, folded, grid, note, paragraph, tag, text
 from logofair.report.page import document, page_header
 from logofair.report.wording import counted, figure, sentence, signed
+from logofair_reproduction.datasets import CATALOGUE
+from logofair_reproduction.experiments.drawing import in_page
+from logofair_reproduction.experiments.experiment import METHODS, Experiment, load_experiment, trials
+from logofair_reproduction.experiments.figures import Figure, by_experiment
+from logofair_reproduction.experiments.glance import (
+    LEGEND,
+    SIGNS,
+    SOURCES,
+    Matrix,
+    MatrixRow,
+    headline,
+    matrix,
+    sentences,
+    subject,
+)
+from logofair_reproduction.experiments.scores import ACCURACY_GIVEN, AIMS
+from logofair_reproduction.experiments.summaries import Line, Summary
 
 if TYPE_CHECKING:
-    from logofair.experiments import tables as tabulated
-    from logofair.experiments.claims import Verdict
+    from logofair_reproduction.experiments import tables as tabulated
+    from logofair_reproduction.experiments.claims import Verdict
 
 __all__ = ["RunAbout", "page_html"]
 
@@ -76,7 +86,7 @@ def page_html(
     verdicts : sequence of Verdict, optional
         What became of the claims.
     tables, figures : mapping, optional
-        By an experiment's name, its tables and its figures; :func:`logofair.experiments.figures.by_experiment` parts
+        By an experiment's name, its tables and its figures; :func:`figures.by_experiment` parts
         the lines they are made from.
 
     Returns
@@ -155,7 +165,7 @@ def _headline(lines: Sequence[Line]) -> Element | None:
 
 
 def _short_figures(line: Line) -> Iterator[Cell]:
-    from logofair.experiments.tables import Cell as Figured
+    from logofair_reproduction.experiments.tables import Cell as Figured
 
     for name in _HEADLINE:
         own = Figured(line.figure(name), bare=name == "floor_at_tolerance")

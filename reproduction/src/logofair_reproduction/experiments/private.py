@@ -13,11 +13,11 @@ import numpy as np
 
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.labels import encode, encode_known
-from logofair.experiments.experiment import Case
-from logofair.experiments.scores import SplitData
 from logofair.federation.privacy import Privacy, Release, at_edges, histogram, release
 from logofair.fitting.fit import fit
 from logofair.policy.policy import Policy
+from logofair_reproduction.experiments.experiment import Case
+from logofair_reproduction.experiments.scores import SplitData
 
 __all__ = ["BINS", "DELTA", "private_chances"]
 

@@ -11,9 +11,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from logofair.datasets.catalogue import CATALOGUE
 from logofair.errors import InputError
-from logofair.experiments.experiment import METHODS, Case, Split, experiment_names
+from logofair_reproduction.datasets.catalogue import CATALOGUE
+from logofair_reproduction.experiments.experiment import METHODS, Case, Split, experiment_names
 
 __all__ = ["FILE", "PACKED", "append", "identity", "read_records"]
 

@@ -9,15 +9,15 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logofair.datasets import CATALOGUE
 from logofair.errors import InputError
-from logofair.experiments.records import FILE, PACKED, read_records
-from logofair.experiments.scores import origin_of
-from logofair.experiments.summaries import Line, lines
 from logofair.files.writing import put_whole
+from logofair_reproduction.datasets import CATALOGUE
+from logofair_reproduction.experiments.records import FILE, PACKED, read_records
+from logofair_reproduction.experiments.scores import origin_of
+from logofair_reproduction.experiments.summaries import Line, lines
 
 if TYPE_CHECKING:
-    from logofair.experiments.claims import Verdict
+    from logofair_reproduction.experiments.claims import Verdict
 
 __all__ = ["Rendered", "check_packages", "render"]
 
@@ -40,7 +40,7 @@ class Rendered:
 
 def check_packages() -> None:
     """Raise where a package is missing that :func:`render` needs, before hours are spent on what it shows."""
-    from logofair.experiments.drawing import need_matplotlib
+    from logofair_reproduction.experiments.drawing import need_matplotlib
 
     need_matplotlib()
 
@@ -59,7 +59,7 @@ def render(folder: Path, cache: Path | None = None) -> Rendered:
     records = read_records(folder)
     if not records:
         raise InputError(f"{folder}: holds no results ({FILE}); name a folder of logofair reproduce.")
-    from logofair.experiments.claims import verdicts
+    from logofair_reproduction.experiments.claims import verdicts
 
     found = lines(records)
     said, written = verdicts(found), list[Path]()
@@ -79,9 +79,9 @@ def _contents(
     cache: Path | None,
 ) -> Iterator[tuple[str, bytes]]:
     """Names and contents of all files."""
-    from logofair.experiments.figures import by_experiment, figures_of
-    from logofair.experiments.page import RunAbout, page_html
-    from logofair.experiments.tables import as_latex, as_markdown, tables_of
+    from logofair_reproduction.experiments.figures import by_experiment, figures_of
+    from logofair_reproduction.experiments.page import RunAbout, page_html
+    from logofair_reproduction.experiments.tables import as_latex, as_markdown, tables_of
 
     parts = by_experiment(found)
     tables = {name: tables_of(part) for name, part in parts.items()}

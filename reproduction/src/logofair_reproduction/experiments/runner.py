@@ -19,14 +19,14 @@ from signal import SIG_IGN, SIGINT, signal
 from threading import current_thread, main_thread
 from typing import Any, TypeVar
 
-from logofair.datasets import CATALOGUE
-from logofair.datasets.preparing import cache_folder, is_prepared, prepare_command
 from logofair.errors import InputError, LogofairError, RunError
-from logofair.experiments.experiment import Case, Experiment, Split
-from logofair.experiments.measuring import measure, needs
-from logofair.experiments.records import append, identity, read_records
-from logofair.experiments.scores import Machine, SplitData, split_data, trained
 from logofair.progress import Progress, no_progress
+from logofair_reproduction.datasets import CATALOGUE
+from logofair_reproduction.datasets.preparing import cache_folder, is_prepared, prepare_command
+from logofair_reproduction.experiments.experiment import Case, Experiment, Split
+from logofair_reproduction.experiments.measuring import measure, needs
+from logofair_reproduction.experiments.records import append, identity, read_records
+from logofair_reproduction.experiments.scores import Machine, SplitData, split_data, trained
 
 __all__ = ["RunState", "how_far", "missing_data", "run"]
 

@@ -24,13 +24,14 @@ import numpy.typing as npt
 from logofair._version import __version__
 from logofair.auditing import Audit, audit
 from logofair.columns.checks import Floats
-from logofair.datasets import CATALOGUE, Dataset, deal, load, split
-from logofair.datasets.catalogue import choices_of
-from logofair.datasets.preparing import cache_folder, check_about, is_prepared, random_rows
+from logofair.datasets import Dataset, deal, split
 from logofair.errors import InputError
-from logofair.experiments.experiment import Split, Trial, trials
 from logofair.files.writing import replacing
 from logofair.notions import NOTIONS
+from logofair_reproduction.datasets import CATALOGUE, load
+from logofair_reproduction.datasets.catalogue import choices_of
+from logofair_reproduction.datasets.preparing import cache_folder, check_about, is_prepared, random_rows
+from logofair_reproduction.experiments.experiment import Split, Trial, trials
 
 __all__ = [
     *("AIMS", "Machine", "Rows", "SplitData", "Trained"),
@@ -297,7 +298,7 @@ def _models(
     trial: Trial,
 ) -> Iterator[tuple[dict[str, Any], list[Floats]]]:
     """Train one trial on some rows: the scores of other rows after each of its numbers of rounds."""
-    from logofair.training import METHODS, Schedule, build_network, make_rows, train
+    from logofair_reproduction.training import METHODS, Schedule, build_network, make_rows, train
 
     data = rows.data
     columns: dict[str, Any] = {"device": machine.device}

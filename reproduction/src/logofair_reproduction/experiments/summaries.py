@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from logofair.experiments.experiment import METHODS, load_experiment
+from logofair_reproduction.experiments.experiment import METHODS, load_experiment
 
 __all__ = ["Line", "Summary", "claimed_figures", "difference", "doubtful_figures", "lines"]
 
@@ -194,7 +194,7 @@ def difference(line: Line, other: Line, figure: str, minus: str | None = None) -
 
 @cache
 def _paper() -> Mapping[str, Any]:
-    text = files("logofair.experiments").joinpath("paper.json").read_text("utf-8")
+    text = files("logofair_reproduction.experiments").joinpath("paper.json").read_text("utf-8")
     found: Mapping[str, Any] = json.loads(text)
     return found
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
 from typing import Any
 
-from logofair.datasets.catalogue import CATALOGUE
-from logofair.experiments.experiment import METHODS, Experiment, load_experiment
-from logofair.experiments.summaries import Line, Summary, difference
+from logofair_reproduction.datasets.catalogue import CATALOGUE
+from logofair_reproduction.experiments.experiment import METHODS, Experiment, load_experiment
+from logofair_reproduction.experiments.summaries import Line, Summary, difference
 
 __all__ = ["Cell", "Table", "as_latex", "as_markdown", "as_text", "tables_of"]
 
@@ -126,7 +126,7 @@ def tables_of(lines: Sequence[Line]) -> list[Table]:
 
     Examples
     --------
-    >>> from logofair.experiments.summaries import lines
+    >>> from logofair_reproduction.experiments.summaries import lines
     >>> place = {"experiment": "comparison_dp", "data": "adult", "alpha": 0.5, "clients": 5, "budget": 1}
     >>> figures = {"accuracy": 0.8500, "local_gap": 0.2, "global_gap": 0.18}
     >>> record = place | {"method": "fedavg", "notion": "demographic_parity", "random_state": 0, "figures": figures}

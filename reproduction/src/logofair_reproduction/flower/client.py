@@ -1,6 +1,6 @@
 """The client app of federated training: a request out of a Flower message, and the reply of the site's rows.
 
-What leaves a site is what :mod:`logofair.training.messages` names, and nothing else: Flower would send the text of an
+What leaves a site is what :mod:`training.messages` names, and nothing else: Flower would send the text of an
 exception to the server; here every exception ends in the same empty refusal. What a site keeps from round to round
 stays in Flower's context of its node.
 """
@@ -17,12 +17,12 @@ from flwr.clientapp.typing import Mod
 
 from logofair.columns.checks import Floats
 from logofair.engines.flower.records import Envelope, pack
-from logofair.engines.flower.training.records import model_record, pack_reply, unpack_request
 from logofair.errors import InputError
-from logofair.training import ClientRows
-from logofair.training.local import label_counts
-from logofair.training.messages import LabelCounts, LocalStepsRequest, Reply
-from logofair.training.rounds import reply_to
+from logofair_reproduction.flower.records import model_record, pack_reply, unpack_request
+from logofair_reproduction.training import ClientRows
+from logofair_reproduction.training.local import label_counts
+from logofair_reproduction.training.messages import LabelCounts, LocalStepsRequest, Reply
+from logofair_reproduction.training.rounds import reply_to
 
 __all__ = ["client_state", "node_name", "training_client_app"]
 

@@ -21,8 +21,8 @@ from logofair.columns.checks import Floats, Label
 from logofair.engines.conductor import NoReply
 from logofair.errors import InputError
 from logofair.files.documents import label_out
-from logofair.training import Network, Schedule, build_network
-from logofair.training.messages import (
+from logofair_reproduction.training import Network, Schedule, build_network
+from logofair_reproduction.training.messages import (
     Gradients,
     GradientsRequest,
     LabelCounts,

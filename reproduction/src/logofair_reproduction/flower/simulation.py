@@ -1,6 +1,6 @@
 """Federated training through Flower's simulation on this machine: the states of in-process training, to the bit.
 
-Slow to start and slow per round beside :func:`logofair.training.train`: use it to see that what was tried in one
+Slow to start and slow per round beside :func:`training.train`: use it to see that what was tried in one
 process holds on an engine. A deployment has a server app of its own with :class:`MethodStrategy` in it, and client apps
 made by :func:`training_client_app`.
 
@@ -27,13 +27,13 @@ from flwr.serverapp import Grid
 from logofair.columns.checks import Label, whole_number
 from logofair.engines.flower.deployment.processes import simulator
 from logofair.engines.flower.server_app import recorded_server_app
-from logofair.engines.flower.training.client import client_state, node_name, training_client_app
-from logofair.engines.flower.training.records import CONFIG
-from logofair.engines.flower.training.strategy import MethodStrategy
 from logofair.errors import InputError
-from logofair.training import ClientRows, Network, Schedule, TrainingState
-from logofair.training.checkpoint import load_state, save_state
-from logofair.training.methods import Method
+from logofair_reproduction.flower.client import client_state, node_name, training_client_app
+from logofair_reproduction.flower.records import CONFIG
+from logofair_reproduction.flower.strategy import MethodStrategy
+from logofair_reproduction.training import ClientRows, Network, Schedule, TrainingState
+from logofair_reproduction.training.checkpoint import load_state, save_state
+from logofair_reproduction.training.methods import Method
 
 __all__ = ["TrainingJob", "client", "server", "train_each_with_flower", "train_with_flower"]
 
@@ -43,7 +43,7 @@ _JOBS = "jobs.pickle"
 
 @dataclass(frozen=True, eq=False)
 class TrainingJob:
-    """One training of several in a simulation; the fields are the arguments of :func:`logofair.training.train`."""
+    """One training of several in a simulation; the fields are the arguments of :func:`training.train`."""
 
     method: Method
     network: Network
@@ -64,7 +64,7 @@ def train_with_flower(
     schedule: Schedule | None = None,
     random_state: int = 0,
 ) -> TrainingState:
-    """Train as :func:`logofair.training.train` does, every client a node of Flower's simulation; the last state."""
+    """Train as :func:`training.train` does, every client a node of Flower's simulation; the last state."""
     return train_each_with_flower([TrainingJob(method, network, rounds, schedule, random_state)], clients)[0]
 
 

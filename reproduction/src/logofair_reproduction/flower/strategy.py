@@ -1,7 +1,7 @@
 """Every training method as a Flower strategy, for a server app of one's own.
 
 The strategy only carries messages: requests, and the next model from the replies, are the method's
-(:mod:`logofair.training.methods`). A site whose reply is missing or unsound is left out of that round, and the log says
+(:mod:`training.methods`). A site whose reply is missing or unsound is left out of that round, and the log says
 so; when fewer than a quorum are left the run fails.
 """
 
@@ -19,7 +19,8 @@ from flwr.serverapp.strategy import Result, Strategy
 from logofair.columns.checks import Label, whole_number
 from logofair.engines.conductor import NoReply
 from logofair.engines.flower.records import NAME_QUERY, Envelope, nodes_by_site, online_node, pack, unpack
-from logofair.engines.flower.training.records import (
+from logofair.errors import InputError
+from logofair_reproduction.flower.records import (
     TrainingRequest,
     checked_content,
     model_record,
@@ -28,10 +29,9 @@ from logofair.engines.flower.training.records import (
     read_model,
     read_reply,
 )
-from logofair.errors import InputError
-from logofair.training import Network, Schedule, TrainingState
-from logofair.training.messages import ClientMeasures, LabelCounts, Reply
-from logofair.training.methods import Method
+from logofair_reproduction.training import Network, Schedule, TrainingState
+from logofair_reproduction.training.messages import ClientMeasures, LabelCounts, Reply
+from logofair_reproduction.training.methods import Method
 
 __all__ = ["MethodStrategy"]
 
@@ -50,7 +50,7 @@ class MethodStrategy(Strategy):
     method : FedAvg, FairFed, FedFB or FCFL
         How the sites' replies become the next model.
     network : Network
-        From :func:`logofair.training.build_network`.
+        From :func:`logofair_reproduction.training.build_network`.
     sites : sequence of str
         The sites' names, in the order of every table: ``site`` in a node's configuration, the node's number as text in
         a simulation.
@@ -73,7 +73,7 @@ class MethodStrategy(Strategy):
 
     Examples
     --------
-    >>> from logofair.training import FairFed, build_network
+    >>> from logofair_reproduction.training import FairFed, build_network
     >>> network = build_network("logistic", (10,))
     >>> strategy = MethodStrategy(FairFed(), network, ["north", "south", "west"], groups=["F", "M"])
     >>> strategy.quorum

@@ -1,7 +1,8 @@
 """Federated training: rounds of local work and averaging that produce a model, and so scores.
 
-``fedavg`` trains a logistic regression with numpy alone. The rest needs PyTorch (``pip install 'logofair[train]'``) and
-is imported when first used: FedAvg, FairFed, FedFB and FCFL on logistic regressions, perceptrons and ResNet18.
+``fedavg`` trains a logistic regression with numpy alone. The rest needs PyTorch (``pip install
+'./reproduction[train]'``) and is imported when first used: FedAvg, FairFed, FedFB and FCFL on logistic regressions,
+perceptrons and ResNet18.
 """
 
 from importlib import import_module
@@ -9,14 +10,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from logofair.errors import InputError
-from logofair.training.logistic import FedAvgRound, LogisticModel, fedavg
-from logofair.training.schedule import Schedule
+from logofair_reproduction.training.logistic import FedAvgRound, LogisticModel, fedavg
+from logofair_reproduction.training.schedule import Schedule
 
 if TYPE_CHECKING:
-    from logofair.training.methods import FCFL, METHODS, FairFed, FedAvg, FedFB
-    from logofair.training.networks import Network, build_network
-    from logofair.training.rounds import TrainingState, train
-    from logofair.training.rows import ClientRows, make_rows
+    from logofair_reproduction.training.methods import FCFL, METHODS, FairFed, FedAvg, FedFB
+    from logofair_reproduction.training.networks import Network, build_network
+    from logofair_reproduction.training.rounds import TrainingState, train
+    from logofair_reproduction.training.rows import ClientRows, make_rows
 
 __all__ = [
     "FCFL",
@@ -53,7 +54,7 @@ def need_torch() -> None:
     >>> need_torch()  # it is here
     """
     if find_spec("torch") is None:
-        raise InputError("Training of networks needs PyTorch; install it with: pip install 'logofair[train]'.")
+        raise InputError("Training of networks needs PyTorch; install it with: pip install './reproduction[train]'.")
 
 
 def __getattr__(name: str) -> Any:

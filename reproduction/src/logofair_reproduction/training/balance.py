@@ -22,7 +22,7 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.errors import InputError
 from logofair.notions import Notion, Rate
-from logofair.training.messages import Given
+from logofair_reproduction.training.messages import Given
 
 __all__ = ["conditions", "direction", "reweighing", "updated_ratios"]
 

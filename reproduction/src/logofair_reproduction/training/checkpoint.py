@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.errors import InputError, OtherRunError
+from logofair.errors import InputError
 from logofair.files.documents import label_in, label_out
 from logofair.files.writing import FileName, put_whole
-from logofair.training.messages import ClientMeasures
-from logofair.training.rounds import TrainingState
+from logofair_reproduction.errors import OtherRunError
+from logofair_reproduction.training.messages import ClientMeasures
+from logofair_reproduction.training.rounds import TrainingState
 
 __all__ = ["load_state", "save_state", "stored_settings"]
 

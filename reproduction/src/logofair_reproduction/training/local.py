@@ -9,8 +9,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits as log_loss
 from torch.nn.functional import one_hot
 
 from logofair.columns.checks import Floats
-from logofair.training.balance import reweighing, updated_ratios
-from logofair.training.messages import (
+from logofair_reproduction.training.balance import reweighing, updated_ratios
+from logofair_reproduction.training.messages import (
     Gradients,
     GradientsRequest,
     LabelCounts,
@@ -18,9 +18,9 @@ from logofair.training.messages import (
     TrainedParameters,
     Vector,
 )
-from logofair.training.networks import Network, logit_gradients
-from logofair.training.rows import ClientRows
-from logofair.training.schedule import Schedule, Step
+from logofair_reproduction.training.networks import Network, logit_gradients
+from logofair_reproduction.training.rows import ClientRows
+from logofair_reproduction.training.schedule import Schedule, Step
 
 __all__ = ["batch_gradients", "label_counts", "take_steps"]
 

@@ -25,8 +25,8 @@ from logofair.columns.checks import (
 )
 from logofair.columns.labels import Codes, encode
 from logofair.errors import InputError
-from logofair.training.methods import average_models
-from logofair.training.schedule import Schedule
+from logofair_reproduction.training.methods import average_models
+from logofair_reproduction.training.schedule import Schedule
 
 __all__ = ["FedAvgRound", "LogisticModel", "fedavg"]
 

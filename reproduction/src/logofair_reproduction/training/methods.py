@@ -16,8 +16,8 @@ from scipy.special import softmax
 
 from logofair.columns.checks import Floats, not_negative, positive_number, whole_number
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
-from logofair.training.balance import conditions, updated_ratios
-from logofair.training.messages import (
+from logofair_reproduction.training.balance import conditions, updated_ratios
+from logofair_reproduction.training.messages import (
     ClientMeasures,
     Gradients,
     GradientsRequest,
@@ -27,7 +27,7 @@ from logofair.training.messages import (
     TrainedParameters,
     Vector,
 )
-from logofair.training.mixes import best_mix
+from logofair_reproduction.training.mixes import best_mix
 
 __all__ = [
     "FCFL",
@@ -211,7 +211,7 @@ class FedFB(Method):
     """FairBatch with the losses of all clients together (Zeng, Chen and Lee, 2021).
 
     The server changes the weights of (group, label) cells along the differences of their losses over all clients
-    (:mod:`logofair.training.balance`); clients train under these weights, and their models are averaged in proportion
+    (:mod:`balance`); clients train under these weights, and their models are averaged in proportion
     to the weight their rows have. For selection rates the step falls as ``alpha / sqrt(t + 1)``; for conditions on
     labels it has the length ``alpha`` throughout.
 

@@ -19,8 +19,8 @@ from torch.func import functional_call
 
 from logofair.columns.checks import Floats, nearest_name, whole_number
 from logofair.errors import InputError
-from logofair.training.messages import Vector
-from logofair.training.rows import ClientRows
+from logofair_reproduction.training.messages import Vector
+from logofair_reproduction.training.rows import ClientRows
 
 __all__ = ["NETWORKS", "Network", "PullBack", "ResNet18", "build_network", "logit_gradients"]
 
@@ -182,7 +182,7 @@ class Network:
 
         Examples
         --------
-        >>> from logofair.training.rows import make_rows
+        >>> from logofair_reproduction.training.rows import make_rows
         >>> rows = make_rows([[0.0], [2.0]], [0, 1], groups=["a", "b"])[0]
         >>> build_network("logistic", (1,)).scores(np.array([1.0, 0.0]), rows).round(3)
         array([0.5  , 0.881])

@@ -16,12 +16,12 @@ import torch
 
 from logofair.columns.checks import Floats, whole_number
 from logofair.errors import InputError
-from logofair.training.local import batch_gradients, label_counts, take_steps
-from logofair.training.messages import ClientMeasures, GradientsRequest, Reply, Request, Vector
-from logofair.training.methods import Method, MethodState, Replies
-from logofair.training.networks import Network
-from logofair.training.rows import ClientRows
-from logofair.training.schedule import Schedule
+from logofair_reproduction.training.local import batch_gradients, label_counts, take_steps
+from logofair_reproduction.training.messages import ClientMeasures, GradientsRequest, Reply, Request, Vector
+from logofair_reproduction.training.methods import Method, MethodState, Replies
+from logofair_reproduction.training.networks import Network
+from logofair_reproduction.training.rows import ClientRows
+from logofair_reproduction.training.schedule import Schedule
 
 __all__ = ["TrainingState", "initial_state", "measure", "reply_to", "train"]
 
@@ -47,7 +47,7 @@ class TrainingState:
 
     Examples
     --------
-    >>> from logofair.training import FedAvg, Schedule, build_network, make_rows, train
+    >>> from logofair_reproduction.training import FedAvg, Schedule, build_network, make_rows, train
     >>> rows = make_rows([[0.0], [1.0]] * 2, [0, 1, 0, 1], groups=["a", "b", "b", "a"], clients=[0, 0, 1, 1])
     >>> network, schedule = build_network("logistic", (1,)), Schedule(learning_rate=0.5)
     >>> *_, last = train(FedAvg(), network, rows, rounds=3, schedule=schedule)
@@ -121,7 +121,7 @@ def train(
 
     Examples
     --------
-    >>> from logofair.training import FedFB, build_network, make_rows
+    >>> from logofair_reproduction.training import FedFB, build_network, make_rows
     >>> random = np.random.default_rng(0)
     >>> features = random.random((200, 2))
     >>> labels, groups = features.sum(1) > 1, features[:, 0] > 0.5

@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from logofair.cli.pages.console import grid, notes, print_page, titled
-from logofair.datasets.catalogue import CATALOGUE, DatasetInfo
-from logofair.datasets.preparing import cache_folder, cache_option, check_about, is_prepared
 from logofair.datasets.table import Dataset, chosen
 from logofair.errors import InputError
+from logofair_reproduction.datasets.catalogue import CATALOGUE, DatasetInfo
+from logofair_reproduction.datasets.preparing import cache_folder, cache_option, check_about, is_prepared
 
 __all__ = ["described", "listed", "show_description", "show_list", "show_prepared"]
 

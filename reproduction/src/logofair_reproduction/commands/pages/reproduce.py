@@ -16,16 +16,16 @@ from rich.text import Text
 from logofair.cli.pages.console import counted, grid, notes, print_page, titled
 from logofair.columns.checks import nearest_name
 from logofair.errors import InputError
-from logofair.experiments.experiment import Experiment, experiment_names, load_experiment
-from logofair.experiments.rendering import Rendered, check_packages, render
-from logofair.experiments.runner import RunState, how_far, missing_data, run
-from logofair.experiments.scores import Machine
 from logofair.files.writing import locked
 from logofair.progress import Progress
+from logofair_reproduction.experiments.experiment import Experiment, experiment_names, load_experiment
+from logofair_reproduction.experiments.rendering import Rendered, check_packages, render
+from logofair_reproduction.experiments.runner import RunState, how_far, missing_data, run
+from logofair_reproduction.experiments.scores import Machine
 
 if TYPE_CHECKING:
-    from logofair.experiments.claims import Verdict
-    from logofair.experiments.glance import Matrix
+    from logofair_reproduction.experiments.claims import Verdict
+    from logofair_reproduction.experiments.glance import Matrix
 
 __all__ = ["Outcome", "Selection", "as_dict", "failures", "listed", "reproduced", "show", "show_list", "shown_again"]
 
@@ -106,12 +106,12 @@ def reproduced(
     wanted: Selection, folder: Path, progress: Progress, *, jobs: int | None, device: str, cache: Path | None
 ) -> Outcome:
     """Run what is wanted and not in the folder yet, and write page, tables and figures."""
-    from logofair.training import need_torch
+    from logofair_reproduction.training import need_torch
 
     parts = wanted.parts()
     need_torch()
     check_packages()
-    from logofair.training.rows import device_named
+    from logofair_reproduction.training.rows import device_named
 
     machine = Machine(folder, cache, device_named(device).type)
     missing = missing_data(parts, cache)
@@ -207,7 +207,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
 
 def show(outcome: Outcome, console: Console) -> None:
     """Print the tables of the experiments wanted, the verdicts, and where the files are."""
-    from logofair.experiments.tables import as_text, tables_of
+    from logofair_reproduction.experiments.tables import as_text, tables_of
 
     rendered = outcome.rendered
     if rendered is not None:
@@ -219,7 +219,7 @@ def show(outcome: Outcome, console: Console) -> None:
 
 def _judged(verdicts: Sequence[Verdict], folder: Path) -> Iterator[Any]:
     """Claims by places with a sign each, why some are not confirmed, and where to read more."""
-    from logofair.experiments.glance import LEGEND, matrix
+    from logofair_reproduction.experiments.glance import LEGEND, matrix
 
     found = matrix(verdicts)
     if found.rows:
@@ -236,7 +236,7 @@ def _judged(verdicts: Sequence[Verdict], folder: Path) -> Iterator[Any]:
 
 
 def _matrix(found: Matrix) -> Table:
-    from logofair.experiments.glance import SIGNS, SOURCES
+    from logofair_reproduction.experiments.glance import SIGNS, SOURCES
 
     table = grid("claim", *(column.replace(" ", "\n") for column in found.columns), padding=1)
     for source, title in SOURCES.items():

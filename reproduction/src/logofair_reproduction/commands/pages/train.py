@@ -16,10 +16,10 @@ from logofair.auditing.measure import plain, tally_of, text
 from logofair.auditing.result import Audit, RuleAudit
 from logofair.cli.pages.console import counted, notes, print_page, spoken, titled
 from logofair.cli.pages.figures import gap_lines, rates_table, text_or_undefined
-from logofair.cli.training_run import TrainedModel
-from logofair.cli.training_settings import TrainingRows
 from logofair.columns.labels import Codes, encode, encode_known
 from logofair.notions import NOTIONS
+from logofair_reproduction.commands.training_run import TrainedModel
+from logofair_reproduction.commands.training_settings import TrainingRows
 
 __all__ = ["TrainingMeasures", "as_dict", "show", "training_measures"]
 
