@@ -17,7 +17,7 @@ from logofair_reproduction.experiments.summaries import difference, lines
 
 recorded = [
     line
-    for line in lines(read_records(Path("../reproduction")))
+    for line in lines(read_records(Path("../../reproduction/records")))
     if line.place["experiment"] == "comparison_dp" and line.place["data"] == "adult" and line.place["alpha"] == 5.0
 ]
 by_method = {line.place["method"]: line for line in recorded}

@@ -1,4 +1,4 @@
-"""The speed of training: rounds beside Flower's own simulation, and images per second."""
+"""``make bench-training``: rounds of training beside Flower's own simulation, and images per second."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import numpy as np
 from rich.console import Console
 
 from benchmarks.memory import own_peak
+from logofair.cli.options import examples
+from logofair.cli.pages.console import page
 from logofair.columns.checks import Floats
 from logofair.datasets import dirichlet_clients, load_adult
 
@@ -151,7 +154,7 @@ def in_process(folder: Path, rounds: int) -> dict[str, Any]:
 
 def _environment() -> dict[str, str]:
     """A PYTHONPATH on which processes find this package, which is not installed."""
-    path = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
+    path = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
     return {"PYTHONPATH": os.pathsep.join(part for part in path if part)}
 
 
@@ -244,7 +247,8 @@ def show_training(found: dict[str, Any], console: Console) -> None:
     """Print the measurements."""
     if found["missing"]:
         console.print(
-            f"{found['missing']} is not installed: training is not compared (pip install 'logofair[flower,train]')."
+            f"{found['missing']} is not installed: training is not compared (pip install '.[flower]' "
+            "'./reproduction[train]')."
         )
     for t in found["rounds"] or ():
         met = "met" if t["ratio"] >= t["goal"] else "missed"
@@ -260,3 +264,21 @@ def show_training(found: dict[str, Any], console: Console) -> None:
         sizes = ", ".join(f"{size}: {speed:,.0f}" for size, speed in found["images"]["sizes"].items())
         where = "the CPU (no GPU here)" if found["images"]["device"] == "cpu" else found["images"]["device"]
         console.print(f"ResNet18, images a second in training on {where}: {sizes}")
+
+
+@click.command(
+    epilog=examples("python -m reproduction.bench.training", "python -m reproduction.bench.training --quick")
+)
+@click.option("--quick", is_flag=True, help="Without the largest federation.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of sentences.")
+def bench_training(quick: bool, as_json: bool) -> None:
+    """Measure how fast training is here, beside Flower's own simulation."""
+    found = training_speed(10 if quick else 1)
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+    else:
+        show_training(found, page())
+
+
+if __name__ == "__main__":
+    bench_training()

@@ -122,7 +122,6 @@ def results():
         "rounds": [],
         "secure": None,
         "tool": None,
-        "training": {"rounds": None, "images": None, "missing": "flwr"},
     }
 
 

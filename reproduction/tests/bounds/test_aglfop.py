@@ -279,7 +279,7 @@ def test_an_answer_outside_the_limits_is_moved_inside_before_it_counts(monkeypat
 
 def test_without_cvxpy_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "cvxpy", None)
-    with pytest.raises(InputError, match=r"pip install 'logofair\[bounds\]'"):
+    with pytest.raises(InputError, match=r"pip install ./reproduction"):
         aglfop(APART)
     assert gap_bound(APART, local_tolerance=0).bound == pytest.approx(0.5)
 

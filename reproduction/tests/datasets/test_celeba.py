@@ -353,7 +353,7 @@ def test_choices_that_make_no_sense_are_refused(
 
 def test_a_missing_pillow_is_named_with_the_extra(faces: Faces, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(celeba, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"needs Pillow; install it with: pip install 'logofair\[images\]'"):
+    with pytest.raises(InputError, match=r"needs Pillow; install it with: pip install ./reproduction"):
         prepare_celeba(faces.folder, into)
 
 

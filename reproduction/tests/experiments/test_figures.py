@@ -131,7 +131,7 @@ def test_methods_of_a_figure_differ_by_more_than_hue(name):
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(drawing, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install 'logofair\[reproduce\]'"):
+    with pytest.raises(InputError, match=r"pip install ./reproduction"):
         figures_of(made_lines("introduction"))
 
 

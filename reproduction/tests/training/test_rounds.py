@@ -302,7 +302,7 @@ def test_without_pytorch_the_extra_to_install_is_named(monkeypatch: pytest.Monke
     import logofair_reproduction.training as training
 
     monkeypatch.setattr("logofair_reproduction.training.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"needs PyTorch; install it with: pip install 'logofair\[train\]'\.$"):
+    with pytest.raises(InputError, match=r"needs PyTorch; install it with: pip install './reproduction\[train\]'\.$"):
         training.__getattr__("train")
     assert training.__getattr__("FedAvg") is FedAvg
     assert importlib.util.find_spec("torch") is not None
