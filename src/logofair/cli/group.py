@@ -25,7 +25,7 @@ _ADDED = "logofair.commands"
 _COMMANDS = {
     "apply": ("logofair.cli.commands.apply:apply", "Decide on new rows by a policy; files of any size."),
     "audit": ("logofair.cli.commands.audit:audit", "Show how fair decisions are, inside every client and over all."),
-    "data": (_ADDED, "List, describe and prepare data sets (with logofair-reproduction)."),
+    "data": (_ADDED, "List and prepare data sets (with logofair-reproduction)."),
     "demo": ("logofair.cli.commands.demo:demo", "Train, post-process and audit on the embedded Adult data."),
     "explain": ("logofair.cli.commands.explain:explain", "Say in words what a policy does."),
     "federate": ("logofair.cli.commands.federate:federate", "Make fair policies for sites that keep their rows."),
