@@ -128,7 +128,7 @@ def adult_sites(seed: int = 0, n_clients: int = 5, alpha: float = 0.5) -> dict[s
     part = split(len(data), {"train": 0.35, "calibrate": 0.35, "test": 0.3}, rng=seed)
     site = dirichlet_clients(data.sensitive, n_clients=n_clients, alpha=alpha, rng=seed)
     train, rows = part["train"], part["calibrate"]
-    model = LogisticRegression(max_iter=1000).fit(data.features[train], data.labels[train])
+    model = LogisticRegression(solver="newton-cholesky").fit(data.features[train], data.labels[train])
     scores = model.predict_proba(data.features[rows])[:, 1]
     sites = {}
     for name in np.unique(site[rows]):

@@ -16,7 +16,7 @@ from logofair.datasets import dirichlet_clients, load_adult, split
 adult = load_adult()
 site = dirichlet_clients(adult.sensitive, n_clients=5, alpha=5, rng=0)
 part = split(len(adult), {"train": 0.35, "calibrate": 0.35, "test": 0.3}, rng=0)
-model = LogisticRegression(max_iter=1000).fit(adult.features[part["train"]], adult.labels[part["train"]])
+model = LogisticRegression(solver="newton-cholesky").fit(adult.features[part["train"]], adult.labels[part["train"]])
 score = model.predict_proba(adult.features)[:, 1]
 
 

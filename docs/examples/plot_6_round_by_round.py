@@ -20,7 +20,7 @@ from logofair.federation.wire import encode
 adult = load_adult(sensitive="race")
 site = dirichlet_clients(adult.sensitive, n_clients=10, alpha=5, rng=0)
 part = split(len(adult), {"train": 0.5, "calibrate": 0.5}, rng=0)
-model = LogisticRegression(max_iter=1000).fit(adult.features[part["train"]], adult.labels[part["train"]])
+model = LogisticRegression(solver="newton-cholesky").fit(adult.features[part["train"]], adult.labels[part["train"]])
 rows = part["calibrate"]
 score, label, group, where = (
     model.predict_proba(adult.features[rows])[:, 1],

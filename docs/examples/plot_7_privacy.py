@@ -22,7 +22,7 @@ adult = load_adult()
 site = dirichlet_clients(adult.sensitive, n_clients=5, alpha=5, rng=0)
 part = split(len(adult), {"train": 0.35, "calibrate": 0.35, "test": 0.3}, rng=0)
 train, calibrate, test = part["train"], part["calibrate"], part["test"]
-model = LogisticRegression(max_iter=1000).fit(adult.features[train], adult.labels[train])
+model = LogisticRegression(solver="newton-cholesky").fit(adult.features[train], adult.labels[train])
 score = model.predict_proba(adult.features)[:, 1]
 
 # %%

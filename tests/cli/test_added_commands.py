@@ -24,7 +24,7 @@ ADDED = ("data", "reproduce", "train")
 
 @pytest.fixture
 def nothing_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata, "entry_points", lambda **asked_for: ())
+    monkeypatch.setattr(metadata, "entry_points", lambda **selected: ())
 
 
 @pytest.mark.usefixtures("nothing_added")
@@ -45,7 +45,7 @@ def test_without_the_distribution_shells_complete_the_other_commands() -> None:
 
 
 def test_a_command_is_what_the_entry_point_of_its_name_loads(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    selections = []
 
     class Entry:
         @staticmethod
@@ -53,12 +53,12 @@ def test_a_command_is_what_the_entry_point_of_its_name_loads(monkeypatch: pytest
             return click.Command("train", callback=lambda: click.echo("trained"))
 
     def entry_points(**selected: str) -> list[type[Entry]]:
-        asked.append(selected)
+        selections.append(selected)
         return [Entry]
 
     monkeypatch.setattr(metadata, "entry_points", entry_points)
     assert run("train") == (0, "trained\n", "")
-    assert asked == [{"group": "logofair.commands", "name": "train"}]
+    assert selections == [{"group": "logofair.commands", "name": "train"}]
 
 
 def test_help_names_them_and_looks_for_no_entry_point() -> None:

@@ -57,7 +57,7 @@ def _write_adult(path: Path) -> None:
     site = np.array([f"site {i}" for i in range(5)])[dirichlet_clients(adult.sensitive, n_clients=5, alpha=0.5, rng=0)]
     part = split(len(adult), {"train": 0.4, "calibrate": 0.3, "test": 0.3}, rng=0)
     train, rows, test = part["train"], part["calibrate"], part["test"]
-    model = LogisticRegression(max_iter=1000).fit(adult.features[train], adult.labels[train])
+    model = LogisticRegression(solver="newton-cholesky").fit(adult.features[train], adult.labels[train])
     score = model.predict_proba(adult.features)[:, 1]
     columns = {"groups": adult.sensitive[rows], "clients": site[rows]}
     solution = logofair.fit(

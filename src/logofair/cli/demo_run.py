@@ -190,7 +190,7 @@ def _scores(data: Dataset, rows: npt.NDArray[np.intp]) -> Floats:
     """Scores of all rows by a logistic regression trained on some."""
     from sklearn.linear_model import LogisticRegression  # here, while the reader sees that work goes on
 
-    model = LogisticRegression(max_iter=1000).fit(data.features[rows], data.labels[rows])
+    model = LogisticRegression(solver="newton-cholesky").fit(data.features[rows], data.labels[rows])
     scores: Floats = model.predict_proba(data.features)[:, 1]
     return scores
 

@@ -18,8 +18,10 @@ def known_facts() -> Mapping[str, Mapping[str, Any]]:
     """Facts of every data set by name; the terms of those that come with the library are the library's."""
     text = (files("logofair_reproduction.datasets") / "data" / "catalogue.toml").read_text(encoding="utf-8")
     return {
-        name: {fact: tuple(value) if isinstance(value, list) else value for fact, value in facts.items()}
-        | known_terms().get(name, {})
+        name: {
+            **{fact: tuple(value) if isinstance(value, list) else value for fact, value in facts.items()},
+            **known_terms().get(name, {}),
+        }
         for name, facts in tomllib.loads(text).items()
     }
 
