@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-slow test-wheel test-pythons test-lowest test-declearn test-nvflare bench bench-required lint types imports examples tests browser clean
+.PHONY: demo docs test test-slow test-wheel test-pythons test-lowest test-declearn test-nvflare bench bench-required bench-training lint types imports examples tests browser clean
 
 demo: $(VENV)/.cli
 	$(BIN)/logofair demo
@@ -18,6 +18,10 @@ bench: $(VENV)/.bench
 # Other libraries' own calls for a requirement beside ours.
 bench-required: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.required
+
+# Rounds of training beside Flower's own simulation.
+bench-training: $(VENV)/.bench
+	$(BIN)/python -m reproduction.bench.training
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -32,8 +36,8 @@ imports: $(VENV)/.test
 
 # The examples of the pages and of every docstring; NVIDIA FLARE's are in an environment of their own.
 examples: $(VENV)/.test
-	$(BIN)/pytest --numprocesses auto --dist worksteal --doctest-modules --doctest-glob='*.md' --ignore=src/logofair/engines/nvflare src \
-		README.md docs/METHOD.md docs/COMPARE.md docs/REQUIREMENTS.md docs/start docs/howto
+	$(BIN)/pytest --numprocesses auto --dist worksteal --doctest-modules --doctest-glob='*.md' --ignore=src/logofair/engines/nvflare \
+		src reproduction/src README.md docs/METHOD.md docs/COMPARE.md docs/REQUIREMENTS.md docs/start docs/howto
 
 # The documentation site, docs/_build/html: its examples are run, warnings are errors, and every link is followed.
 docs: $(VENV)/.docs
@@ -53,8 +57,8 @@ browser:
 test-slow: $(VENV)/.test
 	LOGOFAIR_ALL_EXAMPLES=1 $(BIN)/pytest
 
-# What users get: the built wheel in an environment of its own passes the demo with no more than the command line's extra,
-# and a short selection of the tests, away from the sources ...
+# What users get: the built wheel, which holds nothing of the reproduction, in an environment of its own passes the demo with no
+# more than the command line's extra, and a short selection of the tests, away from the sources ...
 SELECTION := tests/test_public_names.py tests/solvers/test_decomposition.py tests/policy/test_policy.py \
 	tests/auditing tests/cli/test_fit.py tests/federation/test_replay.py
 
@@ -67,7 +71,9 @@ test-wheel: .venv-wheel/.ready
 	.venv-wheel/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .venv-wheel/dist .
 	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 		--force-reinstall "$$(ls .venv-wheel/dist/*.whl)[cli]"
+	! .venv-wheel/bin/python -m zipfile --list .venv-wheel/dist/*.whl | grep -E 'reproduction|/(training|experiments|bounds)/|enem|celeba'
 	cd .venv-wheel && bin/logofair demo --force
+	cd .venv-wheel && bin/logofair train 2>&1 | grep 'pip install ./reproduction'
 	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 		"$$(ls .venv-wheel/dist/*.whl)[cli,data]" hypothesis pandas pytest
 	touch $@
@@ -97,11 +103,12 @@ test-lowest: .venv-lowest/.ready
 
 # declearn needs another pandas than this project is tested with, so it has an environment of its own.
 test-declearn: .venv-declearn/.ready
-	.venv-declearn/bin/pytest tests/training/test_declearn.py
+	.venv-declearn/bin/pytest reproduction/tests/training/test_declearn.py
 
-.venv-declearn/.ready: pyproject.toml
+.venv-declearn/.ready: pyproject.toml reproduction/pyproject.toml
 	$(PYTHON) -m venv .venv-declearn
-	.venv-declearn/bin/python -m pip install --quiet --disable-pip-version-check declearn==2.9.1 hypothesis pytest --editable .
+	.venv-declearn/bin/python -m pip install --quiet --disable-pip-version-check declearn==2.9.1 hypothesis pytest \
+		--editable . --editable ./reproduction
 	touch $@
 
 # NVIDIA FLARE needs another protobuf than Flower, so it has an environment of its own too.
@@ -121,19 +128,19 @@ $(VENV)/.cli: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	touch $@
 
 # Bytecode is compiled on all cores; some packages hold templates with the name of a module, which cannot be.
-$(VENV)/.test: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
-	$(PIP) --no-compile --editable '.[test]'
+$(VENV)/.test: $(VENV)/pyvenv.cfg pyproject.toml reproduction/pyproject.toml constraints.txt
+	$(PIP) --no-compile --editable '.[test]' --editable './reproduction[train]'
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@ $(VENV)/.cli
 
 # error-parity pins an older numpy and cvxpy than it needs, so it comes without what it asks for.
-$(VENV)/.bench: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
-	$(PIP) --editable '.[bench]'
+$(VENV)/.bench: $(VENV)/pyvenv.cfg pyproject.toml reproduction/pyproject.toml constraints.txt
+	$(PIP) --editable '.[bench]' --editable './reproduction[train]'
 	$(PIP) --no-deps error-parity ecos
 	touch $@ $(VENV)/.cli
 
-$(VENV)/.docs: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
-	$(PIP) --editable '.[docs]'
+$(VENV)/.docs: $(VENV)/pyvenv.cfg pyproject.toml reproduction/pyproject.toml constraints.txt
+	$(PIP) --editable '.[docs]' --editable ./reproduction
 	touch $@ $(VENV)/.cli
 
 clean:

@@ -1,4 +1,4 @@
-"""``make bench``: how fast fitting, deciding, federations and training are here, as ratios within one run."""
+"""``make bench``: how fast fitting, deciding and federations are here, as ratios within one run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _REQUIRED_GOAL = 2.0  # times the fit with gaps alone
 @click.option("--quick", is_flag=True, help="A tenth of the rows, two runs, no goals: seconds instead of minutes.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def bench(repeat: int, quick: bool, as_json: bool) -> None:
-    """Measure how fast fitting, deciding, federations and training are here.
+    """Measure how fast fitting, deciding and federations are here.
 
     Times are multiples of numpy's own sort of the same scores, the faster of its
     two paths, so that machines can be compared.
@@ -79,7 +79,6 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
     from benchmarks import policies as policies
     from benchmarks import stages as stages
     from benchmarks import tool as tool
-    from benchmarks import training as training
 
     cases = _fit_cases(shrink)
     units: dict[int, dict[str, float]] = {}
@@ -112,7 +111,6 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
         "rounds": together.rounds_and_bytes,
         "secure": lambda: together.secure_overhead(repeat),
         "tool": lambda: tool.tool_speed(repeat, shrink),
-        "training": lambda: training.training_speed(shrink),
     }
     rest = {name: work() for name, work in progress(list(others.items()), "Stages, decisions, federation", len(others))}
     rest["peers"] = peers.beside(1_000_000 // shrink, progress)
@@ -169,9 +167,6 @@ def show(results: dict[str, Any], console: Console) -> None:
     from benchmarks.tool import show_tool
 
     show_tool(results["tool"], console)
-    from benchmarks.training import show_training
-
-    show_training(results["training"], console)
     from benchmarks.peers import show_peers
 
     show_peers(results["peers"], console)

@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 import logofair
 from benchmarks.frontiers import Rows, accuracy, error_parity_chances, for_oxonfair
 from logofair.columns.checks import Floats
-from logofair.datasets.catalogue import load
+from logofair.datasets import load_adult
 
 FLOOR, RATIO, TOLERANCE = 0.9, 0.8, 0.05
 ROWS = 10_000
@@ -148,7 +148,7 @@ def by_error_parity(rows: Rows) -> Floats:
 
 def adult(count: int) -> Rows:
     """So many of Adult's embedded rows, scored by a logistic regression of the others; groups are the sexes."""
-    data = load("adult")
+    data = load_adult()
     order = np.random.default_rng(0).permutation(data.labels.size)
     known, train = order[:count], order[count:]
     model = LogisticRegression(max_iter=2000).fit(data.features[train], data.labels[train])

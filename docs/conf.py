@@ -16,7 +16,6 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 from logofair import __version__
-from logofair.experiments.drawing import look
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
@@ -35,7 +34,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "examples", "reproduction", "gallery/**.ipynb", "gallery/**.py", "gallery/**.zip"]
+exclude_patterns = ["_build", "examples", "gallery/**.ipynb", "gallery/**.py", "gallery/**.zip"]
 nitpicky = True  # a name that leads nowhere is an error
 suppress_warnings = ["config.cache"]  # the gallery's settings hold functions
 
@@ -45,7 +44,6 @@ html_math_renderer = "mathml"
 
 autodoc_typehints = "none"  # the docstrings say what an argument is
 autodoc_member_order = "bysource"
-autodoc_mock_imports = ["torch"]  # its signatures are not needed for ours
 autosummary_generate = True
 numpydoc_show_class_members = False
 templates_path = ["_templates"]
@@ -74,10 +72,12 @@ copybutton_prompt_is_regexp = True
 def draw_as_the_project_does(gallery: dict[str, Any], file: str) -> None:
     """Give the pictures of every example the look that all figures here have."""
     import matplotlib
+    import matplotlib.style
 
     matplotlib.rcdefaults()
     matplotlib.use("agg")
-    matplotlib.rcParams.update(look("gallery") | {"figure.dpi": 110, "savefig.dpi": 170, "font.size": 9})
+    matplotlib.style.use(HERE / "look.mplstyle")
+    matplotlib.rcParams.update({"figure.dpi": 110, "savefig.dpi": 170, "font.size": 9})
 
 
 sphinx_gallery_conf = {
@@ -149,7 +149,7 @@ def copy_recorded_page(app: Sphinx, error: Exception | None) -> None:
     if error is None and app.builder.format == "html":
         target = Path(app.outdir) / "reproduction"
         target.mkdir(exist_ok=True)
-        shutil.copy(HERE / "reproduction" / "page.html", target)
+        shutil.copy(HERE.parent / "reproduction" / "records" / "page.html", target)
 
 
 def setup(app: Sphinx) -> None:

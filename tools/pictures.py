@@ -13,14 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
+from matplotlib import style
+from matplotlib.figure import Figure
 
 from logofair.auditing import Audit, Measured
+from logofair.cli.demo_run import BASE, Settings, compare
 from logofair.cli.group import cli
 from logofair.datasets import load_adult
-from logofair.experiments.comparison import Settings, compare
-from logofair.experiments.drawing import INK, exported, panels, style
 
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
+DOCS = Path(__file__).parents[1] / "docs"
+IMAGES = DOCS / "images"
+_INK = "#1b2230"
 _COLUMNS = "data/together.csv --score score --label label --group sex --client site"
 _LOOKS = {"Female": ("#D55E00", "o"), "Male": ("#0072B2", "s")}
 
@@ -28,18 +31,19 @@ _LOOKS = {"Female": ("#D55E00", "o"), "Male": ("#0072B2", "s")}
 def promise() -> None:
     """Selection rates at every site and over all, with a score of 1/2 and with LoGoFair, on the demo's test rows."""
     found = compare(load_adult(), Settings())
-    before, after = (next(o.audit for o in found.outcomes if o.name == name) for name in ("FedAvg", "LoGoFair_l&g"))
+    before, after = (next(o.audit for o in found.outcomes if o.name == name) for name in (BASE, "LoGoFair_l&g"))
     rows = sum(int(row.rows) for row in before.by_client)
     places = {"left": 0.13, "right": 0.985, "bottom": 0.15, "top": 0.85, "wspace": 0.06}
-    with style("promise"):
-        figure, (left, right) = panels(1, 2, (8.2, 3.3), **places)
+    with style.context(DOCS / "look.mplstyle"):
+        figure = Figure(figsize=(8.2, 3.3))
+        left, right = figure.subplots(1, 2, gridspec_kw=places)
         _rates(left, before, f"Score of 1/2: accuracy {before.accuracy:.3f}, gap over all {before.global_gap:.3f}")
         _rates(right, after, f"LoGoFair: accuracy {after.accuracy:.3f}, gap over all {after.global_gap:.3f}")
         right.set_yticklabels([])
         title = f"Share accepted of women (circles) and men (squares), {rows:,} test rows, 95 % intervals"
         figure.text(0.5, 0.03, title, ha="center")
         figure.text(0.5, 0.945, "Adult at five sites, demographic parity, tolerances 0.01", ha="center", weight="bold")
-        (IMAGES / "promise.png").write_bytes(exported(figure)[1])
+        figure.savefig(IMAGES / "promise.png", dpi=150, facecolor="white", metadata={"Software": None})
 
 
 def _rates(axes: Any, audit: Audit, title: str) -> None:
@@ -48,10 +52,10 @@ def _rates(axes: Any, audit: Audit, title: str) -> None:
     at.append(("all sites", audit.rates["selection rate"]))
     for height, (_, rates) in enumerate(reversed(at)):
         values = [rate for rate in rates.values() if rate is not None]
-        axes.plot([min(values), max(values)], [height] * 2, color=INK, lw=1.4, alpha=0.35, zorder=1)
+        axes.plot([min(values), max(values)], [height] * 2, color=_INK, lw=1.4, alpha=0.35, zorder=1)
         for shift, (group, rate) in zip((0.14, -0.14), rates.items(), strict=True):
             _mark(axes, rate, height + shift, *_LOOKS[str(group)])
-    axes.axhline(0.5, color=INK, lw=0.6)
+    axes.axhline(0.5, color=_INK, lw=0.6)
     axes.set_yticks(range(len(at)), [name for name, _ in reversed(at)])
     axes.tick_params(axis="y", length=0)
     axes.set(xlim=(0, 0.62), ylim=(-0.5, len(at) - 0.5))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("src", "tests", "benchmarks", "tools", "docs/examples", "docs/_ext")
+FOLDERS = ("src", "tests", "benchmarks", "reproduction", "tools", "docs/examples", "docs/_ext")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 

@@ -9,21 +9,21 @@ they meet, it is done. Real rows: Adult by race (five groups), dealt to ten site
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
 import logofair
 from logofair.datasets import dirichlet_clients, load_adult, split
 from logofair.federation import ClientBatch, Server, SiteColumns, make_plan
 from logofair.federation.phases import PricingPhase
 from logofair.federation.wire import encode
-from logofair.training import fedavg
 
 adult = load_adult(sensitive="race")
 site = dirichlet_clients(adult.sensitive, n_clients=10, alpha=5, rng=0)
 part = split(len(adult), {"train": 0.5, "calibrate": 0.5}, rng=0)
-*_, last = fedavg(adult.features[part["train"]], adult.labels[part["train"]], site[part["train"]], random_state=0)
+model = LogisticRegression(solver="newton-cholesky").fit(adult.features[part["train"]], adult.labels[part["train"]])
 rows = part["calibrate"]
 score, label, group, where = (
-    last.model.scores(adult.features[rows]),
+    model.predict_proba(adult.features[rows])[:, 1],
     adult.labels[rows],
     adult.sensitive[rows],
     site[rows],

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from logofair.experiments.drawing import Named, label_of, look_of, point_labels
-from logofair.experiments.records import read_records
-from logofair.experiments.summaries import difference, lines
+from logofair_reproduction.experiments.drawing import Named, label_of, look_of, point_labels
+from logofair_reproduction.experiments.records import read_records
+from logofair_reproduction.experiments.summaries import difference, lines
 
 recorded = [
     line
-    for line in lines(read_records(Path("../reproduction")))
+    for line in lines(read_records(Path("../../reproduction/records")))
     if line.place["experiment"] == "comparison_dp" and line.place["data"] == "adult" and line.place["alpha"] == 5.0
 ]
 by_method = {line.place["method"]: line for line in recorded}

@@ -4,7 +4,7 @@ Beside other libraries
 
 One client, a few thousand rows: the ground of Fairlearn, error-parity and OxonFair. All get the same scores of the same
 2,500 calibration rows, and are measured on the same test rows, 20 times over. Recorded: ``python -m
-benchmarks.one_client`` (ENEM, and ACSIncome of New Mexico and Hawaii).
+bench.one_client`` (ENEM, and ACSIncome of New Mexico and Hawaii).
 """
 
 import json

@@ -1,7 +1,7 @@
 """Fair decisions inside every client and over all of them, exactly and with a certificate.
 
-Functions and types of daily use are here; rooms that need more (``federation``, ``bounds``, ``datasets``, ``training``)
-are imported when they are first used.
+Functions and types of daily use are here; ``datasets`` and ``federation`` are imported when they
+are first used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from logofair._version import __version__
 
 if TYPE_CHECKING:
-    from logofair import bounds, datasets, federation, training
+    from logofair import datasets, federation
     from logofair.auditing import Audit, audit
     from logofair.errors import InfeasibleError, InputError, LogofairError, RunError, SolverError
     from logofair.estimator import LoGoFairClassifier
@@ -44,12 +44,10 @@ __all__ = [
     "SolverError",
     "__version__",
     "audit",
-    "bounds",
     "datasets",
     "federation",
     "fit",
     "frontier",
-    "training",
 ]
 
 _HOME = {
@@ -73,7 +71,7 @@ _HOME = {
     "fit": "logofair.fitting.fit",
     "frontier": "logofair.tradeoff",
 }
-_ROOMS = ("bounds", "datasets", "federation", "training")
+_ROOMS = ("datasets", "federation")
 
 
 def __getattr__(name: str) -> Any:

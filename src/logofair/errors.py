@@ -4,7 +4,6 @@
 
     LogofairError
     ├── InputError            input that cannot be used (also a ValueError)
-    │   ├── OtherRunError     a stored state is of a run with other settings
     │   └── DiskFullError     a file cannot be written for lack of room
     ├── SolverError           no policy with a valid certificate was found
     │   └── InfeasibleError   no rule meets all requirements
@@ -12,9 +11,8 @@
     ├── RunError              a federated run cannot go on
     │   └── QuorumLostError   too few sites are left
     ├── SecureRefusalError    a site does not take part in a secure sum
-    ├── SumError              a secure sum has no total
-    │   └── GarbledTotalError the masks did not cancel, or the total is impossible
-    └── TrainingInterrupted   training was stopped by hand
+    └── SumError              a secure sum has no total
+        └── GarbledTotalError the masks did not cancel, or the total is impossible
 
 Messages are one line: where, what was got, what to do.
 """
@@ -31,14 +29,12 @@ __all__ = [
     "InfeasibleError",
     "InputError",
     "LogofairError",
-    "OtherRunError",
     "QuorumLostError",
     "RefusedError",
     "RunError",
     "SecureRefusalError",
     "SolverError",
     "SumError",
-    "TrainingInterrupted",
 ]
 
 
@@ -82,20 +78,6 @@ class InputError(LogofairError, ValueError):
         """
         argument, colon, rest = str(self).partition(":")
         return InputError(f"{name(argument)}{colon}{rest}")
-
-
-class OtherRunError(InputError):
-    """A stored state is of a run with another value of some setting."""
-
-    def __init__(self, path: object, setting: str, was: object, now: object) -> None:
-        super().__init__(
-            f"{path}: is of a run with {setting} {was!r}, not {now!r}; use the same settings, or another file."
-        )
-        self.path, self.setting, self.was, self.now = path, setting, was, now
-
-    def renamed(self, name: Callable[[str], str]) -> InputError:
-        """The same error with the setting called otherwise."""
-        return OtherRunError(self.path, name(self.setting), self.was, self.now)
 
 
 class DiskFullError(InputError):
@@ -181,11 +163,3 @@ class SumError(LogofairError, RuntimeError):
 
 class GarbledTotalError(SumError):
     """The masks did not cancel, or the total is impossible: some site sent rubbish and nobody can tell which."""
-
-
-class TrainingInterrupted(LogofairError):  # named after KeyboardInterrupt: nothing went wrong
-    """An interrupt after some rounds; ``saved`` says whether their state was stored."""
-
-    def __init__(self, rounds: int, saved: bool) -> None:
-        super().__init__(rounds)
-        self.rounds, self.saved = rounds, saved

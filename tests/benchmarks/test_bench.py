@@ -115,7 +115,6 @@ def results():
         "rounds": [],
         "secure": None,
         "tool": None,
-        "training": {"rounds": None, "images": None, "missing": "flwr"},
     }
 
 
@@ -133,7 +132,6 @@ def test_the_page_shows_multiples_beside_goals(capsys):
     assert "with beta calibration 8 s (goal 90 s met), 2.0 times" in " ".join(shown.split())
     assert "plain: 5 sites 900 bytes, 500 sites 900 bytes" in " ".join(shown.split())
     assert "no secure sums" in shown
-    assert "flwr is not installed" in shown
 
 
 def test_the_figure_of_cost_against_rows_is_drawn_on_logarithmic_axes():

@@ -19,6 +19,7 @@ from support.commandline import run
 pytest.importorskip("click")
 pytest.importorskip("rich")
 pytest.importorskip("polars")
+pytest.importorskip("logofair_reproduction")
 
 import click
 import polars as pl

@@ -53,10 +53,8 @@ NEEDING = {
         f"fit people.csv {COLUMNS} --out new.json",
         f"frontier people.csv {COLUMNS}",
         "apply policy.json people.csv --seed 1 --out decisions.csv",
-        "train --method fedavg --data adult --out scores.csv",
         f"{SIMULATE} --folder try --engine inprocess",
     ),
-    "torch": ("train --method fairfed --data adult --out scores.csv", "reproduce comparison_dp --quick"),
     "flwr": (
         "federate server --insecure --folder state --sites a,b --groups F,M",
         f"federate client --insecure --site a --data people.csv {COLUMNS} --server 127.0.0.1:1 --folder a --out a.json "
@@ -65,9 +63,8 @@ NEEDING = {
     ),
     "cryptography": ("federate keys server", "federate keys site north", "federate keys show"),
     "opendp": (f"{SIMULATE} --folder try --engine inprocess --epsilon 1",),
-    "matplotlib": ("reproduce comparison_dp --quick",),
 }
-DOING_WITHOUT = ("explain policy.json", "data list", "data describe adult", "reproduce --list")
+DOING_WITHOUT = ("explain policy.json", "--help")
 
 
 def without(packages: list[str], commands: tuple[str, ...], folder: Path) -> list[tuple[int, str]]:
@@ -106,4 +103,4 @@ def test_every_optional_package_has_its_extra() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     for package, extra in EXTRAS.items():
         needed = project["optional-dependencies"][extra]
-        assert any(each.startswith({"PIL": "pillow"}.get(package, package)) for each in needed), package
+        assert any(each.startswith(package) for each in needed), package

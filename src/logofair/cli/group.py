@@ -19,35 +19,30 @@ __all__ = ["EXTRAS", "LazyGroup", "cli"]
 
 _BAD_INPUT, _FAILED, _INTERRUPTED = 2, 1, 130
 
+# Entry points through which logofair-reproduction, a distribution of its own, adds commands.
+_ADDED = "logofair.commands"
 # Where each command lives and what it does, so that help need not import it.
 _COMMANDS = {
     "apply": ("logofair.cli.commands.apply:apply", "Decide on new rows by a policy; files of any size."),
     "audit": ("logofair.cli.commands.audit:audit", "Show how fair decisions are, inside every client and over all."),
-    "data": ("logofair.cli.commands.data:data", "List, describe and prepare data sets."),
+    "data": (_ADDED, "List and prepare data sets (with logofair-reproduction)."),
     "demo": ("logofair.cli.commands.demo:demo", "Train, post-process and audit on the embedded Adult data."),
     "explain": ("logofair.cli.commands.explain:explain", "Say in words what a policy does."),
     "federate": ("logofair.cli.commands.federate:federate", "Make fair policies for sites that keep their rows."),
     "fit": ("logofair.cli.commands.fit:fit", "Make fair decision rules, with a certificate."),
     "frontier": ("logofair.cli.commands.frontier:frontier", "Show what fairness costs for every pair of tolerances."),
-    "reproduce": (
-        "logofair.cli.commands.reproduce:reproduce",
-        "Run the paper's experiments; claimed beside obtained.",
-    ),
-    "train": ("logofair.cli.commands.train:train", "Train a model over clients; write scores for audit and fit."),
+    "reproduce": (_ADDED, "Run the paper's experiments (with logofair-reproduction)."),
+    "train": (_ADDED, "Train a model over clients (with logofair-reproduction)."),
 }
 
 
 # Which extra brings a package that not every installation has, for commands that find it missing on their way.
 EXTRAS = {
     "cryptography": "secure",
-    "cvxpy": "bounds",
     "flwr": "flower",
-    "matplotlib": "reproduce",
     "nvflare": "nvflare",
     "opendp": "privacy",
-    "PIL": "images",
     "polars": "data",
-    "torch": "train",
 }
 
 
@@ -75,12 +70,24 @@ class LazyGroup(click.Group):
         return sorted(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
+        """Import a command, or load the entry point that another distribution has for it."""
         if cmd_name not in self.lazy:
             return None
-        module, _, attribute = self.lazy[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
-        return command
+        module, here, attribute = self.lazy[cmd_name][0].partition(":")
+        if here:
+            command: click.Command = getattr(import_module(module), attribute)
+            return command
+        from importlib.metadata import entry_points  # here: it looks through all that is installed
+
+        for entry in entry_points(group=module, name=cmd_name):
+            added: click.Command = entry.load()
+            return added
+        if ctx.resilient_parsing:  # a shell asks what it could complete
+            return None
+        raise InputError(
+            f"{cmd_name}: this command comes with logofair-reproduction, which this Python lacks; from a checkout of "
+            "LoGoFair run: pip install ./reproduction."
+        )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -11,7 +11,7 @@ from importlib.resources import files
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.datasets.table import Dataset, Feature, chosen, feature_table, known_facts, terms_of
+from logofair.datasets.table import Dataset, Feature, chosen, feature_table, terms_of
 
 __all__ = ["load_adult"]
 
@@ -58,7 +58,7 @@ def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Datase
     >>> load_adult("race", keep_sensitive=False).features.shape
     (48842, 86)
     """
-    chosen(sensitive, known_facts()["adult"]["sensitive"], "sensitive")
+    chosen(sensitive, ("sex", "race"), "sensitive")
     fields = _fields("adult.data") + _fields("adult.test")
     columns = {name: fields[place :: len(_COLUMNS)] for place, name in enumerate(_COLUMNS)}
     shown = [name for name in _CATEGORICAL if keep_sensitive or name != sensitive]

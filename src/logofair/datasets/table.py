@@ -19,7 +19,7 @@ import numpy.typing as npt
 from logofair.columns.checks import Floats, binary, column, matrix, nearest_name, not_empty, same_length
 from logofair.errors import InputError
 
-__all__ = ["Dataset", "Feature", "chosen", "feature_table", "known_facts", "named", "terms_of"]
+__all__ = ["Dataset", "Feature", "chosen", "feature_table", "known_terms", "terms_of"]
 
 # A number, by its range, or a code, by the names of its categories.
 Feature: TypeAlias = tuple[float, float] | Mapping[int, str]
@@ -198,9 +198,9 @@ def _check_names(names: tuple[str, ...], features: npt.NDArray[Any]) -> None:
 
 
 @cache
-def known_facts() -> Mapping[str, Mapping[str, Any]]:
-    """What ``data/catalogue.toml`` says of each data set: title, summary, terms, known harms, how to get the files."""
-    text = (files("logofair.datasets") / "data" / "catalogue.toml").read_text(encoding="utf-8")
+def known_terms() -> Mapping[str, Mapping[str, Any]]:
+    """What ``data/terms.toml`` says of each data set: licence, citation and known harms."""
+    text = (files("logofair.datasets") / "data" / "terms.toml").read_text(encoding="utf-8")
     return {
         name: {fact: tuple(value) if isinstance(value, list) else value for fact, value in facts.items()}
         for name, facts in tomllib.loads(text).items()
@@ -209,7 +209,7 @@ def known_facts() -> Mapping[str, Mapping[str, Any]]:
 
 def terms_of(name: str) -> dict[str, Any]:
     """The name and terms of a data set, as `Dataset` takes them."""
-    return {"name": name} | {fact: known_facts()[name][fact] for fact in ("licence", "citation", "known_harms")}
+    return {"name": name, **known_terms()[name]}
 
 
 def chosen(value: str, known: Iterable[str], where: str) -> str:
@@ -218,14 +218,6 @@ def chosen(value: str, known: Iterable[str], where: str) -> str:
     if value not in names:
         raise InputError(f"{where}: got {value!r}{nearest_name(value, names)}; use one of {', '.join(names)}.")
     return value
-
-
-def named(codes: npt.NDArray[Any], names: Mapping[int, str]) -> npt.NDArray[np.str_]:
-    """The names of codes."""
-    table = np.full(max(names) + 1, "", dtype=f"<U{max(map(len, names.values()))}")
-    table[list(names)] = list(names.values())
-    labels: npt.NDArray[np.str_] = table[codes]
-    return labels
 
 
 def feature_table(

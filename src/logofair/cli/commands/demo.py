@@ -91,17 +91,17 @@ def demo(
 ) -> None:
     """Train, post-process and audit on the embedded Adult data.
 
-    Deals 48,842 census rows to clients, trains a logistic regression by FedAvg,
-    makes its decisions fair over all clients (LoGoFair_g), inside each client
+    Deals 48,842 census rows to clients, trains a logistic regression on a part of
+    them, makes its decisions fair over all clients (LoGoFair_g), inside each client
     (LoGoFair_l) and both (LoGoFair_l&g), compares them on held-out test rows, and
     writes a report of the last. It takes a few seconds and needs no network.
     """
     from logofair.cli.pages.console import page, print_json, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
+        from logofair.cli.demo_run import Settings, compare  # here, while the reader sees that work goes on
         from logofair.cli.pages.demo import show, write_demo_report
         from logofair.datasets import load_adult
-        from logofair.experiments.comparison import Settings, compare  # here, while the reader sees that work goes on
 
         (data,) = progress(map(load_adult, ["sex"]), "Reading the Adult data", total=1)
         usual = DEFAULT_TOLERANCES[notion]

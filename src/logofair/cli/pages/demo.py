@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from logofair.auditing import FEW_ROWS, Audit, Measured
+from logofair.cli.demo_run import BASE, Comparison, Settings
 from logofair.cli.options import typed
 from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, titled
 from logofair.cli.pages.figures import findings
-from logofair.experiments.comparison import Comparison, Settings
 from logofair.policy.info import added_to_rows, tiny
 from logofair.report import ReportHeading, in_memory, write_report
 from logofair.requirements import Ratio, Tolerance
@@ -37,7 +37,8 @@ def _heading(comparison: Comparison) -> Text:
     return Text(
         f"{comparison.data.capitalize()}: {sum(rows.values()):,} rows at {settings.clients:,} clients "
         f"(Dirichlet, alpha {settings.alpha:g}, {settings.scheme} scheme), seed {settings.random_state}\n"
-        f"{rows['train']:,} rows to train FedAvg, {rows['calibration']:,} to calibrate, {rows['test']:,} to test\n\n"
+        f"{rows['train']:,} rows to train the plain model (scikit-learn's logistic regression),\n"
+        f"{rows['calibration']:,} to calibrate, {rows['test']:,} to test\n\n"
         f"Measured on the {rows['test']:,} test rows, which took no part in training or fit;\n"
         "below each figure its 95 % interval:"
     )
@@ -53,7 +54,12 @@ def _table(comparison: Comparison) -> Table:
         for group in row:
             _add(table, f"{rate}, {group}", [audit.rates[rate][group] for audit in audits])
     _add(table, "accuracy", [audit.accuracy for audit in audits])
-    _add(table, "  less FedAvg's", [None if m.difference is None else m.difference.accuracy for m in methods], "+")
+    _add(
+        table,
+        f"  less {BASE.lower()}'s",
+        [None if m.difference is None else m.difference.accuracy for m in methods],
+        "+",
+    )
     _add(table, "local gap", [audit.headline_local.value for audit in audits])
     _add(table, "global gap", [audit.headline_global.value for audit in audits])
     return table

@@ -1,0 +1,1 @@
+"""How fast training is, and what real data say of the library: run from the top of a checkout."""

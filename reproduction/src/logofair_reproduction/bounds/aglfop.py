@@ -1,0 +1,391 @@
+"""AGLFOP (Hamman and Dutta, ICLR 2024): the accuracy beyond which no rule of little information can go.
+
+Found by a cone solver and proved here: the distribution is moved inside its limits, and cutting planes, whose
+prices give a value in closed form, bound every other one. Neither figure is taken from a solver's word.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, vstack
+from scipy.special import rel_entr
+
+from logofair.columns.checks import Floats, nearest_name
+from logofair.columns.segments import Indices
+from logofair.errors import InputError, SolverError
+from logofair.notions import as_number
+from logofair.solvers.certificate import LARGEST_OPTIMALITY_GAP
+from logofair.solvers.joint import HIGHS
+from logofair_reproduction.bounds.oracle import AccuracyBound, GapBound, gap_bound
+from logofair_reproduction.bounds.table import LabelTable
+
+__all__ = ["InformationBound", "aglfop", "information"]
+
+_FROM_THE_EDGE = 1e-12  # how far from accepting or rejecting a group entirely, where a tangent would be vertical
+_ROUNDING = 1e-14  # information of rates that are equal up to rounding
+_CLOSE_ENOUGH = 1e-8
+_ROUNDS = 60
+_NATS = {"bits": math.log(2.0), "nats": 1.0}
+_SOLVERS: dict[str, dict[str, Any]] = {
+    "CLARABEL": {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10},
+    "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class InformationBound(AccuracyBound):
+    """What :func:`aglfop` returns.
+
+    ``global_information`` and ``local_information`` are I(Z; Yhat) and I(Z; Yhat | S) of the distribution found, in
+    ``unit``; ``distribution`` is Q(s, z, y, yhat) by client, group, label and decision, for the shares of ``table``.
+    ``solver`` found it and said ``status`` of it; ``"exact"`` where no cone solver was needed.
+
+    Examples
+    --------
+    >>> from logofair_reproduction.bounds import label_table
+    >>> found = aglfop(label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"]), global_information=0)
+    >>> round(found.bound, 4), found.global_information < 1e-6
+    (0.5, True)
+    """
+
+    global_information: float
+    local_information: float
+    unit: str
+    distribution: Floats
+    table: LabelTable
+    solver: str
+    status: str
+    _of = "rule within these limits on information"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        names = ("global_information", "local_information", "unit", "solver", "status")
+        found = {name: getattr(self, name) for name in names}
+        return super().as_dict() | found | self.table.names() | {"distribution": self.distribution.tolist()}
+
+
+def aglfop(
+    table: LabelTable,
+    *,
+    global_information: float | None = 0.01,
+    local_information: float | None = 0.01,
+    unit: str = "bits",
+) -> InformationBound:
+    """Find the accuracy that no rule can exceed whose decisions tell little about the group, whatever its model.
+
+    The paper's accuracy and global-local fairness optimality problem: over all joint distributions Q(s, z, y, yhat)
+    of client, group, label and decision with the given shares of client, group and label, minimise the error subject to
+    ``I_Q(Z; Yhat) <= global_information`` (eps_g) and ``I_Q(Z; Yhat | S) <= local_information`` (eps_l). The decision
+    may depend on the label itself, so the bound is loose for any given model: :func:`oracle` is the
+    tight one for given scores.
+
+    Parameters
+    ----------
+    table : LabelTable
+        The shares p(s, z, y): :func:`logofair_reproduction.bounds.label_table` counts them in rows.
+    global_information, local_information : float or None
+        Largest mutual information of group and decision, over all clients, and inside them in the mean over clients; 0:
+        independent; None: not constrained.
+    unit : {"bits", "nats"}
+        Of both limits and of the result: logarithms to base 2 or e.
+
+    Raises
+    ------
+    SolverError
+        If no solver found a distribution that could be proved best within 1e-6.
+
+    Examples
+    --------
+    Two groups that the label tells apart. Without any information half of the decisions are wrong, with one bit none:
+
+    >>> from logofair_reproduction.bounds import label_table
+    >>> table = label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"])
+    >>> [round(aglfop(table, global_information=bits).bound, 4) for bits in (0, 0.01)]
+    [0.5, 0.5588]
+    >>> aglfop(table, global_information=1, local_information=1).bound
+    1.0
+    """
+    cvxpy, scale = _cvxpy(), _scale(unit)
+    most = _limit(global_information, "global_information"), _limit(local_information, "local_information")
+    both = Information.global_(table), Information.local(table)
+    limits = tuple(
+        (side, limit * scale)
+        for side, limit in zip(both, most, strict=True)
+        if limit is not None and side.weight.size  # no client may have two groups
+    )
+    zero = [None if limit is None else 0.0 for limit in most]
+    independent = gap_bound(table, global_tolerance=zero[0], local_tolerance=zero[1])
+    proof, solver, status = _solved(cvxpy, table, limits, independent)
+    return InformationBound(
+        accuracy=proof.accuracy,
+        bound=min(1.0, max(proof.bound, proof.accuracy)),  # they may cross by rounding
+        global_information=both[0].value(proof.shares) / scale,
+        local_information=both[1].value(proof.shares) / scale,
+        unit=unit,
+        distribution=table.distribution(proof.shares.reshape(table.mass.shape)),
+        table=table,
+        solver=solver,
+        status=status,
+    )
+
+
+def information(table: LabelTable, shares: Floats) -> tuple[float, float]:
+    """What some rule's decisions tell about the group, in nats: I(Z; Yhat) and I(Z; Yhat | S).
+
+    Parameters
+    ----------
+    table : LabelTable
+        The shares of clients, groups and labels.
+    shares : array of shape (clients, groups, 2)
+        The share that the rule accepts of each: :meth:`LabelTable.shares` counts them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from logofair_reproduction.bounds import label_table
+    >>> table = label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"])
+    >>> [round(nats, 3) for nats in information(table, np.array([[[0.0, 1.0], [0.0, 1.0]]]))]
+    [0.693, 0.693]
+    """
+    flat = np.asarray(shares, dtype=np.float64).ravel()
+    return Information.global_(table).value(flat), Information.local(table).value(flat)
+
+
+def _solved(cvxpy: Any, table: LabelTable, limits: Limits, independent: GapBound) -> tuple[Proof, str, str]:
+    """The first answer that is proved; raise rather than return less."""
+    start = independent.shares.ravel()
+    if not any(limit > 0 for _, limit in limits):
+        return Proof(start, independent.accuracy, independent.bound), "exact", "optimal"
+    perfect = np.tile([0.0, 1.0], table.mass.size // 2)
+    if all(side.value(perfect) <= limit for side, limit in limits):
+        return Proof(perfect, 1.0, 1.0), "exact", "optimal"
+    tried = []
+    for solver in _SOLVERS:
+        shares, status = _candidate(cvxpy, table, limits, solver)
+        tried.append(f"{solver}: {status}")
+        if shares is not None:
+            proof = prove(table, limits, shares, start)
+            if abs(proof.bound - proof.accuracy) <= LARGEST_OPTIMALITY_GAP:
+                return proof, solver, status
+    raise SolverError(
+        f"aglfop: no distribution could be proved best within {LARGEST_OPTIMALITY_GAP:g} ({', '.join(tried)}), so none "
+        "is returned; raise the smaller limit a little: a bound for a larger limit holds for the smaller one too."
+    )
+
+
+def _candidate(cvxpy: Any, table: LabelTable, limits: Limits, solver: str) -> tuple[Floats | None, str]:
+    """What a cone solver proposes (None: nothing), and what it says of it; nothing of that is trusted."""
+    shares = cvxpy.Variable(table.mass.size)
+    right = table.mass.ravel() @ cvxpy.multiply(np.tile([-1.0, 1.0], table.mass.size // 2), shares)
+    constraints = [shares >= 0, shares <= 1]
+    for side, limit in limits:
+        if limit > 0:  # in units of the limit: solvers work to an absolute precision
+            constraints.append(side.expression(cvxpy, shares) / limit <= 1)
+        else:
+            constraints.append(side.differences() @ shares == 0)
+    problem = cvxpy.Problem(cvxpy.Maximize(right), constraints)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of inaccuracy, which the proof judges
+        try:
+            problem.solve(solver=solver, **_SOLVERS[solver])
+        except (cvxpy.error.SolverError, ValueError, ArithmeticError) as error:
+            return None, type(error).__name__
+    if shares.value is None or not np.all(np.isfinite(shares.value)):
+        return None, str(problem.status)
+    return np.clip(shares.value, 0.0, 1.0), str(problem.status)
+
+
+def _cvxpy() -> Any:
+    try:
+        import cvxpy
+    except ImportError:
+        raise InputError("aglfop: needs cvxpy; install it with: pip install ./reproduction.") from None
+    return cvxpy
+
+
+def _scale(unit: object) -> float:
+    """How many nats the unit has."""
+    if isinstance(unit, str) and unit in _NATS:
+        return _NATS[unit]
+    raise InputError(f"unit: got {unit!r}{nearest_name(unit, _NATS)}; use 'bits' or 'nats'.")
+
+
+def _limit(value: object, where: str) -> float | None:
+    """A limit on information as a number of at least 0, or None."""
+    if value is None:
+        return None
+    number = as_number(value)
+    if not 0.0 <= number < math.inf:
+        raise InputError(f"{where}: got {value!r}; pass a finite number of at least 0, or None for no constraint.")
+    return number
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """I(Z; Yhat) inside populations, in the mean over them: ``sum weight * KL(rate || mean)``.
+
+    ``rates @ shares`` are the selection rates of the groups, ``means @ shares`` those of their populations.
+    """
+
+    rates: csr_array
+    means: csr_array
+    weight: Floats
+
+    @classmethod
+    def global_(cls, table: LabelTable) -> Information:
+        """Over all clients: I(Z; Yhat)."""
+        clients, groups, _ = table.mass.shape
+        member = np.tile(np.repeat(np.arange(groups), 2), clients)
+        return _information(table.mass.ravel(), member, np.zeros(groups, int))
+
+    @classmethod
+    def local(cls, table: LabelTable) -> Information:
+        """Inside the clients, in the mean over them: I(Z; Yhat | S)."""
+        clients, groups, _ = table.mass.shape
+        member = np.repeat(np.arange(clients * groups), 2)
+        return _information(table.mass.ravel(), member, np.repeat(np.arange(clients), groups))
+
+    def value(self, shares: Floats) -> float:
+        """The information, in nats."""
+        # Rejected shares are summed on their own: 1 - rate and 1 - mean, both near 0, would round apart.
+        (rate, mean), (rejected, of_all) = self._both(shares), self._both(1.0 - shares)
+        return max(0.0, float(self.weight @ (rel_entr(rate, mean) + rel_entr(rejected, of_all))))
+
+    def expression(self, cvxpy: Any, shares: Any) -> Any:
+        """The same, for cvxpy."""
+        rate, mean = self.rates @ shares, self.means @ shares
+        return self.weight @ (cvxpy.rel_entr(rate, mean) + cvxpy.rel_entr(1.0 - rate, 1.0 - mean))
+
+    def differences(self) -> csr_array:
+        """Rows that are 0 at shares without any information."""
+        return csr_array(self.rates - self.means)
+
+    def tangent(self, shares: Floats) -> tuple[Floats, float]:
+        """Slope and constant of an affine function of the shares that is nowhere above the information.
+
+        By ``x ln(x/y) >= x w - y (e^w - 1) + ...`` with w the logarithms at the given shares, whose terms in y cancel
+        because rates average to their mean.
+        """
+        rate, mean = self._both(shares)
+        rate = rate + _FROM_THE_EDGE * (mean - rate)
+        accepted, rejected = _log_ratio(rate, mean), _log_ratio(1.0 - rate, 1.0 - mean)
+        slope = self.rates.T @ (self.weight * (accepted - rejected))
+        return np.asarray(slope), float(self.weight @ rejected)
+
+    def _both(self, shares: Floats) -> tuple[Floats, Floats]:
+        return np.clip(self.rates @ shares, 0.0, 1.0), np.clip(self.means @ shares, 0.0, 1.0)
+
+
+def _information(mass: Floats, member: Indices, population: Indices) -> Information:
+    """Compare the members that have any mass with their population, where there are two or more."""
+    weight: Floats = np.bincount(member, mass).astype(np.float64, copy=False)
+    total = np.bincount(population, weight)
+    present = np.bincount(population, weight > 0)
+    compared = np.flatnonzero((weight > 0) & (present[population] > 1))
+    home, entry = population[member], np.arange(mass.size)
+    share = np.divide(mass, weight[member], out=np.zeros_like(mass), where=mass > 0)
+    part = np.divide(mass, total[home], out=np.zeros_like(mass), where=mass > 0)
+    rates = csr_array((share, (member, entry)), shape=(weight.size, mass.size))
+    means = csr_array((part, (home, entry)), shape=(total.size, mass.size))
+    return Information(rates[compared], means[population[compared]], weight[compared])
+
+
+def _log_ratio(part: Floats, total: Floats) -> Floats:
+    """``ln(part / total)``, or 0 where the total is nobody."""
+    ratio = np.divide(part, total, out=np.ones_like(part), where=total > 0)
+    return np.asarray(np.log(np.where(ratio > 0, ratio, 1.0)))
+
+
+# Sides whose information is limited, each with its limit in nats.
+Limits: TypeAlias = tuple[tuple[Information, float], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """Shares within the limits, flattened, with their accuracy, and the bound on the accuracy of all such shares."""
+
+    shares: Floats
+    accuracy: float
+    bound: float
+
+
+@dataclass
+class _Cuts:
+    """The tangents known so far, as rows ``row @ shares <= right``, each in units of its limit."""
+
+    rows: list[Floats]
+    right: list[float]
+
+    def add(self, limits: Limits, shares: Floats) -> None:
+        """Add the tangents at some shares."""
+        for side, limit in limits:
+            if limit > 0:
+                slope, constant = side.tangent(shares)
+                self.rows.append(slope / limit)
+                self.right.append((limit - constant) / limit)
+
+
+def prove(table: LabelTable, limits: Limits, shares: Floats, independent: Floats) -> Proof:
+    """Move shares inside the limits, and bound all others, improving both until they meet or rounds run out.
+
+    ``independent`` are shares without information on any limited side: moving towards them leads inside.
+    """
+    label = np.broadcast_to([0.0, 1.0], table.mass.shape)
+    cost = (table.mass * (1.0 - 2.0 * label)).ravel()
+    best = _inside(limits, shares, independent)
+    bound, cuts = 1.0, _Cuts([], [])
+    for step in (0.0, 1e-6, 1e-3):  # the later ones where the first lies at an edge
+        cuts.add(limits, best + step * (independent - best))
+    for _ in range(_ROUNDS):
+        solved = _relaxed(limits, cuts, cost)
+        if solved is None:
+            break
+        point, least = solved
+        bound = min(bound, 1.0 - float(table.mass[..., 1].sum()) - least)
+        best = min(best, _inside(limits, point, independent), key=lambda each: float(cost @ each))
+        if bound - table.accuracy(best.reshape(table.mass.shape)) <= _CLOSE_ENOUGH:
+            break
+        cuts.add(limits, (point + best) / 2.0)
+        cuts.add(limits, point)
+    accuracy = table.accuracy(best.reshape(table.mass.shape))
+    return Proof(best, accuracy, bound)
+
+
+def _inside(limits: Limits, shares: Floats, independent: Floats) -> Floats:
+    """The last shares within every limit on the way from the independent ones."""
+
+    def at(step: float) -> Floats:
+        return np.asarray(independent + step * (shares - independent))
+
+    def holds(step: float) -> bool:
+        return all(side.value(at(step)) <= max(limit, _ROUNDING) for side, limit in limits)
+
+    if holds(1.0):
+        return at(1.0)
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return at(low)
+
+
+def _relaxed(limits: Limits, cuts: _Cuts, cost: Floats) -> tuple[Floats, float] | None:
+    """The best shares behind the cuts, and the least cost of any, from their prices; None where HiGHS fails."""
+    upper, right = np.array(cuts.rows).reshape(-1, cost.size), np.array(cuts.right)
+    differences = [side.differences() for side, limit in limits if limit == 0]
+    equal = csr_array(vstack([csr_array((0, cost.size)), *differences]))
+    program = cost, csr_array(upper), right, equal, np.zeros(equal.shape[0]), (0.0, 1.0)
+    for method, presolve in (("highs", True), ("highs-ds", False), ("highs-ipm", True)):  # light cells need the others
+        options = {**HIGHS, "presolve": presolve}
+        solved = linprog(*program, method=method, options=options)  # type: ignore[call-overload]  # sparse matrices
+        if solved.status == 0:
+            price = np.maximum(0.0, -solved.ineqlin.marginals)
+            reduced = cost + upper.T @ price - equal.T @ solved.eqlin.marginals
+            return np.clip(solved.x, 0.0, 1.0), float(np.minimum(0.0, reduced).sum() - price @ right)
+    return None

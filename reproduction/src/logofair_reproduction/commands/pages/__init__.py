@@ -1,0 +1,1 @@
+"""What the commands show: pages for people, plain values for JSON."""

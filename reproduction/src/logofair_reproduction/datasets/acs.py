@@ -1,0 +1,275 @@
+"""ACSIncome: who earns more than 50,000 USD a year, from the American Community Survey; states are natural clients.
+
+Read from person records as folktables downloads them, or from a table of folktables' income task, and kept as Parquet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.columns.checks import RandomSource
+from logofair.datasets.table import Dataset, Feature, chosen, feature_table
+from logofair.errors import InputError
+from logofair.files import polars_module
+from logofair.files.tables import open_table
+from logofair.files.values import number
+from logofair.progress import Progress, no_progress
+from logofair_reproduction.datasets import preparing
+from logofair_reproduction.datasets.facts import terms_of
+from logofair_reproduction.datasets.preparing import BATCH, OfficialTable, named, within
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["load_acs", "prepare_acs"]
+
+RACES = {1: "White", 2: "Black", 3: "Asian", 4: "Native", 5: "Other"}
+# RAC1P as published to the five above: 3 to 5 are American Indians and Alaska Natives, 7 to 9 Pacific Islanders,
+# some other race, and several races.
+_RACE_OF = {1: 1, 2: 2, 3: 4, 4: 4, 5: 4, 6: 3, 7: 5, 8: 5, 9: 5}
+RELATIONS = {"RELP": range(18), "RELSHIPP": range(20, 39)}
+# Occupation codes by the census' major groups: where each begins; the same in the code lists of 2010, 2012 and 2018.
+OCCUPATIONS = {
+    **{10: "management", 500: "business", 800: "finance", 1000: "computing", 1300: "engineering", 1600: "science"},
+    **{2000: "social service", 2100: "law", 2200: "education", 2600: "arts", 3000: "medicine", 3600: "health support"},
+    **{3700: "protection", 4000: "food", 4200: "cleaning", 4300: "personal care", 4700: "sales", 5000: "office"},
+    **{6000: "farming", 6200: "construction", 6800: "extraction", 7000: "repair", 7700: "production"},
+    **{9000: "transport", 9800: "military", 9900: "no work"},
+}
+# Places of birth by region: where each begins.
+REGIONS = {
+    **{1: "United States", 60: "US territories", 100: "Europe", 200: "Asia", 300: "Northern America"},
+    **{303: "Mexico and Central America", 320: "Caribbean", 360: "South America", 400: "Africa", 500: "Oceania"},
+}
+STATES = {
+    **{1: "AL", 2: "AK", 4: "AZ", 5: "AR", 6: "CA", 8: "CO", 9: "CT", 10: "DE", 11: "DC", 12: "FL", 13: "GA"},
+    **{15: "HI", 16: "ID", 17: "IL", 18: "IN", 19: "IA", 20: "KS", 21: "KY", 22: "LA", 23: "ME", 24: "MD", 25: "MA"},
+    **{26: "MI", 27: "MN", 28: "MS", 29: "MO", 30: "MT", 31: "NE", 32: "NV", 33: "NH", 34: "NJ", 35: "NM", 36: "NY"},
+    **{37: "NC", 38: "ND", 39: "OH", 40: "OK", 41: "OR", 42: "PA", 44: "RI", 45: "SC", 46: "SD", 47: "TN", 48: "TX"},
+    **{49: "UT", 50: "VT", 51: "VA", 53: "WA", 54: "WV", 55: "WI", 56: "WY", 72: "PR"},
+}
+
+_NEEDED = ("AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", "WKHP", "SEX", "RAC1P", "PINCP")
+_LIMITS = {"COW": (1, 9), "SCHL": (1, 24), "MAR": (1, 5), "SEX": (1, 2), "WKHP": (1, 99), "AGEP": (0, 120)}
+_INCOME = 50_000
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What differs between tables.
+
+    ``relation`` and ``state`` name columns. ``labelled``: PINCP is 0 or 1, and the rows are already those of the task.
+    ``merged``: RAC1P is already one of five codes and MAR 1 (married) or 2 (not), as FeDa4Fair writes them.
+    """
+
+    relation: str
+    state: str
+    labelled: bool
+    merged: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns to read."""
+        return (*_NEEDED, self.relation, self.state, *(() if self.labelled else ("PWGTP",)))
+
+
+def _layout_of(table: OfficialTable) -> _Layout:
+    """Find out what kind of table it is; raise one sentence where needed columns are missing."""
+    header = set(table.header)
+    relations = [name for name in RELATIONS if name in header]
+    states = [name for name in ("ST", "STATE") if name in header]
+    missing = [name for name in _NEEDED if name not in header]
+    missing += [] if relations else ["RELP (or RELSHIPP)"]
+    missing += [] if states else ["ST (or STATE)"]
+    labelled, merged = _kind(table)
+    missing += [] if labelled or "PWGTP" in header else ["PWGTP"]
+    if missing:
+        raise InputError(
+            f"{table}: lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; pass person records of "
+            "the ACS (psam_pXX.csv), or the income task of folktables with a state column."
+        )
+    return _Layout(relations[0], states[0], labelled, merged)
+
+
+def _kind(table: OfficialTable) -> tuple[bool, bool]:
+    """Whether PINCP is a label, and whether race and marriage are merged: told by the largest codes of all rows."""
+    names = [name for name in ("PINCP", "RAC1P", "MAR") if name in table.header]
+    with open_table(table.file, {name: name for name in names}) as opened:
+        largest = opened.collect(opened.rows.select(number(name).max() for name in names)).row(0, named=True)
+    income, race, marriage = (largest.get(name) or 0.0 for name in ("PINCP", "RAC1P", "MAR"))
+    return income <= 1, income <= 1 and race <= 5 and marriage <= 2
+
+
+def _filters() -> dict[str, polars.Expr]:
+    """Whom to keep, by the reason why the others are dropped: the adult filter of folktables."""
+    return {
+        "aged 16 or younger": number("AGEP") > 16,
+        "income of 100 USD or less": number("PINCP") > 100,
+        "no hours of work": number("WKHP") > 0,
+        "survey weight below 1": number("PWGTP") >= 1,
+    }
+
+
+def _codes(layout: _Layout) -> dict[str, polars.Expr]:
+    """The columns to store; null where a value is missing or not one of those known."""
+    pl = polars_module()
+    races = {code: code for code in RACES} if layout.merged else _RACE_OF
+    relations = RELATIONS[layout.relation]
+    return {name: within(name, *limits) for name, limits in _LIMITS.items()} | {
+        "RAC1P": number("RAC1P").replace_strict(races, default=None, return_dtype=pl.UInt8),
+        layout.relation: within(layout.relation, relations[0], relations[-1]),
+        "OCCP": _grouped("OCCP", OCCUPATIONS, 9999),
+        "POBP": _grouped("POBP", REGIONS, 599),
+        "ST": _state(layout.state),
+        "PINCP": (number("PINCP") > (0 if layout.labelled else _INCOME)).cast(pl.UInt8),
+    }
+
+
+def _grouped(name: str, starts: Mapping[int, str], most: int) -> polars.Expr:
+    """The first code of the group that a code falls in."""
+    pl = polars_module()
+    found: polars.Expr = pl.lit(None)
+    for start in sorted(starts):
+        found = pl.when(number(name) >= start).then(start).otherwise(found)
+    start_of: polars.Expr = pl.when(number(name) <= most).then(found).cast(pl.UInt16)
+    return start_of
+
+
+def _state(name: str) -> polars.Expr:
+    """The code of a state, from the code or from its two letters."""
+    pl = polars_module()
+    codes = {name: code for code, name in STATES.items()} | {str(code): code for code in STATES}
+    # "06" and 6 and "6.0" are one code.
+    text = pl.col(name).cast(pl.String).str.to_uppercase().str.strip_chars_start("0").str.strip_suffix(".0")
+    state: polars.Expr = text.replace_strict(codes, default=None, return_dtype=pl.UInt8)
+    return state
+
+
+_NAME = "acs"
+_PERSON = ("SERIALNO", "SPORDER")
+_SEXES = {1: "Male", 2: "Female"}
+_WORK = dict(enumerate(("private company", "not-for-profit", "local government", "state government"), 1))
+_WORK |= dict(enumerate(("federal government", "self-employed", "own company", "unpaid in family", "unemployed"), 5))
+_MARRIED = dict(enumerate(("married", "widowed", "divorced", "separated", "never married"), 1))
+_GROUPS = {
+    "sex": ("SEX", _SEXES),
+    "race": ("RAC1P", RACES),
+    "race2": ("RAC1P", {code: race if race == "White" else "Other" for code, race in RACES.items()}),
+}
+
+
+def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, batch: int = BATCH) -> Mapping[str, int]:
+    """Read person records of one year, keep those of the income task, and store them in a folder.
+
+    ``source`` is a folder with psam_pXX.csv or csv_pXX.zip (as folktables downloads them, in folders below it too), one
+    such file, or a Parquet file of folktables' income task with a column STATE; the rest as of
+    `logofair_reproduction.datasets.catalogue.DatasetInfo`.
+    """
+    tables = preparing.find_tables(source, "PINCP", "ACS person records")
+    layout = preparing.one_layout(tables, _layout_of, "columns or codes", "kind")
+    identified = all(set(_PERSON) <= set(table.header) for table in tables)
+
+    def select(_: OfficialTable, rows: polars.DataFrame, counts: Counter[str]) -> polars.DataFrame:
+        return preparing.select_rows(rows, {} if layout.labelled else _filters(), _codes(layout), counts)
+
+    def about(rows: polars.DataFrame) -> dict[str, Any]:
+        if rows["PINCP"].n_unique() == 1:
+            fault = "every income is on one side of 50,000 USD, so there is one label only"
+            raise InputError(f"{source}: {fault}; pass records of more people.")
+        return {"relation": layout.relation, "merged": layout.merged, "notes": _notes(layout)}
+
+    return preparing.prepare_table(
+        _NAME,
+        source,
+        into,
+        tables,
+        layout.columns,
+        select,
+        about,
+        person=(layout.state, *_PERSON) if identified else (),
+        advice="pass records of adults who work",
+        progress=progress,
+        batch=batch,
+    )
+
+
+def _notes(layout: _Layout) -> list[str]:
+    notes = {
+        "PINCP holds labels, so the rows were taken as those of the income task, without filters.": layout.labelled,
+        "RAC1P has five codes and MAR two: read as White, Black, Asian, Native, Other; married or not.": layout.merged,
+    }
+    return [note for note, holds in notes.items() if holds]
+
+
+def load_acs(
+    folder: Path,
+    *,
+    sensitive: str = "sex",
+    states: Sequence[str] | None = None,
+    keep_sensitive: bool = True,
+    rows: int | None = None,
+    rng: RandomSource = 0,
+) -> Dataset:
+    """Load what `prepare_acs` stored. Label 1 means an income above 50,000 USD; the state is the natural client.
+
+    Features, all in [0, 1]: age, schooling and hours of work as numbers; kind of employer, marriage, relation to the
+    householder, sex, race, occupation and place of birth one-hot. The 530 occupations are the census' 26 major groups
+    and the 220 places of birth ten regions: one-hot each, 900,000 rows would take 6 GB and not 0.6.
+
+    ``sensitive`` is "sex", "race" (White, Black, Asian, Native, that is American Indian or Alaska Native, and Other) or
+    "race2" (White and Other). ``states``: only these, such as ``["CA", "TX"]``. ``keep_sensitive``: whether that column
+    is among the features too, as in folktables. ``rows``: only so many, drawn at random with ``rng``.
+    """
+    column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
+    about = preparing.check_about(folder, _NAME)
+    table = preparing.load_rows(folder, _NAME)
+    numbers = _of_states(table["ST"], states)
+    numbers = numbers[preparing.random_rows(numbers.size, rows, rng)]
+    table = table[numbers]
+    features = {name: feature for name, feature in _features(about).items() if keep_sensitive or name != column}
+    values, names = feature_table(lambda name: table[name].to_numpy(), features)
+    return Dataset(
+        **terms_of(_NAME),
+        features=values,
+        feature_names=names,
+        labels=table["PINCP"].to_numpy().astype(np.int64),
+        sensitive=named(table[column].to_numpy(), groups),
+        clients=named(table["ST"].to_numpy(), STATES),
+        notes=tuple(about["notes"]),
+        numbers=numbers,
+    )
+
+
+def _features(about: Mapping[str, Any]) -> dict[str, Feature]:
+    """What a model sees of the rows."""
+    relation = str(about["relation"])
+    return {
+        "AGEP": (17, 99),
+        "SCHL": (1, 24),
+        "WKHP": (1, 99),
+        "COW": _WORK,
+        "MAR": {1: "married", 2: "not married"} if about["merged"] else _MARRIED,
+        relation: {code: str(code) for code in RELATIONS[relation]},
+        "SEX": _SEXES,
+        "RAC1P": RACES,
+        "OCCP": OCCUPATIONS,
+        "POBP": REGIONS,
+    }
+
+
+def _of_states(rows: polars.Series, states: Sequence[str] | None) -> npt.NDArray[np.intp]:
+    """The numbers of the rows of some states."""
+    if states is None:
+        return np.arange(rows.len())
+    codes = {STATES[code]: code for code in rows.unique().sort()}
+    wanted = [codes[chosen(state, codes, "states")] for state in ([states] if isinstance(states, str) else states)]
+    if not wanted:
+        raise InputError("states: got an empty list; name at least one, or None for all.")
+    return np.flatnonzero(np.isin(rows.to_numpy(), wanted))

@@ -1,0 +1,363 @@
+"""An experiment as data: which rows, which methods, which requirements and how often, read from a TOML file.
+
+``plans/`` holds one file per experiment, ``methods.toml`` what every method of their tables is, and ``settings.toml``
+the settings that are tried for each method on each data set.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib.resources import files
+from itertools import product
+from typing import Any
+from zlib import crc32
+
+from logofair.columns.checks import nearest_name
+from logofair.errors import InputError
+
+__all__ = [
+    "METHODS",
+    "Case",
+    "Experiment",
+    "MethodPlan",
+    "Split",
+    "Trial",
+    "experiment_names",
+    "load_experiment",
+    "trials",
+]
+
+_HERE = files("logofair_reproduction.experiments")
+_SMALL_BUDGET = 3  # settings tried of a training method in a quick run
+_SMALL_SOLVER_BUDGET = 4  # and of Algorithm 1: its first four share one run of 50 rounds
+# What a file may say, of all data sets, of one of them, and of a quick run.
+_DEALING = ("scheme", "sensitive", "limit")
+_KEYS: tuple[str, ...] = (
+    *("title", "about", "shows", "along", "paper", "notion", "tolerances", "seeds", "budget", "methods", "levels"),
+    *("alpha", "clients", "natural"),
+    *_DEALING,
+)
+
+
+@dataclass(frozen=True)
+class Split:
+    """One deal of a data set's rows to clients and parts: the same split has the same rows whatever is done with them.
+
+    ``alpha`` None: the data set's own clients, the ``clients`` largest (None: all). ``limit``: so many rows, at random.
+    """
+
+    data: str
+    random_state: int
+    clients: int | None = 5
+    alpha: float | None = 0.5
+    scheme: str = "plain"
+    sensitive: str | None = None
+    limit: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What the split is, in short."""
+        dealt = "natural clients" if self.alpha is None else f"{self.clients} clients, alpha {self.alpha:g}"
+        return f"{self.data}, {dealt}, seed {self.random_state}"
+
+
+@dataclass(frozen=True)
+class MethodPlan:
+    """What a method of a table is.
+
+    Parameters
+    ----------
+    name, title : str
+        Its key, and what tables call it.
+    kind : str
+        ``trained`` (a model's own decisions), ``processed`` (post-processed scores), ``private`` (post-processed on
+        noised histograms), ``protocol`` (post-processed by the federated protocol) or ``bound``.
+    trains : str
+        The training method whose scores are used.
+    published : bool
+        Trained with the setting of its paper in place of the best found.
+    sides : tuple of str
+        ``local``, ``global`` or both: which requirements hold.
+    solver : str
+        ``exact`` or ``algorithm1``.
+    tolerances : str
+        ``required``; or ``baseline``: as large as the gaps of ``like`` on the calibration rows.
+    like : str
+        The method whose gaps, or whose rows of a table, this one is compared with.
+    paper : str
+        Its name in the paper's tables; empty where it is not in them.
+    bound : str
+        Which bound it is.
+    half : bool
+        Trained on as many rows as a model to be post-processed, in place of all that are not for testing.
+    basis : str
+        What rates and accuracy are counted with where scores are post-processed.
+    varied : bool
+        Whether it is measured at each of an experiment's levels (rounds, or epsilon).
+    """
+
+    name: str
+    title: str
+    kind: str
+    trains: str = "fedavg"
+    published: bool = False
+    sides: tuple[str, ...] = ("local", "global")
+    solver: str = "exact"
+    tolerances: str = "required"
+    like: str = ""
+    paper: str = ""
+    bound: str = ""
+    half: bool = False
+    basis: str = "eta"
+    varied: bool = False
+
+    @property
+    def for_any_model(self) -> bool:
+        """Whether it bounds every model, which is far from what any has reached."""
+        return self.bound.startswith("aglfop")
+
+    @property
+    def has_requirements(self) -> bool:
+        """Whether its result depends on the experiment's tolerances."""
+        return self.kind != "trained" and self.tolerances == "required"
+
+
+@cache
+def _toml(name: str) -> Mapping[str, Any]:
+    return tomllib.loads(_HERE.joinpath(name).read_text("utf-8"))
+
+
+def _methods() -> dict[str, MethodPlan]:
+    found: dict[str, MethodPlan] = {}
+    for name, facts in _toml("methods.toml").items():
+        plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in facts.items()}
+        found[name] = MethodPlan(name, **plain)
+    return found
+
+
+METHODS: Mapping[str, MethodPlan] = _methods()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting of a method: what is passed to it, and after how many rounds it is taken."""
+
+    setting: Mapping[str, Any]
+    rounds: tuple[int, ...]
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """Each of its settings, as plain values."""
+        return [{**self.setting, "rounds": rounds} for rounds in self.rounds]
+
+
+def trials(data: str, method: str, budget: int | None = None, *, published: bool = False) -> list[Trial]:
+    """The settings tried for a method on a data set, at most ``budget`` of them; settings of one run share a trial.
+
+    A run of 50 rounds passes through its 20th, so settings that differ in their rounds alone are trained once.
+
+    Examples
+    --------
+    >>> sum(len(trial.rounds) for trial in trials("adult", "fedfb"))
+    20
+    >>> [trial.rounds for trial in trials("adult", "fedfb", budget=1)]
+    [(20,)]
+    """
+    section = _toml("settings.toml")[data][method] if method != "algorithm1" else _toml("settings.toml")[method]
+    listed = [section["published"]] if published else section["trials"]
+    found: list[Trial] = []
+    left = budget if budget is not None else sum(len(each["rounds"]) for each in listed)
+    for each in listed:
+        rounds = tuple(each["rounds"][:left])
+        if rounds:
+            found.append(Trial({k: v for k, v in each.items() if k != "rounds"}, rounds))
+            left -= len(rounds)
+    return found
+
+
+@dataclass(frozen=True)
+class Case:
+    """One figure of a table for one seed: everything it depends on."""
+
+    experiment: str
+    split: Split
+    notion: str
+    method: str
+    local_tolerance: float | None
+    global_tolerance: float | None
+    level: float | None  # rounds or epsilon, where the experiment varies one
+    budget: int  # settings tried of each training method
+    solver_budget: int | None = None  # and of Algorithm 1: all, but for quick runs
+
+    @property
+    def notions(self) -> tuple[str, str]:
+        """The notions of the local and the global side."""
+        local, _, global_ = self.notion.partition(" / ")
+        return local, global_ or local
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values that tell it from every other case; settings that were changed since make another case."""
+        plan = METHODS[self.method]
+        data = self.split.data
+        used = [
+            trials(data, plan.trains, self.budget, published=plan.published),
+            *([trials("", "algorithm1", self.solver_budget)] if plan.solver == "algorithm1" else []),
+            *([trials(data, METHODS[plan.like].trains, self.budget)] if plan.tolerances == "baseline" else []),
+        ]
+        digest = crc32(json.dumps([[asdict(t) for t in part] for part in used] + [asdict(plan)]).encode())
+        values = asdict(self)
+        if self.solver_budget is None or plan.solver != "algorithm1":
+            del values["solver_budget"]
+        return {**values.pop("split"), **values, "plan": f"{digest:08x}"}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What an experiment's file says; one of a table's or a figure's cells is a :class:`Case`.
+
+    ``shows`` is ``table`` or ``curve``; ``along`` what a curve's horizontal axis is (alpha, clients, level); ``paper``
+    the paper's table that has its figures.
+    """
+
+    name: str
+    title: str
+    about: str
+    shows: str
+    notion: str
+    tolerances: tuple[tuple[float, float], ...]
+    seeds: int
+    budget: int
+    methods: tuple[str, ...]
+    splits: tuple[Split, ...]  # of the first seed
+    levels: tuple[float, ...] = ()
+    paper: str = ""
+    along: str = ""
+    solver_budget: int | None = None
+
+    def cases(self) -> Iterator[Case]:
+        """All cells of all seeds: every seed's splits before the next seed's."""
+        for number, split in product(range(self.seeds), self.splits):
+            dealt = replace(split, random_state=number)
+            for method in self.methods:
+                yield from self._of_method(METHODS[method], dealt)
+
+    def _of_method(self, plan: MethodPlan, split: Split) -> Iterator[Case]:
+        sized = self.tolerances if plan.has_requirements else ((None, None),)
+        levels: Sequence[float | None] = self.levels if self.levels and plan.varied else (None,)
+        for (local, global_), level in product(sized, levels):
+            yield Case(
+                self.name,
+                split,
+                self.notion,
+                plan.name,
+                local if "local" in plan.sides else None,
+                global_ if "global" in plan.sides else None,
+                level,
+                self.budget,
+                self.solver_budget,
+            )
+
+
+def experiment_names() -> list[str]:
+    """The names of all experiments, in the order of their files."""
+    names = [entry.name.removesuffix(".toml") for entry in _HERE.joinpath("plans").iterdir()]
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+def load_experiment(
+    name: str,
+    *,
+    quick: bool = False,
+    data: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    alphas: Sequence[float] = (),
+    seeds: int | None = None,
+    budget: int | None = None,
+) -> list[Experiment]:
+    """Read an experiment, one part for every data set; the other arguments keep a part of it.
+
+    Examples
+    --------
+    >>> adult, *_ = load_experiment("comparison_dp")
+    >>> adult.title, len(adult.splits), adult.seeds
+    ('Comparison, demographic parity', 3, 5)
+    >>> load_experiment("comparision_dp")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    logofair.errors.InputError: NAME: got 'comparision_dp' (did you mean 'comparison_dp'?); use one of ...
+    """
+    known = experiment_names()
+    if name not in known:
+        raise InputError(f"NAME: got {name!r}{nearest_name(name, known)}; use one of {', '.join(known)}, or all.")
+    plan = _toml(f"plans/{name}.toml")
+    _check_keys(name, plan)
+    made = [
+        _part(name, _shortened({**plan, **facts}, alphas) if quick else {**plan, **facts}, part, quick)
+        for part, facts in plan["data"].items()
+    ]
+    chosen = [part for part in made if not data or part.splits[0].data in data]
+    return [part for each in chosen if (part := _narrowed(each, methods, alphas, seeds, budget)) is not None]
+
+
+def _check_keys(name: str, plan: Mapping[str, Any]) -> None:
+    """Raise on a key or a method that nothing knows, since a misspelt one would go unnoticed."""
+    tables = [{key: plan[key] for key in plan if key not in ("data", "quick")}, *plan["data"].values(), plan["quick"]]
+    named = [(key, _KEYS) for table in tables for key in table]
+    named += [(method, tuple(METHODS)) for table in tables for method in table.get("methods", ())]
+    for word, known in named:
+        if word not in known:
+            raise InputError(
+                f"plans/{name}.toml: got {word!r}{nearest_name(word, known)}; use one of {', '.join(known)}."
+            )
+
+
+def _shortened(said: Mapping[str, Any], alphas: Sequence[float]) -> dict[str, Any]:
+    """What a quick run takes of a part: fewer seeds, and some of its alphas and clients; alphas that are named stay."""
+    shorter: dict[str, Any] = dict(said["quick"])
+    for key in ("alpha", "clients"):
+        if key in shorter:
+            shorter[key] = [value for value in said[key] if value in shorter[key]] or said[key][:1]
+    if alphas:
+        shorter.pop("alpha", None)
+    return {**said, **shorter}
+
+
+def _part(name: str, said: Mapping[str, Any], part: str, quick: bool) -> Experiment:
+    """One data set's part; ``said``: what the file says of all, of this one, and of a quick run, the last word last."""
+    dealing = {key: said[key] for key in _DEALING if key in said}
+    if said.get("natural"):
+        splits = [Split(part, 0, None, None, **dealing)]
+    else:
+        pairs = product(said["alpha"], said["clients"])
+        splits = [Split(part, 0, clients, alpha, **dealing) for alpha, clients in pairs]
+    notion = said["notion"]
+    return Experiment(
+        name=name,
+        title=said["title"],
+        about=said["about"],
+        shows=said["shows"],
+        notion=notion if isinstance(notion, str) else f"{notion['local']} / {notion['global']}",
+        tolerances=tuple((pair[0], pair[1]) for pair in said["tolerances"]),
+        seeds=said["seeds"],
+        budget=min(said["budget"], _SMALL_BUDGET) if quick else said["budget"],
+        methods=tuple(said["methods"]),
+        splits=tuple(splits),
+        levels=tuple(said.get("levels", ())),
+        paper=said.get("paper", ""),
+        along=said.get("along", ""),
+        solver_budget=_SMALL_SOLVER_BUDGET if quick else None,
+    )
+
+
+def _narrowed(
+    part: Experiment, methods: Sequence[str], alphas: Sequence[float], seeds: int | None, budget: int | None
+) -> Experiment | None:
+    """The part with some of its methods and splits; None where nothing is left."""
+    kept = tuple(name for name in part.methods if not methods or name in methods)
+    splits = tuple(split for split in part.splits if not alphas or split.alpha in alphas)
+    if not kept or not splits:
+        return None
+    runs, most = seeds or part.seeds, budget or part.budget
+    return replace(part, methods=kept, splits=splits, seeds=runs, budget=most)

@@ -1,0 +1,351 @@
+"""What a method does on the test rows of a split: its accuracy and gaps, and the noise floor of the local one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import date
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from logofair.auditing import Audit
+from logofair.columns.checks import Floats
+from logofair.fitting.fit import fit
+from logofair.fitting.solution import Solution
+from logofair.policy.policy import Policy
+from logofair.solvers.algorithm1 import Algorithm1, Round, finish, rounds
+from logofair.solvers.problem import Problem
+from logofair_reproduction.bounds import aglfop, gap_bound, information, label_table, oracle
+from logofair_reproduction.experiments.experiment import METHODS, Case, MethodPlan, Trial, trials
+from logofair_reproduction.experiments.private import private_chances
+from logofair_reproduction.experiments.scores import Machine, SplitData, Trained, origin_of, trained, versions
+
+__all__ = ["measure", "needs"]
+
+_VIOLATION_STEP = 0.001  # excesses over a tolerance that differ by less count as equal
+_LEAST_INFORMATION = 1e-6  # nats
+
+
+def needs(case: Case) -> list[tuple[str, str | None, bool]]:
+    """What must be trained for a case: method, notion (None: it knows none), and whether as published.
+
+    Examples
+    --------
+    >>> from logofair_reproduction.experiments.experiment import Split
+    >>> needs(Case("comparison_dp", Split("adult", 0), "demographic_parity", "on_fedfb", 0.01, 0.01, None, 20))
+    [('fedfb', 'demographic_parity', False)]
+    """
+    plan = METHODS[case.method]
+    wanted = [plan.trains, *([METHODS[plan.like].trains] if plan.tolerances == "baseline" else [])]
+    notion = case.notions[1]
+    return [(name, None if name == "fedavg" else notion, plan.published) for name in wanted]
+
+
+def measure(case: Case, rows: SplitData, machine: Machine) -> dict[str, Any]:
+    """Measure one case; what was trained before is read, the rest is trained first.
+
+    Returns
+    -------
+    dict
+        The case's plain values, ``figures`` by name (None where undefined), the ``setting`` used, ``tried``: what was
+        tried on the calibration rows, the ``rows`` of every part, what they are a ``sample`` of, the ``seconds`` it
+        took beside training, the ``date``, ``versions``, and what the model was ``trained_with`` where that is known.
+    """
+    plan, started = METHODS[case.method], time.perf_counter()
+    models = tuple(
+        _model(rows, name, notion, published, case.budget, machine) for name, notion, published in needs(case)
+    )
+    found, about = _KINDS[plan.kind](case, plan, rows, models)
+    return {
+        **case.as_dict(),
+        "figures": {name: None if value is None else round(float(value), 6) for name, value in found.items()},
+        **about,
+        "rows": {part: int(places.size) for part, places in rows.parts.items()},
+        "sample": _sample(rows, machine),
+        "seconds": round(time.perf_counter() - started, 3),
+        "date": date.today().isoformat(),
+        "versions": versions(),
+        "trained_with": dict(models[0].trained_with),
+    }
+
+
+@lru_cache(maxsize=8)
+def _model(rows: SplitData, method: str, notion: str | None, published: bool, budget: int, machine: Machine) -> Trained:
+    model = trained(lambda: rows, rows.split, method, notion, machine, budget=budget, published=published)
+    model.check_rows(rows, machine.folder)
+    return model
+
+
+def _sample(rows: SplitData, machine: Machine) -> dict[str, Any]:
+    """Of how many rows these are, of which year where that is known, and how many natural clients they have."""
+    known = {"of": len(rows.data)} if rows.split.limit is None else {}
+    natural = {} if rows.data.clients is None else {"natural": int(np.unique(rows.data.clients).size)}
+    return {**known, **origin_of(rows.split.data, machine.cache), **natural}
+
+
+Models = tuple[Trained, ...]
+Outcome = tuple[dict[str, float | None], dict[str, Any]]
+
+
+def _decided(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
+    """A trained model's own decisions."""
+    (model,) = models
+    about = {"setting": dict(model.setting), "tried": [dict(each) for each in model.tried]}
+    scores = model.test if plan.half else model.decided
+    return _figures(case, rows, scores >= 0.5), about
+
+
+def _processed(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
+    """Scores post-processed on the calibration rows."""
+    solver, tried = _solver(case, plan, rows, models)
+    solution = _fitted(case, plan, rows, models, solver)
+    about: dict[str, Any] = {"setting": {**models[0].setting, "pooling": _pooling(plan)}, "tried": tried}
+    if isinstance(solver, Algorithm1):
+        about["setting"] |= {"T": solver.rounds, "S": solver.local_steps, "sharpness": solver.sharpness}
+    found = _figures(case, rows, _chances(solution.policy, models[0].test, rows))
+    certificate = solution.certificate
+    found |= {"violation": certificate.violation, "optimality_gap": certificate.optimality_gap}
+    return found, about
+
+
+def _pooling(plan: MethodPlan) -> str:
+    """The paper's procedure borrows nothing, nor does one that counts labels."""
+    return "none" if plan.solver == "algorithm1" or plan.basis == "labels" else "auto"
+
+
+def _tolerances(case: Case, plan: MethodPlan, models: Models) -> dict[str, Any]:
+    """The tolerances of a case: as required, or as large as a baseline's gaps on the calibration rows."""
+    if plan.tolerances == "required":
+        return {"local_tolerance": case.local_tolerance, "global_tolerance": case.global_tolerance}
+    did = models[1].did
+    return {f"{side}_tolerance": _as_tolerance(did[f"{side}_gap"]) for side in ("local", "global")}
+
+
+def _as_tolerance(gap: float | None) -> float | None:
+    """A gap as a tolerance: none where it is undefined, or so large that it forbids nothing."""
+    return None if gap is None or gap >= 1.0 else gap
+
+
+def _notion(case: Case) -> str | dict[str, str]:
+    """The notion of both sides, or one for each."""
+    local, global_ = case.notions
+    return local if local == global_ else {"local": local, "global": global_}
+
+
+def _fitted(
+    case: Case, plan: MethodPlan, rows: SplitData, models: Models, solver: str | Algorithm1 = "exact"
+) -> Solution:
+    part = rows.rows("calibration")
+    return fit(
+        models[0].calibration,
+        part.labels,
+        groups=part.groups,
+        clients=part.clients,
+        notion=_notion(case),
+        solver=solver,
+        pooling=_pooling(plan),
+        basis=plan.basis,
+        calibration="none" if plan.basis == "labels" else "beta",
+        random_state=case.split.random_state,
+        **_tolerances(case, plan, models),
+    )
+
+
+def _solver(
+    case: Case, plan: MethodPlan, rows: SplitData, models: Models
+) -> tuple[str | Algorithm1, list[dict[str, Any]]]:
+    """The solver, and for Algorithm 1 what its settings did on the calibration rows, of which the best is taken."""
+    if plan.solver == "exact":
+        return "exact", []
+    found: list[tuple[tuple[float, float], Algorithm1, dict[str, Any]]] = []
+    problem, runs = _algorithm1_runs(replace(case, level=None), rows, models, every=case.level is not None)
+    for trial, states in runs:
+        wanted = trial.rounds if case.level is None else (int(case.level),)
+        for state in states:
+            if state.number in wanted and (rule := finish(problem, state)) is not None:
+                gaps = problem.local_gaps(rule.u, rule.v), problem.global_gaps(rule.u, rule.v)
+                limits = problem.local_tolerance, problem.global_tolerance
+                excess = max(float(np.max(gap - most, initial=0.0)) for gap, most in zip(gaps, limits, strict=True))
+                accuracy = problem.accuracy(rule.u, rule.v)
+                did = {
+                    **trial.setting,
+                    "rounds": state.number,
+                    "accuracy": round(accuracy, 5),
+                    "excess": round(excess, 5),
+                }
+                order = (_VIOLATION_STEP * round(excess / _VIOLATION_STEP), -accuracy)
+                found.append((order, Algorithm1(rounds=state.number, **trial.setting), did))
+    best = min(found, key=lambda each: each[0])
+    return best[1], [did for _, _, did in found]
+
+
+@lru_cache(maxsize=1)
+def _algorithm1_runs(
+    case: Case, rows: SplitData, models: Models, *, every: bool
+) -> tuple[Problem, list[tuple[Trial, list[Round]]]]:
+    """The problem of a case, and the rounds of Algorithm 1 on it with each of its settings: every one, or those listed.
+
+    The last runs are remembered: a run of 100 rounds passes through its tenth, so one serves every number of rounds.
+    """
+    problem = _fitted(case, METHODS[case.method], rows, models).problem
+    tried = trials("", "algorithm1", case.solver_budget)
+    runs = [Algorithm1(rounds=max(trial.rounds), **trial.setting) for trial in tried]
+    return problem, [
+        (trial, list(rounds(problem, run, None if every else trial.rounds)))
+        for trial, run in zip(tried, runs, strict=True)
+    ]
+
+
+def _chances(policy: Policy, scores: Floats, rows: SplitData) -> Floats:
+    test = rows.rows("test")
+    return policy.probabilities(scores, groups=test.groups, clients=test.clients, on_unknown="merged")
+
+
+def _figures(case: Case, rows: SplitData, chances: object) -> dict[str, float | None]:
+    """Accuracy, gaps and floors on the test rows, of the local notion inside clients and of the global one over all."""
+    local, global_ = (rows.rows("test").audit(chances, notion) for notion in case.notions)
+    floor_at = 0.0 if case.local_tolerance is None else case.local_tolerance
+    return {
+        "accuracy": local.accuracy,
+        "local_gap": local.local_gap,
+        "local_gap_30": local.large_local_gap,
+        "mean_local_gap": _mean_gap(local),
+        "global_gap": global_.global_gap,
+        "floor": _floor(local, 0.0),
+        "floor_at_tolerance": _floor(local, floor_at),
+        "global_floor": global_.global_.floor.mean,
+    }
+
+
+def _mean_gap(found: Audit) -> float | None:
+    """Mean over the clients of their largest gap, those without one left out."""
+    gaps = [gap.value for gap in found.client_gaps if gap.value is not None]
+    return float(np.mean(gaps)) if gaps else None
+
+
+def _floor(found: Audit, gap: float) -> float | None:
+    """Mean of the largest local gap that a rule with this true gap at every client would show on these rows."""
+    floor = found.local.floor_at(gap).mean
+    return None if np.isnan(floor) else floor
+
+
+def _protocol(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
+    """The federated protocol's policies, and the rounds of answers it took."""
+    from logofair.engines.inprocess import run
+    from logofair.federation import SiteColumns, make_plan
+
+    part = rows.rows("calibration")
+    sites = {
+        f"client {name}": SiteColumns(
+            groups=part.groups[own], scores=models[0].calibration[own], labels=part.labels[own]
+        )
+        for name in np.unique(part.clients)
+        for own in [part.clients == name]
+    }
+    agreed = make_plan(
+        groups=sorted(set(part.groups.tolist())),
+        notion=_notion(case),
+        random_state=case.split.random_state,
+        run=f"seed-{case.split.random_state}",
+        smallest_cell=1,  # as in a fit
+        **_tolerances(case, plan, models),
+    )
+    done, test = run(agreed, sites), rows.rows("test")
+    chances = np.empty(test.labels.size)
+    for name in np.unique(test.clients):
+        own = test.clients == name
+        policy = done.policies[f"client {name}"]
+        chances[own] = policy.probabilities(models[0].test[own], groups=test.groups[own], on_unknown="merged")
+    found = _figures(case, rows, chances)
+    exchanges = sum(done.result.exchanges.values())
+    return found | {"rounds": done.result.rounds, "exchanges": exchanges}, {"setting": dict(models[0].setting)}
+
+
+def _bound(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
+    """What no rule of a kind exceeds on the test rows."""
+    return _BOUNDS[plan.bound](case, plan, rows, models), {"setting": dict(models[0].setting)}
+
+
+def _oracle(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> dict[str, float | None]:
+    """The best thresholds on the test rows, with their labels, within the required tolerances."""
+    return _best_on_test(case, rows, models[0].test, case.local_tolerance, case.global_tolerance)
+
+
+def _oracle_same(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> dict[str, float | None]:
+    """The best thresholds on the test rows whose gaps are at most those of LoGoFair_l&g there, client by client."""
+    solution = _fitted(case, METHODS["logofair_lg"], rows, models)
+    chances = _chances(solution.policy, models[0].test, rows)
+    local, global_ = (rows.rows("test").audit(chances, notion) for notion in case.notions)
+    own = {client.client: _as_tolerance(client.gap) for client in local.by_client}
+    return _best_on_test(case, rows, models[0].test, 0.5, _as_tolerance(global_.global_gap), own)
+
+
+def _best_on_test(
+    case: Case,
+    rows: SplitData,
+    scores: Floats,
+    local: float | None,
+    global_: float | None,
+    by_client: Mapping[Any, float | None] | None = None,
+) -> dict[str, float | None]:
+    test = rows.rows("test")
+    found = oracle(
+        scores,
+        test.labels,
+        groups=test.groups,
+        clients=test.clients,
+        notion=_notion(case),
+        local_tolerance=local,
+        global_tolerance=global_,
+        client_tolerances=by_client,
+    )
+    return _figures(case, rows, _chances(found.solution.policy, scores, rows))
+
+
+def _aglfop(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> dict[str, float | None]:
+    """The accuracy no rule with these gaps exceeds, whatever its model (gaps in place of mutual information)."""
+    test = rows.rows("test")
+    bound = gap_bound(
+        label_table(test.labels, groups=test.groups, clients=test.clients),
+        notion=_notion(case),
+        local_tolerance=case.local_tolerance,
+        global_tolerance=case.global_tolerance,
+    )
+    return {"accuracy": bound.bound, "local_gap": None, "global_gap": None}
+
+
+def _aglfop_information(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> dict[str, float | None]:
+    """The accuracy no rule exceeds whose decisions tell as little about the group as those of LoGoFair_l&g do here."""
+    test = rows.rows("test")
+    solution = _fitted(case, METHODS["logofair_lg"], rows, models)
+    chances = _chances(solution.policy, models[0].test, rows)
+    table = label_table(test.labels, groups=test.groups, clients=test.clients)
+    shares = table.shares(chances, test.labels, groups=test.groups, clients=test.clients)
+    # A bound for a larger limit holds for the smaller one too, and solvers need some room.
+    global_, local = (max(nats, _LEAST_INFORMATION) for nats in information(table, shares))
+    bound = aglfop(table, global_information=global_, local_information=local, unit="nats")
+    return {"accuracy": bound.bound, "local_gap": None, "global_gap": None}
+
+
+def _private(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
+    """Post-processed on noised histograms; ``level`` is epsilon."""
+    chances, about = private_chances(case, rows, models[0].calibration, models[0].test)
+    return _figures(case, rows, chances), {"setting": {**models[0].setting, **about}}
+
+
+_BOUNDS: Mapping[str, Callable[..., dict[str, float | None]]] = {
+    "oracle": _oracle,
+    "oracle_same": _oracle_same,
+    "aglfop": _aglfop,
+    "aglfop_information": _aglfop_information,
+}
+_KINDS: Mapping[str, Callable[[Case, MethodPlan, SplitData, Models], Outcome]] = {
+    "trained": _decided,
+    "processed": _processed,
+    "protocol": _protocol,
+    "private": _private,
+    "bound": _bound,
+}

@@ -1,0 +1,102 @@
+"""Results as JSON lines: appended as they come, and read again to go on and to be summarised."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from logofair.errors import InputError
+from logofair_reproduction.datasets.catalogue import CATALOGUE
+from logofair_reproduction.experiments.experiment import METHODS, Case, Split, experiment_names
+
+__all__ = ["FILE", "PACKED", "append", "identity", "read_records"]
+
+FILE = "results.jsonl"
+PACKED = f"{FILE}.gz"  # results that are kept beside the code; what a run adds to them is written to FILE
+_IDENTITY = (
+    *(field.name for field in fields(Split)),
+    *(field.name for field in fields(Case) if field.name != "split"),
+    "plan",
+)
+
+
+def identity(values: dict[str, Any]) -> str:
+    """What tells a record from every other: all that its case depends on."""
+    return json.dumps([values.get(name) for name in _IDENTITY])
+
+
+def append(folder: Path, record: dict[str, Any]) -> None:
+    """Add one record to the results of a folder; what is left of a line that was cut off gives way to it."""
+    line = json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n"
+    with (folder / FILE).open("ab+") as file:
+        if not _ends_with_a_line(file):
+            file.truncate(_end_of_last_line(folder / FILE))
+        file.write(line.encode())
+
+
+def _ends_with_a_line(file: BinaryIO) -> bool:
+    if file.seek(0, os.SEEK_END) == 0:
+        return True
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
+
+
+def _end_of_last_line(path: Path) -> int:
+    return path.read_bytes().rfind(b"\n") + 1
+
+
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    """All records of a folder, packed ones too, none twice; a last line that was cut off is left out."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in (folder / PACKED, folder / FILE):
+        if path.is_file():
+            lines = _bytes_of(path).split(b"\n")[:-1]  # what follows the last end of a line was cut off
+            found |= {identity(record): record for record in _read(lines, path)}
+    return list(found.values())
+
+
+def _bytes_of(path: Path) -> bytes:
+    if path.name != PACKED:
+        return path.read_bytes()
+    try:
+        return gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error):
+        raise InputError(f"{path}: is damaged; fetch it again or take another folder.") from None
+
+
+def _read(lines: Iterable[bytes], path: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+        except ValueError:  # no JSON, or no text
+            raise InputError(f"{path}: line {number} is no JSON; delete the line or take another folder.") from None
+        if wrong := _wrong_with(record):
+            raise InputError(f"{path}: line {number} is no record of an experiment ({wrong}); take another folder.")
+        yield record
+
+
+def _wrong_with(record: Any) -> str:
+    """Why nothing can be made of a line, which another version may have written; empty where something can."""
+    if not isinstance(record, dict):
+        return "no object"
+    for name in (*_IDENTITY, "figures"):
+        if name not in record and name != "solver_budget":  # said of Algorithm 1 alone, where not all was tried
+            return f"without {name!r}"
+    known = {"experiment": experiment_names(), "method": METHODS, "data": CATALOGUE}
+    for name, names in known.items():
+        if record[name] not in names:
+            return f"this version knows no {name} {record[name]!r}"
+    for name in ("random_state", "budget"):
+        if not isinstance(record[name], int):
+            return f"{name} {record[name]!r}, which is no whole number"
+    for name in ("figures", "rows"):
+        values = record.get(name, {})
+        if not isinstance(values, dict) or not all(isinstance(v, int | float | None) for v in values.values()):
+            return f"{name} that are no numbers"
+    return ""

@@ -1,0 +1,229 @@
+"""Runs experiments: trains what they need, measures every case, and writes each result as it comes.
+
+Two kinds of work follow one another, both on all cores: training, one method on one split at a time, and measuring, one
+split at a time. A run that was stopped goes on where it was: what is in the results' folder is not done again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import lru_cache, partial
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from signal import SIG_IGN, SIGINT, signal
+from threading import current_thread, main_thread
+from typing import Any, TypeVar
+
+from logofair.errors import InputError, LogofairError, RunError
+from logofair.progress import Progress, no_progress
+from logofair_reproduction.datasets import CATALOGUE
+from logofair_reproduction.datasets.preparing import cache_folder, is_prepared, prepare_command
+from logofair_reproduction.experiments.experiment import Case, Experiment, Split
+from logofair_reproduction.experiments.measuring import measure, needs
+from logofair_reproduction.experiments.records import append, identity, read_records
+from logofair_reproduction.experiments.scores import Machine, SplitData, split_data, trained
+
+__all__ = ["RunState", "how_far", "missing_data", "run"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RunState:
+    """What a run has done: how many cases were measured now, how many before, and those that failed, with the why."""
+
+    measured: int
+    before: int
+    failed: tuple[tuple[Case, str], ...]
+
+
+@dataclass(frozen=True)
+class _Training:
+    """One method to be trained on one split."""
+
+    split: Split
+    method: str
+    notion: str | None
+    published: bool
+    budget: int
+
+
+def missing_data(experiments: Iterable[Experiment], cache: Path | None) -> dict[str, str]:
+    """The data sets that are not prepared, each with what to do."""
+    wanted = dict.fromkeys(split.data for part in experiments for split in part.splits)
+    return {
+        name: prepare_command(name, folder)
+        for name in wanted
+        for folder in [cache_folder(name, cache)]
+        if CATALOGUE[name].needs_files and not is_prepared(folder)
+    }
+
+
+def run(
+    experiments: Sequence[Experiment], machine: Machine, *, jobs: int | None = None, progress: Progress = no_progress
+) -> RunState:
+    """Train and measure all cases of some experiments that are not in the results' folder yet.
+
+    Parameters
+    ----------
+    experiments : sequence of Experiment
+        From :func:`load_experiment`.
+    machine : Machine
+        Where results go, and where models are trained.
+    jobs : int, optional
+        Processes; by default one for every core, and one where a GPU trains.
+    progress : Progress, optional
+        Shows how far training and measuring are.
+
+    Returns
+    -------
+    RunState
+    """
+    machine.folder.mkdir(parents=True, exist_ok=True)
+    left, before = _cases_left(experiments, machine.folder)
+    number = jobs or (1 if machine.device == "cuda" else os.cpu_count() or 1)
+    with _workers(number) as work:
+        trainings = list(dict.fromkeys(training for case in left for training in _trainings(case)))
+        trainings.sort(key=lambda training: training.method != "fcfl")  # the longest first
+        training = work(partial(_train, machine=machine), trainings)
+        broken = {task: why for task, why in progress(training, "Training", len(trainings)) if why is not None}
+        failed, by_split = list[tuple[Case, str]](), dict[Split, list[Case]]()
+        for case in left:
+            why = next((broken[task] for task in _trainings(case) if task in broken), None)
+            if why is None:
+                by_split.setdefault(case.split, []).append(case)
+            else:
+                failed.append((case, why))
+        sizes = {_dealing(record): _n_rows(record) for record in read_records(machine.folder) if "rows" in record}
+        measuring = work(partial(_measure, machine=machine), list(by_split.values()))
+        for records, wrong in progress(measuring, "Measuring", len(by_split)):
+            for record in records:
+                _check_size(sizes.setdefault(_dealing(record), _n_rows(record)), record, machine.folder)
+                append(machine.folder, record)
+            failed += wrong
+    return RunState(len(left) - len(failed), before, tuple(failed))
+
+
+def _dealing(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What records have in common whose splits differ in their seeds alone."""
+    return tuple(record[field.name] for field in fields(Split) if field.name != "random_state")
+
+
+def _n_rows(record: Mapping[str, Any]) -> int:
+    return sum(record["rows"].values())
+
+
+def _check_size(before: int, record: Mapping[str, Any], folder: Path) -> None:
+    """Raise where other seeds of the same experiment were measured on more rows or fewer."""
+    if (now := _n_rows(record)) != before:
+        raise InputError(
+            f"{folder}: holds results on {before:,} rows of {record['data']}, which has {now:,} now; take another "
+            "folder, or prepare the data as they were."
+        )
+
+
+def how_far(experiments: Iterable[Experiment], folder: Path) -> tuple[int, int]:
+    """How many cases of some experiments are in a folder, and how many there are."""
+    left, before = _cases_left(experiments, folder)
+    return before, before + len(left)
+
+
+def _cases_left(experiments: Iterable[Experiment], folder: Path) -> tuple[list[Case], int]:
+    """The cases that are not in a folder, and how many are."""
+    done = {identity(record) for record in read_records(folder)}
+    cases = {identity(case.as_dict()): case for part in experiments for case in part.cases()}
+    left = [case for key, case in cases.items() if key not in done]
+    return left, len(cases) - len(left)
+
+
+def _trainings(case: Case) -> list[_Training]:
+    return [_Training(case.split, method, notion, known, case.budget) for method, notion, known in needs(case)]
+
+
+@contextmanager
+def _workers(number: int) -> Iterator[Callable[[Callable[[Any], T], Sequence[Any]], Iterator[T]]]:
+    """Hand out a map over tasks, in this process or over several, whose results come as they are ready."""
+    if number == 1:
+        yield lambda function, tasks: map(function, tasks)
+        return
+    others = active_children()
+    # Fresh processes: PyTorch's threads do not survive a fork.
+    with ProcessPoolExecutor(number, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+
+        def work(function: Callable[[Any], T], tasks: Sequence[Any]) -> Iterator[T]:
+            with _interrupts_ignored():
+                waiting = [pool.submit(function, task) for task in tasks]
+            for ready in as_completed(waiting):
+                yield ready.result()
+
+        try:
+            yield work
+        except BrokenProcessPool:
+            raise RunError(
+                "reproduce: a process ended unexpectedly, perhaps for want of memory; run the same command with fewer "
+                "--jobs, and it goes on where it stopped."
+            ) from None
+        except BaseException:  # an interrupt, say: what was begun is not waited for
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in active_children():
+                if process not in others:
+                    process.terminate()
+            raise
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Start processes that an interrupt at the keyboard leaves alone, so that it is told once, by this process."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal(SIGINT, SIG_IGN)
+    try:
+        yield
+    finally:
+        signal(SIGINT, before)
+
+
+def _one_thread() -> None:
+    """Let a worker use one core: as many workers run as there are cores."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@lru_cache(maxsize=2)
+def _rows(split: Split, cache: Path | None) -> SplitData:
+    return split_data(split, cache)
+
+
+def _train(task: _Training, machine: Machine) -> tuple[_Training, str | None]:
+    """Train, and say what went wrong if something did."""
+
+    def rows() -> SplitData:
+        return _rows(task.split, machine.cache)
+
+    try:
+        trained(rows, task.split, task.method, task.notion, machine, budget=task.budget, published=task.published)
+    except Exception as error:
+        return task, _reason(error)
+    return task, None
+
+
+def _measure(cases: list[Case], machine: Machine) -> tuple[list[dict[str, Any]], list[tuple[Case, str]]]:
+    """Measure the cases of one split; those that cannot be are told, and do not stop the others."""
+    found, failed = [], []
+    for case in cases:
+        try:
+            found.append(measure(case, _rows(case.split, machine.cache), machine))
+        except Exception as error:
+            failed.append((case, _reason(error)))
+    return found, failed
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, LogofairError) else f"{type(error).__name__}: {error}"

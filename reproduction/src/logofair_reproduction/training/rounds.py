@@ -1,0 +1,259 @@
+"""Training round by round, all clients in this process: a generator whose every step is one round's state.
+
+The same method, network, rows, schedule and random state give the same states to the bit, however the clients are
+ordered in time, and a run that is resumed from a state goes on as if it had never stopped. (PyTorch promises no equal
+bits on different machines.) Training yields parameters, and so scores; it knows nothing of post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from logofair.columns.checks import Floats, whole_number
+from logofair.errors import InputError
+from logofair_reproduction.training.local import batch_gradients, label_counts, take_steps
+from logofair_reproduction.training.messages import ClientMeasures, GradientsRequest, Reply, Request, Vector
+from logofair_reproduction.training.methods import Method, MethodState, Replies
+from logofair_reproduction.training.networks import Network
+from logofair_reproduction.training.rows import ClientRows
+from logofair_reproduction.training.schedule import Schedule
+
+__all__ = ["TrainingState", "initial_state", "measure", "reply_to", "train"]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingState:
+    """Where training stands after a round.
+
+    Parameters
+    ----------
+    round : int
+        Rounds done; 0 before the first.
+    parameters : array
+        The model: the network's flat vector.
+    measured : ClientMeasures
+        How the model of round ``measured_at`` does at every client, on its training rows.
+    measured_at : int
+        The round that ``measured`` is of: ``round``, unless the method measures less often.
+    method_state : mapping
+        What the method keeps from round to round.
+    client_states : tuple
+        What each client keeps from round to round (FairBatch's weights), or None.
+
+    Examples
+    --------
+    >>> from logofair_reproduction.training import FedAvg, Schedule, build_network, make_rows, train
+    >>> rows = make_rows([[0.0], [1.0]] * 2, [0, 1, 0, 1], groups=["a", "b", "b", "a"], clients=[0, 0, 1, 1])
+    >>> network, schedule = build_network("logistic", (1,)), Schedule(learning_rate=0.5)
+    >>> *_, last = train(FedAvg(), network, rows, rounds=3, schedule=schedule)
+    >>> last.round, last.measured.client_accuracy
+    (3, array([1., 1.]))
+    """
+
+    round: int
+    parameters: Vector
+    measured: ClientMeasures
+    measured_at: int
+    method_state: MethodState
+    client_states: tuple[Floats | None, ...]
+
+    @classmethod
+    def initial(cls, method: Method, parameters: Vector, measured: ClientMeasures) -> TrainingState:
+        """The state before the first round, given how the first model does."""
+        return cls(0, parameters, measured, 0, method.initial_state(measured), (None,) * len(measured.clients))
+
+    def after_step(
+        self, method: Method, replies: Replies, client_states: tuple[Floats | None, ...] | None = None
+    ) -> TrainingState:
+        """The state with the next model, which is not measured yet."""
+        with np.errstate(all="ignore"):  # the check below says it in a sentence
+            parameters, method_state = method.step(self.method_state, self.parameters, self.measured, replies)
+        if not np.isfinite(parameters).all():
+            raise _diverged(self.round + 1)
+        kept = self.client_states if client_states is None else client_states
+        return replace(self, round=self.round + 1, parameters=parameters, method_state=method_state, client_states=kept)
+
+    def after_measuring(self, method: Method, measured: ClientMeasures) -> TrainingState:
+        """The state once its model was measured."""
+        if not np.isfinite(measured.loss).all():
+            raise _diverged(self.round)
+        method_state = method.learn(self.method_state, measured)
+        return replace(self, measured=measured, measured_at=self.round, method_state=method_state)
+
+
+def train(
+    method: Method,
+    network: Network,
+    clients: Sequence[ClientRows],
+    *,
+    rounds: int,
+    schedule: Schedule | None = None,
+    random_state: int = 0,
+    start: TrainingState | None = None,
+) -> Iterator[TrainingState]:
+    """Train a network by a federated method; yield the state after every round.
+
+    Parameters
+    ----------
+    method : FedAvg, FairFed, FedFB or FCFL
+        How the clients' replies become the next model.
+    network : Network
+        From :func:`build_network`.
+    clients : sequence of ClientRows
+        From :func:`make_rows`.
+    rounds : int
+        Rounds in all, those of ``start`` included.
+    schedule : Schedule, optional
+        How clients take local steps; FCFL takes none.
+    random_state : int
+        Decides the network's first parameters and the clients' shuffling.
+    start : TrainingState, optional
+        Go on from here.
+
+    Yields
+    ------
+    TrainingState
+
+    Examples
+    --------
+    >>> from logofair_reproduction.training import FedFB, build_network, make_rows
+    >>> random = np.random.default_rng(0)
+    >>> features = random.random((200, 2))
+    >>> labels, groups = features.sum(1) > 1, features[:, 0] > 0.5
+    >>> rows = make_rows(features, labels, groups=groups, clients=random.integers(3, size=200))
+    >>> for state in train(FedFB(), build_network("mlp", (2,)), rows, rounds=5):
+    ...     pass
+    >>> state.round, state.measured.accuracy > 0.8
+    (5, True)
+    """
+    total, schedule = whole_number(rounds, "rounds"), schedule or Schedule()
+    random_state = whole_number(random_state, "random_state", least=0)
+    state = (
+        initial_state(method, network, clients, random_state)
+        if start is None
+        else _checked_start(start, method, network, clients)
+    )
+    return _rounds(method, network, clients, total, schedule, random_state, state)
+
+
+def _diverged(number: int) -> InputError:
+    return InputError(
+        f"train: the model diverged in round {number} (it holds numbers that are not finite); use a smaller learning "
+        "rate or step size."
+    )
+
+
+def _rounds(
+    method: Method,
+    network: Network,
+    clients: Sequence[ClientRows],
+    rounds: int,
+    schedule: Schedule,
+    random_state: int,
+    state: TrainingState,
+) -> Iterator[TrainingState]:
+    """Round after round: request, step, measure, learn."""
+    for number in range(state.round + 1, rounds + 1):
+        with _deterministic():
+            request, key = method.request(state.method_state), (random_state, number)
+            answers = [
+                reply_to(network, rows, state.parameters, request, schedule, key, kept)
+                for rows, kept in zip(clients, state.client_states, strict=True)
+            ]
+            replies, kept_states = zip(*answers, strict=True)
+            state = state.after_step(method, dict(enumerate(replies)), kept_states)
+            if number % method.measure_every == 0:
+                state = state.after_measuring(method, measure(network, clients, state.parameters))
+        yield state
+
+
+def initial_state(
+    method: Method, network: Network, clients: Sequence[ClientRows], random_state: int = 0
+) -> TrainingState:
+    """The state before the first round."""
+    _check(method, network, clients)
+    parameters = network.start(random_state)
+    with _deterministic():
+        return TrainingState.initial(method, parameters, measure(network, clients, parameters))
+
+
+def reply_to(
+    network: Network,
+    rows: ClientRows,
+    parameters: Vector,
+    request: Request,
+    schedule: Schedule,
+    key: tuple[int, int],
+    state: Floats | None = None,
+) -> tuple[Reply, Floats | None]:
+    """One client's reply to a request, and what it keeps; ``key`` is the run's random state and the round's number."""
+    # All clients shuffle by the same numbers, so that their names and order do not matter.
+    rng = np.random.default_rng(key)
+    if isinstance(request, GradientsRequest):
+        return batch_gradients(network, rows, parameters, request, rng), state
+    return take_steps(network, rows, parameters, request, schedule, rng, state)
+
+
+def measure(network: Network, clients: Sequence[ClientRows], parameters: Vector) -> ClientMeasures:
+    """Count how a model decides at every client."""
+    counts = [label_counts(network, rows, parameters) for rows in clients]
+    return ClientMeasures.together([rows.client for rows in clients], clients[0].groups, counts)
+
+
+def _check(method: Method, network: Network, clients: Sequence[ClientRows]) -> None:
+    """Raise where method, network and rows cannot go together."""
+    whole_number(method.measure_every, "measure_every")
+    if not clients:
+        raise InputError("clients: there are none; pass what make_rows returns.")
+    for rows in clients:
+        if rows.groups != clients[0].groups:
+            raise InputError(
+                f"clients: {rows.client!r} has other groups than {clients[0].client!r}; make all rows with the same "
+                "known_groups=."
+            )
+        if tuple(rows.features.shape[1:]) != network.shape:
+            raise InputError(
+                f"clients: a row of {rows.client!r} has shape {tuple(rows.features.shape[1:])}, but {network.name} is "
+                f"built for {network.shape}; build the network for these rows."
+            )
+        if rows.labels.dtype != network.dtype:
+            raise InputError(
+                f"clients: the rows of {rows.client!r} are {rows.labels.dtype}, the network {network.dtype}; make both "
+                "with the same dtype=."
+            )
+
+
+def _checked_start(
+    state: TrainingState, method: Method, network: Network, clients: Sequence[ClientRows]
+) -> TrainingState:
+    """The state to go on from, if it is one of this method, these clients and this network."""
+    _check(method, network, clients)
+    names = tuple(rows.client for rows in clients)
+    if state.measured.clients != names or state.measured.groups != clients[0].groups:
+        raise InputError("start: the state is of other clients or groups; start afresh.")
+    if not np.array_equal(state.measured.rows, np.stack([rows.counts for rows in clients])):
+        raise InputError("start: the state is of other rows, by their counts of groups and labels; start afresh.")
+    if set(state.method_state) != set(method.initial_state(state.measured)):
+        raise InputError(f"start: the state is of another method than {method.name}; start afresh.")
+    if state.parameters.size != network.size:
+        raise InputError(
+            f"start: the state has {state.parameters.size:,} parameters, the network {network.size:,}; start afresh."
+        )
+    return state
+
+
+@contextmanager
+def _deterministic() -> Iterator[None]:
+    """Convolutions that give the same bits every time, where there is a GPU; the user's other settings stay."""
+    cudnn = torch.backends.cudnn
+    before = cudnn.deterministic, cudnn.benchmark
+    cudnn.deterministic, cudnn.benchmark = True, False
+    try:
+        yield
+    finally:
+        cudnn.deterministic, cudnn.benchmark = before

@@ -1,0 +1,224 @@
+"""``logofair reproduce``: lists, runs, goes on, shows again; refuses in one sentence; exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from datetime import date
+
+import pytest
+from rich.console import Console
+
+from logofair_reproduction.commands.pages import reproduce as pages
+from logofair_reproduction.experiments import runner
+from logofair_reproduction.experiments.experiment import experiment_names
+from logofair_reproduction.experiments.rendering import Rendered
+from made.experiments import small_experiment, use_settings
+from support.commandline import json_of, refused, run
+
+pytestmark = [pytest.mark.tool, pytest.mark.training]
+
+
+@pytest.fixture(name="small")
+def _small(monkeypatch):
+    """The experiment comparison_dp is two methods on a few rows of Adult."""
+    use_settings(monkeypatch)
+    part = small_experiment(["fedavg", "logofair_lg"], seeds=2)
+    monkeypatch.setattr(pages.Selection, "parts", lambda wanted: [part])
+
+
+def test_without_a_name_the_experiments_are_listed():
+    code, page, _ = run("reproduce")
+    assert code == 0
+    assert page == run("reproduce", "--list")[1]
+    assert all(f"\n{name} " in page for name in experiment_names())
+    listed = json_of("reproduce", "--list")
+    assert [each["name"] for each in listed] == experiment_names()
+    # Two curves of 20 seeds: FedAvg, Algorithm 1 at 11 levels, the protocol and two bounds.
+    assert {each["name"]: each["cases"] for each in listed}["rounds_dp"] == 2 * 20 * (1 + 11 + 1 + 2)
+
+
+def test_experiments_that_are_named_are_listed_alone():
+    assert [each["name"] for each in json_of("reproduce", "mixed", "groups", "--list")] == ["mixed", "groups"]
+    assert json_of("reproduce", "all", "--list") == json_of("reproduce", "--list")
+    assert "NAME: got 'mixd' (did you mean 'mixed'?)" in refused("reproduce", "mixd", "--list")
+
+
+def test_a_folder_that_cannot_be_is_refused_in_one_sentence(small, tmp_path):
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / "out"
+    sentence = (
+        f"{out}: cannot be written (Not a directory); choose a folder that exists, has room and may be written to."
+    )
+    assert sentence in refused("reproduce", "comparison_dp", "--out", out)
+
+
+def test_a_run_stopped_before_it_began_says_that_it_goes_on(small, monkeypatch, tmp_path):
+    def stop():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pages, "check_packages", stop)
+    found = run("reproduce", "comparison_dp", "--out", tmp_path / "out")
+    assert found == (130, "", "logofair: interrupted; the same command goes on.\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["comparision_dp"], "NAME: got 'comparision_dp' (did you mean 'comparison_dp'?); use one of "),
+        (["all", "mixd"], "NAME: got 'mixd' (did you mean 'mixed'?); use one of "),
+        (["mixed", "--data", "adlut"], "--data: got 'adlut' (did you mean 'adult'?); use one of adult, enem."),
+        (["mixed", "--method", "oracel"], "--method: got 'oracel' (did you mean 'oracle'?); use one of fedavg, "),
+        (["mixed", "--alpha", "3"], "--alpha: got '3'; use one of 0.5, 5, 100."),
+        (["natural", "--quick"], "--quick: takes adult alone, which is not in natural; add --data acs."),
+        (["groups", "natural", "--data", "acs", "--alpha", "5"], "groups, natural: no case has all that "),
+        (["natural", "--data", "acs"], "natural: acs is not prepared, type: logofair data prepare acs --from PATH"),
+        (["mixd", "--show"], "NAME: got 'mixd' (did you mean 'mixed'?)"),
+        (
+            ["--show", "--seeds", "3"],
+            "--show: writes all results of --out again, so --seeds changes nothing; leave it out.",
+        ),
+        (["mixed", "--seeds", "1000000000"], "--seeds: got 1000000000; pass a whole number from 1 to 1,000."),
+        (["--show"], "holds no results (results.jsonl); name a folder of logofair reproduce."),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence_and_leaves_nothing_behind(words, sentence, tmp_path):
+    out = tmp_path / "out"
+    assert sentence in refused("reproduce", *words, "--out", out, "--cache", tmp_path / "cache")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("option", ["--seeds", "--settings", "--jobs", "--alpha"])
+def test_numbers_below_1_are_refused(option):
+    assert f"{option}: got" in refused("reproduce", "mixed", option, "0")
+
+
+def test_a_quick_run_takes_adult_alone_unless_data_are_named():
+    quick = pages.Selection(("all",), quick=True).parts()
+    assert {split.data for part in quick for split in part.splits} == {"adult"}
+    assert {part.seeds for part in quick} == {2}
+    named = pages.Selection(("natural",), quick=True, data=("enem",)).parts()
+    assert [split.data for part in named for split in part.splits] == ["enem"]
+
+
+def test_one_cell_can_be_run_again():
+    wanted = pages.Selection(("comparison_dp",), data=("adult",), method=("fedfb",), alpha=(0.5,), seeds=1, settings=2)
+    (case,) = [case for part in wanted.parts() for case in part.cases()]
+    assert (case.split.data, case.split.alpha, case.method, case.budget) == ("adult", 0.5, "fedfb", 2)
+
+
+def test_from_nothing_to_files_and_shown_again(small, tmp_path):
+    out = tmp_path / "out"
+    words = ("reproduce", "comparison_dp", "--out", out, "--jobs", 1)
+    code, page, said = run(*words)
+    assert (code, said) == (0, "")
+    assert "Comparison, demographic parity: Adult (UCI)" in page
+    assert "\nLoGoFair_l&g " in page
+    assert "What was claimed" in page
+    assert "Accuracy at least the paper's" in page
+    assert "✓ confirmed, ✗ not confirmed, ○ not testable: chance alone could decide" in " ".join(page.split())
+    assert "for want of results" in page
+    assert "4 cases now, 0 before." in page
+    assert f"{out}/page.html" in page.replace("\n          ", "")
+    html = (out / "page.html").read_text()
+    assert all(
+        words in html
+        for words in (
+            "A sample: 900 rows, drawn at random (the paper: more than 45,000)",
+            "logofair reproduce comparison_dp",
+            date.today().isoformat(),
+            "device cpu",
+        )
+    )
+    assert "| FedAvg |" in (out / "tables.md").read_text()
+    assert "\\toprule" in (out / "tables.tex").read_text()
+    kinds = {path.suffix: path.read_bytes()[:4] for path in (out / "figures").iterdir()}
+    assert kinds == {".svg": b"<svg", ".png": b"\x89PNG"}
+    again = json_of(*words)
+    assert (again["measured"], again["before"], again["failed"]) == (0, 4, [])
+    assert {verdict["verdict"] for verdict in again["verdicts"]} <= {"confirmed", "not confirmed", "not testable"}
+    assert [line["figures"]["accuracy"]["runs"] for line in again["lines"]] == [2, 2]
+    (out / "page.html").unlink()
+    code, page, _ = run("reproduce", "--show", "--out", out)
+    assert (code, "Comparison, demographic parity" in page, "before." in page) == (0, True, False)
+    assert (out / "page.html").is_file()
+    assert "Comparison, demographic" not in run("reproduce", "mixed", "--show", "--out", out)[1]  # its tables alone
+
+
+def test_an_interrupted_run_says_how_far_it_is_and_goes_on(small, monkeypatch, tmp_path):
+    out, real = tmp_path / "out", runner._measure
+
+    def measure(cases, machine):
+        if cases[0].split.random_state == 1:
+            raise KeyboardInterrupt
+        return real(cases, machine)
+
+    words = ("reproduce", "comparison_dp", "--out", out, "--jobs", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "_measure", measure)
+        code, page, said = run(*words)
+    assert (code, page) == (130, "")
+    assert said == (
+        f"logofair: interrupted with 2 of 4 results in {out}, beside what was trained; the same command goes on.\n"
+    )
+    assert not (out / "page.html").exists()
+    assert json_of(*words)["before"] == 2
+
+
+def test_cases_that_fail_are_told_at_the_end_and_make_the_exit_code_1(small, monkeypatch, tmp_path):
+    real = runner.measure
+
+    def measure(case, *others):
+        if case.method == "fedavg":
+            raise ValueError("it rains\nall day")
+        return real(case, *others)
+
+    monkeypatch.setattr(runner, "measure", measure)
+    words = ("reproduce", "comparison_dp", "--out", tmp_path, "--jobs", 1)
+    code, page, said = run(*words)
+    assert code == 1
+    assert "2 cases now, 0 before." in page
+    assert said == (
+        "logofair: 2 cases failed; the first: comparison_dp, fedavg on adult, 3 clients, alpha 5, seed 0: "
+        "ValueError: it rains all day.\n"
+    )
+    code, page, _ = run(*words, "--json")
+    assert (code, len(json.loads(page)["failed"])) == (1, 2)
+
+
+def test_data_that_are_not_prepared_are_left_out_and_named(small, monkeypatch, tmp_path):
+    part = small_experiment(["fedavg"], seeds=1)
+    enem = small_experiment(["fedavg"], seeds=1, data="enem")
+    monkeypatch.setattr(pages.Selection, "parts", lambda wanted: [part, enem])
+    words = ("reproduce", "all", "--out", tmp_path / "out", "--cache", tmp_path / "cache", "--jobs", 1)
+    found = json_of(*words)
+    assert found["missing"] == {"enem": f"logofair data prepare enem --from PATH --cache {tmp_path / 'cache'}"}
+    assert found["measured"] == 1
+    assert "Left out" in run(*words)[1]
+
+
+def test_two_runs_in_one_folder_are_refused(small, tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    with (tmp_path / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert "another process works in this folder" in refused("reproduce", "comparison_dp", "--out", tmp_path)
+
+
+def test_verdicts_are_a_matrix_of_signs_with_counts_for_what_is_not_confirmed(tmp_path):
+    from logofair_reproduction.experiments.claims import verdicts
+    from made.results import line, steady
+
+    lines = [
+        line("logofair_lg", steady(0.70, 0.02, 0.01), alpha=5.0),  # less accurate than the paper says
+        line("oracle_same", steady(0.702, 0.02, 0.01), alpha=5.0),
+    ]
+    rendered = Rendered(tuple(lines), tuple(verdicts(lines)), ())
+    console = Console(file=io.StringIO(), width=80)
+    pages.show(pages.Outcome(tmp_path, (), rendered), console)
+    page = console.file.getvalue()
+    assert re.search(r"^claim +DP$", page, re.MULTILINE)
+    assert re.search(r"^Accuracy at least the paper's +✗$", page, re.MULTILINE)
+    assert re.search(r"^Accuracy near the oracle's +✓$", page, re.MULTILINE)
+    assert re.search(r"^Accuracy at least the paper's +0 +1 +0$", page, re.MULTILINE)
+    assert "Beats FCFL locally" not in page
