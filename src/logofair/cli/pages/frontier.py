@@ -27,7 +27,7 @@ _WARNINGS = 5
 _NAMED = 3  # cells named in a warning; more are counted
 _GROUPS = 8  # rates shown; a page of more would be read by nobody
 _AXES = "Tolerances: local down, global across"
-_UNTESTED = f"\n{NOT_TESTED.capitalize()}: add --test-share or --test FILE"
+_UNTESTED = f"\n{NOT_TESTED.capitalize()}: add --test FILE"
 _MEASURED = "Counted{}, {}. Below each figure its 95 % interval and rows:"
 
 
