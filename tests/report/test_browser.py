@@ -30,7 +30,6 @@ SECTIONS = [
         "requirements",
         "clients",
         "frontier",
-        "prices",
         "proof",
         "rules",
         "reliability",

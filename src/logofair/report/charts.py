@@ -18,7 +18,6 @@ __all__ = [
     "GapPoint",
     "Reliability",
     "gap_dumbbells",
-    "gap_strip",
     "reliability_by_group",
     "reliability_diagram",
     "shows_nothing",
@@ -111,15 +110,14 @@ def gap_dumbbells(points: Sequence[GapPoint], *, width: float, label: str) -> El
         width,
         bottom + 28.0,
         label,
-        [_stripe(top + _ROW * i, width) for i in range(0, len(points), 2)],
-        _common_tolerance(points, scale, top, bottom, upright=True),
+        [
+            tag("rect", x=0, y=top + _ROW * i, width=width, height=_ROW, class_="stripe")
+            for i in range(0, len(points), 2)
+        ],
+        _common_tolerance(points, scale, top, bottom),
         [_grid_line((x, x), (top, bottom), f"{t:g}", (x, bottom + 18.0)) for t, x in places],
         [_dumbbell(point, scale, top + _ROW * (i + 0.5), letters) for i, point in enumerate(points)],
     )
-
-
-def _stripe(y: float, width: float) -> Element:
-    return tag("rect", x=0, y=y, width=width, height=_ROW, class_="stripe")
 
 
 def _dumbbell(point: GapPoint, scale: _Scale, y: float, letters: int) -> Element:
@@ -138,62 +136,9 @@ def _dumbbell(point: GapPoint, scale: _Scale, y: float, letters: int) -> Element
         x1, x2 = map(place, point.interval)
         parts.append(tag("line", x1=x1, x2=x2, y1=y, y2=y, class_="interval"))
     if point.before is not None:
-        parts.append(_before(place(point.before), y, 5.0))
+        parts.append(tag("circle", cx=place(point.before), cy=y, r=5.0, class_="before"))
     parts.append(_after(place(point.after), y, 5.0, point.few))
     return _linked(point, parts)
-
-
-def gap_strip(points: Sequence[GapPoint], *, width: float, label: str, height: float = 330.0) -> Element:
-    """Draw many clients side by side by rank, each as a column with its gap before and after."""
-    left, right, top, bottom = 46.0, width - 10.0, 26.0, height - 40.0
-    up = _Scale(0.0, (ticks := _nice_ticks(_largest(points)))[-1], bottom, top)
-    each = (right - left) / max(len(points), 1)
-    middles = [left + each * (i + 0.5) for i in range(len(points))]
-    return _picture(
-        width,
-        height,
-        label,
-        _common_tolerance(points, up, left, right, upright=False),
-        [
-            _grid_line((left, right), (y, y), f"{t:g}", (left - 8.0, y + 4.0), "end")
-            for t in ticks
-            for y in [up.place(t)]
-        ],
-        [_column(point, x, up, each) for point, x in zip(points, middles, strict=True)],
-        _ranks(middles, bottom + 16.0, 5 if width > _NARROW else 2),
-        _below("clients: largest gap shown first, then most rows", (left + right) / 2.0, height - 6.0),
-    )
-
-
-def _column(point: GapPoint, x: float, up: _Scale, each: float) -> Element:
-    """One client's column; its whole height can be pointed at."""
-    parts: list[Node] = [tag("rect", x=x - each / 2.0, y=up.end, width=each, height=up.start - up.end, class_="target")]
-    radius = min(4.0, max(1.4, each * 0.42))
-    if point.before is not None:
-        y1, y2 = up.place(point.before), up.place(point.after)
-        parts.append(tag("line", x1=x, x2=x, y1=y1, y2=y2, class_="joint thin"))
-    if point.interval is not None:
-        y1, y2 = map(up.place, point.interval)
-        parts.append(tag("line", x1=x, x2=x, y1=y1, y2=y2, class_="interval thin"))
-    if point.before is not None:
-        parts.append(_before(x, up.place(point.before), radius))
-    parts.append(_after(x, up.place(point.after), radius, point.few))
-    return _linked(point, parts)
-
-
-def _ranks(middles: Sequence[float], y: float, about: int) -> list[Node]:
-    """Some ranks below their columns."""
-    last = len(middles) - 1
-    places = sorted({round(last * i / (about - 1)) for i in range(about)}) if last >= 0 else []
-    return [_below(f"{i + 1:,}", middles[i], y) for i in places]
-
-
-def _below(text: str, x: float, y: float) -> Element:
-    return tag("text", text, x=x, y=y, class_="tick", text_anchor="middle")
-
-
-def _before(x: float, y: float, radius: float) -> Element:
-    return tag("circle", cx=x, cy=y, r=radius, class_="before")
 
 
 def _after(x: float, y: float, radius: float, few: bool) -> Element:
@@ -214,23 +159,16 @@ def _linked(point: GapPoint, parts: Sequence[Node]) -> Element:
     return tag("a", title, parts, class_="client", href=point.link, tabindex="-1", data_client=point.link[1:])
 
 
-def _common_tolerance(
-    points: Sequence[GapPoint], scale: _Scale, start: float, end: float, *, upright: bool
-) -> list[Node]:
+def _common_tolerance(points: Sequence[GapPoint], scale: _Scale, top: float, bottom: float) -> list[Node]:
     """The tolerance most clients share: a band from 0, and its name."""
     limits = [p.tolerance for p in points if p.tolerance is not None]
     if not limits:
         return []
     limit = max(dict.fromkeys(limits), key=limits.count)
-    near, far = sorted((scale.place(0.0), scale.place(limit)))
-    box = (near, start, far - near, end - start) if upright else (start, near, end - start, far - near)
-    # A band across is crowded by marks, so its name stands in the corner beside a patch of its colour.
-    x, y, anchor = (far + 4.0, 18.0, "start") if upright else (end, 16.0, "end")
-    patch = None if upright else tag("rect", x=end - 122.0, y=6.0, width=14, height=12, class_="allowed")
+    near, far = scale.place(0.0), scale.place(limit)
     return [
-        tag("rect", x=box[0], y=box[1], width=box[2], height=box[3], class_="allowed"),
-        tag("text", f"tolerance {limit:g}", x=x, y=y, class_="allowed-name", text_anchor=anchor),
-        patch,
+        tag("rect", x=near, y=top, width=far - near, height=bottom - top, class_="allowed"),
+        tag("text", f"tolerance {limit:g}", x=far + 4.0, y=18.0, class_="allowed-name", text_anchor="start"),
     ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from logofair.auditing import FEW_ROWS, Audit, Measured
 from logofair.auditing.result import FITTED_ROWS, NOT_TESTED, with_few_rows
-from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip, shows_nothing
+from logofair.report.charts import GapPoint, gap_dumbbells, shows_nothing
 from logofair.report.contents import ReportContents
 from logofair.report.markup import (
     Cell,
@@ -35,8 +35,8 @@ __all__ = ["clients_section"]
 
 _BY_ITSELF = "each interval that of this client by itself"
 _WIDE, _NARROW = 860.0, 350.0
-_MOST_ROWS = 40  # clients with a row each in the picture; more stand side by side
-_MOST_COLUMNS = 600
+_MOST_DRAWN = 40  # clients in a picture
+_MOST_LINES = 600  # of the table
 _WORDS = {"accuracy": "accuracy", "cost": "cost per person"}
 _MARKS = {"within": "met", "above": "missed", "cannot be told": "unclear"}
 
@@ -203,22 +203,22 @@ def _prices(contents: ReportContents, rows: MeasuredRows, place: int) -> Iterato
 def _figure(rows: MeasuredRows, rate: int) -> Element | None:
     """One rate's picture, drawn for a desk and for a phone; none where it would show nothing."""
     name, ranked = rows.after.local.rates[rate].name, rows.ranked
-    drawn = ~np.isnan((rows.after.local.large if len(ranked) > _MOST_ROWS else rows.after.local).gaps[rate])
-    without = f"fewer than two groups of {FEW_ROWS} rows" if len(ranked) > _MOST_ROWS else "fewer than two groups"
-    missing, ranked = int((~drawn).sum()), [place for place in ranked if drawn[place]]
+    many = len(ranked) > _MOST_DRAWN
+    there = ~np.isnan((rows.after.local.large if many else rows.after.local).gaps[rate])
+    without = f"fewer than two groups of {FEW_ROWS} rows" if many else "fewer than two groups"
+    missing, ranked = int((~there).sum()), [place for place in ranked if there[place]]
     left_out = f" {counted(missing, 'client')} with {without} not drawn." if missing else ""
-    every = max(1, -(-len(ranked) // _MOST_COLUMNS))
-    points = [_point(rows, rate, place) for place in ranked[::every]]
+    if len(ranked) > _MOST_DRAWN:
+        left_out += f" Of the others the first {_MOST_DRAWN} are drawn; the table has all."
+    points = [_point(rows, rate, place) for place in ranked[:_MOST_DRAWN]]
     if shows_nothing(points, _WIDE):
         return None
-    draw = gap_dumbbells if len(points) <= _MOST_ROWS else gap_strip
     both = " before and after" if rows.before is not None else ""
-    left_out += f" Of the others every {every}th is drawn." if every > 1 else ""
     words = f"Gap of the {name} between groups inside each of {counted(len(points), 'client')}{both}, {rows.name}."
     return tag(
         "figure",
-        tag("div", draw(points, width=_WIDE, label=words), class_="wide"),
-        tag("div", draw(points, width=_NARROW, label=words), class_="narrow"),
+        tag("div", gap_dumbbells(points, width=_WIDE, label=words), class_="wide"),
+        tag("div", gap_dumbbells(points, width=_NARROW, label=words), class_="narrow"),
         tag("figcaption", f"{words}{left_out}"),
     )
 
@@ -263,7 +263,7 @@ def _legend(rows: MeasuredRows) -> Element:
 def _draws_few(rows: MeasuredRows) -> bool:
     """Whether the picture has a gap on few rows: not of many clients, of whom only groups of 30 rows or more count."""
     side = rows.after.local
-    return len(rows.ranked) <= _MOST_ROWS and bool((np.isnan(side.large.gaps) & ~np.isnan(side.gaps)).any())
+    return len(rows.ranked) <= _MOST_DRAWN and bool((np.isnan(side.large.gaps) & ~np.isnan(side.gaps)).any())
 
 
 def _picker(rows: MeasuredRows) -> Element:
@@ -297,7 +297,7 @@ def _table(rows: MeasuredRows, contents: ReportContents | None) -> Sequence[Elem
         *((_WORDS[name], True) for name in _listed_figures(rows)),
         ("0.01 more wins", contents is not None),
     ]
-    listed = rows.ranked[: max(1, _MOST_COLUMNS // len(rates))]
+    listed = rows.ranked[: max(1, _MOST_LINES // len(rates))]
     lines = [_line(rows, contents, place, k) for place in listed for k in range(len(rates))]
     missing = len(rows.after.clients) - len(listed)
     left_out = note(f"The first {len(listed):,} clients are listed; {missing:,} are not.") if missing else None

@@ -67,7 +67,6 @@ class ReportContents:
     calibration: MeasuredRows
     tested: MeasuredRows | None
     local: RequiredGaps
-    global_: RequiredGaps
     verdict: Verdict
     frontier: Frontier | None
 
