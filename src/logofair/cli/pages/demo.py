@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from logofair.auditing import FEW_ROWS, Audit, Measured
-from logofair.cli.demo_run import BASE, Comparison, Settings
-from logofair.cli.options import typed
+from logofair.cli.demo_run import BASE, Comparison
+from logofair.cli.options import typed, typed_command
 from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, titled
 from logofair.cli.pages.figures import findings
 from logofair.policy.info import added_to_rows, tiny
@@ -187,22 +187,8 @@ def write_demo_report(path: Path, comparison: Comparison) -> Path:
         path,
         tested,
         data=in_memory(comparison.data, comparison.fair),
-        command=_command(settings),
+        command=typed_command(),
         frontier=trade_off,
         heading=ReportHeading(purpose="a demonstration on public data", made=date.today().isoformat()),
     )
     return path
-
-
-def _command(settings: Settings) -> str:
-    """The command that makes the same again."""
-    words = {
-        "--notion": settings.notion,
-        "--local": typed(settings.local_tolerance),
-        "--global": typed(settings.global_tolerance),
-        "--clients": str(settings.clients),
-        "--alpha": f"{settings.alpha:g}",
-        "--seed": str(settings.random_state),
-        "--scheme": settings.scheme,
-    }
-    return " ".join(["logofair demo", *(f"{name} {value}" for name, value in words.items())])
