@@ -31,7 +31,7 @@ from logofair.report import (
 )
 from logofair.report.charts import GapPoint, gap_dumbbells, reliability_by_group, shows_nothing
 from logofair.report.markup import render, tag
-from logofair.report.measured import calibration_rows, other_rows, required_gaps
+from logofair.report.measured import calibration_rows, other_rows
 from logofair.report.verdict import Verdict, judge
 from logofair.solvers.algorithm1 import Algorithm1
 from logofair.tradeoff import frontier
@@ -92,7 +92,7 @@ def _tested(solution, data):
 
 
 def _verdict(solution):
-    return judge(solution, *required_gaps(solution), other_rows(solution))
+    return judge(solution, other_rows(solution))
 
 
 def _said(verdict: Verdict) -> dict[str, str]:
@@ -149,15 +149,6 @@ def test_what_small_cells_borrow_is_part_of_what_is_proved_and_own_rows_stand_be
     assert said.startswith("On the 400 calibration rows and what small cells borrow, in calibrated chances")
     assert said.endswith(solution.own_rows.summary())
     assert f"largest local gap {solution.own_rows.local_gap:.4f}" in said
-
-
-def test_the_gap_held_equals_the_gap_of_the_stored_policy():
-    solution = _fit(_data(), local_tolerance=0.03, global_tolerance=0.01, pooling="none")
-    local, global_ = required_gaps(solution)
-    after = calibration_rows(solution).after
-    np.testing.assert_allclose(local.gap, after.local.gaps, atol=1e-9)
-    np.testing.assert_allclose(global_.gap, after.global_.gaps, atol=1e-9)
-    assert local.tolerance.tolist() == [[0.03] * 4]
 
 
 def _cells(page: str, caption: str) -> list[list[str]]:
@@ -877,7 +868,7 @@ def test_with_costs_the_page_proves_a_cost_per_person(required):
     assert float(said[2]) == pytest.approx(certificate.dual, abs=5e-5)
     assert "The costs of this report" in text
     assert "Cost per person by labels" in text
-    assert "would save at most" in text
+    assert re.search(r"[0-9.]+ less per person by a ratio lower by 0\.01", text)
     assert "within the tolerances" not in text.partition("The trade-off")[0]
 
 

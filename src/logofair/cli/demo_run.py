@@ -44,7 +44,6 @@ class Settings:
     global_tolerance: Tolerance = 0.01
     clients: int = 5
     alpha: float = 0.5
-    scheme: str = "plain"
     random_state: int = 0
 
     def as_dict(self) -> dict[str, Any]:
@@ -109,8 +108,7 @@ class MethodResult:
 class Comparison:
     """Methods side by side: the base model first, then the three variants; :func:`compare` makes one.
 
-    ``calibrated`` is the base model on the calibration rows, ``unmeasured`` the number of clients whose calibration
-    rows are of fewer than two groups, ``fair`` the variant that is fair inside each client and over all.
+    ``fair`` is the variant that is fair inside each client and over all.
     """
 
     settings: Settings
@@ -118,8 +116,6 @@ class Comparison:
     rows: dict[str, int]
     groups: tuple[Label, ...]
     outcomes: tuple[MethodResult, ...]
-    calibrated: Audit
-    unmeasured: int
     warnings: tuple[str, ...]
     fair: Solution
     calibration_rows: SplitRows
@@ -138,8 +134,7 @@ class Comparison:
             "rows": self.rows,
             "groups": list(self.groups),
             "methods": [outcome.as_dict() for outcome in self.outcomes],
-            "small": {"test": self.tested.small_as_dict(), "calibration": self.calibrated.small_as_dict()},
-            "unmeasured_clients": self.unmeasured,
+            "small": self.tested.small_as_dict(),
             "undefined": list(self.tested.undefined),
             "warnings": list(self.warnings),
         }
@@ -157,9 +152,7 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
     ['Plain model', 'LoGoFair_g', 'LoGoFair_l', 'LoGoFair_l&g']
     """
     dealing, splitting = np.random.default_rng(settings.random_state).spawn(2)
-    clients = dirichlet_clients(
-        data.sensitive, n_clients=settings.clients, alpha=settings.alpha, rng=dealing, scheme=settings.scheme
-    )
+    clients = dirichlet_clients(data.sensitive, n_clients=settings.clients, alpha=settings.alpha, rng=dealing)
     parts = split(len(data), _PARTS, rng=splitting)
     (scores,) = progress(map(_scores, [data], [parts["train"]]), "Training a logistic regression", total=1)
     calibration, test = (
@@ -170,15 +163,12 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
     variants = [_outcome(name, solution, test, settings) for name, solution in fits]
     base = MethodResult(BASE, _audit(test.scores >= 0.5, test, settings))
     outcomes = (base, *variants)
-    calibrated = _audit(calibration.scores >= 0.5, calibration, settings)
     return Comparison(
         settings=settings,
         data=data.name,
         rows={part: rows.size for part, rows in parts.items()},
         groups=base.audit.groups,
         outcomes=outcomes,
-        calibrated=calibrated,
-        unmeasured=settings.clients - int(((calibrated.counts["rows"] > 0).sum(axis=1) > 1).sum()),
         warnings=tuple(dict.fromkeys(str(warning) for _, solution in fits for warning in solution.warnings)),
         fair=fits[-1][1],
         calibration_rows=calibration,

@@ -22,7 +22,7 @@ from logofair.report.figures import figures_section
 from logofair.report.frontier import frontier_section
 from logofair.report.heading import ReportHeading
 from logofair.report.markup import Element, Section, Trusted, render, render_section, tag
-from logofair.report.measured import MeasuredRows, audited_rows, calibration_rows, other_rows, required_gaps
+from logofair.report.measured import MeasuredRows, audited_rows, calibration_rows, other_rows
 from logofair.report.promises import promises_section
 from logofair.report.proof import proof_section
 from logofair.report.required import requirements_section
@@ -161,10 +161,9 @@ def write_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    local, global_ = required_gaps(solution)
     calibration, tested = calibration_rows(solution), other_rows(solution)
-    verdict = judge(solution, local, global_, tested)
-    contents = ReportContents(solution, data, command, heading, calibration, tested, local, verdict, frontier)
+    verdict = judge(solution, tested)
+    contents = ReportContents(solution, data, command, heading, calibration, tested, verdict, frontier)
     measured = [calibration] if tested is None else [tested, calibration]
     sections = (
         figures_section(contents.shown, heading.accepted, None if tested is None else calibration),

@@ -8,7 +8,7 @@ from logofair.auditing.required import UNMEASURED
 from logofair.fitting.evidence import findings
 from logofair.fitting.solution import Solution
 from logofair.report.markup import Element, tag
-from logofair.report.measured import MeasuredRows, RequiredGaps
+from logofair.report.measured import MeasuredRows
 from logofair.report.wording import counted
 from logofair.requirements import requirement_sentences
 
@@ -43,9 +43,9 @@ def verdict_banner(verdict: Verdict) -> Element:
     )
 
 
-def judge(solution: Solution, local: RequiredGaps, global_: RequiredGaps, tested: MeasuredRows | None) -> Verdict:
+def judge(solution: Solution, tested: MeasuredRows | None) -> Verdict:
     """Judge a solution by what is known beyond the rows that chose it; these alone make no pass."""
-    evidence, proof = solution.evidence, _proof(solution, local, global_)
+    evidence, proof = solution.evidence, _proof(solution)
     lines = [("Required", _required(solution))]
     if evidence.state == "nothing":
         return Verdict(evidence.state, evidence.headline, (*lines, ("Calibration rows", proof)))
@@ -66,12 +66,10 @@ def _required(solution: Solution) -> str:
     return " ".join(requirement_sentences(solution.requirements.as_dict(), local))
 
 
-def _proof(solution: Solution, local: RequiredGaps, global_: RequiredGaps) -> str:
+def _proof(solution: Solution) -> str:
     """What is proved on the calibration rows, and what is found on the clients' own where others count too."""
-    others = [state for check in solution.requirement_checks if check.kind != "tolerance" for state in check.states]
-    required = int(local.required.sum() + global_.required.sum()) + len(others)
-    measured = int(local.measured.sum() + global_.measured.sum()) + len(others) - others.count(UNMEASURED)
-    if required and not measured:
-        return f"None of the {counted(required, 'required gap')} has two groups to compare: nothing is shown."
+    states = [state for check in solution.requirement_checks for state in check.states]
+    if states and set(states) == {UNMEASURED}:
+        return f"None of the {counted(len(states), 'required gap')} has two groups to compare: nothing is shown."
     alone = "" if solution.certificate.pooling == "none" else f" {solution.own_rows.summary()}"
     return f"{solution.proof_sentence()}{alone}"
