@@ -383,22 +383,10 @@ def test_other_rows_of_a_policy_without_clients_are_not_said_to_have_any():
     assert 'id="clients"' not in page
 
 
-def test_the_four_accuracies_stand_side_by_side_and_the_proved_ones_nowhere_else():
+def test_what_is_proved_is_one_sentence():
     tested = _tested(_fit(_data(), local_tolerance=0.05), _data(seed=1))
-    page, certificate = _html(tested), tested.certificate
-    lines = {line[0]: line[1] for line in _cells(page, "The accuracies of this report")[1:]}
-    assert lines == {
-        "by labels, other rows": _interval(tested.tested.second.accuracy),
-        "by labels, calibration rows": _interval(tested.measured.accuracy),
-        "expected, in calibrated chances": f"{certificate.primal:.4f}",
-        "its upper bound": f"{certificate.dual:.4f}",
-    }
-    assert f"{certificate.primal:.4f}" not in (
-        f"{tested.measured.accuracy:.4f}",
-        f"{tested.tested.second.accuracy:.4f}",
-    )
-    elsewhere = re.sub(r'<section id="proof".*?<section id="rules"', "", page, flags=re.DOTALL)
-    assert f">{certificate.primal:.4f}<" not in elsewhere
+    proof = re.search(r'<section id="proof".*?</section>', _html(tested), re.DOTALL)[0]
+    assert _Text(proof).text.startswith(f"What is proved{tested.proof_sentence()} This is about these rows")
 
 
 def test_the_heading_is_shown_and_its_word_used():
@@ -584,9 +572,7 @@ def test_cells_with_few_rows_are_marked_and_counted():
     kept = ~(site & group) | (np.cumsum(site & group) <= 7)
     data = {name: column[kept] for name, column in data.items()}
     text = _Text(_html(_fit(data))).text
-    assert "▲ 7" in text
-    assert "1 cell of 4 has fewer than 30 rows" in text
-    assert "few rows" in text
+    assert "7 few rows" in text
 
 
 @pytest.mark.slow
@@ -609,7 +595,6 @@ def test_many_groups_and_tuples_as_groups_fit_the_page():
     solution = logofair.fit(data["scores"], data["labels"], groups=pairs, clients=data["clients"], **how)
     page = _Text(_html(solution))
     assert "a × young" in page.text
-    assert sum(attributes.get("aria-label") == "Rows by client and group" for _, attributes in page.elements) == 3
 
 
 def test_without_clients_the_page_speaks_of_none():
@@ -661,10 +646,9 @@ def test_the_legend_names_only_marks_that_are_drawn():
     assert few in _html(_fit(_data(200)))
 
 
-def test_what_is_proved_and_coins_are_said_in_words_where_they_are_nothing():
+def test_coins_and_warnings_are_said_in_words_where_they_are_nothing():
     solution = _fit(_data(), local_tolerance=0.9, global_tolerance=0.9)
     text = _Text(_html(solution)).text
-    assert "the policy reaches it, and exceeds no requirement by more than rounding." in text
     assert "No rule tosses a coin." in text
     assert "A coin decides" not in text
     assert "None: no cell is empty or has fewer than 30 rows." in text
@@ -819,11 +803,9 @@ def test_the_report_tells_what_cells_borrow_beside_their_own_rows():
     assert solution.pooling.summary() in text
     assert solution.own_rows.summary() in text
     assert solution.own_rows.local_gap > 0.05 >= solution.counted_rows.local_gap
-    assert "On the 2,000 calibration rows and what small cells borrow no rule" in text
     proof = _said(_verdict(solution))["Calibration rows"]  # what is within tolerance there is not on the rows alone
     assert proof.startswith("On the 2,000 calibration rows and what small cells borrow, in calibrated chances")
     assert proof.endswith(solution.own_rows.summary())
-    assert "right on the calibration rows and what small cells borrow, in calibrated chances" in text
     assert solution.evidence.headline.startswith("Nothing is known of new rows: ")
 
 
@@ -866,7 +848,6 @@ def test_with_costs_the_page_proves_a_cost_per_person(required):
     )
     assert float(said[1]) == pytest.approx(certificate.primal, abs=5e-5)
     assert float(said[2]) == pytest.approx(certificate.dual, abs=5e-5)
-    assert "The costs of this report" in text
     assert "Cost per person by labels" in text
     assert re.search(r"[0-9.]+ less per person by a ratio lower by 0\.01", text)
     assert "within the tolerances" not in text.partition("The trade-off")[0]

@@ -26,7 +26,7 @@ from logofair.report.measured import MeasuredRows, audited_rows, calibration_row
 from logofair.report.promises import promises_section
 from logofair.report.proof import proof_section
 from logofair.report.required import requirements_section
-from logofair.report.rules import cells_section, reliability_section, rules_section
+from logofair.report.rules import reliability_section, rules_section
 from logofair.report.sources import audit_sources, solution_sources, warnings_section
 from logofair.report.verdict import judge, verdict_banner
 from logofair.report.wording import counted, name_of, sentence
@@ -184,7 +184,6 @@ def write_report(
         proof_section(contents),
         rules_section(contents),
         reliability_section(contents),
-        cells_section(contents),
         warnings_section(solution),
         solution_sources(contents),
     )

@@ -1,8 +1,7 @@
-"""What the policy does and what it rests on: rules, reliability of the scores, sizes of the cells."""
+"""What the policy does and what it rests on: rules with the rows of each, and reliability of the scores."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -29,12 +28,11 @@ from logofair.report.markup import (
 from logofair.report.measured import MOST_CARDS
 from logofair.report.wording import counted, figure, name_of
 
-__all__ = ["cells_section", "reliability_section", "rules_section"]
+__all__ = ["reliability_section", "rules_section"]
 
 
 _MOST_DIAGRAMS = 6
 _MOST_BINS_TABLES = 12
-_GROUPS_PER_TABLE = 6  # columns that fit a printed page
 
 
 def rules_section(contents: ReportContents) -> Section:
@@ -46,21 +44,20 @@ def rules_section(contents: ReportContents) -> Section:
     score = f"the calibrated score of the row’s {of}" if calibrated else "the score itself"
     words = f"Here “score” is {score}. {contents.solution.coins_summary()}"
     words += " Coins are tossed by a person’s id: the same person always gets the same decision." if mixed else ""
-    words += " “60%: A; 40%: B” applies A to 60 in 100 people and B to the others." if mixed else ""
     words += (
         f" From such a score on a row is {contents.heading.accepted}; “accept all” and “reject all” ask for no score."
     )
     titles = [*(["client"] if contents.has_clients else []), "group", "rule", "coin", "rows", "label 1"]
     table = grid(f"Rules by {of}", titles, list(_rules(contents)), search="Search rules")
-    return Section("rules", "The rules", (paragraph(words), *_merged(contents), *_listed(contents, "rules", table)))
+    return Section("rules", "The rules", (paragraph(words), *_merged(contents), *_listed(contents, table)))
 
 
-def _listed(contents: ReportContents, what: str, *tables: Element) -> Iterator[Node]:
-    """Tables with a line per client, folded away where clients are many."""
+def _listed(contents: ReportContents, table: Element) -> Iterator[Node]:
+    """The table of rules, folded away where clients are many."""
     if len(contents.clients) <= MOST_CARDS:
-        yield from tables
+        yield table
         return
-    yield folded(f"The {what} of {counted(len(contents.listed), 'client')}", contents.unlisted, tables)
+    yield folded(f"The rules of {counted(len(contents.listed), 'client')}", contents.unlisted, table)
 
 
 def _rules(contents: ReportContents) -> Iterator[list[Cell]]:
@@ -147,42 +144,3 @@ def _bins(found: Sequence[Reliability]) -> Element:
         for i in range(r.rows.size)
     ]
     return folded("The numbers behind the diagrams", grid("Bins by group", titles, rows))
-
-
-def cells_section(contents: ReportContents) -> Section:
-    """Return how many rows every cell has, small ones marked."""
-    rows = _counts(contents).sum(axis=2)
-    few, empty = int(((rows > 0) & (rows < FEW_ROWS)).sum()), int((rows == 0).sum())
-    words = (
-        f"Calibration rows of each group{' at each client' if contents.has_clients else ''}. "
-        f"{counted(few, 'cell')} of {rows.size:,} "
-        f"{'has' if few == 1 else 'have'} fewer than {FEW_ROWS} rows (▲): rates there are mostly noise. "
-        f"{counted(empty, 'cell')} {'has' if empty == 1 else 'have'} none (∅): nothing can be required there."
-    )
-    step = _GROUPS_PER_TABLE
-    tables = [_sizes(contents, rows, range(i, min(i + step, rows.shape[1]))) for i in range(0, rows.shape[1], step)]
-    return Section("cells", "Cell sizes", (paragraph(words), *_listed(contents, "cells", *tables)))
-
-
-def _sizes(contents: ReportContents, rows: Indices, groups: range) -> Element:
-    """A table of some groups, the fuller a cell the darker."""
-    most = math.log1p(int(rows.max(initial=1)))
-    titles = ["client" if contents.has_clients else "rows", *(contents.groups[group] for group in groups)]
-    lines = [
-        [
-            named(contents.clients[client], contents.link(client)),
-            *(_size(int(rows[client, group]), most) for group in groups),
-        ]
-        for client in contents.listed
-    ]
-    caption = "Rows by client and group" if contents.has_clients else "Rows by group"
-    return grid(caption, titles, lines, search="Search cells", titles_from_data=True)
-
-
-def _size(rows: int, most: float) -> Cell:
-    """One cell's size; small ones carry a sign besides their frame."""
-    sign = "∅ " if rows == 0 else "▲ " if rows < FEW_ROWS else ""
-    mark = "heat small" if rows < FEW_ROWS else "heat"
-    return Cell(
-        (f"{sign}{rows:,}",), mark, style=f"--heat:{100.0 * math.log1p(rows) / most:.0f}%", key=rows if sign else None
-    )
