@@ -186,7 +186,7 @@ def test_without_clients_no_page_says_inside_each_client(file: Path, tmp_path: P
 def test_the_policy_file_tells_columns_data_prices_and_warnings(file: Path, tmp_path: Path) -> None:
     fitted(file, *COLUMNS, "--out", tmp_path / "policy.json")
     info = logofair.Policy.load(tmp_path / "policy.json").info
-    assert info.columns == ColumnsInfo("p", ("sex",), "site", "chance", client_is_file_name=False)
+    assert info.columns == ColumnsInfo("p", ("sex",), "site", "chance")
     assert info.data.name == "people.csv"
     assert info.data.fingerprint == fingerprint(file)
     assert any("0.01 more tolerance" in sentence for sentence in info.price_sentences)

@@ -29,9 +29,10 @@ from logofair.report import (
     write_audit_report,
     write_report,
 )
-from logofair.report.charts import GapPoint, gap_dumbbells, reliability_by_group, shows_nothing
+from logofair.report.charts import GapPoint, gap_dumbbells, shows_nothing
 from logofair.report.markup import render, tag
 from logofair.report.measured import calibration_rows, other_rows
+from logofair.report.rules import calibration_errors
 from logofair.report.verdict import Verdict, judge
 from logofair.solvers.algorithm1 import Algorithm1
 from logofair.tradeoff import frontier
@@ -485,25 +486,20 @@ def test_prices_bound_what_a_refit_with_more_tolerance_wins():
         assert 0 < won <= price * 1.05 + 1e-6  # the cell has two digits
 
 
-def test_reliability_bins_agree_with_a_plain_loop():
+def test_calibration_errors_agree_with_a_plain_loop():
     data = _data(1000)
     solution = _fit(data)
-    found = reliability_by_group(solution.rows)
-    assert [one.group for one in found] == ["a", "b"]
-    for one in found:
-        mine = np.flatnonzero(data["groups"] == one.group)
+    found = calibration_errors(solution.rows)
+    assert [group for group, *_ in found] == ["a", "b"]
+    for group, rows, before, after in found:
+        mine = np.flatnonzero(data["groups"] == group)
         mine = mine[np.argsort(data["scores"][mine])]
-        parts = np.array_split(mine, 10)
-        assert one.rows.sum() == mine.size
-        assert max(abs(len(part) - rows) for part, rows in zip(parts, one.rows, strict=True)) <= 1
-        first = mine[: one.rows[0]]
-        assert one.score[0] == pytest.approx(data["scores"][first].mean())
-        assert one.share[0] == pytest.approx(data["labels"][first].mean())
-        errors = np.abs(one.share - one.score) @ one.rows / mine.size
-        assert one.before == pytest.approx(errors)
-        assert one.chance[0] == pytest.approx(solution.rows.out_of_fold[first].mean())  # no chance that knew the label
-        assert (one.low <= one.share).all()
-        assert (one.share <= one.high).all()
+        assert rows == mine.size
+        # No chance that knew the label.
+        for error, predicted in ((before, data["scores"]), (after, solution.rows.out_of_fold)):
+            parts = [mine[np.arange(rows) * 10 // rows == part] for part in range(10)]
+            shares = [abs(data["labels"][part].mean() - predicted[part].mean()) * part.size for part in parts]
+            assert error == pytest.approx(sum(shares) / rows)
 
 
 def test_the_page_holds_no_rows():

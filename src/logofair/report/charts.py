@@ -1,4 +1,4 @@
-"""Pictures: the gaps of all clients, the tolerances they can carry, and predictions beside what happened."""
+"""The picture of a report: the gaps of clients before and after, a row for each."""
 
 from __future__ import annotations
 
@@ -6,20 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from logofair.columns.checks import Binary, Floats, Label
-from logofair.columns.segments import Indices
-from logofair.fitting.prepare import CalibrationRows
 from logofair.report.markup import Element, Node, tag
 from logofair.report.wording import short
 
 __all__ = [
     "GapPoint",
-    "Reliability",
     "gap_dumbbells",
-    "reliability_by_group",
-    "reliability_diagram",
     "shows_nothing",
 ]
 
@@ -176,89 +168,3 @@ def _largest(points: Sequence[GapPoint]) -> float:
     """The largest number a picture must show."""
     ends = ((p.before, p.after, p.tolerance, p.interval[1] if p.interval else None) for p in points)
     return max((value for four in ends for value in four if value is not None), default=0.0)
-
-
-# As in the calibration errors: fewer rows than this in a bin are mostly noise.
-_ROWS_PER_BIN = 25
-_MOST_BINS = 10
-_NORMAL = 1.96
-
-
-@dataclass(frozen=True, eq=False)
-class Reliability:
-    """One group's rows in bins of rising score, each array (bins,).
-
-    ``score`` and ``chance`` are the mean prediction before and after calibration, ``share`` the share of label 1, from
-    ``low`` to ``high`` at 95% (Wilson), ``rows`` how many there are; ``before`` and ``after`` are the mean errors.
-    """
-
-    group: Label
-    rows: Indices
-    score: Floats
-    chance: Floats
-    share: Floats
-    low: Floats
-    high: Floats
-    before: float
-    after: float
-
-
-def reliability_by_group(rows: CalibrationRows) -> list[Reliability]:
-    """Cut each group's rows by score into bins of equal count and measure them; nothing without labels."""
-    if rows.labels is None:
-        return []
-    weight = np.ones_like(rows.scores) if rows.weights is None else rows.weights
-    found = []
-    for code, name in enumerate(rows.groups.names):
-        mine = np.flatnonzero((rows.groups.codes == code) & (weight > 0))
-        if mine.size:
-            mine = mine[np.argsort(rows.scores[mine], kind="stable")]
-            columns = (rows.scores[mine], rows.out_of_fold[mine], rows.labels[mine], weight[mine])
-            found.append(_binned(name, *columns))
-    return found
-
-
-def _binned(name: Label, score: Floats, chance: Floats, label: Binary, weight: Floats) -> Reliability:
-    """One group's bins, from its rows by rising score."""
-    bins = int(np.clip(score.size // _ROWS_PER_BIN, 1, _MOST_BINS))
-    first = np.searchsorted(score, score)  # equal scores share a bin
-    bin_of = np.unique(first * bins // score.size, return_inverse=True)[1]
-    rows, mass = np.bincount(bin_of), np.bincount(bin_of, weight)
-    means = [np.bincount(bin_of, weight * column) / mass for column in (score, chance, label)]
-    before, after = (float(mass @ np.abs(means[2] - predicted) / mass.sum()) for predicted in means[:2])
-    return Reliability(name, rows, means[0], means[1], means[2], *_wilson(means[2], rows), before, after)
-
-
-def _wilson(share: Floats, rows: Indices) -> tuple[Floats, Floats]:
-    """95% interval of a share."""
-    squared = _NORMAL**2
-    middle = (share + squared / (2 * rows)) / (1 + squared / rows)
-    half = _NORMAL / (1 + squared / rows) * np.sqrt(share * (1 - share) / rows + squared / (4 * rows**2))
-    return np.asarray(middle - half), np.asarray(middle + half)
-
-
-def reliability_diagram(found: Reliability, *, label: str, size: float = 300.0) -> Element:
-    """Draw predictions across, the share of label 1 upwards: on the diagonal a prediction is right."""
-    along, up = _Scale(0.0, 1.0, 38.0, size - 10.0), _Scale(0.0, 1.0, size - 40.0, 12.0)
-    grid: list[Node] = []
-    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        x, y = along.place(tick), up.place(tick)
-        grid.append(_grid_line((x, x), (up.end, up.start), f"{tick:g}", (x, up.start + 16.0)))
-        grid.append(_grid_line((along.start, along.end), (y, y), f"{tick:g}", (along.start - 6.0, y + 4.0), "end"))
-    diagonal = tag("line", x1=along.start, y1=up.start, x2=along.end, y2=up.end, class_="diagonal")
-    words = tag("text", "predicted chance of label 1", x=size / 2, y=size - 6, class_="tick", text_anchor="middle")
-    return _picture(size, size, label, grid, diagonal, words, _marks(found, along, up))
-
-
-def _marks(found: Reliability, along: _Scale, up: _Scale) -> list[Node]:
-    """Marks of every bin; those before lie below those after."""
-    befores, afters = [], []
-    columns = (found.score, found.chance, found.share, found.low, found.high, found.rows)
-    for score, chance, share, low, high, rows in zip(*(column.tolist() for column in columns), strict=True):
-        x, y, happened = along.place(chance), up.place(share), f"share of label 1 {share:.3f}"
-        title = tag("title", f"Score {score:.3f}, {happened} ({rows:,} rows)")
-        befores.append(tag("circle", title, cx=along.place(score), cy=y, r=5.0, class_="before"))
-        title = tag("title", f"Calibrated {chance:.3f}, {happened}, by chance {low:.3f} to {high:.3f} ({rows:,} rows)")
-        whisker = tag("line", x1=x, x2=x, y1=up.place(low), y2=up.place(high), class_="interval")
-        afters.append(tag("g", title, whisker, tag("circle", cx=x, cy=y, r=4.0, class_="after")))
-    return [*befores, *afters]

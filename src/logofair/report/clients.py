@@ -100,14 +100,13 @@ def _gap(rows: MeasuredRows, audit: Audit | None, rate: int, place: int) -> Meas
 
 
 def _card(rows: MeasuredRows, contents: ReportContents | None, place: int) -> Element:
-    """One client: its groups with their rates and rules, its gaps, and what more tolerance would win."""
+    """One client: its groups with their rates and rules, and its gaps."""
     client, tally = rows.after.clients[place], rows.after.local.tally
     title = f"client-{place}-title"
     figures = "".join(_figure_words(rows, place, name) for name in _by_labels(rows))
     words = f"{counted(int(tally.rows[place].sum()), 'row')}{figures}."
     state = rows.state(place)
     badge = tag("span", f"Tolerance: {_shown(state)}", class_=f"badge {_MARKS[state]}") if state else None
-    prices = [] if contents is None else list(_prices(contents, rows, place))
     return tag(
         "article",
         tag("h4", tag("bdi", name_of(client)), id=title),
@@ -115,7 +114,6 @@ def _card(rows: MeasuredRows, contents: ReportContents | None, place: int) -> El
         _groups(rows, place),
         _gaps(rows, place),
         None if contents is None else _rules(rows, contents, place),
-        [tag("p", price, class_="note") for price in prices],
         id=f"client-{place}",
         class_="card",
         tabindex="-1",
@@ -187,17 +185,6 @@ def _gaps(rows: MeasuredRows, place: int) -> list[Element]:
         )
     few = (with_few_rows(rows.hidden_gap(k, place)) for k in range(len(rows.after.local.rates)))
     return [grid(f"Gaps here, {_BY_ITSELF}", titles, lines), *(note(words) for words in few if words)]
-
-
-def _prices(contents: ReportContents, rows: MeasuredRows, place: int) -> Iterator[str]:
-    for rate in rows.after.local.rates:
-        price = contents.price(rate.name, rows.after.clients[place])
-        if price >= 1e-6:
-            accuracy = contents.solution.certificate.objective == "accuracy"
-            won = (
-                f"win at most {small(price)} expected accuracy" if accuracy else f"save at most {small(price)} of cost"
-            )
-            yield f"0.01 more tolerance for the {rate.name} here would {won} over all calibration rows."
 
 
 def _figure(rows: MeasuredRows, rate: int) -> Element | None:

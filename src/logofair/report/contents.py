@@ -13,6 +13,7 @@ from logofair.columns.checks import Label
 from logofair.files.inputs import DataSource
 from logofair.fitting.prepare import CalibrationRows
 from logofair.fitting.solution import Solution
+from logofair.policy.rules import RuleRow
 from logofair.report.heading import ReportHeading
 from logofair.report.markup import Element, note
 from logofair.report.measured import MeasuredRows
@@ -122,4 +123,8 @@ class ReportContents:
         policy = self.solution.policy
         if client not in policy.clients or group not in policy.groups:
             return "the merged rule"
-        return policy.rules[policy.clients.index(client) * len(policy.groups) + policy.groups.index(group)].rule
+        return self.told(policy.rules[policy.clients.index(client) * len(policy.groups) + policy.groups.index(group)])
+
+    def told(self, row: RuleRow) -> str:
+        """A rule in words, with the report's own for a positive decision."""
+        return row.rule.replace("accepted", self.heading.accepted)

@@ -146,7 +146,7 @@ def fit(
         wanted.check_pooling()
         rows, other = read_parts(files, columns, wanted.test, wanted.test_where, progress)
         solution = work.solve(rows, wanted, progress)
-        solution = work.annotated(solution, rows, columns, by_file=files.by_file)
+        solution = work.annotated(solution, rows, columns)
         if other is not None:
             (solution,) = progress(map(work.measured_on, [other], [solution]), "Testing", total=1)
         figures = work.figures(solution, progress)

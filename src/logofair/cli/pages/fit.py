@@ -144,11 +144,11 @@ def measured_on(other: DataRows, solution: Solution) -> Solution:
     return solution.with_info(replace(info, tested=replace(info.tested, data=other.source)))
 
 
-def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_file: bool) -> Solution:
+def annotated(solution: Solution, rows: DataRows, columns: ColumnNames) -> Solution:
     """Add to the policy what apply and explain want to know."""
     info = replace(
         solution.policy.info,
-        columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, by_file, columns.na),
+        columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, columns.na),
         data=rows.source,
     )
     return solution.with_info(info)
