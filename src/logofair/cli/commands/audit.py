@@ -76,20 +76,17 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
     help=f"What is fair: {', '.join(NOTIONS)}; may be given again.  [default: all of them]",
 )
 @number_option(
-    "--tolerance",
-    float,
-    _share,
-    "Count the clients with gaps above it, and within.  "
-    f"[default: {TOLERANCE:g}; with --policy what it requires inside clients]",
-)
-@number_option(
     "--worst",
     int,
     such_that(lambda n: n >= 0, "pass a whole number from 0"),
     "How many of the worst clients to list.  [default: 5; none where most of very many are small]",
 )
-@tolerance_option("local", "inside each client", otherwise="with --policy as it requires, else none")
-@tolerance_option("global", "over all clients together", otherwise="likewise")
+@tolerance_option(
+    "local",
+    "inside each client, by which clients are counted as above or within",
+    otherwise=f"with --policy as it requires, else nothing is required and {TOLERANCE:g} is counted by",
+)
+@tolerance_option("global", "over all clients together", otherwise="with --policy as it requires, else none")
 @limit_options()
 @costs_option()
 @report_options
@@ -110,7 +107,6 @@ def audit(
     against: str | None,
     threshold: float,
     notion: Sequence[str],
-    tolerance: float | None,
     worst: int | None,
     costs: CostsText | None,
     report: Path | None,
@@ -130,6 +126,7 @@ def audit(
     may be larger than memory, except with --policy or --id.
     """
     wanted, heading = Wanted.of(notion, others), others
+    local = None if wanted is None or not isinstance(wanted.local_tolerance, float) else wanted.local_tolerance
     if policy is None and against is not None:
         raise InputError("--against: is compared with a policy; name it with --policy.")
     check_format(form, as_json=as_json)
@@ -148,13 +145,13 @@ def audit(
             text = categories_text(data, columns, threshold, heading_of(**heading), progress)
             return click.echo(text, nl=False)
         if policy is None:
-            usual = TOLERANCE if tolerance is None else tolerance
+            usual = TOLERANCE if local is None else local
             found = work.examine(data, columns, threshold, usual, notion, progress, costs, wanted)
         else:
             sources = {name: ctx.get_parameter_source(name) for name in ("scale", "na")}
             said = {name: getattr(columns, name) for name, source in sources.items() if source in _SAID}
             names = work.RuleNames(policy, against or work.BASE, threshold, **said)
-            found = work.examine_policy(data, columns, names, tolerance, notion, progress, costs, wanted)
+            found = work.examine_policy(data, columns, names, local, notion, progress, costs, wanted)
         if report is not None:
             list(progress(_reports(report, found, data, heading), "Writing the report", total=1))
         if form is not None:
