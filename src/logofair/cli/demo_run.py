@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy.typing as npt
 from logofair.auditing import Audit, ClientCheck, audit
 from logofair.auditing import Comparison as RulesCompared
 from logofair.auditing import compare as compare_rules
-from logofair.auditing.required import RequirementCheck
 from logofair.columns.checks import Floats, Integers, Label
 from logofair.datasets import Dataset, dirichlet_clients, split
 from logofair.fitting.fit import fit
@@ -83,11 +82,6 @@ class MethodResult:
         own = self.local_tolerance
         return None if own is None or isinstance(own, Ratio) else self.audit.check_clients(own)
 
-    @property
-    def ratios(self) -> tuple[RequirementCheck, ...]:
-        """The ratios that are required, as they are on the test rows."""
-        return tuple(check for check in self.audit.requirements if check.kind == "ratio")
-
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return {
@@ -99,7 +93,6 @@ class MethodResult:
             **measured_values(self.audit),
             "difference": None if self.difference is None else self.difference.as_dict(),
             "clients": None if self.clients is None else self.clients.as_dict(),
-            "ratios": [check.as_dict() for check in self.ratios],
             "certificate": None if self.certificate is None else self.certificate.as_dict(),
         }
 
@@ -209,10 +202,9 @@ def _outcome(name: str, solution: Solution, rows: SplitRows, settings: Settings)
     chance = solution.policy.probabilities(rows.scores, on_unknown="merged", **columns)
     compared = compare_rules(rows.scores >= 0.5, chance, rows.labels, notion=settings.notion, **columns)
     local, global_ = _VARIANTS[name]
-    judged = audit(None, rows.labels, scores=rows.scores, policy=solution.policy, notion=settings.notion, **columns)
     return MethodResult(
         name,
-        replace(compared.second, requirements=judged.requirements),
+        compared.second,
         local_tolerance=settings.local_tolerance if local else None,
         global_tolerance=settings.global_tolerance if global_ else None,
         difference=compared,

@@ -123,8 +123,10 @@ class ReportContents:
         policy = self.solution.policy
         if client not in policy.clients or group not in policy.groups:
             return "the merged rule"
-        return self.told(policy.rules[policy.clients.index(client) * len(policy.groups) + policy.groups.index(group)])
+        return self.rule_text(
+            policy.rules[policy.clients.index(client) * len(policy.groups) + policy.groups.index(group)]
+        )
 
-    def told(self, row: RuleRow) -> str:
+    def rule_text(self, row: RuleRow) -> str:
         """A rule in words, with the report's own for a positive decision."""
         return row.rule.replace("accepted", self.heading.accepted)

@@ -67,7 +67,7 @@ def _rules(contents: ReportContents) -> Iterator[list[Cell]]:
             rows, positive = int(counts[client, group].sum()), int(counts[client, group, 1])
             yield [
                 *_names(contents, client, name),
-                text(contents.told(row), mark="rule"),
+                text(contents.rule_text(row), mark="rule"),
                 text("coin" if row.needs_coin else "–"),
                 rows_cell(rows),
                 number(positive) if labelled else Cell(("–",)),

@@ -93,8 +93,6 @@ def _shown(comparison: Comparison) -> Iterator[tuple[str, str]]:
     checked = {outcome.name: outcome.clients for outcome in comparison.outcomes}
     checks = (f"{name}: {' '.join(str(check).split())}" for name, check in checked.items() if check is not None)
     yield from titled("Clients", checks)
-    ratios = (f"{outcome.name}: {check}" for outcome in comparison.outcomes for check in outcome.ratios)
-    yield from titled("Ratios", ratios)
     few = {outcome.name: outcome.audit.with_few_rows(local=True) for outcome in comparison.outcomes}
     yield from titled("Few", (f"{name}: {sentence}" for name, sentence in few.items() if sentence))
 
