@@ -142,19 +142,6 @@ def test_exact_counts_are_those_of_all_files_together_whatever_the_pieces(
         assert abs(found[rows].sum() - chance[rows].sum()) < 1
 
 
-def test_rows_without_a_group_take_the_base_rule_and_no_part_in_exact_counts(
-    folder: Path, people: pl.DataFrame, policy: logofair.Policy
-) -> None:
-    lacking = pl.int_range(pl.len()) % 3 == 0
-    people.with_columns(sex=pl.when(lacking).then(None).otherwise("sex")).write_csv(folder / "new.csv")
-    more = ("--id", "person", "--exact-counts", "--on-missing", "base", "--out", folder / "out.parquet")
-    found = applied(folder / "policy.json", folder / "new.csv", *NAMED, *more)
-    assert (found["missing_rows"], found["exact_counts"]) == (667, True)
-    known = people.filter(~lacking)
-    want = decided(policy, known, ids=known["person"].to_numpy(), exact_counts=True)
-    assert pl.read_parquet(folder / "out.parquet").filter(~lacking)["decision"].to_list() == want.tolist()
-
-
 def test_a_file_that_changes_between_the_two_readings_is_refused(
     folder: Path, people: pl.DataFrame, policy: logofair.Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,20 +304,19 @@ def test_intersections_are_joined_as_in_the_fit(tmp_path: Path) -> None:
     ("row", "words", "sentence"),
     [
         ("1,,F,north", [], "column 'p': row 4 has no value; fill it, or add --drop-missing."),
-        ("1,,F,north", ["--on-missing", "base"], "column 'p': row 4 has no value; fill it, or add --drop-missing."),
         ("1,high,F,north", [], "column 'p': row 4 is 'high', expected numbers; drop or repair such rows."),
         ("1,high,F,north", ["--drop-missing"], "row 4 is 'high', expected numbers"),
         ("1,5%,F,north", [], "column 'p': row 4 is '5%', expected numbers; add --scale percent."),
         ("1,55,F,north", [], "which looks like percentages; add --scale percent."),
-        ("1,0.5,,north", [], "column 'sex': row 4 has no value; fill it, or add --drop-missing or --on-missing base."),
+        ("1,0.5,,north", [], "column 'sex': row 4 has no value; fill it, or add --drop-missing."),
         ("1,0.5,NA,north", [], "row 4 has no value ('NA' counts as missing; if it is a value, add --na none); fill it"),
         ("1,0.5,NA,north", ["--na", "none"], "column 'sex': row 4 is 'NA', a group the policy does not know"),
-        ("1,0.5,F,", ["--on-unknown", "base"], "column 'site': row 4 has no value; fill it, or add --drop-missing or"),
+        ("1,0.5,F,", ["--on-unknown", "base"], "column 'site': row 4 has no value; fill it, or add --drop-missing."),
         (",0.5,F,north", ["--id", "person"], "column 'person': row 4 has no value; fill it, or add --drop-missing."),
         ("1,0.5,F,north", ["--id", "persn"], "no column 'persn' (did you mean 'person'?)"),
         ("1,0.5,F,north", ["--keep", "age"], "no column 'age'"),
     ],
-    ids=range(13),
+    ids=range(12),
 )
 def test_rows_that_cannot_be_decided_are_named_and_nothing_is_written(
     folder: Path, row: str, words: list[str], sentence: str
@@ -354,7 +340,7 @@ LACKING = pl.DataFrame(
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 @pytest.mark.parametrize("batch", [1, 3, 100])
-def test_rows_without_a_value_are_left_out_and_counted_or_take_the_base_rule(
+def test_rows_without_a_value_are_left_out_and_counted(
     folder: Path, policy: logofair.Policy, ending: str, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(apply_write.decide_files, "__kwdefaults__", {"batch": batch})
@@ -366,21 +352,13 @@ def test_rows_without_a_value_are_left_out_and_counted_or_take_the_base_rule(
     complete = LACKING[[0, 6]]
     assert table["person"].cast(pl.Int64).to_list() == [1, 1]
     assert table["decision"].to_list() == decided(policy, complete, ids=complete["person"].to_numpy()).tolist()
-    assert (found["rows"], found["rows_left_out"], found["missing_rows"], found["repeated_ids"]) == (2, 5, 0, 1)
-    found = applied(*words, "--id", "person", "--on-missing", "base", "--out", folder / "base.parquet")
-    table = pl.read_parquet(folder / "base.parquet")
-    assert table["person"].cast(pl.Int64).to_list() == [1, 2, 5, 6, 1]
-    assert table["decision"].to_list()[1:4] == [1, 0, 1]  # score >= 1/2
-    assert table["sex"].to_list() == ["F", None, "NA", "M", "F"]  # kept as it is written
-    assert (found["rows_left_out"], found["missing_rows"], found["unknown_rows"]) == (2, 3, 0)
-    assert found["groups"][-1] == {"group": "no known group", "rows": 3, "accepted": 2}
+    assert (found["rows"], found["rows_left_out"], found["repeated_ids"]) == (2, 5, 1)
     applied(*words, "--seed", "3", "--out", folder / "rows.parquet")
     assert pl.read_parquet(folder / "rows.parquet")["row"].to_list() == [1, 4, 7]  # as they are numbered in the file
-    code, output, _ = run(*words, "--id", "person", "--on-missing", "base", "--out", folder / "page.parquet")
+    code, output, _ = run(*words, "--id", "person", "--out", folder / "page.parquet")
     page = " ".join(output.split())
     assert code == 0
-    assert "5 rows (2 left out for lack of a value), " in page
-    assert "3 rows without a group or client: accepted from a score of 1/2 on." in page
+    assert "2 rows (5 left out for lack of a value), " in page
     same = "the same coin only at the same client and in the same group."
     assert f"1 row with an id that was met before: {same}" in page
 

@@ -61,7 +61,7 @@ def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, kin
     people = people.with_columns(person=(pl.int_range(pl.len()) * 7919) % 1700)
     {"csv": people.write_csv, "parquet": people.write_parquet, "arrow": people.write_ipc}[ending](file)
     more = {"plain": (), "weighted": ("--weight", "w"), "ids": ("--id", "person")}[kind]
-    more = (*more, "--threshold", "0.4", "--tolerance", "0.1", "--costs", "1,3")
+    more = (*more, "--threshold", "0.4", "--local", "0.1", "--costs", "1,3")
     found = audited(file, *COLUMNS, "--group", "race", *more)
     for notion in NOTIONS:
         measured = logofair.audit(
@@ -235,7 +235,7 @@ def test_clients_are_counted_by_what_their_rows_show(tmp_path: Path) -> None:
     assert check["sentence"].replace("\n", " ") in page
     assert "A gap above 0.05 is shown at 2 of 4 clients ('north', 'south'); 1 is shown to be within" in page
     assert "unfair inside" not in page
-    assert audited(file, *WORDS, "--tolerance", "0.5")["notions"]["demographic_parity"]["check"]["above"] == []
+    assert audited(file, *WORDS, "--local", "0.5")["notions"]["demographic_parity"]["check"]["above"] == []
 
 
 def test_every_gap_on_the_page_stands_beside_its_interval_rows_and_floor(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_clients_are_judged_by_what_the_policy_requires(stored: Stored, tmp_path
     assert page.count("each client") == page.count("A gap above 0.02 is shown at") == 1
     own = audited(*words, "--policy", stored.other)["notions"]
     assert (own["demographic_parity"]["check"], own["equalized_odds"]["check"]["tolerance"]) == (None, 0.1)
-    given = audited(*words, "--policy", stored.policy, "--tolerance", 0.3)
+    given = audited(*words, "--policy", stored.policy, "--local", 0.3)
     assert {each["check"]["tolerance"] for each in given["notions"].values()} == {0.3}
 
 
@@ -315,7 +315,7 @@ def test_a_report_gets_the_figures_the_words_and_the_command(
     stored: Stored, reports: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["--policy", stored.policy, "--label", "y", "--where", "part=test", "--tolerance", 0.1, "--costs", "1,3"]
+    words = ["--policy", stored.policy, "--label", "y", "--where", "part=test", "--local", 0.1, "--costs", "1,3"]
     heading = ["--title", "Loans", "--purpose", "To lend.", "--author", "Us", "--decision-word", "flagged"]
     code, page, error = run(stored.data, *words, *heading, "--report", "a.html")
     assert code == 0, error

@@ -38,6 +38,7 @@ NOT_RUN = {
     "reproduce comparison_dp": "minutes: tests/cli/test_reproduce.py runs less",
     "reproduce all": "hours",
     "reproduce --show": "needs results",
+    "federate plan": "reads what a server wrote: tests/cli/test_federate.py shows one",
     "federate server": "needs sites: tests/cli/test_federate.py runs whole federations",
     "federate client": "needs a server",
     "federate join": "needs the result of a run",

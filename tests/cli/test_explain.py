@@ -19,7 +19,7 @@ pytest.importorskip("polars")
 
 
 import logofair
-from logofair.cli.pages.explain import Band, bands_of, raw_scores, rule_in_words
+from logofair.cli.pages.explain import Band, bands_of, in_words, raw_scores
 from logofair.policy.info import ColumnsInfo, PolicyInfo
 
 pytestmark = pytest.mark.tool
@@ -109,7 +109,7 @@ def test_raw_scores_are_where_the_calibrated_score_is_reached(policy: logofair.P
     ids=range(6),
 )
 def test_rules_in_words(bands: list[Band], calibrated: bool, words: str) -> None:
-    assert rule_in_words(bands, calibrated=calibrated) == words
+    assert in_words(bands, calibrated=calibrated) == words
 
 
 def test_the_page_tells_the_promise_the_proof_and_every_rule(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_json_holds_what_the_words_say(tmp_path: Path) -> None:
     for group, rule in enumerate(found["rules"]):
         bands = bands_of(policy, 2, group)
         assert rule["bands"] == [vars(band) for band in bands]
-        assert rule["words"] == rule_in_words(bands, calibrated=True)
+        assert rule["words"] == in_words(bands, calibrated=True)
     assert found["info"]["requirements"]["local"][0]["tolerance"] == 0.02
 
 

@@ -20,6 +20,7 @@ pytest.importorskip("polars")
 import polars as pl
 
 import logofair
+from logofair.cli.options import typed_command
 from logofair.cli.pages import fit as fit_solve
 from logofair.files.tables import fingerprint
 from logofair.policy.info import ColumnsInfo
@@ -185,7 +186,7 @@ def test_without_clients_no_page_says_inside_each_client(file: Path, tmp_path: P
 def test_the_policy_file_tells_columns_data_prices_and_warnings(file: Path, tmp_path: Path) -> None:
     fitted(file, *COLUMNS, "--out", tmp_path / "policy.json")
     info = logofair.Policy.load(tmp_path / "policy.json").info
-    assert info.columns == ColumnsInfo("p", ("sex",), "site", "chance", client_is_file_name=False)
+    assert info.columns == ColumnsInfo("p", ("sex",), "site", "chance")
     assert info.data.name == "people.csv"
     assert info.data.fingerprint == fingerprint(file)
     assert any("0.01 more tolerance" in sentence for sentence in info.price_sentences)
@@ -222,17 +223,15 @@ def test_the_command_told_makes_the_same_policy_again(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     json_of: list[str] = []
-    monkeypatch.setattr(
-        fit_solve, "write_report_page", lambda path, solution, rows, wanted, command, *_: json_of.append(command)
-    )
+    monkeypatch.setattr(fit_solve, "write_report_page", lambda *_: json_of.append(typed_command()))
     words = ("--notion", "demographic_parity=0.05", "--local", "none", "--local-for", "north=0.01", "--seed", "5")
     fitted(file, *COLUMNS, *words, "--drop-missing", "--out", tmp_path / "a.json", "--report", tmp_path / "a.html")
     again = shlex.split(json_of[0])
-    assert again[:2] == ["logofair", "fit"]
-    fitted(*again[2:], "--force")
+    assert (again[:2], again[-1]) == (["logofair", "fit"], "--json")
+    fitted(*again[2:-1], "--force")
     assert json_of[1] == json_of[0]
     first = (tmp_path / "a.json").read_text()
-    fitted(*again[2:], "--force")
+    fitted(*again[2:-1], "--force")
     assert (tmp_path / "a.json").read_text() == first
 
 

@@ -54,9 +54,9 @@ def expected():
     return frontier(score, label, groups=sex, clients=site, random_state=0, **grid)
 
 
-def test_without_clients_there_is_one_gap_and_one_tolerance(data):
-    named = ("--score", "p", "--label", "income", "--positive", ">50K", "--group", "sex")
-    code, out, _ = run(data, *named, "--global", "0.01,0.1,none", "--test-share", "0.3")
+def test_without_clients_there_is_one_gap_and_one_tolerance(parts):
+    named = ("--score", "p", "--label", "y", "--group", "sex", "--global", "0.01,0.1,none")
+    code, out, _ = run(parts / "fit.csv", *named, "--test", parts / "test.csv")
     assert code == 0
     assert not any(word in out for word in ("local", "global gap", "clients", "side.", "30+"))
 
@@ -92,11 +92,12 @@ def test_the_table_shows_accuracy_and_loss_of_every_point_and_the_knee(data, exp
     assert max(map(len, lines)) <= 80
 
 
-def test_the_default_grid_fits_on_a_page(data):
-    code, out, _ = run(data, *COLUMNS, "--test-share", "0.3")
+def test_the_default_grid_fits_on_a_page(parts):
+    named = ("--score", "p", "--label", "y", "--group", "sex", "--client", "site", "--test", parts / "test.csv")
+    code, out, _ = run(parts / "fit.csv", *named)
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
-    assert "measured on 240 rows that took no part in the fit" in " ".join(out.split())
+    assert "measured on 267 rows that took no part in the fit" in " ".join(out.split())
     assert out.index("95 % interval") < out.index("Tolerances: local down")  # other rows come first
     assert "Every point is within chance of the others" in out
     assert "*" not in out
@@ -116,7 +117,7 @@ def test_without_other_rows_the_page_says_so_and_that_intervals_are_too_narrow(d
     code, out, _ = run(data, *COLUMNS, *SMALL)
     assert code == 0
     text = " ".join(out.split())
-    assert "Not yet tested on other rows: add --test-share or --test FILE" in text
+    assert "Not yet tested on other rows: add --test FILE" in text
     assert "measured on the rows that chose the rule: these intervals are too narrow for new rows" in text
     found = expected.points[0].measured.accuracy
     figure, interval, rows = measured_lines(out, "accuracy")
@@ -169,7 +170,6 @@ def test_test_rows_of_a_file_or_by_a_value_are_the_same_rows_and_take_no_part_in
         (("fit.csv", "--test", "all.csv", "--id", "id"), "--id: 533 ids of the test rows are among the rows to fit"),
         (("test.csv", "--test-where", "part=test"), "--test-where: takes every row of test.csv; none is left"),
         (("all.csv", "--test-where", "part=tset"), "no row has part=tset"),
-        (("all.csv", "--test-where", "part=test", "--test-share", "0.3"), "--test-share: given together"),
         (("all.csv", "--id", "id"), "--id: tells people of test rows apart"),
     ],
 )
@@ -220,15 +220,6 @@ def test_scores_without_labels_are_taken_as_they_are(data):
     assert json.loads(out)["calibration"] == "none"
 
 
-def test_the_same_seed_gives_the_same_rows_to_measure_on(data):
-    first, again, other = (
-        json.loads(run(data, *COLUMNS, *SMALL, "--json", "--test-share", "0.5", "--seed", seed)[1])
-        for seed in (1, 1, 2)
-    )
-    assert first == again
-    assert first["points"][0]["measured"] != other["points"][0]["measured"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -239,11 +230,9 @@ def test_the_same_seed_gives_the_same_rows_to_measure_on(data):
         (("--notion", "parity"), "--notion: got 'parity'"),
         (("--plot", "frontier.png"), "--plot: got frontier.png; the picture is an SVG"),
         (("--out", "frontier.json"), "--out: got frontier.json; the table is written as CSV"),
-        (("--test-share", "1.5"), "--test-share: got 1.5; pass a number between 0 and 1"),
-        (("--test-share", "0.0001"), "test_share: 0.0001 of every group at every client is no row"),
         (("--seed", "-1"), "--seed: got -1"),
         (("--calibration", "bets"), "did you mean 'beta'"),
-        (("--tset-share", "0.3"), "did you mean '--test-share'"),
+        (("--tset", "others.csv"), "did you mean '--test'"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(data, arguments, sentence):
@@ -258,7 +247,6 @@ def test_a_missing_file_a_missing_option_and_missing_labels_are_named(data, tmp_
         ((tmp_path / "none.csv", *COLUMNS), "none.csv: cannot be read"),
         ((data, "--group", "sex"), "--score: not given; name the column of the model's scores"),
         ((data, "--score", "p"), "--group: not given"),
-        ((data, "--score", "p", "--group", "sex", "--test-share", "0.3"), "--label: not given"),
     ):
         code, out, err = run(*arguments)
         assert (code, out, err.count("\n")) == (2, "", 1)
@@ -306,9 +294,7 @@ def test_hundreds_of_small_sites_are_counted_in_a_few_lines(tmp_path):
         writer.writerow(["p", "y", "sex", "site"])
         writer.writerows(zip(score, rng.random(3000) < score, sex, site, strict=True))
     named = ("--score", "p", "--label", "y", "--group", "sex", "--client", "site", "--positive", "True")
-    code, out, _ = run(
-        tmp_path / "sites.csv", *named, "--local", "0.1,none", "--global", "0,none", "--test-share", "0.3"
-    )
+    code, out, _ = run(tmp_path / "sites.csv", *named, "--local", "0.1,none", "--global", "0,none")
     assert code == 0
     assert len(out.splitlines()) < 75
     assert " groups at clients: fewer than 30 rows" in " ".join(out.split())

@@ -12,7 +12,6 @@ import os
 import random
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from logofair.errors import InputError
 from logofair.files import tables
 from logofair.files.inputs import ColumnNames, DataSource, client_name, one_file
 from logofair.files.rows import read_rows
-from logofair.files.tables import fingerprint, open_table, open_zip
+from logofair.files.tables import fingerprint, open_table
 from logofair.files.writing import sink, with_formulas, without_formulas
 from support.examples import examples
 
@@ -138,26 +137,6 @@ def test_no_two_cells_become_one_by_the_apostrophe(cells):
 def test_numbers_in_a_column_of_text_stay_as_they_are():
     table = pl.DataFrame({"id": NUMBERS})
     assert without_formulas(table)["id"].to_list() == NUMBERS
-
-
-@pytest.mark.parametrize(
-    ("name", "limit", "words"),
-    [
-        ("_MOST_MEMBERS", 2, "holds 3 files, more than 2"),
-        ("_MOST_BYTES", 1 << 18, "unpacks to more than"),
-        ("_SMALL", 1 << 10, "unpacks to more than 200 times its size"),
-    ],
-)
-def test_a_zip_file_that_would_unpack_to_too_much_is_refused(name, limit, words, tmp_path, monkeypatch):
-    path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member, content in (("a.csv", "a\n1\n"), ("b.csv", "a\n" + "0\n" * 300_000), ("c.csv", "a\n2\n")):
-            archive.writestr(member, content)
-    with open_zip(path) as archive:
-        assert len(archive.namelist()) == 3
-    monkeypatch.setattr(tables, name, limit)
-    with pytest.raises(InputError, match=words), open_zip(path):
-        pytest.fail("it was opened")
 
 
 def test_cells_may_be_separated_by_bars(tmp_path):

@@ -57,7 +57,7 @@ FULL = PolicyInfo(
         local_gap_client="north",
         data=DataSource("test.csv", ("test.csv",), "7d79", 500, {"score": "p", "where": "part=test"}),
     ),
-    columns=ColumnsInfo("p", ("sex", "race"), None, "percent", client_is_file_name=True),
+    columns=ColumnsInfo("p", ("sex", "race"), None, "percent"),
     data=DataSource("people.csv", ("people.csv",), "5d41", 12, {"score": "p"}),
     site="north",
     site_figures=SiteInfo(0.79, {"selection rate": 0.02}, {"F": 0.3, "M": 0.32}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -20,16 +22,20 @@ def table_of(*cells, groups=("a", "b"), clients=(None,)) -> RuleTable:
 @pytest.mark.parametrize(
     ("rules", "words", "needs_coin"),
     [
-        ([(1.0, 0.5, True)], "score >= 0.5", False),
-        ([(1.0, 0.25, False)], "score <= 0.25", False),
-        ([(1.0, 0.0, True)], "accept all", False),
-        ([(1.0, 1.0, False)], "accept all", False),
-        ([], "reject all", False),
-        ([(0.6, 0.5, True), (0.4, 0.25, True)], "60.0%: score >= 0.5; 40.0%: score >= 0.25", True),
-        ([(0.9, 0.5, True)], "90.0%: score >= 0.5; 10.0%: reject all", True),
+        ([(1.0, 0.5, True)], "accepted from a score of 0.5 up; rejected below", False),
+        ([(1.0, 0.25, False)], "rejected from a score of 0.25 up; accepted below", False),
+        ([(1.0, 0.0, True)], "accepted whatever the score", False),
+        ([(1.0, 1.0, False)], "accepted whatever the score", False),
+        ([], "rejected whatever the score", False),
+        (
+            [(0.6, 0.5, True), (0.4, 0.25, True)],
+            "accepted from a score of 0.5 up; between 0.25 and 0.5, 40 % by a coin; rejected below",
+            True,
+        ),
+        ([(0.9, 0.5, True)], "90 % by a coin from a score of 0.5 up; rejected below", True),
         (
             [(0.5, 0.5, True), (0.25, 0.4, False), (0.125, 0.0, True)],
-            "50.0%: score >= 0.5; 25.0%: score <= 0.4; 12.5%: accept all; 12.5%: reject all",
+            "62 % by a coin from a score of 0.5 up; between 0.4 and 0.5, 12 % by a coin; 38 % by a coin below",
             True,
         ),
         ([(0.3, 0.1, True), (0.3, 0.2, True), (0.4, 0.3, True)], None, True),
@@ -38,20 +44,22 @@ def table_of(*cells, groups=("a", "b"), clients=(None,)) -> RuleTable:
 def test_a_rule_is_spelled_out_with_the_share_of_each_threshold(rules, words, needs_coin):
     row = table_of(rules, [(1.0, 0.5, True)])[0]
     assert row.needs_coin is needs_coin
-    assert "reject all" not in row.rule if words is None else row.rule == words
+    assert "coin from" not in row.rule if words is None else row.rule == words
 
 
 def test_thresholds_that_differ_look_different():
     row = table_of([(0.6, 0.41236, True), (0.4, 0.41237, True)], [])[0]
-    assert row.rule == "60.0%: score >= 0.41236; 40.0%: score >= 0.41237"
-    neighbours = table_of([(0.6, 0.3, True), (0.4, float(np.nextafter(0.3, 1)), True)], [])[0]
-    first, second = neighbours.rule.split("; ")
-    assert first.split(" >= ")[1] != second.split(" >= ")[1]
+    assert (
+        row.rule == "accepted from a score of 0.41237 up; between 0.41236 and 0.41237, 60 % by a coin; rejected below"
+    )
+    neighbours = table_of([(0.6, 0.3, True), (0.4, 0.3 + 1e-15, True)], [])[0]
+    low, high = re.search("between (.*) and (.*), 60 %", neighbours.rule).groups()
+    assert float(low) < float(high)
 
 
 def test_a_small_share_does_not_look_like_none_nor_a_large_one_like_all():
     row = table_of([(1 - 1e-7, 0.5, True), (1e-7, 0.0, True)], [])[0]
-    assert row.rule == ">99.9%: score >= 0.5; <0.1%: accept all"
+    assert row.rule == "accepted from a score of 0.5 up; fewer than 0.1 % by a coin below"
     assert row.needs_coin
 
 
@@ -60,10 +68,10 @@ def test_the_table_prints_every_client_and_group_in_columns():
     table = table_of(*cells, groups=("men", "women"), clients=("Rome", 7))
     assert str(table).splitlines() == [
         "client  group    rule",
-        "'Rome'  'men'    score >= 0.5",
-        "'Rome'  'women'  score >= 0.25",
-        "7       'men'    reject all",
-        "7       'women'  accept all",
+        "'Rome'  'men'    accepted from a score of 0.5 up; rejected below",
+        "'Rome'  'women'  accepted from a score of 0.25 up; rejected below",
+        "7       'men'    rejected whatever the score",
+        "7       'women'  accepted whatever the score",
     ]
 
 
@@ -71,7 +79,7 @@ def test_a_table_is_read_row_by_row_from_both_ends():
     table = table_of([(1.0, 0.5, True)], [], [(0.5, 0.0, True)], [(1.0, 0.0, True)], clients=("X", "Y"))
     assert len(table) == 4
     assert list(table) == [table[i] for i in range(4)]
-    assert table[-1] == table[3] == RuleRow("Y", "b", "accept all", False)
+    assert table[-1] == table[3] == RuleRow("Y", "b", "accepted whatever the score", False)
     assert [(row.client, row.group) for row in table] == [("X", "a"), ("X", "b"), ("Y", "a"), ("Y", "b")]
     assert [row.needs_coin for row in table] == table.mixtures.mixed.tolist()
     for beyond in (4, -5):
@@ -88,7 +96,7 @@ def test_a_long_table_prints_its_beginning_and_says_how_much_is_left():
 
 
 def test_a_policy_without_clients_speaks_of_all():
-    assert str(table_of([(1.0, 0.5, True)], [])).splitlines()[1] == "all     'a'    score >= 0.5"
+    assert str(table_of([(1.0, 0.5, True)], [])).splitlines()[1].startswith("all     'a'    accepted from")
 
 
 def test_the_table_of_a_fitted_policy_states_its_mixtures():

@@ -18,7 +18,6 @@ from scipy.optimize import linprog
 import logofair
 from logofair.errors import InputError
 from logofair.fitting import prepare as preparing
-from logofair.fitting.prepare import checked_rows
 from logofair.notions import NOTIONS, Notion, Rate
 from logofair.solvers.certificate import Certificate, TolerancePrices
 from logofair.solvers.decomposition import ExactSolver
@@ -26,7 +25,6 @@ from logofair.tradeoff import Frontier, Point, frontier
 from logofair.tradeoff.figure import frontier_figure
 from logofair.tradeoff.grid import default_grid
 from logofair.tradeoff.result import find_knee, looseness
-from logofair.tradeoff.sweep import hold_out
 
 pytestmark = pytest.mark.tool
 
@@ -385,27 +383,35 @@ def test_where_nothing_is_affordable_there_is_no_best_point():
 # --- held-out rows
 
 
-def test_held_out_figures_are_an_audit_of_the_fitted_policy_on_these_rows():
+def other_rows(seed=1):
+    """Rows of other people, some at a client and in a cell that the fit has not seen."""
+    scores, labels, names = table(seed, 500, clients=4)
+    return {"scores": scores, "labels": labels, **names}
+
+
+def test_figures_of_other_rows_are_an_audit_of_the_fitted_policy_on_them():
     scores, labels, names = table(rows=900)
+    kept = np.arange(900) % 5 < 2
+    fitting, testing = (
+        {"scores": scores[part], "labels": labels[part]} | {name: column[part] for name, column in names.items()}
+        for part in (~kept, kept)
+    )
+    pair = {"local_tolerance": 0.05, "global_tolerance": 0.02}
     found = frontier(
-        scores,
-        labels,
+        **fitting,
         notion="equalized_odds",
         local_tolerances=[0.05],
         global_tolerances=[0.02],
-        test_share=0.4,
-        **names,
+        random_state=0,
+        test_rows=testing,
     )
-    rows = checked_rows(scores, labels, names["groups"], names["clients"], None, "beta", "eta")
-    rest, kept = hold_out(rows, 0.4, np.random.default_rng([0, 1]))
-    pair = {"local_tolerance": 0.05, "global_tolerance": 0.02, "notion": "equalized_odds"}
-    fitted = logofair.fit(rest.scores, rest.labels, groups=rest.groups.labels, clients=rest.clients.labels, **pair)
-    where = {"groups": kept.groups.labels, "clients": kept.clients.labels}
+    fitted = logofair.fit(**fitting, notion="equalized_odds", random_state=0, **pair)
+    where = {name: testing[name] for name in names}
     audited = logofair.audit(
-        fitted.policy.probabilities(kept.scores, **where), kept.labels, notion="equalized_odds", **where
+        fitted.policy.probabilities(testing["scores"], **where), testing["labels"], notion="equalized_odds", **where
     )
     measured = found.points[0].measured
-    assert (found.rows, found.test_rows, measured.accuracy.rows) == (rest.scores.size, *[kept.scores.size] * 2)
+    assert (found.rows, found.test_rows, measured.accuracy.rows) == (540, 360, 360)
     assert not measured.fitted_rows
     # Near-ties may be solved differently by less than the certificate's 1e-6 of accuracy, and so by little in rates.
     assert measured.accuracy == pytest.approx(audited.accuracy, abs=1e-3)
@@ -413,17 +419,15 @@ def test_held_out_figures_are_an_audit_of_the_fitted_policy_on_these_rows():
     assert measured.local_gap == pytest.approx(audited.local_gap, abs=5e-3)
 
 
-@pytest.mark.parametrize("test_share", [None, 0.5])
-def test_the_unconstrained_point_is_measured_exactly_on_other_rows_or_on_its_own(test_share):
+@pytest.mark.parametrize("test_rows", [None, other_rows()], ids=["own rows", "other rows"])
+def test_the_unconstrained_point_is_measured_exactly_on_other_rows_or_on_its_own(test_rows):
     scores, labels, names = table(rows=400, clients=4)
-    found = surface(rows=400, clients=4, test_share=test_share, random_state=7)
-    kept = checked_rows(scores, labels, names["groups"], names["clients"], None, "none", "eta")
-    if test_share:
-        _, kept = hold_out(kept, 0.5, np.random.default_rng([7, 1]))
-    where = {"groups": kept.groups.labels, "clients": kept.clients.labels}
-    audited = logofair.audit(kept.scores >= 0.5, kept.labels, **where)
+    found = surface(rows=400, clients=4, test_rows=test_rows)
+    rows = test_rows or {"scores": scores, "labels": labels, **names}
+    where = {name: rows[name] for name in names}
+    audited = logofair.audit(rows["scores"] >= 0.5, rows["labels"], **where)
     measured = found.points[-1].measured
-    assert measured.fitted_rows == (test_share is None)
+    assert measured.fitted_rows == (test_rows is None)
     for name in ("accuracy", "global_gap", "local_gap"):
         ours, theirs = getattr(measured, name).as_dict(), getattr(audited, name).as_dict()
         assert ours == pytest.approx(theirs, abs=1e-12)
@@ -432,7 +436,7 @@ def test_the_unconstrained_point_is_measured_exactly_on_other_rows_or_on_its_own
 
 
 def test_the_noise_floor_of_every_point_is_that_of_the_unconstrained_rule():
-    found = surface(test_share=0.3)
+    found = surface(test_rows=other_rows())
     floors = {(point.measured.local_gap.floor, point.measured.local_gap.detectable) for point in found.points}
     base = found.unconstrained.measured
     assert floors == {(base.local_gap.floor, base.local_gap.detectable)}
@@ -444,21 +448,14 @@ def test_a_gap_on_few_test_rows_does_not_make_the_headline():
     client = np.repeat(["big", "tiny"], [2000, 8])
     group = rng.choice(["F", "M"], client.size)
     scores = np.where(client == "tiny", np.where(group == "F", 0.9, 0.1), 0.5 + 0.4 * rng.random(client.size))
-    found = frontier(
-        scores, scores > 0.5, groups=group, clients=client, calibration="none", local_tolerances=[None], test_share=0.5
-    )
+    rows = {"scores": scores, "labels": scores > 0.5, "groups": group, "clients": client}
+    found = frontier(**rows, calibration="none", local_tolerances=[None], test_rows=rows)
     measured = found.points[-1].measured
     assert (measured.local_gap, measured.worst_local.client) == (1.0, "tiny")
     assert measured.local_gap.rows < 30
     assert measured.headline_local.value < 0.1
     assert measured.headline_local.value.rows >= 30
     assert found.points[-1].as_dict()["measured"]["local_gap"]["value"] == measured.headline_local.value
-
-
-def other_rows(seed=1):
-    """Rows of other people, some at a client and in a cell that the fit has not seen."""
-    scores, labels, names = table(seed, 500, clients=4)
-    return {"scores": scores, "labels": labels, **names}
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
@@ -509,27 +506,11 @@ def test_the_strictest_and_the_loosest_point_are_compared_row_by_row():
     assert found.compared.global_gap == pytest.approx(last.global_gap - first.global_gap, abs=1e-12)
 
 
-@given(st.lists(st.integers(0, 5), max_size=60), st.floats(0.05, 0.95))
-def test_every_cell_keeps_a_row_to_fit_on_and_gives_its_share(cells, share):
-    group = np.array([0, 1, 1, 1, 1, *cells])
-    rows = checked_rows(np.linspace(0, 1, group.size), None, group, None, None, "none", "eta")
-    sizes = np.unique(group, return_counts=True)[1]
-    kept = np.minimum(np.rint(share * sizes), sizes - 1)
-    if not kept.any():
-        with pytest.raises(InputError, match="no row to measure on"):
-            hold_out(rows, share, np.random.default_rng(0))
-        return
-    rest, held = hold_out(rows, share, np.random.default_rng(0))
-    assert np.bincount(held.groups.codes, minlength=sizes.size).tolist() == kept.tolist()
-    assert np.bincount(rest.groups.codes, minlength=sizes.size).tolist() == (sizes - kept).tolist()
-    assert sorted([*rest.scores, *held.scores]) == sorted(rows.scores)
-
-
 # --- tables
 
 
 def test_the_csv_reads_back_as_the_table():
-    found = surface(test_share=0.3)
+    found = surface(test_rows=other_rows())
     read = list(csv.DictReader(io.StringIO(found.as_csv())))
     assert len(read) == 25
     for line, row in zip(read, found.table, strict=True):
@@ -547,7 +528,7 @@ def test_the_csv_reads_back_as_the_table():
 
 
 def test_plain_values_are_json_and_say_everything():
-    found = surface(test_share=0.3, chosen=(0.05, 0.01))
+    found = surface(test_rows=other_rows(), chosen=(0.05, 0.01))
     plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert plain["knee"]["sentence"] == found.knee.sentence
     assert plain["chosen"] == {"local": 0.05, "global": 0.01}
@@ -594,13 +575,12 @@ def words(root):
     return [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_the_figure_is_an_svg_that_names_every_tolerance_and_every_loss():
+def test_the_figure_is_an_svg_that_names_its_lines_and_marks_the_points_to_look_at():
     found = surface(chosen=(0.05, 0.01), rows=20_000)
     root = drawn(found)
     said = words(root)
-    assert all(f"{t:g}" in said for t in GRID if t is not None)
-    for loss in found.losses.ravel():
-        assert f"{100 * max(loss, 0):.2f}" in said
+    named = [text for text in said if text.startswith("local ")]
+    assert {"local 0", "local none"} <= set(named) <= {*(f"local {t:g}" for t in GRID[:-1]), "local none"}
     assert any(text.startswith("Chosen: local 0.05, global 0.01") for text in said)
     assert any(text.startswith("Knee: ") for text in said)
     assert root.get("viewBox").startswith("0 0 480 ")
@@ -648,9 +628,9 @@ def test_a_frontier_that_loses_nothing_says_so_and_draws_no_empty_chart():
     assert not list(root.iter("{http://www.w3.org/2000/svg}circle"))
 
 
-@pytest.mark.parametrize("test_share", [None, 0.3])
-def test_a_band_shows_the_interval_of_what_was_measured_along_the_marked_line(test_share):
-    found = surface(chosen=(0.05, 0.01), rows=3000, test_share=test_share)
+@pytest.mark.parametrize("test_rows", [None, other_rows()], ids=["own rows", "other rows"])
+def test_a_band_shows_the_interval_of_what_was_measured_along_the_marked_line(test_rows):
+    found = surface(chosen=(0.05, 0.01), rows=3000, test_rows=test_rows)
     root = drawn(found)
     (band,) = [e for e in root.iter("{http://www.w3.org/2000/svg}polygon") if e.get("class") == "f-band"]
     (dots,) = [e for e in root.iter("{http://www.w3.org/2000/svg}polyline") if e.get("class") == "f-found"][:1]
@@ -669,8 +649,8 @@ def test_a_band_shows_the_interval_of_what_was_measured_along_the_marked_line(te
         assert accuracy(float(dots.get("points").split()[j].split(",")[1])) == pytest.approx(figure, abs=1e-4)
     said = list(words(root))
     where = said.index("95 % band at local 0.05, measured on")
-    assert said[where + 1].endswith("other rows." if test_share else "the rows that chose the rules.")
-    assert any("not yet tested on other rows" in text for text in words(root)) == (not test_share)
+    assert said[where + 1].endswith("other rows." if test_rows else "the rows that chose the rules.")
+    assert any("not yet tested on other rows" in text for text in words(root)) == (not test_rows)
 
 
 # --- bad input
@@ -689,10 +669,6 @@ def test_a_band_shows_the_interval_of_what_was_measured_along_the_marked_line(te
         ({"chosen": (0.1, "x")}, "chosen: global: a tolerance is a number"),
         ({"notion": {"demographic_parity": 0.1}}, "notion: a mapping to tolerances leaves nothing to vary"),
         ({"notion": "parity"}, "notion: unknown notion 'parity'"),
-        ({"test_share": 1.0}, "test_share: got 1.0; pass a number between 0 and 1"),
-        ({"test_share": "half"}, "test_share: got 'half'"),
-        ({"test_share": True}, "test_share: got True"),
-        ({"test_share": 0.001}, "test_share: 0.001 of every group at every client is no row"),
         ({"client_tolerances": {"nord": 0.1}}, "client_tolerances: names client 'nord', which has no rows"),
         ({"random_state": -1}, "random_state: got -1"),
     ],
@@ -718,16 +694,6 @@ def test_bad_input_is_refused_in_one_sentence(options, sentence):
 def test_test_rows_that_cannot_be_used_are_refused_in_one_sentence(changes, sentence):
     with pytest.raises(InputError, match=sentence):
         surface(test_rows=other_rows() | changes)
-
-
-def test_test_rows_and_a_test_share_are_one_too_many():
-    with pytest.raises(InputError, match="test_share: given together with test_rows"):
-        surface(test_rows=other_rows(), test_share=0.3)
-
-
-def test_held_out_rows_need_labels():
-    with pytest.raises(InputError, match="test_share: needs labels"):
-        frontier([0.1, 0.9], None, groups=[0, 1], calibration="none", test_share=0.5)
 
 
 def test_a_point_off_the_grid_is_refused_with_the_grid():

@@ -127,8 +127,7 @@ def test_the_picture_is_in_cost_per_person_and_marks_what_cannot_be_had():
     picture = frontier_figure(found)
     words = " ".join(ElementTree.fromstring(picture).itertext())
     assert "Cost per person, by global tolerance" in words
-    assert "More cost per person" in words
-    assert "–: no rule meets the requirements" in words
+    assert "No rule meets the requirements at" in words
     assert "at most 0.3 of all people are selected" in words
 
 

@@ -54,15 +54,14 @@ _INTEGER_KINDS = "^(0|-?[1-9][0-9]{0,17})$"  # how an integer of 64 bits is writ
 class DecisionCounts:
     """How many rows were decided and accepted, by group; grows batch by batch.
 
-    ``unknown`` rows are of groups or clients that the policy does not know, ``missing`` ones lack a group or client,
-    ``dropped`` ones were left out; ``ids`` are the ids met, as numbers of 64 bits. ``excess`` is how many more
-    rows were accepted than their chances sum to, where counts are exact: less than one either way.
+    ``unknown`` rows are of groups or clients that the policy does not know, ``dropped`` ones were left out; ``ids`` are
+    the ids met, as numbers of 64 bits. ``excess`` is how many more rows were accepted than their chances sum to, where
+    counts are exact: less than one either way.
     """
 
     groups: tuple[Label, ...]
     counted: npt.NDArray[np.int64] = field(init=False)
     unknown: int = 0
-    missing: int = 0
     dropped: int = 0
     ids: array[int] = field(default_factory=lambda: array("Q"))  # grows in place: there may be 100 million
     excess: float | None = None
@@ -97,8 +96,7 @@ class DecisionCounts:
         place = np.where(decisions.group < 0, len(self.groups), decisions.group)
         counted = np.bincount(2 * place + decisions.decided, minlength=self.counted.size)
         self.counted += counted.reshape(self.counted.shape)
-        self.unknown += int((decisions.strange & ~decisions.missing).sum())
-        self.missing += int(decisions.missing.sum())
+        self.unknown += int(decisions.strange.sum())
 
     def meet(self, rows: polars.DataFrame) -> None:
         """Remember the ids of a batch, which are of one kind in all files."""
@@ -123,7 +121,6 @@ class DecisionCounts:
             "exact_counts": self.excess is not None,
             "summed_chances": self.summed_chances,
             "unknown_rows": self.unknown,
-            "missing_rows": self.missing,
             "rows_left_out": self.dropped,
             "repeated_ids": self.repeated,
             "groups": groups,
@@ -143,12 +140,11 @@ class Batch(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """What a batch's rows got, their groups' numbers (-1: none known), and which were strange or lack a value."""
+    """What a batch's rows got, their groups' numbers (-1: none known), and which are of nobody the policy knows."""
 
     decided: npt.NDArray[np.int64]
     group: npt.NDArray[np.int32]
     strange: npt.NDArray[np.bool_]
-    missing: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +161,6 @@ class Decider:
     on_unknown: str = "raise"
     seed: int | None = None
     deterministic: bool = False
-    on_missing: str = "refuse"  # rows without group or client; or "base": score from 1/2 on
     exact_counts: bool = False
     policy_file: Path | None = None  # where the policy lies, maybe beside those of other sites
 
@@ -218,7 +213,7 @@ class Decider:
         """The rows that have every value they cannot be decided without; all where none may be left out."""
         if not self.columns.drop_missing:
             return rows
-        pl, needed = polars_module(), ["score", "id", *(("group", "client") if self.on_missing == "refuse" else ())]
+        pl, needed = polars_module(), ("score", "id", "group", "client")
         present = [pl.col(role).is_not_null() for role in needed if role in rows.columns]
         return rows.filter(pl.all_horizontal(present) | pl.col("unread"))  # what cannot be read is not missing
 
@@ -227,10 +222,8 @@ class Decider:
         scores, group = self._scores(batch), self._codes(batch, "group")
         client = self._client(batch)
         strange = (group < 0) if client is None else (group < 0) | (client < 0)
-        lacking = [batch.rows[role].is_null() for role in ("group", "client") if role in batch.rows.columns]
-        missing = np.logical_or.reduce([flags.to_numpy() for flags in lacking])
         decided = np.empty(batch.rows.height, dtype=np.int64)
-        for rows, ids in self._ids(batch, np.flatnonzero(~missing)):
+        for rows, ids in self._ids(batch):
             tosses = self.keyed.tosses(
                 scores[rows],
                 groups=Codes(self.policy.groups, group[rows]),
@@ -240,16 +233,7 @@ class Decider:
                 deterministic=self.deterministic,
             )
             decided[rows] = tosses.decisions(toss(tosses))
-        if missing.any():  # the base rule, which tosses no coin
-            count = int(missing.sum())
-            decided[missing] = self.policy.decide(
-                scores[missing],
-                groups=[_NO_GROUP] * count,
-                clients=None if client is None else [self.policy.clients[0]] * count,
-                on_unknown="base",
-                deterministic=True,
-            )
-        return Decisions(decided, np.where(missing, -1, group), strange, missing)
+        return Decisions(decided, group, strange)
 
     def _scores(self, batch: Batch) -> npt.NDArray[np.float64]:
         rows, column, where = batch.rows, batch.rows["score"], batch.table.where("score")
@@ -264,7 +248,7 @@ class Decider:
         """Numbers of groups or clients, -1 where unknown; raise where a value is missing or may not be unknown."""
         labels, codes = batch.rows[role], batch.rows[f"{role} code"]
         allowed = ("merged", "base") if role == "client" else ("base",)
-        if labels.null_count() and self.on_missing == "refuse":
+        if labels.null_count():
             raise self._missing_error(batch, role)
         if self.on_unknown not in allowed and codes.null_count() > labels.null_count():
             raise self._unknown_error(batch, role, batch.first(codes.is_null() & labels.is_not_null()))
@@ -280,9 +264,8 @@ class Decider:
         table, row = batch.table, batch.first(batch.rows[role].is_null())["row"]
         columns = [each for each in table.names if each == role or each.startswith(f"{role} ")]
         hint = next(filter(None, map(table.marker_hint, columns)), "")
-        use = " or --on-missing base" if role in ("group", "client") else ""
         where = self._where(table, role)
-        return InputError(f"{where}: row {row} has no value{hint}; fill it, or add --drop-missing{use}.")
+        return InputError(f"{where}: row {row} has no value{hint}; fill it, or add --drop-missing.")
 
     def _unknown_error(self, batch: Batch, role: str, row: dict[str, Any]) -> InputError:
         if role == "client" and self.policy.client is not None:
@@ -339,20 +322,19 @@ class Decider:
         code = names.index(client) if client in names else -1
         return np.full(batch.rows.height, code, dtype=np.int32)
 
-    def _ids(self, batch: Batch, rows: npt.NDArray[np.intp]) -> Iterator[tuple[npt.NDArray[np.intp], Any]]:
-        """Some rows and their ids, or their places where there are no ids.
+    def _ids(self, batch: Batch) -> Iterator[tuple[npt.NDArray[np.intp], Any]]:
+        """Rows and their ids, or their places where there are no ids.
 
         A CSV cell that is how an integer is written is an integer, whatever stands in other rows: else a person's coin
         would hang on who else is in the file.
         """
-        pl = polars_module()
+        pl, rows = polars_module(), np.arange(batch.rows.height)
         if self.id_column is None:
             yield rows, (batch.position + rows).astype(np.uint64)
             return
         ids, where = batch.rows["id"], batch.table.where("id")
         if ids.null_count():
             raise self._missing_error(batch, "id")
-        ids = ids if rows.size == ids.len() else ids.gather(rows)
         if ids.dtype.is_integer():
             yield rows, ids.to_numpy()
         elif ids.dtype not in (pl.String, pl.Categorical, pl.Enum):
@@ -384,7 +366,6 @@ def _code(role: str, names: Sequence[Label]) -> Any:
     return pl.col(role).cast(pl.Enum(texts), strict=False).to_physical().alias(f"{role} code")
 
 
-_NO_GROUP = object()  # which no policy knows
 BATCH = 250_000
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy.typing as npt
 from logofair.auditing import Audit, ClientCheck, audit
 from logofair.auditing import Comparison as RulesCompared
 from logofair.auditing import compare as compare_rules
-from logofair.auditing.required import RequirementCheck
 from logofair.columns.checks import Floats, Integers, Label
 from logofair.datasets import Dataset, dirichlet_clients, split
 from logofair.fitting.fit import fit
@@ -44,7 +43,6 @@ class Settings:
     global_tolerance: Tolerance = 0.01
     clients: int = 5
     alpha: float = 0.5
-    scheme: str = "plain"
     random_state: int = 0
 
     def as_dict(self) -> dict[str, Any]:
@@ -84,11 +82,6 @@ class MethodResult:
         own = self.local_tolerance
         return None if own is None or isinstance(own, Ratio) else self.audit.check_clients(own)
 
-    @property
-    def ratios(self) -> tuple[RequirementCheck, ...]:
-        """The ratios that are required, as they are on the test rows."""
-        return tuple(check for check in self.audit.requirements if check.kind == "ratio")
-
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return {
@@ -100,7 +93,6 @@ class MethodResult:
             **measured_values(self.audit),
             "difference": None if self.difference is None else self.difference.as_dict(),
             "clients": None if self.clients is None else self.clients.as_dict(),
-            "ratios": [check.as_dict() for check in self.ratios],
             "certificate": None if self.certificate is None else self.certificate.as_dict(),
         }
 
@@ -109,8 +101,7 @@ class MethodResult:
 class Comparison:
     """Methods side by side: the base model first, then the three variants; :func:`compare` makes one.
 
-    ``calibrated`` is the base model on the calibration rows, ``unmeasured`` the number of clients whose calibration
-    rows are of fewer than two groups, ``fair`` the variant that is fair inside each client and over all.
+    ``fair`` is the variant that is fair inside each client and over all.
     """
 
     settings: Settings
@@ -118,8 +109,6 @@ class Comparison:
     rows: dict[str, int]
     groups: tuple[Label, ...]
     outcomes: tuple[MethodResult, ...]
-    calibrated: Audit
-    unmeasured: int
     warnings: tuple[str, ...]
     fair: Solution
     calibration_rows: SplitRows
@@ -138,8 +127,7 @@ class Comparison:
             "rows": self.rows,
             "groups": list(self.groups),
             "methods": [outcome.as_dict() for outcome in self.outcomes],
-            "small": {"test": self.tested.small_as_dict(), "calibration": self.calibrated.small_as_dict()},
-            "unmeasured_clients": self.unmeasured,
+            "small": self.tested.small_as_dict(),
             "undefined": list(self.tested.undefined),
             "warnings": list(self.warnings),
         }
@@ -157,9 +145,7 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
     ['Plain model', 'LoGoFair_g', 'LoGoFair_l', 'LoGoFair_l&g']
     """
     dealing, splitting = np.random.default_rng(settings.random_state).spawn(2)
-    clients = dirichlet_clients(
-        data.sensitive, n_clients=settings.clients, alpha=settings.alpha, rng=dealing, scheme=settings.scheme
-    )
+    clients = dirichlet_clients(data.sensitive, n_clients=settings.clients, alpha=settings.alpha, rng=dealing)
     parts = split(len(data), _PARTS, rng=splitting)
     (scores,) = progress(map(_scores, [data], [parts["train"]]), "Training a logistic regression", total=1)
     calibration, test = (
@@ -170,15 +156,12 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
     variants = [_outcome(name, solution, test, settings) for name, solution in fits]
     base = MethodResult(BASE, _audit(test.scores >= 0.5, test, settings))
     outcomes = (base, *variants)
-    calibrated = _audit(calibration.scores >= 0.5, calibration, settings)
     return Comparison(
         settings=settings,
         data=data.name,
         rows={part: rows.size for part, rows in parts.items()},
         groups=base.audit.groups,
         outcomes=outcomes,
-        calibrated=calibrated,
-        unmeasured=settings.clients - int(((calibrated.counts["rows"] > 0).sum(axis=1) > 1).sum()),
         warnings=tuple(dict.fromkeys(str(warning) for _, solution in fits for warning in solution.warnings)),
         fair=fits[-1][1],
         calibration_rows=calibration,
@@ -219,10 +202,9 @@ def _outcome(name: str, solution: Solution, rows: SplitRows, settings: Settings)
     chance = solution.policy.probabilities(rows.scores, on_unknown="merged", **columns)
     compared = compare_rules(rows.scores >= 0.5, chance, rows.labels, notion=settings.notion, **columns)
     local, global_ = _VARIANTS[name]
-    judged = audit(None, rows.labels, scores=rows.scores, policy=solution.policy, notion=settings.notion, **columns)
     return MethodResult(
         name,
-        replace(compared.second, requirements=judged.requirements),
+        compared.second,
         local_tolerance=settings.local_tolerance if local else None,
         global_tolerance=settings.global_tolerance if global_ else None,
         difference=compared,

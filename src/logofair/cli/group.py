@@ -116,11 +116,13 @@ class LazyGroup(click.Group):
         **extra: Any,
     ) -> Any:
         """Run, and leave with an exit code; with ``standalone_mode=False`` return or raise as click does."""
+        words = list(sys.argv[1:] if args is None else args)
+        extra.setdefault("obj", words)  # for reports, which say what makes the same again
         if not standalone_mode:
-            return super().main(args, prog_name, complete_var, False, **extra)
+            return super().main(words, prog_name, complete_var, False, **extra)
         with harmless_streams():
             try:
-                code = super().main(args, prog_name, complete_var, False, **extra)
+                code = super().main(words, prog_name, complete_var, False, **extra)
             except click.Abort:
                 _leave("logofair: interrupted.", _INTERRUPTED)
             except click.ClickException as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -36,11 +37,9 @@ __all__ = [
     "calibration_option",
     "check_format",
     "column_options",
-    "column_words",
     "constrained",
     "costs_by_client",
     "costs_option",
-    "costs_words",
     "data_options",
     "drop_missing_option",
     "examples",
@@ -66,6 +65,7 @@ __all__ = [
     "tolerance",
     "tolerance_option",
     "typed",
+    "typed_command",
 ]
 
 # As in logofair.notions, whose import would bring numpy.
@@ -169,6 +169,15 @@ def typed(number: Tolerance) -> str:
     if number is None or isinstance(number, float | int):
         return _FREE if number is None else f"{number:g}"
     return f"{_RATIO}{number.least:g}"
+
+
+def typed_command() -> str:
+    """Return the command that runs as it was typed, so that a report says what makes the same again.
+
+    Without --force: whoever repeats a command decides on that.
+    """
+    words = click.get_current_context().find_object(list) or []
+    return shlex.join(["logofair", *(word for word in words if word != "--force")])
 
 
 def name_option(
@@ -300,13 +309,6 @@ def read_costs(place: str, ctx: click.Context, param: click.Parameter, texts: Se
             raise click.BadParameter(f"got {text!r}, but costs {whose} were given already; give them once.", ctx, param)
         found[name] = accepted, rejected
     return found[""] if list(found) == [""] else found or None
-
-
-def costs_words(costs: CostsText | None) -> list[str]:
-    """Return costs as they are typed."""
-    pairs = {} if costs is None else costs if isinstance(costs, dict) else {"": costs}
-    texts = {name: f"{accepted:g},{rejected:g}" for name, (accepted, rejected) in pairs.items()}
-    return [word for name, text in texts.items() for word in ("--costs", f"{name}={text}" if name else text)]
 
 
 def costs_by_client(costs: CostsText | None, clients: Sequence[Any] | None) -> Any:
@@ -444,18 +446,6 @@ def column_options(command: Command) -> Command:
     """Add the options that name the columns of one client's file; the command gets ``columns``."""
     found: Command = together(*_FIRST, *_LAST)(_with_columns(command))
     return found
-
-
-def column_words(columns: ColumnNames) -> list[str]:
-    """Return the words that name columns again, as they are typed."""
-    roles = ("score", "label", "decision", "client", "weight", "id", "positive")
-    words = [word for role in roles if (name := getattr(columns, role)) is not None for word in (f"--{role}", name)]
-    words += [word for name in columns.group for word in ("--group", name)]
-    words += ["--scale", columns.scale] if columns.scale != "chance" else []
-    words += ["--drop-missing"] if columns.drop_missing else []
-    if columns.na != MISSING:
-        words += [word for text in columns.na or (_FREE,) for word in ("--na", text)]
-    return words + [word for name, value in columns.where for word in ("--where", f"{name}={value}")]
 
 
 def _with_columns(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,10 +17,8 @@ from logofair.cli.options import (
     constrained,
     costs_by_client,
     costs_option,
-    costs_words,
     one_of,
     together,
-    typed,
 )
 from logofair.errors import InputError
 
@@ -102,12 +100,6 @@ class Required:
             found[f"{name}s"] = {side: _for_groups(own, groups.values()) for side, own in sides.items()} or None
         return found
 
-    def words(self) -> list[str]:
-        """The options as they are typed."""
-        texts = [(name, each.text) for name in ("floor", "ceiling", "capacity") for each in getattr(self, name)]
-        words = [word for name, text in texts for word in (f"--{name}", text)]
-        return words + costs_words(self.costs)
-
 
 @dataclass(frozen=True)
 class Wanted:
@@ -142,12 +134,6 @@ class Wanted:
         given = self.required.of_groups(list(groups), people)
         tolerances = (self.local_tolerance, self.global_tolerance)
         return make_requirements(notion, *tolerances, None, named, groups=list(groups), **given)
-
-    def words(self) -> list[str]:
-        """The options as they are typed."""
-        sides = (("--local", self.local_tolerance), ("--global", self.global_tolerance))
-        found = [word for side, own in sides if own is not None for word in (side, typed(own))]
-        return found + self.required.words()
 
 
 def _for_groups(limits: dict[str, dict[Any, Any]], groups: Iterable[Any]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ import gzip
 import hashlib
 import io
 import os
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -39,13 +38,12 @@ __all__ = [
     "KINDS",
     "Table",
     "TableFile",
-    "check_limits",
+    "check_unpacked",
     "column_names",
     "estimated_rows",
     "fingerprint",
     "kind_of",
     "open_table",
-    "open_zip",
     "regular_file",
 ]
 
@@ -55,7 +53,7 @@ KINDS = dict.fromkeys((*_TEXTS, *(f"{text}{_PACKED}" for text in _TEXTS)), "CSV"
 KINDS |= dict.fromkeys((".parquet", ".pq"), "Parquet")
 KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "Arrow")
 BLOCK = 1 << 22
-_MOST_MEMBERS, _MOST_BYTES, _MOST_RATIO, _SMALL = 500_000, 1 << 37, 200, 1 << 26  # of packed files
+_MOST_BYTES, _MOST_RATIO, _SMALL = 1 << 37, 200, 1 << 26  # of packed files
 _SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 _ENDS = 1 << 20  # bytes at either end of a file that hold its first and last line
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel saves "Unicode text"
@@ -63,45 +61,37 @@ _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel saves "Unicode te
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table on disk; ``member`` is its name inside a ZIP file."""
+    """A table on disk."""
 
     path: Path
-    member: str | None = None
 
     def __str__(self) -> str:
-        return str(self.path) if self.member is None else f"{self.path} ({self.member})"
+        return str(self.path)
 
     @property
     def name(self) -> str:
         """The table's own name, without folders: the same whether it is packed or not."""
-        return Path(self.member or self.path.name).name
+        return self.path.name
 
     @property
     def is_packed(self) -> bool:
         """Whether its bytes are not those of the table itself."""
-        return self.member is not None or self.path.suffix.lower() == _PACKED
+        return self.path.suffix.lower() == _PACKED
 
     @property
     def size(self) -> int:
         """Its bytes, unpacked; of a GZIP file about so many."""
-        if self.member is None:
-            return self.path.stat().st_size * (4 if self.is_packed else 1)  # text shrinks to about a quarter
-        with open_zip(self.path) as archive:
-            return archive.getinfo(self.member).file_size
+        return self.path.stat().st_size * (4 if self.is_packed else 1)  # text shrinks to about a quarter
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """Open it for reading bytes."""
-        if self.member is None and self.is_packed:
+        if self.is_packed:
             with gzip_errors(self.path), gzip.open(self.path) as packed_text:
                 yield io.BufferedReader(_Unpacked(packed_text, self.path))
             return
-        if self.member is None:
-            with self.path.open("rb") as file:
-                yield file
-            return
-        with open_zip(self.path) as archive, archive.open(self.member) as packed:
-            yield packed
+        with self.path.open("rb") as file:
+            yield file
 
 
 @contextmanager
@@ -130,25 +120,6 @@ class _Unpacked(io.RawIOBase):
         return len(part)
 
 
-@contextmanager
-def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a ZIP file within limits; what is wrong with it becomes one sentence."""
-    with zip_errors(path), zipfile.ZipFile(path) as archive:
-        check_limits(archive, path)
-        yield archive
-
-
-def check_limits(archive: zipfile.ZipFile, path: Path) -> None:
-    """Raise unless a ZIP file unpacks to no more than official files do.
-
-    ``zipfile`` unpacks no more of a member than the size checked here.
-    """
-    members = archive.infolist()
-    if len(members) > _MOST_MEMBERS:
-        raise InputError(f"{path}: holds {len(members):,} files, more than {_MOST_MEMBERS:,}; unpack it first.")
-    check_unpacked(path, sum(member.file_size for member in members))
-
-
 def check_unpacked(path: Path, size: int) -> None:
     """Raise where a packed file holds more bytes than a table, or official files, would."""
     times = f"{_MOST_RATIO} times its size" if size > max(_MOST_RATIO * path.stat().st_size, _SMALL) else ""
@@ -157,25 +128,6 @@ def check_unpacked(path: Path, size: int) -> None:
             f"{path}: unpacks to more than {times or f'{_MOST_BYTES >> 30} GiB'}, as no table does; check where it "
             "comes from, and unpack it yourself."
         )
-
-
-@contextmanager
-def zip_errors(path: Path) -> Iterator[None]:
-    """Turn what may be wrong with a ZIP file into one sentence."""
-    try:
-        yield
-    except (zipfile.BadZipFile, zlib.error, EOFError):
-        raise InputError(f"{path}: is damaged, or no ZIP file; download it again.") from None
-    except NotImplementedError:  # some official files are so
-        raise InputError(
-            f"{path}: is packed by a method that cannot be read here; unpack it and pass the CSV."
-        ) from None
-    except RuntimeError as error:
-        if "password" not in str(error):
-            raise
-        raise InputError(f"{path}: is encrypted; unpack it and pass the CSV file.") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({reason_of(error)}); check the file.") from None
 
 
 @dataclass(frozen=True)

@@ -366,7 +366,7 @@ class Solution:
             rows=int(self.rows.scores.size),
             calibration=self.policy.calibrator.method,
             solver=self.solver,
-            has_clients=self.rows.has_clients,
+            has_clients=len(self.policy.clients) > 1,
         )
 
     def pooling_sentence(self) -> str | None:

@@ -242,7 +242,6 @@ class ColumnsInfo:
     group: tuple[str, ...] = ()
     client: str | None = None
     scale: str = "chance"
-    client_is_file_name: bool = False
     na: tuple[str, ...] = MISSING
 
     def filling(self, columns: ColumnNames, scale: str | None, na: tuple[str, ...] | None) -> ColumnNames:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.columns.checks import Label
-from logofair.policy.mixtures import Mixtures
+from logofair.columns.checks import Floats, Label
+from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
+
+__all__ = ["RuleRow", "RuleTable", "rule_in_words", "steps"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class RuleTable:
     ...     local_tolerance=None)
     >>> print(solution.policy.rules)
     client  group  rule
-    all     'a'    score >= 0.5
-    all     'b'    score >= 0.5
+    all     'a'    accepted from a score of 0.5 up; rejected below
+    all     'b'    accepted from a score of 0.5 up; rejected below
     """
 
     groups: tuple[Label, ...]
@@ -50,26 +52,13 @@ class RuleTable:
             raise IndexError(number)
         cell = number % len(self)
         client, group = divmod(cell, len(self.groups))
-        rule, needs_coin = self._words(cell)
-        name = self.groups[group]
+        edges, chances = steps(self.mixtures, cell)
+        name, needs_coin = self.groups[group], bool(((chances > 0) & (chances < 1)).any())
+        rule = rule_in_words(edges.tolist(), chances.tolist())
         return RuleRow(self.clients[client], name, rule, needs_coin, str(name) in self.too_small)
 
     def __iter__(self) -> Iterator[RuleRow]:
         return (self[number] for number in range(len(self)))
-
-    def _words(self, cell: int) -> tuple[str, bool]:
-        """A cell's rule in words, and whether it needs a coin."""
-        used = np.flatnonzero(self.mixtures.weight[cell])
-        if not used.size:
-            return "reject all", False
-        weights = self.mixtures.weight[cell, used].tolist()
-        rules = _in_words(self.mixtures.threshold[cell, used].tolist(), self.mixtures.above[cell, used].tolist())
-        if weights[0] == 1:
-            return rules[0], False
-        left = 1.0 - sum(weights)
-        if left > 1e-9:
-            weights, rules = [*weights, left], [*rules, "reject all"]
-        return "; ".join(f"{_percent(w)}: {rule}" for w, rule in zip(weights, rules, strict=True)), True
 
     def __repr__(self) -> str:
         return str(self)
@@ -85,27 +74,61 @@ class RuleTable:
         return "\n".join(lines)
 
 
-def _in_words(thresholds: list[float], above: list[bool]) -> list[str]:
-    """Each rule in words, with as many digits as it takes to tell thresholds apart."""
-    distinct = len(set(thresholds))
-    digits = next(d for d in range(4, 18) if len({f"{t:.{d}g}" for t in thresholds}) >= distinct)
-    return [_one_rule(t, up, digits) for t, up in zip(thresholds, above, strict=True)]
-
-
-def _one_rule(threshold: float, above: bool, digits: int) -> str:
-    if above:
-        return "accept all" if threshold <= 0 else f"score >= {threshold:.{digits}g}"
-    return "accept all" if threshold >= 1 else f"score <= {threshold:.{digits}g}"
-
-
 def _marked(row: RuleRow) -> str:
     return row.rule + (" (too small to say)" if row.too_small else "")
 
 
-def _percent(weight: float) -> str:
-    """A share that is neither none nor all, and does not look like it."""
-    return f"{weight:.1%}" if 0.0005 <= weight < 0.9995 else ("<0.1%" if weight < 0.5 else ">99.9%")
-
-
 def _name(client: Label) -> str:
     return "all" if client is None else repr(client)
+
+
+def steps(mixtures: Mixtures, cell: int) -> tuple[Floats, Floats]:
+    """Return the edges of a cell's bands of scores, from 0 to 1, and the chance of acceptance between each two."""
+    used = mixtures.weight[cell] > 0
+    weight, threshold, above = (a[cell][used] for a in (mixtures.weight, mixtures.threshold, mixtures.above))
+    inner = np.unique(threshold[(threshold > 0) & (threshold < 1)])
+    edges = np.concatenate(([0.0], inner, [1.0]))
+    middle = (edges[:-1] + edges[1:]) / 2
+    accepts = np.where(above, middle[:, None] >= threshold, middle[:, None] <= threshold)
+    chance = (accepts * weight).sum(1)
+    chance = np.where(chance > 1 - NEGLIGIBLE, 1.0, chance)
+    differs = np.concatenate(([True], np.diff(chance) != 0))
+    return np.concatenate((edges[:-1][differs], [1.0])), chance[differs]
+
+
+def rule_in_words(edges: Sequence[float], chances: Sequence[float], raw: Sequence[float] | None = None) -> str:
+    """Say a rule in words, from the highest scores down; ``raw`` are the edges as raw scores, where those are others.
+
+    Examples
+    --------
+    >>> rule_in_words([0.0, 0.3, 0.5, 1.0], [0.0, 0.25, 1.0])
+    'accepted from a score of 0.5 up; between 0.3 and 0.5, 25 % by a coin; rejected below'
+    """
+    if len(chances) == 1:
+        return f"{_fate(chances[0])} whatever the score"
+    digits, lowest = _digits(edges[1:-1]), f"a score of {edges[-2]:.{_digits(edges[1:-1])}g}"
+    also = [""] * len(edges)
+    if raw is not None:
+        also = [f" ({edge:.{_digits(raw[1:-1])}g})" for edge in raw]
+        lowest = f"a calibrated score of {edges[-2]:.{digits}g} (raw score about{also[-2].replace('(', '')}"
+    parts = [f"{_fate(chances[-1])} from {lowest} up"]
+    for place in range(len(chances) - 2, 0, -1):
+        low, high = edges[place], edges[place + 1]
+        parts.append(f"between {low:.{digits}g}{also[place]} and {high:.{digits}g}, {_fate(chances[place])}")
+    return "; ".join([*parts, f"{_fate(chances[0])} below"])
+
+
+def _fate(chance: float) -> str:
+    """What happens to a row with this chance; a share that is neither none nor all does not look like it."""
+    if chance in (0.0, 1.0):
+        return "accepted" if chance else "rejected"
+    percent = 100 * chance
+    text = f"{percent:.0f}" if 1 <= percent <= 99 else f"{percent:.1f}"
+    text = "fewer than 0.1" if percent < 0.05 else "more than 99.9" if percent > 99.95 else text
+    return f"{text} % by a coin"
+
+
+def _digits(values: Sequence[float]) -> int:
+    """As many digits as it takes to tell values apart, three at least."""
+    different = len(set(values))
+    return next((d for d in range(3, 17) if len({f"{v:.{d}g}" for v in values}) >= different), 17)

@@ -8,16 +8,14 @@ theme. :mod:`~logofair.report.formats` writes the same figures in the forms that
 from logofair.report.contents import in_memory
 from logofair.report.formats import annex_iv_text, ll144_text, model_card_text
 from logofair.report.heading import ReportHeading
-from logofair.report.page import audit_html, report_html, write_audit_report, write_report
+from logofair.report.page import write_audit_report, write_report
 
 __all__ = [
     "ReportHeading",
     "annex_iv_text",
-    "audit_html",
     "in_memory",
     "ll144_text",
     "model_card_text",
-    "report_html",
     "write_audit_report",
     "write_report",
 ]

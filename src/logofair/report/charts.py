@@ -1,4 +1,4 @@
-"""Pictures: the gaps of all clients, the tolerances they can carry, and predictions beside what happened."""
+"""The picture of a report: the gaps of clients before and after, a row for each."""
 
 from __future__ import annotations
 
@@ -6,21 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from logofair.columns.checks import Binary, Floats, Label
-from logofair.columns.segments import Indices
-from logofair.fitting.prepare import CalibrationRows
 from logofair.report.markup import Element, Node, tag
 from logofair.report.wording import short
 
 __all__ = [
     "GapPoint",
-    "Reliability",
     "gap_dumbbells",
-    "gap_strip",
-    "reliability_by_group",
-    "reliability_diagram",
     "shows_nothing",
 ]
 
@@ -111,15 +102,14 @@ def gap_dumbbells(points: Sequence[GapPoint], *, width: float, label: str) -> El
         width,
         bottom + 28.0,
         label,
-        [_stripe(top + _ROW * i, width) for i in range(0, len(points), 2)],
-        _common_tolerance(points, scale, top, bottom, upright=True),
+        [
+            tag("rect", x=0, y=top + _ROW * i, width=width, height=_ROW, class_="stripe")
+            for i in range(0, len(points), 2)
+        ],
+        _common_tolerance(points, scale, top, bottom),
         [_grid_line((x, x), (top, bottom), f"{t:g}", (x, bottom + 18.0)) for t, x in places],
         [_dumbbell(point, scale, top + _ROW * (i + 0.5), letters) for i, point in enumerate(points)],
     )
-
-
-def _stripe(y: float, width: float) -> Element:
-    return tag("rect", x=0, y=y, width=width, height=_ROW, class_="stripe")
 
 
 def _dumbbell(point: GapPoint, scale: _Scale, y: float, letters: int) -> Element:
@@ -138,62 +128,9 @@ def _dumbbell(point: GapPoint, scale: _Scale, y: float, letters: int) -> Element
         x1, x2 = map(place, point.interval)
         parts.append(tag("line", x1=x1, x2=x2, y1=y, y2=y, class_="interval"))
     if point.before is not None:
-        parts.append(_before(place(point.before), y, 5.0))
+        parts.append(tag("circle", cx=place(point.before), cy=y, r=5.0, class_="before"))
     parts.append(_after(place(point.after), y, 5.0, point.few))
     return _linked(point, parts)
-
-
-def gap_strip(points: Sequence[GapPoint], *, width: float, label: str, height: float = 330.0) -> Element:
-    """Draw many clients side by side by rank, each as a column with its gap before and after."""
-    left, right, top, bottom = 46.0, width - 10.0, 26.0, height - 40.0
-    up = _Scale(0.0, (ticks := _nice_ticks(_largest(points)))[-1], bottom, top)
-    each = (right - left) / max(len(points), 1)
-    middles = [left + each * (i + 0.5) for i in range(len(points))]
-    return _picture(
-        width,
-        height,
-        label,
-        _common_tolerance(points, up, left, right, upright=False),
-        [
-            _grid_line((left, right), (y, y), f"{t:g}", (left - 8.0, y + 4.0), "end")
-            for t in ticks
-            for y in [up.place(t)]
-        ],
-        [_column(point, x, up, each) for point, x in zip(points, middles, strict=True)],
-        _ranks(middles, bottom + 16.0, 5 if width > _NARROW else 2),
-        _below("clients: largest gap shown first, then most rows", (left + right) / 2.0, height - 6.0),
-    )
-
-
-def _column(point: GapPoint, x: float, up: _Scale, each: float) -> Element:
-    """One client's column; its whole height can be pointed at."""
-    parts: list[Node] = [tag("rect", x=x - each / 2.0, y=up.end, width=each, height=up.start - up.end, class_="target")]
-    radius = min(4.0, max(1.4, each * 0.42))
-    if point.before is not None:
-        y1, y2 = up.place(point.before), up.place(point.after)
-        parts.append(tag("line", x1=x, x2=x, y1=y1, y2=y2, class_="joint thin"))
-    if point.interval is not None:
-        y1, y2 = map(up.place, point.interval)
-        parts.append(tag("line", x1=x, x2=x, y1=y1, y2=y2, class_="interval thin"))
-    if point.before is not None:
-        parts.append(_before(x, up.place(point.before), radius))
-    parts.append(_after(x, up.place(point.after), radius, point.few))
-    return _linked(point, parts)
-
-
-def _ranks(middles: Sequence[float], y: float, about: int) -> list[Node]:
-    """Some ranks below their columns."""
-    last = len(middles) - 1
-    places = sorted({round(last * i / (about - 1)) for i in range(about)}) if last >= 0 else []
-    return [_below(f"{i + 1:,}", middles[i], y) for i in places]
-
-
-def _below(text: str, x: float, y: float) -> Element:
-    return tag("text", text, x=x, y=y, class_="tick", text_anchor="middle")
-
-
-def _before(x: float, y: float, radius: float) -> Element:
-    return tag("circle", cx=x, cy=y, r=radius, class_="before")
 
 
 def _after(x: float, y: float, radius: float, few: bool) -> Element:
@@ -214,23 +151,16 @@ def _linked(point: GapPoint, parts: Sequence[Node]) -> Element:
     return tag("a", title, parts, class_="client", href=point.link, tabindex="-1", data_client=point.link[1:])
 
 
-def _common_tolerance(
-    points: Sequence[GapPoint], scale: _Scale, start: float, end: float, *, upright: bool
-) -> list[Node]:
+def _common_tolerance(points: Sequence[GapPoint], scale: _Scale, top: float, bottom: float) -> list[Node]:
     """The tolerance most clients share: a band from 0, and its name."""
     limits = [p.tolerance for p in points if p.tolerance is not None]
     if not limits:
         return []
     limit = max(dict.fromkeys(limits), key=limits.count)
-    near, far = sorted((scale.place(0.0), scale.place(limit)))
-    box = (near, start, far - near, end - start) if upright else (start, near, end - start, far - near)
-    # A band across is crowded by marks, so its name stands in the corner beside a patch of its colour.
-    x, y, anchor = (far + 4.0, 18.0, "start") if upright else (end, 16.0, "end")
-    patch = None if upright else tag("rect", x=end - 122.0, y=6.0, width=14, height=12, class_="allowed")
+    near, far = scale.place(0.0), scale.place(limit)
     return [
-        tag("rect", x=box[0], y=box[1], width=box[2], height=box[3], class_="allowed"),
-        tag("text", f"tolerance {limit:g}", x=x, y=y, class_="allowed-name", text_anchor=anchor),
-        patch,
+        tag("rect", x=near, y=top, width=far - near, height=bottom - top, class_="allowed"),
+        tag("text", f"tolerance {limit:g}", x=far + 4.0, y=18.0, class_="allowed-name", text_anchor="start"),
     ]
 
 
@@ -238,89 +168,3 @@ def _largest(points: Sequence[GapPoint]) -> float:
     """The largest number a picture must show."""
     ends = ((p.before, p.after, p.tolerance, p.interval[1] if p.interval else None) for p in points)
     return max((value for four in ends for value in four if value is not None), default=0.0)
-
-
-# As in the calibration errors: fewer rows than this in a bin are mostly noise.
-_ROWS_PER_BIN = 25
-_MOST_BINS = 10
-_NORMAL = 1.96
-
-
-@dataclass(frozen=True, eq=False)
-class Reliability:
-    """One group's rows in bins of rising score, each array (bins,).
-
-    ``score`` and ``chance`` are the mean prediction before and after calibration, ``share`` the share of label 1, from
-    ``low`` to ``high`` at 95% (Wilson), ``rows`` how many there are; ``before`` and ``after`` are the mean errors.
-    """
-
-    group: Label
-    rows: Indices
-    score: Floats
-    chance: Floats
-    share: Floats
-    low: Floats
-    high: Floats
-    before: float
-    after: float
-
-
-def reliability_by_group(rows: CalibrationRows) -> list[Reliability]:
-    """Cut each group's rows by score into bins of equal count and measure them; nothing without labels."""
-    if rows.labels is None:
-        return []
-    weight = np.ones_like(rows.scores) if rows.weights is None else rows.weights
-    found = []
-    for code, name in enumerate(rows.groups.names):
-        mine = np.flatnonzero((rows.groups.codes == code) & (weight > 0))
-        if mine.size:
-            mine = mine[np.argsort(rows.scores[mine], kind="stable")]
-            columns = (rows.scores[mine], rows.out_of_fold[mine], rows.labels[mine], weight[mine])
-            found.append(_binned(name, *columns))
-    return found
-
-
-def _binned(name: Label, score: Floats, chance: Floats, label: Binary, weight: Floats) -> Reliability:
-    """One group's bins, from its rows by rising score."""
-    bins = int(np.clip(score.size // _ROWS_PER_BIN, 1, _MOST_BINS))
-    first = np.searchsorted(score, score)  # equal scores share a bin
-    bin_of = np.unique(first * bins // score.size, return_inverse=True)[1]
-    rows, mass = np.bincount(bin_of), np.bincount(bin_of, weight)
-    means = [np.bincount(bin_of, weight * column) / mass for column in (score, chance, label)]
-    before, after = (float(mass @ np.abs(means[2] - predicted) / mass.sum()) for predicted in means[:2])
-    return Reliability(name, rows, means[0], means[1], means[2], *_wilson(means[2], rows), before, after)
-
-
-def _wilson(share: Floats, rows: Indices) -> tuple[Floats, Floats]:
-    """95% interval of a share."""
-    squared = _NORMAL**2
-    middle = (share + squared / (2 * rows)) / (1 + squared / rows)
-    half = _NORMAL / (1 + squared / rows) * np.sqrt(share * (1 - share) / rows + squared / (4 * rows**2))
-    return np.asarray(middle - half), np.asarray(middle + half)
-
-
-def reliability_diagram(found: Reliability, *, label: str, size: float = 300.0) -> Element:
-    """Draw predictions across, the share of label 1 upwards: on the diagonal a prediction is right."""
-    along, up = _Scale(0.0, 1.0, 38.0, size - 10.0), _Scale(0.0, 1.0, size - 40.0, 12.0)
-    grid: list[Node] = []
-    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        x, y = along.place(tick), up.place(tick)
-        grid.append(_grid_line((x, x), (up.end, up.start), f"{tick:g}", (x, up.start + 16.0)))
-        grid.append(_grid_line((along.start, along.end), (y, y), f"{tick:g}", (along.start - 6.0, y + 4.0), "end"))
-    diagonal = tag("line", x1=along.start, y1=up.start, x2=along.end, y2=up.end, class_="diagonal")
-    words = tag("text", "predicted chance of label 1", x=size / 2, y=size - 6, class_="tick", text_anchor="middle")
-    return _picture(size, size, label, grid, diagonal, words, _marks(found, along, up))
-
-
-def _marks(found: Reliability, along: _Scale, up: _Scale) -> list[Node]:
-    """Marks of every bin; those before lie below those after."""
-    befores, afters = [], []
-    columns = (found.score, found.chance, found.share, found.low, found.high, found.rows)
-    for score, chance, share, low, high, rows in zip(*(column.tolist() for column in columns), strict=True):
-        x, y, happened = along.place(chance), up.place(share), f"share of label 1 {share:.3f}"
-        title = tag("title", f"Score {score:.3f}, {happened} ({rows:,} rows)")
-        befores.append(tag("circle", title, cx=along.place(score), cy=y, r=5.0, class_="before"))
-        title = tag("title", f"Calibrated {chance:.3f}, {happened}, by chance {low:.3f} to {high:.3f} ({rows:,} rows)")
-        whisker = tag("line", x1=x, x2=x, y1=up.place(low), y2=up.place(high), class_="interval")
-        afters.append(tag("g", title, whisker, tag("circle", cx=x, cy=y, r=4.0, class_="after")))
-    return [*befores, *afters]

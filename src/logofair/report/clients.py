@@ -9,7 +9,7 @@ import numpy as np
 
 from logofair.auditing import FEW_ROWS, Audit, Measured
 from logofair.auditing.result import FITTED_ROWS, NOT_TESTED, with_few_rows
-from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip, shows_nothing
+from logofair.report.charts import GapPoint, gap_dumbbells, shows_nothing
 from logofair.report.contents import ReportContents
 from logofair.report.markup import (
     Cell,
@@ -35,8 +35,8 @@ __all__ = ["clients_section"]
 
 _BY_ITSELF = "each interval that of this client by itself"
 _WIDE, _NARROW = 860.0, 350.0
-_MOST_ROWS = 40  # clients with a row each in the picture; more stand side by side
-_MOST_COLUMNS = 600
+_MOST_DRAWN = 40  # clients in a picture
+_MOST_LINES = 600  # of the table
 _WORDS = {"accuracy": "accuracy", "cost": "cost per person"}
 _MARKS = {"within": "met", "above": "missed", "cannot be told": "unclear"}
 
@@ -100,14 +100,13 @@ def _gap(rows: MeasuredRows, audit: Audit | None, rate: int, place: int) -> Meas
 
 
 def _card(rows: MeasuredRows, contents: ReportContents | None, place: int) -> Element:
-    """One client: its groups with their rates and rules, its gaps, and what more tolerance would win."""
+    """One client: its groups with their rates and rules, and its gaps."""
     client, tally = rows.after.clients[place], rows.after.local.tally
     title = f"client-{place}-title"
     figures = "".join(_figure_words(rows, place, name) for name in _by_labels(rows))
     words = f"{counted(int(tally.rows[place].sum()), 'row')}{figures}."
     state = rows.state(place)
     badge = tag("span", f"Tolerance: {_shown(state)}", class_=f"badge {_MARKS[state]}") if state else None
-    prices = [] if contents is None else list(_prices(contents, rows, place))
     return tag(
         "article",
         tag("h4", tag("bdi", name_of(client)), id=title),
@@ -115,7 +114,6 @@ def _card(rows: MeasuredRows, contents: ReportContents | None, place: int) -> El
         _groups(rows, place),
         _gaps(rows, place),
         None if contents is None else _rules(rows, contents, place),
-        [tag("p", price, class_="note") for price in prices],
         id=f"client-{place}",
         class_="card",
         tabindex="-1",
@@ -189,36 +187,25 @@ def _gaps(rows: MeasuredRows, place: int) -> list[Element]:
     return [grid(f"Gaps here, {_BY_ITSELF}", titles, lines), *(note(words) for words in few if words)]
 
 
-def _prices(contents: ReportContents, rows: MeasuredRows, place: int) -> Iterator[str]:
-    for rate in rows.after.local.rates:
-        price = contents.price(rate.name, rows.after.clients[place])
-        if price >= 1e-6:
-            accuracy = contents.solution.certificate.objective == "accuracy"
-            won = (
-                f"win at most {small(price)} expected accuracy" if accuracy else f"save at most {small(price)} of cost"
-            )
-            yield f"0.01 more tolerance for the {rate.name} here would {won} over all calibration rows."
-
-
 def _figure(rows: MeasuredRows, rate: int) -> Element | None:
     """One rate's picture, drawn for a desk and for a phone; none where it would show nothing."""
     name, ranked = rows.after.local.rates[rate].name, rows.ranked
-    drawn = ~np.isnan((rows.after.local.large if len(ranked) > _MOST_ROWS else rows.after.local).gaps[rate])
-    without = f"fewer than two groups of {FEW_ROWS} rows" if len(ranked) > _MOST_ROWS else "fewer than two groups"
-    missing, ranked = int((~drawn).sum()), [place for place in ranked if drawn[place]]
+    many = len(ranked) > _MOST_DRAWN
+    there = ~np.isnan((rows.after.local.large if many else rows.after.local).gaps[rate])
+    without = f"fewer than two groups of {FEW_ROWS} rows" if many else "fewer than two groups"
+    missing, ranked = int((~there).sum()), [place for place in ranked if there[place]]
     left_out = f" {counted(missing, 'client')} with {without} not drawn." if missing else ""
-    every = max(1, -(-len(ranked) // _MOST_COLUMNS))
-    points = [_point(rows, rate, place) for place in ranked[::every]]
+    if len(ranked) > _MOST_DRAWN:
+        left_out += f" Of the others the first {_MOST_DRAWN} are drawn; the table has all."
+    points = [_point(rows, rate, place) for place in ranked[:_MOST_DRAWN]]
     if shows_nothing(points, _WIDE):
         return None
-    draw = gap_dumbbells if len(points) <= _MOST_ROWS else gap_strip
     both = " before and after" if rows.before is not None else ""
-    left_out += f" Of the others every {every}th is drawn." if every > 1 else ""
     words = f"Gap of the {name} between groups inside each of {counted(len(points), 'client')}{both}, {rows.name}."
     return tag(
         "figure",
-        tag("div", draw(points, width=_WIDE, label=words), class_="wide"),
-        tag("div", draw(points, width=_NARROW, label=words), class_="narrow"),
+        tag("div", gap_dumbbells(points, width=_WIDE, label=words), class_="wide"),
+        tag("div", gap_dumbbells(points, width=_NARROW, label=words), class_="narrow"),
         tag("figcaption", f"{words}{left_out}"),
     )
 
@@ -263,7 +250,7 @@ def _legend(rows: MeasuredRows) -> Element:
 def _draws_few(rows: MeasuredRows) -> bool:
     """Whether the picture has a gap on few rows: not of many clients, of whom only groups of 30 rows or more count."""
     side = rows.after.local
-    return len(rows.ranked) <= _MOST_ROWS and bool((np.isnan(side.large.gaps) & ~np.isnan(side.gaps)).any())
+    return len(rows.ranked) <= _MOST_DRAWN and bool((np.isnan(side.large.gaps) & ~np.isnan(side.gaps)).any())
 
 
 def _picker(rows: MeasuredRows) -> Element:
@@ -297,7 +284,7 @@ def _table(rows: MeasuredRows, contents: ReportContents | None) -> Sequence[Elem
         *((_WORDS[name], True) for name in _listed_figures(rows)),
         ("0.01 more wins", contents is not None),
     ]
-    listed = rows.ranked[: max(1, _MOST_COLUMNS // len(rates))]
+    listed = rows.ranked[: max(1, _MOST_LINES // len(rates))]
     lines = [_line(rows, contents, place, k) for place in listed for k in range(len(rates))]
     missing = len(rows.after.clients) - len(listed)
     left_out = note(f"The first {len(listed):,} clients are listed; {missing:,} are not.") if missing else None

@@ -13,9 +13,10 @@ from logofair.columns.checks import Label
 from logofair.files.inputs import DataSource
 from logofair.fitting.prepare import CalibrationRows
 from logofair.fitting.solution import Solution
+from logofair.policy.rules import RuleRow
 from logofair.report.heading import ReportHeading
 from logofair.report.markup import Element, note
-from logofair.report.measured import MeasuredRows, RequiredGaps
+from logofair.report.measured import MeasuredRows
 from logofair.report.verdict import Verdict
 from logofair.report.wording import name_of
 
@@ -66,8 +67,6 @@ class ReportContents:
     heading: ReportHeading
     calibration: MeasuredRows
     tested: MeasuredRows | None
-    local: RequiredGaps
-    global_: RequiredGaps
     verdict: Verdict
     frontier: Frontier | None
 
@@ -114,14 +113,20 @@ class ReportContents:
 
     def price(self, rate: str, client: Label | None) -> float:
         """What 0.01 more local tolerance for a rate at a client would win at most; 0 where nothing is required."""
-        line, clients = self.local.line(rate), self.solution.policy.clients
-        if line is None or client not in clients:
-            return 0.0
-        return 0.01 * float(self.local.price[line, clients.index(client)])
+        for check in self.solution.requirement_checks:
+            if (check.side, check.kind, check.rate) == ("local", "tolerance", rate) and client in check.clients:
+                return 0.0 if check.price is None else 0.01 * float(check.price[check.clients.index(client)])
+        return 0.0
 
     def rule(self, client: Label | None, group: Label) -> str:
         """The policy's rule for a client and a group."""
         policy = self.solution.policy
         if client not in policy.clients or group not in policy.groups:
             return "the merged rule"
-        return policy.rules[policy.clients.index(client) * len(policy.groups) + policy.groups.index(group)].rule
+        return self.rule_text(
+            policy.rules[policy.clients.index(client) * len(policy.groups) + policy.groups.index(group)]
+        )
+
+    def rule_text(self, row: RuleRow) -> str:
+        """A rule in words, with the report's own for a positive decision."""
+        return row.rule.replace("accepted", self.heading.accepted)

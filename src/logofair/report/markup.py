@@ -242,21 +242,19 @@ def grid(
     rows: Sequence[Sequence[Cell]],
     *,
     search: str | None = None,
-    titles_from_data: bool = False,
     stacked: bool = True,
     full: bool = False,
 ) -> Element:
-    """Return a table in a frame; titles that come from data may be broken.
+    """Return a table in a frame.
 
     Where the page is narrow, the cells of a ``stacked`` table stand below one another, each beside its title; other
     tables scroll. ``search`` offers a search field with this name above the table, where there is JavaScript. A row of
     one cell is a heading over those that follow. A long table has a height of its own; one in ``full`` only on a phone.
     """
-    of_numbers = "n long" if titles_from_data else "n"
     first = next((row for row in rows if len(row) == len(titles)), None)
     numeric = [cell.numeric for cell in first] if first else [False] * len(titles)
     head = [
-        tag("th", title, scope="col", class_=of_numbers if number_below else None)
+        tag("th", title, scope="col", class_="n" if number_below else None)
         for title, number_below in zip(titles, numeric, strict=True)
     ]
     body = [_row(row, titles) for row in rows]

@@ -13,23 +13,19 @@ from logofair.auditing.measure import Tally, side_of
 from logofair.auditing.measure import text as rounded
 from logofair.auditing.result import RuleAudit
 from logofair.columns.checks import Floats, Label
-from logofair.columns.segments import Booleans
 from logofair.fitting.evidence import required_tolerances
 from logofair.fitting.prepare import CalibrationRows
 from logofair.fitting.solution import Solution
 from logofair.notions import Rate
-from logofair.policy.mixtures import evaluate
-from logofair.requirements import Requirement, compared_rates
+from logofair.requirements import compared_rates
 
 __all__ = [
     "MOST_CARDS",
     "GapLine",
     "MeasuredRows",
-    "RequiredGaps",
     "audited_rows",
     "calibration_rows",
     "other_rows",
-    "required_gaps",
 ]
 
 MOST_CARDS = 50  # clients with a card each; where there are more, lists of them are folded away
@@ -256,64 +252,3 @@ def _tally(chance: Floats, rows: CalibrationRows) -> Tally:
     weight = one if rows.weights is None else rows.weights
     mass, accepted = (np.stack([sums(weight * by * part) for part in split], -1) for by in (one, chance))
     return Tally.counted(np.stack([sums(part) for part in split], -1).round().astype(np.intp), mass, accepted)
-
-
-@dataclass(frozen=True, eq=False)
-class RequiredGaps:
-    """What is required on one side, for each of its rates at each place, and what the policy does in that basis.
-
-    ``tolerance`` is infinite where free; ``gap`` NaN where nothing is required or fewer than two groups have the rate;
-    ``price`` is what one more unit of tolerance wins at most. All are (rates, places).
-    """
-
-    rates: tuple[Rate, ...]
-    tolerance: Floats
-    gap: Floats
-    price: Floats
-
-    def line(self, name: str) -> int | None:
-        """Where a rate stands, if anything is required of it."""
-        return next((k for k, rate in enumerate(self.rates) if rate.name == name), None)
-
-    @property
-    def required(self) -> Booleans:
-        """Where something is required."""
-        return np.isfinite(self.tolerance)
-
-    @property
-    def measured(self) -> Booleans:
-        """Where something is required and can be measured."""
-        return self.required & ~np.isnan(self.gap)
-
-
-def required_gaps(solution: Solution) -> tuple[RequiredGaps, RequiredGaps]:
-    """Return what is required and done inside each client and over all."""
-    problem, requirements, prices = solution.problem, solution.requirements, solution.certificate.prices
-    u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, solution.policy.mixtures))
-    ratios = np.zeros_like(requirements.tolerances) if requirements.ratios is None else requirements.ratios
-    bound = np.isfinite(requirements.tolerances) | (ratios > 0)  # the rates that the problem compares, in its order
-    local = [r for k, r in enumerate(requirements.local) if bound[:, k].any()]
-    global_ = [r for r in requirements.global_ if r.tolerance is not None or r.ratio is not None]
-    local_gaps = problem.local_gaps(u, v) / problem.local_units
-    global_gaps = problem.global_gaps(u, v) / problem.global_units
-    local_gaps = np.where(problem.local_counts.any(axis=1), local_gaps, np.nan)
-    global_gaps = np.where(problem.global_counts.any(axis=0), global_gaps, np.nan)
-    local_tolerance = problem.local_tolerance / problem.local_units
-    global_tolerance = problem.global_tolerance / problem.global_units
-    return (
-        _tightest(local, local_tolerance.T, local_gaps.T, prices.local.T),
-        _tightest(global_, global_tolerance[:, None], global_gaps[:, None], prices.global_[:, None]),
-    )
-
-
-def _tightest(requirements: list[Requirement], tolerance: Floats, gap: Floats, price: Floats) -> RequiredGaps:
-    """One line per rate: where several notions have the same rate, the smaller tolerance and the sum of prices."""
-    rates = compared_rates(requirements)
-    lines = [[k for k, r in enumerate(requirements) if r.rate == rate] for rate in rates]
-    shape = (len(rates), tolerance.shape[1])
-    return RequiredGaps(
-        rates,
-        np.array([tolerance[k].min(axis=0) for k in lines]).reshape(shape),
-        np.array([gap[k[0]] for k in lines]).reshape(shape),
-        np.array([price[k].sum(axis=0) for k in lines]).reshape(shape),
-    )

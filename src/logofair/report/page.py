@@ -18,15 +18,15 @@ from logofair.fitting.solution import Solution
 from logofair.policy.policy import Policy
 from logofair.report.clients import clients_section
 from logofair.report.contents import ReportContents
-from logofair.report.costs import frontier_section, prices_section
 from logofair.report.figures import figures_section
+from logofair.report.frontier import frontier_section
 from logofair.report.heading import ReportHeading
 from logofair.report.markup import Element, Section, Trusted, render, render_section, tag
-from logofair.report.measured import MeasuredRows, audited_rows, calibration_rows, other_rows, required_gaps
+from logofair.report.measured import MeasuredRows, audited_rows, calibration_rows, other_rows
 from logofair.report.promises import promises_section
 from logofair.report.proof import proof_section
 from logofair.report.required import requirements_section
-from logofair.report.rules import cells_section, reliability_section, rules_section
+from logofair.report.rules import reliability_section, rules_section
 from logofair.report.sources import audit_sources, solution_sources, warnings_section
 from logofair.report.verdict import judge, verdict_banner
 from logofair.report.wording import counted, name_of, sentence
@@ -34,7 +34,7 @@ from logofair.report.wording import counted, name_of, sentence
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
 
-__all__ = ["audit_html", "document", "page_header", "report_html", "write_audit_report", "write_report"]
+__all__ = ["document", "page_header", "write_audit_report", "write_report"]
 
 
 _PLAIN = ReportHeading()
@@ -116,58 +116,6 @@ def _navigation(sections: Sequence[Section]) -> Element:
     return tag("nav", tag("ol", links), aria_label="Contents")
 
 
-def report_html(
-    solution: Solution,
-    *,
-    data: DataSource,
-    command: str,
-    frontier: Frontier | None = None,
-    heading: ReportHeading = _PLAIN,
-) -> str:
-    """Return a solution's report as one HTML document that needs nothing else; arguments as for `write_report`.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> from logofair.report import in_memory, report_html
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
-    >>> report_html(solution, data=in_memory("four rows", solution), command="in Python")[:15]
-    '<!DOCTYPE html>'
-    """
-    local, global_ = required_gaps(solution)
-    calibration, tested = calibration_rows(solution), other_rows(solution)
-    verdict = judge(solution, local, global_, tested)
-    contents = ReportContents(solution, data, command, heading, calibration, tested, local, global_, verdict, frontier)
-    measured = [calibration] if tested is None else [tested, calibration]
-    sections = (
-        figures_section(contents.shown, heading.accepted, None if tested is None else calibration),
-        requirements_section(
-            () if tested is None else tested.after.requirements,
-            solution.requirement_checks,
-            solution.certificate.objective,
-            solution.own_checks_sentence(),
-        ),
-        promises_section(contents),
-        clients_section(contents.shown, contents),
-        frontier_section(
-            frontier,
-            has_clients=contents.has_clients,
-            policy_tested=tested is not None,
-            price=solution.promises.price,
-        ),
-        prices_section(contents),
-        proof_section(contents),
-        rules_section(contents),
-        reliability_section(contents),
-        cells_section(contents),
-        warnings_section(solution),
-        solution_sources(contents),
-    )
-    header = _header("Fairness report", heading, data, measured)
-    title = f"Fairness report: {heading.title or data.name}"
-    return document(header, title, verdict_banner(verdict), sections)
-
-
 def write_report(
     path: str | os.PathLike[str],
     solution: Solution,
@@ -213,45 +161,35 @@ def write_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = report_html(solution, data=data, command=command, frontier=frontier, heading=heading)
-    put_whole(path, page.encode("utf-8"))
-
-
-def audit_html(
-    audits: RuleAudit,
-    *,
-    data: DataSource,
-    command: str,
-    tolerance: float,
-    heading: ReportHeading = _PLAIN,
-    policy: Policy | None = None,
-    comparison: Comparison | None = None,
-) -> str:
-    """Return an audit's report as one HTML document; arguments as for `write_audit_report`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from logofair.auditing.measure import tally_of
-    >>> from logofair.auditing.result import RuleAudit
-    >>> from logofair.columns.labels import encode, one_client
-    >>> from logofair.files.inputs import DataSource
-    >>> from logofair.notions import NOTIONS
-    >>> group = encode(["a", "a", "b", "b"], "groups")
-    >>> tally = tally_of(np.array([1.0, 0.0, 1.0, 1.0]), None, None, group, one_client(4))
-    >>> audits = RuleAudit.of(tally, group.names, (None,), NOTIONS.values())
-    >>> audit_html(audits, data=DataSource("four rows", (), "", 4, {}), command="in Python", tolerance=0.05)[:15]
-    '<!DOCTYPE html>'
-    """
-    rows = audited_rows(audits, comparison, tolerance)
+    calibration, tested = calibration_rows(solution), other_rows(solution)
+    verdict = judge(solution, tested)
+    contents = ReportContents(solution, data, command, heading, calibration, tested, verdict, frontier)
+    measured = [calibration] if tested is None else [tested, calibration]
     sections = (
-        figures_section(rows, heading.accepted),
-        requirements_section(audits.requirements),
-        clients_section(rows),
-        audit_sources(rows, data, command, tolerance, heading, policy),
+        figures_section(contents.shown, heading.accepted, None if tested is None else calibration),
+        requirements_section(
+            () if tested is None else tested.after.requirements,
+            solution.requirement_checks,
+            solution.certificate.objective,
+            solution.own_checks_sentence(),
+        ),
+        promises_section(contents),
+        clients_section(contents.shown, contents),
+        frontier_section(
+            frontier,
+            has_clients=contents.has_clients,
+            policy_tested=tested is not None,
+            price=solution.promises.price,
+        ),
+        proof_section(contents),
+        rules_section(contents),
+        reliability_section(contents),
+        warnings_section(solution),
+        solution_sources(contents),
     )
-    title = f"Fairness audit: {heading.title or data.name}"
-    return document(_header("Fairness audit", heading, data, [rows]), title, None, sections)
+    header = _header("Fairness report", heading, data, measured)
+    title = f"Fairness report: {heading.title or data.name}"
+    put_whole(path, document(header, title, verdict_banner(verdict), sections).encode("utf-8"))
 
 
 def write_audit_report(
@@ -301,13 +239,13 @@ def write_audit_report(
     ...     os.listdir(folder)
     ['audit.html']
     """
-    page = audit_html(
-        audits,
-        data=data,
-        command=command,
-        tolerance=tolerance,
-        heading=heading,
-        policy=policy,
-        comparison=comparison,
+    rows = audited_rows(audits, comparison, tolerance)
+    sections = (
+        figures_section(rows, heading.accepted),
+        requirements_section(audits.requirements),
+        clients_section(rows),
+        audit_sources(rows, data, command, tolerance, heading, policy),
     )
+    title = f"Fairness audit: {heading.title or data.name}"
+    page = document(_header("Fairness audit", heading, data, [rows]), title, None, sections)
     put_whole(path, page.encode("utf-8"))

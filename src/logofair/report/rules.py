@@ -1,15 +1,14 @@
-"""What the policy does and what it rests on: rules, reliability of the scores, sizes of the cells."""
+"""What the policy does and what it rests on: rules with the rows of each, and reliability of the scores."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from logofair.auditing import FEW_ROWS
+from logofair.columns.checks import Label
 from logofair.columns.segments import Indices
-from logofair.report.charts import Reliability, reliability_by_group, reliability_diagram
+from logofair.fitting.prepare import CalibrationRows
 from logofair.report.contents import ReportContents
 from logofair.report.markup import (
     Cell,
@@ -27,14 +26,14 @@ from logofair.report.markup import (
     text,
 )
 from logofair.report.measured import MOST_CARDS
-from logofair.report.wording import counted, figure, name_of
+from logofair.report.wording import counted, name_of
 
-__all__ = ["cells_section", "reliability_section", "rules_section"]
+__all__ = ["calibration_errors", "reliability_section", "rules_section"]
 
 
-_MOST_DIAGRAMS = 6
-_MOST_BINS_TABLES = 12
-_GROUPS_PER_TABLE = 6  # columns that fit a printed page
+# Fewer rows than this in a bin are mostly noise.
+_ROWS_PER_BIN = 25
+_MOST_BINS = 10
 
 
 def rules_section(contents: ReportContents) -> Section:
@@ -46,21 +45,17 @@ def rules_section(contents: ReportContents) -> Section:
     score = f"the calibrated score of the row’s {of}" if calibrated else "the score itself"
     words = f"Here “score” is {score}. {contents.solution.coins_summary()}"
     words += " Coins are tossed by a person’s id: the same person always gets the same decision." if mixed else ""
-    words += " “60%: A; 40%: B” applies A to 60 in 100 people and B to the others." if mixed else ""
-    words += (
-        f" From such a score on a row is {contents.heading.accepted}; “accept all” and “reject all” ask for no score."
-    )
     titles = [*(["client"] if contents.has_clients else []), "group", "rule", "coin", "rows", "label 1"]
     table = grid(f"Rules by {of}", titles, list(_rules(contents)), search="Search rules")
-    return Section("rules", "The rules", (paragraph(words), *_merged(contents), *_listed(contents, "rules", table)))
+    return Section("rules", "The rules", (paragraph(words), *_merged(contents), *_listed(contents, table)))
 
 
-def _listed(contents: ReportContents, what: str, *tables: Element) -> Iterator[Node]:
-    """Tables with a line per client, folded away where clients are many."""
+def _listed(contents: ReportContents, table: Element) -> Iterator[Node]:
+    """The table of rules, folded away where clients are many."""
     if len(contents.clients) <= MOST_CARDS:
-        yield from tables
+        yield table
         return
-    yield folded(f"The {what} of {counted(len(contents.listed), 'client')}", contents.unlisted, tables)
+    yield folded(f"The rules of {counted(len(contents.listed), 'client')}", contents.unlisted, table)
 
 
 def _rules(contents: ReportContents) -> Iterator[list[Cell]]:
@@ -72,7 +67,7 @@ def _rules(contents: ReportContents) -> Iterator[list[Cell]]:
             rows, positive = int(counts[client, group].sum()), int(counts[client, group, 1])
             yield [
                 *_names(contents, client, name),
-                text(row.rule, mark="rule"),
+                text(contents.rule_text(row), mark="rule"),
                 text("coin" if row.needs_coin else "–"),
                 rows_cell(rows),
                 number(positive) if labelled else Cell(("–",)),
@@ -103,7 +98,7 @@ def _counts(contents: ReportContents) -> Indices:
 def reliability_section(contents: ReportContents) -> Section:
     """Return how far predicted chances are from what happened, per group, before and after calibration."""
     title = "How reliable the scores are"
-    found = reliability_by_group(contents.solution.rows)
+    found = calibration_errors(contents.solution.rows)
     if not found:
         return Section("reliability", title, (paragraph("There are no labels to compare the scores with."),))
     method = contents.solution.policy.calibrator.method
@@ -114,75 +109,35 @@ def reliability_section(contents: ReportContents) -> Section:
     )
     words = paragraph(
         "A score of 0.7 should mean 70 in 100 with label 1, in every group. The rows of each group are cut by rising "
-        f"score into bins of equal count; on the diagonal the prediction is right ({done}). "
-        "The bars show where chance leaves a share at 95%."
+        f"score into bins of equal count; the error is how far predictions are from the share of label 1 ({done})."
     )
-    largest = sorted(found, key=lambda r: -int(r.rows.sum()))[:_MOST_DIAGRAMS]
-    diagrams = tag("div", [_diagram(one) for one in found if one in largest], class_="diagrams")
-    rows = [[named(name_of(r.group)), rows_cell(int(r.rows.sum())), number(r.before), number(r.after)] for r in found]
-    errors = grid("Calibration error by group", ["group", "rows", "mean error before", "mean error after"], rows)
-    return Section("reliability", title, (words, diagrams, errors, _bins(found)))
-
-
-def _diagram(found: Reliability) -> Element:
-    name, rows = name_of(found.group), int(found.rows.sum())
-    label = f"Reliability of group {name}: mean error {figure(found.before)} before, {figure(found.after)} after"
-    few = " ⚠ few rows" if rows < FEW_ROWS else ""
-    caption = tag("figcaption", tag("bdi", name), f" ({counted(rows, 'row')}{few})")
-    return tag("figure", caption, reliability_diagram(found, label=f"{label}, on {counted(rows, 'row')}."))
-
-
-def _bins(found: Sequence[Reliability]) -> Element:
-    """The numbers behind the diagrams, folded away."""
-    titles = ["group", "rows", "score", "calibrated", "share of label 1"]
     rows = [
-        [
-            named(name_of(r.group)),
-            number(int(r.rows[i])),
-            number(float(r.score[i])),
-            number(float(r.chance[i])),
-            number(float(r.share[i])),
-        ]
-        for r in found[:_MOST_BINS_TABLES]
-        for i in range(r.rows.size)
+        [named(name_of(group)), rows_cell(size), number(before), number(after)] for group, size, before, after in found
     ]
-    return folded("The numbers behind the diagrams", grid("Bins by group", titles, rows))
+    errors = grid("Calibration error by group", ["group", "rows", "mean error before", "mean error after"], rows)
+    return Section("reliability", title, (words, errors))
 
 
-def cells_section(contents: ReportContents) -> Section:
-    """Return how many rows every cell has, small ones marked."""
-    rows = _counts(contents).sum(axis=2)
-    few, empty = int(((rows > 0) & (rows < FEW_ROWS)).sum()), int((rows == 0).sum())
-    words = (
-        f"Calibration rows of each group{' at each client' if contents.has_clients else ''}. "
-        f"{counted(few, 'cell')} of {rows.size:,} "
-        f"{'has' if few == 1 else 'have'} fewer than {FEW_ROWS} rows (▲): rates there are mostly noise. "
-        f"{counted(empty, 'cell')} {'has' if empty == 1 else 'have'} none (∅): nothing can be required there."
-    )
-    step = _GROUPS_PER_TABLE
-    tables = [_sizes(contents, rows, range(i, min(i + step, rows.shape[1]))) for i in range(0, rows.shape[1], step)]
-    return Section("cells", "Cell sizes", (paragraph(words), *_listed(contents, "cells", *tables)))
+def calibration_errors(rows: CalibrationRows) -> list[tuple[Label, int, float, float]]:
+    """Return each group's rows and mean error before and after calibration, over bins of equal count.
 
-
-def _sizes(contents: ReportContents, rows: Indices, groups: range) -> Element:
-    """A table of some groups, the fuller a cell the darker."""
-    most = math.log1p(int(rows.max(initial=1)))
-    titles = ["client" if contents.has_clients else "rows", *(contents.groups[group] for group in groups)]
-    lines = [
-        [
-            named(contents.clients[client], contents.link(client)),
-            *(_size(int(rows[client, group]), most) for group in groups),
-        ]
-        for client in contents.listed
-    ]
-    caption = "Rows by client and group" if contents.has_clients else "Rows by group"
-    return grid(caption, titles, lines, search="Search cells", titles_from_data=True)
-
-
-def _size(rows: int, most: float) -> Cell:
-    """One cell's size; small ones carry a sign besides their frame."""
-    sign = "∅ " if rows == 0 else "▲ " if rows < FEW_ROWS else ""
-    mark = "heat small" if rows < FEW_ROWS else "heat"
-    return Cell(
-        (f"{sign}{rows:,}",), mark, style=f"--heat:{100.0 * math.log1p(rows) / most:.0f}%", key=rows if sign else None
-    )
+    Rows of the group count by weight; predictions are those of calibrators that did not see the row. Without labels
+    there is nothing to compare with.
+    """
+    if rows.labels is None:
+        return []
+    weights = np.ones_like(rows.scores) if rows.weights is None else rows.weights
+    found = []
+    for code, name in enumerate(rows.groups.names):
+        mine = np.flatnonzero((rows.groups.codes == code) & (weights > 0))
+        if not mine.size:
+            continue
+        mine = mine[np.argsort(rows.scores[mine], kind="stable")]
+        score, label, weight = rows.scores[mine], rows.labels[mine], weights[mine]
+        bins = int(np.clip(mine.size // _ROWS_PER_BIN, 1, _MOST_BINS))
+        first = np.searchsorted(score, score)  # equal scores share a bin
+        bin_of = np.unique(first * bins // mine.size, return_inverse=True)[1]
+        sums = [np.bincount(bin_of, weight * column) for column in (score, rows.out_of_fold[mine], label)]
+        before, after = (float(np.abs(sums[2] - predicted).sum() / weight.sum()) for predicted in sums[:2])
+        found.append((name, int(mine.size), before, after))
+    return found

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from logofair.auditing.required import SILENT, UNMEASURED
+from logofair.auditing.required import UNMEASURED
 from logofair.fitting.evidence import findings
 from logofair.fitting.solution import Solution
-from logofair.policy.info import added_to_rows, no_rule, reached_and_bound
 from logofair.report.markup import Element, tag
-from logofair.report.measured import MeasuredRows, RequiredGaps
-from logofair.report.wording import counted, figure
+from logofair.report.measured import MeasuredRows
+from logofair.report.wording import counted
 from logofair.requirements import requirement_sentences
-from logofair.solvers.certificate import Certificate
 
 __all__ = ["Verdict", "judge", "verdict_banner"]
 
@@ -45,9 +43,9 @@ def verdict_banner(verdict: Verdict) -> Element:
     )
 
 
-def judge(solution: Solution, local: RequiredGaps, global_: RequiredGaps, tested: MeasuredRows | None) -> Verdict:
+def judge(solution: Solution, tested: MeasuredRows | None) -> Verdict:
     """Judge a solution by what is known beyond the rows that chose it; these alone make no pass."""
-    evidence, proof = solution.evidence, _proof(solution, local, global_)
+    evidence, proof = solution.evidence, _proof(solution)
     lines = [("Required", _required(solution))]
     if evidence.state == "nothing":
         return Verdict(evidence.state, evidence.headline, (*lines, ("Calibration rows", proof)))
@@ -68,42 +66,10 @@ def _required(solution: Solution) -> str:
     return " ".join(requirement_sentences(solution.requirements.as_dict(), local))
 
 
-def _proof(solution: Solution, local: RequiredGaps, global_: RequiredGaps) -> str:
-    """What is proved on the calibration rows, in a sentence."""
-    certificate = solution.certificate
-    size, basis = counted(solution.rows.scores.size, "calibration row"), _basis(certificate)
-    gaps = (int(local.required.sum() + global_.required.sum()), int(local.measured.sum() + global_.measured.sum()))
-    others = [state for check in solution.requirement_checks if check.kind != "tolerance" for state in check.states]
-    required, measured = gaps[0] + len(others), gaps[1] + len(others) - others.count(UNMEASURED)
-    what, within = ("requirement", "met") if others else ("required gap", "within tolerance")
-    where = f"On the {size}{added_to_rows(certificate.pooling)}, counted in {basis},"
-    alone = "" if certificate.pooling == "none" else f" {solution.own_rows.summary()}"
-    meant = no_rule(certificate.basis, has_clients=len(solution.policy.clients) > 1)
-    to = f"(proved to {certificate.largest_optimality_gap:.9f}".rstrip("0") + ")"
-    if not required:
-        return f"{where} {_best(certificate, meant, '')} {to}."
-    if not measured:
-        return f"{where} none of the {counted(required, 'required gap')} has two groups to compare: nothing is shown."
-    if not certificate.meets_requirements:
-        exceeds = "a requirement is exceeded" if others else "a required gap exceeds its tolerance"
-        return f"{where} {exceeds} by {figure(certificate.violation)}.{alone}"
-    every = f"the {what} is" if required == 1 else f"all {required:,} {what}s are"
-    some = f"{measured:,} of {required:,} {what}s can be measured, and are"
-    best = f", and {_best(certificate, meant, ' within the requirements' if others else ' within the tolerances')} {to}"
-    kept = every if measured == required else some
-    silent = others.count(SILENT)
-    says = "says" if silent == 1 else "say"
-    nothing = f" {counted(silent, 'ratio')} of these {says} nothing: nobody is selected there." if silent else ""
-    return f"{where} {kept} {within}{best if certificate.holds else ''}.{nothing}{alone}"
-
-
-def _best(certificate: Certificate, meant: str, within: str) -> str:
-    """What no rule does better."""
-    if certificate.objective == "accuracy":
-        return f"{meant}{within} can be expected to be more accurate"
-    value, bound = reached_and_bound(certificate.primal, certificate.dual, certificate.objective)
-    return f"the cost is {value} per person; {meant}{within} is below {bound}"
-
-
-def _basis(certificate: Certificate) -> str:
-    return "labels" if certificate.basis == "labels" else "calibrated chances of label 1"
+def _proof(solution: Solution) -> str:
+    """What is proved on the calibration rows, and what is found on the clients' own where others count too."""
+    states = [state for check in solution.requirement_checks for state in check.states]
+    if states and set(states) == {UNMEASURED}:
+        return f"None of the {counted(len(states), 'required gap')} has two groups to compare: nothing is shown."
+    alone = "" if solution.certificate.pooling == "none" else f" {solution.own_rows.summary()}"
+    return f"{solution.proof_sentence()}{alone}"

@@ -484,12 +484,6 @@ def fill_limits(
     return limits
 
 
-def groups_compared(rates: tuple[Rate, ...], mass: Floats, positives: Floats, tolerance: Floats) -> Booleans:
-    """Which groups take part in which global constraint, (groups, rates), from the groups' mass and positives."""
-    defined = rates_defined(rates, mass, positives)
-    return np.asarray(defined & (defined.sum(axis=0) > 1) & np.isfinite(tolerance))
-
-
 def rates_defined(rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> Booleans:
     """Where enough members count in a rate for it to mean something."""
     if not rates:

@@ -1,4 +1,4 @@
-"""The frontier as a picture: accuracy or cost along one tolerance, and what every pair of tolerances loses.
+"""The frontier as a picture: accuracy or cost along one tolerance, a line for each of a few others.
 
 One SVG of text and shapes that scales, needs nothing else, and follows the reader's light or dark theme (also a page's
 own ``data-theme``). Order is shown by lightness and by words, never by hue alone.
@@ -26,52 +26,47 @@ __all__ = ["frontier_figure"]
 
 _WIDTH = 480.0
 _LEFT, _RIGHT = 46.0, 86.0
-_PLOT, _ROW = 210.0, 24.0  # heights of the plot and of one row of the map
+_PLOT = 210.0  # height
 _APART = 15.0  # of two labels
-_SHADES = 6
+_MOST_NAMED = 6  # lines
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _NOTHING = 5e-5  # of accuracy, or of the dearest error: less is 0.00 points
 _LEAST_SPAN = 0.004  # of the axis, likewise: less would magnify noise
 _WRAPPED = 70  # characters of a line of words
 
 _LIGHT = """--f-paper:var(--paper,#fff);--f-ink:var(--ink,#1b2230);--f-soft:var(--soft,#515b6b);
---f-line:var(--line,#d5d9e0);--f-0:#14204f;--f-1:#2b4f96;--f-2:#1f7aa8;--f-3:#218060;--f-4:#8a6d00;--f-5:#b4500f;
---f-h0:#f4f7fb;--f-h1:#dbe7f3;--f-h2:#b7d0e8;--f-h3:#7fabd6;--f-h4:#2f6db0;--f-h5:#153e75;--f-t:#10182a;--f-u:#fff"""
+--f-line:var(--line,#d5d9e0);--f-0:#14204f;--f-1:#2b4f96;--f-2:#1f7aa8;--f-3:#218060;--f-4:#8a6d00;--f-5:#b4500f"""
 _DARK = """--f-paper:var(--paper,#14181f);--f-ink:var(--ink,#e8ebf0);--f-soft:var(--soft,#aab4c3);
---f-line:var(--line,#38414f);--f-0:#dbe6ff;--f-1:#93b8f7;--f-2:#4fb3dd;--f-3:#55c69a;--f-4:#dcb83a;--f-5:#f0a35c;
---f-h0:#1c2430;--f-h1:#1f3450;--f-h2:#254a75;--f-h3:#3a6ea5;--f-h4:#79aee0;--f-h5:#c4ddf5;--f-t:#f2f5fa;--f-u:#0c1420"""
+--f-line:var(--line,#38414f);--f-0:#dbe6ff;--f-1:#93b8f7;--f-2:#4fb3dd;--f-3:#55c69a;--f-4:#dcb83a;--f-5:#f0a35c"""
 _SHAPES = """.frontier-figure{max-width:100%;height:auto;background:var(--f-paper)}
 .frontier-figure text{font:13px system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Liberation Sans",sans-serif}
 .frontier-figure text{fill:var(--f-ink)}.frontier-figure .f-soft,.frontier-figure .f-tick{fill:var(--f-soft)}
 .frontier-figure .f-title{font-size:16px;font-weight:600}
-.frontier-figure .f-tick,.frontier-figure .f-cell{font-size:12px;font-variant-numeric:tabular-nums}
+.frontier-figure .f-tick{font-size:12px;font-variant-numeric:tabular-nums}
 .frontier-figure .f-grid{stroke:var(--f-line)}.frontier-figure .f-way{fill:none;stroke-width:2}
 .frontier-figure .f-free{fill:none;stroke-width:2;stroke-dasharray:2 4}
 .frontier-figure .f-mark{fill:none;stroke:var(--f-ink);stroke-width:2.5}.frontier-figure .f-knee{stroke-dasharray:4 3}
 .frontier-figure .f-band{fill:var(--f-ink);fill-opacity:.09}
-.frontier-figure .f-found{fill:none;stroke:var(--f-ink);stroke-width:1.5;stroke-dasharray:1 3;stroke-linecap:round}
-.frontier-figure .f-halo{fill:none;stroke:var(--f-paper);stroke-width:6}"""
+.frontier-figure .f-found{fill:none;stroke:var(--f-ink);stroke-width:1.5;stroke-dasharray:1 3;stroke-linecap:round}"""
 
 
 def frontier_figure(frontier: Frontier, *, policy_tested: bool = False) -> str:
     """Return a frontier as one SVG element, to be written to a file or put into a page.
 
-    Above, accuracy (or cost per person) against the global tolerance with a line for each of a few local ones, and for
-    one of them a light band: the 95% interval of what was measured. Below, what every pair of tolerances loses, and
-    which no rule meets. The knee and the chosen pair are marked in both. A side with one tolerance needs one line and
-    no map. ``policy_tested`` says that the picture stands beside figures of the chosen policy on other rows: it then
-    speaks of its own points alone.
+    Accuracy (or cost per person) against the global tolerance with a line for each of a few local ones, and for one of
+    them a light band: the 95% interval of what was measured. The knee and the chosen pair are marked. A side with one
+    tolerance needs one line. ``policy_tested`` says that the picture stands beside figures of the chosen policy on
+    other rows: it then speaks of its own points alone.
     """
     parts, bottom = _heading(frontier)
-    sizes, costs = frontier.values.shape, _costs_something(frontier)
-    if not costs and max(sizes) > 1:
+    several = max(frontier.values.shape) > 1
+    if several and _costs_something(frontier):
+        drawn, bottom = _plot(frontier, bottom)
+        parts += drawn
+    elif several:
         loses = "loses accuracy" if frontier.objective.costs is None else "costs anything"
         parts.append(_text(8, bottom + 10, f"No tolerance of the grid {loses}: there is nothing to draw.", "f-label"))
         bottom += 28.0
-    for panel, wanted in ((_plot, max(sizes) > 1), (_map, min(sizes) > 1)):
-        if costs and wanted:
-            drawn, bottom = panel(frontier, bottom)
-            parts += drawn
     notes, bottom = _legend(frontier, bottom, policy_tested)
     height, words = f"{bottom:g}", frontier.summary(policy_tested=policy_tested).splitlines()
     return "".join(
@@ -231,7 +226,7 @@ def _plot(frontier: Frontier, top: float) -> tuple[list[str], float]:
         parts += _line(axes, along, lines[row], ink, (label, place), frontier.paired)
     for point, mark in _marked(frontier):
         at = (axes.x(point.global_tolerance if by_global else point.local_tolerance), axes.y(point.value))
-        parts += _outlined(f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="8"', mark, halo=False)
+        parts.append(f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="8" class="f-mark {mark}"/>')
     return parts, axes.top + _PLOT + 44.0
 
 
@@ -280,79 +275,15 @@ def _line(
         yield _text(_WIDTH - _RIGHT + 6, height + 4, label, "f-tick")
 
 
-def _map(frontier: Frontier, top: float) -> tuple[list[str], float]:
-    """What every pair of tolerances loses: the darker (on dark: the lighter), the more; a dash where no rule is."""
-    columns, objective = len(frontier.global_tolerances), frontier.objective
-    ratios = [" ratio" if has_ratios(side) else "" for side in (frontier.local_tolerances, frontier.global_tolerances)]
-    left = _LEFT + (14.0 if ratios[0] else 0.0)
-    width = (_WIDTH - left - 8.0) / columns
-    worst = max(*(point.loss for point in frontier.points), 1e-3 * objective.unit)
-    parts = [_text(8, top + 10, f"{objective.of_loss[:1].upper()}{objective.of_loss[1:]}", "f-label")]
-    parts.append(_text(8, top + 30, f"local{ratios[0]}", "f-soft"))
-    parts.append(_text(left + (20.0 if ratios[0] else 0.0), top + 30, f"global{ratios[1] or ' tolerance'}", "f-soft"))
-    first = top + 56.0
-    for j, tolerance in enumerate(frontier.global_tolerances):
-        words = tolerance_text(tolerance).removeprefix("ratio ")
-        parts.append(_text(left + (j + 0.5) * width, first - 8, words, "f-tick", "middle"))
-    for i, tolerance in enumerate(frontier.local_tolerances):
-        words = tolerance_text(tolerance).removeprefix("ratio ")
-        parts.append(_text(left - 6, first + i * _ROW + 16, words, "f-tick", "end"))
-        for j in range(columns):
-            place = (left + j * width, first + i * _ROW, width)
-            point = frontier.found(i, j)
-            parts.append(_no_rule(frontier, i, j, place) if point is None else _cell(point, place, worst))
-    for point, mark in _marked(frontier):
-        j = frontier.global_tolerances.index(point.global_tolerance)
-        i = frontier.local_tolerances.index(point.local_tolerance)
-        x, y = left + j * width + 1, first + i * _ROW + 1
-        parts += _outlined(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width - 2:.1f}" height="{_ROW - 2:g}"', mark)
-    return parts, first + len(frontier.local_tolerances) * _ROW + 16.0
-
-
-def _cell(point: Point, place: tuple[float, float, float], worst: float) -> str:
-    loss, objective, width = max(point.loss, 0.0), point.objective, place[2]
-    shade = min(int(_SHADES * loss / worst), _SHADES - 1)
-    ink = "t" if shade < 4 else "u"
-    number = (
-        objective.short(loss) if width > (32 if objective.costs is None else 44) else f"{objective.shown(loss):.2g}"
-    )
-    number = f"{100 * loss:.1f}" if objective.costs is None and width <= 32 else number
-    return _square(point.summary(), place, f"fill:var(--f-h{shade});stroke:var(--f-paper)", number, ink)
-
-
-def _no_rule(frontier: Frontier, row: int, column: int, place: tuple[float, float, float]) -> str:
-    pair = (frontier.local_tolerances[row], frontier.global_tolerances[column])
-    words = next(each for each in frontier.infeasible if (each.local_tolerance, each.global_tolerance) == pair)
-    return _square(words.summary(), place, "fill:none;stroke:var(--f-line)", "–", "ink")
-
-
-def _square(tip: str, place: tuple[float, float, float], style: str, number: str, ink: str) -> str:
-    x, y, width = place
-    return (
-        f"<g><title>{_clean(tip)}</title>"
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_ROW:g}" '
-        f'style="{style}"/><text x="{x + width / 2:.1f}" y="{y + 16:.1f}" '
-        f'class="f-cell" text-anchor="middle" style="fill:var(--f-{ink})">{number}</text></g>'
-    )
-
-
 def _marked(frontier: Frontier) -> Iterator[tuple[Point, str]]:
     """Points to be pointed out, and how."""
     if frontier.knee.point is not None:
         yield frontier.knee.point, "f-knee"
-    chosen = None if frontier.chosen is None else _at(frontier, *frontier.chosen)
-    if chosen is not None:
-        yield chosen, "f-chosen"
-
-
-def _at(frontier: Frontier, local: Tolerance, global_: Tolerance) -> Point | None:
-    return frontier.found(frontier.local_tolerances.index(local), frontier.global_tolerances.index(global_))
-
-
-def _outlined(shape: str, mark: str, *, halo: bool = True) -> list[str]:
-    """A shape as an outline, which a halo keeps apart from what is as dark as itself."""
-    outline = f'{shape} class="f-mark {mark}"/>'
-    return [f'{shape} class="f-halo"/>', outline] if halo else [outline]
+    if frontier.chosen is not None:
+        local, global_ = frontier.chosen
+        chosen = frontier.found(frontier.local_tolerances.index(local), frontier.global_tolerances.index(global_))
+        if chosen is not None:
+            yield chosen, "f-chosen"
 
 
 def _legend(frontier: Frontier, top: float, policy_tested: bool) -> tuple[list[str], float]:
@@ -364,7 +295,7 @@ def _legend(frontier: Frontier, top: float, policy_tested: bool) -> tuple[list[s
         objective = frontier.objective
         value = objective.value(point.value) if objective.costs is None else objective.short(point.value)
         loss = f"{value}, {objective.lost(point.loss)}"
-        parts += _outlined(f'<rect x="9" y="{top - 2:.1f}" width="14" height="14"', mark)
+        parts.append(f'<circle cx="16" cy="{top + 5:.1f}" r="7" class="f-mark {mark}"/>')
         parts.append(
             _text(30, top + 10, f"{word}: {where} {tolerance_text(point.global_tolerance)} ({loss})", "f-label")
         )
@@ -378,7 +309,7 @@ def _legend(frontier: Frontier, top: float, policy_tested: bool) -> tuple[list[s
         top += 22.0
     if frontier.infeasible:
         pairs = f"{len(frontier.infeasible):,} {'pairs' if frontier.paired else 'tolerances'}"
-        parts.append(_text(8, top + 10, f"–: no rule meets the requirements ({pairs}; the table says why).", "f-soft"))
+        parts.append(_text(8, top + 10, f"No rule meets the requirements at {pairs}; the table says why.", "f-soft"))
         top += 22.0
     return parts, top + 4.0
 
@@ -411,7 +342,7 @@ def _labelled_lines(heights: Sequence[float]) -> list[int]:
     last, kept = len(heights) - 1, [0]
     for i in range(1, last):
         clear = all(abs(heights[i] - heights[k]) >= _APART for k in (kept[-1], last))
-        if clear and len(kept) < _SHADES - 1:
+        if clear and len(kept) < _MOST_NAMED - 1:
             kept.append(i)
     return [*kept, last] if last else kept
 

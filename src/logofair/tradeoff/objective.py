@@ -42,11 +42,6 @@ class Objective:
         return "accuracy in %" if self.costs is None else "cost per person"
 
     @property
-    def of_loss(self) -> str:
-        """What losses are counted in."""
-        return "percentage points of accuracy lost" if self.costs is None else "more cost per person"
-
-    @property
     def rises(self) -> str:
         """What it does where there is more tolerance."""
         return "rises" if self.costs is None else "falls"

@@ -18,7 +18,7 @@ from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.fit import certified, merged_cells, merged_rules
 from logofair.fitting.prepare import CalibrationRows, Prepared, checked_pooling, checked_rows, prepare
 from logofair.fitting.solution import cell_warnings
-from logofair.notions import Notion, Rate, as_number, named_notion, sides
+from logofair.notions import Notion, Rate, named_notion, sides
 from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled
 from logofair.progress import Progress, no_progress
 from logofair.requirements import Ratio, Requirements, Tolerance, make_requirements
@@ -31,7 +31,7 @@ from logofair.tradeoff.measured import MeasuredRows, checked_test_rows
 from logofair.tradeoff.objective import Objective
 from logofair.tradeoff.result import Frontier, InfeasiblePoint, Point, UnconstrainedRule
 
-__all__ = ["FrontierRequirements", "Sweep", "frontier", "hold_out"]
+__all__ = ["FrontierRequirements", "Sweep", "frontier"]
 
 TestRows: TypeAlias = tuple[CalibrationRows, Codes | None]  # with the ids of people, where there are any
 
@@ -83,40 +83,6 @@ class FrontierRequirements:
     def costs(self) -> Costs | None:
         """What errors cost; None: accuracy counts."""
         return self.at(None, None).costs
-
-
-def hold_out(rows: CalibrationRows, share: float, rng: np.random.Generator) -> tuple[CalibrationRows, CalibrationRows]:
-    """Part rows at random into those to fit on and those to measure on, the same share of every cell.
-
-    At least one row of every cell stays with the fit, so that no client or group is unknown later.
-    """
-    order = rng.permutation(rows.scores.size)
-    order = order[np.argsort(rows.cells[order], kind="stable")]
-    sizes = np.bincount(rows.cells)
-    place = np.arange(order.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    out = np.zeros(order.size, dtype=bool)
-    out[order] = place < np.minimum(np.rint(share * sizes), sizes - 1)[rows.cells[order]]
-    if not out.any():
-        raise InputError(
-            f"test_share: {share:g} of every group at every client is no row to measure on; pass more rows or a larger "
-            "share."
-        )
-    fitting, testing = _part(rows, ~out), _part(rows, out)
-    for name, part in (("fit on", fitting), ("measure on", testing)):
-        if part.weights is not None and not part.weights.any():
-            raise InputError(f"sample_weight: no row to {name} has a positive weight; pass another random_state.")
-    return fitting, testing
-
-
-def _part(rows: CalibrationRows, kept: Booleans) -> CalibrationRows:
-    """Some of the rows; groups and clients keep their numbers."""
-    return CalibrationRows(
-        rows.scores[kept],
-        None if rows.labels is None else rows.labels[kept],
-        replace(rows.groups, codes=rows.groups.codes[kept]),
-        replace(rows.clients, codes=rows.clients.codes[kept]),
-        None if rows.weights is None else rows.weights[kept],
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,7 +299,6 @@ def frontier(
     pooling: str = "auto",
     sample_weight: object = None,
     random_state: int | None = None,
-    test_share: float | None = None,
     test_rows: Mapping[str, object] | None = None,
     progress: Progress = no_progress,
 ) -> Frontier:
@@ -356,11 +321,9 @@ def frontier(
         As in :func:`logofair.fit`. They hold at every point and in the rule that losses are counted against, which no
         tolerance binds: a loss is what the tolerances take beyond them. With costs, values and losses are per person.
         Points that no rule meets are in ``infeasible``, each with its proof.
-    test_share : float, optional
-        Share of every cell's rows to hold out, on which every point is then measured with labels. What holds on the
-        rows that chose a rule says little about others.
     test_rows : mapping of columns, optional
-        Other rows to measure every point on: ``"scores"``, ``"labels"``, ``"groups"`` and, as there are, ``"clients"``,
+        Other rows to measure every point on, since what holds on the rows that chose a rule says little about others:
+        ``"scores"``, ``"labels"``, ``"groups"`` and, as there are, ``"clients"``,
         ``"sample_weight"`` and ``"ids"`` (rows of one id at a client are one person). Clients that the fit does not
         know take the merged rule, as in the policy that ``fit`` returns.
     progress : Progress, optional
@@ -397,11 +360,6 @@ def frontier(
     requirements = FrontierRequirements.of(notion, client_tolerances, rows.clients, groups=rows.groups.names, **held)
     grid = Grid.of(local_tolerances, global_tolerances, chosen, alone=requirements.alone)
     test: TestRows | None = None if test_rows is None else checked_test_rows(test_rows, rows)
-    if test_share is not None:
-        if test is not None:
-            raise InputError("test_share: given together with test_rows; pass one of them.")
-        rows, kept = hold_out(rows, _share(test_share, rows), np.random.default_rng([key, 1]))
-        test = kept, None
     lent = checked_pooling(pooling, basis)
     (prepared,) = progress((prepare(rows, calibration, basis, key, lent) for _ in range(1)), "Calibrating", 1)
     sweep = Sweep.of(requirements, prepared, basis, test)
@@ -432,13 +390,3 @@ def frontier(
         infeasible=infeasible,
         held={name: requirements.at(None, None).as_dict()[name] for name in ("limits", "capacities", "costs")},
     )
-
-
-def _share(test_share: object, rows: CalibrationRows) -> float:
-    """Check the share of rows to hold out."""
-    if rows.labels is None:
-        raise InputError("test_share: needs labels to measure with, but labels= is None; pass labels or leave it out.")
-    share = as_number(test_share)
-    if not 0.0 < share < 1.0:
-        raise InputError(f"test_share: got {test_share!r}; pass a number between 0 and 1, such as 0.3.")
-    return share

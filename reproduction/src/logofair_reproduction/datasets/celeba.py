@@ -28,8 +28,8 @@ import numpy.typing as npt
 from logofair.columns.checks import shown, whole_number
 from logofair.datasets.table import Dataset, chosen
 from logofair.errors import InputError
-from logofair.files.tables import check_limits
 from logofair.progress import Progress, no_progress
+from logofair_reproduction.datasets.archives import check_limits
 from logofair_reproduction.datasets.facts import terms_of
 from logofair_reproduction.datasets.preparing import check_about, new_folder, rows_wanted, write_about
 

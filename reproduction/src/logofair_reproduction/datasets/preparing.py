@@ -31,12 +31,12 @@ from logofair.files.tables import (
     estimated_rows,
     fingerprint,
     open_table,
-    open_zip,
     regular_file,
 )
 from logofair.files.values import number
 from logofair.files.writing import reason_of
 from logofair.progress import Progress
+from logofair_reproduction.datasets.archives import ZipMember, open_zip
 
 if TYPE_CHECKING:
     import polars
@@ -232,7 +232,7 @@ def _inside(folder: Path) -> list[Path]:
     return sorted(path for path in found if not is_prepared(path.parent))
 
 
-def _tables(path: Path) -> list[TableFile]:
+def _tables(path: Path) -> Sequence[TableFile]:
     """The tables of one file."""
     if path.suffix.lower() != _ARCHIVE:
         return [TableFile(path)]
@@ -240,7 +240,7 @@ def _tables(path: Path) -> list[TableFile]:
         members = archive.namelist()
     # macOS packs a hidden twin of every file.
     wanted = [name for name in members if Path(name).suffix.lower() in _TEXT and not name.startswith("__MACOSX")]
-    return [TableFile(path, name) for name in wanted]
+    return [ZipMember(path, name) for name in wanted]
 
 
 def one_layout(

@@ -69,12 +69,6 @@ def out_option(what: str) -> Decorator[Any]:
 @click.option("--keep", metavar="COLUMN", multiple=True, help="Column to copy into the output; may be given again.")
 @out_option("decisions")
 @name_option(
-    "--on-missing",
-    ("refuse", "base"),
-    "Rows without group or client: refuse, or base (score from 1/2 on).",
-    default="refuse",
-)
-@name_option(
     "--on-unknown",
     ("raise", "merged", "base"),
     "Clients the policy does not know, or other sites than a federated policy's: raise (refuse), merged (the rule of "
@@ -109,7 +103,6 @@ def apply(
     keep: tuple[str, ...],
     out: Path,
     on_unknown: str,
-    on_missing: str,
     deterministic: bool,
     exact_counts: bool,
     seed: int | None,
@@ -137,9 +130,7 @@ def apply(
         files = find_files(new, client=columns.client)
         _check(rules, columns, files, out)
         kept = tuple(dict.fromkeys(keep))
-        decider = Decider(
-            rules, columns, id_column, kept, on_unknown, seed, deterministic, on_missing, exact_counts, policy
-        )
+        decider = Decider(rules, columns, id_column, kept, on_unknown, seed, deterministic, exact_counts, policy)
         totals = decide_files(decider, files, out, progress)
     _show(totals, out, decider.by_position, as_json, rules.client, checked=columns.client is not None)
 
@@ -191,9 +182,6 @@ def _show(
     if totals.unknown:
         of = "is of a client or group" if totals.unknown == 1 else "are of clients or groups"
         lines.append(("Unknown", f"{counted(totals.unknown, 'row')} {of} the policy does not know."))
-    if totals.missing:
-        missing = counted(totals.missing, "row")
-        lines.append(("Missing", f"{missing} without a group or client: accepted from a score of 1/2 on."))
     if repeated := totals.repeated:
         same = "the same coin only at the same client and in the same group"
         same = same if totals.excess is None else "each is decided on by itself"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,9 +16,7 @@ from logofair.cli.options import (
     TOLERANCE,
     CostsText,
     check_format,
-    column_words,
     costs_option,
-    costs_words,
     data_options,
     examples,
     force_option,
@@ -40,7 +37,6 @@ from logofair.files.writing import check_output
 
 if TYPE_CHECKING:
     from logofair.cli.pages.audit import FileAudit
-    from logofair.progress import Progress
 
 __all__ = ["audit"]
 
@@ -80,20 +76,17 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
     help=f"What is fair: {', '.join(NOTIONS)}; may be given again.  [default: all of them]",
 )
 @number_option(
-    "--tolerance",
-    float,
-    _share,
-    "Count the clients with gaps above it, and within.  "
-    f"[default: {TOLERANCE:g}; with --policy what it requires inside clients]",
-)
-@number_option(
     "--worst",
     int,
     such_that(lambda n: n >= 0, "pass a whole number from 0"),
     "How many of the worst clients to list.  [default: 5; none where most of very many are small]",
 )
-@tolerance_option("local", "inside each client", otherwise="with --policy as it requires, else none")
-@tolerance_option("global", "over all clients together", otherwise="likewise")
+@tolerance_option(
+    "local",
+    "inside each client, by which clients are counted as above or within",
+    otherwise=f"with --policy as it requires, else nothing is required and {TOLERANCE:g} is counted by",
+)
+@tolerance_option("global", "over all clients together", otherwise="with --policy as it requires, else none")
 @limit_options()
 @costs_option()
 @report_options
@@ -114,7 +107,6 @@ def audit(
     against: str | None,
     threshold: float,
     notion: Sequence[str],
-    tolerance: float | None,
     worst: int | None,
     costs: CostsText | None,
     report: Path | None,
@@ -134,6 +126,7 @@ def audit(
     may be larger than memory, except with --policy or --id.
     """
     wanted, heading = Wanted.of(notion, others), others
+    local = None if wanted is None or not isinstance(wanted.local_tolerance, float) else wanted.local_tolerance
     if policy is None and against is not None:
         raise InputError("--against: is compared with a policy; name it with --policy.")
     check_format(form, as_json=as_json)
@@ -143,30 +136,28 @@ def audit(
         check_output(report, force=force)
     from logofair.cli.pages.console import page, print_json, print_page, showing_progress
 
-    options: dict[str, Any] = {"--policy": policy, "--against": against, "--format": form, "--report": report}
-    options |= {f"--{name.replace('_', '-')}": text for name, text in heading.items()}
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages import audit as work  # here, while the reader sees that work goes on
 
         if form == "ll144" and policy is None:
-            options["--threshold"] = None if columns.decision else threshold
-            command = _command(data, columns, (), options)
-            return click.echo(_categories(data, columns, threshold, command, heading, progress), nl=False)
+            from logofair.cli.pages.formats import categories_text, heading_of
+
+            text = categories_text(data, columns, threshold, heading_of(**heading), progress)
+            return click.echo(text, nl=False)
         if policy is None:
-            usual = TOLERANCE if tolerance is None else tolerance
+            usual = TOLERANCE if local is None else local
             found = work.examine(data, columns, threshold, usual, notion, progress, costs, wanted)
         else:
             sources = {name: ctx.get_parameter_source(name) for name in ("scale", "na")}
             said = {name: getattr(columns, name) for name, source in sources.items() if source in _SAID}
             names = work.RuleNames(policy, against or work.BASE, threshold, **said)
-            found = work.examine_policy(data, columns, names, tolerance, notion, progress, costs, wanted)
-        options |= {"--tolerance": found.tolerance, "--threshold": found.threshold}
-        typed = [*costs_words(costs), *([] if wanted is None else wanted.words())]
-        command = _command(data, columns, notion, options, typed)
+            found = work.examine_policy(data, columns, names, local, notion, progress, costs, wanted)
         if report is not None:
-            list(progress(_reports(report, found, data, command, heading), "Writing the report", total=1))
+            list(progress(_reports(report, found, data, heading), "Writing the report", total=1))
         if form is not None:
-            return click.echo(_in_form(form, found, data, command, heading), nl=False)
+            from logofair.cli.pages.formats import audit_text, heading_of
+
+            return click.echo(audit_text(form, found, data, heading_of(**heading)), nl=False)
         word = heading["decision_word"]
         contents: Any = work.as_dict if as_json else partial(work.page_parts, worst=worst, word=word, report=report)
         (measured,) = progress(map(contents, [found]), "Measuring", total=1)
@@ -175,46 +166,10 @@ def audit(
     return print_page(measured, page())
 
 
-def _categories(
-    data: Sequence[str],
-    columns: ColumnNames,
-    threshold: float,
-    command: str,
-    heading: Mapping[str, str | None],
-    progress: Progress,
-) -> str:
-    from logofair.cli.pages.formats import categories_text, heading_of
-
-    return categories_text(data, columns, threshold, command, heading_of(**heading), progress)
-
-
-def _in_form(form: str, found: FileAudit, data: Sequence[str], command: str, heading: Mapping[str, str | None]) -> str:
-    from logofair.cli.pages.formats import audit_text, heading_of
-
-    return audit_text(form, found, data, command, heading_of(**heading))
-
-
-def _reports(
-    path: Path, found: FileAudit, data: Sequence[str], command: str, heading: Mapping[str, str | None]
-) -> Iterator[None]:
+def _reports(path: Path, found: FileAudit, data: Sequence[str], heading: Mapping[str, str | None]) -> Iterator[None]:
     """Write the report, as a step of its own."""
     from logofair.cli.pages.audit import write_report_page
     from logofair.cli.pages.formats import heading_of
 
-    write_report_page(path, found, data, command, heading_of(**heading))
+    write_report_page(path, found, data, heading_of(**heading))
     yield
-
-
-def _command(
-    data: Sequence[str],
-    columns: ColumnNames,
-    notion: Sequence[str],
-    options: Mapping[str, Any],
-    more: Sequence[str] = (),
-) -> str:
-    """Return the command that makes the same report again; options that are None are left out."""
-    words: list[Any] = ["logofair", "audit", *data, *column_words(columns)]
-    words += [word for name in notion for word in ("--notion", name)]
-    words += [word for name, value in options.items() if value is not None for word in (name, value)]
-    words += more
-    return shlex.join(map(str, words))

@@ -13,7 +13,6 @@ from logofair.cli.options import (
     examples,
     force_option,
     json_option,
-    name_option,
     notion_option,
     number_option,
     path_option,
@@ -35,7 +34,6 @@ DEFAULT_TOLERANCES = {
     "predictive_equality": 0.02,
     "equalized_odds": 0.02,
 }
-SCHEMES = ("plain", "authors")
 MOST_CLIENTS = 1000
 _USUAL = "0.01 for demographic_parity, 0.02 otherwise"
 
@@ -65,13 +63,6 @@ _USUAL = "0.01 for demographic_parity, 0.02 otherwise"
 @tolerance_option("local", "inside each client", otherwise=_USUAL)
 @tolerance_option("global", "over all clients together", otherwise=_USUAL)
 @seed_option("The same seed prints the same table.", "random_state")
-@name_option(
-    "--scheme",
-    SCHEMES,
-    "How rows are dealt to clients: plain (Dirichlet shares of each group) or authors (as in the paper's code, "
-    "at least 20 rows in every cell).",
-    default="plain",
-)
 @path_option(
     "--report",
     "Where the report is written; a file that is there stays.",

@@ -146,18 +146,17 @@ def fit(
         wanted.check_pooling()
         rows, other = read_parts(files, columns, wanted.test, wanted.test_where, progress)
         solution = work.solve(rows, wanted, progress)
-        solution = work.annotated(solution, rows, columns, by_file=files.by_file)
+        solution = work.annotated(solution, rows, columns)
         if other is not None:
             (solution,) = progress(map(work.measured_on, [other], [solution]), "Testing", total=1)
         figures = work.figures(solution, progress)
         solution.policy.save(out)
-        command = work.repeat_command(data, columns, wanted, out, report, form)
         if report is not None:
-            work.write_report_page(report, solution, rows, wanted, command, progress)
+            work.write_report_page(report, solution, rows, wanted, progress)
     if form is not None:
         from logofair.cli.pages.formats import fit_text, heading_of
 
-        click.echo(fit_text(form, solution, command, heading_of(**wanted.heading)), nl=False)
+        click.echo(fit_text(form, solution, heading_of(**wanted.heading)), nl=False)
     elif as_json:
         paths = {"policy": str(out), "report": None if report is None else str(report)}
         print_json(paths | work.as_dict(solution, rows))

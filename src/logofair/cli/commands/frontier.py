@@ -55,7 +55,7 @@ def _ending(ending: str, advice: str) -> Any:
         "logofair frontier data/north.csv --score score --label label --group sex --notion equalized_odds "
         "--plot frontier.svg",
         "logofair frontier data/together.csv --score score --label label --group sex --client site "
-        "--local 0.01,0.05,none --global 0.01,0.02 --test-share 0.3 --out frontier.csv",
+        "--local 0.01,0.05,none --global 0.01,0.02 --test data/others.csv --out frontier.csv",
         "logofair frontier scores.csv --score score --label label --group group --client client "
         "--where part=calibration --test-where part=test",
         "logofair frontier data/together.csv --score score --label label --group sex --client site --costs 1,3 "
@@ -83,16 +83,9 @@ def _ending(ending: str, advice: str) -> Any:
 @calibration_option
 @basis_option
 @pooling_option
-@click.option(
-    "--test-share",
-    type=float,
-    metavar="SHARE",
-    callback=such_that(lambda share: 0 < share < 1, "pass a number between 0 and 1, such as 0.3"),
-    help="Keep this share of every cell's rows back, and measure accuracy and gaps on them.",
-)
 @test_options
 @id_option
-@seed_option("Of the calibration's folds and of the rows kept back.", "random_state")
+@seed_option("Of the calibration's folds.", "random_state")
 @path_option(
     "--out",
     "Where to write the table (CSV).",
@@ -153,10 +146,6 @@ def _solve(
     columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
     if options["basis"] == "labels":
         columns.require(files, label="labels, which --basis labels counts with")
-    if options["test_share"] is not None:
-        columns.require(files, label="labels, which --test-share measures with")
-        if test or test_where:
-            raise InputError("--test-share: given together with other test rows; use one of the two.")
     if columns.id is not None and not test and not test_where:
         raise InputError("--id: tells people of test rows apart; name these with --test or --test-where.")
     rows, other = read_parts(files, columns, test, test_where, progress)

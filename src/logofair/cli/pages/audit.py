@@ -20,7 +20,7 @@ from logofair.auditing.measure import FEW_ROWS, Tally, people_of, plain, text, v
 from logofair.auditing.required import RequirementCheck, measured_requirements
 from logofair.auditing.result import RuleAudit, cost_text
 from logofair.cli.comparing import BASE, ComparedRules, RuleNames, compare_rules
-from logofair.cli.options import TOLERANCE, CostsText, costs_by_client
+from logofair.cli.options import TOLERANCE, CostsText, costs_by_client, typed_command
 from logofair.cli.pages.console import counted as number_of
 from logofair.cli.pages.console import grid, notes, spoken, titled
 from logofair.cli.pages.figures import gap_lines, interval_text, rates_table, text_or_undefined
@@ -387,7 +387,7 @@ def _missing(table: Table, role: str, scale: str) -> int:
     return int(table.collect(table.rows.select(read.is_null().sum())).item())
 
 
-def write_report_page(path: Path, found: FileAudit, data: Sequence[str], command: str, heading: ReportHeading) -> None:
+def write_report_page(path: Path, found: FileAudit, data: Sequence[str], heading: ReportHeading) -> None:
     """Write an audit as a report."""
     from logofair.report import write_audit_report
 
@@ -396,7 +396,7 @@ def write_report_page(path: Path, found: FileAudit, data: Sequence[str], command
         path,
         found.measured,
         data=data_source(found, data),
-        command=command,
+        command=typed_command(),
         tolerance=_report_tolerance(found),
         heading=heading,
         policy=None if compared is None else compared.policy,

@@ -12,16 +12,14 @@ import click
 from rich import box
 from rich import progress as bars
 from rich.console import Console, ConsoleOptions
-from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TaskProgressColumn, TextColumn
+from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 from rich.table import Table
-from rich.text import Text
 
 from logofair.cli.harmless import harmless, unfiltered
 from logofair.progress import Progress, no_progress
 
 __all__ = [
-    "TimeLeft",
     "counted",
     "figure",
     "grid",
@@ -58,33 +56,6 @@ def page() -> Console:
     return console
 
 
-class TimeLeft(ProgressColumn):
-    """The time left, as if the steps to come took as long as those done on average.
-
-    Until one is done, and where steps take longer than that, the time gone. Steps may come in bunches after long
-    stages, where an estimate from recent steps alone would be far off.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._ends: dict[Any, tuple[float, float]] = {}  # of each task: steps done, and when it should end
-
-    def render(self, task: Task) -> Text:
-        """The time as hours, minutes and seconds."""
-        gone = task.elapsed or 0.0
-        if task.finished or not task.completed or not task.total:
-            return Text(_clock(task.finished_time if task.finished else gone) + ("" if task.finished else " gone"))
-        if self._ends.get(task.id, (0.0, 0.0))[0] != task.completed:
-            self._ends[task.id] = task.completed, gone * task.total / task.completed
-        left = self._ends[task.id][1] - gone
-        return Text(f"{_clock(left)} left" if left > 0.0 else f"{_clock(gone)} gone")
-
-
-def _clock(seconds: float | None) -> str:
-    minutes, second = divmod(round(seconds or 0.0), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{second:02}"
-
-
 @contextmanager
 def showing_progress(*, quiet: bool = False) -> Iterator[Progress]:
     """Show progress on standard error while work goes on; silent if asked or where no terminal shows it."""
@@ -92,7 +63,13 @@ def showing_progress(*, quiet: bool = False) -> Iterator[Progress]:
     if quiet or not console.is_terminal:
         yield no_progress
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeLeft())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
     with bars.Progress(*columns, console=console, transient=True) as shown:
         starting = shown.add_task("Starting", total=None)  # libraries take their time to load
 

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from logofair.auditing import FEW_ROWS, Audit, Measured
-from logofair.cli.demo_run import BASE, Comparison, Settings
-from logofair.cli.options import typed
+from logofair.auditing import FEW_ROWS, Measured
+from logofair.cli.demo_run import BASE, Comparison
+from logofair.cli.options import typed, typed_command
 from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, titled
 from logofair.cli.pages.figures import findings
 from logofair.policy.info import added_to_rows, tiny
@@ -36,7 +36,7 @@ def _heading(comparison: Comparison) -> Text:
     settings, rows = comparison.settings, comparison.rows
     return Text(
         f"{comparison.data.capitalize()}: {sum(rows.values()):,} rows at {settings.clients:,} clients "
-        f"(Dirichlet, alpha {settings.alpha:g}, {settings.scheme} scheme), seed {settings.random_state}\n"
+        f"(Dirichlet, alpha {settings.alpha:g}), seed {settings.random_state}\n"
         f"{rows['train']:,} rows to train the plain model (scikit-learn's logistic regression),\n"
         f"{rows['calibration']:,} to calibrate, {rows['test']:,} to test\n\n"
         f"Measured on the {rows['test']:,} test rows, which took no part in training or fit;\n"
@@ -93,8 +93,6 @@ def _shown(comparison: Comparison) -> Iterator[tuple[str, str]]:
     checked = {outcome.name: outcome.clients for outcome in comparison.outcomes}
     checks = (f"{name}: {' '.join(str(check).split())}" for name, check in checked.items() if check is not None)
     yield from titled("Clients", checks)
-    ratios = (f"{outcome.name}: {check}" for outcome in comparison.outcomes for check in outcome.ratios)
-    yield from titled("Ratios", ratios)
     few = {outcome.name: outcome.audit.with_few_rows(local=True) for outcome in comparison.outcomes}
     yield from titled("Few", (f"{name}: {sentence}" for name, sentence in few.items() if sentence))
 
@@ -136,37 +134,19 @@ def _wanted(side: str, tolerance: Tolerance) -> str:
 
 def _cautions(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """Which figures rest on little or nothing."""
-    clients, present = comparison.settings.clients, len(comparison.tested.clients)
-    yield "Small", _small(comparison.tested, "test", "so that its gap is mostly chance")
-    yield "", _small(comparison.calibrated, "calibration", "so that what holds there says little about new rows")
-    undefined = comparison.tested.undefined
-    if undefined:
+    tested = comparison.tested
+    least, small, clients = tested.smallest, tested.small_clients, len(tested.clients)
+    fewest = f"the fewest: {least.rows:,}, {least.rate} of group {least.group!r} at client {least.client!r}"
+    yield (
+        "Small",
+        f"At {small:,} of {clients:,} clients some rate rests on fewer than {FEW_ROWS} test rows ({fewest}), so that "
+        "its gap is mostly chance."
+        if small
+        else f"Every rate rests on {FEW_ROWS} test rows or more ({fewest}).",
+    )
+    if undefined := tested.undefined:
         more = f"; and {len(undefined) - _NAMED:,} more" if len(undefined) > _NAMED else ""
         yield "Undefined", f"On the test rows the {'; '.join(undefined[:_NAMED])}{more}. Such gaps are left out."
-    if present < clients:
-        yield "Absent", f"{_of(clients - present, clients)} no test rows."
-    if comparison.unmeasured:
-        yield (
-            "Unmeasured",
-            f"{_of(comparison.unmeasured, clients)} calibration rows of fewer than two groups, so that there is no "
-            "local gap to keep within a tolerance.",
-        )
-
-
-def _small(audit: Audit, part: str, consequence: str) -> str:
-    """How many clients of a part are small, and its smallest cell."""
-    least, small, clients = audit.smallest, audit.small_clients, len(audit.clients)
-    fewest = f"the fewest: {least.rows:,}, {least.rate} of group {least.group!r} at client {least.client!r}"
-    if not small:
-        return f"Every rate rests on {FEW_ROWS} {part} rows or more ({fewest})."
-    return (
-        f"At {small:,} of {clients:,} clients some rate rests on fewer than {FEW_ROWS} {part} rows ({fewest}), "
-        f"{consequence}."
-    )
-
-
-def _of(some: int, every: int) -> str:
-    return f"{some:,} of {every:,} clients {'has' if some == 1 else 'have'}"
 
 
 def write_demo_report(path: Path, comparison: Comparison) -> Path:
@@ -187,22 +167,8 @@ def write_demo_report(path: Path, comparison: Comparison) -> Path:
         path,
         tested,
         data=in_memory(comparison.data, comparison.fair),
-        command=_command(settings),
+        command=typed_command(),
         frontier=trade_off,
         heading=ReportHeading(purpose="a demonstration on public data", made=date.today().isoformat()),
     )
     return path
-
-
-def _command(settings: Settings) -> str:
-    """The command that makes the same again."""
-    words = {
-        "--notion": settings.notion,
-        "--local": typed(settings.local_tolerance),
-        "--global": typed(settings.global_tolerance),
-        "--clients": str(settings.clients),
-        "--alpha": f"{settings.alpha:g}",
-        "--seed": str(settings.random_state),
-        "--scheme": settings.scheme,
-    }
-    return " ".join(["logofair demo", *(f"{name} {value}" for name, value in words.items())])

@@ -17,12 +17,12 @@ from logofair.columns.checks import Floats, listed
 from logofair.fitting.evidence import evidence_of
 from logofair.fitting.promises import Promises
 from logofair.policy.info import FigureInfo, PolicyInfo, TestedInfo, added_to_rows, proof_sentence, reached_and_bound
-from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
 from logofair.policy.policy import Policy
+from logofair.policy.rules import rule_in_words, steps
 from logofair.requirements import requirement_sentences
 from logofair.solvers.certificate import LARGEST_VIOLATION
 
-__all__ = ["Band", "as_dict", "bands_of", "raw_scores", "rule_in_words", "show"]
+__all__ = ["Band", "as_dict", "bands_of", "in_words", "raw_scores", "show"]
 
 
 _HALVINGS = 60
@@ -183,7 +183,7 @@ def _rules(policy: Policy, clients: list[int], groups: list[int], at: str | None
 
     def at_client(client: int) -> Iterator[str]:
         for group in groups:
-            words = rule_in_words(bands_of(policy, client, group), calibrated=calibrated)
+            words = in_words(bands_of(policy, client, group), calibrated=calibrated)
             too_small = " (too small to say)" if str(policy.groups[group]) in policy.too_small else ""
             yield f"{policy.groups[group]}: {words}{too_small}"
 
@@ -210,7 +210,7 @@ def as_dict(policy: Policy, clients: list[int], groups: list[int]) -> dict[str, 
                 "unknown_clients": client < 0,
                 "group": plain(policy.groups[group]),
                 "too_small": str(policy.groups[group]) in policy.too_small,
-                "words": rule_in_words(bands, calibrated=calibrated),
+                "words": in_words(bands, calibrated=calibrated),
                 "bands": [vars(band) for band in bands],
             }
         )
@@ -255,12 +255,18 @@ def bands_of(policy: Policy, client: int, group: int) -> list[Band]:
         if policy.merged is None:
             return []
         mixtures, cell = policy.merged, group
-    edges, chances = _steps(mixtures, cell)
+    edges, chances = steps(mixtures, cell)
     raw = raw_scores(policy, edges[1:-1], np.full(edges.size - 2, group), np.full(edges.size - 2, client))
     raw = _as_in_files(np.concatenate(([0.0], raw, [1.0])), policy)
     return [
         Band(*(float(v) for v in (edges[i], edges[i + 1], chances[i], raw[i], raw[i + 1]))) for i in range(chances.size)
     ]
+
+
+def in_words(bands: Sequence[Band], *, calibrated: bool) -> str:
+    """Return the bands of a rule in words, with raw scores beside calibrated ones."""
+    edges, raw = [0.0, *(band.high for band in bands)], [0.0, *(band.raw_high for band in bands)]
+    return rule_in_words(edges, [band.chance for band in bands], raw if calibrated else None)
 
 
 def _as_in_files(raw: Floats, policy: Policy) -> Floats:
@@ -270,49 +276,3 @@ def _as_in_files(raw: Floats, policy: Policy) -> Floats:
         inside = np.clip(raw, 2.0**-53, 1 - 2.0**-53)
         return np.asarray(np.log(inside / (1 - inside)))
     return 100.0 * raw if scale == "percent" else raw
-
-
-def _steps(mixtures: Mixtures, cell: int) -> tuple[Floats, Floats]:
-    """Edges from 0 to 1, and the chance of acceptance between each two; neighbours differ."""
-    used = mixtures.weight[cell] > 0
-    weight, threshold, above = (a[cell][used] for a in (mixtures.weight, mixtures.threshold, mixtures.above))
-    inner = np.unique(threshold[(threshold > 0) & (threshold < 1)])
-    edges = np.concatenate(([0.0], inner, [1.0]))
-    middle = (edges[:-1] + edges[1:]) / 2
-    accepts = np.where(above, middle[:, None] >= threshold, middle[:, None] <= threshold)
-    chance = (accepts * weight).sum(1)
-    chance = np.where(chance > 1 - NEGLIGIBLE, 1.0, chance)
-    differs = np.concatenate(([True], np.diff(chance) != 0))
-    return np.concatenate((edges[:-1][differs], [1.0])), chance[differs]
-
-
-def rule_in_words(bands: Sequence[Band], *, calibrated: bool) -> str:
-    """Say a rule in words, from the highest scores down."""
-    if len(bands) == 1:
-        return f"{_fate(bands[0].chance)} whatever the score"
-    digits = _digits([band.low for band in bands[1:]])
-    raw_digits = _digits([band.raw_low for band in bands[1:]])
-    top, *middle, bottom = reversed(bands)
-    raw = f"{top.raw_low:.{raw_digits}g}"
-    score = f"a calibrated score of {top.low:.{digits}g} (raw score about {raw})" if calibrated else ""
-    parts = [f"{_fate(top.chance)} from {score or f'a score of {top.low:.{digits}g}'} up"]
-    for band in middle:
-        raw = f" ({band.raw_low:.{raw_digits}g})" if calibrated else ""
-        parts.append(f"between {band.low:.{digits}g}{raw} and {band.high:.{digits}g}, {_fate(band.chance)}")
-    return "; ".join([*parts, f"{_fate(bottom.chance)} below"])
-
-
-def _fate(chance: float) -> str:
-    """What happens to a row with this chance; a share that is neither none nor all does not look like it."""
-    if chance in (0.0, 1.0):
-        return "accepted" if chance else "rejected"
-    percent = 100 * chance
-    text = f"{percent:.0f}" if 1 <= percent <= 99 else f"{percent:.1f}"
-    text = "fewer than 0.1" if percent < 0.05 else "more than 99.9" if percent > 99.95 else text
-    return f"{text} % by a coin"
-
-
-def _digits(values: Sequence[float]) -> int:
-    """As many digits as it takes to tell values apart, three at least."""
-    different = len(set(values))
-    return next((d for d in range(3, 17) if len({f"{v:.{d}g}" for v in values}) >= different), 17)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 import logofair
-from logofair.cli.options import column_words, constrained, typed
+from logofair.cli.options import constrained, typed_command
 from logofair.cli.pages.console import counted, lined, notes, print_page, titled
 from logofair.cli.requiring import Required
 from logofair.columns.labels import encode
@@ -37,7 +37,6 @@ __all__ = [
     "as_dict",
     "figures",
     "measured_on",
-    "repeat_command",
     "show",
     "solve",
     "write_report_page",
@@ -145,11 +144,11 @@ def measured_on(other: DataRows, solution: Solution) -> Solution:
     return solution.with_info(replace(info, tested=replace(info.tested, data=other.source)))
 
 
-def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_file: bool) -> Solution:
+def annotated(solution: Solution, rows: DataRows, columns: ColumnNames) -> Solution:
     """Add to the policy what apply and explain want to know."""
     info = replace(
         solution.policy.info,
-        columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, by_file, columns.na),
+        columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, columns.na),
         data=rows.source,
     )
     return solution.with_info(info)
@@ -160,7 +159,6 @@ def write_report_page(
     solution: Solution,
     rows: DataRows,
     wanted: FitOptions,
-    command: str,
     progress: Progress = no_progress,
 ) -> None:
     """Write the report, with the trade-off where it can be drawn: for one notion."""
@@ -190,37 +188,7 @@ def write_report_page(
         )
     heading = heading_of(**wanted.heading)
     (write,) = progress([write_report], "Writing the report", 1)
-    write(path, solution, data=rows.source, command=command, frontier=trade_off, heading=heading)
-
-
-def repeat_command(
-    data: Sequence[str],
-    columns: ColumnNames,
-    wanted: FitOptions,
-    out: Path,
-    report: Path | None,
-    form: str | None = None,
-) -> str:
-    """The command that makes the same rules again, and with a seed the same coins."""
-    words = ["logofair", "fit", *data, *column_words(columns)]
-    words += [word for name in wanted.test for word in ("--test", name)]
-    words += [word for pair in wanted.test_where for word in ("--test-where", "=".join(pair))]
-    for name, own in wanted.notion.items():
-        words += ["--notion", name if own is None else f"{name}={typed(constrained(own))}"]
-    for side, tolerance in (("--local", wanted.local_tolerance), ("--global", wanted.global_tolerance)):
-        words += [side, typed(constrained(tolerance))]
-    words += [word for name, own in wanted.local_for.items() for word in ("--local-for", f"{name}={typed(own)}")]
-    words += wanted.required.words()
-    words += ["--calibration", wanted.calibration] if wanted.calibration else []
-    words += ["--basis", wanted.basis] if wanted.basis != "eta" else []
-    words += ["--pooling", wanted.pooling]
-    words += ["--confidence", f"{wanted.confidence:g}"] if wanted.confidence is not None else []
-    words += ["--solver", wanted.solver] if wanted.solver != "exact" else []
-    words += ["--seed", str(wanted.seed)] if wanted.seed is not None else []
-    for name, value in wanted.heading.items():
-        words += [f"--{name.replace('_', '-')}", value] if value is not None else []
-    words += ["--format", form] if form else []
-    return shlex.join([*words, "--out", str(out), *(["--report", str(report)] if report else [])])
+    write(path, solution, data=rows.source, command=typed_command(), frontier=trade_off, heading=heading)
 
 
 Figures: TypeAlias = list[tuple[str, list[list[str]], list[tuple[str, str]]]]

@@ -7,6 +7,7 @@ from datetime import date
 from typing import Any
 
 from logofair.auditing.impact import impact_tables
+from logofair.cli.options import typed_command
 from logofair.cli.pages.audit import FileAudit, count_rows, data_source, require_decisions, rule_words
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.rows import source_of
@@ -28,7 +29,6 @@ def categories_text(
     data: Sequence[str],
     columns: ColumnNames,
     threshold: float,
-    command: str,
     heading: ReportHeading,
     progress: Progress,
 ) -> str:
@@ -41,20 +41,20 @@ def categories_text(
     return ll144_text(
         impact_tables(counted.tally, counted.groups, used.group),
         data=source_of(files, used, counted.rows),
-        command=command,
+        command=typed_command(),
         heading=heading,
         rule=rule_words(used, threshold),
         left_out=counted.dropped,
     )
 
 
-def audit_text(form: str, found: FileAudit, data: Sequence[str], command: str, heading: ReportHeading) -> str:
+def audit_text(form: str, found: FileAudit, data: Sequence[str], heading: ReportHeading) -> str:
     """Show an audit in one of the forms."""
     compared, source = found.compared, data_source(found, data)
     policy = None if compared is None else compared.policy
     rule = rule_words(found.columns, found.threshold) if compared is None else f"{compared.name}, its coins averaged"
     warning = compared.sentence if compared is not None and compared.in_fit != "none" else ""
-    common: dict[str, Any] = {"data": source, "command": command, "heading": heading, "policy": policy}
+    common: dict[str, Any] = {"data": source, "command": typed_command(), "heading": heading, "policy": policy}
     if form != "ll144":
         return _TEXTS[form](found.measured, rule=rule, warning=warning, **common)
     assert compared is not None  # without a policy people of unknown category count too: categories_text
@@ -63,6 +63,6 @@ def audit_text(form: str, found: FileAudit, data: Sequence[str], command: str, h
     return ll144_text(ratios, rule=rule, warning=warning, left_out=found.counted.dropped, **common)
 
 
-def fit_text(form: str, solution: Solution, command: str, heading: ReportHeading) -> str:
+def fit_text(form: str, solution: Solution, heading: ReportHeading) -> str:
     """Show a fit in one of the forms that describe a rule."""
-    return _TEXTS[form](solution, data=solution.policy.info.data, command=command, heading=heading)
+    return _TEXTS[form](solution, data=solution.policy.info.data, command=typed_command(), heading=heading)

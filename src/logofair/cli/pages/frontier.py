@@ -27,7 +27,7 @@ _WARNINGS = 5
 _NAMED = 3  # cells named in a warning; more are counted
 _GROUPS = 8  # rates shown; a page of more would be read by nobody
 _AXES = "Tolerances: local down, global across"
-_UNTESTED = f"\n{NOT_TESTED.capitalize()}: add --test-share or --test FILE"
+_UNTESTED = f"\n{NOT_TESTED.capitalize()}: add --test FILE"
 _MEASURED = "Counted{}, {}. Below each figure its 95 % interval and rows:"
 
 
@@ -141,19 +141,6 @@ def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
     shown = {name.splitlines()[0].capitalize(): audit for name, audit in _shown(surface).items()}
     found = {name: findings(audit, has_clients=surface.has_clients) for name, audit in shown.items()}
     yield from titled("Shown", (f"{name}: {words}." for name, words in found.items() if words))
-    few = {name: audit.with_few_rows(local=surface.has_clients) for name, audit in shown.items()}
-    yield from titled("Few", (f"{name}: {sentence}" for name, sentence in few.items() if sentence))
-    knee = surface.knee.point
-    if (
-        surface.has_clients
-        and knee is not None
-        and knee.measured is not None
-        and isinstance(knee.local_tolerance, float)
-    ):
-        yield "Clients", f"Knee: {' '.join(str(knee.measured.check_clients(knee.local_tolerance)).split())}"
-    name = surface.objective.name
-    if surface.compared is not None and surface.objective.changed(surface.compared) is not None:
-        yield "Both ends", f"From the strictest to the loosest: {name} {surface.compared.sentence(name)}."
     each, free = ("pair of tolerances", " on that side") if surface.has_clients else ("tolerance", "")
     yield (
         "Table",
