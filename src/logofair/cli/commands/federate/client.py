@@ -216,7 +216,7 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
         assert authority is not None
         assert settings.key is not None
         proof = SiteCredentials(authority, Path(settings.key))
-    with locked(folder / "command.lock", wait=False):
+    with locked(folder / "command.lock", patience=0.0):
         look_at_plans_again(folder)
         settings.write(path)
         bare = " WITHOUT ENCRYPTION" if insecure else ""

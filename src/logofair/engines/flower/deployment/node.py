@@ -22,6 +22,7 @@ from flwr.clientapp import ClientApp
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
 from flwr.supercore.constant import TaskType
 from flwr.supercore.heartbeat import HeartbeatSender
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectPushError
 from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVersionHttpInterceptor
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
@@ -112,7 +113,7 @@ def _answer(task: RuntimeHttpClient, app: ClientApp) -> None:
         message, context, _, _ = pull_task_input(task)  # the last is the code that came with the run: not looked at
         push_message(task, reply_to(app, message, context), context)
         push_task_output(task, context, "completed", "")
-    except (httpx.HTTPStatusError, RuntimeError):  # the node has dropped the task: its run has ended
+    except (httpx.HTTPStatusError, ObjectPullError, ObjectPushError, RuntimeError):  # the node has dropped the task
         time.sleep(_POLL)
     finally:
         heartbeat.stop()
