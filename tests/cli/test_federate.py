@@ -347,6 +347,30 @@ def test_keys_are_never_overwritten_and_names_are_checked(tmp_path: Path) -> Non
     assert "the name is '../north'" in refused("federate", "keys", "site", "../north", "--out", keys)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="no rights of others to look at")
+def test_private_keys_that_others_may_read_are_refused_at_both_ends(tmp_path: Path) -> None:
+    pytest.importorskip("flwr")
+    keys, folder = tmp_path / "keys", tmp_path / "state"
+    run("federate", "keys", "server", "--out", keys)
+    run("federate", "keys", "site", "north", "--out", keys)
+    for key in (keys / "server.key", keys / "sites" / "north"):
+        key.chmod(0o644)
+    start = ("federate", "server", "--folder", folder, "--keys", keys, "--groups", "F,M", "--sites", "north,south")
+    assert f"chmod 600 {keys / 'server.key'}" in refused(*start)
+    own = ("--key", keys / "sites" / "north")
+    for access in (("--keys", keys), ("--insecure", *own, "--peers", keys / "sites")):
+        assert f"chmod 600 {keys / 'sites' / 'north'}" in refused(*client(tmp_path, *access))
+    assert not folder.exists()
+    assert not (tmp_path / "north").exists()
+
+
+@pytest.mark.parametrize("name", ["north.pub", "north.PUB"])
+def test_a_site_whose_secret_key_would_lie_among_public_ones_is_refused(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    assert "not ending in .pub" in refused("federate", "keys", "site", name, "--out", tmp_path / "keys")
+    assert not (tmp_path / "keys").exists()
+
+
 def test_a_server_misses_the_public_key_of_a_site_it_is_to_wait_for(tmp_path: Path) -> None:
     pytest.importorskip("cryptography")
     keys, folder = tmp_path / "keys", tmp_path / "state"
@@ -982,6 +1006,7 @@ def any_plan(folder: Path) -> Path:
         (["--insecure", "--out", "none-such/p.json"], "there is no folder none-such"),
         (["--insecure", "--key", "none-such"], "there is no none-such, the key of this site"),
         (["--insecure", "--site", "../n"], "site: the name is '../n'"),
+        (["--insecure", "--site", "north.pub"], "and not ending in .pub"),
     ],
 )
 def test_a_site_that_cannot_take_part_says_why_before_it_connects(

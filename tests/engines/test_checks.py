@@ -161,6 +161,10 @@ def test_a_sites_key_is_checked_with_its_public_half(tmp_path):
     public.write_bytes(other.with_suffix(".pub").read_bytes())
     with pytest.raises(InputError, match=r"north is not the private key of .*north\.pub, which the server has"):
         check_site_key(private)
+    if os.name == "posix":
+        private.chmod(0o640)
+        with pytest.raises(InputError, match=r"others may read .*north, a private key: chmod 600 .*north"):
+            check_site_key(private)
     for text in (b"nonsense", b""):
         (tmp_path / "odd").write_bytes(text)
         os.chmod(tmp_path / "odd", 0o600)
@@ -178,11 +182,9 @@ def test_every_check_comes_before_flowers_node_is_started(keys, tmp_path, monkey
     place = {"site": "north", "home": tmp_path / "flower", "tell": lambda event: None}
     server = f"127.0.0.1:{free_port()}"
     for authority, key, error, words in (
-        (keys[0] / "ca.crt", keys[0] / "ca.crt", InputError, "is no elliptic-curve key"),
         (private, private, InputError, "is no certificate"),
         (keys[0] / "ca.crt", private, RunError, "No server at"),
     ):
-        os.chmod(key, 0o600)
         with pytest.raises(error, match=words):
             node.take_part(tmp_path / "s", server=server, credentials=node.SiteCredentials(authority, key), **place)
     with pytest.raises(RunError, match="No server at"):

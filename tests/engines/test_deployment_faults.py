@@ -127,12 +127,13 @@ def test_a_server_killed_in_a_round_and_started_again_ends_with_the_same_result(
 
 def test_a_machine_that_reboots_with_all_on_it_loses_nothing(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, clients = made.server(*PLATT, *PATIENT), made.clients(columns=LABELLED)
+        made.server(*PLATT, *PATIENT)
+        made.clients(columns=LABELLED)
         mid_run(made, exchange=4)
         made.kill_all()
         made.check_files()
-        server, clients = made.server(*PLATT, *PATIENT), made.clients(columns=LABELLED)
-        ended_well(server, *clients.values())
+        server = made.server(*PLATT, *PATIENT)
+        ended_well(server, *made.clients_again(TO_THE_END, columns=LABELLED).values())
         outcome, expected = check_result(made)
         assert outcome.summary() == expected.summary()
 
@@ -173,7 +174,8 @@ def test_with_secure_sums_a_site_started_again_in_time_is_back_in_the_run(tmp_pa
         mid_run(made)
         clients["south"].kill()
         clients["south"].wait_for_descendants()
-        ended_well(server, clients["east"], clients["north"], made.client("south"))
+        again = made.client_again("south", TO_THE_END)
+        ended_well(server, clients["east"], clients["north"], again)
         check_result(made, exactly=False)
 
 
@@ -218,5 +220,5 @@ def test_a_port_that_is_taken_is_said_so(tmp_path):
         second = two.server(*PLATT, *PATIENT, listens=False)
         assert second.wait(60.0) == 2
         assert f"127.0.0.1:{one.port} is taken" in second.text()
-        assert not two.state.exists()
+        assert not (two.state / "plan.json").exists()
         leaves(first)

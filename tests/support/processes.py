@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -169,6 +170,12 @@ class Deployment:
                 return client
             time.sleep(2.0)
 
+    def clients_again(self, timeout, **settings):
+        """Start the clients of all sites, which were killed, until they are let in, and return them at their end."""
+        with ThreadPoolExecutor(len(self.sites)) as pool:
+            ends = {site: pool.submit(self.client_again, site, timeout, **settings) for site in self.sites}
+        return {site: end.result() for site, end in ends.items()}
+
     def clients(self, *options, **settings):
         """Start the clients of all sites."""
         return {site: self.client(site, *options, **settings) for site in self.sites}
@@ -235,9 +242,9 @@ def deployment(folder, sites, **settings):
         made.end()
 
 
-def make_keys(folder, sites):
+def make_keys(folder, sites, days=365):
     """Certificates of a server, and a key for each site."""
-    make_authority(folder)
+    make_authority(folder, days=days)
     for site in sites:
         make_site_key(folder / "sites", site)
 

@@ -29,7 +29,7 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 
 from logofair.engines.events import Event, Tell
 from logofair.engines.flower.client_app import client_app
-from logofair.engines.flower.deployment.checks import check_server, check_site_key
+from logofair.engines.flower.deployment.checks import check_server
 from logofair.engines.flower.deployment.children import Child, child, environment, executable, free_port, node_config
 from logofair.engines.site import answer_on_disk
 from logofair.errors import RunError
@@ -60,8 +60,6 @@ def take_part(
     Without ``credentials`` nothing is encrypted. Raises where the server is not the right one, where Flower's node
     ends, and where the published result is not believed. ``tell`` is told what happens at the site.
     """
-    if credentials is not None:
-        check_site_key(credentials.key)
     check_server(server, None if credentials is None else credentials.authority)
     ends: list[Event] = []
 
