@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cache
 from importlib.util import find_spec
@@ -69,7 +69,7 @@ def beside_flower(cases: Sequence[tuple[int, int, int]], rows: int | None = None
         for clients, rounds, own_rounds in cases:
             folder = Path(name) / str(clients)
             write_case(folder, clients, rounds, rows)
-            with peak_memory_of_group(flower.processes.group_id) as peak:
+            with peak_memory_of_home(flower.variables["FLWR_HOME"]) as peak:
                 apps = "reproduction.bench.training_apps"
                 flower.run(f"{apps}:server", f"{apps}:client", folder, clients)
             found.append({"clients": clients, **_compared(folder, peak[0], in_process(folder, own_rounds))})
@@ -186,18 +186,16 @@ def _seconds(method: Method, network: Network, rows: Sequence[ClientRows], round
 
 
 @contextmanager
-def peak_memory_of_group(group_id: str) -> Iterator[list[int]]:
-    """Measure twice a second how much memory a process group takes; the list's one entry is the peak, in bytes.
+def peak_memory_of_home(home: str) -> Iterator[list[int]]:
+    """Measure twice a second how much memory the processes of a Flower home take; the entry is the peak, in bytes.
 
     What processes share counts once; 0 where the system has no /proc.
     """
-    from logofair.engines.flower.deployment.supervision import processes_in_group
-
     peak, done = [0], threading.Event()
 
     def measure() -> None:
         while not done.wait(0.5):
-            peak[0] = max(peak[0], sum(_share(pid) for pid in processes_in_group(group_id)))
+            peak[0] = max(peak[0], sum(map(_share, processes_of_home(home))))
 
     thread = threading.Thread(target=measure, daemon=True)
     thread.start()
@@ -206,6 +204,16 @@ def peak_memory_of_group(group_id: str) -> Iterator[list[int]]:
     finally:
         done.set()
         thread.join()
+
+
+def processes_of_home(home: str) -> list[int]:
+    """The processes with this FLWR_HOME in their environment, which a SuperLink hands on to all that it starts."""
+    found, variable = [], f"FLWR_HOME={home}".encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # another user's, or it has just ended
+            if variable in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return found
 
 
 def _share(pid: int) -> int:

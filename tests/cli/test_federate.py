@@ -9,11 +9,10 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,18 +28,15 @@ from hypothesis import strategies as st
 
 import logofair
 from logofair.cli.commands.federate import agreement
-from logofair.cli.commands.federate.client import FolderWatcher, finished_policy
 from logofair.cli.commands.federate.plan import RosterOptions, check_same, plan_options, planned, prepare
 from logofair.cli.commands.federate.screen import Screen
 from logofair.cli.commands.federate.server import server as server_command
-from logofair.cli.commands.federate.server import watched
-from logofair.cli.commands.federate.setup import SITES, fingerprints
+from logofair.cli.commands.federate.setup import SITES
 from logofair.cli.group import cli
-from logofair.engines.events import Event, append_event
+from logofair.engines.events import Event
 from logofair.engines.folder import read_plan, read_result, write_plan
-from logofair.engines.notices import LeftOut, Waiting
 from logofair.errors import InputError, RunError
-from logofair.federation import SiteLimits, make_plan
+from logofair.federation import make_plan
 from logofair.files.inputs import ColumnNames
 from logofair.policy.policy import Policy
 from support.examples import examples
@@ -137,6 +133,7 @@ def test_every_command_explains_itself_with_an_example() -> None:
         "keys server",
         "keys show",
         "keys site",
+        "plan",
         "server",
         "simulate",
     ):
@@ -323,28 +320,10 @@ def test_the_fingerprint_shown_is_that_of_ssh_keygen_and_one_that_was_misread_is
     assert shown["north"] not in output  # or it would be copied from here
     assert "there is no key west.pub" in refused(*client(tmp_path, "--keys", keys, "--trust", f"west={shown['north']}"))
     output = refused(*client(tmp_path, "--keys", keys, "--trust", "south"))
-    assert "no terminal to ask at; pass south=FINGERPRINT" in output
+    assert "--trust: got 'south' alone; pass south=FINGERPRINT, as its people read it to you" in output
     assert "there is no public key of a site" in refused("federate", "keys", "show", "--keys", tmp_path)
-
-
-@pytest.mark.parametrize("agreed", [True, False])
-def test_a_key_named_without_its_fingerprint_is_asked_about_at_the_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], agreed: bool
-) -> None:
-    pytest.importorskip("cryptography")
-    for site in ("north", "south"):
-        run("federate", "keys", "site", site, "--out", tmp_path)
-    shown, questions = fingerprints(tmp_path / "sites"), []
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("click.confirm", lambda question, **_: questions.append(question) or agreed)
-    named = ("north", f"south={shown['south']}")
-    if agreed:
-        assert agreement.trusted_keys(named, tmp_path / "sites") == shown
-    else:
-        with pytest.raises(InputError, match=r"the key north\.pub in .* is not the one"):
-            agreement.trusted_keys(named, tmp_path / "sites")
-    assert questions == ["Have the people of north read you this one, not over the server?"]
-    assert shown["north"] in capsys.readouterr().err
+    named = [f"{site}={read}" for site, read in shown.items()]
+    assert agreement.trusted_keys(named, keys / "sites") == shown
     assert agreement.trusted_keys((), None) == {}
 
 
@@ -366,6 +345,30 @@ def test_keys_are_never_overwritten_and_names_are_checked(tmp_path: Path) -> Non
     assert "exists already" in refused("federate", "keys", "site", "north", "--out", keys)
     assert (keys / "sites" / "north").read_bytes() == before
     assert "the name is '../north'" in refused("federate", "keys", "site", "../north", "--out", keys)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no rights of others to look at")
+def test_private_keys_that_others_may_read_are_refused_at_both_ends(tmp_path: Path) -> None:
+    pytest.importorskip("flwr")
+    keys, folder = tmp_path / "keys", tmp_path / "state"
+    run("federate", "keys", "server", "--out", keys)
+    run("federate", "keys", "site", "north", "--out", keys)
+    for key in (keys / "server.key", keys / "sites" / "north"):
+        key.chmod(0o644)
+    start = ("federate", "server", "--folder", folder, "--keys", keys, "--groups", "F,M", "--sites", "north,south")
+    assert f"chmod 600 {keys / 'server.key'}" in refused(*start)
+    own = ("--key", keys / "sites" / "north")
+    for access in (("--keys", keys), ("--insecure", *own, "--peers", keys / "sites")):
+        assert f"chmod 600 {keys / 'sites' / 'north'}" in refused(*client(tmp_path, *access))
+    assert not folder.exists()
+    assert not (tmp_path / "north").exists()
+
+
+@pytest.mark.parametrize("name", ["north.pub", "north.PUB"])
+def test_a_site_whose_secret_key_would_lie_among_public_ones_is_refused(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    assert "not ending in .pub" in refused("federate", "keys", "site", name, "--out", tmp_path / "keys")
+    assert not (tmp_path / "keys").exists()
 
 
 def test_a_server_misses_the_public_key_of_a_site_it_is_to_wait_for(tmp_path: Path) -> None:
@@ -481,18 +484,37 @@ def test_a_run_that_has_begun_keeps_its_sites(stopped: Path) -> None:
     assert "'west' is not in the run" in refused(*start, "--without", "west")
 
 
+def served(monkeypatch: pytest.MonkeyPatch, ends: str) -> list[Any]:
+    """Replace Flower by a SuperLink whose run fails at once; what it was given, in order."""
+    pytest.importorskip("flwr")
+    from logofair.engines.flower.deployment import processes
+
+    given: list[Any] = []
+
+    class Flower:
+        def register(self, key: Path) -> None:
+            given.append(key.name)
+
+        def run_plan(self, plan: Path, folder: Path, *, tell: Any) -> None:
+            given.append(read_plan(plan)[0].run)
+            tell(Event("sites", "0 of 2 sites are here"))
+            raise RunError(ends)
+
+    @contextmanager
+    def superlink(home: Path, host: str, port: int, credentials: Any) -> Iterator[Flower]:
+        given.append((host, port, credentials))
+        yield Flower()
+
+    monkeypatch.setattr(processes, "superlink", superlink)
+    return given
+
+
 def test_a_site_can_be_taken_out_of_a_stopped_run_and_saying_so_twice_is_no_error(
     stopped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("flwr")
-    from logofair.engines.flower.deployment import processes
     from logofair.engines.folder import read_state
 
-    def serve(plan: Path, folder: Path, **settings: Any) -> Iterator[Event]:
-        yield Event("server", "Serving.")
-        return processes.RunStatus("stopped", "Somebody pulled the plug.")
-
-    monkeypatch.setattr(processes, "serve", serve)
+    served(monkeypatch, "Somebody pulled the plug.")
     for _ in range(2):
         code, output = run("federate", "server", "--folder", stopped, "--insecure", "--without", "south")
         assert code == 1
@@ -502,26 +524,29 @@ def test_a_site_can_be_taken_out_of_a_stopped_run_and_saying_so_twice_is_no_erro
         assert [each.site for each in server.excluded] == ["south"]
 
 
-def test_a_server_waits_for_the_last_processes_of_one_that_was_killed(
-    begun: Path, monkeypatch: pytest.MonkeyPatch
+def test_sites_are_registered_before_their_people_are_told_what_to_agree_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("flwr")
-    pytest.importorskip("fcntl")
-    from logofair.cli.commands.federate import server as federate_server
-    from logofair.engines.flower.deployment import processes
-    from logofair.files.writing import locked
-
-    def serve(plan: Path, folder: Path, **settings: Any) -> Iterator[Event]:
-        yield Event("server", "Serving.")
-        return processes.RunStatus("stopped", "Nobody came.")
-
-    monkeypatch.setattr(processes, "serve", serve)
-    held = locked(begun / "server.lock")
-    held.__enter__()
-    monkeypatch.setattr(federate_server.time, "sleep", lambda seconds: held.__exit__(None, None, None))
-    code, output = run("federate", "server", "--folder", begun, "--insecure")
+    pytest.importorskip("cryptography")
+    given, keys, folder = served(monkeypatch, "Nobody came."), tmp_path / "keys", tmp_path / "state"
+    run("federate", "keys", "server", "--out", keys)
+    for site in ("north", "south"):
+        run("federate", "keys", "site", site, "--out", keys)
+    line = ("--groups", "F,M", "--sites", "north,south", "--run", "spring", "--host", "0.0.0.0", "--port", "9400")
+    code, output = run("federate", "server", "--folder", folder, "--keys", keys, *line)
     assert code == 1, output
-    assert "Nobody came." in output
+    (host, port, credentials), *rest = given
+    assert (host, port, credentials.authority) == ("0.0.0.0", 9400, keys / "ca.crt")
+    assert rest == ["north.pub", "south.pub", "spring"]
+    plan, _ = read_plan(folder / "plan.json")
+    assert f"Sites agree to {folder / 'plan.json'} with --accept-plan {plan.fingerprint}" in output
+    assert output.splitlines()[-2:] == [
+        "0 of 2 sites are here",
+        f"logofair: Nobody came. The state is in {folder}: the same command goes on from there.",
+    ]
+    shown = run("federate", "plan", folder / "plan.json")
+    assert shown[0] == 0
+    assert f"Plan: Run spring, digest {plan.fingerprint}." in shown[1]
 
 
 def test_a_site_is_not_taken_out_of_a_run_that_is_still_under_way(
@@ -529,10 +554,10 @@ def test_a_site_is_not_taken_out_of_a_run_that_is_still_under_way(
 ) -> None:
     pytest.importorskip("flwr")
     pytest.importorskip("fcntl")
-    from logofair.cli.commands.federate import server as federate_server
+    from logofair.engines import folder
     from logofair.files.writing import locked
 
-    monkeypatch.setattr(federate_server, "_EARLIER", 0.0)
+    monkeypatch.setattr(folder, "_OUTLIVED", 0.0)
     before = (stopped / "state.json").read_bytes()
     with locked(stopped / "server.lock"):
         output = refused("federate", "server", "--folder", stopped, "--insecure", "--without", "south")
@@ -540,30 +565,23 @@ def test_a_site_is_not_taken_out_of_a_run_that_is_still_under_way(
     assert (stopped / "state.json").read_bytes() == before
 
 
-def test_progress_is_printed_and_the_processes_are_ended_however_it_ends(capsys: pytest.CaptureFixture[str]) -> None:
-    ended: list[str] = []
-
-    def lines(fails: bool) -> Any:
-        try:
-            yield Event("request", "", {"exchange": 3, "purpose": "answers"})
-            yield Event("waiting", "awaiting north for 15 s of 600; nobody answered")
-            yield Event("lost", "north is lost")
-            if fails:
-                raise KeyboardInterrupt
-            return "done"
-        finally:
-            ended.append("ended")
-
-    said = "exchange 3 (answers): awaiting north for 15 s of 600; nobody answered\nnorth is lost\n"
-    assert watched(lines(False), Screen()) == "done"
-    assert capsys.readouterr().err == said
-    with pytest.raises(KeyboardInterrupt):
-        watched(lines(True), Screen(quiet=True))
-    assert capsys.readouterr().err == "north is lost\n"
-    assert ended == ["ended", "ended"]
-    watched(lines(False), Screen(as_json=True))
+def test_a_screen_prints_what_is_under_way_or_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    events = (
+        Event("request", "", {"exchange": 3, "purpose": "answers"}),
+        Event("waiting", "awaiting north for 30 s of 600; nobody answered"),
+        Event("lost", "north is not connected"),
+        Event("problem", "the disk\nis full"),
+    )
+    waiting = "exchange 3 (answers): awaiting north for 30 s of 600; nobody answered"
+    always = ["north is not connected", "Problem: the disk is full"]
+    for screen, expected in ((Screen(), [waiting, *always]), (Screen(quiet=True), always)):
+        for event in events:
+            screen(event)
+        assert capsys.readouterr().err.splitlines() == expected
+    for event in events:
+        Screen(as_json=True)(event)
     objects = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [found["event"] for found in objects] == ["request", "waiting", "lost"]
+    assert [found["event"] for found in objects] == ["request", "waiting", "lost", "problem"]
     assert objects[0]["exchange"] == 3
 
 
@@ -969,7 +987,7 @@ def client(tmp_path: Path, *arguments: object) -> tuple[object, ...]:
 
 
 def any_plan(folder: Path) -> Path:
-    """A file of limits that sets none: there is no terminal to ask at."""
+    """A file of limits that sets none."""
     file = folder / "site-policy.toml"
     file.touch()
     return file
@@ -988,6 +1006,7 @@ def any_plan(folder: Path) -> Path:
         (["--insecure", "--out", "none-such/p.json"], "there is no folder none-such"),
         (["--insecure", "--key", "none-such"], "there is no none-such, the key of this site"),
         (["--insecure", "--site", "../n"], "site: the name is '../n'"),
+        (["--insecure", "--site", "north.pub"], "and not ending in .pub"),
     ],
 )
 def test_a_site_that_cannot_take_part_says_why_before_it_connects(
@@ -1001,25 +1020,19 @@ def test_a_site_that_cannot_take_part_says_why_before_it_connects(
 def connected(monkeypatch: pytest.MonkeyPatch, policy: Policy, run: str = "spring") -> list[dict[str, Any]]:
     """Replace the engine by one whose run ends at once, and return the settings it was given."""
     pytest.importorskip("flwr")
-    from logofair.engines.flower.deployment import processes
+    from logofair.engines.flower.deployment import node
     from logofair.engines.site import SiteSettings
 
     seen: list[dict[str, Any]] = []
 
-    def join(settings: Path, *, until: FolderWatcher, **others: Any) -> Any:
+    def take_part(settings: Path, *, tell: Any, **others: Any) -> None:
         site = SiteSettings.read(settings)
         seen.append({**others, "settings": site})
-        folder = Path(site.folder)
-        assert not until()
-        append_event(folder, Event("problem", "this site took part before."))
-        (folder / f"{run}.client.json").write_text("{}")
+        tell(Event("problem", "this site took part before."))
+        (Path(site.folder) / f"{run}.client.json").write_text("{}")
         policy.save(site.policy)
-        (folder / f"{run}.done.json").write_text("{}")
-        until.linger = 0.0
-        assert until()
-        return processes.RunStatus("completed", "")
 
-    monkeypatch.setattr(processes, "join", join)
+    monkeypatch.setattr(node, "take_part", take_part)
     return seen
 
 
@@ -1035,7 +1048,7 @@ def test_a_site_stays_until_its_policy_is_written_and_prints_problems_and_rules(
     assert str(policy.rules).splitlines()[1] in output
     (given_,) = seen
     site = given_["settings"]
-    assert (site.site, site.agreed_without, site.again, given_["insecure"]) == ("north", ("south",), "spring", True)
+    assert (site.site, site.agreed_without, site.again, given_["credentials"]) == ("north", ("south",), "spring", None)
     assert site.columns == ColumnNames(score="risk", label="repaid", group=("sex",))
     code, output = run(*line)  # a supervisor starts it again
     assert code == 0
@@ -1072,7 +1085,7 @@ def without_limits(line: tuple[object, ...]) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "--accept-plan: missing, and there is no terminal to ask at"),
+        ((), "--accept-plan: missing; have the server's people send you plan.json"),
         (("--accept-plan", "12"), "--accept-plan: got '12'; pass the digest that the server prints"),
         (("--site-policy", "none.toml"), "none.toml: cannot be read"),
     ],
@@ -1096,57 +1109,39 @@ def test_limits_of_a_file_and_a_digest_go_to_the_site(
     digest = "0123-4567-89ab-cdef-0123-4567-89ab-cdef"
     own = {"local_tolerance": 0.01, "costs": (1.0, 2.0)}
     assert given_["settings"].limits.as_dict() == {"plan": digest, "only_secure": True, **own}
-    assert not given_["settings"].asks
 
 
-@pytest.mark.parametrize("answer", ["y", "n"])
-def test_at_a_terminal_the_plan_is_shown_and_a_person_is_asked(
-    answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from logofair.engines.shown_plans import answer_to, show_plan
-    from logofair.federation.plan import Members
-
+def test_nobody_is_asked_at_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert agreement.limits_of(None, None, 0.01) == (SiteLimits(local_tolerance=0.01), True)
-    plan = planned(options("--groups", "F,\x1b[2K", "--run", "x", "--local", "0.05"))
-    monkeypatch.setattr(agreement.click, "confirm", lambda *_, **__: answer == "y")
-    watcher = FolderWatcher(tmp_path, plans=agreement.PlanViewer(tmp_path, Screen(), asks=True), linger=0.0)
-    assert not watcher()
-    show_plan(tmp_path, plan, Members.of(["north", "south"], named=False))
-    assert watcher() == (answer == "n")
-    shown = capsys.readouterr().err
-    assert f"digest {plan.fingerprint}" in shown
-    assert "at most 0.05" in shown
-    assert "\x1b" not in shown
-    assert answer_to(tmp_path, "x", plan.fingerprint) is (answer == "y")
-    assert (watcher.plans.refused == "x") == (answer == "n")
-    again = FolderWatcher(tmp_path, plans=agreement.PlanViewer(tmp_path, Screen(), asks=True), linger=0.0)
-    again()
-    assert capsys.readouterr().err == ""  # it was answered
+    monkeypatch.setattr("click.confirm", lambda *_, **__: pytest.fail("somebody was asked"))
+    assert "--accept-plan: missing" in refused(*without_limits(client(tmp_path, "--insecure")))
+    assert not (tmp_path / "north").exists()
 
 
-def test_a_forged_result_ends_the_command_with_a_failure_and_no_policy(
+def test_a_result_that_is_not_believed_ends_the_command_with_a_failure_and_no_policy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("flwr")
-    from logofair.engines.flower.deployment import processes
-    from logofair.engines.site import REFUSED, SiteSettings
-    from logofair.files.documents import write_document
+    from logofair.engines.flower.deployment import node
 
-    def join(settings: Path, *, until: FolderWatcher, **others: Any) -> Any:
-        file = Path(SiteSettings.read(settings).folder) / f"spring{REFUSED}"
-        body = {"run": "spring", "sentence": "run 'spring': the published result is refused, since it is forged."}
-        assert not until()
-        write_document(file, "logofair refused", 1, body, what="refused result")
-        until.linger = 0.0
-        assert until()
-        return processes.RunStatus("completed", "")
+    def take_part(settings: Path, **others: Any) -> None:
+        raise RunError("run 'spring': the published result is refused, since it is forged.")
 
-    monkeypatch.setattr(processes, "join", join)
+    monkeypatch.setattr(node, "take_part", take_part)
     code, output = run(*client(tmp_path, "--insecure"))
-    assert code != 0
+    assert code == 1
     assert "the published result is refused, since it is forged." in output
     assert not (tmp_path / "north.json").exists()
+
+
+def test_a_site_that_is_started_again_looks_at_plans_again(
+    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connected(monkeypatch, Policy.load(published.parent / "policies" / "north.json"))
+    (tmp_path / "north").mkdir()
+    (tmp_path / "north" / "unfit.json").write_text("{}")
+    assert run(*client(tmp_path, "--insecure"))[0] == 0
+    assert not (tmp_path / "north" / "unfit.json").exists()
 
 
 def test_two_commands_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1156,52 +1151,6 @@ def test_two_commands_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.
 
     with locked(tmp_path / "north" / "command.lock"):
         assert "another process works in this folder" in refused(*client(tmp_path, "--insecure"))
-
-
-def test_an_old_end_and_old_problems_are_no_news(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "winter.done.json").write_text("{}")
-    append_event(tmp_path, Event("problem", "old"))
-    watcher = FolderWatcher(tmp_path, linger=0.0)
-    assert not watcher()
-    append_event(tmp_path, Event("problem", "new"))
-    assert not watcher()
-    assert not watcher()
-    assert capsys.readouterr().err == "Problem: new\n"
-    assert finished_policy(tmp_path / "none.json", tmp_path) is None
-
-
-def test_a_site_that_is_asked_nothing_is_told_so_again_and_again_and_not_to_leave(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    watcher = FolderWatcher(tmp_path)
-    for seconds in (20.0, 40.0, 50.0):
-        watcher.heard = time.monotonic() - seconds
-        assert not watcher()
-    said = capsys.readouterr().err
-    assert [line.split(";")[0] for line in said.splitlines()] == [
-        f"Nothing has come from the server for {seconds} s" for seconds in (20, 40)
-    ]
-    assert "Ctrl-C" not in said
-    append_event(tmp_path, Waiting(("south",), 45.0).event())
-    assert not watcher()
-    assert capsys.readouterr().err == "the server awaits south for 45 s; this site need do nothing\n"
-
-
-def test_a_site_without_which_the_run_went_on_ends_with_the_right_advice(tmp_path: Path) -> None:
-    watcher = FolderWatcher(tmp_path)
-    append_event(tmp_path, LeftOut().event())
-    with pytest.raises(RunError, match=r"The run went on without this site.*logofair federate join"):
-        watcher()
-
-
-def test_a_full_disk_is_said_once_on_the_sites_screen(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watcher = FolderWatcher(tmp_path)
-    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=4096))
-    assert not watcher()
-    assert not watcher()
-    assert capsys.readouterr().err.count("is full") == 1
 
 
 # The example's files

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import logofair.engines.folder as server_folder
 import logofair.engines.site as on_disk
 from logofair import Policy
 from logofair.engines.conductor import NoReply
@@ -158,14 +161,17 @@ def test_files_give_to_the_bit_what_arrays_give_and_the_result_serves_late_sites
     assert said[2].sentence.startswith("exchange 1 (totals): a, b, c answered in ")
     assert said[2].values["answered"] == ["a", "b", "c"]
     own = EventReader(homes["a"].parent / "private").new()
-    assert len(own) == sum(dict(result.exchanges).values())
-    assert own[0].sentence.startswith("exchange 1 (")
+    replies = [event for event in own if event.kind == "reply"]
+    assert len(replies) == sum(dict(result.exchanges).values())
+    assert replies[0].sentence.startswith("exchange 1 (")
+    others = [event.kind for event in own if event.kind != "reply"]
+    assert others == ["plan"] * (len(others) - 1) + ["policy"]
     # Once there is a result, it is handed out again, whoever is there.
     again = conduct_from_disk(tmp_path / "plan.json", tmp_path / "s", Disk({}))
     assert encode(again) == encode(result)
 
 
-def test_a_folder_belongs_to_one_plan_and_one_server_at_a_time(tmp_path):
+def test_a_folder_belongs_to_one_plan_and_one_server_at_a_time(tmp_path, monkeypatch):
     sites = small()
     homes, file = set_up_sites(tmp_path, sites), start(tmp_path, plan_of(), sites)
     with pytest.raises(Killed):
@@ -173,11 +179,28 @@ def test_a_folder_belongs_to_one_plan_and_one_server_at_a_time(tmp_path):
     other = start(tmp_path, plan_of(global_tolerance=0.2, run="other"), sites, name="other.json")
     with pytest.raises(InputError, match="state of another plan"):
         conduct_from_disk(other, tmp_path / "s", Disk(homes))
-    with locked(tmp_path / "s" / "server.lock"), pytest.raises(InputError, match="another process"):
-        conduct_from_disk(file, tmp_path / "s", Disk(homes))
+    with monkeypatch.context() as patch, locked(tmp_path / "s" / "server.lock"):
+        patch.setattr(server_folder, "_OUTLIVED", 0.0)
+        with pytest.raises(InputError, match="another process"):
+            conduct_from_disk(file, tmp_path / "s", Disk(homes))
     conduct_from_disk(file, tmp_path / "s", Disk(homes))
     with pytest.raises(InputError, match="holds the result of run test"):
         conduct_from_disk(other, tmp_path / "s", Disk(homes))
+
+
+def test_a_server_waits_for_the_last_process_of_one_that_was_killed(tmp_path):
+    """The server app outlives its SuperLink by some seconds, and holds the lock until it has noticed."""
+    pytest.importorskip("fcntl")
+    sites = small()
+    homes, file = set_up_sites(tmp_path, sites), start(tmp_path, plan_of(), sites)
+    held = tmp_path / "held"
+    outlives = "import sys, time, pathlib\nfrom logofair.files.writing import locked\n"
+    outlives += "with locked(pathlib.Path(sys.argv[1])):\n    pathlib.Path(sys.argv[2]).touch()\n    time.sleep(1)\n"
+    earlier = subprocess.Popen([sys.executable, "-c", outlives, str(tmp_path / "s" / "server.lock"), str(held)])
+    while not held.exists():
+        assert earlier.poll() is None
+    assert conduct_from_disk(file, tmp_path / "s", Disk(homes)).certificate.meets_requirements
+    assert earlier.wait(10.0) == 0
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"half", None])
@@ -324,7 +347,7 @@ def test_a_full_disk_is_a_refusal_and_the_same_request_is_answered_once_there_is
         reply = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
     assert decode(locking).refusal == decode(reply).refusal == Refusal.DISK_FULL.name
     assert "disk is full" in Refusal.DISK_FULL.value
-    (problem,) = EventReader(homes["a"].parent / "private").new()
+    (problem,) = (event for event in EventReader(homes["a"].parent / "private").new() if event.kind == "problem")
     assert "make room on its disk" in problem.sentence
     assert MARK.encode() not in reply
     assert not list((homes["a"].parent / "private").glob("*.client.json"))
@@ -382,7 +405,7 @@ def test_a_sites_notes_can_be_read_by_it_alone(tmp_path):
     free = plan_of(local_tolerance=None, global_tolerance=None, run="other")
     conduct_from_disk(start(tmp_path, free, sites), tmp_path / "s", Disk(homes))
     kept = [path for path in stored.parent.iterdir() if path.suffix != ".lock"]
-    assert {path.name for path in kept} >= {"test.client.json", "other.done.json", "other.shown.json", "events.jsonl"}
+    assert {path.name for path in kept} >= {"test.client.json", "other.client.json", "events.jsonl"}
     assert [path.name for path in kept if path.stat().st_mode & 0o077] == []
     assert json.loads(stored.read_text())["format"] == "logofair client"
 

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 import types
 from importlib import resources
@@ -17,25 +18,25 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("flwr")
+pytest.importorskip("polars")
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
-from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
-from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.task_identity import TaskIdentity
 
 from logofair.engines.events import Event, EventReader
 from logofair.engines.flower.client_app import client_app, site_of
-from logofair.engines.flower.deployment.supernode import pull_complete, reply_to
-from logofair.engines.flower.records import MESSAGE_QUERY, NAME_QUERY, NOTICE_QUERY, Envelope, pack, unpack
-from logofair.engines.flower.server_app import conduct_run
+from logofair.engines.flower.deployment.children import child, environment, executable, free_port, node_config
+from logofair.engines.flower.deployment.node import reply_to
+from logofair.engines.flower.records import MESSAGE_QUERY, NAME_QUERY, Envelope, pack, unpack
+from logofair.engines.flower.server_app import conduct_run, recorded_server_app
 from logofair.engines.folder import RunOptions, write_plan
 from logofair.engines.inprocess import run
-from logofair.engines.notices import LeftOut, Waiting, notice_bytes
 from logofair.engines.site import SiteSettings, read_site, with_columns
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
+from support.processes import NEEDS_PROC, wait_until
 from support.sites import federation, plan_of
 
 NORTH = {"site": "north", "settings": "north.toml"}
@@ -115,27 +116,6 @@ def test_a_message_of_an_unknown_kind_gets_an_error_without_text():
     assert (reply.error.code, reply.error.reason) == (2, "")
 
 
-def test_a_notice_reaches_the_sites_people_and_is_answered_with_nothing(tmp_path):
-    context = a_context({"site": "north", "settings": str(tmp_path / "north.site.json")})
-    for notice in (Waiting(("south",), 30.0), LeftOut()):
-        reply = reply_of(client_app(leaking), Envelope("north", notice_bytes(notice)), context, NOTICE_QUERY)
-        assert unpack(reply.content) == Envelope("north", None)
-    waiting, left_out = EventReader(tmp_path).new()
-    assert waiting.sentence == "the server awaits south for 30 s; this site need do nothing"
-    assert left_out.kind == "left out"
-
-
-@pytest.mark.parametrize(
-    "body", [None, b"", b"[]", b'{"awaited": [1], "seconds": 1}', b'{"awaited": [], "seconds": "x"}']
-)
-@pytest.mark.parametrize("site", ["north", "south"])
-def test_a_notice_that_is_none_or_for_another_says_nothing(body, site, tmp_path):
-    context = a_context({"site": "north", "settings": str(tmp_path / "north.site.json")})
-    body = notice_bytes(LeftOut()) if site == "south" else body
-    reply_of(client_app(upper), Envelope(site, body), context, NOTICE_QUERY)
-    assert EventReader(tmp_path).new() == []
-
-
 @pytest.fixture
 def conductor(monkeypatch):
     """Stands in for the conductor; returns the function that sets what it does."""
@@ -153,37 +133,33 @@ def a_server_run(folder):
     return a_context(run={"plan": "plan.json", "folder": str(folder)})
 
 
-def status(folder):
-    return json.loads((folder / "status.json").read_text())
-
-
-def test_the_conductor_gets_plan_folder_and_transport_and_the_status_says_completed(tmp_path, conductor):
+def test_the_conductor_gets_plan_folder_and_transport_and_the_last_event_says_how_it_ended(tmp_path, conductor):
     calls = []
 
     def conduct(plan, folder, transport, *, tell):
-        calls.append((plan, folder, transport.present(), status(tmp_path)))
+        calls.append((plan, folder, transport.present()))
         tell(Event("sites", "first\nline", {"awaited": [], "seconds": 0}))
         tell(Event("exchange", "second line"))
 
     conductor(conduct)
     conduct_run(Nobody(), a_server_run(tmp_path))
-    [(plan, folder, present, during)] = calls
-    assert (plan, folder, present, during["status"]) == ("plan.json", str(tmp_path), (), "running")
-    assert status(tmp_path)["status"] == "completed"
-    assert [event.sentence for event in EventReader(tmp_path).new()] == ["first line", "second line"]
+    assert calls == [("plan.json", str(tmp_path), ())]
+    events = EventReader(tmp_path).new()
+    assert [event.sentence for event in events] == ["first line", "second line", ""]
+    assert events[-1].kind == "ended"
     assert (tmp_path / "events.jsonl").stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(
-    ("error", "word", "sentence"),
+    ("error", "sentence"),
     [
-        (InputError("quorum: 1 of 3 sites left."), "failed", "quorum: 1 of 3 sites left."),
-        (KeyError("x"), "failed", "KeyError: 'x'"),
-        (KeyboardInterrupt(), "stopped", "The run was stopped; its state is stored."),
+        (InputError("quorum: 1 of 3 sites left."), "quorum: 1 of 3 sites left."),
+        (KeyError("x"), "KeyError: 'x'"),
+        (KeyboardInterrupt(), "the server app was stopped; its state is stored."),
     ],
 )
-def test_a_failure_is_written_down_and_raised_so_that_flower_marks_the_run_as_failed(
-    tmp_path, conductor, error, word, sentence
+def test_a_failure_is_the_last_event_and_raised_so_that_flower_marks_the_run_as_failed(
+    tmp_path, conductor, error, sentence
 ):
     def fail(plan, folder, transport, *, tell):
         raise error
@@ -191,20 +167,23 @@ def test_a_failure_is_written_down_and_raised_so_that_flower_marks_the_run_as_fa
     conductor(fail)
     with pytest.raises(type(error)):
         conduct_run(Nobody(), a_server_run(tmp_path))
-    assert status(tmp_path) == {"status": word, "sentence": sentence, "run": "1"}
+    (ended,) = EventReader(tmp_path).new()
+    assert (ended.kind, ended.sentence) == ("ended", sentence)
+
+
+def test_any_work_in_a_server_app_records_how_it_ended(tmp_path):
+    seen = []
+    for work in (lambda grid, folder: seen.append(folder), lambda grid, folder: 1 / 0):
+        with contextlib.suppress(ZeroDivisionError):
+            recorded_server_app(work)._main(Nobody(), a_server_run(tmp_path))
+    assert seen == [tmp_path]
+    sentences = [event.sentence for event in EventReader(tmp_path).new()]
+    assert sentences == ["", "ZeroDivisionError: division by zero"]
 
 
 def test_a_run_without_a_plan_is_refused():
     with pytest.raises(InputError, match="names no plan"):
         conduct_run(Nobody(), a_context({}))
-
-
-def test_a_message_of_a_run_that_has_ended_is_given_up():
-    def ended(part):
-        raise RunNotRunningException
-
-    with pytest.raises(ObjectPullError, match="the run has ended"):
-        pull_complete(["7f"], ended)
 
 
 def test_the_app_folder_follows_flowers_conventions_and_names_the_installed_apps():
@@ -229,40 +208,63 @@ def test_flower_builds_a_bundle_from_the_app_folder():
 
 
 @pytest.mark.slow
-def test_flwr_run_works_from_a_copy_of_the_app_in_a_fresh_folder(tmp_path):
-    app, home = tmp_path / "logofair-app", tmp_path / "flower"
+@NEEDS_PROC
+def test_the_apps_run_on_a_superlink_and_supernodes_that_people_keep_running(tmp_path):
+    """As docs/ENGINES.md says it: Flower's own commands, and ``flwr run`` of a copy of the app's folder."""
+    app, home, state = tmp_path / "logofair-app", tmp_path / "flower", tmp_path / "state"
     with resources.as_file(resources.files("logofair.engines.flower") / "app") as folder:
         shutil.copytree(folder, app)
-    plan = plan_of()
-    write_plan(tmp_path / "plan.json", plan, RunOptions(tuple("abc")))
+    plan, sites = plan_of(calibration="none"), federation((40, 30))
+    write_plan(tmp_path / "plan.json", plan, RunOptions(tuple(sites)))
     settings = {}
-    for site, rows in federation((40, 30, 35)).items():
+    for site, rows in sites.items():
         file = tmp_path / f"{site}.csv"
         lines = [f"{g},{s!r}" for g, s in zip(rows.groups.tolist(), rows.scores.tolist(), strict=True)]
         file.write_text("\n".join(["g,s", *lines]))
         columns = ColumnNames("s", None, ("g",))
         settings[site] = SiteSettings(site, str(file), columns, str(tmp_path / site), str(tmp_path / f"{site}.json"))
         settings[site].write(tmp_path / f"{site}.site.json")
-    nodes = [{"site": site, "settings": str(tmp_path / f"{site}.site.json")} for site in settings]
-    (tmp_path / "sites.json").write_text(json.dumps(nodes))
-    config = {"plan": tmp_path / "plan.json", "folder": tmp_path / "state", "sites": tmp_path / "sites.json"}
-    words = " ".join(f"{name}='{path}'" for name, path in config.items())
-    programs = Path(sys.executable).parent  # flwr looks for Flower's other programs on the path
-    command = [str(programs / "flwr"), "run", str(app), "--stream", "-c", words]
-    command += ["--federation-config", "num-supernodes=3 client-resources-num-cpus=1"]
-    quiet = ("FLWR_TELEMETRY_ENABLED", "RAY_USAGE_STATS_ENABLED")
-    off = ("FLWR_DISABLE_UPDATE_CHECK", "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION")
-    variables = {**os.environ, "FLWR_HOME": str(home), **dict.fromkeys(quiet, "0"), **dict.fromkeys(off, "1")}
-    variables["PATH"] = f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"
-    try:
-        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=540)
-    finally:
-        end_all_with(f"FLWR_HOME={home}")  # the SuperLink that flwr run leaves behind
-    assert (tmp_path / "state" / "result.json").exists(), (done.stdout + done.stderr)[-4000:]
+    port, variables = free_port(), environment(home, os.environ)
+    home.mkdir()
+    (home / "config.toml").write_text(
+        f"[superlink]\ndefault = 'ours'\n[superlink.ours]\naddress = '127.0.0.1:{port}'\ninsecure = true\n"
+    )
+
+    with contextlib.ExitStack() as running:
+        running.callback(end_all_with, f"FLWR_HOME={home}")
+
+        def start(name, *options):
+            command = [executable(name.partition(" ")[0], variables), "--insecure", *map(str, options)]
+            running.enter_context(child(name, command, tmp_path / "logs", variables))
+
+        start("flower-superlink", "--host", "127.0.0.1", "--port", port)
+        for site in sites:
+            who = node_config({"site": site, "settings": str(tmp_path / f"{site}.site.json")})
+            own = ("--host", "127.0.0.1", "--port", free_port())
+            start(f"flower-supernode {site}", "--superlink", f"127.0.0.1:{port}", *own, "--node-config", who)
+        words = node_config({"plan": str(tmp_path / "plan.json"), "folder": str(state)})
+        command = [executable("flwr", variables), "run", str(app), "ours", "-c", words]
+        for _ in range(60):  # until the SuperLink listens
+            done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120, check=False)
+            if done.returncode == 0:
+                break
+            time.sleep(1.0)
+        wait_until(lambda: (state / "result.json").exists(), 400.0, lambda: logs(tmp_path / "logs", done))
+        wait_until(lambda: all(Path(each.policy).exists() for each in settings.values()), 60.0)
     expected = run(plan, {site: read_site(each, plan) for site, each in settings.items()})
     for site, each in settings.items():
         with_columns(expected.policies[site], each).save(tmp_path / "expected.json")
         assert Path(each.policy).read_bytes() == (tmp_path / "expected.json").read_bytes()
+        events = [event.kind for event in EventReader(tmp_path / site).new()]
+        assert "plan" in events
+        assert "policy" in events
+    assert EventReader(state).new()[-1].kind == "ended"
+
+
+def logs(folder, done):
+    """The end of what every process has written."""
+    found = [f"{file.name}: {file.read_text()[-1500:]}" for file in sorted(folder.glob("*.log"))]
+    return "\n".join([done.stdout + done.stderr, *found])
 
 
 def end_all_with(variable):

@@ -106,7 +106,9 @@ def test_a_sites_key_is_never_overwritten(tmp_path, taken):
     assert [path.name for path in tmp_path.iterdir()] == [taken]
 
 
-@pytest.mark.parametrize("name", ["", "../north", "a/b", ".hidden", "-x", "a b", "a'b", "x" * 65, "nörd", "a\n"])
+@pytest.mark.parametrize(
+    "name", ["", "../north", "a/b", ".hidden", "-x", "a b", "a'b", "x" * 65, "nörd", "a\n", "north.pub", "a.PUB"]
+)
 def test_a_name_that_could_leave_its_folder_or_its_quotes_is_refused(name):
     with pytest.raises(InputError, match=r"^site: the name is"):
         checked_site_name(name)

@@ -1,11 +1,10 @@
-"""Command lines, environment and the supervision of processes; Flower itself is not started."""
+"""Command lines, environment and children of the deployment; Flower itself is not started."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -20,35 +19,36 @@ from flwr.common.config import parse_config_args
 
 from logofair.engines.events import Event, append_event
 from logofair.engines.flower import require_flower
-from logofair.engines.flower.deployment import processes
-from logofair.engines.flower.deployment.commands import (
-    ServerCredentials,
-    SiteCredentials,
-    assignments,
-    connection_file,
-    environment,
-    executable,
-    local_address,
-    register_command,
-    run_command,
-    site_public_keys,
-    superlink_command,
-    supernode_command,
-)
+from logofair.engines.flower.deployment import node, processes
+from logofair.engines.flower.deployment.children import child, environment, executable, free_port, node_config
 from logofair.engines.flower.deployment.keys import make_authority, make_site_key
-from logofair.engines.flower.deployment.processes import RunStatus, follow_run, join, serve, simulate
-from logofair.engines.flower.deployment.reach import Trouble
+from logofair.engines.flower.deployment.processes import ServerCredentials, SuperLink, superlink
 from logofair.engines.flower.deployment.superlink import admitted
-from logofair.engines.flower.deployment.supervision import (
-    free_port,
-    held_port,
-    process_group,
-    require_free_port,
-    wait_for_port,
-)
-from logofair.errors import InputError
+from logofair.errors import InputError, RunError
 
-NODE = {"site": "north", "settings": "/data of north/north.toml"}
+NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+
+
+def script(text):
+    return [sys.executable, "-c", text]
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def until(condition):
+    for _ in range(200):
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+# Command lines and environment
 
 
 @pytest.fixture
@@ -57,91 +57,114 @@ def credentials(tmp_path):
     make_site_key(tmp_path / "sites", "north")
     return ServerCredentials(
         tmp_path / "ca.crt", tmp_path / "server.crt", tmp_path / "server.key", tmp_path / "sites"
-    ), SiteCredentials(tmp_path / "ca.crt", tmp_path / "sites" / "north")
+    ), node.SiteCredentials(tmp_path / "ca.crt", tmp_path / "sites" / "north")
 
 
-def test_with_credentials_both_sides_encrypt_and_authenticate(credentials):
+class Started:
+    """Stands in for a child, and remembers how it was started."""
+
+    def __init__(self, says=""):
+        self.says, self.command, self.variables = says, [], {}
+
+    @contextlib.contextmanager
+    def __call__(self, name, command, home, variables):
+        self.command, self.variables = list(command), dict(variables)
+        yield self
+
+    def wait_for(self, words, timeout):
+        pass
+
+    def text(self):
+        return self.says
+
+    def option(self, name):
+        return self.command[self.command.index(name) + 1]
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The child of whichever side is begun."""
+    found = Started()
+    monkeypatch.setattr(processes, "child", found)
+    monkeypatch.setattr(node, "child", found)
+    monkeypatch.setattr(node, "check_server", lambda server, authority: None)
+    monkeypatch.setattr(node, "_LINGER", 0.0)
+    return found
+
+
+def taken_part(monkeypatch, settings, credentials, kind="policy"):
+    """A site's part, whose one task is followed by an event."""
+    events = []
+
+    def one_task(child, address, app, done):
+        tell = app.keywords["tell"]
+        assert not done()
+        tell(Event("problem", "this site took part before."))
+        assert not done()
+        tell(Event(kind, "It is over."))
+        assert done()
+
+    monkeypatch.setattr(node, "client_app", lambda handler: handler(None))
+    monkeypatch.setattr(node, "_answer_tasks", one_task)
+    place = {"site": "north", "server": "fair.example.org:9300", "home": settings.parent / "flower"}
+    node.take_part(settings, credentials=credentials, tell=events.append, **place)
+    return [event.sentence for event in events]
+
+
+def test_with_credentials_both_sides_encrypt_and_authenticate(credentials, started, tmp_path, monkeypatch):
     server, site = credentials
-    command = superlink_command("0.0.0.0", 9300, credentials=server, database=None)
-    assert "--insecure" not in command
-    assert "--enable-supernode-auth" in command
-    assert command[command.index("--ssl-keyfile") + 1] == str(server.key)
-    command = supernode_command("fair.example.org:9300", 9400, NODE, credentials=site)
-    assert "--insecure" not in command
-    assert command[command.index("--root-certificates") + 1] == str(site.authority)
-    assert command[command.index("--auth-supernode-private-key") + 1] == str(site.key)
+    with superlink(tmp_path / "flower", "0.0.0.0", 9300, server):
+        assert "--insecure" not in started.command
+        assert "--enable-supernode-auth" in started.command
+        assert started.option("--ssl-keyfile") == str(server.key)
+    taken_part(monkeypatch, tmp_path / "s.json", site)
+    assert "--insecure" not in started.command
+    assert started.option("--root-certificates") == str(site.authority)
+    assert started.option("--auth-supernode-private-key") == str(site.key)
+    assert started.option("--isolation") == "process"  # code that comes with the run is not executed
 
 
-def test_without_credentials_both_sides_say_that_they_are_insecure():
-    assert "--insecure" in superlink_command("127.0.0.1", 9300, credentials=None, database=None)
-    assert "--insecure" in supernode_command("127.0.0.1:9300", 9400, NODE, credentials=None)
+def test_without_credentials_both_sides_say_that_they_are_insecure(started, tmp_path, monkeypatch):
+    with superlink(tmp_path / "flower", "127.0.0.1", 9300, None):
+        assert "--insecure" in started.command
+    said = taken_part(monkeypatch, tmp_path / "s.json", None)
+    assert "--insecure" in started.command
+    assert said == ["this site took part before.", "It is over."]
 
 
-def test_a_missing_key_file_is_named(tmp_path, credentials):
-    missing = SiteCredentials(tmp_path / "ca.crt", tmp_path / "nobody")
-    with pytest.raises(InputError, match=r"^key: there is no file .*nobody"):
-        supernode_command("127.0.0.1:9300", 9400, NODE, credentials=missing)
+def test_a_published_result_that_is_not_believed_is_a_failure(started, tmp_path, monkeypatch):
+    with pytest.raises(RunError, match=r"^It is over\.$"):
+        taken_part(monkeypatch, tmp_path / "s.json", None, kind="forged")
 
 
 def test_flower_reads_settings_as_they_were_given():
-    values = {**NODE, "sites-expected": 3, "patience": 1.5}
-    assert parse_config_args([assignments(values)]) == values
+    values = {"site": "north", "settings": "/data of north/north.toml"}
+    assert parse_config_args([node_config(values)]) == values
 
 
-def test_a_setting_that_would_leave_its_quotes_is_refused():
-    with pytest.raises(InputError, match="holds a quote"):
-        assignments({"settings": "/data/o'brien.toml"})
+@pytest.mark.parametrize("path", ["/data/o'brien.toml", "/data/two\nlines"])
+def test_a_setting_that_would_leave_its_quotes_is_refused(path):
+    with pytest.raises(InputError, match="holds a quote or a control character"):
+        node_config({"settings": path})
 
 
-@pytest.mark.parametrize("authority", [None, Path("ca.crt")])
-def test_the_connection_is_encrypted_unless_there_is_no_authority(authority):
-    connection = tomllib.loads(connection_file("127.0.0.1:9300", authority))["superlink"]["logofair"]
-    assert connection.get("insecure", False) is (authority is None)
-    assert ("root-certificates" in connection) is (authority is not None)
+def test_the_connection_of_flwr_is_encrypted_unless_there_is_no_authority(credentials, started, tmp_path):
+    for given in (None, credentials[0]):
+        with superlink(tmp_path / "flower", "127.0.0.1", 9300, given) as flower:
+            home = Path(flower.variables["FLWR_HOME"])
+        connection = tomllib.loads((home / "config.toml").read_text())["superlink"]["logofair"]
+        assert connection.get("insecure", False) is (given is None)
+        assert connection.get("root-certificates") == (None if given is None else str(given.authority))
 
 
 @pytest.mark.parametrize(
     ("host", "address"),
     [("0.0.0.0", "127.0.0.1:93"), ("10.0.0.5", "10.0.0.5:93"), ("::", "[::1]:93"), ("::1", "[::1]:93"), ("h", "h:93")],
 )
-def test_a_server_is_reached_from_its_own_machine_wherever_it_listens(host, address):
-    assert local_address(host, 93) == address
-
-
-def test_sites_are_registered_by_their_files_name_and_runs_start_with_their_settings():
-    register = register_command(Path("keys/north.pub"), os.environ)
-    assert register[1:5] == ["supernode", "register", "keys/north.pub", "logofair"]
-    assert register[register.index("--name") + 1] == "north"
-    command = run_command(Path("app"), {"plan": "plan.toml"}, os.environ, simulated_nodes=3)
-    assert command[1:4] == ["run", "app", "logofair"]
-    assert command[command.index("--run-config") + 1] == "plan='plan.toml'"
-    assert "num-supernodes=3" in command[-1]
-
-
-def test_a_taken_port_and_a_server_that_never_listens_are_said():
-    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(InputError, match="is taken"):
-        require_free_port("127.0.0.1", other.getsockname()[1])
-    with pytest.raises(InputError, match=r"nothing listens at 127.0.0.1:\d+ after 0.2 seconds"):
-        wait_for_port(f"127.0.0.1:{free_port()}", lambda: None, timeout=0.2)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs names that vanish with their process")
-def test_of_two_servers_started_at_once_on_one_port_the_second_is_refused():
-    port = free_port()
-    with held_port("127.0.0.1", port), pytest.raises(InputError, match="is taken"), held_port("127.0.0.1", port):
-        pytest.fail("the port was given twice")
-    with held_port("127.0.0.1", port):
+def test_a_server_is_reached_from_its_own_machine_wherever_it_listens(host, address, started, tmp_path):
+    with superlink(tmp_path, host, 93, None):
         pass
-
-
-def test_logs_and_databases_can_be_read_by_their_owner_alone(tmp_path, monkeypatch):
-    (tmp_path / "flower").mkdir(mode=0o755)
-    with process_group(tmp_path / "flower", os.environ) as group:
-        monkeypatch.setattr(processes, "superlink_command", lambda *place, **options: script("pass"))
-        monkeypatch.setattr(processes, "wait_for_port", lambda *place: None)
-        database = group.folder / "superlink.db"
-        processes._start_superlink(group, "127.0.0.1", free_port(), None, database=database)
-        assert database.stat().st_mode & 0o077 == group.folder.stat().st_mode & 0o077 == 0
+    assert tomllib.loads((tmp_path / "config.toml").read_text())["superlink"]["logofair"]["address"] == address
 
 
 def test_flower_sends_nothing_home_and_installs_nothing(tmp_path):
@@ -161,23 +184,6 @@ def test_missing_packages_and_commands_name_the_extra():
         executable("no-such-command", os.environ)
 
 
-def test_credentials_are_required_unless_insecure_is_asked_for_by_name(tmp_path, credentials):
-    server, _ = credentials
-    with pytest.raises(InputError, match="ask for insecure by name"):
-        next(serve(tmp_path / "plan", tmp_path))
-    with pytest.raises(InputError, match="choose one of the two"):
-        next(serve(tmp_path / "plan", tmp_path, credentials=server, insecure=True))
-    with pytest.raises(InputError, match="ask for insecure by name"):
-        join(tmp_path / "s", site="north", server="h:1", until=lambda: True, home=tmp_path)
-
-
-def test_a_simulation_needs_sites_and_a_server_keys(tmp_path):
-    with pytest.raises(InputError, match=r"^sites: none given"):
-        next(simulate(tmp_path / "plan", {}, tmp_path))
-    with pytest.raises(InputError, match=r"holds no NAME.pub"):
-        site_public_keys(tmp_path)
-
-
 @pytest.mark.parametrize(
     "path", ["/v1/control/start-run", "/v1/runtime/pull-messages", "/docs", "/v1/fleet", "//v1/fleet/"]
 )
@@ -191,233 +197,258 @@ def test_this_machine_reaches_everything(peer):
     assert admitted("/v1/control/start-run", peer, "10.0.0.5")
 
 
-def script(text):
-    return [sys.executable, "-c", text]
+# Children
 
 
-def test_a_child_process_that_ended_is_reported_with_its_last_lines(tmp_path):
-    with process_group(tmp_path, os.environ) as group:
-        child = group.start("child", script("print('\\x1b[91mno such key\\x1b[0m'); raise SystemExit(3)"))
-        child.process.wait(20)
-        with pytest.raises(InputError, match=r"child: it ended with code 3; its last lines: no such key$"):
-            wait_for_port(f"127.0.0.1:{free_port()}", child.check, 20.0)
+def test_a_child_that_ended_is_reported_with_its_last_lines(tmp_path):
+    text = "print('\\x1b[91mno such key\\x1b[0m'); raise SystemExit(3)"
+    with (
+        child("superlink", script(text), tmp_path, os.environ) as process,
+        pytest.raises(RunError, match=r"superlink: ended with code 3; its last lines: no such key$"),
+    ):
+        process.wait_for("listening", 20.0)
+
+
+def test_a_child_that_never_says_that_it_is_ready_is_given_up(tmp_path):
+    with (
+        child("node", script("import time; time.sleep(60)"), tmp_path, os.environ) as process,
+        pytest.raises(RunError, match=r"node: is not ready after 0\.2 s; .*node\.log says why"),
+    ):
+        process.wait_for("ready", 0.2)
+
+
+def test_what_an_earlier_child_has_written_is_not_taken_for_this_ones(tmp_path):
+    for words in ("one", "two"):
+        with child("node", script(f"print('{words}')"), tmp_path, os.environ) as process:
+            process.process.wait(20.0)
+            assert process.text().split() == [words]
+    assert (tmp_path / "node.log").read_text().split() == ["one", "two"]
+
+
+def test_logs_can_be_read_by_their_owner_alone(tmp_path):
+    (tmp_path / "flower").mkdir(mode=0o755)
+    with child("node", script("pass"), tmp_path / "flower", os.environ):
+        assert (tmp_path / "flower").stat().st_mode & 0o077 == 0
 
 
 IGNORES_SIGTERM = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 )
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def until(condition):
-    for _ in range(200):
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def test_a_child_process_that_ignores_sigterm_is_killed(tmp_path):
-    with process_group(tmp_path, os.environ) as group:
-        child = group.start("child", script(IGNORES_SIGTERM))
-        assert until(lambda: "up" in child.last_lines())
-        group.stop(child, grace=0.1)
-        assert child.process.poll() is not None
-
-
 PARENT = f"""
 import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", {IGNORES_SIGTERM!r}], start_new_session=True)
+child = subprocess.Popen([sys.executable, "-c", {IGNORES_SIGTERM!r}])
 print(child.pid, flush=True)
 time.sleep(60)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+@NEEDS_PROC
 @pytest.mark.parametrize("leave", [None, KeyboardInterrupt, InputError])
-def test_no_process_is_left_however_the_block_is_left(tmp_path, leave):
+def test_no_process_is_left_however_the_block_is_left(tmp_path, leave, monkeypatch):
+    monkeypatch.setattr("logofair.engines.flower.deployment.children._GRACE", 0.5)
     pids = []
-
-    def run_group():
-        with process_group(tmp_path, os.environ) as group:
-            parent = group.start("parent", script(PARENT))
-            assert until(lambda: {"up"} < set(parent.last_lines().split()))
-            pids.extend(int(word) for word in parent.last_lines().split() if word != "up")
-            pids.append(parent.process.pid)
-            if leave is not None:
-                raise leave("interrupted")
-
-    if leave is None:
-        run_group()
-    else:
-        with pytest.raises(leave):
-            run_group()
+    with contextlib.suppress(*([leave] if leave else [])), child("c", script(PARENT), tmp_path, os.environ) as parent:
+        assert until(lambda: "up" in parent.text().split())
+        pids += [int(word) for word in parent.text().split() if word != "up"] + [parent.process.pid]
+        if leave is not None:
+            raise leave("interrupted")
     assert len(pids) == 2
     assert until(lambda: not any(alive(pid) for pid in pids))
 
 
-def test_the_command_lines_survive_a_shell():
-    command = supernode_command("127.0.0.1:9300", 9400, NODE, credentials=None)
-    assert shlex.split(shlex.join(command)) == command
-
-
-CHILD = """
-import os, time
-from logofair.engines.flower.deployment.supervision import exit_with_parent
-exit_with_parent()
-print(os.getpid(), flush=True)
-time.sleep(60)
-"""
-
-SUPERVISOR = """
+KILLED = """
 import os, sys, pathlib
-from logofair.engines.flower.deployment.supervision import process_group
-with process_group(pathlib.Path(sys.argv[1]), os.environ) as group:
-    child = group.start("child", [sys.executable, "-c", sys.argv[2]])
-    while not child.last_lines().strip():
+from logofair.engines.flower.deployment.children import child
+with child("child", [sys.executable, "-c", sys.argv[2]], pathlib.Path(sys.argv[1]), os.environ) as started:
+    while not started.text().strip():
         pass
     os.kill(os.getpid(), 9)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-def test_child_processes_end_when_their_supervisor_is_killed(tmp_path):
-    subprocess.run([*script(SUPERVISOR), str(tmp_path), CHILD], timeout=60, check=False)
+@NEEDS_PROC
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent was killed")
+def test_a_child_ends_when_its_parent_is_killed(tmp_path):
+    text = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    subprocess.run([*script(KILLED), str(tmp_path), text], timeout=60, check=False)
     pid = int((tmp_path / "child.log").read_text())
     assert until(lambda: not alive(pid))
 
 
-class FakeProcesses:
-    """Answers ``flwr list`` from a list of statuses, one per call."""
-
-    def __init__(self, folder, statuses):
-        self.folder = folder
-        self.variables = dict(os.environ)
-        self.statuses = statuses
-
-    def call(self, name, command, timeout):
-        listed = [{"run-id": "7", "status": self.statuses.pop(0)}]
-        return 0, "Listing ...\n" + json.dumps({"success": True, "runs": listed})
+# A run as flwr tells of it
 
 
-class RunningSuperlink:
+class Running:
+    """A SuperLink that goes on."""
+
+    log = Path("superlink.log")
+
     def check(self):
         pass
 
 
-def followed(folder, statuses, check_every=15.0):
-    lines = []
-    generator = follow_run(FakeProcesses(folder, statuses), RunningSuperlink(), folder, "7", check_every=check_every)
-    while True:
-        try:
-            lines.append(next(generator))
-        except StopIteration as end:
-            return lines, end.value
+def flower_of(monkeypatch, answers):
+    """A SuperLink whose ``flwr`` gives these answers, one per call; the calls, and the SuperLink."""
+    calls = []
+
+    def flwr(self, *arguments):
+        calls.append(arguments)
+        answer = answers.pop(0)
+        answer = answer() if callable(answer) else answer
+        return (answer, json.dumps(answer)) if isinstance(answer, dict) else ({}, answer)
+
+    monkeypatch.setattr(SuperLink, "_flwr", flwr)
+    return calls, SuperLink(Running(), {})
 
 
-def write_status(folder, status, run="7"):
-    (folder / "status.json").write_text(json.dumps({"status": status, "sentence": "So it was.", "run": run}))
+def listed(status):
+    return {"success": True, "runs": [{"run-id": "7", "status": status}]}
 
 
-@pytest.mark.parametrize("word", ["completed", "failed", "stopped"])
-def test_the_outcome_is_what_the_server_app_wrote_after_all_its_lines(tmp_path, word):
-    write_status(tmp_path, word)
-    for sentence in ("one", "two"):
-        append_event(tmp_path, Event("exchange", sentence))
-    with (tmp_path / "events.jsonl").open("a") as file:
-        file.write('{"event": "half a li')
-    lines, outcome = followed(tmp_path, ["running", "finished:completed"])
-    assert [event.sentence for event in lines] == ["one", "two"]
-    assert outcome == RunStatus(word, "So it was.")
+STARTED = {"success": True, "run-id": "7"}
 
 
-@pytest.mark.parametrize("left", ["running", None])
-def test_a_run_that_flower_does_not_begin_is_said_to_wait(tmp_path, left, monkeypatch):
-    monkeypatch.setattr("logofair.engines.events.Reminders.due", lambda self, seconds: True)
-    if left is not None:
-        write_status(tmp_path, left)
-    lines, _ = followed(tmp_path, ["running", "finished:failed"], check_every=0.0)
-    said = [event.sentence for event in lines]
-    assert all("Flower has not begun the run for" in each and "busy" in each for each in said)
-    assert bool(said) == (left is None)
+def ran(monkeypatch, folder, *answers):
+    """A run that Flower answers so; what was told, and why it failed."""
+    events = []
+    calls, flower = flower_of(monkeypatch, [STARTED, *answers])
+    try:
+        flower.run_plan(folder / "plan.json", folder, tell=events.append)
+    except RunError as error:
+        return calls, events, str(error)
+    return calls, events, None
 
 
-@pytest.mark.parametrize("left", ["running", None])
-def test_a_server_app_that_ended_without_a_status_is_a_failure_though_its_command_succeeded(tmp_path, left):
-    if left is not None:
-        write_status(tmp_path, left)
-    _, outcome = followed(tmp_path, ["running", "finished:failed"], check_every=0.0)
-    assert outcome.status == "failed"
-    assert "finished:failed" in outcome.sentence
+def ends(folder, why, status):
+    """The server app tells two things, and ends."""
+
+    def answer():
+        for event in (Event("exchange", "one"), Event("exchange", "two"), Event("ended", why)):
+            append_event(folder, event)
+        return listed(status)
+
+    return answer
 
 
-def test_the_status_of_an_earlier_run_in_the_folder_is_not_taken_for_this_ones(tmp_path):
-    write_status(tmp_path, "completed", run="6")
-    assert followed(tmp_path, ["finished:failed"], check_every=0.0)[1].status == "failed"
+def test_a_plan_is_run_with_its_files_and_flwr_list_says_that_it_has_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "_LOOK", 0.0)
+    calls, events, failure = ran(monkeypatch, tmp_path, ends(tmp_path, "", "running"), listed("finished:completed"))
+    assert failure is None
+    assert [event.sentence for event in events] == ["one", "two"]
+    start = calls[0]
+    assert (start[0], start[2]) == ("run", "logofair")
+    assert f"plan='{tmp_path / 'plan.json'}' folder='{tmp_path}'" in start
+    assert [call[0] for call in calls[1:]] == ["list", "list"]
 
 
-def joined(tmp_path, monkeypatch, text, until, troubles=(None,), **more):
-    seen = list(troubles)
-    monkeypatch.setattr(processes, "trouble_with", lambda *address: seen.pop(0) if len(seen) > 1 else seen[0])
-    monkeypatch.setattr(processes, "_TRY", 0.0)
-    monkeypatch.setattr(processes, "supernode_command", lambda *arguments, **options: script(text))
-    return join(tmp_path / "s", site="north", server="h:1", insecure=True, until=until, home=tmp_path / "home", **more)
+def test_a_run_that_fails_says_what_its_server_app_said_though_flwr_run_succeeded(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "_LOOK", 0.0)
+    answer = ends(tmp_path, "quorum: 1 of 3 sites left.", "running")
+    _, _, failure = ran(monkeypatch, tmp_path, answer, listed("finished:failed"))
+    assert failure == "quorum: 1 of 3 sites left."
 
 
-def test_a_site_stays_connected_until_it_has_its_result_and_leaves_no_node_running(tmp_path, monkeypatch):
-    log = tmp_path / "home" / "supernode.log"
-    text = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
-    outcome = joined(tmp_path, monkeypatch, text, lambda: log.exists() and log.read_text().strip().isdigit())
-    assert outcome.status == "completed"
-    assert until(lambda: not alive(int(log.read_text())))
+def test_a_server_app_that_never_said_anything_is_a_failure_with_where_to_look(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "_LOOK", 0.0)
+    append_event(tmp_path, Event("ended", ""))  # of an earlier run in this folder
+    _, events, failure = ran(monkeypatch, tmp_path, listed("running"), listed("finished:failed"))
+    assert failure.startswith("Flower says finished:failed: see ")
+    assert events == []
 
 
-def test_a_site_the_server_does_not_know_is_told_so(tmp_path, monkeypatch):
-    refused = "print('Failed to activate SuperNode.'); raise SystemExit(49)"
-    outcome = joined(tmp_path, monkeypatch, refused, lambda: False, reconnect=0.0)
-    assert outcome.status == "failed"
-    assert outcome.sentence.startswith("The server does not let this site in: its key is not registered there")
+def test_a_run_that_flower_does_not_accept_is_said(tmp_path, monkeypatch):
+    calls, flower = flower_of(monkeypatch, ["No SuperLink answers."])
+    with pytest.raises(RunError, match=r"did not accept the run; it said: No SuperLink answers\.$"):
+        flower.run_plan(tmp_path / "plan.json", tmp_path, tell=lambda event: None)
+    assert len(calls) == 1
 
 
-def test_a_node_that_ends_by_itself_is_a_failure_with_its_last_lines(tmp_path, monkeypatch):
-    outcome = joined(tmp_path, monkeypatch, "print('no route to host'); raise SystemExit(3)", lambda: False)
-    sentence = "The node ended with code 3; the same command tries again. Its last lines: no route to host"
-    assert outcome == RunStatus("failed", sentence)
+def test_a_superlink_that_ends_during_a_run_is_a_failure(tmp_path, monkeypatch):
+    _, flower = flower_of(monkeypatch, [STARTED])
+    with child("superlink", script("raise SystemExit(2)"), tmp_path, os.environ) as process:
+        process.process.wait(20.0)
+        with pytest.raises(RunError, match="superlink: ended with code 2"):
+            SuperLink(process, flower.variables).run_plan(tmp_path / "plan.json", tmp_path, tell=lambda event: None)
 
 
-def test_a_site_says_at_once_that_its_server_cannot_be_reached_and_when_it_can(tmp_path, monkeypatch):
-    away, said = Trouble("Cannot reach h:1 (Connection refused), trying again."), []
-    text = "import time; time.sleep(60)"
-    outcome = joined(tmp_path, monkeypatch, text, lambda: len(said) == 2, (away, away, None), tell=said.append)
-    assert outcome.status == "completed"
-    assert [event.sentence for event in said] == [away.sentence, "h:1 can be reached again."]
-    assert (tmp_path / "home" / "supernode.log").exists()
+def test_a_simulation_has_the_settings_of_each_node_in_a_file(tmp_path, monkeypatch):
+    answers = [STARTED, ends(tmp_path, "", "finished:completed")]
+    calls, flower = flower_of(monkeypatch, answers)
+    flower.process.log = tmp_path / "superlink.log"
+    monkeypatch.setattr(processes, "_LOOK", 0.0)
+    sites = {site: tmp_path / f"{site}.site.json" for site in ("north", "south")}
+    flower.run_plan(tmp_path / "plan.json", tmp_path, sites, tell=lambda event: None)
+    listing = json.loads((tmp_path / "sites.json").read_text())
+    assert listing == [{"site": site, "settings": str(path)} for site, path in sites.items()]
+    assert f"sites='{tmp_path / 'sites.json'}'" in calls[0][4]
+    assert "num-supernodes=2" in calls[0][-1]
 
 
-def test_a_site_that_waits_in_vain_is_not_told_to_try_again(tmp_path, monkeypatch):
-    wrong = Trouble("Your certificate authority is not the server's.", lasting=True)
-    outcome = joined(tmp_path, monkeypatch, "pass", lambda: False, (wrong,))
-    assert outcome == RunStatus("failed", wrong.sentence)
-    assert not (tmp_path / "home" / "supernode.log").exists()
+def test_sites_are_registered_by_their_files_name_and_a_second_time_is_no_error(tmp_path, monkeypatch):
+    refused = {"success": False, "error-message": "Public key already in use."}
+    calls, flower = flower_of(monkeypatch, [{"success": True}, refused, {"success": False}])
+    for _ in range(2):
+        flower.register(tmp_path / "north.pub")
+    assert calls[0] == ("supernode", "register", str(tmp_path / "north.pub"), "logofair", "--name", "north")
+    with pytest.raises(InputError, match="does not accept the key"):
+        flower.register(tmp_path / "north.pub")
 
 
-def test_a_node_that_ended_because_its_clock_went_wrong_says_so(tmp_path, monkeypatch):
-    clock = Trouble("Your clock is 12 s ahead of the server's.", lasting=True)
-    text = "print('SuperNode terminated gracefully.')"
-    outcome = joined(tmp_path, monkeypatch, text, lambda: False, (None, clock))
-    assert outcome == RunStatus("failed", clock.sentence)
+def test_flwr_answers_with_its_json_whatever_else_it_prints(tmp_path, monkeypatch):
+    flwr = tmp_path / "flwr"
+    flwr.write_text(f"#!{sys.executable}\nprint('Listing ...'); print('{{\"success\": true}}')\n")
+    flwr.chmod(0o700)
+    flower = SuperLink(Running(), {**os.environ, "PATH": str(tmp_path)})
+    answer, printed = flower._flwr("list")
+    assert answer == {"success": True}
+    assert "Listing ..." in printed
+    flwr.write_text(f"#!{sys.executable}\nprint('nothing')\n")
+    assert flower._flwr("list")[0] == {}
+    flwr.write_text(f"#!{sys.executable}\nimport time; time.sleep(60)\n")
+    monkeypatch.setattr(processes, "_CALL", 0.5)
+    with pytest.raises(RunError, match=r"flwr list: no answer within 0\.5 s"):
+        flower._flwr("list")
 
 
-def test_a_key_the_server_has_already_is_no_error_when_it_is_started_again(tmp_path):
-    class AlreadyRegistered(FakeProcesses):
-        def call(self, name, command, timeout):
-            return 1, json.dumps({"success": False, "error-message": "Public key already in use."})
+def test_a_taken_port_is_said(tmp_path, monkeypatch):
+    class Taken(Started):
+        def wait_for(self, words, timeout):
+            raise RunError("superlink: ended with code 1")
 
-    key = tmp_path / "north.pub"
-    assert processes._register(AlreadyRegistered(tmp_path, []), key) == "Site north may connect, as before."
+    monkeypatch.setattr(processes, "child", Taken("[Errno 98] address already in use"))
+    taken = pytest.raises(InputError, match=r"--port: 127\.0\.0\.1:9300 is taken")
+    with taken, superlink(tmp_path, "127.0.0.1", 9300, None):
+        pytest.fail("it listens")
+
+
+# A site's node
+
+
+def node_failure(tmp_path, text):
+    """What a site's people read where Flower's node ends so."""
+    with child("supernode", script(text), tmp_path, os.environ) as process, pytest.raises(RunError) as caught:
+        node._answer_tasks(process, f"127.0.0.1:{free_port()}", None, lambda: False)
+    return str(caught.value)
+
+
+def test_a_site_that_is_not_admitted_is_told_so_and_not_that_it_is_ready(tmp_path):
+    said = node_failure(tmp_path, "print('Failed to activate SuperNode.'); raise SystemExit(49)")
+    assert said.startswith("The server does not let this site in: its key is not registered there")
+    assert "ready" not in said
+
+
+def test_a_site_whose_server_has_gone_for_good_is_told_what_to_do(tmp_path):
+    said = node_failure(tmp_path, "print('Giving up reconnection'); raise SystemExit(0)")
+    assert said.startswith("The server has not answered for 600 s")
+    assert "logofair federate join" in said
+
+
+def test_a_node_that_ends_by_itself_is_a_failure_with_its_last_lines(tmp_path):
+    said = node_failure(tmp_path, "print('no route to host'); raise SystemExit(3)")
+    assert said.startswith("supernode: ended with code 3; its last lines: no route to host")
+    assert said.endswith("Start the same command again when that is mended.")
+
+
+def test_a_node_whose_interface_does_not_answer_is_a_failure(tmp_path):
+    said = node_failure(tmp_path, "import time; print('Uvicorn running on'); print('', flush=True); time.sleep(60)")
+    assert said.endswith("Start the same command again when that is mended.")

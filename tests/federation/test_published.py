@@ -105,6 +105,84 @@ FORGED = [
 ]
 
 
+def leaves(value, path=()):
+    """Every part of a result, with where it stands."""
+    yield path, value
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for place, part in inside:
+        yield from leaves(part, (*path, place))
+
+
+def changed(result, path, new):
+    """A copy of a result in which one part is another; ``new`` makes it of the old one."""
+    made = copy.deepcopy(result)
+    holder = made
+    for place in path[:-1]:
+        holder = holder[place]
+    if new is None:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = new(holder[path[-1]])
+    return made
+
+
+def single_changes(result):
+    """Results that differ in one part from an honest one, each with what was done where."""
+    for path, value in leaves(result):
+        kind = type(value)
+        if path:
+            yield path, "left out", changed(result, path, None)
+        if kind is dict:
+            more = {**value, "strange": 1}
+            yield path, "another", changed(result, path, lambda _, more=more: more) if path else more
+        elif kind is list:
+            yield path, "another", changed(result, path, lambda old: [*old, copy.deepcopy(old[0]) if old else "x"])
+        elif kind is bool:
+            yield path, "not", changed(result, path, lambda old: not old)
+        elif kind is str:
+            yield path, "text", changed(result, path, lambda old: old[:-1] + ("x" if old[-1:] != "x" else "y"))
+        elif value is None:
+            yield path, "none", changed(result, path, lambda _: 1)
+        else:
+            for add in (1, 0.01, -1 - 2 * value, -0.01):
+                yield path, f"{add:+}", changed(result, path, lambda old, add=add: old + add)
+
+
+# What others alone know: nothing that a site was sent, or has measured, contradicts it.
+BELIEVED = {
+    "plain": {"logofair text"},
+    "costs": {"logofair text"},
+    "capacity": {"logofair text", "global_rates share selected everybody -0.01"},
+    "pooling": {
+        "logofair text",
+        "exchanges calibration +1",
+        "exchanges pooling +1",
+        "own_rows accuracy +0.01",
+        "own_rows accuracy -0.01",
+        "own_rows global_gaps selection rate +0.01",
+        "own_rows global_gaps selection rate -0.01",
+        "global_gaps selection rate -0.01",
+    },
+}
+PLANS = {
+    "plain": {},
+    "costs": {"costs": (1, 3)},
+    "capacity": {"capacity": 0.4},
+    "pooling": {"calibration": "beta", "pooling": "full"},
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_no_single_change_of_a_published_result_is_believed_but_of_what_others_alone_know(name):
+    server, every = at_publication(plan_of(**PLANS[name]))
+    client, believed = every["a"], set()
+    assert client.batch.wrong_in(server.request.result) is None
+    for path, how, result in single_changes(server.request.result):
+        if client.batch.wrong_in(result) is None:
+            believed.add(" ".join([*map(str, path), how]))
+    assert believed <= BELIEVED[name]
+
+
 @pytest.fixture(scope="module")
 def honest():
     return at_publication(plan_of())
@@ -174,11 +252,12 @@ def test_a_site_on_disk_writes_no_policy_and_says_so_to_its_own_people(tmp_path,
     on_disk.SiteSettings("a", str(tmp_path / "rows.csv"), names, str(folder), str(policy)).write(file)
     folder.mkdir()
     on_disk._store(folder / "test.client.json", every["a"].stored, on_disk.fingerprint(str(tmp_path / "rows.csv")))
-    message = encode(replace(server.message(), request=PublishRequest(result)))
-    reply = decode(on_disk.answer_on_disk(str(file), message))
+    message, events = encode(replace(server.message(), request=PublishRequest(result))), []
+    reply = decode(on_disk.answer_on_disk(str(file), message, tell=events.append))
     assert (type(reply.body), reply.refusal) == (Received, None)
     assert not policy.exists()
-    assert "96.00%" in (folder / "events.jsonl").read_text()
+    assert [event.kind for event in events] == ["forged", "reply"]
+    assert "96.00%" in events[0].sentence
 
 
 def test_a_result_file_that_contradicts_itself_makes_no_late_policy():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
@@ -39,7 +40,6 @@ server.serve_forever()
 def begun(made, *options):
     """A server and its sites in the midst of a run."""
     server = made.server(*PLAN, *options)
-    server.wait_for_output("The server listens", TO_THE_END)
     clients = made.clients(columns=LABELLED)
     file = made.state / "state.json"
     wait_until(lambda: (file.exists() and made.state_now().number >= 3) or made.ended(), TO_THE_END, made.last_outputs)
@@ -47,28 +47,25 @@ def begun(made, *options):
 
 
 def site_killed(made):
-    """``kill -9`` of a site in the midst of a run, started again when the run had gone on."""
+    """``kill -9`` of a site in the midst of a run, started again at once."""
     server, clients = begun(made)
     clients["south"].kill_all()
-    server.wait_for_output("without south", TO_THE_END)
-    clients["north"].suspend()  # so that the run is still there when south is
     again = made.client("south", columns=LABELLED, name="south again")
-    again.wait(120.0)
-    clients["north"].resume()
-    server.wait(TO_THE_END)
-    return {"server": server, "east": clients["east"], "south, started again": again}
+    again.wait(TO_THE_END)
+    for command in (server, clients["east"], clients["north"]):
+        command.wait(TO_THE_END)
+    return {"server": server, "south, started again": again}
 
 
 def server_killed(made):
-    """``kill -9`` of the server in the midst of a run, started again when the sites had missed it."""
+    """``kill -9`` of the server in the midst of a run, started again at once."""
     server, clients = begun(made)
     server.kill_all()
-    clients["north"].wait_for_output("Cannot reach", TO_THE_END)
     again = made.server(*PLAN, name="server again")
     again.wait(TO_THE_END)
     for client in clients.values():
         client.wait(60.0)
-    return {"server, started again": again, "north": clients["north"]}
+    return {"server, started again": again}
 
 
 def site_without_room(made, folder):
@@ -80,21 +77,14 @@ def site_without_room(made, folder):
     with suppress(OSError), (folder / "filled").open("wb", buffering=0) as file:
         while True:
             file.write(bytes(4096))
-    for command in (server, south, *clients.values()):
+    for command in (server, *clients.values()):
         command.wait(TO_THE_END)
-    return {"server": server, "south": south}
-
-
-def waiting_server(made, *options):
-    """A server that waits for its sites."""
-    server = made.server(*PLAN, *options)
-    server.wait_for_output("The server listens", TO_THE_END)
-    return server
+    return _ended({"server": server, "south": south})
 
 
 def other_authority(made):
     """A site has the ca.crt of another federation."""
-    server = waiting_server(made)
+    server = made.server(*PLAN)
     make_keys(made.folder / "others", ["north"])
     access = ("--authority", made.folder / "others" / "ca.crt", "--key", made.keys / "sites" / "north")
     north = made.client("north", access=access)
@@ -104,7 +94,7 @@ def other_authority(made):
 
 def other_name(made):
     """A site calls the server by a name that its certificate does not have."""
-    server = waiting_server(made, "--host", "0.0.0.0")
+    server = made.server(*PLAN, "--host", "0.0.0.0")
     north = made.client("north", "--server", f"127.0.0.2:{made.port}", columns=LABELLED)
     north.wait(TO_THE_END)
     return _ended({"server": server, "north": north})
@@ -112,7 +102,7 @@ def other_name(made):
 
 def no_encryption(made):
     """A site connects with ``--insecure`` to a server that encrypts."""
-    server = waiting_server(made)
+    server = made.server(*PLAN)
     north = made.client("north", access=("--insecure",))
     north.wait(TO_THE_END)
     return _ended({"server": server, "north": north})
@@ -121,17 +111,49 @@ def no_encryption(made):
 def unknown_key(made):
     """The server does not have a site's public key."""
     (made.keys / "sites" / "west.pub").unlink()
-    server = waiting_server(made)
+    server = made.server(*PLAN)
     west = made.client("west", columns=LABELLED)
     west.wait(TO_THE_END)
     return _ended({"server": server, "west": west})
 
 
 def nobody_there(made):
-    """No server listens at the address, for half a minute."""
+    """No server listens at the address."""
     north = made.client("north", columns=LABELLED)
-    north.wait_for_output("Nothing has come", TO_THE_END)
-    return _ended({"north": north})
+    north.wait(TO_THE_END)
+    return {"north": north}
+
+
+def certificate_expired(made):
+    """The certificates have expired."""
+    shutil.rmtree(made.keys)
+    make_keys(made.keys, made.sites, days=0)
+    server = made.server(*PLAN, listens=False)
+    server.wait(TO_THE_END)
+    north = made.client("north", columns=LABELLED)
+    north.wait(TO_THE_END)
+    return {"server": server, "north": north}
+
+
+def key_readable(made):
+    """Others may read the private key of the server, and of a site."""
+    for key in (made.keys / "server.key", made.keys / "sites" / "north"):
+        key.chmod(0o644)
+    server = made.server(*PLAN, listens=False)
+    server.wait(TO_THE_END)
+    north = made.client("north", columns=LABELLED)
+    north.wait(TO_THE_END)
+    return {"server": server, "north": north}
+
+
+def other_plan(made):
+    """The people of a site have agreed to another plan."""
+    server = made.server(*PLAN)
+    agreed = {"north": ("--accept-plan", "0123-4567-89ab-cdef-0123-4567-89ab-cdef")}
+    clients = {site: made.client(site, *agreed.get(site, ()), columns=LABELLED) for site in made.sites}
+    for command in (server, clients["east"], clients["south"]):
+        command.wait(TO_THE_END)
+    return _ended({"server": server, "north": clients["north"]})
 
 
 def other_time(made):
@@ -144,11 +166,13 @@ def other_time(made):
 
 def port_taken(made):
     """A second server is started at the port of the first."""
-    first = waiting_server(made)
+    first = made.server(*PLAN)
     folder = made.folder / "second"
-    second = made.command("second", "server", "--folder", folder, "--port", made.port, "--keys", made.keys, *PLAN)
+    second = made.command(
+        "second server", "server", "--folder", folder, "--port", made.port, "--keys", made.keys, *PLAN
+    )
     second.wait(TO_THE_END)
-    assert not folder.exists()
+    assert not (folder / "plan.json").exists()
     return _ended({"first server": first, "second server": second})
 
 
@@ -181,8 +205,8 @@ def lines_of(screen, made):
     text = text.replace(str(made.port), "9300")
     for pattern, word in (
         (r"(?<=SHA-256 )[0-9A-F:]+", "AB:CD:..."),
-        (r"\d\d:\d\d:\d\d", "HH:MM:SS"),
-        (r"Run \d{5,} has", "Run 123 has"),
+        (r"\d{4}-\d\d-\d\d", "YYYY-MM-DD"),
+        (r"([0-9a-f]{4}-){7}[0-9a-f]{4}", "0123-..."),
         (r"\d+(\.\d+)? s\b(?! to come| ahead)", "N s"),
     ):
         text = re.sub(pattern, word, text)

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,8 +22,8 @@ import polars
 import pytest
 
 from logofair.cli.commands.federate.setup import fingerprints
+from logofair.engines.flower.deployment.children import free_port
 from logofair.engines.flower.deployment.keys import make_authority, make_site_key
-from logofair.engines.flower.deployment.supervision import free_port
 from logofair.engines.folder import read_plan, read_result, read_state
 from logofair.engines.inprocess import run
 from logofair.federation import SiteColumns
@@ -41,9 +42,6 @@ _FORMATS = {
     "result.json": ("logofair result", 2, "result"),
     ".site.json": ("logofair site", 1, "site settings"),
     ".client.json": ("logofair client", 2, "client state"),
-    ".done.json": ("logofair done", 1, "end of a run"),
-    ".shown.json": ("logofair shown plan", 1, "plan shown"),
-    ".agreed.json": ("logofair answer", 1, "answer"),
 }
 
 
@@ -141,20 +139,42 @@ class Deployment:
         self.commands.append(Command(name, arguments, self.folder, self.tag))
         return self.commands[-1]
 
-    def server(self, *options, access=None, name="server"):
-        """Start the server; ``access`` in place of its keys."""
+    def server(self, *options, access=None, name="server", listens=True):
+        """Start the server, and wait until sites may come; ``access`` in place of its keys."""
         access = ("--keys", self.keys) if access is None else access
-        return self.command(name, "server", "--folder", self.state, "--port", self.port, *access, *options)
+        server = self.command(name, "server", "--folder", self.state, "--port", self.port, *access, *options)
+        if listens:
+            server.wait_for_output("The server listens", 120.0)
+        return server
 
     def client(self, site, *options, access=None, columns=("--score", "score"), name=None):
         """Start a site's client; ``access`` in place of its keys. A later option replaces an earlier one."""
         trusted = [f"--trust={name}={shown}" for name, shown in fingerprints(self.keys / "sites").items()]
         access = ("--keys", self.keys, *trusted) if access is None else access
         where = ("--server", f"127.0.0.1:{self.port}", "--folder", self.notes(site), "--out", self.policy(site))
-        anything = self.folder / "site-policy.toml"  # no limits: there is no terminal to ask at
+        anything = self.folder / "site-policy.toml"  # limits of which none is set
         anything.touch()
         what = ("--site", site, "--data", self.data(site), "--group", "sex", *columns, "--site-policy", anything)
         return self.command(name or site, "client", *what, *where, *access, *options)
+
+    def client_again(self, site, timeout, **settings):
+        """Start the client of a site that was killed until it is let in, and return it at its end.
+
+        Flower counts the former node as connected for a minute, and lets no other in under the same key.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            client = self.client(site, **settings)
+            code = client.wait(timeout)
+            if code == 0 or "does not let this site in" not in client.text() or time.monotonic() > deadline:
+                return client
+            time.sleep(2.0)
+
+    def clients_again(self, timeout, **settings):
+        """Start the clients of all sites, which were killed, until they are let in, and return them at their end."""
+        with ThreadPoolExecutor(len(self.sites)) as pool:
+            ends = {site: pool.submit(self.client_again, site, timeout, **settings) for site in self.sites}
+        return {site: end.result() for site, end in ends.items()}
 
     def clients(self, *options, **settings):
         """Start the clients of all sites."""
@@ -222,9 +242,9 @@ def deployment(folder, sites, **settings):
         made.end()
 
 
-def make_keys(folder, sites):
+def make_keys(folder, sites, days=365):
     """Certificates of a server, and a key for each site."""
-    make_authority(folder)
+    make_authority(folder, days=days)
     for site in sites:
         make_site_key(folder / "sites", site)
 

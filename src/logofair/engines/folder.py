@@ -21,6 +21,7 @@ from logofair.files.writing import locked
 _STATE = "state.json"
 _RESULT = "result.json"
 _POLL = 0.5
+_OUTLIVED = 30.0  # seconds for which the server app of a killed server may still work in its folder
 _REMIND = 60.0  # seconds after which it is said again who is awaited
 
 
@@ -83,7 +84,7 @@ def conduct_from_disk(
     """
     home = Path(folder)
     plan, options = read_plan(plan_path)
-    with locked(home / "server.lock", wait=False):
+    with locked(home / "server.lock", patience=_OUTLIVED):
         if (home / _RESULT).exists():
             result = read_result(home / _RESULT)
             if result.plan.digest != plan.digest:
@@ -134,7 +135,7 @@ def read_state(path: Path) -> ServerState:
 def resume_without(folder: str | Path, sites: Sequence[str]) -> None:
     """Take sites out of the roster of a stopped run; under secure sums every other site must have agreed by name."""
     path = Path(folder) / _STATE
-    with locked(Path(folder) / "server.lock", wait=False):
+    with locked(Path(folder) / "server.lock", patience=_OUTLIVED):
         state = read_state(path)
         unknown = [site for site in sites if site not in state.server.sites]
         if unknown:

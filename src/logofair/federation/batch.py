@@ -23,7 +23,7 @@ from logofair.federation.empty_cells import held_rules, merged_rules
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.privacy import Release
-from logofair.federation.published import OwnFigures, contradiction
+from logofair.federation.published import OwnFigures, contradiction, published_pooling
 from logofair.federation.replies import Answers, FinalFigures, Received, Refusal, Smoothness, Steps, Sums, Totals
 from logofair.federation.reply_checks import GroupCounts
 from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, site_rows
@@ -501,6 +501,9 @@ class ClientBatch:
             counted * float((gain + self.spared).sum()),
             counted * split_shares(shares, state.plan)[0].sum(axis=0),
             counted * split_shares(shares, state.plan)[1].sum(axis=0),
+            published_pooling(state.maps, state.priors),
+            counted * self._on_own_rows(state.rules).sum(axis=0),
+            state.prices,
         )
         return contradiction(result, figures)
 

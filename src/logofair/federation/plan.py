@@ -87,7 +87,7 @@ class Members:
         """Whether these may be some of the others, or all: as far as is known of them."""
         if self.names and others.names:
             return set(self.names) <= set(others.names)
-        return self.digest == others.digest if self.number >= others.number else True
+        return (self.number, self.digest) == (others.number, others.digest) if self.number >= others.number else True
 
     def summary(self) -> str:
         """Number, and names where they are known."""

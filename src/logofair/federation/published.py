@@ -8,18 +8,22 @@ the result nearly, one of many little more than that its figures fit together.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.reply_checks import GroupCounts, share_limits
-from logofair.policy.info import CertificateInfo, FederationInfo, RequirementsInfo, record_from
+from logofair.files.documents import of_type
+from logofair.fitting.pooling import GroupPriors
+from logofair.policy.info import CertificateInfo, FederationInfo, PoolingInfo, RequirementsInfo, record_from
 from logofair.requirements import tolerance_of
 from logofair.solvers.certificate import LARGEST_VIOLATION
 
@@ -27,6 +31,17 @@ from logofair.solvers.certificate import LARGEST_VIOLATION
 _ROUNDING = 1e-6
 # By how much policies may seem to beat their bound: rounding of sums and of stored rules.
 BEATEN = 1e-7
+# What a result holds, and no more: what is not known here could not be checked.
+_BESIDE_RUN = {"logofair", "requirements", "certificate", "pooling", "own_rows"}
+_OF_PROOF = {field.name for field in fields(CertificateInfo)} - {"empty_ratios"}
+
+
+@dataclass(frozen=True)
+class OwnRows:
+    """What a result says of the sites' own rows alone; without an accuracy where costs differ by site."""
+
+    accuracy: float | None
+    global_gaps: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +56,9 @@ class OwnFigures:
     gain: float  # above rejecting everybody, as a share of all rows
     shares: Floats  # of each group's global rates, (groups, rates)
     selected: Floats  # of all people, (1,) where there is a capacity
+    pooling: PoolingInfo  # as it was sent
+    on_own_rows: Floats  # with pooling: weight accepted, positives among them and in all, (groups, 3)
+    prices: Floats | None  # that were answered, (answers, groups, global rates); None: not known
 
     @property
     def others(self) -> GroupCounts:
@@ -60,6 +78,15 @@ class OwnFigures:
         return GlobalRequirements.of(self.plan, self.roster.mass, self.roster.positives)
 
 
+def published_pooling(maps: GroupMaps | None, priors: GroupPriors | None) -> PoolingInfo:
+    """What small cells borrow; how much of a cell at most is known to its site alone."""
+    about = PoolingInfo(strength=None if maps is None else maps.strength)
+    if priors is None:
+        return about
+    largest = 1.0 if priors.kappa is None else None
+    return replace(about, prior=priors.kind, kappa=priors.kappa, cells=priors.cells, largest_share=largest)
+
+
 def contradiction(result: Mapping[str, Any], own: OwnFigures) -> str | None:
     """What in a published result cannot be, as the rest of a sentence about it; None: nothing."""
     try:
@@ -67,10 +94,27 @@ def contradiction(result: Mapping[str, Any], own: OwnFigures) -> str | None:
         members = Members(run.sites, run.roster, run.names)
         proof = record_from(CertificateInfo, result["certificate"])
         requirements = RequirementsInfo.from_dict(result["requirements"])
+        of_type(result["logofair"], str)
+        borrowed = record_from(OwnRows, result["own_rows"])
+        complete = result.keys() == _BESIDE_RUN | set(FederationInfo.__match_args__)
+        complete &= result["certificate"].keys() == _OF_PROOF
     except (LookupError, TypeError, ValueError, AttributeError):
         return "it is malformed"
+    if not complete or _plain(requirements.as_dict()) != _plain(result["requirements"]):
+        return "it is malformed: it has other fields than a result"
     about = _about_run(run, own), _about_others(members, requirements, own)
-    return next(chain(*about, _about_proof(run, proof, own), _beyond_own(run, proof, own)), None)
+    figures = (
+        _about_proof(run, proof, own),
+        _beyond_own(run, proof, own),
+        _about_pooling(result["pooling"], borrowed, run, proof, own),
+        _about_prices(run, own),
+    )
+    return next(chain(*about, *figures), None)
+
+
+def _plain(value: object) -> str:
+    """A value as it travels."""
+    return json.dumps(value, sort_keys=True)
 
 
 def _about_others(members: Members, requirements: RequirementsInfo, own: OwnFigures) -> Iterator[str]:
@@ -95,6 +139,22 @@ def _about_run(run: FederationInfo, own: OwnFigures) -> Iterator[str]:
     known = run.groups.keys() == totals.keys()
     if not known or any(abs(run.groups[name] - mass) > _ROUNDING * (1.0 + mass) for name, mass in totals.items()):
         yield "it has other numbers of rows than the server said before"
+    if not plan.secure and not _exchanges_fit(run, plan):
+        yield "its exchanges and rounds contradict each other"
+
+
+def _exchanges_fit(run: FederationInfo, plan: Plan) -> bool:
+    """Whether there are exchanges for all that the plan asks, and rounds for the exchanges."""
+    counts, exact = {**run.exchanges}, plan.solver is None
+    counts.pop("publication", None)  # in a result's file, not in what is sent
+    purposes = {"totals", "answers", "final"} | ({"calibration"} if plan.calibration != "none" else set())
+    purposes |= ({"pooling"} if plan.pooling != "none" else set()) | (set() if exact else {"steps"})
+    if counts.keys() != purposes or min(counts.values()) < 1:
+        return False
+    taken = counts["answers" if exact else "steps"]
+    if run.excluded:  # exchanges of a roster that lost a site were counted too, and its rounds began anew
+        return 0 < run.rounds <= taken
+    return counts["totals"] == counts["final"] == 1 and taken - (not exact) <= run.rounds <= taken
 
 
 def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -> Iterator[str]:
@@ -117,14 +177,59 @@ def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -
     rounding, sign = BEATEN * plan.cost_unit, 1.0 if plan.objective == "accuracy" else -1.0
     # Algorithm 1 may exceed tolerances, and so its bound.
     beaten = plan.solver is None and proof.optimality_gap < -rounding
-    if beaten or abs(sign * (proof.dual - proof.primal) - proof.optimality_gap) > rounding:
+    if beaten or sign * (proof.dual - proof.primal) != proof.optimality_gap:
         claims = f"{proof.objective} {proof.primal:.5f}, bound {proof.dual:.5f}"
         yield f"its {claims} and optimality gap contradict each other"
-    largest = plan.optimality_gap * plan.cost_unit + rounding
-    if proof.objective != plan.objective:
+    if (proof.objective, proof.basis) != (plan.objective, "eta") or (proof.rounding != 0.0 and not plan.secure):
         yield "it counts something else than the plan"
-    if proof.holds and (proof.optimality_gap > largest or proof.violation > precision):
+    holds = proof.optimality_gap <= plan.optimality_gap * plan.cost_unit and proof.violation <= precision
+    if proof.holds and not holds:
         yield "it claims to hold, and its own figures do not"
+    if holds and not proof.holds and plan.solver is None:  # Algorithm 1 may miss requirements inside other sites
+        yield "it claims not to hold, and its own figures do"
+
+
+def _about_pooling(
+    pooling: object, borrowed: OwnRows, run: FederationInfo, proof: CertificateInfo, own: OwnFigures
+) -> Iterator[str]:
+    """Where it says something else of what cells borrow than was sent, or of what holds without it."""
+    plan, required = own.plan, own.required
+    if _plain(pooling) != _plain(asdict(own.pooling)) or proof.pooling != own.pooling.prior:
+        yield "it has another pooling than was sent"
+    if own.pooling.prior == "none":
+        if (borrowed.accuracy, dict(borrowed.global_gaps)) != (proof.primal, dict(run.global_gaps)):
+            yield "nobody borrows, and its figures on the sites' own rows are others"
+        return
+    units = dict(zip((r.rate.name for r in plan.constrained), plan.global_tolerances[1].tolist(), strict=True))
+    gaps = borrowed.global_gaps
+    if gaps.keys() != units.keys() or not all(0.0 <= gap <= (1.0 + _ROUNDING) / units[r] for r, gap in gaps.items()):
+        yield "its gaps on the sites' own rows cannot be"
+    if (borrowed.accuracy is None) != bool(plan.client_costs):
+        yield "its figures on the sites' own rows are incomplete"
+    if borrowed.accuracy is not None:
+        constant, slope = plan.row_worth
+        accepted, among, positives = own.on_own_rows.T
+        total, unit = float(own.roster.mass.sum()), plan.cost_unit
+        gain = float((constant * accepted + slope * among).sum()) / total
+        # The others decide all of their rows right, none of them positive; or all of them wrong.
+        right = replace(required, positives=positives).reported(gain)
+        others = float(own.others.mass.sum()) / total * (1.0 + _ROUNDING) + _ROUNDING
+        ends = (right, right - others) if plan.objective == "accuracy" else (right, right + others * unit)
+        least, most = min(ends) - _ROUNDING * unit, max(ends) + _ROUNDING * unit
+        if not least <= borrowed.accuracy <= most:
+            yield f"its {plan.objective} on the sites' own rows is not between {least:.4f} and {most:.4f}"
+
+
+def _about_prices(run: FederationInfo, own: OwnFigures) -> Iterator[str]:
+    """Where its prices are none at which the sites have answered, though its bound was found at such prices."""
+    required = own.required.with_today(run.today)
+    if required is None or own.prices is None:
+        return
+    names = [required.called(item) for item in required.items()]
+    answered = (list(required.prices(each).values()) for each in own.prices)
+    known, precision = list(run.prices) == names, _ROUNDING * own.plan.cost_unit
+    if not known or not any(np.allclose(list(run.prices.values()), each, 0, precision) for each in answered):
+        yield "it has other prices than were sent"
 
 
 def _beyond_own(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -> Iterator[str]:

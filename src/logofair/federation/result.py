@@ -16,6 +16,7 @@ from logofair.columns.checks import Floats
 from logofair.errors import InputError
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
+from logofair.federation.published import published_pooling
 from logofair.federation.replies import FinalFigures, Totals
 from logofair.federation.wire import decode, encode, wire_type
 from logofair.fitting.pooling import GroupPriors
@@ -136,11 +137,7 @@ class RunResult:
     @property
     def pooling(self) -> PoolingInfo:
         """What small cells borrow; how much of a cell at most is known to its site alone."""
-        about = PoolingInfo(strength=None if self.maps is None else self.maps.strength)
-        if self.priors is None:
-            return about
-        largest, priors = 1.0 if self.priors.kappa is None else None, self.priors
-        return replace(about, prior=priors.kind, kappa=priors.kappa, cells=priors.cells, largest_share=largest)
+        return published_pooling(self.maps, self.priors)
 
     @property
     def own_accuracy(self) -> float | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import secrets
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +40,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)  # what the system says of a full disk, or o
 _FORMULA, _QUOTED = r"(?s)^'*[=+\-@\t\r].", r"(?s)^'+[=+\-@\t\r]."
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WAITING = 4  # tables that may wait to be written
+_LOOK = 0.05  # seconds between two attempts at a lock
 
 
 def check_output(path: Path, *, force: bool) -> None:
@@ -138,10 +141,10 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+def locked(path: Path, *, patience: float = math.inf) -> Iterator[None]:
     """Hold a lock file while the block runs; the lock vanishes with the process.
 
-    ``wait=False`` refuses at once where another process holds it.
+    Refuses where another process holds it for longer than ``patience`` seconds.
     """
     with _refusals(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -152,12 +155,17 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
         except ImportError:  # not on Windows, where deployments are left to one process by hand
             yield
             return
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise InputError(
-                f"{path}: another process works in this folder; wait for it or use another folder."
-            ) from None
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise InputError(
+                        f"{path}: another process works in this folder; wait for it or use another folder."
+                    ) from None
+                time.sleep(_LOOK)
         yield
 
 

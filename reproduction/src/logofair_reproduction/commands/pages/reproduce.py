@@ -120,7 +120,7 @@ def reproduced(
         todo = "; ".join(f"{name} is not prepared, type: {command}" for name, command in missing.items())
         raise InputError(f"{', '.join(wanted.names)}: {todo}.")
     names = tuple(dict.fromkeys(part.name for part in parts))
-    with locked(folder / _LOCK, wait=False):
+    with locked(folder / _LOCK, patience=0.0):
         try:
             state = run(parts, machine, jobs=jobs, progress=progress)
         except KeyboardInterrupt:

@@ -206,17 +206,17 @@ def _run_of(policy: Policy) -> str | None:
 def _take_part(settings: SiteSettings, server: str, authority: Path | None, insecure: bool, screen: Screen) -> None:
     """Connect, and stay until the policy is written."""
     require_flower()
+    from logofair.engines.flower.deployment.checks import check_site_key
     from logofair.engines.flower.deployment.keys import checked_site_name
     from logofair.engines.flower.deployment.node import SiteCredentials, take_part
     from logofair.engines.site import look_at_plans_again
 
     folder, path = Path(settings.folder), Path(settings.folder) / f"{checked_site_name(settings.site)}.site.json"
-    proof = None
-    if not insecure:
-        assert authority is not None
-        assert settings.key is not None
-        proof = SiteCredentials(authority, Path(settings.key))
-    with locked(folder / "command.lock", wait=False):
+    key = None if settings.key is None else Path(settings.key)
+    if key is not None:
+        check_site_key(key)
+    proof = None if insecure or authority is None or key is None else SiteCredentials(authority, key)
+    with locked(folder / "command.lock", patience=0.0):
         look_at_plans_again(folder)
         settings.write(path)
         bare = " WITHOUT ENCRYPTION" if insecure else ""

@@ -131,18 +131,19 @@ def _serve(
     from logofair.engines.flower.deployment.processes import superlink
     from logofair.engines.folder import write_plan
 
-    with locked(folder / "command.lock", wait=False):
+    with locked(folder / "command.lock", patience=0.0):
         if without:
             _take_out(folder, without)
         goes_on = (folder / STATE).exists()
         with superlink(folder / "flower", host, port, credentials) as flower:
+            # Before the plan goes to the sites: one that is not registered yet would be refused.
+            for key in sorted(credentials.sites.glob("*.pub")) if credentials is not None else ():
+                flower.register(key)
             write_plan(folder / PLAN, plan, run_options)
             words = f"Run {plan.run} {'goes on' if goes_on else 'begins'} in {folder}."
             screen(Event("server", words, {"run": plan.run}))
             digest = f"Sites agree to {folder / PLAN} with --accept-plan {plan.fingerprint}"
             screen(Event("server", digest, {"digest": plan.fingerprint}))
-            for key in sorted(credentials.sites.glob("*.pub")) if credentials is not None else ():
-                flower.register(key)
             bare = " WITHOUT ENCRYPTION" if credentials is None else ""
             screen(Event("server", f"The server listens at {host}:{port}{bare}."))
             try:
@@ -179,8 +180,9 @@ def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:
         if not file.is_file():
             raise InputError(f"--keys: there is no {file}; make it with logofair federate keys server --out {keys}.")
     require_flower()
-    from logofair.engines.flower.deployment.checks import check_certificate
+    from logofair.engines.flower.deployment.checks import check_certificate, check_private
 
+    check_private(credentials.key)
     for certificate in (credentials.authority, credentials.certificate):
         check_certificate(certificate)
     return credentials

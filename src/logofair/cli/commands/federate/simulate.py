@@ -88,7 +88,7 @@ def simulate(
     with showing_progress(quiet=quiet or as_json) as progress:
         plan, parts = _plan_and_parts(data, columns, options, progress)
     _check_folder(folder, force)
-    with locked(folder / "command.lock", wait=False):
+    with locked(folder / "command.lock", patience=0.0):
         _clear(folder)
         sites = write_sites(folder, parts, columns)
         (folder / _POLICIES).mkdir()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import email.utils
 import hashlib
+import os
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -22,15 +23,24 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from logofair.errors import InputError, RunError
 
-__all__ = ["check_certificate", "check_clock", "check_server", "check_site_key"]
+__all__ = ["check_certificate", "check_clock", "check_private", "check_server", "check_site_key"]
 
 _AHEAD, _BEHIND = 5.0, 305.0  # seconds by which Flower (1.41) lets a site's clock be off
 _PATIENCE = 10.0  # seconds for an answer
 _OTHER_NAME, _EXPIRED, _TOO_EARLY = (62, 64), 10, 9  # what OpenSSL says of a certificate
 
 
+def check_private(key: Path) -> None:
+    """Raise where others may read a private key."""
+    if os.name == "posix" and key.stat().st_mode & 0o077:
+        raise InputError(
+            f"--keys: others may read {key}, a private key: chmod 600 {key}, or make a new one if others have read it."
+        )
+
+
 def check_site_key(key: Path) -> None:
     """Raise unless a file holds a site's private key, and that of the NAME.pub beside it, where there is one."""
+    check_private(key)
     try:
         found = load_ssh_private_key(key.read_bytes(), password=None)
     except (ValueError, TypeError, OSError):

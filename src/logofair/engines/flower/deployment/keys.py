@@ -32,11 +32,11 @@ _SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def checked_site_name(name: str) -> str:
-    """Return the name of a site if it can also name a file; names are shown to the server."""
-    if not _SITE_NAME.fullmatch(name):
+    """Return the name of a site if it can also name its key; names are shown to the server."""
+    if not _SITE_NAME.fullmatch(name) or name.lower().endswith(".pub"):  # NAME is secret, and people hand out *.pub
         raise InputError(
             f"site: the name is {name[:80]!r}; use up to 64 letters, digits, '-', '_' and '.', "
-            "starting with a letter or digit."
+            "starting with a letter or digit and not ending in .pub."
         )
     return name
 

@@ -22,13 +22,14 @@ from flwr.clientapp import ClientApp
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
 from flwr.supercore.constant import TaskType
 from flwr.supercore.heartbeat import HeartbeatSender
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectPushError
 from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVersionHttpInterceptor
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 from logofair.engines.events import Event, Tell
 from logofair.engines.flower.client_app import client_app
-from logofair.engines.flower.deployment.checks import check_server, check_site_key
+from logofair.engines.flower.deployment.checks import check_server
 from logofair.engines.flower.deployment.children import Child, child, environment, executable, free_port, node_config
 from logofair.engines.site import answer_on_disk
 from logofair.errors import RunError
@@ -59,8 +60,6 @@ def take_part(
     Without ``credentials`` nothing is encrypted. Raises where the server is not the right one, where Flower's node
     ends, and where the published result is not believed. ``tell`` is told what happens at the site.
     """
-    if credentials is not None:
-        check_site_key(credentials.key)
     check_server(server, None if credentials is None else credentials.authority)
     ends: list[Event] = []
 
@@ -112,7 +111,7 @@ def _answer(task: RuntimeHttpClient, app: ClientApp) -> None:
         message, context, _, _ = pull_task_input(task)  # the last is the code that came with the run: not looked at
         push_message(task, reply_to(app, message, context), context)
         push_task_output(task, context, "completed", "")
-    except (httpx.HTTPStatusError, RuntimeError):  # the node has dropped the task: its run has ended
+    except (httpx.HTTPStatusError, ObjectPullError, ObjectPushError, RuntimeError):  # the node has dropped the task
         time.sleep(_POLL)
     finally:
         heartbeat.stop()

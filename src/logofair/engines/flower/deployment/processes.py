@@ -106,8 +106,8 @@ class SuperLink:
         events, ended, next_look = EventReader(folder), None, time.monotonic() + _LOOK
         while True:
             self.process.check()
-            asked = ended is not None or time.monotonic() > next_look
-            status = self._status(str(answer["run-id"])) if asked else "running"
+            look = ended is not None or time.monotonic() > next_look
+            status = self._status(str(answer["run-id"])) if look else "running"
             for event in events.new():
                 if event.kind == "ended":
                     ended = event
@@ -117,7 +117,7 @@ class SuperLink:
                 return
             if status.startswith("finished"):
                 raise RunError(ended.sentence if ended else f"Flower says {status}: see {self.process.log.parent}.")
-            if asked:
+            if look:
                 next_look = time.monotonic() + _LOOK
             time.sleep(0.5)
 
