@@ -16,7 +16,7 @@ from logofair.datasets import dirichlet_clients, load_adult, split
 from logofair.engines.inprocess import run
 from logofair.federation import Privacy, SiteColumns, make_plan
 from logofair_reproduction.experiments.records import read_records
-from logofair_reproduction.experiments.summaries import lines
+from logofair_reproduction.experiments.summaries import lines, measured
 
 adult = load_adult()
 site = dirichlet_clients(adult.sensitive, n_clients=5, alpha=5, rng=0)
@@ -62,32 +62,21 @@ for epsilon in (None, 1.0, 0.1):
 # Recorded: ``logofair reproduce privacy_dp``, 20 deals of Adult to five sites (alpha 0.5), means with 95 % intervals
 # on test rows. Dashed: the same histograms without noise.
 
-recorded = [
-    line
-    for line in lines(read_records(Path("../../reproduction/records")))
-    if line.place["experiment"] == "privacy_dp" and line.place["data"] == "adult"
-]
-private = sorted((line for line in recorded if line.place["method"] == "private"), key=lambda line: line.place["level"])
-(plain,) = (line for line in recorded if line.place["method"] == "binned")
+recorded = lines(measured(read_records(Path("../../reproduction/records"))))
+recorded = recorded.filter(experiment="privacy_dp", data="adult")
+private, plain = (recorded.filter(method=method).sort("level") for method in ("private", "binned"))
 
 figure, panels = plt.subplots(1, 3, figsize=(9, 3.1), layout="constrained")
 for axes, name, title in zip(
     panels, ("accuracy", "global_gap", "local_gap"), ("Accuracy", "Global gap", "Largest local gap"), strict=True
 ):
-    found = [line.figure(name) for line in private]
-    levels = [line.place["level"] for line in private]
-    axes.errorbar(
-        levels,
-        [each.mean for each in found],
-        [[each.mean - each.low for each in found], [each.high - each.mean for each in found]],
-        fmt="o-",
-        color="#D55E00",
-        capsize=2,
-    )
-    axes.axhline(plain.figure(name).mean, color="#0072B2", ls="--", lw=1)
+    found = private.filter(figure=name)
+    reach = (found["mean"] - found["low"], found["high"] - found["mean"])
+    axes.errorbar(found["level"], found["mean"], reach, fmt="o-", color="#D55E00", capsize=2)
+    axes.axhline(plain.filter(figure=name)["mean"][0], color="#0072B2", ls="--", lw=1)
     axes.set(xscale="log", xlabel="epsilon (smaller: more private)", title=title)
     axes.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
-panels[2].axhline(private[0].figure("floor").mean, color="#1b2230", ls=":", lw=1)
+panels[2].axhline(private.filter(figure="floor")["mean"][0], color="#1b2230", ls=":", lw=1)
 panels[2].set_title("Largest local gap (dotted: noise floor)")
 plt.show()
 

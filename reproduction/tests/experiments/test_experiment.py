@@ -16,7 +16,7 @@ from logofair_reproduction.experiments import experiment
 from logofair_reproduction.experiments.experiment import METHODS, Case, Split, experiment_names, load_experiment, trials
 from logofair_reproduction.experiments.measuring import needs
 from logofair_reproduction.experiments.records import identity
-from logofair_reproduction.experiments.summaries import claimed_figures
+from logofair_reproduction.experiments.summaries import paper_figures
 from support.data import DATA
 
 TABLES = DATA.parent / "paper" / "tables.json"
@@ -141,10 +141,10 @@ def test_the_papers_figures_are_those_of_its_tables(name):
     for row in json.loads(TABLES.read_text())[name]["rows"]:
         named = [plan.name for plan in METHODS.values() if plan.paper == row.get("method", "LoGoFair_l&g")]
         assert named, row
-        place = {"experiment": name, "data": row["dataset"], "alpha": row.get("alpha", 0.5)}
-        place |= {"local_tolerance": row.get("delta_local"), "global_tolerance": row.get("delta_global")}
+        at = f"{row['alpha']:g}" if "alpha" in row else f"{row['delta_local']:g}, {row['delta_global']:g}"
+        own = paper_figures().filter(experiment=name, data=row["dataset"], at=at)
         for method in named:
-            found = claimed_figures(place | {"method": method})
+            found = dict(own.filter(method=method).select("figure", "claimed").rows())
             assert found == {"accuracy": row["accuracy"], "local_gap": row["local"], "global_gap": row["global"]}
 
 

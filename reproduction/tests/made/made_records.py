@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 
 from logofair_reproduction.experiments.experiment import METHODS, load_experiment
-from logofair_reproduction.experiments.summaries import Line, lines
-
-_PRIVATE_LOSS = 0.01
 
 
 def made_records(experiment: str, *, data: str = "adult", splits: int = 3, **narrowed: Any) -> list[dict[str, Any]]:
@@ -36,8 +33,3 @@ def _record(case: Any, number: int, rng: np.random.Generator) -> dict[str, Any]:
         figures |= {"rounds": 2.0}
     setting = {"learning_rate": 0.01, "rounds": 20, "T": 50, "S": 20, "sharpness": 20.0}
     return {**case.as_dict(), "figures": figures, "setting": setting, "tried": [], "versions": {"logofair": "0.1.0"}}
-
-
-def made_lines(*experiments: str, **narrowed: Any) -> list[Line]:
-    """The lines of several experiments' made-up records."""
-    return lines([record for name in experiments for record in made_records(name, **narrowed)])

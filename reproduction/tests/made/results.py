@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from logofair_reproduction.experiments.summaries import Line, lines
-
 PLACE = {
     "experiment": "comparison_dp",
     "data": "adult",
@@ -34,12 +32,6 @@ def records(method: str, figures: Mapping[str, Sequence[float | None]], **place:
         }
         for number in range(seeds)
     ]
-
-
-def line(method: str, figures: Mapping[str, Sequence[float | None]], **place: Any) -> Line:
-    """The line of some seeds."""
-    (found,) = lines(records(method, figures, **place))
-    return found
 
 
 def steady(accuracy: float, local: float, global_: float, floor: float = 0.01, **more: float) -> dict[str, list[float]]:

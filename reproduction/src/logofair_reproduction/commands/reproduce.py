@@ -38,7 +38,7 @@ _which_options = together(
 )
 _where_options = together(
     path_option("--out", "Folder of the results.", folder=True, default=Path("reproduced"), show_default=True),
-    click.option("--show", is_flag=True, help="Write page, tables and figures of --out again, and run nothing."),
+    click.option("--show", is_flag=True, help="Write page and tables of --out again, and run nothing."),
     number_option("--jobs", int, _count, "Processes at work.  [default: one a core; with a GPU one]"),
     name_option("--device", ("auto", "cpu", "cuda"), "auto (a GPU where there is one), cpu or cuda.", "auto"),
     path_option("--cache", "Folder of prepared data, as of logofair data.", folder=True),
@@ -78,7 +78,7 @@ def reproduce(
     are trained, their settings chosen on calibration rows, and everything is measured
     on test rows, over several seeds. Results go to the folder --out as they come: a
     run that was stopped goes on with the same command. In the end the folder holds
-    page.html, tables.md, tables.tex and figures.
+    page.html and tables.md.
     """
     from logofair.cli.pages.console import page, print_json, showing_progress
 
@@ -94,7 +94,7 @@ def reproduce(
             )
 
             if show:
-                outcome = pages.shown_again(names, out, cache, progress)
+                outcome = pages.shown_again(names, out, progress)
             else:
                 wanted = pages.Selection(names, **options)
                 outcome = pages.reproduced(wanted, out, progress, jobs=jobs, device=device, cache=cache)

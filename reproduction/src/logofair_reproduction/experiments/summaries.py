@@ -1,4 +1,4 @@
-"""Records over their seeds: means with intervals, and methods compared on the same splits.
+"""Records as one polars frame: figures over the seeds with intervals, and the paper's figures beside them.
 
 The splits of a data set overlap, so figures of different seeds vary less than those of fresh data would. The variance
 of a mean is therefore enlarged by the share of rows tested to rows trained on (Nadeau and Bengio, 2003), in intervals
@@ -9,283 +9,205 @@ for all methods: 30 to 70.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
+import polars as pl
 from scipy.stats import t as student
 
-from logofair_reproduction.experiments.experiment import METHODS, load_experiment
+from logofair_reproduction.experiments.experiment import METHODS, experiment_names, load_experiment
 
-__all__ = ["Line", "Summary", "claimed_figures", "difference", "doubtful_figures", "lines"]
+__all__ = [
+    "FIGURES",
+    "PLACE",
+    "differences",
+    "intervals",
+    "lines",
+    "measured",
+    "over_seeds",
+    "paper_figures",
+    "short",
+    "with_paper",
+]
 
-_TESTED = 0.3 / 0.7  # rows tested on, for every row trained or calibrated on
-_CONFIDENCE = 0.95
+TESTED = 0.3 / 0.7  # rows tested on, for every row trained or calibrated on
+CONFIDENCE = 0.95
 # What one line of a table is about; its records differ in their seeds alone.
-_PLACE = (
-    "experiment",
-    "data",
-    "sensitive",
-    "limit",
-    "clients",
-    "alpha",
-    "scheme",
-    "notion",
-    "method",
-    "local_tolerance",
-    "global_tolerance",
-    "level",
-    "budget",
-    "solver_budget",
+PLACE = {
+    **dict.fromkeys(("experiment", "data", "sensitive"), pl.String),
+    **dict.fromkeys(("limit", "clients"), pl.Int64),
+    "alpha": pl.Float64,
+    **dict.fromkeys(("scheme", "notion", "method"), pl.String),
+    **dict.fromkeys(("local_tolerance", "global_tolerance", "level"), pl.Float64),
+    **dict.fromkeys(("budget", "solver_budget"), pl.Int64),
+}
+FIGURES = (
+    *("accuracy", "local_gap", "local_gap_30", "mean_local_gap", "global_gap"),
+    *("floor", "floor_at_tolerance", "global_floor"),
+    *("violation", "optimality_gap", "rounds", "exchanges"),
 )
+_PAPER = {"accuracy": "accuracy", "local": "local_gap", "global": "global_gap"}
+_ROW = ("table", "method", "dataset", "at")  # of the paper's tables
 
 
-@dataclass(frozen=True)
-class Summary:
-    """A figure over the seeds: its mean, the 95 % interval of the mean, and in how many of the runs it is defined.
-
-    ``low`` and ``high`` are None with fewer than two runs; ``p`` is the chance of a mean so far from 0 by chance alone;
-    ``alike`` in how many of the runs the figure has the sign of the mean.
-    """
-
-    mean: float
-    low: float | None
-    high: float | None
-    runs: int
-    of: int
-    p: float | None = None
-    alike: int = 0
-
-    @classmethod
-    def of_values(cls, values: Sequence[float | None]) -> Summary | None:
-        """Summarise one figure of every seed; None where it is defined in none.
-
-        Examples
-        --------
-        >>> found = Summary.of_values([0.80, 0.82, None])
-        >>> round(found.mean, 3), round(found.low, 3), found.runs, found.of
-        (0.81, 0.637, 2, 3)
-        """
-        known = np.array([value for value in values if value is not None], dtype=np.float64)
-        if not known.size:
-            return None
-        mean = float(known.mean())
-        alike = int(np.sum(np.sign(known) == np.sign(mean)))
-        if known.size < 2:
-            return cls(mean, None, None, 1, len(values), alike=alike)
-        error = float(known.std(ddof=1) * np.sqrt(1.0 / known.size + _TESTED))
-        reach = error * _errors_reached(known.size - 1)
-        p = 1.0 if error == 0.0 and mean == 0.0 else 0.0 if error == 0.0 else _two_sided(mean / error, known.size - 1)
-        return cls(mean, mean - reach, mean + reach, known.size, len(values), p, alike)
-
-    def among(self, comparisons: int) -> Summary:
-        """The same with a wider interval, so that those of all comparisons hold at once at 95 % (Bonferroni).
-
-        Examples
-        --------
-        >>> found = Summary.of_values([0.01, 0.02, 0.03]).among(10)
-        >>> round(found.low, 3), round(found.high, 3)
-        (-0.103, 0.143)
-        """
-        if self.high is None:
-            return self
-        reach = (self.high - self.mean) * _errors_reached(self.runs - 1, comparisons) / _errors_reached(self.runs - 1)
-        return replace(self, low=self.mean - reach, high=self.mean + reach)
-
-    @property
-    def undefined(self) -> str:
-        """In how many seeds it is defined, in words; empty where it is in all."""
-        return f"defined in {self.runs} of {self.of} seeds" if self.runs < self.of else ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return {"value": self.mean, "low": self.low, "high": self.high, "runs": self.runs, "of": self.of}
-
-
-def _errors_reached(freedom: int, comparisons: int = 1) -> float:
-    """How many standard errors an interval reaches to each side of its mean."""
-    return float(student.isf((1.0 - _CONFIDENCE) / 2.0 / comparisons, freedom))
-
-
-def _two_sided(statistic: float, freedom: int) -> float:
-    return float(2.0 * student.sf(abs(statistic), freedom))
-
-
-@dataclass(frozen=True, eq=False)
-class Line:
-    """One line of a table: a method at one place of an experiment, over all its seeds.
-
-    ``values`` are the figures of every seed, by figure and seed; ``figures`` their summaries. ``settings`` counts how
-    often each setting was chosen.
-    """
-
-    place: Mapping[str, Any]
-    values: Mapping[str, Mapping[int, float | None]]
-    settings: Mapping[str, int]
-
-    @property
-    def title(self) -> str:
-        """What tables call the method."""
-        return METHODS[self.place["method"]].title
-
-    def figure(self, name: str) -> Summary | None:
-        """A figure over the seeds; None where it is nowhere defined. A gap is nowhere below 0, nor is its interval."""
-        found = Summary.of_values(list(self.values.get(name, {}).values()))
-        if found is None or found.low is None or "gap" not in name:
-            return found
-        return replace(found, low=max(found.low, 0.0))
-
-    @property
-    def claimed(self) -> Mapping[str, float] | None:
-        """The paper's figures for this line: accuracy, local_gap and global_gap."""
-        return claimed_figures(self.place)
-
-    @property
-    def doubtful(self) -> Mapping[str, str]:
-        """Those of the paper's figures that are no targets, each with the reason."""
-        return doubtful_figures(self.place)
-
-
-def lines(records: Iterable[Mapping[str, Any]]) -> list[Line]:
-    """Records by what they are about, in their order; every line holds the figures of all its seeds.
+def measured(records: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """One row for every record: its place, its seed, the setting chosen and its figures, null where undefined.
 
     Where settings were changed between two runs (``plan``), the seeds of the later one alone: no mean mixes the two.
+    """
+    rows = [
+        {name: record.get(name) for name in (*PLACE, "plan", "random_state")}
+        | {"setting": json.dumps(record.get("setting", {}))}
+        | {name: record["figures"].get(name) for name in FIGURES}
+        for record in records
+    ]
+    types = {"plan": pl.String, "random_state": pl.Int64, "setting": pl.String}
+    found = pl.DataFrame(rows, schema={**PLACE, **types, **dict.fromkeys(FIGURES, pl.Float64)}, strict=False)
+    return found.filter(pl.col("plan").eq_missing(pl.col("plan").last().over(*PLACE))).drop("plan")
+
+
+def over_seeds(values: pl.DataFrame, *by: str, **more: pl.Expr) -> pl.DataFrame:
+    """Summarise ``value`` over the seeds of every group.
+
+    ``mean`` with its 95 % interval ``low`` to ``high`` and ``p``, the chance of a mean so far from 0 by chance alone,
+    all three null with fewer than two runs; ``runs``: in how many of the ``seeds`` it is defined; ``alike``: in how
+    many it has the mean's sign. ``more`` are further aggregations. Groups where it is nowhere defined are left out.
 
     Examples
     --------
-    >>> place = dict.fromkeys(_PLACE) | {"experiment": "comparison_dp", "data": "adult", "method": "fedavg"}
-    >>> records = [place | {"random_state": s, "figures": {"accuracy": 0.8 + s / 100}, "setting": {}} for s in range(3)]
-    >>> [line.figure("accuracy").mean for line in lines(records)]
-    [0.81]
+    >>> found = over_seeds(pl.DataFrame({"of": ["a", "a", "a"], "value": [0.80, 0.82, None]}), "of")
+    >>> found.select("mean", pl.col("low").round(3), "runs").row(0)
+    (0.81, 0.637, 2)
     """
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for record in records:
-        found.setdefault(json.dumps([record.get(name) for name in _PLACE]), []).append(record)
-    return [_line(part) for part in found.values()]
+    value = pl.col("value")
+    found = values.group_by(by, maintain_order=True).agg(
+        mean=value.mean(),
+        error=value.std() * (1.0 / value.count() + TESTED).sqrt(),
+        alike=(value.sign() == value.mean().sign()).sum(),
+        runs=value.count(),
+        seeds=pl.len(),
+        **more,
+    )
+    found = intervals(found.filter(pl.col("runs") > 0))
+    mean, error = (found[name].to_numpy().astype(np.float64) for name in ("mean", "error"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2.0 * student.sf(np.abs(mean) / error, found["runs"].to_numpy() - 1)
+    p = np.where((mean == 0.0) & (error == 0.0), 1.0, p)
+    return found.with_columns(p=pl.Series(p, dtype=pl.Float64).fill_nan(None))
 
 
-def _line(every: Sequence[Mapping[str, Any]]) -> Line:
-    same = [record for record in every if record.get("plan") == every[-1].get("plan")]
-    records = sorted(same, key=lambda record: record["random_state"])
-    names = dict.fromkeys(name for record in records for name in record["figures"])
-    values = {name: {record["random_state"]: record["figures"].get(name) for record in records} for name in names}
-    settings = Counter(json.dumps(record.get("setting", {})) for record in records)
-    return Line({name: records[0].get(name) for name in _PLACE}, values, dict(settings.most_common()))
+def intervals(found: pl.DataFrame, comparisons: int = 1) -> pl.DataFrame:
+    """Add the interval of every mean, wide enough for those of all ``comparisons`` to hold at once (Bonferroni)."""
+    errors = np.asarray(student.isf((1.0 - CONFIDENCE) / 2.0 / comparisons, found["runs"].to_numpy() - 1))
+    reach = pl.col("error") * pl.Series(errors, dtype=pl.Float64).fill_nan(None)
+    return found.with_columns(low=pl.col("mean") - reach, high=pl.col("mean") + reach)
 
 
-def difference(line: Line, other: Line, figure: str, minus: str | None = None) -> Summary | None:
-    """A figure of one line less that of another (or another figure of it), split by split; None without common splits.
+def lines(found: pl.DataFrame) -> pl.DataFrame:
+    """One row for every figure at every place, over the seeds: :func:`over_seeds`, and the paper's figure ``claimed``.
 
-    Examples
-    --------
-    >>> place = dict.fromkeys(_PLACE)
-    >>> one, two = (Line(place, {"accuracy": {0: a, 1: a + 0.01}}, {}) for a in (0.83, 0.81))
-    >>> round(difference(one, two, "accuracy").mean, 3)
-    0.02
-    """
-    mine, theirs = line.values.get(figure, {}), other.values.get(minus or figure, {})
-    both = [(mine[split], theirs[split]) for split in mine if split in theirs]
-    return Summary.of_values([None if a is None or b is None else a - b for a, b in both])
-
-
-@cache
-def _paper() -> Mapping[str, Any]:
-    text = files("logofair_reproduction.experiments").joinpath("paper.json").read_text("utf-8")
-    found: Mapping[str, Any] = json.loads(text)
-    return found
-
-
-@cache
-def _table(experiment: str) -> str:
-    """The paper's table that has figures of an experiment; empty without one."""
-    return load_experiment(experiment)[0].paper
-
-
-def claimed_figures(place: Mapping[str, Any]) -> Mapping[str, float] | None:
-    """What the paper reports at a place of a table; None where it reports nothing.
+    A gap is nowhere below 0, nor is its interval. ``doubt`` says why a figure of the paper is no target.
 
     Examples
     --------
     >>> place = {"experiment": "comparison_dp", "data": "adult", "alpha": 0.5, "method": "fedavg"}
-    >>> claimed_figures(place)
-    {'accuracy': 0.8381, 'local_gap': 0.1922, 'global_gap': 0.1759}
+    >>> records = [place | {"random_state": s, "figures": {"accuracy": 0.8 + s / 100}} for s in range(3)]
+    >>> lines(measured(records)).select("figure", "mean", "claimed").row(0)
+    ('accuracy', 0.81, 0.8381)
     """
-    row = _paper_row(place)
-    return None if row is None else {ours: row[theirs] for ours, theirs in _FIGURES.items()}
+    values = found.unpivot(FIGURES, index=list(PLACE), variable_name="figure")
+    low = pl.when(pl.col("figure").str.contains("gap")).then(pl.col("low").clip(0.0)).otherwise("low")
+    return with_paper(over_seeds(values, *PLACE, "figure").with_columns(low=low))
 
 
-def _paper_row(place: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    named = METHODS[place["method"]].paper
-    for row in _paper().get(_table(place["experiment"]), ()) if named else ():
-        at = (("data", "dataset"), ("alpha", "alpha")) if "method" in row else _TOLERANCES
-        same = all(place.get(ours) == row[theirs] for ours, theirs in at)
-        if same and row.get("method", "LoGoFair_l&g") == named:
-            return row  # type: ignore[no-any-return]
-    return None
+def differences(found: pl.DataFrame, one: str, other: str, *figures: str) -> pl.DataFrame:
+    """Figures of one method less those of another, split by split, for every place of one beside every of the other."""
+    same = ("experiment", "data", "sensitive", "limit", "clients", "alpha", "scheme", "notion", "budget")
+    own = ("local_tolerance", "global_tolerance", "level")
+    mine, theirs = (found.filter(pl.col("method") == method) for method in (one, other))
+    both = mine.join(theirs, on=[*same, "random_state"], nulls_equal=True, maintain_order="left")
+    by = (*same, *own, *(f"{name}_right" for name in own))
+    less = both.select(*by, *(pl.col(name) - pl.col(f"{name}_right") for name in figures))
+    return over_seeds(less.unpivot(figures, index=by, variable_name="figure"), *by, "figure")
 
 
-def doubtful_figures(place: Mapping[str, Any]) -> Mapping[str, str]:
-    """Which of the paper's figures at a place cannot be measurements, and why: they repeat where data or notion differ.
+def short(name: str) -> pl.Expr:
+    """A number as it is written: 100 in place of 100.0."""
+    return pl.col(name).cast(pl.String).str.strip_suffix(".0")
 
-    Two rules: the columns of two data sets differ by the very same amount in a third of a table's rows or more; or a
-    method's figures on a data set are the same for both notions in two cells or more. Accuracy without any requirement
-    is the same for both notions, and no sign of anything.
 
-    Examples
-    --------
-    >>> place = {"experiment": "sensitivity_dp", "data": "celeba", "method": "algorithm1_lg"}
-    >>> doubtful_figures(place | {"local_tolerance": 0.0, "global_tolerance": 0.04})
-    {'accuracy': "differs from enem's by 0.1600 in 6 of 9 rows"}
+def with_paper(found: pl.DataFrame) -> pl.DataFrame:
+    """Add ``claimed``, the paper's figure at each place, null without one, and ``doubt``."""
+    tolerances = pl.format("{}, {}", short("local_tolerance"), short("global_tolerance"))
+    at = pl.when(pl.col("experiment").str.starts_with("sensitivity")).then(tolerances).otherwise(short("alpha"))
+    keys = ["experiment", "method", "data", "at", "figure"]
+    return found.with_columns(at=at).join(paper_figures(), on=keys, how="left", maintain_order="left").drop("at")
+
+
+@cache
+def paper_figures() -> pl.DataFrame:
+    """What the paper reports, by experiment, method, data, place in its table (``at``) and figure.
+
+    ``doubt`` says why a figure cannot be a measurement, by two rules: the columns of two data sets differ by the very
+    same amount in a third of a table's rows or more; or a method's figures on a data set are the same for both notions
+    in two cells or more. Accuracy without any requirement is the same for both notions, and no sign of anything.
     """
-    row = _paper_row(place)
-    if row is None:
-        return {}
-    table = _table(place["experiment"])
-    reasons = {name: _repeated(table, row, name) or _same_for_both(table, row, name) for name in _FIGURES.values()}
-    return {ours: reason for ours, theirs in _FIGURES.items() if (reason := reasons[theirs])}
+    text = files("logofair_reproduction.experiments").joinpath("paper.json").read_text("utf-8")
+    tables = {name: rows for name, rows in json.loads(text).items() if name != "source"}
+    rows = [{"table": name, **row} for name, rows in tables.items() for row in rows]
+    found = pl.from_dicts(rows, infer_schema_length=None)
+    found = found.with_columns(
+        method=pl.col("method").fill_null("LoGoFair_l&g"),
+        at=pl.coalesce(pl.format("{}, {}", short("delta_local"), short("delta_global")), short("alpha")),
+    )
+    found = found.unpivot(list(_PAPER), index=_ROW, variable_name="figure", value_name="claimed")
+    doubts = pl.concat([_repeated_columns(found), _same_for_both_notions(found)]).unique(
+        [*_ROW, "figure"], keep="first"
+    )
+    found = found.join(doubts, on=[*_ROW, "figure"], how="left")
+    ours = pl.DataFrame({"key": list(METHODS), "method": [plan.paper for plan in METHODS.values()]})
+    named = [(name, load_experiment(name)[0].paper) for name in experiment_names()]
+    experiments = pl.DataFrame(named, schema=["experiment", "table"], orient="row")
+    return (
+        found.join(ours, on="method")
+        .join(experiments, on="table")
+        .select(
+            "experiment",
+            "at",
+            "claimed",
+            "doubt",
+            method="key",
+            data="dataset",
+            figure=pl.col("figure").replace(_PAPER),
+        )
+    )
 
 
-def _where(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Which row of a table it is, whatever the data set."""
-    return tuple(row.get(name) for name in ("method", "alpha", "delta_local", "delta_global"))
+def _repeated_columns(found: pl.DataFrame) -> pl.DataFrame:
+    """The figures that differ from another data set's by one amount in a third of the rows or more."""
+    other = found.rename({"dataset": "other", "claimed": "theirs"})
+    pairs = found.join(other, on=["table", "method", "at", "figure"], maintain_order="left_right")
+    column = ("table", "figure", "dataset", "other")
+    pairs = pairs.filter(pl.col("dataset") != pl.col("other")).with_columns(
+        apart=(pl.col("claimed") - pl.col("theirs")).round(4), of=pl.len().over(*column)
+    )
+    pairs = pairs.with_columns(same=pl.len().over(*column, "apart")).filter(3 * pl.col("same") >= pl.col("of"))
+    apart = pl.format("differs from {}'s by {}", "other", pl.col("apart").abs())
+    how = pl.when(pl.col("apart") == 0).then(pl.format("equals {}'s", "other")).otherwise(apart)
+    return pairs.select(*_ROW, "figure", doubt=pl.format("{} in {} of {} rows", how, "same", "of"))
 
 
-def _repeated(table: str, row: Mapping[str, Any], figure: str) -> str | None:
-    """Whether another data set's column differs by the same amount as here in a third of the rows."""
-    columns: dict[str, dict[tuple[Any, ...], float]] = {}
-    for each in _paper()[table]:
-        columns.setdefault(each["dataset"], {})[_where(each)] = each[figure]
-    mine = columns.pop(row["dataset"])
-    for other, theirs in columns.items():
-        apart = {at: round(mine[at] - theirs[at], 4) for at in mine}
-        same = sum(value == apart[_where(row)] for value in apart.values())
-        if 3 * same >= len(apart):
-            amount = abs(apart[_where(row)])
-            how = f"differs from {other}'s by {amount:.4f}" if amount else f"equals {other}'s"
-            return f"{how} in {same} of {len(apart)} rows"
-    return None
-
-
-def _same_for_both(table: str, row: Mapping[str, Any], figure: str) -> str | None:
-    """Whether the figure is the same for the other notion, and others of this method and data set are too."""
-    other = table.replace("_dp", "_eo") if table.endswith("_dp") else table.replace("_eo", "_dp")
-    theirs = {(_where(each), each["dataset"]): each for each in _paper()[other]}
-    repeated = [
-        (_where(each), name)
-        for each in _paper()[table]
-        if each["dataset"] == row["dataset"] and each.get("method") == row.get("method")
-        for name in _FIGURES.values()
-        if each[name] == theirs[_where(each), row["dataset"]][name]
-        and not (each.get("method") == "FedAvg" and name == "accuracy")
-    ]
-    if len(repeated) < 2 or (_where(row), figure) not in repeated:
-        return None
-    return f"is the same for both notions, as are {len(repeated) - 1} more of these figures"
-
-
-_FIGURES = {"accuracy": "accuracy", "local_gap": "local", "global_gap": "global"}
-_TOLERANCES = (("data", "dataset"), ("local_tolerance", "delta_local"), ("global_tolerance", "delta_global"))
+def _same_for_both_notions(found: pl.DataFrame) -> pl.DataFrame:
+    """The figures that are the same for the other notion, where others of the method and data set are too."""
+    known = found.with_columns(kind=pl.col("table").str.head(-3)).filter(
+        (pl.col("method") != "FedAvg") | (pl.col("figure") != "accuracy")
+    )
+    other = known.rename({"table": "other"})
+    pairs = known.join(other, on=["kind", "method", "dataset", "at", "figure", "claimed"], maintain_order="left")
+    pairs = pairs.filter(pl.col("table") != pl.col("other"))
+    pairs = pairs.with_columns(more=pl.len().over("table", "method", "dataset") - 1).filter(pl.col("more") > 0)
+    doubt = pl.format("is the same for both notions, as are {} more of these figures", "more")
+    return pairs.select(*_ROW, "figure", doubt=doubt)

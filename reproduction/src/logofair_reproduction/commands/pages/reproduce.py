@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from logofair.cli.pages.console import counted, grid, notes, print_page, titled
 from logofair.columns.checks import nearest_name
@@ -19,13 +16,10 @@ from logofair.errors import InputError
 from logofair.files.writing import locked
 from logofair.progress import Progress
 from logofair_reproduction.experiments.experiment import Experiment, experiment_names, load_experiment
-from logofair_reproduction.experiments.rendering import Rendered, check_packages, render
+from logofair_reproduction.experiments.page import Rendered, render
 from logofair_reproduction.experiments.runner import RunState, how_far, missing_data, run
 from logofair_reproduction.experiments.scores import Machine
-
-if TYPE_CHECKING:
-    from logofair_reproduction.experiments.claims import Verdict
-    from logofair_reproduction.experiments.glance import Matrix
+from logofair_reproduction.experiments.tables import as_markdown
 
 __all__ = ["Outcome", "Selection", "as_dict", "failures", "listed", "reproduced", "show", "show_list", "shown_again"]
 
@@ -110,7 +104,6 @@ def reproduced(
 
     parts = wanted.parts()
     need_torch()
-    check_packages()
     from logofair_reproduction.training.rows import device_named
 
     machine = Machine(folder, cache, device_named(device).type)
@@ -125,21 +118,20 @@ def reproduced(
             state = run(parts, machine, jobs=jobs, progress=progress)
         except KeyboardInterrupt:
             return Outcome(folder, names, None, stopped=how_far(parts, folder))
-        rendered = _rendered(folder, cache, progress) if state.measured or state.before else None
+        rendered = _rendered(folder, progress) if state.measured or state.before else None
     return Outcome(folder, names, rendered, state, missing)
 
 
-def shown_again(names: Sequence[str], folder: Path, cache: Path | None, progress: Progress) -> Outcome:
-    """Write page, tables and figures of what is in the folder; the tables shown are of these experiments, or of all."""
+def shown_again(names: Sequence[str], folder: Path, progress: Progress) -> Outcome:
+    """Write page and tables of what is in the folder; the tables shown are of these experiments, or of all."""
     _check("NAME", names, [*experiment_names(), _ALL])
-    check_packages()
-    rendered = _rendered(folder, cache, progress)
-    there = dict.fromkeys(line.place["experiment"] for line in rendered.lines)
+    rendered = _rendered(folder, progress)
+    there = rendered.lines["experiment"].unique(maintain_order=True)
     return Outcome(folder, tuple(name for name in there if not names or _ALL in names or name in names), rendered)
 
 
-def _rendered(folder: Path, cache: Path | None, progress: Progress) -> Rendered:
-    (rendered,) = progress(map(render, [folder], [cache]), "Writing the page", total=1)
+def _rendered(folder: Path, progress: Progress) -> Rendered:
+    (rendered,) = progress(map(render, [folder]), "Writing the page", total=1)
     return rendered
 
 
@@ -182,7 +174,11 @@ def show_list(found: Sequence[Mapping[str, Any]], console: Console) -> None:
 def as_dict(outcome: Outcome) -> dict[str, Any]:
     """Plain values of a command that was not stopped."""
     rendered, state = outcome.rendered, outcome.state
-    found = rendered.lines if rendered else ()
+    own = (
+        ()
+        if rendered is None
+        else rendered.lines.filter(rendered.lines["experiment"].is_in(outcome.experiments)).to_dicts()
+    )
     return {
         "folder": str(outcome.folder),
         "experiments": list(outcome.experiments),
@@ -190,75 +186,21 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "before": state.before if state else None,
         "failed": [{**case.as_dict(), "reason": why} for case, why in state.failed] if state else [],
         "missing": dict(outcome.missing or {}),
-        "lines": [
-            {
-                **line.place,
-                "figures": {name: known.as_dict() if (known := line.figure(name)) else None for name in line.values},
-                "claimed": line.claimed,
-                "settings": dict(line.settings),
-            }
-            for line in found
-            if line.place["experiment"] in outcome.experiments
-        ],
-        "verdicts": [asdict(verdict) for verdict in rendered.verdicts] if rendered else [],
+        "lines": list(own),
+        "verdicts": rendered.verdicts.to_dicts() if rendered else [],
         "files": [str(path) for path in rendered.files] if rendered else [],
     }
 
 
 def show(outcome: Outcome, console: Console) -> None:
     """Print the tables of the experiments wanted, the verdicts, and where the files are."""
-    from logofair_reproduction.experiments.tables import as_text, tables_of
-
     rendered = outcome.rendered
     if rendered is not None:
-        for table in tables_of([line for line in rendered.lines if line.place["experiment"] in outcome.experiments]):
-            click.echo(f"{as_text(table)}\n")  # as wide as it is
-        print_page(["What was claimed", "", *_judged(rendered.verdicts, outcome.folder), ""], console)
+        for table in rendered.tables:
+            if table.experiment in outcome.experiments:
+                click.echo(as_markdown(table))  # as wide as it is
+        click.echo(as_markdown(rendered.matrix))
     print_page([notes(_done(outcome))], console)
-
-
-def _judged(verdicts: Sequence[Verdict], folder: Path) -> Iterator[Any]:
-    """Claims by places with a sign each, why some are not confirmed, and where to read more."""
-    from logofair_reproduction.experiments.glance import LEGEND, matrix
-
-    found = matrix(verdicts)
-    if found.rows:
-        yield _matrix(found)
-        yield ""
-        yield LEGEND
-    refuted = [verdict for verdict in verdicts if verdict.verdict == "not confirmed"]
-    if refuted:
-        yield "\nHow many comparisons speak for what is not confirmed, and against it\n"
-        yield _comparisons(refuted)
-    without = sum(1 for verdict in verdicts if not verdict.figures)
-    more = f"{counted(without, 'verdict')} for want of results: what to run, and " if without else ""
-    yield f"\n{more}every comparison: {folder / 'page.html'}"
-
-
-def _matrix(found: Matrix) -> Table:
-    from logofair_reproduction.experiments.glance import SIGNS, SOURCES
-
-    table = grid("claim", *(column.replace(" ", "\n") for column in found.columns), padding=1)
-    for source, title in SOURCES.items():
-        own = found.of(source)
-        if own:
-            table.add_row(Text(title, style="bold"))
-        for row in own:
-            signs = [SIGNS[row.verdicts[name].verdict] if name in row.verdicts else "" for name in found.columns]
-            table.add_row(row.short, *signs)
-    return table
-
-
-def _comparisons(verdicts: Sequence[Verdict]) -> Table:
-    """How many comparisons speak for a claim, against it, and leave it open, over the places of its verdicts."""
-    counts: dict[str, Counter[str]] = {}
-    for verdict in verdicts:
-        counts.setdefault(verdict.short, Counter()).update(verdict.counts)
-    states = ("for", "against", "open")
-    table = grid("claim", *states)
-    for short, number in counts.items():
-        table.add_row(short, *(f"{number[state]}" for state in states))
-    return table
 
 
 def _done(outcome: Outcome) -> Iterator[tuple[str, str]]:
@@ -268,4 +210,4 @@ def _done(outcome: Outcome) -> Iterator[tuple[str, str]]:
     missing = outcome.missing or {}
     yield from titled("Left out", (f"{name}, which is not prepared: {command}" for name, command in missing.items()))
     if outcome.rendered is not None:
-        yield "Files", f"{outcome.folder / 'page.html'}; beside it tables.md, tables.tex, figures, results.jsonl"
+        yield "Files", f"{outcome.folder / 'page.html'}; beside it tables.md, results.jsonl"
