@@ -351,18 +351,17 @@ def _leaving(
     if outside.any():
         lower = np.where(outside > 0, -np.inf, np.where(outside < 0, work.upper, work.lower))
         upper = np.where(outside < 0, np.inf, np.where(outside > 0, work.lower, work.upper))
-    falls, rises = column > PIVOT, column < -PIVOT
-    room = np.where(falls, work.solution - lower, np.where(rises, upper - work.solution, np.inf))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(falls | rises, np.maximum(room, 0.0) / np.abs(column), np.inf)
+    falls, size = column > 0, np.abs(column)
+    room = np.where(falls, work.solution - lower, upper - work.solution)
+    ratio = np.divide(np.maximum(room, 0.0), size, out=np.full(size.shape, np.inf), where=size > PIVOT)
     step = _column_by_column(np.minimum, ratio)
     # Among (nearly) equal ratios the largest pivot keeps the inverse accurate.
     tied = ratio <= step[:, None] + TIE
-    row = np.argmax(np.where(tied, np.abs(column), -1.0), axis=1)
+    row = np.argmax(np.where(tied, size, -1.0), axis=1)
     pick = np.arange(row.size)
     flips = entering.reach <= step
     step = np.where(flips, entering.reach, ratio[pick, row])
-    to_upper = np.where(outside[pick, row] == 0, rises[pick, row], outside[pick, row] < 0)
+    to_upper = np.where(outside[pick, row] == 0, ~falls[pick, row], outside[pick, row] < 0)
     return row, np.where(np.isfinite(step), step, 0.0), to_upper, flips
 
 
