@@ -48,7 +48,7 @@ class Size:
 # What is given of ``fit`` beside the requirements; labels are given unless ``labels`` is False, and the merged rule,
 # which a fit leaves for later, is only made where ``then_merged`` says so.
 CALLS: dict[str, dict[str, Any]] = {
-    "solver alone": {"labels": False, "calibration": "none", "pooling": "none", "merged": False},
+    "solver alone": {"labels": False, "calibration": "none", "pooling": "none"},
     "with the merged rule": {"labels": False, "calibration": "none", "pooling": "none", "then_merged": True},
     "on labels": {"calibration": "none", "basis": "labels"},
     "default call": {"pooling": "none"},

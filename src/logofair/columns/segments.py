@@ -28,7 +28,6 @@ Column = TypeVar("Column", bound=npt.NDArray[Any])
 # about this many, in order, and only neighbours remain to be sorted.
 _BUCKET = 16
 _WINDOW = 128
-_MOST_FIRST_BITS = 22  # of numbers dealt by their first bits: each thread counts so many buckets
 _LONG = 192  # runs up to this length are sorted as rows of one padded matrix, longer ones one by one
 _CHUNK = 1 << 15
 _LONG_SUM = 1024  # runs up to this length are summed as rows of one padded matrix, this many at a time:
@@ -93,18 +92,6 @@ def sorted_by_cell(
         sort_runs(ordered, starts)
         return ordered, starts
     return ordered, sort_buckets(ordered, starts, buckets)
-
-
-def sorted_numbers(keys: Indices, bits: int) -> Indices:
-    """Whole numbers from 0 to below ``2**bits``, ascending."""
-    first_bits = min((keys.size // _BUCKET).bit_length(), bits, _MOST_FIRST_BITS)
-    shift, n_buckets = bits - first_bits, 1 << first_bits
-    bucket = np.empty(keys.size, dtype=np.int32)
-    for some in pieces(keys.size):
-        bucket[some] = keys[some] >> shift
-    ordered, starts = group_by(bucket, n_buckets, keys)
-    sort_buckets(ordered, starts, n_buckets)
-    return ordered
 
 
 def sort_buckets(ordered: npt.NDArray[Any], starts: Indices, buckets: int) -> Indices:
@@ -205,25 +192,21 @@ def search_runs(data: Floats, first: Indices, last: Indices, targets: Floats, *,
 
 
 def _search(data: Floats, first: Indices, last: Indices, targets: Floats, right: Booleans) -> Indices:
-    """The same in some runs, all at once.
+    """The same in some runs, all at once, by halving what is left of each.
 
-    Growing a position by halving steps needs one gather and few temporaries; "after equal entries" is "before the next
-    larger number".
+    "After equal entries" is "before the next larger number".
     """
-    size, base = last - first, first - 1
-    targets = np.where(right, np.nextafter(targets, np.inf), targets)
-    found_at = np.zeros(first.size, dtype=np.int64)
-    step = 1 << max(int(size.max(initial=0)).bit_length() - 1, 0)
-    while step and data.size:
-        trial = found_at + step
-        inside = trial <= size
-        np.minimum(trial, size, out=trial)
-        trial += base
-        np.maximum(trial, 0, out=trial)
-        inside &= data[trial] < targets
-        found_at += step * inside
-        step >>= 1
-    return found_at
+    if not data.size:
+        return np.zeros(first.size, dtype=np.int64)
+    targets = np.nextafter(targets, np.inf, out=targets.copy(), where=right)
+    left, before = last - first, first - 1
+    for _ in range(max(int(left.max(initial=0)) - 1, 0).bit_length()):
+        half = left >> 1
+        left -= half
+        half *= data[before + half] < targets  # where nothing is left to halve, whatever entry this is
+        before += half
+    place = np.minimum(before + 1, data.size - 1)
+    return np.asarray(before + 1 - first + ((left > 0) & (data[place] < targets)))
 
 
 def taken(column: Column, rows: npt.NDArray[Any]) -> Column:
@@ -334,7 +317,8 @@ class RowOrder:
             return cls(np.zeros(0, dtype=np.int32), starts)
         row_bits, cell_bits = (max(number - 1, 1).bit_length() for number in (scores.size, n_cells))
         score_bits = min(max(63 - row_bits - cell_bits, 0), 52)
-        keys = sorted_numbers(_packed(scores, cells, score_bits, row_bits), cell_bits + score_bits + row_bits)
+        keys = _packed(scores, cells, score_bits, row_bits)
+        keys.sort()
         alike = np.concatenate(
             [
                 some.start + np.flatnonzero(np.diff(keys[some.start : some.stop + 1] >> row_bits) == 0)

@@ -156,14 +156,11 @@ class ScoredRows:
         """Whether there is anything to borrow, if these are the rows of all clients."""
         return may_borrow(pooling, int(np.count_nonzero(self.mass[-1].sum(axis=1))), self.small_cells)
 
-    def moved_back(
-        self, at: Indices | slice, share: Floats, shifts: Floats
-    ) -> tuple[Integers, Indices, Floats, Floats]:
-        """Some rows moved back by their cell's shift: group, bin, the weight they give, and log-odds."""
-        cells = self.cells[at]
-        residual = self.odds[at] - shifts.ravel()[cells]
+    def moved_back(self, at: Indices | slice, share: Floats, *shifts: Floats) -> tuple[Integers, Floats, list[Floats]]:
+        """Some rows moved back by their cell's shift: group, the weight they give, and log-odds for each of the shifts."""
+        cells, odds = self.cells[at], self.odds[at]
         weight = share.ravel()[cells] * (1.0 if self.weights is None else self.weights[at])
-        return cells % self.n_groups, _bins(residual), weight, residual
+        return cells % self.n_groups, weight, [odds - shift.ravel()[cells] for shift in shifts]
 
 
 def may_borrow(pooling: str, clients: int, small_cells: int) -> bool:
@@ -382,9 +379,10 @@ def fold_histograms(rows: ScoredRows, reference: Reference, between: Floats) -> 
         here = fold[first : first + pieces.step]
         for number in range(rows.folds):
             outside = first + np.flatnonzero(here != number)
-            for k in range(len(KINDS)):
-                group, bin_, weight, _ = rows.moved_back(outside, share[number], shifts[k][number])
-                found[piece, k, number] = _histogram(group * size + finer[bin_], weight, rows.n_groups * size)
+            group, weight, residuals = rows.moved_back(outside, share[number], *(each[number] for each in shifts))
+            for k, residual in enumerate(residuals):
+                place = group * size + finer[_bins(residual)]
+                found[piece, k, number] = _histogram(place, weight, rows.n_groups * size)
 
     side_by_side(count, range(len(pieces)), fold.size)
     return np.asarray(found.sum(axis=0).reshape(len(KINDS), rows.folds, rows.n_groups, size))
@@ -486,9 +484,9 @@ class PriorSums:
 def prior_sums(rows: ScoredRows, choice: Choice, rule: ShiftRule) -> PriorSums:
     """What cells give: as much as they take."""
     share, shifts = 1.0 - own_shares(rows.counts[-1], choice.kappa), rule.last.shifts(rows, choice.kind)[-1]
-    group, bin_, weight, residual = rows.moved_back(slice(None), share, shifts)
-    size = rows.n_groups * BINS
-    mass, odds = (_histogram(group * BINS + bin_, w, size) for w in (weight, weight * residual))
+    group, weight, (residual,) = rows.moved_back(slice(None), share, shifts)
+    place = group * BINS + _bins(residual)
+    mass, odds = (_histogram(place, w, rows.n_groups * BINS) for w in (weight, weight * residual))
     shape, cells = (rows.n_groups, BINS), _own(rows, choice.kappa, rows.mass[-1]) < 1.0
     return PriorSums(mass.reshape(shape), odds.reshape(shape), np.array([float(cells.sum())]))
 

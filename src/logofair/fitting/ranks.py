@@ -177,7 +177,10 @@ def place_thresholds(
     limit = np.where(placed, ordered[np.where(placed, last - rank, 0)] if ordered.size else 0.0, 0.0)
     weight = np.where(placed, 1.0, (rank > n).astype(np.float64))
     tied = np.flatnonzero(placed & _has_ties(order, ordered))
-    ends = [search_runs(ordered, first[tied], last[tied], limit[tied], right=np.full(tied.size, r)) for r in (0, 1)]
+    ends = [
+        search_runs(ordered, first[tied], last[tied], limit[tied], right=np.full(tied.size, after))
+        for after in (False, True)
+    ]
     ahead = rank[tied] - (n[tied] - ends[1])  # tied rows that stand before the threshold
     weight[tied] = rng.beta(ahead, ends[1] - ends[0] + 1 - ahead)
     return _rules(n > 0, weight, limit, placed, otherwise)

@@ -43,10 +43,13 @@ class Tableau:
     u: Floats  # (programs, rows), of basic corners
     v: Floats
     rates: Floats  # (programs, rows, rates a block touches), of basic corners
-    at_upper: Booleans  # (programs, rates), of slacks out of the basis
+    lower: Floats  # (programs, rows): ends of the basic variables
+    upper: Floats
+    side: Floats  # (programs, rates + families): out of the basis at its lower end 1, at its upper -1; 0: it stays
     floor: Floats  # (programs, families): value of floors out of the basis
     low: Floats  # (programs, rates), of slacks; -inf: no limit
     high: Floats  # (programs, rates); inf: no limit
+    width: Floats  # (programs, rates): how far slacks can move; 0: they are fixed, or free and never leave the basis
     slope: Floats  # (programs, rates): how often the family's floor is taken off
     done: Booleans  # (programs,)
     family: Indices  # (rates,): the family of each rate
@@ -56,11 +59,6 @@ class Tableau:
     def blocks(self) -> int:
         """Number of blocks of a program."""
         return int(self.touched.shape[0])
-
-    @property
-    def free(self) -> Booleans:
-        """Which slacks have no limit on either side, (programs, rates)."""
-        return np.isneginf(self.low) & np.isposinf(self.high)
 
     def take(self, programs: Indices) -> Tableau:
         """Copy some of the programs."""
@@ -109,6 +107,7 @@ def start(low: Floats, high: Floats, slope: Floats, family: Indices, touched: In
         inverse[:, blocks + own, b] = corners.rates[:, b]
     floor = _first_floors(reached, low, high, slope, family)
     none = np.zeros((programs, rates))
+    free = np.isneginf(low) & np.isposinf(high)
     return Tableau(
         inverse=inverse,
         solution=np.concatenate([np.ones((programs, blocks)), reached - slope * floor[:, family]], axis=1),
@@ -117,10 +116,13 @@ def start(low: Floats, high: Floats, slope: Floats, family: Indices, touched: In
         u=np.concatenate([corners.u, none], axis=1),
         v=np.concatenate([corners.v, none], axis=1),
         rates=np.concatenate([corners.rates, np.zeros((programs, rates, touched.shape[1]))], axis=1),
-        at_upper=np.zeros((programs, rates), dtype=bool),
+        lower=np.concatenate([np.zeros((programs, blocks)), low], axis=1),
+        upper=np.concatenate([np.full((programs, blocks), np.inf), high], axis=1),
+        side=np.concatenate([none, np.ones(floor.shape)], axis=1),
         floor=floor,
         low=low,
         high=high,
+        width=np.where(free, 0.0, np.minimum(high - low, FAR)),
         slope=slope,
         done=np.zeros(programs, dtype=bool),
         family=family,
@@ -176,7 +178,7 @@ def _right_hand_side(tableau: Tableau) -> Floats:
     families = tableau.floor.shape[1]
     basic = np.zeros((programs, blocks + rates + families), dtype=bool)
     basic[np.arange(programs)[:, None], tableau.kind] = True
-    at = np.where(tableau.at_upper, tableau.high, tableau.low)
+    at = np.where(tableau.side[:, :rates] < 0, tableau.high, tableau.low)
     slack = np.where(basic[:, blocks : blocks + rates], 0.0, at)
     floor = np.where(basic[:, blocks + rates :], 0.0, tableau.floor)
     return np.concatenate([np.ones((programs, blocks)), slack + tableau.slope * floor[:, tableau.family]], axis=1)
@@ -244,10 +246,9 @@ def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None
 
     Programs with a variable outside its limits gain by driving it in, and by nothing else.
     """
-    low, high = _bounds(work)
-    # Which way each basic variable has to go to be within its limits: 1 up, -1 down, 0 it is.
-    outside = (work.solution < low - WITHIN).astype(float) - (work.solution > high + WITHIN)
-    within = ~_column_by_column(np.logical_or, outside != 0.0)
+    # Which way each basic variable has to go to be within its ends: 1 up, -1 down, 0 it is.
+    outside = (work.solution < work.lower - WITHIN).astype(float) - (work.solution > work.upper + WITHIN)
+    within = ~outside.any(axis=1)
     gain = np.where(within[:, None], work.gain, outside)
     block_price, rate_price = work.prices(gain)
     corners = price(rate_price, active, within)
@@ -257,7 +258,7 @@ def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None
     if work.done.all():
         return
     column = np.einsum("nij,nj->ni", work.inverse, entering.column) * entering.direction[:, None]
-    row, step, to_upper, flips = _leaving(work, column, entering, (low, high), outside)
+    row, step, to_upper, flips = _leaving(work, column, entering, outside)
     step = np.where(work.done, 0.0, step)
     _exchange(work, entering, column, row, step, to_upper, flips & ~work.done)
 
@@ -272,6 +273,8 @@ class _Entering:
     kind: Indices
     direction: Floats  # +1: from below, -1: from above
     column: Floats  # (programs, rows)
+    lower: Floats
+    upper: Floats
     cost: Floats
     origin: Floats  # value of the variable before it enters
     reach: Floats  # how far it can go before its own bound
@@ -282,102 +285,83 @@ class _Entering:
 
 def _reduced_gains(work: Tableau, corners: Corners, block_price: Floats, rate_price: Floats) -> tuple[Floats, Floats]:
     """Gain per unit of each column (programs, blocks + rates + families), and of the floors with its sign."""
-    programs, rates = rate_price.shape
-    blocks, families = work.blocks, work.floor.shape[1]
-    in_basis = np.zeros((programs, blocks + rates + families), dtype=bool)
-    in_basis[np.arange(programs)[:, None], work.kind] = True
-    # A slack's column is -1 in its row: its reduced gain is the row's price. Fixed slacks never move.
-    movable = (work.high > work.low) & ~work.free & ~in_basis[:, blocks : blocks + rates]
-    slack = np.where(movable, np.where(work.at_upper, -rate_price, rate_price), 0.0)
-    drift = np.zeros((programs, families))
-    np.add.at(drift.T, work.family, (work.slope * rate_price).T)
-    floor = np.where(in_basis[:, blocks + rates :], 0.0, np.abs(drift))
+    rates, drift = rate_price.shape[1], np.zeros(work.floor.shape)
+    if work.side[:, rates:].any():  # a floor in the basis stays there
+        np.add.at(drift.T, work.family, (work.slope * rate_price).T)
+    # A slack's column is -1 in its row: its reduced gain is the row's price.
+    slack, floor = work.side[:, :rates] * rate_price, work.side[:, rates:] * np.abs(drift)
     return np.concatenate([corners.priced - block_price, slack, floor], axis=1), drift
 
 
 def _entering(work: Tableau, corners: Corners, block_price: Floats, rate_price: Floats) -> _Entering:
     """Choose the column that promises most: a corner, a slack or a floor."""
     programs, rates = rate_price.shape
-    blocks, families = work.blocks, work.floor.shape[1]
+    blocks = work.blocks
     pick = np.arange(programs)
     gains, drift = _reduced_gains(work, corners, block_price, rate_price)
-    width = np.where(work.free, 0.0, np.minimum(work.high - work.low, FAR))
     # What counts is what a variable gains over all that it can move; a tolerance is a small part of a corner's weight.
     merit = gains.copy()
-    merit[:, blocks : blocks + rates] *= np.minimum(width, 1.0)
+    merit[:, blocks : blocks + rates] *= np.minimum(work.width, 1.0)
     kind = np.argmax(merit, axis=1)
     missed = np.einsum("nb->n", np.maximum(gains[:, :blocks], 0.0))
-    missed += np.einsum("nr,nr->n", np.maximum(gains[:, blocks : blocks + rates], 0.0), width)
-    block, rate = np.minimum(kind, blocks - 1), np.clip(kind - blocks, 0, max(rates - 1, 0))
-    is_corner, is_floor = kind < blocks, kind >= blocks + rates
-    is_slack = ~is_corner & ~is_floor
-    column = np.zeros((programs, blocks + rates))
-    column[pick, block] = is_corner
-    chosen = np.where(is_corner[:, None], corners.rates[pick, block], 0.0)
-    column[pick[:, None], blocks + work.touched[block]] = chosen
-    direction, origin, reach = np.ones(programs), np.zeros(programs), np.full(programs, np.inf)
-    if rates:
-        column[pick, blocks + rate] -= is_slack
-        upper = is_slack & work.at_upper[pick, rate]
-        low, high = work.low[pick, rate], work.high[pick, rate]
-        origin = np.where(is_slack, np.where(upper, high, low), origin)
-        reach = np.where(is_slack, high - low, reach)
-        family = np.clip(kind - blocks - rates, 0, max(families - 1, 0))
-        column[:, blocks:] -= np.where(is_floor[:, None] & (work.family == family[:, None]), work.slope, 0.0)
-        origin = np.where(is_floor, work.floor[pick, family], origin)
-        direction = np.where(upper | (is_floor & (drift[pick, family] < 0)), -1.0, 1.0)
-    return _Entering(
+    missed += np.einsum("nr,nr->n", np.maximum(gains[:, blocks : blocks + rates], 0.0), work.width)
+    is_corner = kind < blocks
+    block = np.minimum(kind, blocks - 1)
+    found = _Entering(
         gain=gains[pick, kind],
         missed=missed,
         drift=np.max(gains[:, blocks + rates :], axis=1, initial=0.0),
         kind=kind,
-        direction=direction,
-        column=column,
+        direction=np.ones(programs),
+        column=np.zeros((programs, blocks + rates)),
+        lower=np.zeros(programs),
+        upper=np.full(programs, np.inf),
         cost=np.where(is_corner, corners.gain[pick, block], 0.0),
-        origin=origin,
-        reach=reach,
+        origin=np.zeros(programs),
+        reach=np.full(programs, np.inf),
         u=np.where(is_corner, corners.u[pick, block], 0.0),
         v=np.where(is_corner, corners.v[pick, block], 0.0),
-        rates=chosen,
+        rates=np.where(is_corner[:, None], corners.rates[pick, block], 0.0),
     )
-
-
-def _bounds(work: Tableau) -> tuple[Floats, Floats]:
-    """Bounds of the basic variables: corners >= 0, slacks within their limits, the rest free."""
-    rates = work.high.shape[1]
-    is_corner = work.kind < work.blocks
-    is_slack = ~is_corner & (work.kind < work.blocks + rates)
-    lower = np.where(is_corner, 0.0, -np.inf)
-    upper = np.full_like(lower, np.inf)
-    if rates:
-        place = np.clip(work.kind - work.blocks, 0, rates - 1)
-        lower = np.where(is_slack, np.take_along_axis(work.low, place, axis=1), lower)
-        upper = np.where(is_slack, np.take_along_axis(work.high, place, axis=1), upper)
-    return lower, upper
+    found.column[pick, block] = is_corner
+    found.column[pick[:, None], blocks + work.touched[block]] = found.rates
+    slacks = np.flatnonzero(~is_corner & (kind < blocks + rates))
+    rate = kind[slacks] - blocks
+    upper, low, high = work.side[slacks, rate] < 0, work.low[slacks, rate], work.high[slacks, rate]
+    found.column[slacks, kind[slacks]] = -1.0
+    found.direction[slacks] = np.where(upper, -1.0, 1.0)
+    found.lower[slacks], found.upper[slacks] = low, high
+    found.origin[slacks], found.reach[slacks] = np.where(upper, high, low), high - low
+    floors = np.flatnonzero(kind >= blocks + rates)
+    family = kind[floors] - blocks - rates
+    found.column[floors, blocks:] = np.where(work.family == family[:, None], -work.slope[floors], 0.0)
+    found.direction[floors] = np.where(drift[floors, family] < 0, -1.0, 1.0)
+    found.lower[floors], found.origin[floors] = -np.inf, work.floor[floors, family]
+    return found
 
 
 def _leaving(
-    work: Tableau, column: Floats, entering: _Entering, bounds: tuple[Floats, Floats], outside: Floats
+    work: Tableau, column: Floats, entering: _Entering, outside: Floats
 ) -> tuple[Indices, Floats, Booleans, Booleans]:
     """Ratio test: the row that leaves, the step, whether it leaves at its upper bound, whether none leaves.
 
     What is outside its limits stops where it gets in.
     """
-    low, high = bounds
-    lower = np.where(outside > 0, -np.inf, np.where(outside < 0, high, low))
-    upper = np.where(outside < 0, np.inf, np.where(outside > 0, low, high))
-    falls, rises = column > PIVOT, column < -PIVOT
-    room = np.where(falls, work.solution - lower, np.where(rises, upper - work.solution, np.inf))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(falls | rises, np.maximum(room, 0.0) / np.abs(column), np.inf)
+    lower, upper = work.lower, work.upper
+    if outside.any():
+        lower = np.where(outside > 0, -np.inf, np.where(outside < 0, work.upper, work.lower))
+        upper = np.where(outside < 0, np.inf, np.where(outside > 0, work.lower, work.upper))
+    falls, size = column > 0, np.abs(column)
+    room = np.where(falls, work.solution - lower, upper - work.solution)
+    ratio = np.divide(np.maximum(room, 0.0), size, out=np.full(size.shape, np.inf), where=size > PIVOT)
     step = _column_by_column(np.minimum, ratio)
     # Among (nearly) equal ratios the largest pivot keeps the inverse accurate.
     tied = ratio <= step[:, None] + TIE
-    row = np.argmax(np.where(tied, np.abs(column), -1.0), axis=1)
+    row = np.argmax(np.where(tied, size, -1.0), axis=1)
     pick = np.arange(row.size)
     flips = entering.reach <= step
     step = np.where(flips, entering.reach, ratio[pick, row])
-    to_upper = np.where(outside[pick, row] == 0, rises[pick, row], outside[pick, row] < 0)
+    to_upper = np.where(outside[pick, row] == 0, ~falls[pick, row], outside[pick, row] < 0)
     return row, np.where(np.isfinite(step), step, 0.0), to_upper, flips
 
 
@@ -385,16 +369,18 @@ def _exchange(
     work: Tableau, entering: _Entering, column: Floats, row: Indices, step: Floats, to_upper: Booleans, flips: Booleans
 ) -> None:
     """Move along the column and swap the entering variable for the leaving one."""
-    blocks, rates = work.blocks, work.high.shape[1]
+    blocks = work.blocks
     work.solution -= step[:, None] * column
-    slack = entering.kind - blocks
     flipped = np.flatnonzero(flips)
-    work.at_upper[flipped, slack[flipped]] ^= True
+    work.side[flipped, entering.kind[flipped] - blocks] *= -1.0
     moved = np.flatnonzero(~work.done & ~flips)
-    at = row[moved]
-    left, tight = work.kind[moved, at], to_upper[moved]
-    out = (left >= blocks) & (left < blocks + rates)
-    work.at_upper[moved[out], left[out] - blocks] = tight[out]
+    at, kind = row[moved], entering.kind[moved]
+    left, end = work.kind[moved, at], np.where(to_upper[moved], -1.0, 1.0)
+    slacks = left >= blocks  # floors never leave
+    out = moved[slacks], left[slacks] - blocks
+    work.side[out] = np.where(work.width[out] > 0, end[slacks], 0.0)
+    slacks = kind >= blocks
+    work.side[moved[slacks], kind[slacks] - blocks] = 0.0
     # Programs at rest get a zero column: working on whole arrays is faster than picking the moving ones out.
     unit = np.where((work.done | flips)[:, None], 0.0, column * entering.direction[:, None])
     scaled = np.zeros_like(unit)
@@ -402,6 +388,6 @@ def _exchange(
     work.inverse -= unit[:, :, None] * scaled[:, None, :]
     work.inverse[moved, at, :] = scaled[moved]
     work.solution[moved, at] = entering.origin[moved] + entering.direction[moved] * step[moved]
-    for name, value in (("kind", entering.kind), ("gain", entering.cost), ("u", entering.u), ("v", entering.v)):
-        getattr(work, name)[moved, at] = value[moved]
-    work.rates[moved, at] = entering.rates[moved]
+    work.gain[moved, at] = entering.cost[moved]
+    for name in ("kind", "lower", "upper", "u", "v", "rates"):
+        getattr(work, name)[moved, at] = getattr(entering, name)[moved]
