@@ -209,6 +209,16 @@ def test_a_row_of_weight_zero_is_no_corner():
     assert over.tolist() == [0.2, 0.9, np.inf]
 
 
+@pytest.mark.parametrize("labels", [None, np.array([0.0, 1.0, 0.0])])
+def test_cells_of_rows_that_all_weigh_0_are_empty(labels):
+    code, weights = np.zeros(3, dtype=np.int32), np.zeros(3)
+    cells = build_cells(np.array([0.1, 0.2, 0.3]), code, code, n_groups=2, n_clients=1, values=labels, weights=weights)
+    assert cells.mass.tolist() == cells.positives.tolist() == [0, 0]
+    assert cells.levels.rows.tolist() == [3, 0]
+    value, u, v = cells.best_corner(np.arange(2), np.ones(2), np.full(2, 0.5))
+    assert value.tolist() == u.tolist() == v.tolist() == [0, 0]
+
+
 def test_empty_cells_have_no_mass_and_nothing_to_gain():
     code = np.zeros(1, dtype=np.int32)
     cells = build_cells(np.array([0.7]), code, code, n_groups=3, n_clients=2)

@@ -76,11 +76,30 @@ def fitted(**required):
     return logofair.fit(SCORES, None, groups=GROUPS, **given)
 
 
-def test_a_capacity_inside_clients_asks_nothing_of_one_without_weight():
+@pytest.mark.parametrize("capacity", [0.4, Exactly(0.4)])
+def test_a_capacity_inside_clients_asks_nothing_of_one_without_weight(capacity):
     clients, weights = np.repeat(["north", "south"], 5), np.repeat([1.0, 0.0], 5)
-    found = fitted(clients=clients, sample_weight=weights, capacity={"local": 0.4}, pooling="none")
+    found = fitted(clients=clients, sample_weight=weights, capacity={"local": capacity}, pooling="none")
     assert found.certificate.holds
     assert found.policy.probabilities(SCORES, groups=GROUPS, clients=clients)[:5].mean() == pytest.approx(0.4)
+
+
+def test_a_floor_that_exceeds_todays_rate_by_rounding_leaves_a_rule_and_a_finite_bound():
+    # Today all but one tenth of the negatives of each group are rejected, in sums that miss .1 by 1e-17.
+    certificate = logofair.fit(
+        [0.5, 1.0, 0.1, 0.9],
+        None,
+        groups=[0, 0, 1, 1],
+        calibration="none",
+        pooling="none",
+        notion="predictive_equality",
+        local_tolerance=None,
+        global_tolerance=None,
+        floors={"predictive_equality": 0.1},
+        ceilings={"predictive_equality": "today"},
+    ).certificate
+    assert certificate.holds
+    assert certificate.dual == pytest.approx(certificate.primal, abs=1e-9)
 
 
 def test_a_threshold_follows_from_costs():

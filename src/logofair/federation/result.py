@@ -191,6 +191,7 @@ class RunResult:
             largest_optimality_gap=self.plan.optimality_gap * self.plan.cost_unit,
             pooling=self.pooling.prior,
             objective=self.objective,
+            cost_unit=self.plan.cost_unit,
         )
 
     @property

@@ -20,6 +20,10 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 
+# A floor above a ceiling by less is rounding, of "today", say: the region has one point, not none. A certificate lets
+# as much pass.
+_EMPTY = 1e-9
+
 __all__ = ["Layout", "Limits", "Row", "layout", "limit_excess", "relief", "rows_of", "support", "worth"]
 
 
@@ -181,7 +185,8 @@ def _band_support(
     The rates are shares, so they lie between 0 and 1 at any rate.
 
     For a given lowest rate every group takes the end that its price prefers; that is concave in the lowest rate and
-    bends only where an end changes, so the best is at one of these points.
+    bends only where an end changes, so the best is at one of these points. There is one as long as no limit exceeds
+    another by more than rounding.
     """
     low, high = np.maximum(least, 0.0), np.minimum(most, 1.0)
     shrink, tolerance = np.where(ratio > 0, ratio, 0.0)[:, None], tolerance[:, None]
@@ -199,7 +204,7 @@ def _band_support(
     price = prices[..., None]
     ends = np.where(price > 0, top, bottom)
     best = np.argmax((price * ends).sum(axis=1), axis=1)
-    empty = (low > high).any(axis=1) | (start > end)[:, 0]
+    empty = (low > high + _EMPTY).any(axis=1) | (start > end + _EMPTY)[:, 0]
     return np.take_along_axis(ends, best[:, None, None], axis=2)[..., 0], empty
 
 

@@ -440,6 +440,8 @@ def _with_limits(problem: Problem, requirements: Requirements, ratios: tuple[Flo
                 ("local", "global"), sides, ratios, rates, (local, global_), strict=True
             )
         )
+        nobody = problem.client_mass == 0  # of whom no share is selected, whatever is to be
+        local_limits.total_least[nobody], local_limits.total_most[nobody] = -np.inf, np.inf
         return replace(problem, local_limits=local_limits, global_limits=global_limits)
 
     made = limited(*(np.zeros(shape) for shape in sides))
