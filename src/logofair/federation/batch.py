@@ -78,10 +78,17 @@ def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
 
 def _alike(problem: Problem, gain_v: Floats) -> list[Indices]:
     """The clients by the method that solves them alone: who else is in the batch must not choose it."""
+    limits, clients = problem.local_limits, problem.shape[0]
+    if limits is not None:  # a single client may have a ratio where the others have a tolerance
+        ratio = (limits.ratio > 0).any(axis=1)
+        limited = np.stack([ratio, limits.anything.any(axis=1)], axis=1)
+        kinds = [np.flatnonzero((limited == kind).all(axis=1)) for kind in np.unique(limited, axis=0)]
+        if len(kinds) > 1:
+            return [own[each] for own in kinds for each in _alike(_of_clients(problem, own), gain_v[own])]
     if not problem.compares_selection:
-        return [np.arange(problem.shape[0])]
+        return [np.arange(clients)]
     by_rank = (gain_v.min(axis=1) >= 0) | ~problem.local_counts.any(axis=(1, 2))
-    return [clients for clients in (np.flatnonzero(by_rank), np.flatnonzero(~by_rank)) if clients.size]
+    return [some for some in (np.flatnonzero(by_rank), np.flatnonzero(~by_rank)) if some.size]
 
 
 def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:

@@ -231,6 +231,7 @@ class Problem:
 
     def of_clients(self, clients: Indices) -> Problem:
         """The same problem for some clients, as if there were no others."""
+        limits = None if self.local_limits is None else self.local_limits.of(clients)
         return replace(
             self,
             cells=self.cells.of_clients(clients),
@@ -238,7 +239,7 @@ class Problem:
             totals=None,
             objective=None if self.objective is None else (self.objective[0][clients], self.objective[1][clients]),
             left_out=None if self.left_out is None else self.left_out[clients],
-            local_limits=None if self.local_limits is None else self.local_limits.of(clients),
+            local_limits=limits if limits is not None and limits.anything.any() else None,
             costs=None if self.costs is None else self.costs[clients],
         )
 
