@@ -251,6 +251,30 @@ def test_the_cells_of_some_clients_are_those_of_their_rows_alone(case, data):
                 np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), field.name)
 
 
+@modest
+@given(cases(), st.data())
+def test_joined_blocks_have_the_rows_of_both_and_every_cut_between_others_stays(case, data):
+    cells = cells_of(case)
+    begins = np.array(data.draw(st.lists(st.booleans(), min_size=cells.values.size, max_size=cells.values.size)), bool)
+    joined = cells.joined(begins)
+    np.testing.assert_array_equal(joined.mass, cells.mass)
+    np.testing.assert_array_equal(joined.positives, cells.positives)
+    np.testing.assert_array_equal(joined.rows, cells.rows)
+    for cell in range(case.n_groups * case.n_clients):
+        first, last = cells.starts[cell : cell + 2]
+        left = [0, *(i for i in range(1, last - first) if begins[first + i]), *([last - first] if last > first else [])]
+        numbers, cuts = every_cut(joined, cell)
+        assert cuts.size == len(left)
+        for one, other in zip(joined.below(numbers, cuts), cells.below(numbers, np.array(left)), strict=True):
+            np.testing.assert_array_equal(one, other)
+        inside = slice(*joined.starts[cell : cell + 2])
+        np.testing.assert_array_equal(joined.lowest[inside], cells.lowest[first + np.array(left[:-1], dtype=int)])
+        np.testing.assert_array_equal(joined.highest[inside], cells.highest[first - 1 + np.array(left[1:], dtype=int)])
+        mass, positives = joined.below(numbers, cuts)
+        np.testing.assert_allclose(joined.values[inside] * np.diff(mass), np.diff(positives), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(cells.joined(np.ones(begins.size, dtype=bool)).values, cells.values)
+
+
 def test_labels_against_the_order_of_the_scores_are_pooled_by_hand():
     code = np.zeros(4, dtype=np.int32)
     labels = np.array([0.0, 1.0, 0.0, 1.0])

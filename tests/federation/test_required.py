@@ -121,6 +121,33 @@ def test_secure_sums_give_the_same_result_within_their_stated_precision():
     assert masked.rates[0, -1] == pytest.approx(0.85, abs=1e-9)
 
 
+@pytest.mark.parametrize("side", ["local", "global"])
+@pytest.mark.parametrize("notion", ["equal_opportunity", "equalized_odds"])
+def test_a_floor_of_1_where_chances_are_tiny_is_met_and_no_site_seems_to_contradict_itself(notion, side):
+    rng = np.random.default_rng(0)
+    scores, low, clients = rng.random(200), rng.random(200) < 0.3, rng.integers(0, 3, 200)
+    scores[low] = 10.0 ** rng.uniform(-12, -5, low.sum())
+    groups = np.arange(200) % 2
+    sites = {f"site {c}": SiteColumns(groups[clients == c], scores[clients == c]) for c in range(3)}
+    plan = plan_of(notion=notion, floors={side: {notion: 1.0}}, trials=16)
+    done = run(plan, sites)
+    assert done.result.holds
+    for site, columns in sites.items():
+        own = done.policies[site].probabilities(columns.scores, groups=columns.groups)
+        assert side == "global" or np.all(own == 1)
+
+
+@pytest.mark.parametrize("engine", [run, run_apart])
+@pytest.mark.parametrize("settings", [{"capacity": {"local": Exactly(0.4)}}, {"calibration": "beta"}])
+def test_a_site_that_is_too_small_to_be_counted_takes_part_and_changes_nothing(settings, engine):
+    sites = federation((60, 50, 4))
+    plan = plan_of(trials=16, notion="equalized_odds", smallest_cell=5, **settings)
+    found, without = (engine(plan, {name: sites[name] for name in names}) for names in ("abc", "ab"))
+    assert found.result.holds
+    assert found.result.accuracy == pytest.approx(without.result.accuracy, abs=1e-5)
+    assert np.all(np.isfinite(found.policies["c"].probabilities([0.9, 0.1], groups=[0, 1])))
+
+
 MINE = Notion("mine", given=(None,))
 SHARED = [
     {"equalized_odds": 0.1, "equal_opportunity": 0.05},

@@ -336,7 +336,7 @@ class ClientBatch:
         found = np.zeros((clients, 1))
         for number, site in enumerate(state.sites):
             required = _inside(replace(state, sites=(site,)).requirements)
-            one = make_problem(required, cells.of_clients(np.array([number])))
+            one = make_problem(required, cells.of_clients(np.array([number]))).tied()
             if not solve_local(one, *one.gain).sound:
                 found[number] = least_slack(one)
         return found
@@ -556,14 +556,14 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
     if costs is not None:  # in units of the dearest at any site
         pairs = cost_pairs(costs, plan.cost_unit, cells.n_clients)
         problem = replace(problem, costs=pairs, cost_unit=plan.cost_unit)
-    required = GlobalRequirements.of(plan, state.mass, state.positives)
+    required = GlobalRequirements(plan, state.mass, state.positives)
     return replace(
         problem,
         global_rates=plan.global_rates,
         global_tolerance=required.bands,
         global_limits=required.of_totals,
         global_units=np.ones(len(plan.global_rates)),
-    )
+    ).tied()
 
 
 def _inside(required: Requirements) -> Requirements:

@@ -51,12 +51,8 @@ class GlobalRequirements:
     plan: Plan
     mass: Floats  # (groups,)
     positives: Floats
-    today: Floats  # (groups, rates of today)
-
-    @classmethod
-    def of(cls, plan: Plan, mass: Floats, positives: Floats, today: Floats | None = None) -> GlobalRequirements:
-        """Those of a plan; a site does not know what is accepted today elsewhere, and does not need it."""
-        return cls(plan, mass, positives, np.zeros((mass.size, len(plan.today_rates))) if today is None else today)
+    # (groups, rates of today); None: a site does not know what is accepted today elsewhere, and does not need it
+    today: Floats | None = None
 
     @cached_property
     def defined(self) -> Booleans:
@@ -122,8 +118,10 @@ class GlobalRequirements:
                 plan.group_rates.index(rate),
                 slice(None) if limit.group is None else plan.groups.index(limit.group),
             )
-            value = self._accepted(plan.today_rates.index(rate))[own] if limit.value is None else limit.value
             floor = limit.kind == "floor"
+            value: Floats | float = (0.0 if floor else 1.0) if limit.value is None else limit.value
+            if limit.value is None and self.today is not None:
+                value = self._accepted(self.today, plan.today_rates.index(rate))[own]
             value = value - giving.get(limit, 0.0) if floor else value + giving.get(limit, 0.0)
             ends, stricter = (found.least, np.maximum) if floor else (found.most, np.minimum)
             ends[0, own, k] = stricter(ends[0, own, k], value)
@@ -149,10 +147,10 @@ class GlobalRequirements:
         least[..., -1], most[..., -1] = -np.inf, np.inf
         return Limits(self.limits.ratio, least, most, total_least, total_most)
 
-    def _accepted(self, number: int) -> Floats:
+    def _accepted(self, today: Floats, number: int) -> Floats:
         """A rate of today of every group, (groups,)."""
         base = self.plan.today_rates[number].denominator(self.mass, self.positives)
-        return np.clip(np.divide(self.today[:, number], base, out=np.zeros(base.shape), where=base > 0), 0.0, 1.0)
+        return np.clip(np.divide(today[:, number], base, out=np.zeros(base.shape), where=base > 0), 0.0, 1.0)
 
     def decomposition(self, tried: TriedPrices) -> Decomposition:
         """The state of the rounds once some prices were tried."""
@@ -202,7 +200,8 @@ class GlobalRequirements:
     @property
     def today_by_name(self) -> dict[str, dict[str, float]]:
         """The rates of today by name and group."""
-        rates = {rate.name: self._accepted(i) for i, rate in enumerate(self.plan.today_rates)}
+        assert self.today is not None
+        rates = {rate.name: self._accepted(self.today, i) for i, rate in enumerate(self.plan.today_rates)}
         return {name: dict(zip(map(str, self.plan.groups), own.tolist(), strict=True)) for name, own in rates.items()}
 
     def with_today(self, named: Mapping[str, Mapping[str, float]]) -> GlobalRequirements | None:

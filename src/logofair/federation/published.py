@@ -57,7 +57,7 @@ class OwnFigures:
     @property
     def required(self) -> GlobalRequirements:
         """What is required over all sites, but for what is accepted today."""
-        return GlobalRequirements.of(self.plan, self.roster.mass, self.roster.positives)
+        return GlobalRequirements(self.plan, self.roster.mass, self.roster.positives)
 
 
 def contradiction(result: Mapping[str, Any], own: OwnFigures) -> str | None:

@@ -126,7 +126,7 @@ class RunResult:
     @property
     def required(self) -> GlobalRequirements:
         """What was required over all sites, in numbers."""
-        return GlobalRequirements.of(self.plan, self.mass, self.positives, self.today)
+        return GlobalRequirements(self.plan, self.mass, self.positives, self.today)
 
     @property
     def objective(self) -> str:

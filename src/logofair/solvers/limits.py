@@ -81,6 +81,18 @@ class Limits:
         return "ratio" if (self.ratio[:, rate] > 0).any() else "tolerance"
 
 
+def within_others(
+    low: Floats, high: Floats, compared: Booleans, tolerance: Floats, ratio: Floats
+) -> tuple[Floats, Floats]:
+    """Ends of one rate, (n, groups), as narrow as a tolerance and a ratio, (n,), make them by those of other groups."""
+    width, ratio = np.where(np.isfinite(tolerance), tolerance, 1.0)[:, None], ratio[:, None]
+    most = np.min(np.where(compared, high, 1.0), axis=1, keepdims=True, initial=1.0)
+    most = np.minimum(most + width, np.where(ratio > 0, most / np.maximum(ratio, 1e-300), 1.0))
+    least = np.max(np.where(compared, low, 0.0), axis=1, keepdims=True, initial=0.0)
+    least = np.maximum(least - width, ratio * least)
+    return np.where(compared, np.maximum(low, least), low), np.where(compared, np.minimum(high, most), high)
+
+
 def limit_excess(limits: Limits, rates: Floats, compared: Booleans, defined: Booleans) -> Floats:
     """By how much each rate leaves its region apart from its tolerance (negative: room left), (n, rates)."""
     high = np.max(np.where(compared, rates, -np.inf), axis=1, initial=-np.inf)
