@@ -103,6 +103,18 @@ class Requirement:
         return "tolerance" if self.ratio is None else "ratio"
 
 
+def strictest(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
+    """One requirement for each rate, with the least tolerance and the largest ratio that is required of it."""
+    found: dict[Rate, Requirement] = {}
+    for each in requirements:
+        known = found.setdefault(each.rate, each)
+        tolerance = min(tolerance_of(known), tolerance_of(each))
+        ratio = max(known.ratio or 0.0, each.ratio or 0.0)
+        named = each if tolerance_of(each) < tolerance_of(known) else known
+        found[each.rate] = replace(named, tolerance=_finite(tolerance), ratio=ratio or None)
+    return tuple(found.values())
+
+
 @dataclass(frozen=True)
 class RateLimit:
     """A floor or a ceiling of a group's rate, inside each client or over all of them.
@@ -169,14 +181,7 @@ class Requirements:
 
     def merged(self) -> Requirements:
         """The same for one client that holds all rows: local is global, and the stricter holds."""
-        strictest: dict[Rate, Requirement] = {}
-        for each in (*self.local, *self.global_):
-            known = strictest.setdefault(each.rate, each)
-            tolerance = min(tolerance_of(known), tolerance_of(each))
-            ratio = max(known.ratio or 0.0, each.ratio or 0.0)
-            named = each if tolerance_of(each) < tolerance_of(known) else known
-            strictest[each.rate] = replace(named, tolerance=_finite(tolerance), ratio=ratio or None)
-        local = tuple(strictest.values())
+        local = strictest((*self.local, *self.global_))
         return Requirements(
             local,
             (),

@@ -209,6 +209,16 @@ def test_a_row_of_weight_zero_is_no_corner():
     assert over.tolist() == [0.2, 0.9, np.inf]
 
 
+@pytest.mark.parametrize("labels", [None, np.array([0.0, 1.0, 0.0])])
+def test_cells_of_rows_that_all_weigh_0_are_empty(labels):
+    code, weights = np.zeros(3, dtype=np.int32), np.zeros(3)
+    cells = build_cells(np.array([0.1, 0.2, 0.3]), code, code, n_groups=2, n_clients=1, values=labels, weights=weights)
+    assert cells.mass.tolist() == cells.positives.tolist() == [0, 0]
+    assert cells.levels.rows.tolist() == [3, 0]
+    value, u, v = cells.best_corner(np.arange(2), np.ones(2), np.full(2, 0.5))
+    assert value.tolist() == u.tolist() == v.tolist() == [0, 0]
+
+
 def test_empty_cells_have_no_mass_and_nothing_to_gain():
     code = np.zeros(1, dtype=np.int32)
     cells = build_cells(np.array([0.7]), code, code, n_groups=3, n_clients=2)
@@ -239,6 +249,30 @@ def test_the_cells_of_some_clients_are_those_of_their_rows_alone(case, data):
         for field in fields(one):
             if field.name != "hull_of":
                 np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), field.name)
+
+
+@modest
+@given(cases(), st.data())
+def test_joined_blocks_have_the_rows_of_both_and_every_cut_between_others_stays(case, data):
+    cells = cells_of(case)
+    begins = np.array(data.draw(st.lists(st.booleans(), min_size=cells.values.size, max_size=cells.values.size)), bool)
+    joined = cells.joined(begins)
+    np.testing.assert_array_equal(joined.mass, cells.mass)
+    np.testing.assert_array_equal(joined.positives, cells.positives)
+    np.testing.assert_array_equal(joined.rows, cells.rows)
+    for cell in range(case.n_groups * case.n_clients):
+        first, last = cells.starts[cell : cell + 2]
+        left = [0, *(i for i in range(1, last - first) if begins[first + i]), *([last - first] if last > first else [])]
+        numbers, cuts = every_cut(joined, cell)
+        assert cuts.size == len(left)
+        for one, other in zip(joined.below(numbers, cuts), cells.below(numbers, np.array(left)), strict=True):
+            np.testing.assert_array_equal(one, other)
+        inside = slice(*joined.starts[cell : cell + 2])
+        np.testing.assert_array_equal(joined.lowest[inside], cells.lowest[first + np.array(left[:-1], dtype=int)])
+        np.testing.assert_array_equal(joined.highest[inside], cells.highest[first - 1 + np.array(left[1:], dtype=int)])
+        mass, positives = joined.below(numbers, cuts)
+        np.testing.assert_allclose(joined.values[inside] * np.diff(mass), np.diff(positives), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(cells.joined(np.ones(begins.size, dtype=bool)).values, cells.values)
 
 
 def test_labels_against_the_order_of_the_scores_are_pooled_by_hand():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from logofair import Exactly, InfeasibleError, InputError, Ratio
+from logofair import Exactly, InfeasibleError, InputError, Notion, Ratio
 from logofair.engines.inprocess import run, run_apart
 from logofair.federation import ClientBatch, Server, SiteColumns, late_policy
 from logofair.federation.limits import SiteLimits
@@ -119,6 +119,86 @@ def test_secure_sums_give_the_same_result_within_their_stated_precision():
     assert masked.holds
     assert masked.accuracy == pytest.approx(plain.accuracy, abs=1e-4)
     assert masked.rates[0, -1] == pytest.approx(0.85, abs=1e-9)
+
+
+@pytest.mark.parametrize("side", ["local", "global"])
+@pytest.mark.parametrize("notion", ["equal_opportunity", "equalized_odds"])
+def test_a_floor_of_1_where_chances_are_tiny_is_met_and_no_site_seems_to_contradict_itself(notion, side):
+    rng = np.random.default_rng(0)
+    scores, low, clients = rng.random(200), rng.random(200) < 0.3, rng.integers(0, 3, 200)
+    scores[low] = 10.0 ** rng.uniform(-12, -5, low.sum())
+    groups = np.arange(200) % 2
+    sites = {f"site {c}": SiteColumns(groups[clients == c], scores[clients == c]) for c in range(3)}
+    plan = plan_of(notion=notion, floors={side: {notion: 1.0}}, trials=16)
+    done = run(plan, sites)
+    assert done.result.holds
+    for site, columns in sites.items():
+        own = done.policies[site].probabilities(columns.scores, groups=columns.groups)
+        assert side == "global" or np.all(own == 1)
+
+
+@pytest.mark.parametrize("engine", [run, run_apart])
+@pytest.mark.parametrize("settings", [{"capacity": {"local": Exactly(0.4)}}, {"calibration": "beta"}])
+def test_a_site_that_is_too_small_to_be_counted_takes_part_and_changes_nothing(settings, engine):
+    sites = federation((60, 50, 4))
+    plan = plan_of(trials=16, notion="equalized_odds", smallest_cell=5, **settings)
+    found, without = (engine(plan, {name: sites[name] for name in names}) for names in ("abc", "ab"))
+    assert found.result.holds
+    assert found.result.accuracy == pytest.approx(without.result.accuracy, abs=1e-5)
+    assert np.all(np.isfinite(found.policies["c"].probabilities([0.9, 0.1], groups=[0, 1])))
+
+
+MINE = Notion("mine", given=(None,))
+SHARED = [
+    {"equalized_odds": 0.1, "equal_opportunity": 0.05},
+    {"demographic_parity": 0.1, MINE: Ratio(0.8)},
+    {"equal_opportunity": Ratio(0.95), "equalized_odds": 0.2, "demographic_parity": None},
+]
+
+
+@pytest.mark.parametrize("notions", SHARED)
+@pytest.mark.parametrize("engine", [run, run_apart])
+def test_of_global_requirements_that_share_a_rate_the_stricter_holds(notions, engine):
+    sites = federation((120, 90, 100))
+    given = {"notion": {"local": "demographic_parity", "global": notions}, "local_tolerance": None}
+    done, whole = engine(plan_of(trials=16, optimality_gap=1e-8, **given), sites), central(sites, given)
+    assert done.result.holds
+    assert done.result.accuracy == pytest.approx(whole.certificate.primal, abs=1e-7)
+    assert done.policies["a"].info.requirements.global_ == whole.policy.info.requirements.global_
+    rates = {each.rate for each in done.result.plan.compared}
+    assert sorted(done.result.as_dict()["global_gaps"]) == sorted(rate.name for rate in rates)
+    assert max(done.result.prices_by_name.values()) > 1e-3
+
+
+def test_a_conflict_tells_requirements_that_share_a_rate_apart():
+    sites, notions = federation((60, 50)), {"equalized_odds": 0.3, "equal_opportunity": 0.05}
+    floors, ceilings = ({"global": {"equal_opportunity": each}} for each in ({0: 0.9}, {1: 0.5}))
+    plan = plan_of(
+        notion={"local": "demographic_parity", "global": notions},
+        local_tolerance=None,
+        floors=floors,
+        ceilings=ceilings,
+        trials=16,
+    )
+    with pytest.raises(InfeasibleError) as caught:
+        run(plan, sites)
+    found = caught.value.least_relaxation
+    assert found == {
+        "the floor of the true positive rate of group 0 over all sites": pytest.approx(0.35, abs=1e-6),
+        "the ceiling of the true positive rate of group 1 over all sites": pytest.approx(0.35, abs=1e-6),
+        "the tolerance of the gap of the true positive rate over all sites": None,
+    }
+
+
+@pytest.mark.parametrize("single", [{"a": Ratio(0.8)}, {"a": Ratio(0.8), "b": 0.05}])
+def test_a_ratio_for_one_site_beside_a_gap_for_the_others_is_published_to_all(single):
+    sites = federation((60, 40, 50))
+    plan = plan_of(local_tolerance=0.1, global_tolerance=None, client_tolerances=single)
+    one, other = run(plan, sites), run_apart(plan, sites)
+    assert other.result.holds
+    for site, columns in sites.items():
+        assert same_policy(one.policies[site], other.policies[site])
+        assert same_policy(late_policy(other.result, columns, site), one.policies[site])
 
 
 def sizes(**given) -> int:

@@ -76,11 +76,65 @@ def fitted(**required):
     return logofair.fit(SCORES, None, groups=GROUPS, **given)
 
 
-def test_a_capacity_inside_clients_asks_nothing_of_one_without_weight():
+@pytest.mark.parametrize("capacity", [0.4, Exactly(0.4)])
+def test_a_capacity_inside_clients_asks_nothing_of_one_without_weight(capacity):
     clients, weights = np.repeat(["north", "south"], 5), np.repeat([1.0, 0.0], 5)
-    found = fitted(clients=clients, sample_weight=weights, capacity={"local": 0.4}, pooling="none")
+    found = fitted(clients=clients, sample_weight=weights, capacity={"local": capacity}, pooling="none")
     assert found.certificate.holds
     assert found.policy.probabilities(SCORES, groups=GROUPS, clients=clients)[:5].mean() == pytest.approx(0.4)
+
+
+def test_a_floor_that_exceeds_todays_rate_by_rounding_leaves_a_rule_and_a_finite_bound():
+    # Today all but one tenth of the negatives of each group are rejected, in sums that miss .1 by 1e-17.
+    certificate = logofair.fit(
+        [0.5, 1.0, 0.1, 0.9],
+        None,
+        groups=[0, 0, 1, 1],
+        calibration="none",
+        pooling="none",
+        notion="predictive_equality",
+        local_tolerance=None,
+        global_tolerance=None,
+        floors={"predictive_equality": 0.1},
+        ceilings={"predictive_equality": "today"},
+    ).certificate
+    assert certificate.holds
+    assert certificate.dual == pytest.approx(certificate.primal, abs=1e-9)
+
+
+def with_tiny_chances(seed):
+    """Two hundred rows at three clients, three in ten of them with chances from 1e-12 to 1e-5."""
+    rng = np.random.default_rng(seed)
+    scores, low = rng.random(200), rng.random(200) < 0.3
+    scores[low] = 10.0 ** rng.uniform(-12, -5, low.sum())
+    return scores, np.arange(200) % 2, rng.integers(0, 3, 200)
+
+
+@pytest.mark.parametrize("side", ["local", "global"])
+@pytest.mark.parametrize("notion", ["equal_opportunity", "predictive_equality", "equalized_odds"])
+def test_a_floor_of_1_accepts_all_that_count_however_small_their_chance(notion, side):
+    scores, groups, clients = with_tiny_chances(0)
+    scores[:20], scores[20:40] = 0.0, 1.0
+    given = {"groups": groups, "clients": clients, "calibration": "none", "pooling": "none", "random_state": 0}
+    given |= {"notion": notion, "local_tolerance": 0.05, "global_tolerance": 0.02}
+    found = logofair.fit(scores, None, floors={side: {notion: 1.0}}, **given)
+    chances = found.policy.probabilities(scores, groups=groups, clients=clients)
+    assert found.certificate.holds
+    counts = {"equal_opportunity": scores > 0, "predictive_equality": scores < 1}.get(notion, scores >= 0)
+    assert np.all(chances[counts] >= 1 - 1e-9)
+    if notion == "equal_opportunity":  # those without a chance are rejected, which costs no true positive rate
+        assert np.all(chances[scores == 0] == 0)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, Ratio(1.0)])
+def test_a_ceiling_of_0_rejects_all_that_count_and_a_gap_of_0_those_of_the_other_group(tolerance):
+    scores, groups, clients = with_tiny_chances(1)
+    scores = 1.0 - scores  # three in ten next to certain
+    given = {"groups": groups, "clients": clients, "calibration": "none", "pooling": "none", "random_state": 0}
+    given |= {"notion": "predictive_equality", "local_tolerance": None, "global_tolerance": tolerance}
+    found = logofair.fit(scores, None, ceilings={"global": {"predictive_equality": {0: 0.0}}}, **given)
+    assert found.certificate.holds
+    assert np.all(found.policy.probabilities(scores, groups=groups, clients=clients)[scores < 1] < 1e-9)
 
 
 def test_a_threshold_follows_from_costs():

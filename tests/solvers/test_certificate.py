@@ -248,3 +248,13 @@ def test_a_fair_rule_that_could_be_better_does_not_hold():
         case.best_rows()[0] - case.accuracy(np.zeros(case.scores.size)), abs=1e-6
     )
     assert not certificate.holds
+
+
+@pytest.mark.parametrize("dual", [-np.inf, np.nan, 0.79])
+def test_a_rule_that_seems_better_than_its_bound_does_not_hold(dual):
+    found = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=list("abab"), calibration="none").certificate
+    assert found.holds
+    assert not replace(found, dual=dual, optimality_gap=dual - found.primal).holds
+    assert not replace(found, optimality_gap=-2e-6).holds
+    assert replace(found, optimality_gap=-1e-9).holds
+    assert replace(found, optimality_gap=-2e-6, cost_unit=10.0).holds

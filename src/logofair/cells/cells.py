@@ -82,6 +82,25 @@ class Cells:
             None if self.reversed is None else self.reversed[sums],
         )
 
+    def joined(self, begins: Booleans) -> Cells:
+        """The same rows with every block joined to the one below it in its cell, unless it ``begins`` one, (blocks,)."""
+        sizes = np.diff(self.starts)
+        begins = begins.copy()
+        begins[self.starts[:-1][sizes > 0]] = True
+        first = np.flatnonzero(begins)
+        starts = np.searchsorted(first, self.starts).astype(np.int64)
+        # A cell's sums are kept below each block that is left, and above the last one.
+        kept = np.sort(np.concatenate([first + np.repeat(np.arange(sizes.size), np.diff(starts)), self._ends]))
+        positives, mass = self.positives_below[kept], _entries_below(self.starts)[kept].astype(np.float64)
+        if self.mass_below is not None:
+            mass = self.mass_below[kept]
+        inner = np.delete(np.arange(kept.size - 1), (starts[1:] + np.arange(sizes.size))[:-1])
+        last = np.append(first[1:], begins.size) - 1
+        mean = (positives[inner + 1] - positives[inner]) / (mass[inner + 1] - mass[inner])
+        values = np.where(first == last, self.values[first], mean)
+        lowest, highest = self.lowest[first], self.highest[last]
+        return Cells(self.n_groups, self.n_clients, starts, lowest, highest, values, positives, mass, self.rows)
+
     def rules(self, cells: Indices, cuts: Indices, upper: Booleans) -> tuple[Indices, Booleans]:
         """The threshold rule behind a corner: a cut of the score levels, and whether scores above it are accepted.
 
@@ -95,16 +114,19 @@ class Cells:
     @cached_property
     def mass(self) -> Floats:
         """Weight of each cell, (cells,)."""
-        sizes = np.diff(self.starts)
         if self.mass_below is None:
-            return sizes.astype(np.float64)
-        ends = self.starts[1:] + np.arange(sizes.size)
-        return np.asarray(self.mass_below[ends])
+            return np.diff(self.starts).astype(np.float64)
+        return np.asarray(self.mass_below[self._ends])
 
     @cached_property
     def positives(self) -> Floats:
         """Weight of the positives of each cell, (cells,)."""
-        return np.asarray(self.positives_below[self.starts[1:] + np.arange(self.starts.size - 1)])
+        return np.asarray(self.positives_below[self._ends])
+
+    @property
+    def _ends(self) -> Indices:
+        """Where the sums of whole cells stand, (cells,)."""
+        return self.starts[1:] + np.arange(self.starts.size - 1)
 
     @cached_property
     def scale(self) -> Floats:
@@ -264,6 +286,13 @@ def _levels(
         rows=np.diff(row_starts),
     )
     return levels, mass
+
+
+def _entries_below(starts: Indices) -> Indices:
+    """How many blocks of its cell lie below each of the running sums."""
+    return np.arange(starts[-1] + starts.size - 1) - np.repeat(
+        starts[:-1] + np.arange(starts.size - 1), np.diff(starts) + 1
+    )
 
 
 def _runs_at(first: Indices, last: Indices) -> tuple[Indices, Indices]:

@@ -80,7 +80,8 @@ def _corners(
 
 def _merge(top: HullCorners, bottom: HullCorners) -> HullCorners:
     """The hull of both families, sorted by cell and falling u."""
-    bottom = bottom.take(bottom.v > top.height_at(bottom) + _ABOVE)
+    if top.u.size:  # without any rows there is no edge to be above
+        bottom = bottom.take(bottom.v > top.height_at(bottom) + _ABOVE)
     if bottom.u.size:
         joined = top.and_also(bottom)
         top = _concave(_distinct(joined.take(np.lexsort((joined.v, joined.u, joined.cell)))))

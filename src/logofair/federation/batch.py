@@ -78,10 +78,17 @@ def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
 
 def _alike(problem: Problem, gain_v: Floats) -> list[Indices]:
     """The clients by the method that solves them alone: who else is in the batch must not choose it."""
+    limits, clients = problem.local_limits, problem.shape[0]
+    if limits is not None:  # a single client may have a ratio where the others have a tolerance
+        ratio = (limits.ratio > 0).any(axis=1)
+        limited = np.stack([ratio, limits.anything.any(axis=1)], axis=1)
+        kinds = [np.flatnonzero((limited == kind).all(axis=1)) for kind in np.unique(limited, axis=0)]
+        if len(kinds) > 1:
+            return [own[each] for own in kinds for each in _alike(_of_clients(problem, own), gain_v[own])]
     if not problem.compares_selection:
-        return [np.arange(problem.shape[0])]
+        return [np.arange(clients)]
     by_rank = (gain_v.min(axis=1) >= 0) | ~problem.local_counts.any(axis=(1, 2))
-    return [clients for clients in (np.flatnonzero(by_rank), np.flatnonzero(~by_rank)) if clients.size]
+    return [some for some in (np.flatnonzero(by_rank), np.flatnonzero(~by_rank)) if some.size]
 
 
 def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
@@ -329,7 +336,7 @@ class ClientBatch:
         found = np.zeros((clients, 1))
         for number, site in enumerate(state.sites):
             required = _inside(replace(state, sites=(site,)).requirements)
-            one = make_problem(required, cells.of_clients(np.array([number])))
+            one = make_problem(required, cells.of_clients(np.array([number]))).tied()
             if not solve_local(one, *one.gain).sound:
                 found[number] = least_slack(one)
         return found
@@ -552,14 +559,14 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
     if costs is not None:  # in units of the dearest at any site
         pairs = cost_pairs(costs, plan.cost_unit, cells.n_clients)
         problem = replace(problem, costs=pairs, cost_unit=plan.cost_unit)
-    required = GlobalRequirements.of(plan, state.mass, state.positives)
+    required = GlobalRequirements(plan, state.mass, state.positives)
     return replace(
         problem,
         global_rates=plan.global_rates,
         global_tolerance=required.bands,
         global_limits=required.of_totals,
         global_units=np.ones(len(plan.global_rates)),
-    )
+    ).tied()
 
 
 def _inside(required: Requirements) -> Requirements:

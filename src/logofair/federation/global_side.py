@@ -17,7 +17,15 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.errors import InfeasibleError
 from logofair.federation.plan import Plan
-from logofair.requirements import Capacity, RateLimit, Requirement, called, conflict_sentence
+from logofair.requirements import (
+    Capacity,
+    RateLimit,
+    Requirement,
+    called,
+    conflict_sentence,
+    strictest,
+    tolerance_of,
+)
 from logofair.solvers.decomposition import Decomposition, TriedPrices
 from logofair.solvers.limits import Limits, limit_excess
 from logofair.solvers.problem import gap_of, rates_defined
@@ -43,12 +51,8 @@ class GlobalRequirements:
     plan: Plan
     mass: Floats  # (groups,)
     positives: Floats
-    today: Floats  # (groups, rates of today)
-
-    @classmethod
-    def of(cls, plan: Plan, mass: Floats, positives: Floats, today: Floats | None = None) -> GlobalRequirements:
-        """Those of a plan; a site does not know what is accepted today elsewhere, and does not need it."""
-        return cls(plan, mass, positives, np.zeros((mass.size, len(plan.today_rates))) if today is None else today)
+    # (groups, rates of today); None: a site does not know what is accepted today elsewhere, and does not need it
+    today: Floats | None = None
 
     @cached_property
     def defined(self) -> Booleans:
@@ -59,19 +63,40 @@ class GlobalRequirements:
             found[:, -1] = np.arange(self.mass.size) == 0
         return found
 
-    @cached_property
+    @property
     def bands(self) -> Floats:
         """The tolerance of every rate, infinite where it is free, (rates,)."""
-        compared = self.plan.global_tolerances[0]
-        return np.append(compared, np.full(len(self.plan.global_rates) - compared.size, np.inf))
+        return self._bands({})
+
+    def _bands(self, giving: Mapping[Item, float]) -> Floats:
+        """The same where some give way by an amount."""
+        units, found = self.plan.global_tolerances[1], np.full(len(self.plan.global_rates), np.inf)
+        found[: units.size] = [tolerance_of(each) for each in self._compared(giving)]
+        found[: units.size] *= units
+        return found
+
+    def _compared(self, giving: Mapping[Item, float]) -> tuple[Requirement, ...]:
+        """The strictest of each compared rate (:attr:`Plan.constrained`) where some give way by an amount."""
+        looser = (
+            replace(
+                each,
+                tolerance=None if each.tolerance is None else each.tolerance + giving.get(each, 0.0),
+                ratio=None if each.ratio is None else max(each.ratio - giving.get(each, 0.0), _SMALLEST_RATIO),
+            )
+            for each in self.plan.compared
+        )
+        return strictest(looser)
 
     @cached_property
     def tolerance(self) -> Floats:
         """Tolerances by group, (groups, rates): infinite where a group is not compared, 1 where a ratio alone does."""
-        ratio = np.array([r.ratio or 0.0 for r in self.plan.constrained])
-        compared = np.append(np.isfinite(self.bands[: ratio.size]) | (ratio > 0), self.bands[ratio.size :] < 0)
+        return self._tolerance({})
+
+    def _tolerance(self, giving: Mapping[Item, float]) -> Floats:
+        """The same where some give way by an amount."""
+        bands, compared = self._bands(giving), np.arange(len(self.plan.global_rates)) < len(self.plan.constrained)
         counts = self.defined & (self.defined.sum(axis=0) > 1) & compared
-        return np.where(counts, np.where(np.isfinite(self.bands), self.bands, 1.0), np.inf)
+        return np.where(counts, np.where(np.isfinite(bands), bands, 1.0), np.inf)
 
     @cached_property
     def limits(self) -> Limits | None:
@@ -85,21 +110,22 @@ class GlobalRequirements:
             return None
         groups, rates = self.defined.shape
         found = Limits.none(1, groups, rates)
-        for k, each in enumerate(plan.constrained):
-            if each.ratio is not None:
-                found.ratio[0, k] = max(each.ratio - giving.get(each, 0.0), _SMALLEST_RATIO)
+        for k, each in enumerate(self._compared(giving)):
+            found.ratio[0, k] = each.ratio or 0.0
         for limit in plan.global_limits:
             rate = limit.rate.normalised()[0]
             k, own = (
                 plan.group_rates.index(rate),
                 slice(None) if limit.group is None else plan.groups.index(limit.group),
             )
-            value = self._accepted(plan.today_rates.index(rate))[own] if limit.value is None else limit.value
             floor = limit.kind == "floor"
+            value: Floats | float = (0.0 if floor else 1.0) if limit.value is None else limit.value
+            if limit.value is None and self.today is not None:
+                value = self._accepted(self.today, plan.today_rates.index(rate))[own]
             value = value - giving.get(limit, 0.0) if floor else value + giving.get(limit, 0.0)
             ends, stricter = (found.least, np.maximum) if floor else (found.most, np.minimum)
             ends[0, own, k] = stricter(ends[0, own, k], value)
-        for end in (end for each in _global(plan) for end in each.ends):
+        for end in self._ends():
             if end.least > 0:
                 found.least[0, 0, -1] = max(found.least[0, 0, -1], end.least - giving.get(end, 0.0))
             else:
@@ -121,10 +147,10 @@ class GlobalRequirements:
         least[..., -1], most[..., -1] = -np.inf, np.inf
         return Limits(self.limits.ratio, least, most, total_least, total_most)
 
-    def _accepted(self, number: int) -> Floats:
+    def _accepted(self, today: Floats, number: int) -> Floats:
         """A rate of today of every group, (groups,)."""
         base = self.plan.today_rates[number].denominator(self.mass, self.positives)
-        return np.clip(np.divide(self.today[:, number], base, out=np.zeros(base.shape), where=base > 0), 0.0, 1.0)
+        return np.clip(np.divide(today[:, number], base, out=np.zeros(base.shape), where=base > 0), 0.0, 1.0)
 
     def decomposition(self, tried: TriedPrices) -> Decomposition:
         """The state of the rounds once some prices were tried."""
@@ -174,7 +200,8 @@ class GlobalRequirements:
     @property
     def today_by_name(self) -> dict[str, dict[str, float]]:
         """The rates of today by name and group."""
-        rates = {rate.name: self._accepted(i) for i, rate in enumerate(self.plan.today_rates)}
+        assert self.today is not None
+        rates = {rate.name: self._accepted(self.today, i) for i, rate in enumerate(self.plan.today_rates)}
         return {name: dict(zip(map(str, self.plan.groups), own.tolist(), strict=True)) for name, own in rates.items()}
 
     def with_today(self, named: Mapping[str, Mapping[str, float]]) -> GlobalRequirements | None:
@@ -211,30 +238,34 @@ class GlobalRequirements:
         more = limit_excess(self.limits, rates[None], np.isfinite(self.tolerance)[None], self.defined[None])
         return max(found, float(np.max(more, initial=0.0)))
 
-    def items(self) -> Iterator[Item]:
-        """All single requirements."""
-        yield from self.plan.constrained
-        yield from self.plan.global_limits
-        yield from (end for each in _global(self.plan) for end in each.ends)
+    def prices(self, prices: Floats) -> dict[str, float]:
+        """What a unit less of each requirement wins at most, at prices (groups, rates), in the user's units, by name.
 
-    def prices(self, prices: Floats) -> dict[Item, float]:
-        """What a unit less of each requirement wins at most, at prices (groups, rates), in the user's units.
-
-        A tolerance or a capacity that is larger, a ratio or a floor that is lower, a ceiling that is higher.
+        A tolerance or a capacity that is larger, a ratio or a floor that is lower, a ceiling that is higher. Of a
+        tolerance under the name of its rate; those of one name give way together.
         """
-        state, compared = self.decomposition(TriedPrices.none(*prices.shape)), list(self.plan.constrained)
-        found: dict[Item, float] = {}
-        for item in self.items():
-            k = compared.index(item) if isinstance(item, Requirement) else -1
-            if k >= 0 and item.kind == "tolerance" and not state.limited[k]:
+        state, rates = self.decomposition(TriedPrices.none(*prices.shape)), [r.rate for r in self.plan.constrained]
+        by_name: dict[str, list[Item]] = {}
+        every: tuple[Item, ...] = (*self.plan.compared, *self.plan.global_limits, *self._ends())
+        for item in every:
+            by_name.setdefault(self._called(item), []).append(item)
+        found = {}
+        for name, items in by_name.items():
+            first = items[0]
+            k = rates.index(first.rate) if isinstance(first, Requirement) else -1
+            if k >= 0 and first.kind == "tolerance" and not state.limited[k]:
                 won = 0.5 * float(np.abs(prices[:, k]).sum()) * float(self.plan.global_tolerances[1][k])
             else:
-                more = self._given_way(state, {item: _STEP})
+                more = self._given_way(state, dict.fromkeys(items, _STEP))
                 won = float(more.worth(prices[None])[0] - state.worth(prices[None])[0]) / _STEP
-            found[item] = won * self.plan.cost_unit
+            found[name] = won * self.plan.cost_unit
         return found
 
-    def called(self, item: Item) -> str:
+    def _ends(self) -> Iterator[Capacity]:
+        """The capacities over all sites, at most and at least each by itself."""
+        return (end for each in _global(self.plan) for end in each.ends)
+
+    def _called(self, item: Item) -> str:
         """What a requirement is called: a tolerance has the name of its rate."""
         if isinstance(item, Requirement) and item.kind == "tolerance":
             return item.rate.name
@@ -288,11 +319,7 @@ class GlobalRequirements:
 
     def _given_way(self, state: Decomposition, giving: Mapping[Item, float]) -> Decomposition:
         """The state with some requirements looser by an amount."""
-        tolerance = state.tolerance.copy()
-        for k, (each, unit) in enumerate(zip(self.plan.constrained, self.plan.global_tolerances[1], strict=True)):
-            if each.kind == "tolerance":
-                tolerance[:, k] += giving.get(each, 0.0) * unit
-        return replace(state, tolerance=tolerance, limits=self._limits(giving))
+        return replace(state, tolerance=self._tolerance(giving), limits=self._limits(giving))
 
 
 def _global(plan: Plan) -> tuple[Capacity, ...]:

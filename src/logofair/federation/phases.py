@@ -308,7 +308,7 @@ class RosterTotals:
 
     def required(self, plan: Plan) -> GlobalRequirements:
         """What is required over all sites."""
-        return GlobalRequirements.of(plan, self.mass, self.positives, self.today)
+        return GlobalRequirements(plan, self.mass, self.positives, self.today)
 
 
 class AfterTotals(Phase):

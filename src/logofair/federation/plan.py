@@ -40,6 +40,7 @@ from logofair.requirements import (
     read_limits,
     requirement_sentences,
     side_requirements,
+    strictest,
     tolerance_of,
 )
 from logofair.solvers.algorithm1 import Algorithm1, solver_settings
@@ -326,9 +327,14 @@ class Plan:
         return Costs.of([single.get(site, others) for site in sites]) if single and sites else self.priced
 
     @property
-    def constrained(self) -> tuple[Requirement, ...]:
+    def compared(self) -> tuple[Requirement, ...]:
         """The global requirements that have a tolerance or a ratio."""
         return tuple(r for r in self.global_ if r.tolerance is not None or r.ratio is not None)
+
+    @property
+    def constrained(self) -> tuple[Requirement, ...]:
+        """The strictest that is required over all sites of each rate that is compared: a tolerance, a ratio or both."""
+        return strictest(self.compared)
 
     @property
     def global_limits(self) -> tuple[RateLimit, ...]:

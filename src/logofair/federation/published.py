@@ -75,7 +75,7 @@ class OwnFigures:
     @property
     def required(self) -> GlobalRequirements:
         """What is required over all sites, but for what is accepted today."""
-        return GlobalRequirements.of(self.plan, self.roster.mass, self.roster.positives)
+        return GlobalRequirements(self.plan, self.roster.mass, self.roster.positives)
 
 
 def published_pooling(maps: GroupMaps | None, priors: GroupPriors | None) -> PoolingInfo:
@@ -124,8 +124,9 @@ def _about_others(members: Members, requirements: RequirementsInfo, own: OwnFigu
         yield "it leaves this site out"
     if own.members is not None and not members.within(own.members):
         yield "it is about sites that were not in the roster"
-    # Without names, those whose tolerance is another are whom it says, but for the site itself.
-    single = names or {*own.sites, *(site for site, _ in requirements.client_tolerances)}
+    # Without names, those whose tolerance or ratio is another are whom it says, but for the site itself.
+    others = (*requirements.client_tolerances, *requirements.client_ratios)
+    single = names or {*own.sites, *(site for site, _ in others)}
     if requirements != RequirementsInfo.from_dict(plan.published_requirements(sorted(single))):
         yield "it has other requirements than the plan"
 

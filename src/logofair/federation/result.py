@@ -127,7 +127,7 @@ class RunResult:
     @property
     def required(self) -> GlobalRequirements:
         """What was required over all sites, in numbers."""
-        return GlobalRequirements.of(self.plan, self.mass, self.positives, self.today)
+        return GlobalRequirements(self.plan, self.mass, self.positives, self.today)
 
     @property
     def objective(self) -> str:
@@ -176,25 +176,24 @@ class RunResult:
         By how much a site exceeds a local tolerance stays there too: the violation is infinite where one does.
         """
         _, units = self.plan.global_tolerances
-        prices = self.required.prices(self.bound_prices)
         return Certificate(
             primal=self.accuracy,
             dual=self.bound,
             optimality_gap=self.bound - self.accuracy if self.objective == "accuracy" else self.accuracy - self.bound,
             violation=math.inf if self.exceeding else self.violation,
-            prices=TolerancePrices(np.array(list(prices.values())), np.zeros((0, len(self.plan.local)))),
+            prices=TolerancePrices(np.array(list(self.prices_by_name.values())), np.zeros((0, len(self.plan.local)))),
             basis="eta",
             precision=LARGEST_VIOLATION / float(min([1.0, *units.tolist()])),
             largest_optimality_gap=self.plan.optimality_gap * self.plan.cost_unit,
             pooling=self.pooling.prior,
             objective=self.objective,
+            cost_unit=self.plan.cost_unit,
         )
 
     @property
     def prices_by_name(self) -> dict[str, float]:
         """What a unit less of each global requirement wins at most; of a tolerance under the name of its rate."""
-        names = [self.required.called(item) for item in self.required.items()]
-        return dict(zip(names, self.certificate.prices.global_.tolist(), strict=True))
+        return self.required.prices(self.bound_prices)
 
     @property
     def holds(self) -> bool:

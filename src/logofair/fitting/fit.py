@@ -327,6 +327,7 @@ def certified(
 
     Solvers given are tried before the exact one and its fallback.
     """
+    problem = problem.tied()
     for attempt in (*first, solve_exact, solve_joint):
         optimum = attempt(problem)
         if optimum is not None:

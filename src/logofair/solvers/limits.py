@@ -20,6 +20,10 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 
+# A floor above a ceiling by less is rounding, of "today", say: the region has one point, not none. A certificate lets
+# as much pass.
+_EMPTY = 1e-9
+
 __all__ = ["Layout", "Limits", "Row", "layout", "limit_excess", "relief", "rows_of", "support", "worth"]
 
 
@@ -75,6 +79,18 @@ class Limits:
         if np.isfinite(self.least[..., rate]).any() or np.isfinite(self.most[..., rate]).any():
             return "limit"
         return "ratio" if (self.ratio[:, rate] > 0).any() else "tolerance"
+
+
+def within_others(
+    low: Floats, high: Floats, compared: Booleans, tolerance: Floats, ratio: Floats
+) -> tuple[Floats, Floats]:
+    """Ends of one rate, (n, groups), as narrow as a tolerance and a ratio, (n,), make them by those of other groups."""
+    width, ratio = np.where(np.isfinite(tolerance), tolerance, 1.0)[:, None], ratio[:, None]
+    most = np.min(np.where(compared, high, 1.0), axis=1, keepdims=True, initial=1.0)
+    most = np.minimum(most + width, np.where(ratio > 0, most / np.maximum(ratio, 1e-300), 1.0))
+    least = np.max(np.where(compared, low, 0.0), axis=1, keepdims=True, initial=0.0)
+    least = np.maximum(least - width, ratio * least)
+    return np.where(compared, np.maximum(low, least), low), np.where(compared, np.minimum(high, most), high)
 
 
 def limit_excess(limits: Limits, rates: Floats, compared: Booleans, defined: Booleans) -> Floats:
@@ -181,7 +197,8 @@ def _band_support(
     The rates are shares, so they lie between 0 and 1 at any rate.
 
     For a given lowest rate every group takes the end that its price prefers; that is concave in the lowest rate and
-    bends only where an end changes, so the best is at one of these points.
+    bends only where an end changes, so the best is at one of these points. There is one as long as no limit exceeds
+    another by more than rounding.
     """
     low, high = np.maximum(least, 0.0), np.minimum(most, 1.0)
     shrink, tolerance = np.where(ratio > 0, ratio, 0.0)[:, None], tolerance[:, None]
@@ -199,7 +216,7 @@ def _band_support(
     price = prices[..., None]
     ends = np.where(price > 0, top, bottom)
     best = np.argmax((price * ends).sum(axis=1), axis=1)
-    empty = (low > high).any(axis=1) | (start > end)[:, 0]
+    empty = (low > high + _EMPTY).any(axis=1) | (start > end + _EMPTY)[:, 0]
     return np.take_along_axis(ends, best[:, None, None], axis=2)[..., 0], empty
 
 

@@ -18,11 +18,23 @@ from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
 from logofair.notions import Rate
 from logofair.requirements import SELECTED, Requirements, tolerance_of
-from logofair.solvers.limits import Layout, Limits, Row, empty_ratios, layout, limit_excess, relief, rows_of, worth
+from logofair.solvers.limits import (
+    Layout,
+    Limits,
+    Row,
+    empty_ratios,
+    layout,
+    limit_excess,
+    relief,
+    rows_of,
+    within_others,
+    worth,
+)
 
 # A rate over fewer than one in 100,000 of a cell's expected members is undefined: it would be noise to anybody, and
 # the few would be lost in rounding.
 _NOBODY = 1e-5
+_ONE = 1.0 - 1e-12  # a rate this large is 1 but for rounding
 _ROUNDING = 1e-15  # of the dearest error: what sums leave of a cost of 0
 
 
@@ -91,7 +103,8 @@ class Problem:
 
     @cached_property
     def _total(self) -> float:
-        return float(self.cells.mass.sum() if self.totals is None else self.totals.mass.sum())
+        found = float(self.cells.mass.sum() if self.totals is None else self.totals.mass.sum())
+        return found or 1.0  # a site whose groups are all too small to be counted has a share of 0 in nothing
 
     @cached_property
     def client_mass(self) -> Floats:
@@ -218,6 +231,44 @@ class Problem:
         price_u, price_v = np.einsum("cak,ak->ca", gu, prices), np.einsum("cak,ak->ca", gv, prices)
         return u - price_u / weight, v - price_v / weight
 
+    def tied(self) -> Problem:
+        """The same problem with the rows of a cell in one block where a rate of 0 or 1 leaves no choice about them.
+
+        A floor of 1 under a true positive rate accepts all that have a chance, however small: a price that would tell
+        those of 1e-12 from those of 0 is beyond all rounding, and none has to.
+        """
+        cells, values = self.cells, self.cells.values
+        limited = [each for each in (self.local_limits, self.global_limits) if each is not None]
+        if cells.hull_of is not None or not any(
+            (each.least >= _ONE).any() or (each.most <= 1.0 - _ONE).any() for each in limited
+        ):
+            return self
+        begins = np.ones(values.size, dtype=bool)
+        number = np.repeat(np.arange(cells.rows.size), np.diff(cells.starts))
+        for rate in dict.fromkeys((*self.local_rates, *self.global_rates)):
+            if rate.slope != 0:
+                counts = rate.moment(values) > 0.0
+                begins &= (
+                    ~self._settled(rate).ravel()[number] | np.append(False, counts[1:] != counts[:-1])[: counts.size]
+                )
+        return replace(self, cells=cells.joined(begins))
+
+    def _settled(self, rate: Rate) -> Booleans:
+        """The cells, (clients, groups), in which a rate has to be 0, or 1, by limits there, elsewhere or over all."""
+        local = self.local_rates, self.local_limits, self.local_tolerance, self.local_counts, self.local_defined
+        over_all = self.global_tolerance[None], self.global_counts[None], self.global_defined[None]
+        found = np.zeros(self.shape, dtype=bool)
+        low, high = np.zeros(self.shape), np.ones(self.shape)
+        while True:
+            low, high = _narrowed(rate, low, high, *local)
+            least, most = _narrowed(
+                rate, low.min(axis=0)[None], high.max(axis=0)[None], self.global_rates, self.global_limits, *over_all
+            )
+            low, high = np.where(least >= _ONE, 1.0, low), np.where(most <= 1.0 - _ONE, 0.0, high)
+            before, found = found, (low >= _ONE) | (high <= 1.0 - _ONE)
+            if np.array_equal(before, found):
+                return found
+
     def at_prices(self, prices: Floats) -> Problem:
         """The clients' own problems at given prices of the global rates: no global constraint, the priced gain."""
         return replace(
@@ -231,6 +282,7 @@ class Problem:
 
     def of_clients(self, clients: Indices) -> Problem:
         """The same problem for some clients, as if there were no others."""
+        limits = None if self.local_limits is None else self.local_limits.of(clients)
         return replace(
             self,
             cells=self.cells.of_clients(clients),
@@ -238,7 +290,7 @@ class Problem:
             totals=None,
             objective=None if self.objective is None else (self.objective[0][clients], self.objective[1][clients]),
             left_out=None if self.left_out is None else self.left_out[clients],
-            local_limits=None if self.local_limits is None else self.local_limits.of(clients),
+            local_limits=limits if limits is not None and limits.anything.any() else None,
             costs=None if self.costs is None else self.costs[clients],
         )
 
@@ -376,6 +428,26 @@ class Problem:
         return u, v
 
 
+def _narrowed(
+    rate: Rate,
+    low: Floats,
+    high: Floats,
+    rates: tuple[Rate, ...],
+    limits: Limits | None,
+    tolerance: Floats,
+    compared: Booleans,
+    defined: Booleans,
+) -> tuple[Floats, Floats]:
+    """The least and the most that a side's requirements leave a rate where it lies between two ends, (n, groups)."""
+    own, given = [k for k, each in enumerate(rates) if each == rate], limits or Limits.none(*defined.shape)
+    for k in own:
+        low = np.where(defined[..., k], np.maximum(low, given.least[..., k]), low)
+        high = np.where(defined[..., k], np.minimum(high, given.most[..., k]), high)
+    for k in own:
+        low, high = within_others(low, high, compared[..., k], tolerance[:, k], given.ratio[:, k])
+    return low, high
+
+
 def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals | None = None) -> Problem:
     """The optimisation problem on given cells; global requirements that are free are left out.
 
@@ -440,6 +512,8 @@ def _with_limits(problem: Problem, requirements: Requirements, ratios: tuple[Flo
                 ("local", "global"), sides, ratios, rates, (local, global_), strict=True
             )
         )
+        nobody = problem.client_mass == 0  # of whom no share is selected, whatever is to be
+        local_limits.total_least[nobody], local_limits.total_most[nobody] = -np.inf, np.inf
         return replace(problem, local_limits=local_limits, global_limits=global_limits)
 
     made = limited(*(np.zeros(shape) for shape in sides))
