@@ -10,8 +10,6 @@ import numpy as np
 from logofair.columns.checks import Floats, Label
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
 
-__all__ = ["RuleRow", "RuleTable", "rule_in_words", "steps"]
-
 
 @dataclass(frozen=True)
 class RuleRow:
