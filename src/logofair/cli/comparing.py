@@ -31,8 +31,6 @@ from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
 from logofair.progress import Progress
 
-__all__ = ["BASE", "ComparedRules", "RuleNames", "compare_rules", "policy_columns", "rows_in_fit"]
-
 BASE = "base"  # the rule that accepts scores from the threshold on
 
 _IN_FIT = {

@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
     from logofair.progress import Progress
 
-__all__ = ["BATCH", "Decider", "DecisionCounts", "decide_files"]
-
-
 # Which rows are accepted of those on which chance decides.
 Toss: TypeAlias = Callable[[Tosses], Booleans]
 

@@ -24,9 +24,6 @@ from logofair.tradeoff.result import measured_values
 if TYPE_CHECKING:
     from logofair.progress import Progress
 
-__all__ = ["BASE", "Comparison", "MethodResult", "Settings", "compare"]
-
-
 BASE = "Plain model"
 # The paper's protocol: 30 % of all rows for testing, half of the others for post-processing.
 _PARTS = {"train": 0.35, "calibration": 0.35, "test": 0.3}

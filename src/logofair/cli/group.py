@@ -15,8 +15,6 @@ from logofair.cli.harmless import harmless_streams
 from logofair.cli.options import examples
 from logofair.errors import InfeasibleError, InputError, LogofairError, RefusedError
 
-__all__ = ["EXTRAS", "LazyGroup", "cli"]
-
 _BAD_INPUT, _FAILED, _INTERRUPTED = 2, 1, 130
 
 # Entry points through which logofair-reproduction, a distribution of its own, adds commands.

@@ -9,8 +9,6 @@ from typing import Any, TextIO
 
 from logofair.columns.harmless import harmless
 
-__all__ = ["harmless", "harmless_streams", "unfiltered"]
-
 
 class _HarmlessStream:
     """A stream of text that writes nothing but harmless text."""

@@ -23,51 +23,6 @@ if TYPE_CHECKING:
     from logofair.files.rows import DataRows
     from logofair.requirements import Ratio, Tolerance
 
-__all__ = [
-    "BASES",
-    "CALIBRATIONS",
-    "FORMATS",
-    "NOTIONS",
-    "POOLING",
-    "TOLERANCE",
-    "Check",
-    "CostsText",
-    "Decorator",
-    "basis_option",
-    "calibration_option",
-    "check_format",
-    "column_options",
-    "constrained",
-    "costs_by_client",
-    "costs_option",
-    "data_options",
-    "drop_missing_option",
-    "examples",
-    "force_option",
-    "format_option",
-    "id_option",
-    "json_option",
-    "na_option",
-    "name_option",
-    "notion_option",
-    "number_option",
-    "one_of",
-    "path_option",
-    "pooling_option",
-    "read_client_file",
-    "read_costs",
-    "report_options",
-    "seed_option",
-    "single_tolerances",
-    "such_that",
-    "test_options",
-    "together",
-    "tolerance",
-    "tolerance_option",
-    "typed",
-    "typed_command",
-]
-
 # As in logofair.notions, whose import would bring numpy.
 NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
 TOLERANCE = 0.05  # by which an audit judges clients where nobody said

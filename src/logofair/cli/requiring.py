@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from logofair.files.rows import DataRows
     from logofair.requirements import Requirements, Tolerance
 
-__all__ = ["CapacityText", "LimitText", "Required", "Wanted", "limit_options", "requirement_options"]
-
 _SIDES = ("local", "global")
 
 

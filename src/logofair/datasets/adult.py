@@ -13,8 +13,6 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.datasets.table import Dataset, Feature, chosen, feature_table, terms_of
 
-__all__ = ["load_adult"]
-
 # The order of the original files. No model here sees fnlwgt, a census weight, or education, which
 # says in words what education-num says as a number.
 _COLUMNS = (

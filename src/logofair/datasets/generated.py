@@ -25,9 +25,6 @@ from logofair.errors import InputError
 from logofair.notions import NotionLike, Rate, sides
 from logofair.requirements import side_requirements
 
-__all__ = ["BestRule", "Population", "load_generated", "make_population"]
-
-
 # As everywhere in the library: a rate of fewer than one in 100,000 of its expected members is left out.
 _NOBODY = 1e-5
 

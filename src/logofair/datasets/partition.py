@@ -23,9 +23,6 @@ from logofair.columns.labels import Codes, encode
 from logofair.datasets.table import Dataset, chosen
 from logofair.errors import InputError
 
-__all__ = ["Partition", "deal", "dirichlet_clients", "split"]
-
-
 Counts: TypeAlias = npt.NDArray[np.int64]
 
 # The authors' code redraws until every (group, client) cell holds this many rows.

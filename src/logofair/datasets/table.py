@@ -19,8 +19,6 @@ import numpy.typing as npt
 from logofair.columns.checks import Floats, binary, column, matrix, nearest_name, not_empty, same_length
 from logofair.errors import InputError
 
-__all__ = ["Dataset", "Feature", "chosen", "feature_table", "known_terms", "terms_of"]
-
 # A number, by its range, or a code, by the names of its categories.
 Feature: TypeAlias = tuple[float, float] | Mapping[int, str]
 

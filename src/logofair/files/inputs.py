@@ -10,18 +10,6 @@ from typing import Any
 
 from logofair.errors import InputError
 
-__all__ = [
-    "MISSING",
-    "SCALES",
-    "ColumnNames",
-    "DataFiles",
-    "DataSource",
-    "client_name",
-    "ending_of",
-    "find_files",
-    "one_file",
-]
-
 SCALES = ("chance", "percent", "logit")
 _SINGLE = ("score", "label", "client", "weight", "decision", "id")  # roles of one column each
 # Texts that stand for a missing value, as an empty cell does, unless other ones are named.

@@ -23,8 +23,6 @@ from logofair.progress import Progress, no_progress
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["parts_of", "read_parts"]
-
 _TWINS = 0.1  # at most this share of the rows to fit on may be alike for copies to tell something
 _COPIES = 0.25  # above this share of the rows, copies are no accident
 

@@ -33,8 +33,6 @@ from logofair.progress import Progress, Stages, no_progress
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["DataRows", "no_rows_error", "read_rows", "source_of", "whole_column"]
-
 _LISTED = 10
 
 

@@ -34,19 +34,6 @@ from logofair.files.writing import FileName, reason_of, with_formulas
 if TYPE_CHECKING:
     import polars
 
-__all__ = [
-    "KINDS",
-    "Table",
-    "TableFile",
-    "check_unpacked",
-    "column_names",
-    "estimated_rows",
-    "fingerprint",
-    "kind_of",
-    "open_table",
-    "regular_file",
-]
-
 _PACKED = ".gz"
 _TEXTS = (".csv", ".tsv", ".txt")
 KINDS = dict.fromkeys((*_TEXTS, *(f"{text}{_PACKED}" for text in _TEXTS)), "CSV")

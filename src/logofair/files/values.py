@@ -17,28 +17,6 @@ from logofair.files import polars_module
 if TYPE_CHECKING:
     import polars
 
-__all__ = [
-    "as_chances",
-    "as_numbers",
-    "binary_labels",
-    "check_clients",
-    "check_scores",
-    "combine_columns",
-    "group_expression",
-    "group_parts",
-    "has_value",
-    "integers_or_text",
-    "is_number",
-    "join_groups",
-    "known_label",
-    "label_text",
-    "labels_by_text",
-    "listed_names",
-    "number",
-    "plain_values",
-]
-
-
 _LARGEST_LOGIT = 50.0  # beyond it a chance is 0 or 1 to the last bit or so: such numbers are no logits
 _BINARY = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 

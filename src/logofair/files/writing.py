@@ -21,19 +21,6 @@ from logofair.errors import DiskFullError, InputError
 if TYPE_CHECKING:
     import polars
 
-__all__ = [
-    "FULL",
-    "FileName",
-    "TableWriter",
-    "check_output",
-    "locked",
-    "put_whole",
-    "reason_of",
-    "replacing",
-    "with_formulas",
-    "without_formulas",
-]
-
 FileName: TypeAlias = str | os.PathLike[str]
 Table = TypeVar("Table", "polars.DataFrame", "polars.LazyFrame")
 FULL = (errno.ENOSPC, errno.EDQUOT)  # what the system says of a full disk, or of a user's full share of it

@@ -16,32 +16,6 @@ from logofair.files.inputs import MISSING, ColumnNames, DataSource
 from logofair.notions import Rate
 from logofair.requirements import way_of
 
-__all__ = [
-    "CapacityInfo",
-    "CertificateInfo",
-    "ColumnsInfo",
-    "FederationInfo",
-    "FigureInfo",
-    "FindingInfo",
-    "LimitInfo",
-    "PolicyInfo",
-    "PoolingInfo",
-    "PromiseInfo",
-    "PromisesInfo",
-    "RequirementInfo",
-    "RequirementsInfo",
-    "SiteInfo",
-    "TestedInfo",
-    "added_to_rows",
-    "no_rule",
-    "price_sentence",
-    "proof_sentence",
-    "reached_and_bound",
-    "record_from",
-    "relief_sentence",
-    "tiny",
-]
-
 Kind = TypeVar("Kind")
 
 _ROUNDING = 1e-9  # a violation up to here is none

@@ -10,8 +10,6 @@ import numpy as np
 from logofair.columns.checks import Floats, Label
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
 
-__all__ = ["RuleRow", "RuleTable", "rule_in_words", "steps"]
-
 
 @dataclass(frozen=True)
 class RuleRow:
@@ -106,12 +104,14 @@ def rule_in_words(edges: Sequence[float], chances: Sequence[float], raw: Sequenc
     """
     if len(chances) == 1:
         return f"{_fate(chances[0])} whatever the score"
-    digits, lowest = _digits(edges[1:-1]), f"a score of {edges[-2]:.{_digits(edges[1:-1])}g}"
-    also = [""] * len(edges)
-    if raw is not None:
-        also = [f" ({edge:.{_digits(raw[1:-1])}g})" for edge in raw]
-        lowest = f"a calibrated score of {edges[-2]:.{digits}g} (raw score about{also[-2].replace('(', '')}"
-    parts = [f"{_fate(chances[-1])} from {lowest} up"]
+    digits, lowest = _digits(edges[1:-1]), edges[-2]
+    if raw is None:
+        score, also = f"a score of {lowest:.{digits}g}", [""] * len(edges)
+    else:
+        in_raw = [f"{edge:.{_digits(raw[1:-1])}g}" for edge in raw]
+        score = f"a calibrated score of {lowest:.{digits}g} (raw score about {in_raw[-2]})"
+        also = [f" ({edge})" for edge in in_raw]
+    parts = [f"{_fate(chances[-1])} from {score} up"]
     for place in range(len(chances) - 2, 0, -1):
         low, high = edges[place], edges[place + 1]
         parts.append(f"between {low:.{digits}g}{also[place]} and {high:.{digits}g}, {_fate(chances[place])}")

@@ -9,12 +9,6 @@ from dataclasses import dataclass
 from logofair.report.markup import Element, Node, tag
 from logofair.report.wording import short
 
-__all__ = [
-    "GapPoint",
-    "gap_dumbbells",
-    "shows_nothing",
-]
-
 
 @dataclass(frozen=True)
 class _Scale:

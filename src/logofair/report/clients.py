@@ -31,8 +31,6 @@ from logofair.report.markup import (
 from logofair.report.measured import MOST_CARDS, MeasuredRows
 from logofair.report.wording import counted, figure, name_of, sentence, small, tolerance_of
 
-__all__ = ["clients_section"]
-
 _BY_ITSELF = "each interval that of this client by itself"
 _WIDE, _NARROW = 860.0, 350.0
 _MOST_DRAWN = 40  # clients in a picture

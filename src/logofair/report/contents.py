@@ -23,8 +23,6 @@ from logofair.report.wording import name_of
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
 
-__all__ = ["ReportContents", "in_memory"]
-
 
 def in_memory(name: str, solution: Solution) -> DataSource:
     """Return the source of a solution whose rows came from no file: a name, and a fingerprint of its columns.

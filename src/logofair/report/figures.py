@@ -38,8 +38,6 @@ from logofair.report.wording import (
     tolerance_of,
 )
 
-__all__ = ["figures_section"]
-
 _MOST_REASONS = 5
 _OF_ALL = "the interval is that of the largest of all clients, wherever it is"
 

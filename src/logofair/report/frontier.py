@@ -10,9 +10,6 @@ from logofair.report.wording import figure, tolerance_of
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
 
-__all__ = ["frontier_section"]
-
-
 _MOST = 12  # points that no rule meets, named
 
 

@@ -15,30 +15,6 @@ from typing import TypeAlias
 from logofair.auditing import FEW_ROWS, Measured
 from logofair.report.wording import UNDEFINED, figure, signed, tolerance_of
 
-__all__ = [
-    "Cell",
-    "Element",
-    "Node",
-    "Section",
-    "Trusted",
-    "difference_cell",
-    "few_mark",
-    "folded",
-    "grid",
-    "measured_cell",
-    "named",
-    "note",
-    "number",
-    "paragraph",
-    "render",
-    "render_section",
-    "rows_cell",
-    "tag",
-    "text",
-    "tolerance_cell",
-]
-
-
 _LONG = 20  # lines of a table that has a height of its own
 _VOID = frozenset({"br", "col", "input", "link", "meta"})
 # Control characters, halves of surrogate pairs (which UTF-8 cannot hold) and what Unicode calls no characters.

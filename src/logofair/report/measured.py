@@ -19,15 +19,6 @@ from logofair.fitting.solution import Solution
 from logofair.notions import Rate
 from logofair.requirements import compared_rates
 
-__all__ = [
-    "MOST_CARDS",
-    "GapLine",
-    "MeasuredRows",
-    "audited_rows",
-    "calibration_rows",
-    "other_rows",
-]
-
 MOST_CARDS = 50  # clients with a card each; where there are more, lists of them are folded away
 
 

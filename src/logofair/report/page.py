@@ -34,9 +34,6 @@ from logofair.report.wording import counted, name_of, sentence
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
 
-__all__ = ["document", "page_header", "write_audit_report", "write_report"]
-
-
 _PLAIN = ReportHeading()
 
 

@@ -22,8 +22,6 @@ from logofair.report.markup import (
 )
 from logofair.report.wording import name_of, sentence, tolerance_of
 
-__all__ = ["promises_section"]
-
 _MOST = 2000  # promises listed: a page stays below 6 MB
 _FEW = 12  # shown at once; more behind their numbers
 _HOW = {"ratio": "at least ", "floor": "at least ", "ceiling": "at most "}

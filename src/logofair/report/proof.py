@@ -5,8 +5,6 @@ from __future__ import annotations
 from logofair.report.contents import ReportContents
 from logofair.report.markup import Section, note, paragraph
 
-__all__ = ["proof_section"]
-
 
 def proof_section(contents: ReportContents) -> Section:
     """Return what the certificate proves, and of what; the list of requirements says how each holds."""

@@ -23,8 +23,6 @@ from logofair.report.markup import (
 )
 from logofair.report.wording import ROUNDING, counted, figure, name_of, sentence, small
 
-__all__ = ["requirements_section"]
-
 _MOST = 600  # lines of the table by client
 _STEP = 0.01
 _MARKS = {KEPT: "met", BROKEN: "missed"}

@@ -28,9 +28,6 @@ from logofair.report.markup import (
 from logofair.report.measured import MOST_CARDS
 from logofair.report.wording import counted, name_of
 
-__all__ = ["calibration_errors", "reliability_section", "rules_section"]
-
-
 # Fewer rows than this in a bin are mostly noise.
 _ROWS_PER_BIN = 25
 _MOST_BINS = 10

@@ -22,16 +22,6 @@ from logofair.report.measured import MeasuredRows
 from logofair.report.wording import counted, sentence
 from logofair.requirements import requirement_sentences
 
-__all__ = [
-    "audit_sources",
-    "data_lines",
-    "fit_lines",
-    "made_lines",
-    "policy_lines",
-    "solution_sources",
-    "warnings_section",
-]
-
 _PAPER = """@inproceedings{zhang2025logofair,
   title     = {LoGoFair: Post-Processing for Local and Global Fairness in Federated Learning},
   author    = {Zhang, Li and Chen, Chaochao and Han, Zhongxuan and Zhong, Qiyong and Zheng, Xiaolin},

@@ -12,8 +12,6 @@ from logofair.report.measured import MeasuredRows
 from logofair.report.wording import counted
 from logofair.requirements import requirement_sentences
 
-__all__ = ["Verdict", "judge", "verdict_banner"]
-
 
 @dataclass(frozen=True)
 class Verdict:

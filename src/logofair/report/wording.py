@@ -8,20 +8,6 @@ from logofair.auditing import Gap
 from logofair.columns.checks import Label
 from logofair.requirements import Ratio, Tolerance
 
-__all__ = [
-    "ROUNDING",
-    "UNDEFINED",
-    "counted",
-    "figure",
-    "gap_words",
-    "name_of",
-    "sentence",
-    "short",
-    "signed",
-    "small",
-    "tolerance_of",
-]
-
 ROUNDING = 1e-6  # what figures are proved to: less is none
 UNDEFINED = "not measured"
 _LONGEST = 80

@@ -21,9 +21,6 @@ from logofair.tradeoff.grid import has_ratios, slack
 from logofair.tradeoff.objective import Objective
 from logofair.tradeoff.result import Frontier, Point, tolerance_text
 
-__all__ = ["frontier_figure"]
-
-
 _WIDTH = 480.0
 _LEFT, _RIGHT = 46.0, 86.0
 _PLOT = 210.0  # height

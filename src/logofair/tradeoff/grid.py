@@ -10,9 +10,6 @@ from typing import TypeAlias
 from logofair.errors import InputError
 from logofair.requirements import Ratio, Tolerance, check_tolerance
 
-__all__ = ["Grid", "Tolerances", "default_grid", "has_ratios", "read_grid", "slack"]
-
-
 Tolerances: TypeAlias = tuple[Tolerance, ...]
 
 _BETWEEN = 6  # default tolerances between parity and the unconstrained rule's gap

@@ -27,8 +27,6 @@ from logofair.notions import Rate
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.policy.policy import Policy
 
-__all__ = ["MeasuredRows", "checked_test_rows"]
-
 _COLUMNS = ("scores", "labels", "groups", "clients", "sample_weight", "ids")
 
 

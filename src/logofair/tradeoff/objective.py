@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from logofair.auditing import Audit, Comparison, Measured
 from logofair.costs import Costs
 
-__all__ = ["Objective"]
-
 
 @dataclass(frozen=True, eq=False)
 class Objective:

@@ -24,18 +24,6 @@ from logofair.tradeoff.grid import Tolerances, has_ratios, slack
 from logofair.tradeoff.measured import MeasuredRows
 from logofair.tradeoff.objective import Objective
 
-__all__ = [
-    "Frontier",
-    "InfeasiblePoint",
-    "Knee",
-    "Point",
-    "UnconstrainedRule",
-    "find_knee",
-    "looseness",
-    "measured_values",
-    "tolerance_text",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Point:

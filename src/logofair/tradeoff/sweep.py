@@ -31,8 +31,6 @@ from logofair.tradeoff.measured import MeasuredRows, checked_test_rows
 from logofair.tradeoff.objective import Objective
 from logofair.tradeoff.result import Frontier, InfeasiblePoint, Point, UnconstrainedRule
 
-__all__ = ["FrontierRequirements", "Sweep", "frontier"]
-
 TestRows: TypeAlias = tuple[CalibrationRows, Codes | None]  # with the ids of people, where there are any
 
 

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from logofair.cli.deciding import DecisionCounts
     from logofair.policy.policy import Policy
 
-__all__ = ["apply", "out_option"]
-
-
 _ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".arrow", ".feather", ".ipc")
 _LISTED = 12  # groups on the page
 

@@ -38,8 +38,6 @@ from logofair.files.writing import check_output
 if TYPE_CHECKING:
     from logofair.cli.pages.audit import FileAudit
 
-__all__ = ["audit"]
-
 _SAID = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
@@ -137,7 +135,8 @@ def audit(
     from logofair.cli.pages.console import page, print_json, print_page, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.cli.pages import audit as work  # here, while the reader sees that work goes on
+        from logofair.cli.comparing import BASE, RuleNames  # here, while the reader sees that work goes on
+        from logofair.cli.pages import audit as work
 
         if form == "ll144" and policy is None:
             from logofair.cli.pages.formats import categories_text, heading_of
@@ -150,7 +149,7 @@ def audit(
         else:
             sources = {name: ctx.get_parameter_source(name) for name in ("scale", "na")}
             said = {name: getattr(columns, name) for name, source in sources.items() if source in _SAID}
-            names = work.RuleNames(policy, against or work.BASE, threshold, **said)
+            names = RuleNames(policy, against or BASE, threshold, **said)
             found = work.examine_policy(data, columns, names, local, notion, progress, costs, wanted)
         if report is not None:
             list(progress(_reports(report, found, data, heading), "Writing the report", total=1))

@@ -24,9 +24,6 @@ from logofair.cli.options import (
 if TYPE_CHECKING:
     from logofair.requirements import Tolerance
 
-__all__ = ["demo"]
-
-
 # The tolerances of the paper's tables: 0.01 for demographic parity, 0.02 for equalized odds and so for its halves.
 DEFAULT_TOLERANCES = {
     "demographic_parity": 0.01,

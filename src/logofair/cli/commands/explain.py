@@ -13,8 +13,6 @@ from logofair.errors import InputError
 if TYPE_CHECKING:
     from logofair.policy.policy import Policy
 
-__all__ = ["explain"]
-
 
 @click.command(
     epilog=examples(

@@ -37,8 +37,6 @@ from logofair.cli.requiring import Required, requirement_options
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.writing import check_output
 
-__all__ = ["fit"]
-
 
 def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
     """Notions with the tolerance each was given; None where it was given no own."""

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from logofair.requirements import Tolerance
     from logofair.tradeoff import Frontier
 
-__all__ = ["frontier"]
-
 
 def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[Tolerance, ...] | None:
     """A list of tolerances as it is typed."""

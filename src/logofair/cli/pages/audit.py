@@ -50,23 +50,6 @@ if TYPE_CHECKING:
     from logofair.progress import Progress
     from logofair.report import ReportHeading
 
-__all__ = [
-    "BASE",
-    "FileAudit",
-    "FileTally",
-    "RuleNames",
-    "as_dict",
-    "count_rows",
-    "data_source",
-    "examine",
-    "examine_policy",
-    "page_parts",
-    "require_decisions",
-    "rule_words",
-    "write_report_page",
-]
-
-
 Places: TypeAlias = npt.NDArray[np.intp]
 
 _GROUPS = 8

@@ -16,24 +16,9 @@ from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColu
 from rich.segment import Segment
 from rich.table import Table
 
-from logofair.cli.harmless import harmless, unfiltered
+from logofair.cli.harmless import unfiltered
+from logofair.columns.harmless import harmless
 from logofair.progress import Progress, no_progress
-
-__all__ = [
-    "counted",
-    "figure",
-    "grid",
-    "lined",
-    "notes",
-    "page",
-    "print_json",
-    "print_page",
-    "share",
-    "showing_progress",
-    "spoken",
-    "titled",
-]
-
 
 T = TypeVar("T")
 

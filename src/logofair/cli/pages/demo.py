@@ -20,9 +20,6 @@ from logofair.report import ReportHeading, in_memory, write_report
 from logofair.requirements import Ratio, Tolerance
 from logofair.tradeoff import frontier
 
-__all__ = ["show", "write_demo_report"]
-
-
 _NAMED = 3  # undefined rates listed by name
 
 

@@ -22,9 +22,6 @@ from logofair.policy.rules import rule_in_words, steps
 from logofair.requirements import requirement_sentences
 from logofair.solvers.certificate import LARGEST_VIOLATION
 
-__all__ = ["Band", "as_dict", "bands_of", "in_words", "raw_scores", "show"]
-
-
 _HALVINGS = 60
 _HOW_TO_TEST = "logofair audit FILE --policy POLICY measures it on other rows."
 _LINES = 12  # rules listed before the reader is asked to choose a client

@@ -11,8 +11,6 @@ from logofair.auditing.measure import text
 from logofair.cli.pages.console import grid, spoken
 from logofair.columns.checks import Floats, Label
 
-__all__ = ["findings", "gap_lines", "interval_text", "rates_table", "text_or_undefined"]
-
 _GROUPS = 12
 
 

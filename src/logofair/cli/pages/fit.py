@@ -31,17 +31,6 @@ _HOW_TO_KNOW = (
     "certify what holds for new rows."
 )
 
-__all__ = [
-    "FitOptions",
-    "annotated",
-    "as_dict",
-    "figures",
-    "measured_on",
-    "show",
-    "solve",
-    "write_report_page",
-]
-
 
 @dataclass(frozen=True)
 class FitOptions:

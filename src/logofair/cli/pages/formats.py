@@ -15,8 +15,6 @@ from logofair.fitting.solution import Solution
 from logofair.progress import Progress
 from logofair.report import ReportHeading, annex_iv_text, ll144_text, model_card_text
 
-__all__ = ["audit_text", "categories_text", "fit_text", "heading_of"]
-
 _TEXTS: Mapping[str, Callable[..., str]] = {"model-card": model_card_text, "annex-iv": annex_iv_text}
 
 

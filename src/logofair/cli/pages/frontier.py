@@ -19,9 +19,6 @@ from logofair.policy.info import tiny
 from logofair.tradeoff import Frontier, Point
 from logofair.tradeoff.result import tolerance_text
 
-__all__ = ["show"]
-
-
 _COLUMNS = 9  # tolerances beside each other on a page of 80 columns
 _WARNINGS = 5
 _NAMED = 3  # cells named in a warning; more are counted

@@ -15,8 +15,6 @@ from logofair.report.formats.markdown import code, escaped, to_fill
 from logofair.report.heading import ReportHeading
 from logofair.report.wording import sentence
 
-__all__ = ["annex_iv_text"]
-
 _WHAT_IT_IS_NOT = (
     "A draft of parts of the technical documentation that Article 11 and Annex IV of Regulation (EU) 2024/1689 ask of "
     "providers of high-risk systems. It covers the step from scores to decisions, not the model that makes the scores. "

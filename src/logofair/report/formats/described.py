@@ -20,8 +20,6 @@ from logofair.report.measured import MeasuredRows, audited_rows, calibration_row
 from logofair.report.sources import data_lines, fit_lines, made_lines, policy_lines
 from logofair.report.wording import gap_words, name_of, sentence
 
-__all__ = ["Described"]
-
 
 @dataclass(frozen=True, eq=False)
 class Described:

@@ -13,8 +13,6 @@ from logofair.report.heading import ReportHeading
 from logofair.report.sources import data_lines, made_lines, policy_lines
 from logofair.report.wording import gap_words, sentence
 
-__all__ = ["ll144_text"]
-
 _SMALL = f"{SMALL_SHARE:.0%}".replace("%", " %")
 _WHAT_IT_IS_NOT = (
     "These are figures for a bias audit, not the audit: the law asks for an independent auditor, who answers for data, "

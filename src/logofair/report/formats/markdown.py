@@ -8,8 +8,6 @@ from typing import Any
 
 from logofair.columns.harmless import harmless
 
-__all__ = ["TO_FILL", "code", "escaped", "lines_table", "one_line", "table", "to_fill", "yaml_lines"]
-
 TO_FILL = "To be filled in"
 
 _MARKS = re.compile(r"([\\`*_\[\]<>#|~&!$]|:(?=//))")

@@ -19,8 +19,6 @@ from logofair.report.heading import ReportHeading
 from logofair.report.measured import MeasuredRows
 from logofair.report.wording import name_of, sentence
 
-__all__ = ["model_card_text"]
-
 _TASK = {"type": "tabular-classification", "name": "Decisions by score and group"}
 _NO_VERDICT = (
     "A gap that is not shown is not shown to be absent, and no figure here says that the decisions are lawful, just or "
