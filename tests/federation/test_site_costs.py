@@ -34,7 +34,7 @@ def drawn(seed: int) -> Required:
 
 def plan_for(required: Required):
     """The plan of a random problem."""
-    known = ("notion", "local_tolerance", "global_tolerance", "floors", "ceilings", "capacity", "costs")
+    known = ("notion", "floors", "ceilings", "capacity", "costs")
     given = {name: value for name, value in required.arguments().items() if name in known}
     return plan_of(**given, groups=np.unique(required.groups).tolist(), quorum=1, trials=16)
 

@@ -81,14 +81,14 @@ def _fewest(program: Program, found: frozenset[str]) -> frozenset[str]:
     for name in sorted(found):
         rest = few - {name}
         solved = _solved(program, rest)
-        few = rest if solved is not None and solved.shortfall > SHORT else few
+        few = rest if solved is not None and solved.short else few
     return few
 
 
 def _least(program: Program, name: str) -> float | None:
     """How much one requirement has to give way with all others held; None where that is not enough."""
     without = _solved(program, program.items - {name})  # also finds the corners that it takes
-    if without is None or without.shortfall > SHORT:
+    if without is None or without.short:
         return None
     solved = program.generate(_ITERATIONS, elastic=frozenset({name}))
     ratios = [1.0 / each.row.slope for each in program.rows if each.item == name and each.row.what[0] == "ratio"]

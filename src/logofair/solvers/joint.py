@@ -6,7 +6,7 @@ corners; HiGHS solves the restricted program, its prices find new corners, until
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -59,7 +59,7 @@ def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
         found = program.generate(iterations, elastic=program.items)  # rejecting everybody may not meet them
         if found is None:
             return None
-        if found.shortfall > SHORT:
+        if found.short:
             raise InfeasibleError({})  # which conflict is found where they have names (logofair.solvers.conflicts)
     solved = program.generate(iterations)
     return None if solved is None else _read(problem, program.columns, solved)
@@ -69,7 +69,7 @@ def least_slack(problem: Problem, *, iterations: int = 200) -> float:
     """The least sum by which the requirements have to give way for a rule to meet them; 0 where one does."""
     program = Program.of(problem)
     found = program.generate(iterations, elastic=program.items)
-    return 0.0 if found is None or found.shortfall <= SHORT else found.shortfall
+    return found.shortfall if found is not None and found.short else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +82,12 @@ class Solved:
     shortfall: float
     binding: frozenset[str]  # requirements with a price
     rounds: int = 0
+    least: bool = True  # whether the requirements are known to have to give way by as much
+
+    @property
+    def short(self) -> bool:
+        """Whether no rule meets the requirements."""
+        return self.least and self.shortfall > SHORT
 
 
 @dataclass(frozen=True)
@@ -134,14 +140,17 @@ class Program:
     ) -> Solved | None:
         """Add corners until none improves; with elastic requirements only their giving way counts.
 
-        ``held``: the requirements there are (None: all).
+        ``held``: the requirements there are (None: all). Where HiGHS fails on better corners, what was found before is
+        by how much giving way is enough.
         """
+        before: Solved | None = None
         p, columns = self.problem, self.columns
         every, gain = np.arange(p.mass.size), (np.zeros(p.shape), np.zeros(p.shape)) if elastic else p.gain
         for done in range(1, iterations + 1):
             solved = self._restricted(elastic, self.items if held is None else held)
             if solved is None:
-                return None
+                return replace(before, least=False) if elastic and before is not None else None
+            before = solved
             priced = p.locally_priced(*replace(p, objective=gain).priced_gain(solved.global_), solved.local)
             constant, slope = (each.ravel() for each in priced)
             value, u, v = p.cells.best_corner(every, slope, constant)
@@ -171,11 +180,13 @@ class Program:
         inequality, limit, owners = self._inequalities(width, giving, held)
         equality = csr_array((np.ones(n), (columns.cell, np.arange(n))), shape=(cells, width))
         bounds = [(0.0, None)] * n + [(None, None)] * levels + [(0.0, None)] * len(elastic)
-        method = "highs-ipm" if elastic and cells > _MANY_CELLS else "highs"
-        solved = linprog(  # type: ignore[call-overload]  # the stubs do not know sparse matrices
-            cost, inequality, limit, equality, np.ones(cells), bounds, method, options=HIGHS
-        )
-        if solved.status != 0:
+        for method, options in _attempts(elastic=bool(elastic), cells=cells):
+            solved = linprog(  # type: ignore[call-overload]  # the stubs do not know sparse matrices
+                cost, inequality, limit, equality, np.ones(cells), bounds, method, options=options
+            )
+            if solved.status == 0:
+                break
+        else:
             return None
         prices = np.zeros(0) if limit is None else -np.asarray(solved.ineqlin.marginals)
         weights = np.asarray(solved.x)
@@ -230,15 +241,38 @@ class Program:
                     continue
                 gives = item in giving and not lowest
                 unit = -units[side][row.rate]  # ways to give are told in the user's
-                parts.append(
-                    (np.append(sign * value, unit), np.append(at, giving[item])) if gives else (sign * value, at)
-                )
-                limit.append(sign * end)
+                line, end = sign * value, sign * end
+                if giving:
+                    line, left_out = self._without_small(line, members)
+                    end += left_out
+                parts.append((np.append(line, unit), np.append(at, giving[item])) if gives else (line, at))
+                limit.append(end)
                 owners.append((i, sign, item))
         if not limit:
             return None, None, owners
         where = np.repeat(np.arange(len(limit)), [at.size for _, at in parts]), np.concatenate([at for _, at in parts])
         return csr_array((np.concatenate([v for v, _ in parts]), where), shape=(len(limit), width)), limit, owners
+
+    def _without_small(self, line: Floats, members: Indices) -> tuple[Floats, float]:
+        """A row without the coefficients of corners that cannot matter, and the most that these could take off it.
+
+        HiGHS takes those below 1e-9 for 0, so that a floor of 1 would be missed for want of a cell whose chances are
+        next to none, and it fails on some that are larger.
+        """
+        small, most = np.flatnonzero(np.abs(line[: members.size]) <= SHORT), np.zeros(self.problem.mass.size)
+        np.maximum.at(most, self.columns.cell[members[small]], -line[small])
+        kept = line.copy()
+        kept[small] = 0.0
+        return kept, float(most.sum())
+
+
+def _attempts(*, elastic: bool, cells: int) -> Iterator[tuple[str, dict[str, float]]]:
+    """Methods of HiGHS and how exact they are to be: with coefficients of 1e-9 beside those of 1 it may fail."""
+    first, second = ("highs-ipm", "highs") if elastic and cells > _MANY_CELLS else ("highs", "highs-ipm")
+    yield first, HIGHS
+    yield second, HIGHS
+    if elastic:  # by how much requirements give way need not be known as exactly
+        yield "highs", dict.fromkeys(HIGHS, SHORT)
 
 
 def _polished(

@@ -134,7 +134,7 @@ def _first_floors(reached: Floats, low: Floats, high: Floats, slope: Floats, fam
     """Where floors begin, (programs, families): rates in the middle of their window, or no rate below under a ratio."""
     programs, families = reached.shape[0], int(family.max(initial=-1)) + 1
     floors = np.zeros((programs, families))
-    for f in range(families):
+    for f in np.unique(family).tolist():  # a rate that nobody has is of no row
         own = family == f
         within = (low[:, own] == 0.0) & np.isfinite(high[:, own])
         some = np.flatnonzero(within.any(axis=1))
