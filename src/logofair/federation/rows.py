@@ -163,6 +163,11 @@ class Preparation:
         """The rows that count: those of groups with fewer than the plan's smallest cell at their site do not."""
         return cls(tuple(_counted(each, plan) for each in rows), plan, sites)
 
+    @property
+    def weight(self) -> Floats:
+        """What the rows of each client weigh in all."""
+        return np.array([float(each.groups.size if each.weights is None else each.weights.sum()) for each in self.rows])
+
     def answer(self, request: Any) -> Sums:
         """Answer a request of calibration or pooling."""
         if isinstance(request, FoldCountsRequest | CurvatureRequest):
