@@ -11,7 +11,6 @@ import logofair.federation.client
 from logofair.engines.conductor import ServerState, conduct
 from logofair.engines.inprocess import LocalTransport
 from logofair.errors import GarbledTotalError, QuorumLostError, RunError
-from logofair.federation import Server
 from logofair.federation.replies import Refusal
 from logofair.federation.secure.primitives import random_words
 from logofair.federation.wire import decode, encode
@@ -52,17 +51,17 @@ def test_where_only_one_site_could_answer_the_server_forms_no_total(monkeypatch,
 
 
 def test_a_site_that_failed_once_contributes_random_words_for_the_rest_of_the_run(monkeypatch):
-    sites, plan = federation(SIZES), plan_of(secure=True)
+    sites, plan, saved = federation(SIZES), plan_of(secure=True), []
     transport = failing(monkeypatch, sites, "Totals")
     with pytest.raises(RunError, match="masks did not cancel"):
-        go(plan, transport)
+        go(plan, transport, save=saved.append)
     monkeypatch.undo()  # it could answer now
     left = tuple("abc")
     for site in left:
         client = transport.clients[site]
         agreed = replace(client.identity, agreed_without=("d",))
         transport.clients[site] = replace(client, identity=agreed)
-    state = ServerState(Server.start(plan, tuple(sites)).reopened({"d": "is gone"}))
+    state = ServerState(saved[-1].server.reopened({"d": "is gone"}), relay=saved[-1].relay)
     with pytest.raises(RunError, match="masks did not cancel"):
         list(conduct(state, transport))
 
