@@ -142,7 +142,7 @@ class Plan:
     quorum : int
         With fewer clients than this the run fails.
     secure : bool
-        Whether the server may see totals only.
+        Whether the server may see nothing but sums over 3 sites or more.
     privacy : Privacy or None
         Differential privacy of every client's rows.
     smallest_cell : int
