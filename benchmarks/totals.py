@@ -1,29 +1,44 @@
-"""``python -m benchmarks.totals``: what the totals of a run with secure sums tell one site of three about the others.
+"""``python -m benchmarks.totals``: what the totals of a run with secure sums tell the server, and each site, of rows.
 
-Every site recomputes all totals, so in a roster of three each sees the sums of the other two together. Without a local
-tolerance the answer to a price cuts the scores of each group at a value that everybody can compute, so that the totals
-are points of the distribution of the others' scores: between two neighbouring cuts lies a known number of their rows.
-Where it is one, that row's score is known to within the distance of the cuts, though not whose of the two it is; two
-sites that talk to each other know that of the third. The rows here are generated. A local tolerance moves every site's
-cuts by prices of its own, so that nobody else knows them. A plan with more prices in a message has more cuts, and
-Algorithm 1 has one in every round.
+Every site recomputes all totals and can take its own numbers off; a site that tells the server its numbers makes the
+server see as much. In a roster of three each sees the sums of the other two together. Three attacks are measured, each
+by every site in turn, of which the one that learns most counts:
+
+* **Cuts.** Without a local tolerance the answer to a price cuts the scores of each group at a value that everybody can
+  compute, so that the totals are points of the distribution of the others' scores: between two neighbouring cuts lies a
+  known number of their rows. Where it is one, that row's score is known to within the distance of the cuts, though not
+  whose of the two it is. A local tolerance moves every site's cuts by prices of its own, so that nobody else knows
+  them.
+* **Folds.** The first sums of calibration are taken at the same point for every fold, so that those of a fold are a
+  difference: by beta calibration ten numbers, besides how many rows have which label. Four rows have four scores.
+* **Bins.** The histograms with which small cells borrow hold rows alone in their bins.
+
+Folds and bins are also measured as the protocol was before: sums however few the rows, and pooling.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
+from unittest import mock
 
 import click
 import numpy as np
+from scipy.optimize import least_squares
+from scipy.special import expit
 
+from logofair.calibration import fits
 from logofair.columns.checks import Floats
 from logofair.federation import ClientBatch, Plan, Server, SiteColumns, make_plan
-from logofair.federation.replies import Answers, Steps
+from logofair.federation.replies import Answers, FoldCounts, PriorSums, Steps
 from logofair.federation.requests import AnswersRequest, PublishRequest, StepsRequest
 from logofair.solvers.algorithm1 import Algorithm1
 
 _SITES = ("a", "b", "c")
+# So many rows of a fold are solved for from ten numbers.
+_MOST_SOLVED = 6
 
 
 @dataclass(frozen=True)
@@ -45,7 +60,18 @@ def generated(rows: int, rng: np.random.Generator) -> dict[str, SiteColumns]:
     sites = {}
     for site in _SITES:
         group = rng.integers(0, 2, rows)
-        sites[site] = SiteColumns(group, rng.beta(1.0 + 0.7 * group, 2.0))
+        scores = rng.beta(1.0 + 0.7 * group, 2.0)
+        sites[site] = SiteColumns(group, scores, (rng.random(rows) < scores).astype(int))
+    return sites
+
+
+def with_small_group(large: int, small: int, rng: np.random.Generator) -> dict[str, SiteColumns]:
+    """Sites of so many rows in a large group and so many in a small one, group 1."""
+    sites = {}
+    for site in _SITES:
+        group = np.repeat([0, 1], [large, small])
+        scores = rng.beta(1.0 + 0.7 * group, 2.0)
+        sites[site] = SiteColumns(group, scores, (rng.random(group.size) < scores).astype(int))
     return sites
 
 
@@ -53,13 +79,13 @@ def slow_steps(rounds: int) -> Plan:
     """A plan of Algorithm 1 whose cuts move by little in every round."""
     solver = Algorithm1(rounds=rounds, local_steps=1, sharpness=1e9, step=0.01)
     return make_plan(
-        groups=[0, 1], local_tolerance=None, global_tolerance=0.0, calibration="none", pooling="none", secure=True,
+        groups=[0, 1], local_tolerance=None, global_tolerance=0.0, calibration="none", secure=True,
         solver=solver,
     )  # fmt: skip
 
 
-def attacked(sites: dict[str, SiteColumns], plan: Plan, allies: int = 1) -> Seen:
-    """What the first sites read off a run's totals; for selection rates without local tolerance or calibration."""
+def attacked(sites: dict[str, SiteColumns], plan: Plan, allies: tuple[int, ...] = (0,)) -> Seen:
+    """What some sites read off a run's totals; for selection rates without local tolerance."""
     batch, server, sums, numbers = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), 0, 0
     cuts: list[tuple[Floats, Floats]] = []
     while not isinstance(server.request, PublishRequest):
@@ -70,7 +96,7 @@ def attacked(sites: dict[str, SiteColumns], plan: Plan, allies: int = 1) -> Seen
         if isinstance(request, AnswersRequest) and isinstance(replies, Answers) and isinstance(total, Answers):
             for number, prices in enumerate(request.prices):
                 gain_u, gain_v = batch.problem.priced_gain(prices)
-                own = replies.shares[:allies, number].sum(axis=0)
+                own = replies.shares[list(allies), number].sum(axis=0)
                 others = (total.shares[number] - own)[:, 0] * request.mass
                 cuts.append((-gain_u[0] / gain_v[0], np.rint(others)))
         server = server.take(total)
@@ -104,25 +130,127 @@ def _intervals(cuts: list[tuple[Floats, Floats]], server: Server) -> list[tuple[
     return found
 
 
+@contextmanager
+def sums_of_few_rows() -> Iterator[None]:
+    """The protocol as it was before: every group has sums of its own, however few rows it has, at however few sites.
+
+    With a plan without secure sums, which does not count who contributes; the totals are the same numbers.
+    """
+    with mock.patch.object(fits, "LEAST_ROWS", 0):
+        yield
+
+
+def attacked_folds(sites: dict[str, SiteColumns], plan: Plan, allies: tuple[int, ...] = ()) -> tuple[int, int]:
+    """How many of the others' rows some sites read off the sums of folds, with score and label, and of how many.
+
+    Without allies it is the server that looks. Of the smallest group alone; beta calibration.
+    """
+    batch, server, found = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), np.zeros((0, 2))
+    small = int(np.argmin([np.sum(np.concatenate([each.groups for each in sites.values()]) == g) for g in (0, 1)]))
+    while not isinstance(server.request, PublishRequest):
+        batch, replies = batch.answer(server.request)
+        total = replies.combined()
+        if isinstance(total, FoldCounts) and isinstance(replies, FoldCounts):
+            own = list(allies)
+            sums = (total.sums - replies.sums[own].sum(axis=0))[:, :, 1 + small]
+            counts = (total.counts - replies.counts[own].sum(axis=0))[:, -1, :, small]
+            solved = [_rows_of(sums[:, -1] - sums[:, f], counts[:, -1] - counts[:, f]) for f in range(plan.folds)]
+            found = np.concatenate(solved)
+        server = server.take(total)
+    others = [each for number, each in enumerate(sites.values()) if number not in allies]
+    there = np.concatenate(
+        [np.column_stack([np.asarray(e.scores), np.asarray(e.labels)])[np.asarray(e.groups) == small] for e in others]
+    )
+    return _matched(found, there), len(there)
+
+
+def _rows_of(sums: Floats, counts: Floats) -> Floats:
+    """Scores and labels of the rows of a fold, where its ten numbers can tell that many; else none."""
+    negatives, positives = np.rint(counts).astype(int)
+    if not 0 < negatives + positives <= _MOST_SOLVED:
+        return np.zeros((0, 2))
+    labels, rng = np.repeat([1.0, 0.0], [positives, negatives]), np.random.default_rng(0)
+
+    def off(odds: Floats) -> Floats:
+        return _ten_numbers(expit(odds), labels) - sums
+
+    starts = rng.normal(size=(30, labels.size))
+    best = min((least_squares(off, start, xtol=1e-14, ftol=1e-14) for start in starts), key=lambda found: found.cost)
+    return np.column_stack([expit(best.x), labels])
+
+
+def _ten_numbers(scores: Floats, labels: Floats) -> Floats:
+    """Log-loss, gradient and Hessian of beta calibration at the map that changes nothing."""
+    features = np.stack([np.log(scores), -np.log1p(-scores), np.ones_like(scores)])
+    loss = -np.log(np.where(labels > 0.5, scores, 1.0 - scores)).sum()
+    hessian = (features[:, None] * features * (scores * (1.0 - scores))).sum(axis=2)
+    return np.concatenate([[loss], features @ (scores - labels), hessian[np.triu_indices(3)]])
+
+
+def _matched(found: Floats, there: Floats) -> int:
+    """How many rows were found to within 0.001 of their score, with their label, each once."""
+    left, matched = there.copy(), 0
+    for score, label in found:
+        near = np.flatnonzero((np.abs(left[:, 0] - score) < 1e-3) & (left[:, 1] == label))
+        if near.size:
+            left, matched = np.delete(left, near[0], axis=0), matched + 1
+    return matched
+
+
+def attacked_bins(sites: dict[str, SiteColumns], plan: Plan, allies: tuple[int, ...] = (0,)) -> int:
+    """How many of the others' rows lie alone in a bin of the last histogram of pooling."""
+    batch, server, alone = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), 0
+    while not isinstance(server.request, PublishRequest):
+        batch, replies = batch.answer(server.request)
+        total = replies.combined()
+        if isinstance(total, PriorSums) and isinstance(replies, PriorSums):
+            others = total.mass - replies.mass[list(allies)].sum(axis=0)
+            alone = int(np.sum(np.isclose(others, 1.0, atol=1e-6)))
+        server = server.take(total)
+    return alone
+
+
+def _print_cuts(seed: int) -> None:
+    click.echo("| rows per site | calibration | sums | prices | at most | numbers | who looks | to 0.1 | to 0.01 |")
+    click.echo("|---|---|---|---|---|---|---|---|---|")
+    for rows in (30, 300, 3000):
+        for calibration in ("none", "beta"):
+            for who, lookers in (("one site", ((0,), (1,), (2,))), ("two together", ((0, 1), (0, 2), (1, 2)))):
+                plan = make_plan(groups=[0, 1], local_tolerance=None, calibration=calibration, secure=True)
+                sites = generated(rows, np.random.default_rng(seed))
+                seen = max((attacked(sites, plan, allies) for allies in lookers), key=lambda each: each.alone(0.1))
+                exchanged = f"{seen.sums} | {seen.prices} | {plan.most_prices} | {seen.numbers}"
+                known = f"{seen.alone(0.1)} of {(3 - len(lookers[0])) * rows} | {seen.alone(0.01)}"
+                click.echo(f"| {rows} | {calibration} | {exchanged} | {who} | {known} |")
+
+
+def _print_folds(seed: int) -> None:
+    click.echo("| rows of the small group per site | before: the server reads | one site reads | now | now |")
+    click.echo("|---|---|---|---|---|")
+    for small in (6, 8, 10, 30, 100, 300):
+        sites, words = with_small_group(400, small, np.random.default_rng(seed)), []
+        for secure in (False, True):
+            plan = make_plan(groups=[0, 1], pooling="none", secure=secure)
+            with nullcontext() if secure else sums_of_few_rows():
+                for lookers in (((),), ((0,), (1,), (2,))):
+                    known, of = max(attacked_folds(sites, plan, allies) for allies in lookers)
+                    words.append(f"{known} of {of}")
+        click.echo(f"| {small} | {' | '.join(words)} |")
+
+
 @click.command()
 @click.option("--seed", default=0, show_default=True, help="Of the generated rows.")
 def main(seed: int) -> None:
-    """Print what a site of three knows of the others after a usual run, and what two of them know of the third."""
-    click.echo(
-        "| rows per site | sums | price vectors | at most | numbers | who looks | scores known to 0.1 | to 0.01 |"
-    )
-    click.echo("|---|---|---|---|---|---|---|---|")
-    for rows in (30, 300, 3000):
-        for allies, who in ((1, "one site"), (2, "two together")):
-            plan = make_plan(groups=[0, 1], local_tolerance=None, calibration="none", pooling="none", secure=True)
-            seen = attacked(generated(rows, np.random.default_rng(seed)), plan, allies)
-            exchanged = f"{seen.sums} | {seen.prices} | {plan.most_prices} | {seen.numbers}"
-            known = f"{seen.alone(0.1)} of {(3 - allies) * rows} | {seen.alone(0.01)}"
-            click.echo(f"| {rows} | {exchanged} | {who} | {known} |")
+    """Print what the server, and the sites of a roster of three, know of the others' rows after a usual run."""
+    _print_cuts(seed)
+    _print_folds(seed)
     sites = generated(300, np.random.default_rng(seed))
-    free = {"groups": [0, 1], "local_tolerance": None, "calibration": "none", "pooling": "none", "secure": True}
+    free = {"groups": [0, 1], "local_tolerance": None, "calibration": "none", "secure": True}
     many = attacked(sites, make_plan(**free, trials=10_000))  # type: ignore[arg-type]
     crossing = attacked_steps(sites, slow_steps(500))
+    pooled = make_plan(groups=[0, 1], calibration="none", pooling="full")
+    alone = max(attacked_bins(sites, pooled, (site,)) for site in range(3))
+    click.echo(f"300 rows per site, pooling, which secure sums refuse: {alone} rows are alone in their bin.")
     click.echo(f"300 rows per site, 10,000 prices in a message: one site knows {many.alone(0.1)} scores to 0.1.")
     click.echo(f"300 rows per site, 500 short steps of Algorithm 1: it sees {crossing} rows cross a cut alone.")
 

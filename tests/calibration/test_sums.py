@@ -48,14 +48,18 @@ class Federation:
         return self.clients[0].folds
 
     def counts(self) -> Array:
-        return np.concatenate([calibration_counts(client) for client in self.clients]).sum(axis=0)
+        return np.concatenate([calibration_counts(client, np.arange(client.n_groups)) for client in self.clients]).sum(
+            axis=0
+        )
 
     def sums(self, points: Points) -> Array:
         return np.concatenate([calibration_sums(client, points) for client in self.clients]).sum(axis=0)
 
     def levels(self, least_gain: float = LAST_DIGIT, slack: float = 0.0) -> Levels:
         """Fit to the end."""
-        start = Levels.start(self.method, n_groups=self.n_groups, folds=self.folds, least_gain=least_gain, slack=slack)
+        start = Levels.start(
+            self.method, np.arange(self.n_groups), folds=self.folds, least_gain=least_gain, slack=slack
+        )
         levels = start.count(self.counts())
         while not levels.done:
             levels = levels.take(self.sums(levels.request))
@@ -209,7 +213,7 @@ def test_the_order_of_the_clients_changes_nothing_beyond_rounding() -> None:
 
 def test_stopping_at_the_default_promise_moves_parameters_by_far_less_than_a_standard_error() -> None:
     federation = drawn(7, n=2000, n_groups=3)
-    standard = Levels.start("beta", n_groups=3)
+    standard = Levels.start("beta", np.arange(3))
     quick = federation.levels(standard.groups.least_gain, standard.groups.slack)
     exact = federation.levels()
     away = quick.groups.result.centre - exact.groups.result.centre
@@ -224,8 +228,13 @@ def test_sums_of_limited_precision_end_the_same_way() -> None:
     def rounded(table: Array) -> Array:
         return np.round(table / step) * step
 
-    levels = Levels.start("beta", n_groups=2, least_gain=1e-4, slack=1e-4)
-    levels = levels.count(np.sum([rounded(calibration_counts(client)[0]) for client in federation.clients], axis=0))
+    levels = Levels.start("beta", np.arange(2), least_gain=1e-4, slack=1e-4)
+    levels = levels.count(
+        np.sum(
+            [rounded(calibration_counts(client, np.arange(client.n_groups))[0]) for client in federation.clients],
+            axis=0,
+        )
+    )
     while not levels.done:
         points = levels.request
         levels = levels.take(np.sum([rounded(calibration_sums(c, points)[0]) for c in federation.clients], axis=0))
@@ -247,13 +256,16 @@ def test_a_handful_of_rounds_suffices_even_for_scores_far_too_sure_of_themselves
 
 def test_counts_and_the_first_sums_of_five_groups_fit_into_4_kilobytes() -> None:
     client = drawn(0, n=100, n_groups=5, n_clients=1).clients[0]
-    points = Levels.start("beta", n_groups=5).request
-    assert calibration_counts(client).nbytes + calibration_sums(client, points).nbytes <= 4096 - 512
+    points = Levels.start("beta", np.arange(5)).request
+    assert (
+        calibration_counts(client, np.arange(client.n_groups)).nbytes + calibration_sums(client, points).nbytes
+        <= 4096 - 512
+    )
 
 
 def test_what_is_done_is_not_asked_again() -> None:
     federation = drawn(4, n=500)
-    levels = Levels.start("beta", n_groups=2).count(federation.counts())
+    levels = Levels.start("beta", np.arange(2)).count(federation.counts())
     while not levels.done:
         points = levels.request
         sums = federation.sums(points)
@@ -287,7 +299,7 @@ def test_each_fit_sums_the_rows_outside_its_fold(method: str, seed: int, weighte
     client = drawn(seed, method, n=60, n_groups=3, n_clients=1, weighted=weighted, folds=3).clients[0]
     rng = np.random.default_rng(seed)
     at = rng.normal(0.5, 0.5, (len(FAMILIES[method].identity), 4, 4))
-    (sums,) = calibration_sums(client, Points(at, np.ones((4, 4), dtype=bool)))
+    (sums,) = calibration_sums(client, Points(at, np.arange(3), np.ones((4, 4), dtype=bool)))
     for fit in range(4):
         inside = client.sample.at(client.fold != fit)
         np.testing.assert_allclose(sums[:, fit, 0], by_hand(inside, method, at[:, fit, 0]), rtol=1e-9, atol=1e-9)
@@ -311,11 +323,11 @@ def test_sums_and_counts_add_up_over_clients(method: str, seed: int, weighted: b
     fold = np.concatenate([one.fold, other.fold])[order]
     sample = Sample(*columns, weights, Units(2, 1))
     both = OwnRows(method, 5, sample, fold, order, RowOrder.of(sample.scores, sample.cells, 2))
-    points = Levels.start(method, n_groups=2).request
+    points = Levels.start(method, np.arange(2)).request
     separate = calibration_sums(one, points) + calibration_sums(other, points)
     np.testing.assert_allclose(calibration_sums(both, points), separate, rtol=1e-10, atol=1e-10)
-    counted = calibration_counts(one) + calibration_counts(other)
-    np.testing.assert_allclose(calibration_counts(both), counted, rtol=1e-10, atol=1e-10)
+    counted = calibration_counts(one, np.arange(one.n_groups)) + calibration_counts(other, np.arange(other.n_groups))
+    np.testing.assert_allclose(calibration_counts(both, np.arange(both.n_groups)), counted, rtol=1e-10, atol=1e-10)
 
 
 @methods
@@ -333,8 +345,11 @@ def test_clients_dealt_together_have_to_the_last_digit_what_each_has_alone(
     weights = np.concatenate([each.weights for each in samples]) if weighted else None
     rngs = [np.random.default_rng(number) for number in range(6)]
     together = deal_rows(method, scores, labels, groups, clients, n_groups=3, weights=weights, rngs=rngs)
-    points = Levels.start(method, n_groups=3).request
-    assert np.array_equal(calibration_counts(together), np.concatenate([calibration_counts(c) for c in alone]))
+    points = Levels.start(method, np.arange(3)).request
+    assert np.array_equal(
+        calibration_counts(together, np.arange(together.n_groups)),
+        np.concatenate([calibration_counts(c, np.arange(c.n_groups)) for c in alone]),
+    )
     sums = np.concatenate([calibration_sums(c, points) for c in alone])
     assert np.array_equal(calibration_sums(together, points), sums)
     maps = federation.levels().published
@@ -349,7 +364,7 @@ def test_clients_dealt_together_have_to_the_last_digit_what_each_has_alone(
 @methods
 def test_rows_handled_in_portions_give_the_same_sums_and_cells(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     federation = drawn(9, method, n=200, n_clients=1)
-    client, points = federation.clients[0], Levels.start(method, n_groups=2).request
+    client, points = federation.clients[0], Levels.start(method, np.arange(2)).request
     maps, sums = federation.levels().published, calibration_sums(client, points)
     eta = cell_calibrators(client, maps).eta
     for most_rows in (1, 450):
@@ -360,7 +375,7 @@ def test_rows_handled_in_portions_give_the_same_sums_and_cells(method: str, monk
 
 def test_counts_are_the_rows_of_each_label_outside_the_fold() -> None:
     client = drawn(6, n=90, n_groups=2, n_clients=1, weighted=True).clients[0]
-    sample, (counts,) = client.sample, calibration_counts(client)
+    sample, (counts,) = client.sample, calibration_counts(client, np.arange(client.n_groups))
     assert counts.shape == (2, 1, 6, 2)
     for label in (0, 1):
         for fit in range(6):
@@ -373,7 +388,7 @@ def test_counts_are_the_rows_of_each_label_outside_the_fold() -> None:
 def test_for_platt_counts_hold_the_summed_log_odds_too() -> None:
     scores, labels = np.array([0.2, 0.5, 0.9]), np.array([0.0, 1.0, 1.0])
     client = dealt("platt", scores, labels, np.array([0, 1, 1], np.int32))
-    counts = calibration_counts(client)[0][:, :, -1]
+    counts = calibration_counts(client, np.arange(client.n_groups))[0][:, :, -1]
     np.testing.assert_allclose(counts[0], [[logit(0.2), 0.0], [1.0, 0.0]])
     np.testing.assert_allclose(counts[1], [[0.0, logit(0.9)], [0.0, 2.0]], atol=1e-15)
 
@@ -503,21 +518,21 @@ def test_a_client_without_labels_is_refused() -> None:
 )
 def test_methods_without_sums_are_refused_on_both_sides(method: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        Levels.start(method, n_groups=2)
+        Levels.start(method, np.arange(2))
     with pytest.raises(InputError, match=sentence):
         dealt(method, np.zeros(2), np.zeros(2), np.zeros(2, np.int32))
 
 
 def test_sums_before_counts_are_refused() -> None:
     federation = drawn(0)
-    levels = Levels.start("beta", n_groups=2)
+    levels = Levels.start("beta", np.arange(2))
     with pytest.raises(InputError, match="sums came before counts"):
         levels.take(federation.sums(levels.request))
 
 
 def test_totals_of_ever_other_rows_end_in_a_refusal_not_in_a_map() -> None:
     federation = drawn(0, n=50)
-    levels = Levels.start("beta", n_groups=2).count(federation.counts())
+    levels = Levels.start("beta", np.arange(2)).count(federation.counts())
     for number in range(60):
         rising = federation.sums(levels.request)
         rising[0] += 1000.0 * number

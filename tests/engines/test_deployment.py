@@ -110,7 +110,7 @@ def test_secure_sums_give_the_numbers_of_plain_ones_within_their_precision(tmp_p
         ended_well(server, clients)
         outcome, _ = check_result(made, exactly=False)
         assert outcome.plan.secure
-        assert "never one site's numbers" in " ".join(server.text().split())
+        assert "sums over 3 sites or more" in " ".join(server.text().split())
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from scipy.special import expit
 from logofair.calibration import crossfit
 from logofair.columns.segments import RowOrder
 from logofair.engines.inprocess import run, run_apart
-from logofair.errors import InputError, RefusedError, RunError
+from logofair.errors import InputError, RefusedError
 from logofair.federation import ClientBatch, Privacy, Server, SiteColumns, make_plan
 from logofair.federation.replies import PriorSums
 from logofair.federation.rows import _client_rng
@@ -22,7 +22,7 @@ from logofair.federation.wire import decode
 from logofair.fitting import pooling
 from logofair.fitting.pooling import Reference, ScoredRows
 from support.examples import examples
-from support.sites import Tampered, central, clients, go, gone_from, identities, instead, plan_of, problems
+from support.sites import Tampered, central, clients, go, gone_from, instead, plan_of, problems
 
 pytestmark = pytest.mark.federation
 
@@ -75,8 +75,7 @@ CASES = [
     {"shifts": (1.0, -1.0, 0.5, 0.0), "rows": 100},
     {"shifts": (1.0, -1.0, 0.5, 0.0), "rows": 100, "calibration": "beta"},
     {"shifts": ((0.9, -0.9), (-0.9, 0.9), (0.9, 0.0), (-0.9, 0.0)), "rows": 100},
-    {"secure": True},
-    {"secure": True, "calibration": "beta", "weighted": True},
+    {"calibration": "beta", "weighted": True},
 ]
 
 
@@ -92,7 +91,7 @@ def of_case(case, **more):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_federation_chooses_and_finds_what_one_process_does(monkeypatch, case):
     sites, plan, options = of_case(case)
-    done = run_apart(plan, sites, identities(sites) if plan.secure else None)
+    done = run_apart(plan, sites)
     best = fitted(monkeypatch, sites, plan, options)
     ours, theirs = done.result.pooling, best.pooling
     assert (ours.prior, ours.kappa, ours.cells, ours.strength) == (
@@ -247,15 +246,6 @@ def test_a_site_that_vanishes_before_the_totals_leaves_the_prior_of_the_others(o
         assert result.pooling == fresh.pooling
         assert result.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.optimality_gap)
         np.testing.assert_allclose(result.priors.share, fresh.priors.share, atol=1e-12)
-
-
-def test_the_totals_of_impossible_secure_sums_are_a_clear_failure(monkeypatch):
-    sites, plan = federation(rows=15), plan_of(**AUTO, secure=True)
-    honest = pooling.prior_sums
-    monkeypatch.setattr("logofair.federation.client.fault", lambda *_: None)  # a site that does not check itself
-    monkeypatch.setattr(pooling, "prior_sums", lambda *known: replace(honest(*known), mass=honest(*known).mass - 1.0))
-    with pytest.raises(RunError, match="the sites together sent a prior that its rows cannot have"):
-        run_apart(plan, sites, identities(sites))
 
 
 def test_a_client_tells_each_histogram_once_and_nothing_where_the_plan_does_not_pool():

@@ -47,6 +47,9 @@ CASES = [
     ({"most_prices": 405}, {}, {"trials": 3}, "605 prices"),
     ({"most_prices": 5}, {"solver": Algorithm1(rounds=4)}, {"solver": Algorithm1(rounds=5)}, "6 prices"),
     ({"pooling": False}, {}, {"pooling": "auto"}, "histograms of scores"),
+    ({"calibration": False}, {}, {"calibration": "beta"}, "sums over labels"),
+    ({"most_folds": 5}, {"calibration": "beta"}, {"calibration": "beta", "folds": 6}, "6 folds"),
+    ({"most_smallest_cell": 20}, {"smallest_cell": 20}, {"smallest_cell": 21}, "below 21 rows"),
 ]
 
 
@@ -174,7 +177,9 @@ def test_a_plan_says_all_that_is_agreed_to():
     assert lines["Sums"].startswith("Secure")
     assert "At most 7 rounds" in lines["Rounds"]
     assert "2 prices" in lines["Rounds"]
-    assert "Histograms" in lines["Pooling"]
+    assert "beta: sums over scores and labels are sent, for 5 folds" in lines["Calibration"]
+    assert "Pooling" not in lines
+    assert "Histograms" in dict(plan_of(pooling="auto").sentences())["Pooling"]
     assert "however few rows" in dict(plan_of(smallest_cell=1).sentences())["Small cells"]
     private = dict(plan_of(privacy=PRIVACY).sentences())
     assert "Small cells" not in private

@@ -44,7 +44,7 @@ def without(columns, group):
 def test_what_leaves_a_site_is_what_would_leave_it_without_the_small_group(options):
     """To the bit, message by message: so nothing, a number of rows neither, tells how many people were left out."""
     groups = len(options.get("groups", (0, 1)))
-    every = federation((60, 50, 40), groups=groups)
+    every = federation((60, 50, 40, 45), groups=groups)
     sites, others = dict(every), dict(every)
     sites["b"], others["b"] = with_few(every["b"], 0, 4), without(every["b"], 0)
     plan = plan_of(smallest_cell=5, **options)

@@ -28,8 +28,8 @@ STORED = Path(__file__).parent / "transcripts"
 # Settings of each run, and its number of groups.
 RUNS = {
     "demographic_parity-2": ({"trials": 0}, 2),
-    "equalized_odds-2": ({"trials": 0, "notion": "equalized_odds", "calibration": "beta", "pooling": "auto"}, 2),
-    "demographic_parity-3": ({"trials": 0, "global_tolerance": 0.0, "calibration": "platt", "pooling": "full"}, 3),
+    "equalized_odds-2": ({"trials": 0, "notion": "equalized_odds", "calibration": "beta"}, 2),
+    "demographic_parity-3": ({"trials": 0, "global_tolerance": 0.0, "calibration": "platt"}, 3),
     "required-2": (
         {
             "trials": 0,
@@ -42,7 +42,7 @@ RUNS = {
         },
         2,
     ),
-    "equalized_odds-3": ({"trials": 8, "notion": "equalized_odds", "calibration": "beta", "pooling": "auto"}, 3),
+    "equalized_odds-3": ({"trials": 8, "notion": "equalized_odds", "calibration": "beta"}, 3),
 }
 
 
@@ -54,7 +54,7 @@ def plan_of_run(name: str) -> Plan:
 
 def recorded(name: str) -> tuple[Sums, ...]:
     """The totals of one of the runs, in the steps in which secure sums give them."""
-    plan, sites = plan_of_run(name), federation((60, 40, 50), groups=RUNS[name][1], digits=2)
+    plan, sites = plan_of_run(name), federation((600, 400, 500), groups=RUNS[name][1], digits=2)
     batch, server, totals = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), []
     while not server.done:
         batch, sums = batch.answer(server.request)

@@ -88,7 +88,7 @@ class Federation:
         return self.each(
             server.participants,
             lambda client: client.masked(
-                server.number, request, deliveries[client.site], np.asarray(values[client.site]), steps,
+                server.number, request, deliveries[client.site], passed(values[client.site]), steps,
                 signing(client.site), random=self.random,
             ),
         )  # fmt: skip
@@ -122,6 +122,11 @@ class Federation:
         self.contribute(values)
         self.unmask()
         return self.server.total
+
+
+def passed(values):
+    """Values as sites pass them; None: the site has none to give."""
+    return None if values is None else np.asarray(values)
 
 
 def some_values(sites, length=3, seed=1):

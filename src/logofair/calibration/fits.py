@@ -8,7 +8,7 @@ have too few rows to be made coarse start at their group's map.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,10 +29,24 @@ from logofair.columns.acceleration import piece_by_piece, pieces, side_by_side
 from logofair.columns.checks import Binary, Floats
 from logofair.columns.segments import Booleans, Indices, narrowest
 
-__all__ = ["NO_FOLD", "Above", "Coarse", "DealtRows", "fit_logistic"]
+__all__ = [
+    "LEAST_ROWS",
+    "NO_FOLD",
+    "Above",
+    "Coarse",
+    "DealtRows",
+    "fit_logistic",
+    "serving_maps",
+    "summed_at",
+    "sums_alone",
+]
 
 # The number of the fold that a fit leaves out which leaves out none.
 NO_FOLD = -1
+# In a federation all sites see sums over the rows of a fold, and each can take its own part off: those of a few rows of
+# the others would tell every row's score and label. So a group has a map of its own above the cells where, whichever
+# client is left out, the others have this many of its rows: about 50 in each of five folds.
+LEAST_ROWS = 250
 # A fit is done when its next step, which is still taken, would gain less than this many nats per row. Tried on units of
 # 20 to 100,000 rows: after that step no chance is off by more than 14 times as much. It is in proportion to the number
 # of all rows up to this many: where there are few, more steps cost nothing.
@@ -43,6 +57,35 @@ _WIDEST_ODDS = 8.0
 _FEWEST_CLASSES, _MOST_CLASSES = 16, 512
 _ROWS_PER_CLASS = 8
 _CELLS_AT_ONCE = 4_000  # small ones, of which numpy works on many at once
+
+
+def capped_rows(rows: Floats) -> tuple[Floats, Floats]:
+    """Each client's rows of each group, (clients, groups), and in all, (clients,), none above the least number.
+
+    Where such numbers add up to twice the least, those of all clients but any one add up to it.
+    """
+    return np.minimum(rows, LEAST_ROWS), np.minimum(rows.sum(axis=1), LEAST_ROWS)
+
+
+def summed_at(rows: Floats, everybody: float, fed: Booleans | None = None) -> Indices:
+    """As which group each group's rows are summed above its cells, -1: not at all; from totals of capped rows.
+
+    A group with enough of them stands for itself, and the map of such groups serves the others. Where no group has
+    enough, and all together have, they are summed as one. ``fed`` says which groups enough clients contribute to,
+    where that matters.
+
+    Examples
+    --------
+    >>> summed_at(np.array([900.0, 300.0, 700.0]), 1000.0).tolist()
+    [0, -1, 2]
+    >>> summed_at(np.array([300.0, 400.0]), 700.0).tolist(), summed_at(np.array([60.0, 90.0]), 150.0).tolist()
+    ([0, 0], [-1, -1])
+    """
+    fed = np.ones(rows.size, dtype=bool) if fed is None else fed
+    large = (rows >= 2 * LEAST_ROWS) & fed
+    if large.any():
+        return np.where(large, np.arange(rows.size), -1)
+    return np.full(rows.size, 0 if everybody >= 2 * LEAST_ROWS and fed.any() else -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +139,9 @@ class DealtRows:
     @cached_property
     def mass(self) -> Floats:
         """Summed weights of each cell in each fold, (cells, folds)."""
-        mass = np.zeros((self.units.n_cells, self.folds))
-        mass[self.cell, self.fold] = self.runs.mass
-        return mass
+        places = self.cell * self.folds + self.fold
+        mass = np.bincount(places, self.runs.mass, self.units.n_cells * self.folds)
+        return mass.reshape(-1, self.folds).astype(np.float64)
 
     @cached_property
     def label_mass(self) -> Floats:
@@ -117,6 +160,26 @@ class DealtRows:
         """Summed weights of each unit outside the fold that each fit leaves out, (fits * size,)."""
         mass = np.asarray(self.mass.reshape(1, -1, size, self.folds).sum(axis=1))
         return np.asarray(_outside(mass, without)[0])
+
+    @property
+    def places(self) -> Indices:
+        """As which group each group's rows are summed above its cells; those of one client all as their own."""
+        units = self.units
+        if units.n_clients == 1:
+            return np.arange(units.n_groups)
+        rows = np.bincount(self.cell, np.diff(self.runs.starts), units.n_cells).reshape(-1, units.n_groups)
+        of_groups, of_all = capped_rows(rows.astype(np.float64))
+        return summed_at(of_groups.sum(axis=0), float(of_all.sum()))
+
+    def summed(self, places: Indices) -> DealtRows:
+        """The rows that count above the cells, each in the cell of the group as which it is summed."""
+        groups = self.units.n_groups
+        if np.array_equal(places, np.arange(groups)):
+            return self
+        place = places[self.cell % groups]
+        stay = place >= 0
+        cell = (self.cell - self.cell % groups + place)[stay]
+        return replace(self, runs=self.runs.keep(stay), cell=cell, fold=self.fold[stay])
 
     def sums(self, at: Floats, wanted: Booleans, without: int = NO_FOLD) -> Floats:
         """Sums of wanted units as in :meth:`Runs.sums`, but fold by fold without one, (m, units, folds).
@@ -157,6 +220,12 @@ class Coarse:
         *columns, targets = (each[present] / mass for each in sums)
         units, first = np.unique(present // classes, return_index=True)
         return cls(Runs(tuple(columns), runs.intercept, targets, mass, np.append(first, present.size)), units)
+
+    def summed(self, places: Indices) -> Coarse:
+        """Those of groups' cells that count above the cells, as one unit for each group as which they are summed."""
+        place = places[self.unit % places.size]
+        stay = place >= 0
+        return Coarse(self.runs.keep(stay), place[stay])
 
     def known(self, descent: Descent, seen: Floats, fits: int) -> Normal:
         """Parameters at the end of a descent of units in several fits, and the curvature there, (fits * units).
@@ -201,28 +270,45 @@ class Above:
     level: Normal  # and what is known of them once their rows are seen,
     seen: Floats  # which are so many, (fits * groups,)
     of_cells: Coarse | None  # coarse rows of the cells, where they have enough
+    summed: DealtRows  # the rows that count above the cells
+    places: Indices  # as which group each group is summed there, (groups,)
 
     @classmethod
     def of(cls, rows: DealtRows, strength: float, without: Indices) -> Above:
         """Fit all rows, then the groups around them; one fit for each number of ``without``, the fold it leaves out."""
-        units, fits = rows.units, without.size
+        units, fits, places = rows.units, without.size, rows.places
         of_cells = Coarse.of(rows.runs, rows.cell, rows.classes) if rows.classes else None
-        finest = Coarse(rows.runs, rows.cell) if of_cells is None else of_cells
-        of_groups = Coarse.of(finest.runs, finest.unit % units.n_groups, _MOST_CLASSES)
+        finest = (Coarse(rows.runs, rows.cell) if of_cells is None else of_cells).summed(places)
+        of_groups = Coarse.of(finest.runs, finest.unit, _MOST_CLASSES)
+        rows = rows.summed(places)
         of_all = Coarse(of_groups.runs, np.zeros_like(of_groups.unit))
         prior = Prior.on_identity(rows.family).of(np.zeros(fits, dtype=np.int64))
         seen_of_all, seen = rows.seen(1, without), rows.seen(units.n_groups, without)
-        everyone = of_all.known(_level(rows, prior, of_all, without), seen_of_all, fits)
+        counts = rows.label_mass
+        everyone = of_all.known(_level(rows, prior, of_all, without, counts), seen_of_all, fits)
         prior = prior.on(everyone, seen_of_all, strength).of(_parents(fits, 1, units.n_groups))
-        level = of_groups.known(_level(rows, prior, of_groups, without), seen, fits)
+        level = of_groups.known(_level(rows, prior, of_groups, without, counts), seen, fits)
+        serving = (np.arange(fits)[:, None] * units.n_groups + serving_maps(places)).ravel()
+        level, seen = level.of(serving), seen[serving]
         of_everyone, groups = (each.centre.reshape(len(each.centre), fits, -1) for each in (everyone, level))
-        return cls(without, of_everyone, groups, prior, level, seen, of_cells)
+        return cls(without, of_everyone, groups, prior, level, seen, of_cells, rows, places)
 
     def on_cells(self, strength: float, fits: Indices) -> Prior:
         """What is believed, in some of the fits, of cells whose group's map is worth so many rows."""
         groups = self.groups.shape[2]
         units = (fits[:, None] * groups + np.arange(groups)).ravel()
         return self.prior.on(self.level.of(units), self.seen[units], strength)
+
+
+def serving_maps(places: Indices) -> Indices:
+    """Whose map serves each group: that of the group as which it is summed, else its own, which knows no rows."""
+    return np.where(places >= 0, places, np.arange(places.size))
+
+
+def sums_alone(places: Indices) -> Booleans:
+    """Which groups are summed, and with no other's rows."""
+    serving = serving_maps(places)
+    return np.asarray((places >= 0) & (np.bincount(serving, minlength=places.size)[serving] == 1))
 
 
 def fit_logistic(method: str, rows: DealtRows, above: Above, strength: float, fits: Indices) -> list[LogisticMaps]:
@@ -232,20 +318,21 @@ def fit_logistic(method: str, rows: DealtRows, above: Above, strength: float, fi
     would count twice.
     """
     without, groups = above.without[fits], above.groups[:, fits]
-    alone = _of_one_client(rows, without)
+    alone = _of_one_client(above.summed, without)[:, None] & np.tile(sums_alone(above.places), rows.units.n_clients)
     cells = np.tile(groups, (1, 1, rows.units.n_clients)) if alone.any() else groups
     if not alone.all():
-        own = _cells(rows, above.on_cells(strength, fits), above.of_cells, without)
-        cells = np.where(alone[:, None], cells, own) if alone.any() else own
+        own = _cells(rows, above, above.on_cells(strength, fits), without)
+        cells = np.where(alone, cells, own) if alone.any() else own
     tables = np.concatenate([above.everyone[:, fits], groups, cells], axis=2)
     return [LogisticMaps.of(method, table.T) for table in tables.swapaxes(0, 1)]
 
 
-def _cells(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indices) -> Floats:
+def _cells(rows: DealtRows, above: Above, prior: Prior, without: Indices) -> Floats:
     """Parameters of the cells in every fit, (k, fits, cells), from what is believed of their groups."""
     n_groups, n_cells = rows.units.n_groups, rows.units.n_cells
+    coarse, counts = above.of_cells, above.summed.label_mass
     if coarse is not None:
-        level = _level(rows, prior.of(_parents(without.size, n_groups, n_cells)), coarse, without).result
+        level = _level(rows, prior.of(_parents(without.size, n_groups, n_cells)), coarse, without, counts).result
         return level.centre.reshape(-1, without.size, n_cells)
     found = np.empty((prior.beliefs.centre.shape[0], without.size, n_cells))
 
@@ -254,7 +341,7 @@ def _cells(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indice
         some = rows.of_clients(clients)
         own = prior.of(_parents(without.size, n_groups, some.units.n_cells))
         cells = slice(clients.start * n_groups, clients.stop * n_groups)
-        found[:, :, cells] = _level(some, own, None, without).result.centre.reshape(found[:, :, cells].shape)
+        found[:, :, cells] = _level(some, own, None, without, counts).result.centre.reshape(found[:, :, cells].shape)
 
     side_by_side(descend, pieces(rows.units.n_clients, max(_CELLS_AT_ONCE // n_groups, 1)), rows.runs.targets.size)
     return found
@@ -289,8 +376,11 @@ def _over_folds(tables: Floats) -> Floats:
     return np.asarray(sum(tables[:, :, fold] for fold in range(tables.shape[2])))
 
 
-def _level(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indices) -> Descent:
-    """Fit the units of one level in every fit, (fits * units); a unit without rows keeps its prior exactly."""
+def _level(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indices, label_mass: Floats) -> Descent:
+    """Fit the units of one level in every fit, (fits * units); a unit without rows keeps its prior exactly.
+
+    ``label_mass`` is that of the rows which Platt's targets are of.
+    """
     fits, slopes = without.size, rows.family.slopes
     size = prior.beliefs.centre.shape[1] // fits
     seen = rows.seen(size, without)
@@ -298,7 +388,10 @@ def _level(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indice
     start = (beliefs if coarse is None else most_probable(coarse.runs, coarse.unit, beliefs, slopes)).centre
     sums = _outside(rows.sums(start, np.ones(size, dtype=bool)), without)
     sums[:, seen == 0.0] = 0.0
-    at, shift = np.where(seen > 0.0, np.tile(start, fits), prior.beliefs.centre), _shift(rows, size, without)
+    at, shift = (
+        np.where(seen > 0.0, np.tile(start, fits), prior.beliefs.centre),
+        _shift(rows, size, without, label_mass),
+    )
     descent = Descent.start(prior.beliefs, slopes, at=at, least_gain=_least_gain(rows, prior, seen))
     descent = descent.take(aimed(sums, at, shift))
     for _ in range(MOST_STEPS):
@@ -322,10 +415,10 @@ def _sums_at(rows: DealtRows, point: Floats, live: Indices, without: Indices) ->
     return np.concatenate(found, axis=1)
 
 
-def _shift(rows: DealtRows, size: int, without: Indices) -> Floats:
+def _shift(rows: DealtRows, size: int, without: Indices, label_mass: Floats) -> Floats:
     """What Platt's targets in place of the labels add to the gradient of each unit in each fit.
 
-    His targets are of all labels of a fit, whichever clients' rows these are.
+    His targets are of all labels of a fit that are summed, whichever clients' rows these are.
     """
     k = len(rows.family.identity)
     if not rows.family.smoothed:
@@ -335,6 +428,6 @@ def _shift(rows: DealtRows, size: int, without: Indices) -> Floats:
         columns = [mass * column for column in rows.runs.columns] + [mass] * rows.family.intercept
         by_run = np.stack([np.add.reduceat(column, rows.runs.starts[:-1]) for column in columns])
         by_label.append(_outside(rows.added(by_run, size, np.ones(rows.runs.size, dtype=bool)), without))
-    counts = _outside((rows.part_of or rows).label_mass[:, None, :], without)
+    counts = _outside(label_mass[:, None, :], without)
     low, high = (np.repeat(target, size) for target in platt_targets(*counts))
     return (1.0 - high) * by_label[1] - low * by_label[0]

@@ -26,6 +26,7 @@ from logofair.calibration.crossfit import (
     log_losses,
     walked,
 )
+from logofair.calibration.fits import serving_maps, sums_alone
 from logofair.calibration.logistic import FAMILIES, Family, LogisticMaps, Prior, aimed, platt_targets, sharp
 from logofair.calibration.newton import Descent, Normal, most_probable, packed_places
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, summable_family
@@ -52,7 +53,8 @@ class GroupMaps:
     everyone: Floats  # parameters of all rows, (k, fits); the last fit is the one of all folds
     groups: Floats  # parameters of the groups, (k, fits, groups)
     information: Floats  # what a row tells of a cell's map: packed symmetric matrices, (k(k+1)/2, fits, groups)
-    mass: Floats  # rows of label 0 and of label 1 in each fit, (2, fits)
+    mass: Floats  # rows of label 0 and of label 1 in each fit that were summed, (2, fits)
+    places: Indices  # as which group each group was summed, -1: not at all, (groups,)
     strength: float = STRENGTH  # how many rows a group's map is worth in its cells
 
     def prior(self, fits: Indices) -> Normal:
@@ -70,6 +72,7 @@ class Levels:
     strength: float  # how many rows a parent's map is worth
     everyone: Descent  # all rows; one unit per fit
     groups: Descent  # unit fit * groups + group
+    places: Indices  # as which group each group's rows are summed, -1: not at all, (groups,)
     counts: Floats | None = None  # the summed calibration_counts, once known
     rounds: int = 0  # how many totals were taken
 
@@ -77,8 +80,8 @@ class Levels:
     def start(
         cls,
         method: str,
+        places: Indices,
         *,
-        n_groups: int,
         folds: int = 5,
         strength: float = STRENGTH,
         least_gain: float = _LEAST_GAIN,
@@ -86,17 +89,19 @@ class Levels:
     ) -> Levels:
         """Begin with the groups at the identity map and all rows at softened ones.
 
+        ``places`` are those of :func:`~logofair.calibration.fits.summed_at`.
         ``least_gain`` and ``slack`` are those of :class:`Descent`; both should exceed the rounding of summed losses.
         """
         family = summable_family(method)
         prior, fits = Prior.on_identity(family).beliefs, folds + 1
-        of_fits, of_groups = (prior.of(np.zeros(size, dtype=np.int64)) for size in (fits, fits * n_groups))
+        of_fits, of_groups = (prior.of(np.zeros(size, dtype=np.int64)) for size in (fits, fits * places.size))
         softened = np.ldexp(of_fits.centre, -np.arange(1, fits + 1))
         return cls(
             method,
             strength,
             Descent.start(of_fits, family.slopes, at=softened, least_gain=least_gain, slack=slack),
             Descent.start(of_groups, family.slopes, least_gain=least_gain, slack=slack),
+            places,
         )
 
     @property
@@ -108,7 +113,7 @@ class Levels:
         live = np.zeros((shape[0], 1 + shape[1]), dtype=bool)
         live[self.everyone.live, 0] = True
         live[self.groups.live // shape[1], 1 + self.groups.live % shape[1]] = True
-        return Points(at, live)
+        return Points(at, self.places, live)
 
     @property
     def done(self) -> bool:
@@ -120,13 +125,14 @@ class Levels:
         """The fitted maps; only when done."""
         fitted = self.groups.result
         information = self._prior().information(fitted, self._mass.sum(axis=0).ravel())
-        shape = (-1, self._fits, self._n_groups)
+        shape, serving = (-1, self._fits, self._n_groups), serving_maps(self.places)
         return GroupMaps(
             self.method,
             self.everyone.result.centre,
-            fitted.centre.reshape(shape),
-            information[np.triu_indices(len(fitted.centre))].reshape(shape),
+            fitted.centre.reshape(shape)[:, :, serving],
+            information[np.triu_indices(len(fitted.centre))].reshape(shape)[:, :, serving],
             self._mass.sum(axis=2),
+            self.places,
             self.strength,
         )
 
@@ -248,10 +254,10 @@ def least_loss(losses: Floats, strengths: tuple[float, ...], rows: int) -> float
 
 def _calibrators(rows: OwnRows, maps: GroupMaps) -> list[Calibrator]:
     """The clients' calibrator of every fit."""
-    mass = calibration_counts(rows)[:, :, -1].sum(axis=3)
-    alone = np.isclose(mass, maps.mass, rtol=1e-9, atol=0.0).all(axis=1)
+    mass = calibration_counts(rows, maps.places)[:, :, -1].sum(axis=3)
+    alone = np.isclose(mass, maps.mass, rtol=1e-9, atol=0.0).all(axis=1)[:, :, None] & sums_alone(maps.places)
     return [
-        _calibrator(maps, fit, np.where(alone[:, fit, None], maps.groups[:, fit][:, None], cells))
+        _calibrator(maps, fit, np.where(alone[:, fit], maps.groups[:, fit][:, None], cells))
         for fit, cells in enumerate(_cells(rows, maps))
     ]
 

@@ -153,9 +153,11 @@ def platt_targets(negatives: Floats, positives: Floats) -> tuple[Floats, Floats]
     """Platt's targets: 1/(N- + 2) for label 0 and (N+ + 1)/(N+ + 2) for label 1.
 
     The counts are those of all rows: his prior stands for "nothing known yet", and below that level the
-    parent's map is what is known.
+    parent's map is what is known. Of a label that was not counted the targets are the labels themselves.
     """
-    return 1.0 / (negatives + 2.0), (positives + 1.0) / (positives + 2.0)
+    low = np.where(negatives > 0.0, 1.0 / (negatives + 2.0), 0.0)
+    high = np.where(positives > 0.0, (positives + 1.0) / (positives + 2.0), 1.0)
+    return low, high
 
 
 def aimed(sums: Floats, point: Floats, shift: Floats) -> Floats:

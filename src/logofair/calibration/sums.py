@@ -29,6 +29,7 @@ __all__ = [
     "calibration_counts",
     "calibration_sums",
     "deal_rows",
+    "placed",
     "summable_family",
 ]
 
@@ -52,6 +53,7 @@ class Points:
     """Where sums are asked for."""
 
     at: Floats  # one point per fit and unit, (k, fits, 1 + groups)
+    places: Indices  # as which group each group's rows are summed, -1: not at all, (groups,)
     live: npt.NDArray[np.bool_]  # which of them are asked for, (fits, 1 + groups); the sums of the others are 0
 
 
@@ -125,9 +127,10 @@ def deal_rows(
     return OwnRows(method, folds, sample.at(order), fold[together], order, by_score)
 
 
-def calibration_counts(rows: OwnRows) -> Floats:
+def calibration_counts(rows: OwnRows, places: Indices) -> Floats:
     """Count each client's rows by label, fit and group, (clients, 2, m, fits, groups); the mass stands last.
 
+    The ``places`` say as which group each group's rows are counted (:func:`~logofair.calibration.fits.summed_at`).
     Only for "platt" the sum of ``logit(score)`` comes before it: his targets, which depend on the counts of all
     clients, then need no round of their own.
     """
@@ -141,9 +144,18 @@ def calibration_counts(rows: OwnRows) -> Floats:
         keys = sample.cells[chosen] * rows.folds + rows.fold[chosen]
         tables = [np.bincount(keys, weights=column[chosen], minlength=math.prod(shape)) for column in (*columns, mass)]
         by_label.append(np.reshape(tables, (-1, *shape)).astype(np.float64))  # of no rows: whole
-    in_fold = np.moveaxis(np.stack(by_label), (2, 4), (0, 3))  # (clients, 2, m, folds, groups)
+    in_fold = placed(np.moveaxis(np.stack(by_label), (2, 4), (0, 3)), places)  # (clients, 2, m, folds, groups)
     everywhere = sum(in_fold[:, :, :, f : f + 1] for f in range(rows.folds))  # one by one: see newton._added
     return np.concatenate([everywhere - in_fold, everywhere], axis=3)
+
+
+def placed(tables: Floats, places: Indices) -> Floats:
+    """Numbers of groups, which are the last axis, added up as those of the groups as which they are summed."""
+    found = np.zeros_like(tables)
+    for group, place in enumerate(places):
+        if place >= 0:
+            found[..., place] += tables[..., group]
+    return found
 
 
 def calibration_sums(rows: OwnRows, points: Points) -> Floats:
@@ -156,11 +168,13 @@ def calibration_sums(rows: OwnRows, points: Points) -> Floats:
     sums = np.zeros((1 + k + k * (k + 1) // 2, fits, clients, n_units))
     for some in rows.portions(np.flatnonzero(points.live.any(axis=1))):
         runs, unit = rows.runs(some)
-        at = np.repeat(points.at[:, some, None], clients, axis=2)
+        counts = points.places[unit % rows.n_groups] >= 0
+        runs, unit = runs.keep(counts), unit[counts]
+        at = np.repeat(points.at[:, some][:, :, None, np.append(0, 1 + points.places)], clients, axis=2)
         if points.live[some, 0].any():
             of_all = unit_sums(runs, unit // rows.n_groups, at[..., 0].reshape(k, -1))
             sums[..., 0][:, some] = of_all.reshape(len(sums), some.size, clients)
         if points.live[some, 1:].any():
-            of_groups = unit_sums(runs, unit, at[..., 1:].reshape(k, -1))
-            sums[..., 1:][:, some] = of_groups.reshape(len(sums), some.size, clients, -1)
+            of_groups = unit_sums(runs, unit, at[..., 1:].reshape(k, -1)).reshape(len(sums), some.size, clients, -1)
+            sums[..., 1:][:, some] = placed(of_groups, points.places)
     return np.where(points.live, np.moveaxis(sums, 2, 0), 0.0)

@@ -260,6 +260,8 @@ class ClientBatch:
     def answer(self, request: object) -> tuple[ClientBatch, Sums]:
         """Answer a request: the next state, and sums whose first axis counts the clients."""
         handlers: dict[type, Callable[[Any], tuple[ClientBatch, Sums]]] = {
+            requests.ContributorsRequest: self._contributors,
+            requests.GroupRowsRequest: self._prepare,
             requests.FoldCountsRequest: self._prepare,
             requests.CurvatureRequest: self._prepare,
             **dict.fromkeys(_POOLING_STEPS, self._pool),
@@ -295,6 +297,10 @@ class ClientBatch:
     def chances(self) -> Chances:
         """The clients' rows as they count, with their calibrator."""
         return self._derive().chances
+
+    def _contributors(self, request: requests.ContributorsRequest) -> tuple[ClientBatch, Sums]:
+        state = replace(self.state, releases=self.preparation.releases(self.state.releases))
+        return replace(self, state=state), self.preparation.contributors(state.releases)
 
     def _prepare(self, request: Any) -> tuple[ClientBatch, Sums]:
         return self, self.preparation.answer(request)

@@ -81,7 +81,7 @@ class StoredClient:
     state: ClientState | None = None
     masks: bytes = b""  # the state of secure sums, where they are used
     replica: Server | None = None  # under secure sums: the server as the totals so far make it
-    failed: str = ""  # under secure sums: why this site's numbers are no longer in the totals
+    failed: str = ""  # under secure sums: why this site contributes random words for the rest of the run
 
 
 @dataclass(frozen=True, eq=False)

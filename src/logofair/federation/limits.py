@@ -41,8 +41,9 @@ class SiteLimits:
         The most that differential privacy may spend; with either of them plans without it are refused.
     neighbours : str, optional
         Between which data sets it must not distinguish: "replace" or "add-remove".
-    smallest_cell : int, optional
-        Refuse plans that count smaller cells; differential privacy counts none exactly and is enough.
+    smallest_cell, most_smallest_cell : int, optional
+        Refuse plans that count smaller cells; differential privacy counts none exactly and is enough. Refuse plans
+        that leave out cells of this many rows, which may be all that other sites have.
     least_sites : int, optional
         Refuse rosters of fewer sites, this one among them.
     most_local_tolerance, most_global_tolerance : float, optional
@@ -56,6 +57,10 @@ class SiteLimits:
     most_rounds, most_prices : int, optional
         Refuse plans of more rounds, and plans of which a site answers more prices (:attr:`Plan.most_prices`): each
         tells of its scores.
+    calibration : bool
+        Whether sums over labels may be sent.
+    most_folds : int, optional
+        Refuse plans that deal the rows into more folds, for each of which sums are sent.
     pooling : bool
         Whether histograms of scores may be sent.
 
@@ -75,6 +80,7 @@ class SiteLimits:
     most_delta: float | None = None
     neighbours: str | None = None
     smallest_cell: int | None = None
+    most_smallest_cell: int | None = None
     least_sites: int | None = None
     most_local_tolerance: float | None = None
     most_global_tolerance: float | None = None
@@ -82,10 +88,12 @@ class SiteLimits:
     costs: tuple[float, float] | None = None
     most_rounds: int | None = None
     most_prices: int | None = None
+    calibration: bool = True
+    most_folds: int | None = None
     pooling: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("only_secure", "pooling"):
+        for name in ("only_secure", "calibration", "pooling"):
             if type(getattr(self, name)) is not bool:
                 raise InputError(f"{name}: got {getattr(self, name)!r}; use true or false.")
         if self.plan is not None:
@@ -95,7 +103,7 @@ class SiteLimits:
             raise InputError(f"neighbours: got {self.neighbours!r}{hint}; use 'replace' or 'add-remove'.")
         if self.costs is not None:
             object.__setattr__(self, "costs", read_pair(self.costs, "costs"))
-        for name in ("smallest_cell", "least_sites", "most_rounds", "most_prices"):
+        for name in ("smallest_cell", "most_smallest_cell", "least_sites", "most_folds", "most_rounds", "most_prices"):
             if getattr(self, name) is not None:
                 whole_number(getattr(self, name), name)
         for name in ("most_epsilon", "most_delta"):
@@ -125,6 +133,8 @@ class SiteLimits:
         yield from self._about_privacy(plan)
         if self.smallest_cell is not None and plan.privacy is None and plan.smallest_cell < self.smallest_cell:
             yield f"it counts cells of {plan.smallest_cell} rows; this site wants {self.smallest_cell} at least"
+        if self.most_smallest_cell is not None and plan.smallest_cell > self.most_smallest_cell:
+            yield f"it leaves out cells below {plan.smallest_cell} rows; this site allows {self.most_smallest_cell}"
         if self.least_sites is not None and sites is not None and sites < self.least_sites:
             yield f"its roster has {sites} sites; this site wants {self.least_sites} at least"
         single = dict(plan.client_tolerances)
@@ -144,6 +154,10 @@ class SiteLimits:
             yield f"it may take {rounds} rounds; this site allows {self.most_rounds} at most"
         if self.most_prices is not None and plan.most_prices > self.most_prices:
             yield f"it may send {plan.most_prices:,} prices; this site answers {self.most_prices:,} at most"
+        if not self.calibration and plan.calibration != "none":
+            yield "it calibrates, for which sums over labels are sent; this site sends none"
+        if self.most_folds is not None and plan.deals_folds and plan.folds > self.most_folds:
+            yield f"it has {plan.folds} folds; this site deals its rows into {self.most_folds} at most"
         if not self.pooling and plan.pooling != "none":
             yield "it pools, for which histograms of scores are sent; this site sends none"
 

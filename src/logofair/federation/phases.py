@@ -16,9 +16,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from logofair.calibration.calibrator import STRENGTH
+from logofair.calibration.fits import summed_at
 from logofair.calibration.levels import GroupMaps, Levels, least_loss
 from logofair.calibration.newton import Descent, Normal
 from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans
 from logofair.errors import InfeasibleError, RunError
 from logofair.federation import replies, requests
 from logofair.federation.global_side import GlobalRequirements
@@ -37,6 +39,8 @@ for kind in (Descent, Levels, Normal, TriedPrices):
 
 # Bytes that a secure sum's message carries for each site beside the numbers.
 _SEALED = 140
+# Under secure sums no number is the sum of fewer sites than this: with one ally it would be that of a single site.
+FEWEST_CONTRIBUTORS = 3
 # Requirements that give way by less inside all sites together are met but for rounding.
 _SLACK = 1e-8
 
@@ -66,13 +70,17 @@ class Phase:
 
 
 def first_phase(plan: Plan, prices: Floats | None = None) -> Phase:
-    """Calibration where the plan has one, else what follows; ``prices`` are worth sending once totals are known."""
+    """Where a roster begins; ``prices`` are worth sending once totals are known."""
+    if plan.secure:
+        return ContributorsPhase(prices)
+    return before_calibration(plan, prices, np.ones(len(plan.groups), dtype=bool))
+
+
+def before_calibration(plan: Plan, prices: Floats | None, fed: Booleans) -> Phase:
+    """Calibration where the plan has one, else what follows; ``fed``: which groups enough sites contribute to."""
     if plan.calibration == "none":
         return after_calibration(plan, TotalsPhase(None, prices))
-    # Sums of limited precision cannot show progress below it.
-    precision = {"slack": 1e-3, "least_gain": 1e-4} if plan.secure else {}
-    levels = Levels.start(plan.calibration, n_groups=len(plan.groups), folds=plan.folds, **precision)
-    return CalibrationPhase(levels, prices)
+    return GroupRowsPhase(fed, prices)
 
 
 def after_calibration(plan: Plan, totals: TotalsPhase) -> Phase:
@@ -87,10 +95,77 @@ def after_calibration(plan: Plan, totals: TotalsPhase) -> Phase:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
+class ContributorsPhase(Phase):
+    """Secure sums: how many sites contribute to each number to come, since a sum of few is next to one site's."""
+
+    prices: Floats | None = None  # worth sending later, from a roster before this one
+    name = "contributors"
+
+    @property
+    def request(self) -> Request:
+        """Ask who contributes to what."""
+        return requests.ContributorsRequest()
+
+    def take(self, total: replies.Contributors, plan: Plan, clients: int) -> Phase:
+        """Go on where every group, and everybody of whom a rate is a share, is at enough sites.
+
+        Raises
+        ------
+        RunError
+            Where some total would be that of one site, or of two.
+        """
+        of_groups = [(str(group), number) for group, number in zip(plan.groups, total.groups, strict=True)]
+        of_rates = [
+            (f"{group}, as far as the {rate.name} counts them", number)
+            for rate, numbers in zip(plan.group_rates, total.rates.T, strict=True)
+            for group, number in zip(plan.groups, numbers, strict=True)
+        ]
+        few = next(((who, number) for who, number in (*of_groups, *of_rates) if number < FEWEST_CONTRIBUTORS), None)
+        if few is not None:
+            raise RunError(
+                f"run {plan.run}: {few[0]}: NOT MEASURED, since {round(few[1])} of {clients} sites have enough such "
+                f"people, and a total of fewer than {FEWEST_CONTRIBUTORS} could be one site's; drop the group's rows "
+                "and agree on a plan without it, or run without secure sums."
+            )
+        return before_calibration(plan, self.prices, total.folds >= FEWEST_CONTRIBUTORS)
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class GroupRowsPhase(Phase):
+    """Which groups have rows enough for sums of their own."""
+
+    fed: Booleans  # whether enough sites contribute to every fold of each label, (groups,)
+    prices: Floats | None = None  # worth sending later, from a roster before this one
+    name = "calibration"
+
+    @property
+    def request(self) -> Request:
+        """Ask for the rows of each group."""
+        return requests.GroupRowsRequest()
+
+    def take(self, total: replies.GroupRows, plan: Plan, clients: int) -> Phase:
+        """Begin the fits of the groups that are large enough."""
+        # Sums of limited precision cannot show progress below it.
+        precision = {"slack": 1e-3, "least_gain": 1e-4} if plan.secure else {}
+        places = (
+            summed_at(total.rows, float(total.everybody[0]), self.fed) if clients > 1 else np.arange(total.rows.size)
+        )
+        levels = Levels.start(plan.calibration, places, folds=plan.folds, **precision)
+        return CalibrationPhase(levels, total.mass, self.prices)
+
+    def without(self, plan: Plan) -> Phase | None:
+        """The rows of those who remain; under secure sums it has to be counted again who contributes."""
+        return first_phase(plan, self.prices) if plan.secure else None
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
 class CalibrationPhase(Phase):
     """The calibrators of all rows and of the groups, by Newton's method on additive sums."""
 
     levels: Levels
+    mass: Floats  # weight of the rows of each group
     prices: Floats | None = None  # worth sending later, from a roster before this one
     name = "calibration"
 
@@ -99,8 +174,8 @@ class CalibrationPhase(Phase):
         """Ask for loss, gradient and Hessian, and in the first round for counts."""
         points = self.levels.request
         if self.levels.counts is None:
-            return requests.FoldCountsRequest(points.at, points.live)
-        return requests.CurvatureRequest(points.at, points.live)
+            return requests.FoldCountsRequest(points.at, points.places, points.live)
+        return requests.CurvatureRequest(points.at, points.places, points.live)
 
     def take(self, total: replies.FoldCounts | replies.Curvature, plan: Plan, clients: int) -> Phase:
         """One Newton step."""
@@ -111,8 +186,8 @@ class CalibrationPhase(Phase):
         return replace(self, levels=levels)
 
     def without(self, plan: Plan) -> Phase | None:
-        """The loss of other rows: begin again, unless this is the beginning."""
-        return None if self.levels.counts is None else first_phase(plan, self.prices)
+        """The loss of other rows: begin again."""
+        return first_phase(plan, self.prices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +361,7 @@ class TotalsPhase(Phase):
 
     def without(self, plan: Plan) -> Phase | None:
         """Totals of those who remain; where calibrators or priors hold the excluded rows too, these come first."""
-        alone = self.maps is None and self.priors is None
+        alone = self.maps is None and self.priors is None and not plan.secure
         return None if alone else first_phase(plan, self.prices)
 
 

@@ -48,6 +48,9 @@ from logofair.solvers.trials import trial_size
 
 _MOST_FOLDS = 50
 _SMALLEST_CELL = 5
+# Under secure sums: a larger smallest cell would silence all but the largest site, whose numbers the totals then are,
+# and other folds would tell single rows apart.
+_MOST_SECURE_CELL, _SECURE_FOLDS = 20, 5
 # A plan arrives in messages: beyond these it would keep its sites at work for weeks, or is a slip of the keyboard.
 _MOST_ROUNDS, _MOST_TRIALS = 10_000, 10_000
 _MOST_GROUPS = 1_000
@@ -126,9 +129,10 @@ class Plan:
         Single sites whose costs replace ``costs``; none with secure sums, where a site sets its own
         (:class:`SiteLimits`), neither of them larger than the plan's.
     calibration, folds, random_state
-        As in :func:`logofair.fit`.
+        As in :func:`logofair.fit`; with secure sums there are 5 folds.
     pooling : str
-        As in :func:`logofair.fit`: "auto", "none" or "full". Under differential privacy "auto" means "none".
+        As in :func:`logofair.fit`: "auto", "none" or "full". With secure sums, and under differential privacy, "auto"
+        means "none", and "full" is refused.
     solver : Algorithm1 or None
         None: exact rounds to a certified optimality gap.
     optimality_gap : float
@@ -139,14 +143,15 @@ class Plan:
     quorum : int
         With fewer clients than this the run fails.
     secure : bool
-        Whether the server may see totals only.
+        Whether the server may see nothing but sums over 3 sites or more.
     privacy : Privacy or None
         Differential privacy of every client's rows.
     smallest_cell : int
         A group with fewer rows than this at a site is counted in nothing that leaves the site, and takes the merged
         rule there: how the group's rows are best decided at the prices of the global requirements alone; with pooling
         also within the local tolerances, if its scores are there as at all sites. 1: every row counts. Under
-        differential privacy 1, since whether a count is left out would tell of it what the noise hides.
+        differential privacy 1, since whether a count is left out would tell of it what the noise hides. With secure
+        sums 20 at most.
 
     Examples
     --------
@@ -209,14 +214,14 @@ class Plan:
             "client_tolerances": _overrides(
                 dict(self.client_tolerances), of_shares=all(r.rate.is_share for r in self.local)
             ),
-            "folds": _between(self.folds, "folds", 2, _MOST_FOLDS),
+            "folds": _checked_folds(self.folds, self.secure),
             "random_state": whole_number(self.random_state, "random_state", least=0),
             "optimality_gap": positive_number(self.optimality_gap, "optimality_gap", 1.0),
             "trials": _between(self.trials, "trials", 0, _MOST_TRIALS),
             "rounds": _between(self.rounds, "rounds", 1, _MOST_ROUNDS),
-            "pooling": _checked_pooling(self.pooling, self.privacy),
+            "pooling": _checked_pooling(self.pooling, self.privacy, secure=self.secure),
             "quorum": _between(self.quorum, "quorum", 3 if self.secure else 1, 1_000_000),
-            "smallest_cell": _checked_smallest(self.smallest_cell, self.privacy),
+            "smallest_cell": _checked_smallest(self.smallest_cell, self.privacy, secure=self.secure),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -253,6 +258,11 @@ class Plan:
     def needs_labels(self) -> bool:
         """Whether a site must have labels."""
         return self.calibration != "none"
+
+    @property
+    def deals_folds(self) -> bool:
+        """Whether sites deal their rows into folds, of which they send sums."""
+        return self.calibration != "none" or self.pooling == "auto"
 
     def selection_only(self, own: float | None = None) -> bool:
         """Whether nothing but plain selection rates is constrained, at any site or over all, or by a site's own."""
@@ -435,7 +445,8 @@ class Plan:
             yield "Rates", f"{'; '.join(map(_line, own))}."
         yield (
             "Sums",
-            "Secure: the server sees totals of the sites and none of one site."
+            "Secure: the server and every site see sums, each over 3 sites or more, from which a site can take its "
+            "own part; what they tell of single rows is measured in docs/THREATS.md."
             if self.secure
             else "Not secure: the server sees the sums of this site by themselves.",
         )
@@ -444,6 +455,7 @@ class Plan:
             yield "Small cells", f"A group with fewer than {self.smallest_cell} rows here is counted in nothing sent."
         elif self.privacy is None:
             yield "Small cells", "Every group is counted, however few rows it has here."
+        yield "Calibration", self._calibration()
         if self.pooling != "none":
             yield "Pooling", "Histograms of this site's scores are sent, for small cells everywhere to borrow."
         yield "Rounds", self._most_requests()
@@ -462,6 +474,13 @@ class Plan:
         ratios = any(r.ratio is not None for r in self.constrained)
         return ratios or bool(self.global_limits) or self.has_capacity
 
+    def _calibration(self) -> str:
+        """Whether labels are used, and how the rows are dealt."""
+        drawn = f"{self.folds} folds drawn with seed {self.random_state}"
+        if self.calibration != "none":
+            return f"{self.calibration}: sums over scores and labels are sent, for {drawn}."
+        return f"None: scores count as chances{f', and there are {drawn}' if self.deals_folds else ''}."
+
     def _privacy(self) -> str:
         if self.privacy is None:
             return "No differential privacy: sums are exact."
@@ -473,10 +492,18 @@ class Plan:
     def _most_requests(self) -> str:
         """Rounds and prices at most."""
         if self.solver is not None:
-            return f"Algorithm 1, at most {self.solver.rounds} rounds."
+            of = self.solver
+            step = "found in the run" if of.step is None else f"{of.step:g}"
+            return (
+                f"Algorithm 1, at most {of.rounds} rounds of {of.local_steps} local steps, with sharpness "
+                f"{of.sharpness:g} and a step {step}."
+            )
         each = self.trials_at_most()
         prices = f"{each} {'price' if each == 1 else 'prices'}"
-        return f"At most {self.rounds} rounds of questions, each with at most {prices} of the global requirements."
+        return (
+            f"At most {self.rounds} rounds of questions, each with at most {prices} of the global requirements, until "
+            f"nothing is better by more than {self.optimality_gap:g}."
+        )
 
 
 def make_plan(
@@ -653,8 +680,23 @@ def _check_calibration(method: object, privacy: Privacy | None) -> None:
         )
 
 
-def _checked_pooling(pooling: object, privacy: Privacy | None) -> str:
-    """What cells may borrow; under differential privacy nothing, since a prior would be a second look at the rows."""
+def _checked_folds(folds: object, secure: bool) -> int:
+    """Into how many folds calibration deals the rows."""
+    number = _between(folds, "folds", 2, _MOST_FOLDS)
+    if secure and number != _SECURE_FOLDS:
+        raise InputError(
+            f"folds: got {folds!r} with secure sums, where there are {_SECURE_FOLDS}: the sums of many small folds "
+            "would tell single rows apart; leave it out."
+        )
+    return number
+
+
+def _checked_pooling(pooling: object, privacy: Privacy | None, *, secure: bool) -> str:
+    """What cells may borrow.
+
+    Under differential privacy nothing, since a prior would be a second look at the rows; under secure sums nothing
+    either, since histograms of scores are fine enough to hold rows alone in their bins, whosever these are.
+    """
     if not isinstance(pooling, str) or pooling not in POOLING:
         raise InputError(f"pooling: got {pooling!r}{nearest_name(pooling, POOLING)}; use one of {', '.join(POOLING)}.")
     if privacy is not None and pooling == "full":
@@ -662,12 +704,22 @@ def _checked_pooling(pooling: object, privacy: Privacy | None) -> str:
             "pooling: 'full' cannot be combined with differential privacy, which covers one histogram per site and no "
             "prior besides; use 'none'."
         )
-    return "none" if privacy is not None else pooling
+    if secure and pooling == "full":
+        raise InputError(
+            "pooling: 'full' cannot be combined with secure sums: its histograms of scores hold single rows alone in "
+            "their bins, whose scores every site would know; use 'none', or leave out secure sums."
+        )
+    return "none" if secure or privacy is not None else pooling
 
 
-def _checked_smallest(cell: object, privacy: Privacy | None) -> int:
+def _checked_smallest(cell: object, privacy: Privacy | None, *, secure: bool) -> int:
     """How many rows a group must have at a site to be counted, at least 1."""
     number = max(_between(cell, "smallest_cell", 0, 1_000_000), 1)
+    if secure and number > _MOST_SECURE_CELL:
+        raise InputError(
+            f"smallest_cell: got {cell!r} with secure sums, where it is {_MOST_SECURE_CELL} at most: a larger one "
+            "would leave out all sites but the largest, so that totals are that site's numbers; use a smaller one."
+        )
     if privacy is not None and number > 1:
         raise InputError(
             f"smallest_cell: got {cell!r} with differential privacy, whose noise covers small cells already: leaving "

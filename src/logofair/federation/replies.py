@@ -98,6 +98,36 @@ def _exact_sum(stacked: Floats) -> Floats:
     return np.array([math.fsum(column.tolist()) for column in flat.T]).reshape(stacked.shape[1:])
 
 
+@wire_type
+@dataclass(frozen=True, eq=False)
+class Contributors(Sums):
+    """The first of secure sums: how many clients contribute to what is summed later, and nothing of how much."""
+
+    groups: Annotated[Floats, Disclosure("1 where it counts rows of the group, else 0, (groups,)", _OF_ROWS)]
+    rates: Annotated[
+        Floats,
+        Disclosure(
+            "1 where it has somebody, or expects one person, among those of whom a global rate is a share, else 0, "
+            "(groups, rates)",
+            _OF_ROWS,
+        ),
+    ]
+    folds: Annotated[
+        Floats,
+        Disclosure("with calibration: 1 where each fold of the group holds both labels, else 0, (groups,)", _OF_ROWS),
+    ]
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class GroupRows(Sums):
+    """Before calibration: which groups have rows enough that sums over a fold of them are far from a single row's."""
+
+    rows: Annotated[Floats, Disclosure("number of rows of each group, or 250 where it has more, (groups,)", _OF_ROWS)]
+    everybody: Annotated[Floats, Disclosure("number of rows, or 250 where it has more, (1,)", _OF_ROWS)]
+    mass: Annotated[Floats, Disclosure("weight of the rows of each group, (groups,)", _OF_ROWS)]
+
+
 # What two replies have.
 _LossSums: TypeAlias = Annotated[
     Floats, Disclosure("log loss, gradient and Hessian at the parameters sent, (entries, fits, 1 + groups)", _OF_ROWS)
@@ -109,6 +139,7 @@ _LossSums: TypeAlias = Annotated[
 class FoldCounts(Sums):
     """The first step of the group-level calibrators; a fit leaves one fold out, the last one none.
 
+    Groups of few rows are not among them, or are added up as one, here and in what follows.
     ``counts`` is for label 0, then for label 1; only for Platt's method the sum of logit(score) stands before the mass.
     """
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from logofair.calibration.logistic import FAMILIES
+from logofair.calibration.sums import placed
 from logofair.columns.checks import Floats
 from logofair.federation import replies, requests
 from logofair.federation.plan import Plan
@@ -35,7 +36,7 @@ _LARGEST_LOSS = 28.0
 
 
 # Replies that say how many rows a client has.
-OF_ROWS = (replies.FoldCounts, replies.ScoreMoments, replies.Totals)
+OF_ROWS = (replies.GroupRows, replies.ScoreMoments, replies.Totals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,15 +50,15 @@ class GroupCounts:
     @classmethod
     def from_reply(cls, reply: Any) -> GroupCounts:
         """What an earlier reply (one of :data:`OF_ROWS`) says of the rows behind the later ones."""
-        if isinstance(reply, replies.FoldCounts):
-            return cls.from_folds(reply.counts)
+        if isinstance(reply, replies.GroupRows):
+            return cls(reply.mass, np.zeros_like(reply.mass))
         if isinstance(reply, replies.ScoreMoments):
             return cls(reply.mass[-1], np.zeros_like(reply.mass[-1]))
         return cls(reply.mass, reply.positives)
 
     @classmethod
     def from_folds(cls, counts: Floats) -> GroupCounts:
-        """The rows of a calibration; its last fit leaves none of them out."""
+        """The rows that a calibration sums; its last fit leaves none of them out."""
         by_label = counts[:, -1, -1]
         return cls(by_label.sum(axis=0), by_label[1])
 
@@ -74,6 +75,11 @@ def reply_form(request: requests.Request, plan: Plan) -> tuple[type[replies.Sums
     strengths, kappas = 0 if family is None else len(STRENGTHS["auto"]), (len(KINDS), len(KAPPAS))
     own = 0 if plan.pooling == "none" else groups
     forms: dict[type, tuple[type[replies.Sums], list[tuple[int, ...]]]] = {
+        requests.ContributorsRequest: (
+            replies.Contributors,
+            [(groups,), (groups, rates), (groups if family else 0,)],
+        ),
+        requests.GroupRowsRequest: (replies.GroupRows, [(groups,), (1,), (groups,)]),
         requests.FoldCountsRequest: (replies.FoldCounts, [(2, counted, fits, groups), curvature]),
         requests.CurvatureRequest: (replies.Curvature, [curvature]),
         requests.ScoreMomentsRequest: (
@@ -120,9 +126,15 @@ def _out_of_range(
     reply: Any, request: Any, plan: Plan, counts: GroupCounts | None, roster: GroupCounts | None
 ) -> str | None:
     """What no rows could give."""
+    if isinstance(reply, replies.Contributors):
+        return _of_contributors(reply)
     if isinstance(reply, replies.Totals):
         before = counts if plan.calibration != "none" or plan.pooling == "auto" else None
         return _of_totals(reply, plan.today_rates, before)
+    if isinstance(reply, replies.GroupRows):
+        numbers = np.concatenate([reply.rows, reply.everybody, reply.mass])
+        wrong = numbers.min() < 0 or numbers.max() > _MOST_ROWS or np.any((reply.rows > 0) != (reply.mass > 0))
+        return "sent a number of rows that cannot be" if wrong else None
     if isinstance(reply, replies.FoldCounts | replies.Curvature):
         return _of_calibration(reply, request, counts)
     if type(reply) in _OF_POOLING:
@@ -138,6 +150,13 @@ def _out_of_range(
     if isinstance(reply, replies.Answers | replies.FinalFigures):
         return _of_answers(reply, request, plan.group_rates, counts, roster)
     return None
+
+
+def _of_contributors(reply: replies.Contributors) -> str | None:
+    """Whole numbers, and nobody of a group that is not counted."""
+    numbers = np.column_stack([reply.groups, reply.rates, *([reply.folds] if reply.folds.size else [])])
+    wrong = numbers.min() < 0 or np.any(numbers != np.rint(numbers)) or np.any(numbers > reply.groups[:, None])
+    return "sent a number of contributors that cannot be" if wrong else None
 
 
 def _of_totals(reply: replies.Totals, today: Sequence[Rate], counts: GroupCounts | None) -> str | None:
@@ -158,14 +177,18 @@ def _of_calibration(
     reply: replies.FoldCounts | replies.Curvature, request: Any, counts: GroupCounts | None
 ) -> str | None:
     """Losses and derivatives within what so many rows allow."""
+    known = None if counts is None else placed(counts.mass, request.places)
     if isinstance(reply, replies.FoldCounts):
         *sums, mass = np.moveaxis(reply.counts, 1, 0)
         if mass.min() < 0 or mass.max() > _MOST_ROWS:
             return "sent a number of rows that cannot be"
         if any(np.any(np.abs(each) > _LARGEST_FEATURE * mass + _SLACK) for each in sums):
             return "sent calibration sums that no rows can have"
-        counts = GroupCounts.from_folds(reply.counts)
-    rows = _MOST_ROWS if counts is None else (1 + _ROUNDING) * np.append(counts.mass.sum(), counts.mass)
+        own = GroupCounts.from_folds(reply.counts).mass
+        if known is not None and np.any(np.abs(own - known) > _ROUNDING * (1.0 + known)):
+            return "claims another number of rows than before"
+        known = own
+    rows = _MOST_ROWS if known is None else (1 + _ROUNDING) * np.append(known.sum(), known)
     loss = rows * (1.0 + _LARGEST_FEATURE * np.abs(request.at).sum(axis=0))  # of a row: ln(1 + exp(sum |at| * 14))
     others = rows * _LARGEST_FEATURE**2
     inside = np.all(reply.sums[0] <= loss + _SLACK) and np.all(np.abs(reply.sums[1:]) <= others + _SLACK)

@@ -15,7 +15,7 @@ import numpy as np
 
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Booleans
+from logofair.columns.segments import Booleans, Indices
 from logofair.federation.plan import Members, Plan
 from logofair.federation.wire import decode, encode, wire_type
 from logofair.fitting.pooling import GroupPriors, Reference, ShiftRule
@@ -30,10 +30,23 @@ class Request:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
+class ContributorsRequest(Request):
+    """The first of secure sums: to which of the numbers to come the client contributes."""
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class GroupRowsRequest(Request):
+    """Before calibration: how many rows each group has."""
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
 class FoldCountsRequest(Request):
     """The first step of calibration: counts, and sums at these parameters."""
 
     at: Floats  # (parameters, fits, 1 + groups)
+    places: Indices  # as which group each group is summed, -1: not at all, (groups,)
     live: Booleans  # (fits, 1 + groups): which are wanted
 
 
@@ -43,6 +56,7 @@ class CurvatureRequest(Request):
     """A further step of calibration: sums at these parameters."""
 
     at: Floats
+    places: Indices
     live: Booleans
 
 

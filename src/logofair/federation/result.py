@@ -12,7 +12,7 @@ import numpy as np
 
 from logofair._version import __version__
 from logofair.calibration.levels import GroupMaps
-from logofair.columns.checks import Floats
+from logofair.columns.checks import Floats, listed
 from logofair.errors import InputError
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
@@ -286,6 +286,7 @@ class RunResult:
         counts = ", ".join(f"{purpose} {count}" for purpose, count in self.exchanges.items())
         if self.priors is not None:
             yield "Pooling", f"{self.pooling.summary()} {self._own_rows()}"
+        yield from self._of_few_rows()
         if self.plan.smallest_cell > 1:
             yield (
                 "Cells",
@@ -294,7 +295,7 @@ class RunResult:
             )
         yield "Exchanges", f"{sum(self.exchanges.values())} in all: {counts}."
         if self.plan.secure:
-            yield "Sums", "Secure: the server saw totals of the sites, never one site's numbers."
+            yield "Sums", "Secure: the server saw sums over 3 sites or more; see docs/THREATS.md for what they tell."
         privacy = self.plan.privacy
         if privacy is not None:
             yield (
@@ -303,6 +304,23 @@ class RunResult:
                 f"{privacy.delta:g}); the requirements are met on these counts, and real rows differ from them. No "
                 "cell borrows from other sites.",
             )
+
+    def _of_few_rows(self) -> Iterator[tuple[str, str]]:
+        """Whose calibration was not measured by itself."""
+        if self.maps is None:
+            return
+        names = np.array([str(group) for group in self.plan.groups])
+        for place in np.unique(self.maps.places).tolist():
+            few = names[self.maps.places == place].tolist()
+            if place >= 0 and len(few) > 1:
+                yield "Calibration", f"{listed(few, len(few))} have few rows each and were calibrated as one group."
+            elif place < 0:
+                others = "the map of the other groups" if len(few) < names.size else "the scores as they are"
+                yield (
+                    "NOT MEASURED",
+                    f"How scores of {listed(few, len(few))} relate to labels over all sites: too few rows, or sites "
+                    f"that have both labels; every site started from {others}.",
+                )
 
     def _warnings(self) -> Iterator[tuple[str, str]]:
         """Who is missing, and what was not reached."""

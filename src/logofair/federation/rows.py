@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from logofair.calibration import Calibrator
+from logofair.calibration.fits import capped_rows
 from logofair.calibration.levels import GroupMaps, cell_calibrators, strength_losses
 from logofair.calibration.sums import ROWS_AT_ONCE, OwnRows, Points, calibration_counts, calibration_sums, deal_rows
 from logofair.columns.checks import (
@@ -31,9 +32,11 @@ from logofair.federation.plan import Plan
 from logofair.federation.privacy import Release, release
 from logofair.federation.replies import (
     CandidateErrors,
+    Contributors,
     Curvature,
     FoldCounts,
     FoldHistograms,
+    GroupRows,
     PriorSums,
     Refusal,
     ScoreMoments,
@@ -44,6 +47,7 @@ from logofair.federation.requests import (
     CurvatureRequest,
     FoldCountsRequest,
     FoldHistogramsRequest,
+    GroupRowsRequest,
     PriorRequest,
     ScoreMomentsRequest,
     ShiftMomentsRequest,
@@ -133,6 +137,10 @@ class ScoredRows:
             None if all(each is None for each in weights) else np.concatenate(filled),
         )
 
+    def cells(self, n_groups: int) -> Integers:
+        """The cell of every row."""
+        return cell_numbers(self.groups, self.clients, n_groups)
+
     def of(self, first: int, last: int) -> ScoredRows:
         """The rows of the clients from one number up to another, which are numbered from 0."""
         low, high = np.searchsorted(self.clients, [first, last])
@@ -163,18 +171,63 @@ class Preparation:
         """The rows that count: those of groups with fewer than the plan's smallest cell at their site do not."""
         return cls(tuple(_counted(each, plan) for each in rows), plan, sites)
 
+    @property
+    def weight(self) -> Floats:
+        """What the rows of each client weigh in all."""
+        return np.array([float(each.groups.size if each.weights is None else each.weights.sum()) for each in self.rows])
+
+    def contributors(self, made: tuple[Release, ...]) -> Contributors:
+        """To what each client contributes: groups, and those people of them of whom a global rate is a share."""
+        noised = self.plan.privacy is not None
+        rows = self._noised(made) if noised else self._scored
+        shape, cells = (len(self.rows), len(self.plan.groups)), rows.cells(len(self.plan.groups))
+        counted = np.ones(cells.size) if rows.weights is None else rows.weights if noised else 1.0 * (rows.weights > 0)
+        chances = rows.scores if rows.labels is None or not self.plan.needs_labels else rows.labels
+        people, positives = (
+            np.bincount(cells, each, shape[0] * shape[1]).reshape(shape).astype(np.float64)
+            for each in (counted, counted * chances)
+        )
+        expected = [rate.denominator(people, positives) for rate in self.plan.group_rates]
+        return Contributors(
+            groups=(people > 0).astype(np.float64),
+            rates=(np.stack(expected, axis=2) >= 1.0).astype(np.float64) if expected else np.zeros((*shape, 0)),
+            folds=self._full_folds() if self.plan.needs_labels else np.zeros((shape[0], 0)),
+        )
+
+    def _full_folds(self) -> Floats:
+        """1 where every fold of a client's group holds both labels, (clients, groups)."""
+        every = np.arange(len(self.plan.groups))
+        mass = np.concatenate([calibration_counts(rows, every)[:, :, -1] for rows in self._dealt])
+        full: Booleans = np.all(mass[:, :, -1:] > mass[:, :, :-1], axis=(1, 2))
+        return full.astype(np.float64)
+
+    def group_rows(self) -> GroupRows:
+        """How many rows of positive weight each client has of each group, up to what is enough; and what they weigh."""
+        rows, shape = self._scored, (len(self.rows), len(self.plan.groups))
+        cells, weights = rows.cells(shape[1]), np.ones(rows.scores.size) if rows.weights is None else rows.weights
+        number, mass = (
+            np.bincount(cells, each, shape[0] * shape[1]).reshape(shape).astype(np.float64)
+            for each in (weights > 0, weights)
+        )
+        of_groups, of_all = capped_rows(number)
+        return GroupRows(rows=of_groups, everybody=of_all[:, None], mass=mass)
+
     def answer(self, request: Any) -> Sums:
         """Answer a request of calibration or pooling."""
+        if isinstance(request, GroupRowsRequest):
+            return self.group_rows()
         if isinstance(request, FoldCountsRequest | CurvatureRequest):
             return self._for_calibration(request)
         return self._for_prior(request)
 
     def _for_calibration(self, request: FoldCountsRequest | CurvatureRequest) -> Sums:
         """Answer a round of the calibration."""
-        dealt, points = self._dealt, Points(request.at, request.live)
+        dealt, points = self._dealt, Points(request.at, request.places, request.live)
         sums = np.concatenate([calibration_sums(rows, points) for rows in dealt])
         if isinstance(request, FoldCountsRequest):
-            return FoldCounts(counts=np.concatenate([calibration_counts(rows) for rows in dealt]), sums=sums)
+            return FoldCounts(
+                counts=np.concatenate([calibration_counts(rows, request.places) for rows in dealt]), sums=sums
+            )
         return Curvature(sums=sums)
 
     @cached_property
@@ -231,7 +284,7 @@ class Preparation:
     def _for_pooling(self, rows: ScoredRows, n_clients: int) -> pooling.ScoredRows:
         """Rows of some clients as pooling sees them."""
         n_groups = len(self.plan.groups)
-        cells = cell_numbers(rows.groups, rows.clients, n_groups)
+        cells = rows.cells(n_groups)
         return pooling.ScoredRows.of(rows.scores, cells, rows.weights, n_groups, n_clients)
 
     def _strength_losses(self, maps: GroupMaps | None) -> Floats:
@@ -261,9 +314,7 @@ class Preparation:
         """The rows as they count: the scores themselves, calibrated chances, or noised histograms."""
         none = Calibrator("none", len(self.plan.groups), len(self.rows), None)
         if self.plan.privacy is not None:
-            tables = (each.rows() for each in made)
-            noised = ScoredRows.joined([(middle, codes, None, counts) for middle, codes, counts in tables])
-            return Chances(self._columns(noised), none)
+            return Chances(self._columns(self._noised(made)), none)
         if self.plan.calibration == "none":
             return Chances(self._columns(self._scored), none)
         if maps is None:
@@ -272,6 +323,11 @@ class Preparation:
         calibrator = Calibrator.joined([fit.calibrator for fit in fits])
         eta, order = np.concatenate([fit.eta for fit in fits]), order_by_cell(rows)
         return Chances(with_chances(rows, calibrator, order, eta[order.rows], eta), calibrator)
+
+    def _noised(self, made: tuple[Release, ...]) -> ScoredRows:
+        """The rows as the clients' noised histograms have them."""
+        tables = (each.rows() for each in made)
+        return ScoredRows.joined([(middle, codes, None, counts) for middle, codes, counts in tables])
 
     def _columns(self, rows: ScoredRows) -> CalibrationRows:
         """The rows under the names of the plan."""

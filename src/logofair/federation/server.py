@@ -195,8 +195,8 @@ class Server:
     def roster_counts(self) -> GroupCounts | None:
         """Rows and positives of the roster, once known."""
         phase = self.phase.final if isinstance(self.phase, Finished) else self.phase
-        if isinstance(phase, CalibrationPhase) and phase.levels.counts is not None:
-            return replace(GroupCounts.from_folds(phase.levels.counts), clients=len(self.sites))
+        if isinstance(phase, CalibrationPhase):
+            return GroupCounts(phase.mass, np.zeros_like(phase.mass), len(self.sites))
         totals, reference = getattr(phase, "totals", None), getattr(phase, "reference", None)
         if reference is not None:
             return GroupCounts(reference.mass, np.zeros_like(reference.mass), len(self.sites))

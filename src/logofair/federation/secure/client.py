@@ -31,6 +31,7 @@ from logofair.federation.secure.primitives import (
     pair_mask,
     public_half,
     public_key,
+    random_words,
     seal,
     self_mask,
     signature,
@@ -211,13 +212,17 @@ class SecureClient:
         number: int,
         request: bytes,
         incoming: Mapping[str, bytes],
-        values: Floats,
+        values: Floats | None,
         steps: Floats,
         signing_key: SigningKey,
         *,
         random: RandomBytes = os.urandom,
     ) -> tuple[SecureClient, Masked]:
-        """Contribute to sum ``number``, the answer to ``request``, and deal the secrets of the next sum."""
+        """Contribute to sum ``number``, the answer to ``request``, and deal the secrets of the next sum.
+
+        Without ``values``, at a site that has none to give, every word is random, that which counts contributors too:
+        the total is then garbled, and tells nothing of those who did answer.
+        """
         participants = tuple(sorted({*incoming, self.site}))
         digest = self.roster.sum_digest(number, request, steps, participants)
         if self.last is not None and number == self.number:
@@ -228,7 +233,9 @@ class SecureClient:
             raise SecureRefusalError(SecureRefusal.OUT_OF_ORDER)
         self._check_participants(participants)
         mask_keys, held = opened(self.roster, self.site, number, self.channels, incoming)
-        words = encoded(values, steps, len(self.roster.sites))
+        words = (
+            random_words(steps.size + 1, random) if values is None else encoded(values, steps, len(self.roster.sites))
+        )
         words = words + self_mask(self.dealt.mask_seed, digest, words.size)
         words = words + pair_mask(self.dealt.mask_key, mask_keys, self.site, digest, words.size)
         channels = {name: key for name, key in self.channels.items() if name in held}

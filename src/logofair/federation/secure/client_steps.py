@@ -5,8 +5,9 @@ it (:class:`~logofair.federation.server.Server`), recomputes each total from wha
 request that its replica would not send, or a result that its replica did not reach.
 
 Nothing that a server can see depends on the rows once they were checked in answer to the first message: order and
-replay are checked before the rows are touched, and a client that cannot answer contributes zeros, says so on its own
-screen, and marks its final figures, so that nothing is published in the end.
+replay are checked before the rows are touched. A client that cannot answer contributes random words, in this sum and
+in all that follow, and says so on its own screen: the total is garbled and the run stops at once. Zeros would leave a
+total of the others, which with enough failures is one site's.
 """
 
 from __future__ import annotations
@@ -17,12 +18,10 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from logofair.columns.checks import Floats
 from logofair.errors import InfeasibleError, InputError, RefusedError, RunError, SecureRefusalError
 from logofair.federation.client import SecureIdentity
-from logofair.federation.replies import FinalFigures, Received, Refusal, Sums
-from logofair.federation.reply_checks import reply_form
+from logofair.federation.replies import Received, Refusal, Totals
 from logofair.federation.requests import Opening, PublishRequest, RequestMessage, agrees
 from logofair.federation.secure import (
     Confirmed,
@@ -39,6 +38,7 @@ from logofair.federation.server import Server, check_result
 from logofair.federation.wire import decode, encode
 
 if TYPE_CHECKING:
+    from logofair.federation.batch import ClientBatch
     from logofair.federation.client import Client
 
 _REFUSALS: dict[Enum, Refusal] = {
@@ -110,7 +110,7 @@ def _keys(client: Client, message: RequestMessage) -> tuple[Client, Keys]:
     if 3 * len(opening.members.names) < 2 * len(known - set(identity.agreed_without)):
         # Few sites can be outnumbered by those that help the server; who may be missing is for people to say.
         raise RefusedError(Refusal.NOT_AGREED, "the roster has fewer than two thirds of the sites whose keys are here.")
-    _ = client.batch  # the rows are checked here, and no later refusal depends on them
+    _check_range(client.batch, len(opening.members.names))  # rows are checked here: no later refusal depends on them
     client = _with_replica(_caught_up(client, message) if client.stored.masks else client, message, opening)
     key = _signing_key(client)
     if client.stored.masks:
@@ -195,38 +195,44 @@ def _masked(client: Client, message: RequestMessage) -> tuple[Client, Masked]:
     secure, replica = _secure_state(client), client.stored.replica
     assert replica is not None
     # All that may be refused is refused by now, but for seals and participants, which know nothing of the rows either.
-    client, sums = _own_sums(client, message, len(secure.roster.sites))
+    client, vector = _own_vector(client, message, len(secure.roster.sites))
     state, masked = secure.masked(
         _sum_number(client, message),
         replica.request_history,
         message.sealed,
-        sums.vector(),
-        sums.steps(),
+        vector,
+        replica.sum_steps,
         _signing_key(client),
     )
     return _with_secure_state(client, state), masked
 
 
-def _own_sums(client: Client, message: RequestMessage, sites: int) -> tuple[Client, Sums]:
-    """The client's sums; zeros once it could not answer, so that nobody sees that it could not."""
-    replica = client.stored.replica
-    assert replica is not None
-    if not client.stored.failed:
-        try:
-            after, sums = client.sums(message)
-            if fits_sum(sums.vector(), sums.steps(), sites):
-                return after, sums
-            why = "its numbers are too large to be summed."
-        except (RefusedError, InputError) as error:
-            why = str(error)
-        except Exception:
-            why = traceback.format_exc()
-        why = f"this site could not answer, so it contributes zeros and nothing will be published: {why}"
-        client = replace(client, stored=replace(client.stored, failed=why), problem=why)
-    assert message.request is not None
-    kind, shapes = reply_form(message.request, replica.plan)
-    nothing = kind.from_vector(np.zeros(kind.steps_of(shapes).size), shapes)
-    return client, replace(nothing, exceeding=np.ones(1)) if isinstance(nothing, FinalFigures) else nothing
+def _own_vector(client: Client, message: RequestMessage, sites: int) -> tuple[Client, Floats | None]:
+    """The client's numbers; None from the first time on that it could not answer."""
+    if client.stored.failed:
+        return client, None
+    try:
+        after, sums = client.sums(message)
+        if fits_sum(sums.vector(), sums.steps(), sites):
+            return after, sums.vector()
+        why = "its numbers are too large to be summed."
+    except (RefusedError, InputError) as error:
+        why = str(error)
+    except Exception:
+        why = traceback.format_exc()
+    why = f"this site could not answer, so it contributes random numbers, and the run stops without a result: {why}"
+    return replace(client, stored=replace(client.stored, failed=why), problem=why), None
+
+
+def _check_range(batch: ClientBatch, sites: int) -> None:
+    """Refuse rows that weigh more than the totals of the plan can hold, before anything is sent of them."""
+    weight = batch.preparation.weight
+    if not fits_sum(weight, Totals.steps_of([(0,), weight.shape, (0, 0), (0,)]), sites):
+        raise RefusedError(
+            Refusal.BAD_DATA,
+            f"sample_weight: the rows weigh {weight.sum():.3g} in all, and secure sums of {sites} sites hold less; "
+            "divide the weights of all sites by one number.",
+        )
 
 
 def _confirm(client: Client, message: RequestMessage) -> tuple[Client, Confirmed]:
@@ -251,8 +257,6 @@ def _publish(client: Client, message: RequestMessage) -> tuple[Client, Received]
     client = _followed(client, message)
     assert isinstance(message.request, PublishRequest)
     try:
-        if client.stored.failed:
-            raise RefusedError(Refusal.NO_SOLUTION, client.stored.failed)
         batch, _ = client.batch.answer(message.request)
     except (RefusedError, InputError) as error:
         return replace(client, problem=str(error)), Received()

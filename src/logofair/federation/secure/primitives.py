@@ -186,6 +186,11 @@ def encoded(values: Floats, steps: Floats, sites: int) -> Words:
     return np.append(np.rint(values / steps).astype(np.int64), 1).view(np.uint64)
 
 
+def random_words(length: int, random: RandomBytes) -> Words:
+    """Words that say nothing of any numbers, and of a count neither."""
+    return np.frombuffer(random(8 * length), dtype="<u8").astype(np.uint64)
+
+
 def decoded(words: Words, steps: Floats) -> tuple[Floats, int]:
     """The totals, and the number of contributors they carry with them."""
     units = words.view(np.int64)

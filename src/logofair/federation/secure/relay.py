@@ -80,8 +80,8 @@ class Relay:
         total, count = decoded(words, steps)
         if count != len(self.contributions):
             raise GarbledTotalError(
-                f"sum {self.number}: the masks did not cancel; a site had another request or sent rubbish, and "
-                "masks hide which: start a new run."
+                f"sum {self.number}: the masks did not cancel; a site could not answer, had another request or sent "
+                "rubbish, and masks hide which: have every site look at its screen, then start a new run."
             )
         beyond = np.flatnonzero(~(np.abs(total) <= np.array(steps) * 2.0**62))
         if beyond.size:

@@ -79,7 +79,7 @@ plan_options = together(
         "--pooling",
         POOLING,
         "What small cells borrow from their group at other sites: auto (as held-out rows advise), full or none; auto "
-        "and full send histograms of scores.  [default: auto; none with --epsilon]",
+        "and full send histograms of scores.  [default: auto; none with --epsilon or --secure]",
     ),
     click.option(
         "--optimality-gap", type=float, help="Stop once no rule is more accurate by more than this.  [default: 1e-05]"
@@ -89,7 +89,9 @@ plan_options = together(
         ("exact", "algorithm1"),
         "exact, or algorithm1 (the paper's, which may miss its tolerances).  [default: exact]",
     ),
-    click.option("--secure", is_flag=True, help="Secure sums: the server sees totals only; needs 3 sites or more."),
+    click.option(
+        "--secure", is_flag=True, help="Secure sums: the server sees sums over 3 sites or more; nothing is pooled."
+    ),
     click.option("--epsilon", type=float, help="Differential privacy of every row: the budget, such as 1."),
     click.option("--delta", type=float, help=f"Chance that this privacy fails.  [default: {_DELTA:g}]"),
     click.option(

@@ -1,0 +1,93 @@
+"""A site that cannot answer leaves no total to the server: neither that of the others, nor one without it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import logofair.federation.client
+from logofair.engines.conductor import ServerState, conduct
+from logofair.engines.inprocess import LocalTransport
+from logofair.errors import GarbledTotalError, QuorumLostError, RunError
+from logofair.federation.replies import Refusal
+from logofair.federation.secure.primitives import random_words
+from logofair.federation.wire import decode, encode
+from support.secure_sites import STEP, Federation, seeded
+from support.sites import Tampered, clients, federation, go, identities, plan_of
+
+pytestmark = pytest.mark.federation
+
+SIZES = (400, 500, 450, 300)
+
+
+def failing(monkeypatch, sites, kind):
+    """Three large sites whose own check fails from some reply on, so that only the site of 300 rows could answer."""
+    honest = logofair.federation.client.fault
+
+    def suspicious(own, request, plan, counts, roster):
+        asked = type(own).__name__ == kind and (counts is None or counts.mass.sum() > 300)
+        large = asked and (counts is not None or own.mass.sum() > 300)
+        return "claims nonsense" if large else honest(own, request, plan, counts, roster)
+
+    monkeypatch.setattr(logofair.federation.client, "fault", suspicious)
+    return Tampered(clients(sites, identities(sites)))
+
+
+@pytest.mark.parametrize("kind", ["Totals", "Answers", "FinalFigures"])
+def test_where_only_one_site_could_answer_the_server_forms_no_total(monkeypatch, kind):
+    sites, saved = federation(SIZES), []
+    transport = failing(monkeypatch, sites, kind)
+    with pytest.raises(RunError, match="masks did not cancel; a site could not answer"):
+        go(plan_of(secure=True), transport, save=lambda state: saved.append(encode(state)))
+    for _ in range(2):  # nor later: the same words come again, and no list leaves a site out
+        with pytest.raises(RunError, match="masks did not cancel"):
+            list(conduct(decode(saved[-1]), transport, save=lambda state: saved.append(encode(state))))
+    assert [bool(client.stored.failed) for client in transport.clients.values()] == [True, True, True, False]
+    assert not any(decode(data).refusal for _, data in transport.sent)
+    counts = decode(saved[-1]).server.roster_counts
+    assert counts is None or counts.mass.sum() == pytest.approx(sum(SIZES))
+
+
+def test_a_site_that_failed_once_contributes_random_words_for_the_rest_of_the_run(monkeypatch):
+    sites, plan, saved = federation(SIZES), plan_of(secure=True), []
+    transport = failing(monkeypatch, sites, "Totals")
+    with pytest.raises(RunError, match="masks did not cancel"):
+        go(plan, transport, save=saved.append)
+    monkeypatch.undo()  # it could answer now
+    left = tuple("abc")
+    for site in left:
+        client = transport.clients[site]
+        agreed = replace(client.identity, agreed_without=("d",))
+        transport.clients[site] = replace(client, identity=agreed)
+    state = ServerState(saved[-1].server.reopened({"d": "is gone"}), relay=saved[-1].relay)
+    with pytest.raises(RunError, match="masks did not cancel"):
+        list(conduct(state, transport))
+
+
+@pytest.mark.parametrize("answering", [0, 1, 3])
+def test_one_site_without_an_answer_hides_all_others_in_the_total(answering):
+    """However few do answer: one vector of random words is enough, and another one every time."""
+    seen = []
+    for seed in range(2):
+        run = Federation(4, seed=seed).set_up()
+        run.begin_sum([STEP] * 2)
+        run.contribute({site: [1.0, 2.0] if i < answering else None for i, site in enumerate(run.sites)})
+        with pytest.raises(GarbledTotalError, match="a site could not answer"):
+            run.unmask()
+        seen.append(run.server.contributions)
+    assert seen[0] != seen[1]
+    words = random_words(10_000, seeded(0)).view(np.uint8)
+    assert abs(np.unpackbits(words).mean() - 0.5) < 0.005
+
+
+def test_rows_that_weigh_more_than_a_total_holds_are_refused_before_anything_is_sent():
+    sites = federation(SIZES)
+    heavy = {site: replace(each, sample_weight=np.full(len(each.scores), 1e7)) for site, each in sites.items()}
+    sites = {**heavy, "d": sites["d"]}
+    transport = LocalTransport(clients(sites, identities(sites)))
+    with pytest.raises((RunError, QuorumLostError), match=Refusal.BAD_DATA.value.split(":")[0]):
+        go(plan_of(secure=True), transport)
+    assert "divide the weights" in transport.clients["a"].problem
+    assert transport.clients["a"].stored.reply is None

@@ -1,0 +1,181 @@
+"""No plan makes a total one site's: each attack on the code of before, and what stops it."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from logofair.engines.conductor import ServerState, conduct
+from logofair.engines.inprocess import LocalTransport, run_apart
+from logofair.errors import InputError, RunError
+from logofair.federation import ClientBatch, Plan, Privacy, Server, SiteColumns, SiteLimits, make_plan
+from logofair.federation.plan import Members
+from logofair.federation.replies import Answers, Contributors, Totals
+from logofair.solvers.algorithm1 import Algorithm1
+from support.sites import clients, federation, go, identities, plan_of, rows
+
+pytestmark = pytest.mark.federation
+
+
+def one_large(sizes=(1000, 60, 80, 70)):
+    return federation(sizes)
+
+
+def totals_of(plan, sites):
+    """The totals of a run in its order, as a server has them, up to where the run stops."""
+    batch, server, found = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), []
+    while not server.done:
+        batch, sums = batch.answer(server.request)
+        found.append(sums.combined())
+        server = server.take(found[-1])
+    return found
+
+
+@pytest.mark.parametrize("cell", [21, 400, 1_000_000])
+def test_no_secure_plan_silences_small_sites_by_its_smallest_cell(cell):
+    sites = one_large()
+    if cell == 400:  # the attack is a real one: without secure sums the same plan counts the large site alone
+        totals = next(each for each in totals_of(plan_of(smallest_cell=cell), sites) if isinstance(each, Totals))
+        assert totals.mass.sum() == 1000
+        assert totals.positives.sum() == pytest.approx(np.sum(sites["a"].scores))
+    with pytest.raises(InputError, match=r"smallest_cell: got .* 20 at most: .* that site's numbers"):
+        plan_of(secure=True, smallest_cell=cell)
+    assert plan_of(secure=True, smallest_cell=20).smallest_cell == 20
+
+
+def test_a_sites_limits_bound_the_smallest_cell_from_above_too():
+    limits = SiteLimits.from_dict({"most_smallest_cell": 10})
+    assert limits.objection(plan_of(smallest_cell=10), "a") is None
+    assert "leaves out cells below 11 rows" in limits.objection(plan_of(smallest_cell=11), "a")
+
+
+def without_group(columns, group, few=0):
+    stay = (np.asarray(columns.groups) != group) | (np.cumsum(np.asarray(columns.groups) == group) <= few)
+    return SiteColumns(*(None if part is None else np.asarray(part)[stay] for part in vars(columns).values()))
+
+
+@pytest.mark.parametrize("few", [0, 4])
+@pytest.mark.parametrize("counting", [0, 1, 2])
+def test_a_group_that_fewer_than_three_sites_count_stops_the_run_before_anything_is_summed(counting, few):
+    sites = one_large()
+    sites = {s: c if s in "abcd"[:counting] else without_group(c, 1, few) for s, c in sites.items()}
+    transport, seen = LocalTransport(clients(sites, identities(sites))), []
+    with pytest.raises(RunError, match=rf"run test: 1: NOT MEASURED, since {counting} of 4 sites .*plan without it"):
+        go(plan_of(secure=True, smallest_cell=5), transport, save=seen.append)
+    assert all(state.server.number == 1 for state in seen)  # nothing but the numbers of contributors was summed
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_a_rate_among_people_whom_one_site_alone_has_stops_the_run(labelled):
+    """Positives at one site: the denominator of the true positive rate, and what is accepted of it, would be its."""
+    sites = one_large()
+    for site in "bcd":
+        own = np.asarray(sites[site].groups) == 1
+        nobody = {"scores": np.where(own, 1e-6, sites[site].scores), "labels": np.where(own, 0, sites[site].labels)}
+        sites[site] = replace(sites[site], **nobody)
+    settings = {"notion": "equal_opportunity", "calibration": "beta" if labelled else "none"}
+    plain = [each for each in totals_of(plan_of(**settings), sites) if isinstance(each, Totals | Answers)]
+    if not labelled:  # the attack is a real one
+        mine = np.asarray(sites["a"].groups) == 1
+        assert plain[0].positives[1] == pytest.approx(np.sum(sites["a"].scores[mine]), rel=1e-3)
+    with pytest.raises(RunError, match="1, as far as the true positive rate counts them: NOT MEASURED, since 1 of 4"):
+        run_apart(plan_of(secure=True, **settings), sites, identities(sites))
+    run_apart(plan_of(secure=True, calibration=settings["calibration"]), sites, identities(sites))
+
+
+def test_what_the_first_sum_says_of_a_site_is_nothing_but_ones_and_zeros():
+    plan = plan_of(secure=True, smallest_cell=5, notion="equalized_odds")
+    for n, seed in ((4, 0), (60, 1), (3000, 2)):
+        client = ClientBatch.of({"a": rows(n, seed=seed)}, plan)
+        sums = client.answer(Server.start(plan, "abc").request)[1]
+        assert isinstance(sums, Contributors)
+        assert all(set(np.unique(getattr(sums, field.name))) <= {0.0, 1.0} for field in fields(sums))
+
+
+def test_under_differential_privacy_contributors_are_counted_in_the_noised_histograms():
+    plan = plan_of(secure=True, privacy=Privacy(1.0, 1e-6))
+    batch = ClientBatch.of(federation((40, 30, 50)), plan)
+    batch, _ = batch.answer(Server.start(plan, "abc").request)
+    assert len(batch.state.releases) == 3  # made before the first number leaves, and kept
+    assert batch.answer(Server.start(plan, "abc").request)[0].state.releases == batch.state.releases
+
+
+def test_a_new_roster_counts_its_contributors_again():
+    """Without it, those of the sites before would let a group of two sites, or of one, through."""
+    sites = federation((60, 70, 80, 50))
+    sites["d"] = without_group(sites["d"], 1)
+    plan = plan_of(secure=True)
+    transport = LocalTransport(clients(sites, identities(sites, agreed_without=("c",))))
+    steps = conduct(ServerState(Server.start(plan, tuple(sites))), transport)
+    state = next(state for state, _ in steps if state.server.number == 3)
+    again = replace(ServerState(state.server.reopened({"c": "is gone"})), relay=state.relay)
+    assert type(again.server.request).__name__ == "ContributorsRequest"
+    left = {site: transport.clients[site] for site in "abd"}
+    with pytest.raises(RunError, match="1: NOT MEASURED, since 2 of 3 sites"):
+        list(conduct(again, LocalTransport(left)))
+
+
+@pytest.mark.parametrize("folds", [2, 4, 6, 50])
+def test_no_secure_plan_chooses_its_folds(folds):
+    with pytest.raises(InputError, match=r"folds: got .* with secure sums, where there are 5"):
+        plan_of(secure=True, folds=folds)
+    assert plan_of(folds=folds).folds == folds
+
+
+def test_sites_can_limit_folds_and_whether_labels_are_summed():
+    plan = plan_of(calibration="beta", folds=50)
+    assert "it has 50 folds" in SiteLimits(most_folds=5).objection(plan, "a")
+    assert SiteLimits(most_folds=5).objection(plan_of(folds=50), "a") is None  # nothing is dealt
+    assert "sums over labels" in SiteLimits(calibration=False).objection(plan, "a")
+    assert SiteLimits(calibration=False).objection(plan_of(), "a") is None
+
+
+def test_under_secure_sums_nothing_is_pooled():
+    assert make_plan(groups=[0, 1], secure=True).pooling == "none"
+    with pytest.raises(InputError, match="pooling: 'full' cannot be combined with secure sums"):
+        make_plan(groups=[0, 1], secure=True, pooling="full")
+
+
+CHANGES = {
+    "run": "other",
+    "groups": [0, 1, 2],
+    "notion": "equalized_odds",
+    "local_tolerance": 0.2,
+    "global_tolerance": 0.2,
+    "client_tolerances": {"a": 0.5},
+    "floors": {"global": {"demographic_parity": 0.1}},
+    "capacity": 0.5,
+    "costs": (1, 3),
+    "client_costs": {"a": (1, 2)},
+    "calibration": "platt",
+    "folds": 7,
+    "random_state": 3,
+    "optimality_gap": 1e-3,
+    "trials": 5,
+    "solver": Algorithm1(step=0.1),
+    "rounds": 9,
+    "quorum": 3,
+    "secure": True,
+    "privacy": Privacy(1.0, 1e-6),
+    "smallest_cell": 3,
+    "pooling": "none",
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_whatever_a_plan_can_choose_is_shown_to_those_who_answer_it(name):
+    usual = {"calibration": "beta", "pooling": "auto", "run": "r"}
+    usual |= {"solver": Algorithm1()} if name == "solver" else {}
+    change = {name: CHANGES[name], **({"calibration": "none"} if name == "privacy" else {})}
+    shown = []
+    for settings in (usual, {**usual, **change}):
+        lines = dict(plan_of(**settings).sentences(Members.of("abc", named=True)))
+        shown.append({label: line for label, line in lines.items() if label != "Plan" or name == "run"})
+    assert shown[0] != shown[1]
+
+
+def test_the_test_before_names_every_part_of_a_plan():
+    as_given = {"local": "notion", "global_": "notion", "limits": "floors", "capacities": "capacity"}
+    assert {as_given.get(field.name, field.name) for field in fields(Plan)} <= set(CHANGES)
