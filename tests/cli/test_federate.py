@@ -257,6 +257,7 @@ def test_a_plan_trains_no_model(file: Path, tmp_path: Path) -> None:
         (["--groups", "F,M", "--costs", "1;3"], "or those of one site, such as north=1,3"),
         (["--groups", "F,M", "--costs", "east=1,3", "--secure"], "cannot be combined with secure sums"),
         (["--groups", "F,M", "--run", "a/b"], "run: got 'a/b'"),
+        (["--groups", "F,M", "--run", "x" * 5000], "xxx...; pass up to 64 letters"),
         (["--groups", "F,M", "--seed", "-1"], "--seed: got -1"),
         ([], "--groups: missing"),
     ],

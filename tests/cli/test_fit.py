@@ -555,3 +555,12 @@ def test_weighted_rows_have_no_promise_by_rank_and_that_is_said(file: Path, tmp_
     words = (file, *COLUMNS, "--weight", "w", "--confidence", "0.95", "--out", tmp_path / "policy.json")
     page = " ".join(run(*words)[1].split())
     assert "Made on rows held out: the rows are weighted, so there is no promise by rank." in page
+
+
+def test_two_outputs_in_one_file_are_refused_and_nothing_is_written(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    for other in (tmp_path / "z.json", tmp_path / "inside" / ".." / "z.json"):
+        line = (file, *COLUMNS, "--out", tmp_path / "z.json", "--report", other)
+        for force in ((), ("--force",)):
+            assert "is the file of --out too; choose another name" in refused(*line, *force)
+    assert not (tmp_path / "z.json").exists()

@@ -22,9 +22,26 @@ pytestmark = [pytest.mark.federation, pytest.mark.slow, NEEDS_PROC]
 
 HEAD = """# What each screen says when something goes wrong
 
-Each fault was made with real processes on one machine, a server and three sites (east, north, south); the lines are
-those that they printed of it, with `N s` for times. What only Flower can know of its own processes stands in their logs
-(`FOLDER/flower/*.log`), and below the table. The table is written by
+Four hands deal with faults, and only three of them speak:
+
+* **Our commands, before anything runs.** A site's command checks its file, its key, the certificate authority, the
+  server's name, dates and clock, then starts Flower's node; a server's checks its keys, certificates, plan and port.
+  What is wrong ends the command with one sentence; it is mended by people, and the same command is started again.
+* **The server, during a run.** A site that is not connected has 30 seconds to come back once Flower has missed its
+  heartbeats (within a minute), one that does not answer has `--timeout` seconds; then the run goes on without it, or
+  stops below the quorum or under secure sums. Its state is stored after every exchange, and the same command goes on
+  from there.
+* **A site, at every message.** A plan that was not agreed to, a file that changed, a full disk, a forged result: the
+  screen says so, and the server is told one fixed word. A repeated message gets the same reply.
+* **Flower, in silence.** Its node looks for a server that went away for ten minutes and connects again by itself;
+  then the command ends and says so. Nobody is told that a run went on without him: that stands on the server's
+  screen and in its result, and the site's people then use `logofair federate join`. After a `kill -9` Flower counts
+  the node as connected for up to a minute, and lets none in with the same key. A server killed while it was sending
+  may leave a site waiting for the rest of a message: where a site stays silent after the server has come back, start
+  its command again. Flower's logs are `FOLDER/flower/*.log`.
+
+Each fault below was made with real processes on one machine, a server and three sites (east, north, south); the
+lines are those that they printed of it, with `N s` for times. The table is written by
 
     LOGOFAIR_FAULTS=docs/FAULTS.md pytest -m slow tests/engines/test_fault_screens.py
 

@@ -311,6 +311,24 @@ def test_whatever_a_server_asks_a_client_answers_or_refuses_but_never_fails(dama
         assert after.handle(messages[1])[1].refusal is None
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(("options", "kind", "field"), [(EXACT, "Final", "prices"), (PAPER, "Steps", "multipliers")])
+def test_prices_that_are_no_finite_numbers_are_refused_whatever_asks_them(options, kind, field, value):
+    transport = Tampered(clients(small()))
+    go(plan_of(**options), transport)
+    messages = [decode(message) for site, message in transport.heard if site == "a"]
+    at = next(number for number, each in enumerate(messages) if type(each.request).__name__ == f"{kind}Request")
+    client = clients(small())["a"]
+    for message in messages[:at]:
+        client, _ = client.handle(message)
+    odd = getattr(messages[at].request, field).copy()
+    odd.flat[0] = value
+    after, reply = client.handle(replace(messages[at], request=replace(messages[at].request, **{field: odd})))
+    assert reply.refusal == "BAD_REQUEST"
+    assert after.stored is client.stored
+    assert client.handle(messages[at])[1].refusal is None
+
+
 def test_a_site_with_an_empty_cell_takes_part_and_is_told():
     sites = small() | {"d": SiteColumns([1] * 20, rows(20, seed=4).scores), "e": SiteColumns([0], [0.9])}
     for options in (EXACT, {}, PAPER):

@@ -24,6 +24,7 @@ CASES = [
     ({"most_epsilon": 1.0}, PRIVATE, {"privacy": replace(PRIVACY, epsilon=1.1)}, "epsilon 1.1"),
     ({"most_epsilon": 1.0}, PRIVATE, {}, "no differential privacy"),
     ({"most_delta": 1e-6}, PRIVATE, {"privacy": replace(PRIVACY, delta=1e-5)}, "delta 1e-05"),
+    ({"most_epsilon": 1.0}, PRIVATE, {"privacy": replace(PRIVACY, delta=0.01)}, "delta 0.01; this site spends 1e-06"),
     ({"most_delta": 1e-6}, PRIVATE, {}, "no differential privacy"),
     ({"neighbours": "replace"}, PRIVATE, {"privacy": replace(PRIVACY, neighbours="add-remove")}, "'add-remove'"),
     ({"smallest_cell": 5}, {"smallest_cell": 5}, {"smallest_cell": 4}, "cells of 4 rows"),
@@ -199,3 +200,11 @@ def test_a_plan_calls_no_rate_by_anothers_name_and_says_what_its_own_rates_count
 def test_a_plan_of_absurdly_many_groups_is_refused():
     with pytest.raises(InputError, match="1,001 of them; list 1,000 at most"):
         plan_of(groups=list(range(1001)))
+
+
+def test_an_epsilon_alone_limits_delta_too_unless_another_is_named():
+    assert SiteLimits(most_epsilon=1.0).most_delta == 1e-6
+    assert SiteLimits(most_epsilon=1.0, most_delta=1e-4).most_delta == 1e-4
+    assert SiteLimits().most_delta is None
+    limits = SiteLimits(most_epsilon=1.0)
+    assert SiteLimits.from_dict(limits.as_dict()) == limits

@@ -343,3 +343,21 @@ def test_a_type_is_exactly_that_type():
     for value, kind in ((True, int), (1, float), ((), list), (None, dict)):
         with pytest.raises(TypeError):
             of_type(value, kind)
+
+
+@posix
+def test_a_pipe_in_place_of_a_document_is_refused_and_never_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "policy.json")
+    for path in (tmp_path / "policy.json", tmp_path):
+        with pytest.raises(InputError, match="is a folder or no regular file; pass a file"):
+            read_document(path, FORMAT, 2, what=WHAT)
+
+
+def test_a_name_that_stands_twice_is_refused_wherever_it_stands(tmp_path):
+    path = write(tmp_path / "a.json", {"deep": {"tolerance": 0.1}})
+    text = path.read_text()
+    for name, value in (("version", "2"), ("tolerance", "0.1")):
+        path.write_text(text.replace(f'"{name}": {value}', f'"{name}": 7, "{name}": {value}'))
+        assert path.read_text() != text
+        with pytest.raises(InputError, match="no valid JSON"):
+            read_document(path, FORMAT, 2, what=WHAT)

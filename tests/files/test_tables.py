@@ -693,3 +693,18 @@ def test_without_polars_the_extra_is_named(tmp_path, monkeypatch):
 def test_importing_the_module_does_not_import_polars():
     code = "import sys, logofair.files.tables; sys.exit('polars' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+def test_a_line_longer_than_any_table_has_is_refused_in_one_sentence(tmp_path, monkeypatch):
+    """A field of 200 MB was taken for a group, and would have stood on every page."""
+    monkeypatch.setattr(tables, "_LONGEST_LINE", 1000)
+    path = tmp_path / "a.csv"
+    for long, block in ((900, 64), (900, 1 << 20), (2000, 64), (5000, 1 << 20)):
+        path.write_text("sex,score\nF,0.5\n" * 100 + '"' + "x" * long + '",0.5\n')
+        if long < 1000 or block > long:  # a block's own lines are in memory already
+            with tables.open_table(path, {"group": "sex"}, block=block) as table:
+                assert table.collect().height == 200
+        else:
+            said = pytest.raises(InputError, match=r"a\.csv: has a line of more than .* a quote that was left open")
+            with said, tables.open_table(path, {"group": "sex"}, block=block):
+                pytest.fail("it was opened")

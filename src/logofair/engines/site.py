@@ -22,7 +22,7 @@ from logofair.engines.events import Event, Tell, append_event, no_one
 from logofair.errors import DiskFullError, InputError, RefusedError
 from logofair.federation.client import Client, SecureIdentity, StoredClient
 from logofair.federation.limits import SiteLimits
-from logofair.federation.plan import Plan
+from logofair.federation.plan import Plan, check_run_name
 from logofair.federation.policies import SitePolicies
 from logofair.federation.privacy import Release, StoredRelease, release_once
 from logofair.federation.replies import Refusal, ReplyMessage
@@ -120,8 +120,9 @@ def answer_on_disk(settings_path: str, message: bytes, tell: Tell | None = None)
         say = tell or partial(_write_event, folder)
         identity = settings.identity()
         received = decode(message)
-        if not isinstance(received, RequestMessage) or not received.run.replace("-", "").replace("_", "").isalnum():
+        if not isinstance(received, RequestMessage):
             raise RefusedError(Refusal.BAD_MESSAGE)
+        check_run_name(received.run)
         position = (received.run, received.roster, received.number)
         start = time.monotonic()
         with locked(folder / "site.lock"):

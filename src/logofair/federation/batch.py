@@ -7,7 +7,7 @@ is what makes runs inside one process fast. Each client's numbers are the same w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -274,6 +274,8 @@ class ClientBatch:
         }
         if type(request) not in handlers:
             raise RefusedError(Refusal.BAD_MESSAGE)
+        if not _all_finite(request):
+            raise RefusedError(Refusal.BAD_REQUEST, "a request has a number that is not finite.")
         return handlers[type(request)](request)
 
     def opened(self, roster: int) -> ClientBatch:
@@ -413,7 +415,8 @@ class ClientBatch:
         weights = request.weights
         if self.state.result is not None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        if not (np.all(weights >= 0) and weights.sum() <= 1 + 1e-9 and len(weights) == len(request.prices) > 0):
+        fits = np.all(weights >= 0) and weights.sum() <= 1 + 1e-9 and len(weights) == len(request.prices) > 0
+        if not (fits and np.all(np.abs(request.prices) <= _LARGEST_PRICE)):
             raise RefusedError(Refusal.BAD_REQUEST)
         after = replace(self, derived=self._derive())
         problem, selection_only = after.problem, after.state.plan.selection_only(after.state.local_tolerance)
@@ -526,6 +529,13 @@ class ClientBatch:
         assert rules is not None
         own = slice(number * groups, (number + 1) * groups)
         return Mixtures(rules.weight[own], rules.threshold[own], rules.above[own], rules.single[own])
+
+
+def _all_finite(value: object) -> bool:
+    """Whether all numbers of a request are finite; the arrays of a message can hold anything."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind != "f" or bool(np.isfinite(value).all())
+    return not is_dataclass(value) or all(_all_finite(getattr(value, each.name)) for each in fields(value))
 
 
 def _named_rows(site: str, columns: SiteColumns, plan: Plan) -> SiteRows:

@@ -25,6 +25,7 @@ from logofair.files.writing import reason_of
 from logofair.requirements import Ratio, Requirement, Tolerance, check_tolerance, tolerance_of
 
 _NEIGHBOURS = ("replace", "add-remove")
+_MOST_DELTA = 1e-6
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class SiteLimits:
     only_secure : bool
         Refuse plans without secure sums.
     most_epsilon, most_delta : float, optional
-        The most that differential privacy may spend; with either of them plans without it are refused.
+        The most that differential privacy may spend; with either of them plans without it are refused. Beside an
+        epsilon alone delta is 1e-6 at most: a large one would undo what the epsilon promises.
     neighbours : str, optional
         Between which data sets it must not distinguish: "replace" or "add-remove".
     smallest_cell, most_smallest_cell : int, optional
@@ -106,6 +108,8 @@ class SiteLimits:
         for name in ("smallest_cell", "most_smallest_cell", "least_sites", "most_folds", "most_rounds", "most_prices"):
             if getattr(self, name) is not None:
                 whole_number(getattr(self, name), name)
+        if self.most_epsilon is not None and self.most_delta is None:
+            object.__setattr__(self, "most_delta", _MOST_DELTA)
         for name in ("most_epsilon", "most_delta"):
             if getattr(self, name) is not None:
                 positive_number(getattr(self, name), name, 100.0)

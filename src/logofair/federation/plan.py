@@ -19,6 +19,7 @@ from logofair.columns.checks import (
     nearest_name,
     positive_number,
     random_number,
+    shown,
     whole_number,
 )
 from logofair.costs import ACCURACY, Costs, read_pair
@@ -202,7 +203,7 @@ class Plan:
                 if requirement.ratio is not None:
                     check_tolerance(Ratio(requirement.ratio), "plan", of_shares=requirement.rate.is_share)
                 _check_rate(requirement.rate)
-        _check_run_name(self.run)
+        check_run_name(self.run)
         _check_calibration(self.calibration, self.privacy)
         groups = _group_names(self.groups)
         _check_limits(self.limits, self.capacities, groups)
@@ -625,10 +626,10 @@ def _line(rate: Rate) -> str:
     )
 
 
-def _check_run_name(run: object) -> None:
+def check_run_name(run: object) -> None:
     """Refuse what is not safe as a file name everywhere."""
     if not isinstance(run, str) or not 1 <= len(run) <= 64 or not all(c.isalnum() or c in "-_" for c in run):
-        raise InputError(f"run: got {run!r}; pass up to 64 letters, digits, '-' and '_'.")
+        raise InputError(f"run: got {shown(run)}; pass up to 64 letters, digits, '-' and '_'.")
 
 
 def _group_names(groups: Sequence[Label]) -> tuple[Label, ...]:

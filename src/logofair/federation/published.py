@@ -197,7 +197,7 @@ def _about_pooling(
     plan, required = own.plan, own.required
     if _plain(pooling) != _plain(asdict(own.pooling)) or proof.pooling != own.pooling.prior:
         yield "it has another pooling than was sent"
-    if own.pooling.prior == "none":
+    if plan.pooling == "none":
         if (borrowed.accuracy, dict(borrowed.global_gaps)) != (proof.primal, dict(run.global_gaps)):
             yield "nobody borrows, and its figures on the sites' own rows are others"
         return

@@ -245,9 +245,19 @@ def _checksum(body: object) -> str:
 
 def _bytes(path: Path) -> bytes:
     try:
+        if path.exists() and not path.is_file():  # reading a pipe would wait for ever
+            raise InputError(f"{path}: is a folder or no regular file; pass a file.")
         return path.read_bytes()
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({reason_of(error)}); check the path.") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names differ: of two values under one name readers take either."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("duplicate")
+    return found
 
 
 def _parsed(data: bytes, path: Path, what: str, again: str) -> tuple[Any, zipfile.ZipFile | None]:
@@ -261,6 +271,6 @@ def _parsed(data: bytes, path: Path, what: str, again: str) -> tuple[Any, zipfil
         raise InputError(f"{path}: unpacks to more than {_MOST_RATIO} times its size, as no {what} does; {again}.")
     try:
         text = archive.read(_MAIN) if archive else data
-        return json.loads(text.decode("utf-8")), archive
+        return json.loads(text.decode("utf-8"), object_pairs_hook=_unique), archive
     except (LookupError, *_ZIP_FAULTS):
         raise no_json from None

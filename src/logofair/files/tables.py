@@ -42,6 +42,7 @@ KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "Arrow")
 BLOCK = 1 << 22
 _MOST_BYTES, _MOST_RATIO, _SMALL = 1 << 37, 200, 1 << 26  # of packed files
 _SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+_LONGEST_LINE = 1 << 24
 _ENDS = 1 << 20  # bytes at either end of a file that hold its first and last line
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel saves "Unicode text"
 
@@ -425,7 +426,7 @@ def _clean_csv(file: TableFile, folder: Path, block: int = BLOCK) -> Path:
 
 def _encoding(file: TableFile, block: int) -> str:
     """UTF-16 by its mark, UTF-8, or else Windows' Latin-1; raise on what is no text or ends within a character."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    decoder, line = codecs.getincrementaldecoder("utf-8")(), 0
     try:
         with file.open() as raw:
             part = raw.read(2)
@@ -434,6 +435,12 @@ def _encoding(file: TableFile, block: int) -> str:
             while part:
                 if b"\0" in part:
                     raise InputError(f"{file}: is no CSV text (it holds zero bytes); save it as CSV in UTF-8.")
+                line = len(part) - 1 - part.rfind(b"\n") + (0 if b"\n" in part else line)
+                if line > _LONGEST_LINE:
+                    raise InputError(
+                        f"{file}: has a line of more than {_LONGEST_LINE >> 20} MiB, as no table does; look for a "
+                        "quote that was left open."
+                    )
                 decoder.decode(part)
                 part = raw.read(block)
         decoder.decode(b"", final=True)

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
@@ -28,6 +28,18 @@ _FORMULA, _QUOTED = r"(?s)^'*[=+\-@\t\r].", r"(?s)^'+[=+\-@\t\r]."
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WAITING = 4  # tables that may wait to be written
 _LOOK = 0.05  # seconds between two attempts at a lock
+
+
+def check_outputs(outputs: Mapping[str, Path | None], *, force: bool) -> None:
+    """Raise unless a file can be written for each option, and a file of its own."""
+    taken: dict[str, str] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        check_output(path, force=force)
+        other = taken.setdefault(os.path.realpath(path), option)
+        if other != option:
+            raise InputError(f"{option}: {path} is the file of {other} too; choose another name for one of them.")
 
 
 def check_output(path: Path, *, force: bool) -> None:

@@ -28,7 +28,7 @@ from logofair.cli.options import (
 from logofair.cli.requiring import Required, requirement_options
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames, find_files
-from logofair.files.writing import check_output, put_whole
+from logofair.files.writing import check_outputs, put_whole
 
 if TYPE_CHECKING:
     from logofair.files.rows import DataRows
@@ -116,9 +116,7 @@ def frontier(
     """
     from logofair.cli.pages.console import page, print_json, showing_progress
 
-    for path in (out, plot):
-        if path is not None:
-            check_output(path, force=force)
+    check_outputs({"--out": out, "--plot": plot}, force=force)
     with showing_progress(quiet=as_json) as progress:
         name, surface = _solve(data, columns, options, progress)
         _write(surface, out, plot)
