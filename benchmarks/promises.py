@@ -178,7 +178,7 @@ def simulate(scenario: Scenario, runs: Iterable[int]) -> Results:
         rng = np.random.default_rng([run, len(scenario.name), scenario.rows])
         population = Population.drawn(scenario, rng)
         rows = population.rows(rng)
-        rows |= {"notion": scenario.notion, "calibration": scenario.calibration, "random_state": run, "merged": False}
+        rows |= {"notion": scenario.notion, "calibration": scenario.calibration, "random_state": run}
         rows |= {"local_tolerance": scenario.local, "global_tolerance": scenario.global_}
         solution, without = (logofair.fit(**rows, confidence=level) for level in (CONFIDENCE, None))
         found.add(solution, population.measured(solution), population.measured(without))

@@ -157,7 +157,7 @@ class ScoredRows:
         return may_borrow(pooling, int(np.count_nonzero(self.mass[-1].sum(axis=1))), self.small_cells)
 
     def moved_back(self, at: Indices | slice, share: Floats, *shifts: Floats) -> tuple[Integers, Floats, list[Floats]]:
-        """Some rows moved back by their cell's shift: group, the weight they give, and log-odds for each of the shifts."""
+        """Some rows moved back by their cell's shift: group, weight given, and log-odds by each of the shifts."""
         cells, odds = self.cells[at], self.odds[at]
         weight = share.ravel()[cells] * (1.0 if self.weights is None else self.weights[at])
         return cells % self.n_groups, weight, [odds - shift.ravel()[cells] for shift in shifts]
