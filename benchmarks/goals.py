@@ -148,10 +148,10 @@ def show_goals(results: dict[str, Any], console: Console) -> None:
     _show_fits(results["fit"], console)
     found = results["processes"]
     first = found["first"]
-    with_loading = (first["load"] + first["first"]) / first["warm"]
+    loaded, loading = (each / first["warm"] for each in (first["first"], first["load"] + first["first"]))
     console.print(
-        f"first call of a process: {first['first'] / first['warm']:.2f} times a warm one, {with_loading:.2f} times with "
-        f"the {1e3 * first['load']:.0f} ms of loading before it (goal {judged(with_loading, GOALS['first'])})"
+        f"first call of a process: {loaded:.2f} times a warm one, {loading:.2f} times with the "
+        f"{1e3 * first['load']:.0f} ms of loading before it (goal {judged(loading, GOALS['first'])})"
     )
     for name, seconds, goal in (
         ("import logofair", found["import"], GOALS["import"]),
