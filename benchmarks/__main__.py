@@ -6,45 +6,29 @@ import json
 import os
 import platform
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import goals
 from logofair.cli.options import examples, such_that
 from logofair.cli.pages.console import page, showing_progress
 from logofair.progress import Progress
 
-if TYPE_CHECKING:
-    from benchmarks import measurements
-
-
-# Goals as multiples of the sort: by notion, for two groups.
-_GOALS = {
-    (5, 200_000): {"demographic_parity": 4.0, "equalized_odds": 10.0},
-    (1_000, 1_000): {"demographic_parity": 8.0, "equalized_odds": 40.0},
-    (100_000, 100): {"demographic_parity": 15.0, "equalized_odds": 80.0},
-}
-_MORE_GROUPS = (3, 5)
-# The same for more groups, by clients, groups and notion, and the most seconds of fits with many groups.
-_MORE_GOALS = {(1_000, 5, "equalized_odds"): 60.0}
-_MANY_GROUPS_GOAL = 5.0
-# The same for other calls, two groups, by clients and rows of each; pooling may double the default call's.
-_CALL_GOALS: dict[str, dict[tuple[int, int], float | None]] = {
-    "with the merged rule": {(5, 200_000): None},
-    "on labels": {(5, 200_000): None},
-    "default call": {(5, 200_000): 80.0, (1_000, 1_000): 120.0, (100_000, 10): 250.0},
-    "default call, then merged rule": {(5, 200_000): 80.0, (1_000, 1_000): 120.0},
-    "with pooling": {(5, 200_000): 160.0, (1_000, 1_000): 240.0, (100_000, 10): None},
-    "isotonic": {(5, 200_000): None, (1_000, 1_000): None},
-}
+_MANY_GROUPS_GOAL = 5.0  # seconds of fits with many groups
 _FRAME_GOAL = 0.5  # seconds of the default call on a million rows of a pandas DataFrame with text columns
 _REQUIRED_GOAL = 2.0  # times the fit with gaps alone
 
 
 @click.command(
-    epilog=examples("python -m benchmarks", "python -m benchmarks --quick", "python -m benchmarks --json > bench.json")
+    epilog=examples(
+        "python -m benchmarks",
+        "python -m benchmarks --goals",
+        "python -m benchmarks --quick",
+        "python -m benchmarks --json > bench.json",
+    )
 )
 @click.option(
     "--repeat",
@@ -54,20 +38,31 @@ _REQUIRED_GOAL = 2.0  # times the fit with gaps alone
     callback=such_that(lambda runs: runs >= 1, "use at least 1"),
     help="Runs of each measurement; the best counts.",
 )
+@click.option("--goals", "goals_alone", is_flag=True, help="Only what there are goals for: minutes.")
 @click.option("--quick", is_flag=True, help="A tenth of the rows, two runs, no goals: seconds instead of minutes.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-def bench(repeat: int, quick: bool, as_json: bool) -> None:
+def bench(repeat: int, goals_alone: bool, quick: bool, as_json: bool) -> None:
     """Measure how fast fitting, deciding and federations are here.
 
     Times are multiples of numpy's own sort of the same scores, the faster of its
     two paths, so that machines can be compared.
     """
     with showing_progress(quiet=as_json) as progress:
-        results = measure(2 if quick else repeat, 10 if quick else 1, progress)
+        work = measured_goals if goals_alone else measure
+        results = work(2 if quick else repeat, 10 if quick else 1, progress)
     if as_json:
         click.echo(json.dumps(results, indent=1))
     else:
-        show(results, page())
+        (goals.show_goals if goals_alone else show)(results, page())
+
+
+def measured_goals(
+    repeat: int, shrink: int, progress: Progress, cases: list[goals.Case] = goals.FITS
+) -> dict[str, Any]:
+    """Run the measurements that have goals in every release; plain values."""
+    machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
+    fits = goals.measured_fits(cases, repeat, shrink, progress)
+    return {"machine": machine, **fits, "processes": goals.processes(repeat, shrink)}
 
 
 def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
@@ -80,15 +75,7 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
     from benchmarks import stages as stages
     from benchmarks import tool as tool
 
-    cases = _fit_cases(shrink)
-    units: dict[int, dict[str, float]] = {}
-    timings = []
-    for call, size, notion, goal in progress(cases, "Fits", len(cases)):
-        if size.rows not in units:
-            units[size.rows] = m.sort_seconds(m.federation(size)[0], repeat)
-        unit = min(units[size.rows].values())
-        runs = repeat if size.rows <= 2_000_000 else max(2, repeat // 2)
-        timings.append(m.time_fit(size, notion, unit, goal, runs, call=call))
+    found = measured_goals(repeat, shrink, progress, goals.FITS + goals.MORE_FITS)
     big = m.Size(5, 200_000 // shrink)
     others: dict[str, Callable[[], Any]] = {
         "stages": lambda: stages.all_stages(repeat, shrink),
@@ -97,12 +84,13 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
         "required": lambda: m.required(big, repeat),
         "many_required": lambda: m.many_required(shrink),
         "text_columns": lambda: {
-            str(size): m.text_columns(size, min(units[size.rows].values()), repeat)
+            str(size): m.text_columns(size, min(found["sort_seconds"][size.rows].values()), repeat)
             for size in (big, m.Size(1_000 // shrink, 1_000))
         },
         "decide": lambda: policies.decision_speed(repeat, 4_000_000 // shrink),
         "memory": lambda: {
-            call: memory.peak_memory(m.Size(1_000, 10_000 // shrink), call) for call in ("solver alone", "default call")
+            call: memory.peak_memory(m.Size(1_000, 10_000 // shrink), call)
+            for call in ("calibration none", "pooling none", "default call")
         },
         "policy": lambda: policies.many_clients_policy(shrink),
         "federated": lambda: together.federated_speed(repeat, shrink),
@@ -112,43 +100,15 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
         "secure": lambda: together.secure_overhead(repeat),
         "tool": lambda: tool.tool_speed(repeat, shrink),
     }
-    rest = {name: work() for name, work in progress(list(others.items()), "Stages, decisions, federation", len(others))}
-    rest["peers"] = peers.beside(1_000_000 // shrink, progress)
-    machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
-    return {"machine": machine, "sort_seconds": units, "fit": m.as_plain(timings), **rest}
-
-
-def _fit_cases(shrink: int) -> list[tuple[str, measurements.Size, str, float | None]]:
-    """Calls, sizes and notions to time, with their goals, of which more than two groups have few."""
-    from benchmarks.measurements import Size
-
-    cases: list[tuple[str, Size, str, float | None]] = []
-    alone = "solver alone"
-    for (clients, rows), goals in _GOALS.items():
-        size = Size(max(clients // shrink, 5), rows if clients > 5 else rows // shrink)
-        cases += [(alone, size, notion, goals[notion] if shrink == 1 else None) for notion in goals]
-        if clients < 100_000:
-            for groups in _MORE_GROUPS:
-                more = Size(size.clients, size.rows_each, groups)
-                for notion in goals:
-                    goal = _MORE_GOALS.get((clients, groups, notion)) if shrink == 1 else None
-                    cases.append((alone, more, notion, goal))
-    for call, sizes in _CALL_GOALS.items():
-        for (clients, rows), bound in sizes.items():
-            size = Size(max(clients // shrink, 5), rows if clients > 5 else rows // shrink)
-            cases += [
-                (call, size, notion, bound if shrink == 1 else None)
-                for notion in ("demographic_parity", "equalized_odds")
-            ]
-    return cases
+    steps = progress(list(others.items()), "Stages, decisions, federation", len(others))
+    found |= {name: work() for name, work in steps}
+    return found | {"peers": peers.beside(1_000_000 // shrink, progress)}
 
 
 def show(results: dict[str, Any], console: Console) -> None:
     """Print the results as tables."""
-    for rows, paths in results["sort_seconds"].items():
-        shown = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in paths.items())
-        console.print(f"numpy sort of {int(rows):,} scores: {shown}")
-    _show_fits(results, console)
+    goals.show_goals(results, console)
+    _show_more_fits(results, console)
     from benchmarks.stages import show_stages
 
     show_stages(results["stages"], console)
@@ -172,23 +132,10 @@ def show(results: dict[str, Any], console: Console) -> None:
     show_peers(results["peers"], console)
 
 
-def _show_fits(results: dict[str, Any], console: Console) -> None:
-    """How long fits take."""
+def _show_more_fits(results: dict[str, Any], console: Console) -> None:
+    """Many groups, columns of a frame, and requirements besides gaps."""
     from benchmarks.measurements import judged
 
-    table = Table(title="fit from raw arrays, in multiples of the faster sort", title_justify="left")
-    for name in ("call", "clients x rows", "notion"):
-        table.add_column(name)
-    for name in ("multiple", "goal", "ms", "gap", "rounds"):
-        table.add_column(name, justify="right")
-    for t in results["fit"]:
-        goal = "" if t["goal"] is None else judged(t["multiple"], t["goal"])
-        short = {"demographic_parity": "DP", "equalized_odds": "EO"}[t["notion"]]
-        table.add_row(
-            t["call"], t["size"], short, f"{t['multiple']:.1f}", goal, f"{1e3 * t['seconds']:.0f}",
-            f"{t['gap']:.0e}", str(t["rounds"]),
-        )  # fmt: skip
-    console.print(table)
     for t in results["many_groups"]:
         console.print(
             f"many groups ({t['size']}, EO, tolerance {t['tolerance']:g}): {t['seconds']:.2f} s "

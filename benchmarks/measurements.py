@@ -48,13 +48,12 @@ class Size:
 # What is given of ``fit`` beside the requirements; labels are given unless ``labels`` is False, and the merged rule,
 # which a fit leaves for later, is only made where ``then_merged`` says so.
 CALLS: dict[str, dict[str, Any]] = {
-    "solver alone": {"labels": False, "calibration": "none", "pooling": "none"},
-    "with the merged rule": {"labels": False, "calibration": "none", "pooling": "none", "then_merged": True},
+    "default call": {},
+    "pooling none": {"pooling": "none"},
+    "pooling none, then merged rule": {"pooling": "none", "then_merged": True},
+    "calibration none": {"labels": False, "calibration": "none", "pooling": "none"},
     "on labels": {"calibration": "none", "basis": "labels"},
-    "default call": {"pooling": "none"},
-    "default call, then merged rule": {"pooling": "none", "then_merged": True},
     "isotonic": {"calibration": "isotonic", "pooling": "none"},
-    "with pooling": {},
 }
 
 
@@ -137,7 +136,7 @@ def time_fit(
     goal: float | None,
     repeat: int,
     tolerances: tuple[float, float] = (0.02, 0.005),
-    call: str = "solver alone",
+    call: str = "calibration none",
 ) -> Timing:
     """Time ``fit`` from raw arrays, called as one of ``CALLS`` says, with tolerances that bind."""
     work = a_fit(call, size, notion, tolerances)

@@ -48,12 +48,12 @@ REST = "the rest"
 
 # Short names of calls, the calls, clients and rows of each.
 WHERE = (
-    ("default", "default call, then merged rule", 5, 200_000),
-    ("default", "default call, then merged rule", 1_000, 1_000),
-    ("default", "default call, then merged rule", 100_000, 10),
-    ("pooling", "with pooling", 5, 200_000),
-    ("pooling", "with pooling", 1_000, 1_000),
-    ("solver", "solver alone", 5, 200_000),
+    ("default", "default call", 5, 200_000),
+    ("default", "default call", 1_000, 1_000),
+    ("merged", "pooling none, then merged rule", 5, 200_000),
+    ("merged", "pooling none, then merged rule", 1_000, 1_000),
+    ("merged", "pooling none, then merged rule", 100_000, 10),
+    ("solver", "calibration none", 5, 200_000),
 )
 
 
@@ -73,7 +73,7 @@ def stages(call: str, size: Size, notion: str, repeat: int) -> dict[str, float]:
 
     Examples
     --------
-    >>> found = stages("default call", Size(5, 200), "demographic_parity", 1)
+    >>> found = stages("pooling none", Size(5, 200), "demographic_parity", 1)
     >>> list(found) == [*STAGES, REST], found["solver"] > 0, found["pooling"]
     (True, True, 0.0)
     """
@@ -138,8 +138,8 @@ def _timed(work: Callable[..., Any], stage: str, taken: dict[str, float], inside
 def show_stages(found: dict[str, dict[str, dict[str, float]]], console: Console) -> None:
     """Print a table for each notion: stages by line, calls and clients by column.
 
-    "default" is the default call without pooling and then the merged rule, "pooling" the default call with it, "solver"
-    one without labels and calibration.
+    "default" is the default call, "merged" one without pooling and then the merged rule, "solver" one without labels,
+    calibration and pooling.
     """
     for case, calls in found.items():
         console.print(Text(f"where the time of a fit goes ({case}), in milliseconds", style="bold"))

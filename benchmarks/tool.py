@@ -1,4 +1,4 @@
-"""The speed of the command line: fit and audit beside the library and reading, apply's memory, the help's time."""
+"""The speed of the command line: fit and audit beside the library and reading, apply's memory."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from benchmarks.measurements import Size, best, federation
 __all__ = ["GOALS", "show_tool", "tool_speed"]
 
 
-# Audit as a multiple of reading the file, fit as one of reading and fitting in memory, apply's peak memory in GB,
-# seconds until the help is there.
-GOALS = {"audit": 4.0, "fit": 4.0, "apply": 1.5, "help": 0.5}
+# Audit as a multiple of reading the file, fit as one of reading and fitting in memory, apply's peak memory in GB.
+GOALS = {"audit": 4.0, "fit": 4.0, "apply": 1.5}
 _SITES = tuple(f"site {place}" for place in range(5))
 _BATCH = 500_000
 
@@ -38,7 +37,7 @@ def tool_speed(repeat: int, shrink: int = 1) -> dict[str, Any] | None:
         audit = audit_ratio(repeat, 1_000_000 // shrink, Path(folder))
         fit = {form: fit_ratio(10_000_000 // shrink, Path(folder), form) for form in ("text", "dictionaries")}
         apply = apply_memory(100_000_000 // shrink, Path(folder))
-    return {"audit": audit, "fit": fit, "apply": apply, "help_seconds": help_seconds(repeat)}
+    return {"audit": audit, "fit": fit, "apply": apply}
 
 
 def audit_ratio(repeat: int, rows: int, folder: Path) -> dict[str, float]:
@@ -126,18 +125,6 @@ print(json.dumps({"peak_gb": own_peak() / 1e9, "seconds": time.perf_counter() - 
 """
 
 
-def help_seconds(repeat: int) -> float:
-    """Seconds of ``logofair --help``, interpreter included.
-
-    Examples
-    --------
-    >>> 0 < help_seconds(1) < 60
-    True
-    """
-    command = [sys.executable, "-m", "logofair", "--help"]
-    return best(lambda: subprocess.run(command, capture_output=True, check=True), max(repeat, 3))
-
-
 def _write(path: Path, rows: int, form: str = "text") -> None:
     """Write generated rows, piece by piece."""
     import polars as pl
@@ -185,4 +172,3 @@ def show_tool(found: dict[str, Any] | None, console: Console) -> None:
             f"apply to {apply['rows']:,} rows: peak memory {apply['peak_gb']:.2f} GB; goal {GOALS['apply']:g} "
             f"({speed:.1f} million rows per second)"
         )
-    console.print(f"logofair --help: {found['help_seconds']:.2f} s; goal {GOALS['help']:g}")

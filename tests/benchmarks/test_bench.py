@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import __main__ as command
-from benchmarks import federation, frontiers, measurements, memory, peers, scaling, stages
+from benchmarks import federation, frontiers, goals, measurements, memory, peers, scaling, stages
 from logofair.cli.pages.console import page
 from logofair.progress import no_progress
 
@@ -70,7 +70,7 @@ def test_a_peer_that_takes_too_long_is_given_fewer_rows_and_ours_at_these_too(mo
 
 
 @pytest.mark.parametrize(
-    ("call", "idle"), [("default call, then merged rule", {"pooling"}), ("with pooling", {"merged rule"})]
+    ("call", "idle"), [("pooling none, then merged rule", {"pooling"}), ("default call", {"merged rule"})]
 )
 def test_every_stage_of_a_fit_is_seen_and_nothing_stays_timed(call, idle):
     before = [place for names in stages.STAGES.values() for name in names for place in stages._places(name)]
@@ -101,10 +101,13 @@ def results():
         "text_columns": {"4 x 100": measurements.text_columns(measurements.Size(4, 100), 1e-3, 1)},
         "decide": {"plain thresholds": 30.0},
         "peers": {"calibration alone": [{"name": "scikit-learn, sigmoid", "does": "not installed"}]},
-        "memory": {
-            "default call": memory.peak_memory(SMALL, "default call"),
-            "solver alone": None,
+        "processes": {
+            "import": 0.01,
+            "first": {"load": 0.2, "first": 1.0, "warm": 0.5},
+            "help": 0.2,
+            "largest": {"rows": 100_000_000, "seconds": 30.0, "peak_gb": 7.0},
         },
+        "memory": {"default call": {"rows": 400, "peak_bytes_a_row": 80.0, "multiple": 3.2, "bytes_a_row": 25.0}},
         "policy": {"clients": 9, "fit_seconds": 1.0, "save_seconds": 0.5, "load_seconds": 0.1, "megabytes": 2.0},
         "federated": [
             {"size": "4 x 100", "notion": "equalized_odds", "multiple": 2.0, "goal": 3.0, "rounds": 4}
@@ -126,12 +129,42 @@ def test_the_page_shows_multiples_beside_goals(capsys):
     assert "merged rule" in shown
     assert "times its columns of 25 bytes (goal 3 " in " ".join(shown.split())
     assert "numpy text" in shown
-    assert "5 clients (numpy): 0.70 s (goal 0.5 missed)" in " ".join(shown.split())
+    assert "5 clients: 0.70 s (goal 0.5 missed)" in " ".join(shown.split())
+    assert "2.00 times a warm one, 2.40 times with the 200 ms of loading" in " ".join(shown.split())
+    assert "import logofair: 0.010 s (goal 0.03 met)" in " ".join(shown.split())
+    assert "7.00 GB with the rows (goal 8 met)" in " ".join(shown.split())
     assert "9 clients with 10 rows each: fit 1.0 s (goal 60)" in " ".join(shown.split())
     assert "2.0 times the central fit (goal 3 met)" in " ".join(shown.split())
     assert "with beta calibration 8 s (goal 90 s met), 2.0 times" in " ".join(shown.split())
     assert "plain: 5 sites 900 bytes, 500 sites 900 bytes" in " ".join(shown.split())
     assert "no secure sums" in shown
+
+
+def test_goals_alone_are_those_of_the_whole_page(capsys):
+    goals.show_goals(results(), page())
+    alone = capsys.readouterr().out
+    command.show(results(), page())
+    assert capsys.readouterr().out.startswith(alone)
+
+
+def test_every_goal_is_of_a_call_that_can_be_timed_at_a_size_of_its_own():
+    cases = [*goals.FITS, *goals.MORE_FITS]
+    assert {call for call, _, _ in cases} <= measurements.CALLS.keys()
+    assert len({(call, size) for call, size, _ in cases}) == len(cases)
+    assert all(any(goals_of) for _, _, goals_of in goals.FITS)
+    assert not any(any(goals_of) for _, _, goals_of in goals.MORE_FITS)
+
+
+def test_fewer_rows_have_no_goals_and_the_sort_of_as_many_scores():
+    cases = [("calibration none", measurements.Size(5, 2_000), (8.0, 12.0))]
+    found = goals.measured_fits(cases, 1, 10, no_progress)
+    assert list(found["sort_seconds"]) == [1_000]
+    assert [(t["size"], t["goal"]) for t in found["fit"]] == [("5 x 200", None)] * 2
+
+
+def test_memory_is_measured_in_a_process_of_its_own():
+    found = memory.peak_memory(SMALL, "default call")
+    assert found is None or found["multiple"] == pytest.approx(found["peak_bytes_a_row"] / found["bytes_a_row"])
 
 
 def test_the_figure_of_cost_against_rows_is_drawn_on_logarithmic_axes():

@@ -248,7 +248,7 @@ def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None
     """
     # Which way each basic variable has to go to be within its ends: 1 up, -1 down, 0 it is.
     outside = (work.solution < work.lower - WITHIN).astype(float) - (work.solution > work.upper + WITHIN)
-    within = np.asarray(np.all(outside == 0.0, axis=1))
+    within = np.asarray(~outside.any(axis=1))
     gain = np.where(within[:, None], work.gain, outside)
     block_price, rate_price = work.prices(gain)
     corners = price(rate_price, active, within)
