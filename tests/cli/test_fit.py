@@ -376,6 +376,18 @@ def test_rows_of_the_fit_are_not_tested_on_under_another_name_either(parts: dict
     assert found["tested"]["rows"] == rows.filter(race="A").height
 
 
+def test_the_rows_of_the_fit_in_another_file_are_no_test_however_coarse_their_scores(
+    parts: dict[str, Path], tmp_path: Path
+) -> None:
+    coarse = pl.read_csv(parts["fit"]).with_columns(pl.col("p").round(1))
+    coarse.write_csv(tmp_path / "coarse.csv")
+    coarse.reverse().write_parquet(tmp_path / "other.parquet")
+    words = (tmp_path / "coarse.csv", *COLUMNS, "--test", tmp_path / "other.parquet", "--out", tmp_path / "policy.json")
+    sentence = refused(*words)
+    assert f"--test: scores: the {coarse.height:,} rows are those that the policy was fitted on; " in sentence
+    assert not (tmp_path / "policy.json").exists()
+
+
 def test_a_person_counts_once_in_the_intervals_of_the_test(parts: dict[str, Path], tmp_path: Path) -> None:
     test = pl.read_parquet(parts["test"])
     pl.concat([test, test]).write_parquet(tmp_path / "twice.parquet")

@@ -21,6 +21,7 @@ from logofair.columns.acceleration import pieces
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.costs import Costs
+from logofair.errors import InputError
 from logofair.fitting.evidence import Evidence, evidence_of, findings, required_tolerances
 from logofair.fitting.figures import (
     figure_sentences,
@@ -205,7 +206,8 @@ class Solution:
     ) -> Solution:
         """Measure the policy on rows that took no part in the fit; arguments as for :func:`logofair.audit`.
 
-        Clients the policy does not know take its merged rule.
+        Clients the policy does not know take its merged rule. The rows that were fitted on are refused, in whatever
+        order they come.
 
         Returns
         -------
@@ -231,6 +233,7 @@ class Solution:
         notion = {side: Notion(side, given=rates) for side, rates in zip(("local", "global"), self._rates, strict=True)}
         rows = checked_columns(chance, labels, groups, clients, notion, scores, sample_weight, ids)
         assert rows.score is not None
+        _check_others(self.rows, rows)
         columns = (rows.positive, rows.weight, rows.group, rows.client, rows.ids)
         tested = self._compared(chance, rows.score, columns)
         checks = self._measured_requirements(tested.second, scores, groups, clients, rows)
@@ -482,6 +485,24 @@ class Solution:
             for k, (name, price) in enumerate(zip(names, prices.global_, strict=True))
         ]
         return {"local": local, "global": global_}
+
+
+def _check_others(fitted: CalibrationRows, rows: AuditedRows) -> None:
+    """Raise where the rows to test on are those fitted on, in any order."""
+    assert rows.score is not None
+    if rows.score.size != fitted.scores.size:
+        return
+    pairs = [(rows.score, fitted.scores)]
+    if rows.positive is not None and fitted.labels is not None:
+        pairs.append((rows.positive, fitted.labels))
+    for found, known in ((rows.group, fitted.groups), (rows.client, fitted.clients)):
+        place = {str(name): i for i, name in enumerate(known.names)}
+        pairs.append((np.array([place.get(str(name), -1) for name in found.names])[found.codes], known.codes))
+    here, there = (np.lexsort(columns) for columns in zip(*pairs, strict=True))
+    if all(np.array_equal(one[here], other[there]) for one, other in pairs):
+        raise InputError(
+            f"scores: the {rows.score.size:,} rows are those that the policy was fitted on; a test needs other people."
+        )
 
 
 def _largest(prices: Floats, most: int) -> list[tuple[int, int]]:
