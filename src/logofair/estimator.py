@@ -17,7 +17,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from logofair.columns.checks import Floats, Label, random_number, weights
+from logofair.columns.checks import Floats, Label, random_number, same_order, weights
 from logofair.errors import InputError
 from logofair.fitting.fit import fit as fit_policy
 from logofair.notions import NotionLike
@@ -155,6 +155,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         site of each row, any labels (without ``clients``: one site). ``sample_weight`` counts for model and policy
         alike, and is refused if ``estimator`` takes none.
         """
+        same_order(X=X, y=y, sensitive_features=sensitive_features, clients=clients, sample_weight=sample_weight)
         labels, classes = _labels_and_classes(y, self.estimator)
         X, labels, *_ = indexable(X, labels, sensitive_features, clients)
         weight = weights(sample_weight, labels.size)
@@ -182,6 +183,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         ``random_state_`` and the row's position. With ``exact_counts`` decisions depend on the other rows of the call.
         """
         check_is_fitted(self, "policy_")
+        same_order(X=X, sensitive_features=sensitive_features, clients=clients, ids=ids)
         decided = self.policy_.decide(
             _chance(self.estimator_, X),
             groups=sensitive_features,

@@ -325,7 +325,7 @@ def test_a_policy_may_decide_in_an_audit():
     label = rng.random(400) < score
     policy = logofair.fit(score, label, groups=sex, calibration="none").policy
     found = audit(None, label, groups=sex, scores=score, policy=policy)
-    assert found.accuracy == audit(policy.probabilities(score, groups=sex), label, groups=sex).accuracy
+    assert found.accuracy == audit(policy.probabilities(score, groups=sex), label, groups=sex, chances=True).accuracy
     for options, word in (({}, "scores"), ({"scores": score, "decisions": label}, "decisions")):
         decisions = options.pop("decisions", None)
         with pytest.raises(InputError, match=word):

@@ -131,6 +131,7 @@ def test_figures_before_and_after_are_those_of_the_library_audit(
             groups=people["sex"].to_list(),
             clients=people["site"].to_list(),
             notion="equal_opportunity",
+            chances=True,
         )
         rows = found["calibration"]
         for name, figure in measured.rates["true positive rate"].items():
@@ -243,6 +244,16 @@ def test_the_report_is_written_beside_the_policy(file: Path, tmp_path: Path) -> 
     page = (tmp_path / "a.html").read_text()
     assert fingerprint(file) in page
     assert "people.csv" in page
+
+
+@pytest.mark.parametrize(("option", "kind"), [("--out", "json"), ("--report", "html")])
+def test_a_name_that_promises_another_kind_of_file_is_refused(
+    file: Path, tmp_path: Path, option: str, kind: str
+) -> None:
+    words = [*COLUMNS, *(() if option == "--out" else ("--out", tmp_path / "policy.json"))]
+    sentence = refused(file, *words, option, tmp_path / "policy.xlsx")
+    assert f"policy.xlsx: is written as {kind.upper()}; give it a name that ends in .{kind}." in sentence
+    assert not list(tmp_path.glob("policy.*"))
 
 
 def test_existing_files_are_refused_without_force_and_kept(file: Path, tmp_path: Path) -> None:

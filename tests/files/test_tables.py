@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import csv
 import datetime
 import decimal
 import gzip
 import hashlib
+import io
 import os
 import random
 import subprocess
@@ -714,3 +716,34 @@ def test_without_polars_the_extra_is_named(tmp_path, monkeypatch):
 def test_importing_the_module_does_not_import_polars():
     code = "import sys, logofair.files.tables; sys.exit('polars' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+def test_a_line_with_more_fields_than_the_header_is_named_whichever_columns_are_read(tmp_path):
+    lines = [f"0.{i % 10},{i % 2},{'ab'[i % 2]}" for i in range(50)]
+    for extra in ("0,5,1,a", "0.5,1,a,more", '0.5,1,"a,b",more'):
+        path = written(tmp_path / "rows.csv", "\n".join(["s,y,g", *lines, extra, *lines, ""]))
+        for wanted in ({"score": "s"}, {"group": "g"}, {"score": "s", "label": "y"}):
+            sentence = refused(path, wanted)
+            assert "row 51 has 4 fields, but the first line names 3 columns; put fields that hold a ','" in sentence
+    path = written(tmp_path / "quoted.csv", "\n".join(["s,y,g", *lines, '0.5,1,"a,\n""b"', *lines, ""]))
+    assert len(read_columns(path, {"group": "g"})["group"]) == 101
+
+
+@modest
+@given(
+    rows=st.lists(
+        st.lists(st.text(st.sampled_from('a,"\n'), max_size=3), min_size=3, max_size=4), min_size=1, max_size=9
+    ),
+    block=st.integers(1, 12),
+)
+def test_long_lines_are_found_wherever_blocks_of_the_file_end(tmp_path, monkeypatch, rows, block):
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([["s", "y", "g"], *rows])
+    path = written(tmp_path / "rows.csv", text.getvalue())
+    monkeypatch.setattr(tables, "BLOCK", block)
+    longest = max(map(len, rows))
+    if longest == 3:
+        tables._check_fields(path, ",", ["s", "y", "g"], path)
+    else:
+        with pytest.raises(InputError, match=f"row {[len(row) for row in rows].index(4) + 1} has 4 fields"):
+            tables._check_fields(path, ",", ["s", "y", "g"], path)

@@ -51,7 +51,7 @@ def test_a_promise_about_labels_needs_labels():
 @pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
 def test_few_rows_neither_crash_nor_promise_anything(rows, notion):
     scores, labels, columns = table(seed=rows, rows=rows, clients=2)
-    columns["groups"][:2] = ["F", "M"]
+    columns["groups"][:2], labels[:2] = ["F", "M"], [0, 1]
     promises = fit((scores, labels, columns), notion=notion, local_tolerance=0.02, global_tolerance=0.02).promises
     certain = [p for p in promises.with_status(CERTIFIED) if p.bound is not None and p.bound > 0.02]
     assert certain == []

@@ -490,5 +490,5 @@ def test_it_measures_itself_as_an_audit_of_its_decisions_would():
         given |= columns
         solution = fit((scores, labels, given), notion="equalized_odds", calibration="beta")
         chance = solution.policy.probabilities(scores, **given)
-        found = logofair.audit(chance, labels, **given, notion="equalized_odds")
+        found = logofair.audit(chance, labels, **given, notion="equalized_odds", chances=True)
         assert solution.measured.as_dict() == found.as_dict() | {"fitted_rows": True}

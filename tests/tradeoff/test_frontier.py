@@ -402,7 +402,7 @@ def test_held_out_figures_are_an_audit_of_the_fitted_policy_on_these_rows():
     fitted = logofair.fit(rest.scores, rest.labels, groups=rest.groups.labels, clients=rest.clients.labels, **pair)
     where = {"groups": kept.groups.labels, "clients": kept.clients.labels}
     audited = logofair.audit(
-        fitted.policy.probabilities(kept.scores, **where), kept.labels, notion="equalized_odds", **where
+        fitted.policy.probabilities(kept.scores, **where), kept.labels, notion="equalized_odds", chances=True, **where
     )
     measured = found.points[0].measured
     assert (found.rows, found.test_rows, measured.accuracy.rows) == (rest.scores.size, *[kept.scores.size] * 2)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FULL",
+    "POLICY",
+    "REPORT",
     "FileName",
     "TableWriter",
     "check_output",
@@ -37,12 +39,18 @@ Table = TypeVar("Table", "polars.DataFrame", "polars.LazyFrame")
 FULL = (errno.ENOSPC, errno.EDQUOT)  # what the system says of a full disk, or of a user's full share of it
 _FORMULA, _QUOTED = r"(?s)^'*[=+\-@\t\r].", r"(?s)^'+[=+\-@\t\r]."
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+POLICY, REPORT = (".json",), (".html", ".htm")  # how the names of such files end
 _WAITING = 4  # tables that may wait to be written
 
 
-def check_output(path: Path, *, force: bool) -> None:
-    """Raise unless a file can be written there, before any work is done."""
+def check_output(path: Path, *, force: bool, endings: tuple[str, ...] = ()) -> None:
+    """Raise unless a file can be written there, before any work is done.
+
+    ``endings`` are those of the kind of file that is written: another would promise another kind.
+    """
     _check_regular(path)
+    if endings and path.suffix.lower() not in endings:
+        raise InputError(f"{path}: is written as {endings[0][1:].upper()}; give it a name that ends in {endings[0]}.")
     if path.exists() and not force:
         raise InputError(f"{path}: exists already; choose another name or add --force.")
     folder = Path(os.path.realpath(path)).parent

@@ -21,9 +21,10 @@ from logofair.columns.checks import (
     not_empty,
     probabilities,
     same_length,
+    same_order,
     weights,
 )
-from logofair.columns.labels import Codes, encode, one_client
+from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_client
 from logofair.columns.segments import Booleans, RowOrder, cell_numbers, taken
 from logofair.errors import InputError
 from logofair.fitting.pooling import POOLING, STRENGTHS, Borrowed, Choice, ScoredRows, borrow, choose, group_priors
@@ -159,6 +160,7 @@ def checked_rows(
     for value, known, where in ((calibration, METHODS, "calibration"), (basis, BASES, "basis")):
         if not isinstance(value, str) or value not in known:
             raise InputError(f"{where}: got {value!r}{nearest_name(value, known)}; use one of {', '.join(known)}.")
+    same_order(scores=scores, labels=labels, groups=groups, clients=clients, sample_weight=sample_weight)
     score = probabilities(scores)
     not_empty(score.size, "scores")
     if labels is None and (calibration != "none" or basis == "labels"):
@@ -172,6 +174,13 @@ def checked_rows(
     same_length(score.size, labels=label, groups=group, clients=client)
     if len(group.names) < 2:
         raise InputError(f"groups: only one group, {group.names[0]!r}; fairness compares two or more.")
+    check_groups(group.names, score.size)
+    check_spelling(client.names, "clients")
+    if label is not None and (label == label[0]).all() and (calibration != "none" or basis == "labels"):
+        raise InputError(
+            f"labels: every one of the {label.size:,} rows has label {label[0]}, so nothing can be learnt of the "
+            "other; check which column and which value mean label 1."
+        )
     return CalibrationRows(score, label, group, client, _scaled(weights(sample_weight, score.size)))
 
 

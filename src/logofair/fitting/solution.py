@@ -492,7 +492,7 @@ def _check_others(fitted: CalibrationRows, rows: AuditedRows) -> None:
     assert rows.score is not None
     if rows.score.size != fitted.scores.size:
         return
-    pairs = [(rows.score, fitted.scores)]
+    pairs: list[tuple[Any, Any]] = [(rows.score, fitted.scores)]
     if rows.positive is not None and fitted.labels is not None:
         pairs.append((rows.positive, fitted.labels))
     for found, known in ((rows.group, fitted.groups), (rows.client, fitted.clients)):

@@ -35,7 +35,7 @@ from logofair.cli.options import (
 )
 from logofair.cli.requiring import Required, requirement_options
 from logofair.files.inputs import ColumnNames, find_files
-from logofair.files.writing import check_output
+from logofair.files.writing import POLICY, REPORT, check_output
 
 __all__ = ["fit"]
 
@@ -128,9 +128,9 @@ def fit(
     logofair explain and logofair apply.
     """
     check_format(form, as_json=as_json)
-    for path in (out, report):
-        if path is not None:
-            check_output(path, force=force)
+    check_output(out, force=force, endings=POLICY)
+    if report is not None:
+        check_output(report, force=force, endings=REPORT)
     from logofair.cli.pages.console import page, print_json, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
