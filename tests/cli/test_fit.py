@@ -557,7 +557,7 @@ def test_the_page_tells_what_is_promised_first_and_in_a_table(people: pl.DataFra
     code, output, error = run(*words, "--out", tmp_path / "policy.json", "--report", tmp_path / "report.html")
     assert code == 0, error
     page = " ".join(output.split())
-    assert page.startswith("Partly certified for new rows: 2 of 4 required gaps, with 95% confidence, by rank; not yet")
+    assert page.startswith("Partly certified for new rows: 2 of 4 required gaps, with 95% confidence, by rank, for 0.0")
     assert "client 'east' certified 0.3 0." in page
     assert "client 'north' cannot certify 0.3 0 " in page
     assert "cannot certify: client 'north' has no rows of group 'Female'" in page

@@ -773,10 +773,9 @@ def test_a_certified_policy_is_a_pass_and_its_promises_are_a_table():
     solution = _fit(_data(8000), local_tolerance=0.2, global_tolerance=0.1, confidence=0.95)
     verdict = _verdict(solution)
     assert verdict.state == "met"
-    words = (
-        "Certified for new rows: all 5 required gaps together, with 95% confidence, by rank; not yet tested on other"
-    )
-    assert verdict.title == f"{words} rows"
+    words = "Certified for new rows: all 5 required gaps together, with 95% confidence, by rank"
+    price = f"for {solution.promises.price:.4f} of expected accuracy"
+    assert verdict.title == f"{words}, {price}; not yet tested on other rows"
     assert _said(verdict)["New rows"] == solution.promises.price_sentence()
     page = _html(solution)
     lines = _cells(page, "What is promised of each gap")

@@ -35,7 +35,6 @@ from logofair.fitting.promises import (
     BY_RANK,
     HELD_OUT,
     RATES,
-    USEFUL,
     Claim,
     Found,
     Needs,
@@ -209,8 +208,7 @@ def _by_rank(
     ranks = choose_ranks(problem, rate, _by_cell(rows, placing), counts, error, solve)
     made = added_up(ranks.risks, error)
     bounds, merged_bounds = ranks.bounds(error)
-    some_local = bool(np.isfinite(requirements.tolerances).any())
-    kept = _kept(made[None, :-1], bounds[None] if some_local else None, made[-1:], merged_bounds)
+    kept = _kept(made[None, :-1], made[-1:])
     placed = ranks.only(kept)
     rng = np.random.default_rng([key, 2])
     mixtures = place_thresholds(placed, rows.calibrated[placing], rows.cells[placing], otherwise, rng)
@@ -234,18 +232,15 @@ def _by_rank(
     return mixtures, Promises(confidence, parted.method, parted.why, entries, placed.largest_local_bound(error))
 
 
-def _kept(made: Booleans, bounds: Floats | None, global_made: Booleans, global_bounds: Floats) -> Booleans:
+def _kept(made: Booleans, global_made: Booleans) -> Booleans:
     """At which clients the rules that promises are about are worth their price, (clients,).
 
-    Where they get neither a promise nor a useful bound, the rules fitted on all rows are better: few of a small
-    client's rows choose badly. A global promise is about the rules of all. Whose rules are kept changes no promise
-    about others: by rank it follows from ranks and numbers of rows alone, and on rows held out each promise was tested
-    by itself. ``made`` and ``bounds`` are (requirements, clients); None: nothing is required inside clients.
+    Where they get no promise, the rules fitted on all rows are better: few of a small client's rows choose badly. A
+    global promise is about the rules of all. Whose rules are kept changes no promise about others: by rank it follows
+    from ranks and numbers of rows alone, and on rows held out each promise was tested by itself. ``made`` is
+    (requirements, clients).
     """
-    useful = np.full(made.shape[1], bool((global_bounds <= USEFUL).any()))
-    if bounds is not None:
-        useful = np.asarray((bounds <= USEFUL).all(axis=0))  # NaN is not
-    return np.asarray(useful | made.any(axis=0) | global_made.any())
+    return np.asarray(made.any(axis=0) | global_made.any())
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,7 +370,8 @@ def _on_held_out_rows(
     made[judged] = holm(holds, number, error)
     for part, at in zip(parts, places, strict=True):
         bounds[at] = np.where(part.judged, part.limits(np.full(part.judged.size, error)), np.nan)
-    kept = _kept_rules(claims, made, bounds, len(rows.clients.names))
+    size = sum(each.values.size for each in claims if each.side == "local")
+    kept = _kept(made[:size].reshape(-1, len(rows.clients.names)), made[size:])
     local = np.concatenate([np.full(each.values.size, each.side == "local") for each in claims])
     bounds[local & ~np.tile(kept, judged.size // kept.size + 1)[: judged.size]] = np.nan
     bounds[~local & (not kept.all())] = np.nan
@@ -389,18 +385,6 @@ def _on_held_out_rows(
     own = np.repeat(kept, len(rows.groups.names))
     chosen = mixtures.and_also(otherwise).at(np.where(own, rule, rule + rule.size))
     return chosen, Promises(confidence, parted.method, parted.why, entries, largest)
-
-
-def _kept_rules(claims: list[Claim], made: Booleans, bounds: Floats, clients: int) -> Booleans:
-    """At which clients the rules that were tested are kept."""
-    required, values = (np.concatenate([getattr(each, name) for each in claims]) for name in ("required", "values"))
-    kind = np.concatenate([np.full(each.values.size, each.kind) for each in claims])
-    # how far a gap may go says whether its bound is of use; of others, by how much it may be missed
-    missed = np.where(np.isin(kind, ("ratio", "floor")), values - bounds, bounds - values)
-    useful = np.where(kind == "gap", bounds, np.where(kind == "exact capacity", 0.0, missed))
-    size = sum(each.values.size for each in claims if each.side == "local")
-    local = np.where(required, useful, 0.0)[:size].reshape(-1, clients) if required[:size].any() else None
-    return _kept(made[:size].reshape(-1, clients), local, made[size:], np.where(required, useful, np.nan)[size:])
 
 
 def _rows_behind(rows: CalibrationRows, claims: list[Claim]) -> list[Indices]:

@@ -33,7 +33,7 @@ from logofair.fitting.figures import (
     unknown_clients,
 )
 from logofair.fitting.prepare import CalibrationRows, ordered_cells
-from logofair.fitting.promises import Promises
+from logofair.fitting.promises import CERTIFIED, Promises
 from logofair.notions import Notion, Rate
 from logofair.policy.info import PolicyInfo, PoolingInfo, price_sentence, proof_sentence
 from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, score_blind_rules
@@ -376,7 +376,7 @@ class Solution:
         """What cells borrow, and the gaps on the clients' own rows beside the pooled ones; None where there is one."""
         if len(self.rows.clients.names) == 1:
             return None
-        if self.promises.bounded:
+        if self.promises.with_status(CERTIFIED):
             own = "Promises and certificate rest on the rows of each client alone."
             return f"Among the rows that chose the rule: {self.pooling.summary()} {own}"
         if self.certificate.pooling == "none":
