@@ -430,7 +430,6 @@ def test_clients_nobody_knew_take_the_merged_rule_and_are_counted(people: pl.Dat
         (["--test-where", "part"], "logofair fit --test-where: got 'part'; pass COLUMN=VALUE"),
         (["--where", "part=fit", "--test-where", "part=fit"], "--test-where: takes every row of all.csv"),
         (["--test", "nowhere.csv"], "nowhere.csv: cannot be read"),
-        (["--id", "person"], "--id: tells people of test rows apart; name these with --test"),
         (["--id", "persn", "--test-where", "part=test"], "no column 'persn' (did you mean 'person'?)"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -578,4 +577,24 @@ def test_the_page_tells_what_is_promised_first_and_in_a_table(people: pl.DataFra
 def test_weighted_rows_have_no_promise_by_rank_and_that_is_said(file: Path, tmp_path: Path) -> None:
     words = (file, *COLUMNS, "--weight", "w", "--confidence", "0.95", "--out", tmp_path / "policy.json")
     page = " ".join(run(*words)[1].split())
-    assert "Made on rows held out: the rows are weighted, so there is no promise by rank." in page
+    assert (
+        "Made on rows held out: the rows are weighted, so there is no promise by rank; rows are taken for people"
+        in page
+    )
+
+
+def test_rows_of_one_person_are_told_apart_in_the_fit_too(people: pl.DataFrame, tmp_path: Path) -> None:
+    several = people.with_columns(person=pl.int_range(pl.len()) // 3)
+    several.write_csv(tmp_path / "people.csv")
+    words = (tmp_path / "people.csv", *COLUMNS, "--id", "person", "--confidence", "0.95", "--local", "0.5")
+    code, output, error = run(*words, "--seed", "1", "--out", tmp_path / "policy.json")
+    assert code == 0, error
+    page = " ".join(output.split())
+    persons = several["person"].n_unique()
+    assert f"rows of {persons:,} people" in page
+    assert f"{persons:,} people have {people.height:,} rows, so there is no promise by rank" in page
+    options: dict[str, Any] = {"ids": several["person"].to_list(), "confidence": 0.95, "random_state": 1}
+    same = expected(people, local_tolerance=0.5, **options)
+    np.testing.assert_array_equal(
+        chances(logofair.Policy.load(tmp_path / "policy.json"), people), chances(same.policy, people)
+    )

@@ -26,7 +26,7 @@ from logofair.auditing.certification import (
 )
 from logofair.auditing.chance import pair_limits, share_limits, smallest_ratio_limit
 from logofair.auditing.measure import Tally, counting_labels, counts_rows, tally_of
-from logofair.calibration.crossfit import deal_folds
+from logofair.calibration.crossfit import deal_folds, deal_people
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InfeasibleError, InputError
@@ -100,10 +100,18 @@ def part_rows(
         return None
     _check_labels(rates, rows)
     method, why = _method(rates, rows, gaps=requirements.only_gaps)
-    order = prepared.order or order_by_cell(rows)
-    chooses = np.empty(rows.scores.size, dtype=bool)
-    # a stream of its own: the folds of the calibration are drawn from the key alone
-    chooses[order.rows] = deal_folds(order, _PARTS, np.random.default_rng([key, 1])) < _CHOOSE[method]
+    if rows.ids is None:
+        why = f"{why}; rows are taken for people, since there are no ids"
+    rng = np.random.default_rng(
+        [key, 1]
+    )  # a stream of its own: the folds of the calibration are drawn from the key alone
+    if rows.people is not None:
+        n_cells = len(rows.groups.names) * len(rows.clients.names)
+        chooses = deal_people(rows.people.codes, rows.cells, n_cells, _PARTS, rng) < _CHOOSE[method]
+    else:
+        order = prepared.order or order_by_cell(rows)
+        chooses = np.empty(rows.scores.size, dtype=bool)
+        chooses[order.rows] = deal_folds(order, _PARTS, rng) < _CHOOSE[method]
     if not chooses.any():  # fewer rows than parts
         chooses[:] = True
     part = prepare(rows.at(chooses), calibration, basis, key, pooling)
@@ -129,6 +137,11 @@ def _method(rates: tuple[Rate, ...], rows: CalibrationRows, *, gaps: bool) -> tu
     """How promises are made, and why so; ``gaps``: they are all that is required."""
     if not gaps:
         return HELD_OUT, "more than gaps is required, so there is no promise by rank"
+    if rows.people is not None:
+        return (
+            HELD_OUT,
+            f"{len(rows.people.names):,} people have {rows.scores.size:,} rows, so there is no promise by rank",
+        )
     if rows.weights is not None:
         return HELD_OUT, "the rows are weighted, so there is no promise by rank"
     if len(rates) > 1:
@@ -226,7 +239,7 @@ def _by_rank(
         list(every(ranks.laws.means, ranks.merged.means)),
     )
     judged = int((ranks.risks <= 1.0).sum())
-    needs = _needs(BY_RANK, error, judged, len(rows.groups.names))
+    needs = _needs(BY_RANK, error, judged, rows)
     claims = claims_of(requirements)
     entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs))
     return mixtures, Promises(confidence, parted.method, parted.why, entries, placed.largest_local_bound(error))
@@ -378,7 +391,7 @@ def _on_held_out_rows(
     gaps = np.concatenate([each.required & (each.kind == "gap") & (each.side == "local") for each in claims])
     # the pair that is worst in truth is one fixed pair: its own limit is a bound of the largest gap
     largest = float(bounds[gaps].max()) if gaps.any() and not np.isnan(bounds[gaps]).any() else None
-    needs = _needs(HELD_OUT, error, number, len(rows.groups.names))
+    needs = _needs(HELD_OUT, error, number, rows)
     found = Found(made, bounds, _rows_behind(rows, claims), [share for part in parts for share in part.shares])
     entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs))
     rule = np.arange(mixtures.single.size)
@@ -388,11 +401,13 @@ def _on_held_out_rows(
 
 
 def _rows_behind(rows: CalibrationRows, claims: list[Claim]) -> list[Indices]:
-    """The rows that each promise is about, by the groups it rests on."""
+    """The rows, or people where ids repeat, that each promise is about, by the groups it rests on."""
     found: list[Indices] = []
+    nobody = np.zeros(rows.scores.size)
+    tally = tally_of(nobody, rows.labels, rows.weights, rows.groups, rows.clients, rows.people)
     for each in claims:
-        counts = _by_cell(rows, _counted(rows, each.rate))
-        found += list(each.columns(counts if each.side == "local" else counts.sum(axis=0, keepdims=True)))
+        counts = tally if each.side == "local" else tally.merged()
+        found += list(each.columns(counts.rows_behind(each.rate)))
     return found
 
 
@@ -401,19 +416,20 @@ def _none_possible(parted: Parted, requirements: Requirements, claims: list[Clai
     rows, counts = parted.prepared.rows, _rows_behind(parted.prepared.rows, claims)
     nothing = np.full(len(counts), np.nan)
     found = Found(np.zeros(len(counts), dtype=bool), nothing, counts, [np.full(n.size, np.nan) for n in counts])
-    needs = _needs(HELD_OUT, 1.0 - confidence, len(counts), len(rows.groups.names))
+    needs = _needs(HELD_OUT, 1.0 - confidence, len(counts), rows)
     because = "on the rows left to choose a rule none meets all requirements"
     entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs, because))
     return Promises(confidence, parted.method, parted.why, entries)
 
 
-def _needs(method: str, error: float, promises: int, groups: int) -> Needs:
+def _needs(method: str, error: float, promises: int, rows: CalibrationRows) -> Needs:
     """What each of so many promises takes."""
     if method == BY_RANK:
-        errors = rank_errors(error, promises, groups)
+        errors = rank_errors(error, promises, len(rows.groups.names))
         return Needs(errors, 0.0, _rows_left(method), f"by rank, {_together(promises)}")
     how = f"Holm's correction, {_together(promises)}, power {POWER:g}"
-    return Needs(held_out_errors(error, promises), TRUE_GAP, _rows_left(method), how)
+    counts = "rows" if rows.people is None else "people"
+    return Needs(held_out_errors(error, promises), TRUE_GAP, _rows_left(method), how, counts)
 
 
 def _together(promises: int) -> str:
@@ -425,7 +441,9 @@ def _tally(parted: Parted, mixtures: Mixtures, which: Booleans) -> Tally:
     rows, some = parted.prepared.rows, parted.prepared.rows.at(which)
     policy = Policy(rows.groups.names, rows.clients.names, mixtures, parted.prepared.fitted.calibrator, None, 0)
     chance = policy.chances(rows.calibrated[which], some.cells)
-    return tally_of(chance, some.labels, some.weights, some.groups, some.clients, None)
+    return tally_of(
+        chance, some.labels, some.weights, some.groups, some.clients, None if rows.people is None else some.ids
+    )
 
 
 def _shares(tally: Tally, rate: Rate) -> Floats:

@@ -51,6 +51,7 @@ def fit(
     basis: str = "eta",
     pooling: str = "auto",
     confidence: float | None = None,
+    ids: object = None,
     sample_weight: object = None,
     random_state: int | None = None,
     progress: Progress = no_progress,
@@ -109,6 +110,10 @@ def fit(
         fit without ``confidence``. None: nothing is promised. The certificate is still about the calibration rows: its
         bound is that of all rules, its accuracy and violation those of this policy, which gives some accuracy for what
         it promises (``solution.promises.price``).
+    ids : array-like of shape (n,), optional
+        Who each row is of, any hashable labels: rows of one person stay together in folds and splits, and intervals and
+        promises are by person. Every row counts in the rule. Promises are then on rows held out, never by rank. Without
+        ids, or where no id stands twice, every row is taken for a person.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in calibration and in the rule.
     random_state : int, optional
@@ -146,7 +151,7 @@ def fit(
     (True, True)
     """
     stages = Stages(progress, "Fitting", _STAGES)
-    rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
+    rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis, ids)
     number = None if random_state is None else random_number(random_state)
     requirements = make_requirements(
         notion,

@@ -572,6 +572,7 @@ class Needs:
     gap: float  # the true gap that is reckoned with, as a share of the tolerance
     share: float  # of the rows that place or test
     how: str  # the way, the correction and the power, in words
+    counts: str = "rows"  # what is counted: rows, or people who have several
 
     def rows(self, rates: Floats, promise: Promise) -> int | None:
         """Rows of every group; None where no number suffices."""
@@ -653,12 +654,16 @@ def _why_not(promise: Promise, rate: Rate, needs: Needs) -> str:
     of_group += f" with label {labels[0]}" if len(labels) == 1 else ""
     has = "there are" if promise.client is None else f"client {promise.client!r} has"
     if count == 0:
-        return f"{has} no rows{of_group}"
+        return f"{has} no {needs.counts}{of_group}"
     if needed is None and promise.kind in ("gap", "ratio"):
         claim = f"a gap{promise.where} is within {promise.tolerance:g}" if promise.kind == "gap" else promise.claim
-        return f"no number of rows shows that {claim}"
+        return f"no number of {needs.counts} shows that {claim}"
     if (needed is not None and count < needed) or promise.bound is None:
-        rows, more = f"{count:,} row{'' if count == 1 else 's'}{of_group}", "more" if needed is None else f"{needed:,}"
+        one = {"rows": "row", "people": "person"}[needs.counts]
+        rows, more = (
+            f"{count:,} {one if count == 1 else needs.counts}{of_group}",
+            "more" if needed is None else f"{needed:,}",
+        )
         return f"{has} {rows}; {more} would be needed for {promise.tolerance:.2f} ({needs.how})"
-    shown = f"the bound of {promise.subject} is {promise.bound:.4f} on {count:,} rows{of_group} or more"
+    shown = f"the bound of {promise.subject} is {promise.bound:.4f} on {count:,} {needs.counts}{of_group} or more"
     return f"{shown}; the {_REQUIRED.get(promise.kind, promise.kind)} is {promise.tolerance:g} ({needs.how})"

@@ -18,7 +18,7 @@ from logofair.auditing.result import FITTED_ROWS, aligned
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, today_of
 from logofair.calibration import CalibrationErrors
 from logofair.columns.acceleration import pieces
-from logofair.columns.checks import NAMED, Floats, Label, listed
+from logofair.columns.checks import NAMED, Floats, Label, listed, shown
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.costs import Costs
 from logofair.errors import InputError
@@ -186,7 +186,7 @@ class Solution:
         if rows.labels is None and any(rate.needs_labels for side in self._rates for rate in side):
             return None
         chance = self.policy.chances(rows.calibrated, rows.cells)
-        found = self._compared(chance, rows.scores, (rows.labels, rows.weights, rows.groups, rows.clients, None))
+        found = self._compared(chance, rows.scores, (rows.labels, rows.weights, rows.groups, rows.clients, rows.people))
         return replace(found, second=replace(found.second, fitted_rows=True))
 
     @property
@@ -359,6 +359,11 @@ class Solution:
         if (pooling := self.pooling_sentence()) is not None:
             yield "Pooling", pooling
         yield "Coins", self.coins_summary()
+        if (people := self.rows.people) is not None:
+            rows = f"{self.rows.scores.size:,} rows are of {len(people.names):,} people"
+            yield "People", f"{rows}, whose rows stay together; intervals and promises count people."
+        elif self.rows.ids is None:
+            yield "People", "Every row is taken for a person: give ids where somebody has several."
         for word, sentences in (("Price", self.price_sentences()), ("Warning", (w.brief() for w in self.warnings))):
             yield from zip(chain([word], repeat("")), sentences, strict=False)
 
@@ -488,8 +493,15 @@ class Solution:
 
 
 def _check_others(fitted: CalibrationRows, rows: AuditedRows) -> None:
-    """Raise where the rows to test on are those fitted on, in any order."""
+    """Raise where the rows to test on are those fitted on, in any order, or are of people who were."""
     assert rows.score is not None
+    if rows.ids is not None and fitted.ids is not None:
+        if both := set(map(str, rows.ids.names)) & set(map(str, fitted.ids.names)):
+            raise InputError(
+                f"ids: the policy was fitted on {len(both):,} of these people, such as {shown(min(both))}; a test "
+                "needs other people."
+            )
+        return
     if rows.score.size != fitted.scores.size:
         return
     pairs: list[tuple[Any, Any]] = [(rows.score, fitted.scores)]
