@@ -44,6 +44,8 @@ class Scenario:
     calibration: str = "beta"
     digits: int = 12  # of the scores: few make ties
     weighted: bool = False
+    per_person: tuple[int, ...] = (1,)  # rows of a person, any of these numbers
+    ids: bool = False  # whether the fit is told who each row is of
 
 
 SCENARIOS = (
@@ -57,6 +59,11 @@ SCENARIOS = (
     Scenario("equal opportunity", 5, 2, 500, 0.15, 0.08, notion="equal_opportunity"),
     Scenario("equalized odds", 4, 2, 1500, 0.12, 0.08, notion="equalized_odds"),
     Scenario("weighted rows", 4, 2, 800, 0.10, 0.07, weighted=True),
+    Scenario("1 row a person", 3, 2, 2000, 0.10, 0.06, ids=True),
+    Scenario("2 rows a person", 3, 2, 2000, 0.12, 0.08, per_person=(2,), ids=True),
+    Scenario("5 rows a person", 3, 2, 2000, 0.15, 0.10, per_person=(5,), ids=True),
+    Scenario("1 to 9 rows", 3, 2, 2000, 0.15, 0.10, per_person=(1, 2, 5, 9), ids=True),
+    Scenario("5 rows, no ids", 3, 2, 2000, 0.15, 0.10, per_person=(5,)),
 )
 
 
@@ -94,14 +101,22 @@ class Population:
         return cls(scenario, share / share.sum(), shift - 0.8 + 0.5 * np.linspace(0.0, 1.0, shape[1]))
 
     def rows(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Draw rows, as arguments of a fit."""
-        n = self.scenario.rows * self.share.size
-        cell = rng.choice(self.share.size, n, p=self.share.ravel())
-        score, chance = self.scores(self.shift.ravel()[cell], rng.normal(size=n))
+        """Draw rows, as arguments of a fit; those of one person have nearly one score, and labels of one draw."""
+        per_person = self.scenario.per_person
+        people = round(self.scenario.rows * self.share.size / np.mean(per_person))
+        cell = rng.choice(self.share.size, people, p=self.share.ravel())
+        normal, drawn, person = rng.normal(size=people), rng.random(people), np.arange(people)
+        if per_person != (1,):
+            person = np.repeat(person, rng.choice(per_person, people))
+            cell, drawn = cell[person], drawn[person]
+            normal = np.sqrt(0.9) * normal[person] + np.sqrt(0.1) * rng.normal(size=person.size)
+        n = person.size
+        score, chance = self.scores(self.shift.ravel()[cell], normal)
         weight = {"sample_weight": rng.uniform(0.5, 1.5, n)} if self.scenario.weighted else {}
         client, group = np.divmod(cell, self.share.shape[1])
         clients = {} if self.scenario.clients == 1 else {"clients": client}
-        return {"scores": score, "labels": rng.random(n) < chance, "groups": group, **clients, **weight}
+        ids = {"ids": person} if self.scenario.ids else {}
+        return {"scores": score, "labels": drawn < chance, "groups": group, **clients, **weight, **ids}
 
     def scores(self, shift: Array, normal: Array) -> tuple[Array, Array]:
         """Scores, and the chances of label 1 behind them, which the scores overstate at both ends."""

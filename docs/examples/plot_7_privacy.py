@@ -55,6 +55,7 @@ for epsilon in (None, 1.0, 0.1):
         adult.labels[order],
         groups=adult.sensitive[order],
         clients=site[order],
+        chances=True,
     )
     print(f"epsilon {epsilon}: accuracy {seen.accuracy}, global gap {seen.global_gap}")
 

@@ -64,7 +64,9 @@ class Rows:
         """Gaps and accuracy of a rule on these rows: of its decisions where they are a sample, else in expectation."""
         columns: dict[str, Any] = {"groups": self.groups, "clients": self.clients}
         chance = policy.probabilities(self.scores, on_unknown="merged", **columns)
-        expected = logofair.audit(chance, self.labels, notion=notion, sample_weight=self.weights, **columns)
+        expected = logofair.audit(
+            chance, self.labels, notion=notion, sample_weight=self.weights, chances=True, **columns
+        )
         figures: dict[str, Any] = {"global": expected.global_gap, "accuracy": expected.accuracy}
         if self.weights is not None:
             figures |= _gaps("", expected.local.gaps)

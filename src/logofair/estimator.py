@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -11,13 +12,14 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
-from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.utils import _safe_indexing, assert_all_finite, column_or_1d, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from logofair.columns.checks import Floats, Label, random_number, weights
+from logofair.columns.checks import Floats, Integers, Label, random_number, same_order, weights
+from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.fitting.fit import fit as fit_policy
 from logofair.notions import NotionLike
@@ -103,7 +105,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
     n_features_in_ = property(lambda self: self.estimator_.n_features_in_)
     feature_names_in_ = property(lambda self: self.estimator_.feature_names_in_)
 
-    __metadata_request__fit: ClassVar = {"sensitive_features": True, "clients": True}
+    __metadata_request__fit: ClassVar = {"sensitive_features": True, "clients": True, "ids": True}
     __metadata_request__predict: ClassVar = {"sensitive_features": True, "clients": True, "ids": True}
     __metadata_request__score: ClassVar = {"sensitive_features": True, "clients": True, "ids": True}
 
@@ -148,24 +150,40 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         self.on_unknown = on_unknown
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any, clients: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        clients: Any = None,
+        ids: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Fit the model (unless frozen) and the policy.
 
         ``y`` holds labels of two classes; ``sensitive_features`` ("groups" in messages) and ``clients`` the group and
-        site of each row, any labels (without ``clients``: one site). ``sample_weight`` counts for model and policy
+        site of each row, any labels (without ``clients``: one site). Rows of one person (``ids``) stay together in all
+        folds, those of a splitter given as ``cv`` if it takes ``groups``. ``sample_weight`` counts for model and policy
         alike, and is refused if ``estimator`` takes none.
         """
+        same_order(
+            X=X, y=y, sensitive_features=sensitive_features, clients=clients, ids=ids, sample_weight=sample_weight
+        )
         labels, classes = _labels_and_classes(y, self.estimator)
-        X, labels, *_ = indexable(X, labels, sensitive_features, clients)
+        X, labels, *_ = indexable(X, labels, sensitive_features, clients, ids)
         weight = weights(sample_weight, labels.size)
         columns = self._columns(sensitive_features=sensitive_features, clients=clients, sample_weight=weight)
-        scores = self._held_out_scores(X, labels, columns)
+        people = None if ids is None else encode(ids, "ids").codes
+        people = people if people is not None and np.bincount(people).max(initial=0) > 1 else None
+        scores = self._held_out_scores(X, labels, columns, people)
         model = clone(self.estimator).fit(X, labels, **columns)
         self.solution_ = fit_policy(
             scores,
             labels == classes[1],
             groups=sensitive_features,
             clients=clients,
+            ids=ids,
             sample_weight=weight,
             random_state=self.random_state,
             **{name: getattr(self, name) for name in _FIT_OPTIONS},
@@ -182,6 +200,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         ``random_state_`` and the row's position. With ``exact_counts`` decisions depend on the other rows of the call.
         """
         check_is_fitted(self, "policy_")
+        same_order(X=X, sensitive_features=sensitive_features, clients=clients, ids=ids)
         decided = self.policy_.decide(
             _chance(self.estimator_, X),
             groups=sensitive_features,
@@ -234,12 +253,14 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
             )
         return passed
 
-    def _held_out_scores(self, X: Any, labels: npt.NDArray[Any], columns: Mapping[str, Any]) -> Floats:
+    def _held_out_scores(
+        self, X: Any, labels: npt.NDArray[Any], columns: Mapping[str, Any], people: Integers | None
+    ) -> Floats:
         """Chance of the positive class for every row, from a model that was not trained on the row."""
         if isinstance(self.estimator, FrozenEstimator):
             return _chance(self.estimator, X)
         scores = np.empty(labels.size)
-        for train, test in _folds(self.cv, self.random_state, X, labels):
+        for train, test in _folds(self.cv, self.random_state, X, labels, people):
             here = {name: _safe_indexing(column, train) for name, column in columns.items()}
             model = clone(self.estimator).fit(_safe_indexing(X, train), labels[train], **here)
             scores[test] = _chance(model, _safe_indexing(X, test))
@@ -264,12 +285,19 @@ def _labels_and_classes(y: object, estimator: Any) -> tuple[npt.NDArray[Any], np
     return labels, classes
 
 
-def _folds(cv: Any, random_state: int | None, X: Any, labels: npt.NDArray[Any]) -> list[tuple[Any, Any]]:
-    """Training and test rows; a number of folds is stratified by class and shuffled."""
+def _folds(
+    cv: Any, random_state: int | None, X: Any, labels: npt.NDArray[Any], people: Integers | None
+) -> list[tuple[Any, Any]]:
+    """Training and test rows, nobody's in both; a number of folds is stratified by class and shuffled."""
     if isinstance(cv, int | np.integer):
         number = 0 if random_state is None else random_number(random_state)
-        cv = StratifiedKFold(int(cv), shuffle=True, random_state=number % 2**32)
-    folds = list(check_cv(cv, labels, classifier=True).split(X, labels))
+        kind = StratifiedKFold if people is None else StratifiedGroupKFold
+        cv = kind(int(cv), shuffle=True, random_state=number % 2**32)
+    with warnings.catch_warnings():  # of splitters that do not ask who rows are of: their folds are looked at below
+        warnings.filterwarnings("ignore", "The groups parameter is ignored")
+        folds = list(check_cv(cv, labels, classifier=True).split(X, labels, groups=people))
+    if people is not None and any(np.isin(people[train], people[test]).any() for train, test in folds):
+        raise InputError("cv: some folds part the rows of one person; pass a number, or folds that keep them together.")
     if not np.array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(labels.size)):
         raise InputError("cv: some rows are tested never or twice; pass folds that test every row once.")
     return folds

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from logofair.auditing import Audit, Gap, Measured, audit
+from logofair.auditing import Audit, Gap, Measured, audit, compare, impact_ratios
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUALIZED_ODDS, NOTIONS, Notion, Rate
 from support.examples import examples
@@ -118,11 +118,23 @@ def test_the_table_by_client_is_indexed_like_a_sequence():
 
 
 def test_probabilities_of_acceptance_are_audited_as_expectations():
-    found = audit([0.25, 0.75, 0.5, 0.5], [1, 1, 0, 1], groups=["F", "F", "M", "M"], notion=list(NOTIONS))
+    columns = {"groups": ["F", "F", "M", "M"], "notion": list(NOTIONS)}
+    found = audit([0.25, 0.75, 0.5, 0.5], [1, 1, 0, 1], **columns, chances=True)
     assert found.rates["selection rate"] == {"F": 0.5, "M": 0.5}
     assert found.rates["true positive rate"] == {"F": 0.5, "M": 0.5}
     assert found.rates["false positive rate"] == {"F": None, "M": 0.5}
     assert found.accuracy == (0.25 + 0.75 + 0.5 + 0.5) / 4
+
+
+def test_scores_are_no_decisions_and_are_not_taken_for_chances():
+    columns = {"groups": ["F", "F", "M", "M"]}
+    sentence = r"^decisions: row 1 is 0\.75, which is no decision; pass scores >= 0\.5, or chances=True if these are "
+    with pytest.raises(InputError, match=sentence):
+        audit([1.0, 0.75, 0.5, 0.5], [1, 1, 0, 1], **columns)
+    with pytest.raises(InputError, match=sentence):
+        compare([1, 0, 1, 0], [0.0, 0.75, 0.5, 0.5], [1, 1, 0, 1], **columns)
+    with pytest.raises(InputError, match=sentence):
+        impact_ratios([0.0, 0.75, 0.5, 0.5], categories={"sex": columns["groups"]})
 
 
 # ---------------------------------------------------------------- what a gap rests on
@@ -147,7 +159,8 @@ def tables(draw):
 
 def weighted_audit(rows, **options):
     clients, groups, labels, decisions, weights = zip(*rows, strict=True)
-    return audit(decisions, labels, groups=groups, clients=clients, sample_weight=weights, **options)
+    options |= {"groups": groups, "clients": clients, "sample_weight": weights}
+    return audit(decisions, labels, chances=True, **options)
 
 
 def same(found, expected):
@@ -289,7 +302,10 @@ def test_weights_count_like_repeated_rows(rows):
     # A row of weight 0 keeps its group and client in the table, so only such tables are comparable.
     assume({row[0] for row in repeated} == {row[0] for row in rows})
     assume({row[1] for row in repeated} == {row[1] for row in rows})
-    weighted, counted = weighted_audit(rows, notion=list(NOTIONS)), audit_of(repeated, notion=list(NOTIONS))
+    weighted, counted = (
+        weighted_audit(rows, notion=list(NOTIONS)),
+        audit_of(repeated, notion=list(NOTIONS), chances=True),
+    )
     assert weighted.accuracy == counted.accuracy
     for side in ("global_gaps", "local_gaps"):  # rows are counted once, whatever they weigh
         assert [*map(named, getattr(weighted, side))] == [*map(named, getattr(counted, side))]
@@ -323,7 +339,8 @@ def test_the_names_of_groups_and_clients_do_not_matter(rows):
 def test_one_client_makes_the_local_gap_the_global_gap(rows, given_clients):
     _, groups, labels, decisions, weights = zip(*rows, strict=True)
     clients = ["only"] * len(rows) if given_clients else None
-    found = audit(decisions, labels, groups=groups, clients=clients, sample_weight=weights, notion=list(NOTIONS))
+    options = {"groups": groups, "clients": clients, "sample_weight": weights, "notion": list(NOTIONS)}
+    found = audit(decisions, labels, chances=True, **options)
     assert found.local_gap == found.global_gap
     assert [gap.value for gap in found.local_gaps] == [gap.value for gap in found.global_gaps]
     assert found.accuracy == found.by_client[0].accuracy
@@ -524,9 +541,9 @@ def test_pandas_categoricals_and_nullable_columns_are_read():
 
 
 def test_labels_that_look_alike_stay_apart():
-    found = audit([1, 0, 1], [1, 1, 1], groups=[1, "1", "1"], clients=["", " ", ""])
+    found = audit([1, 0, 1], [1, 1, 1], groups=[1, "1", "1"], clients=["", "-", ""])
     assert found.groups == (1, "1")
-    assert found.clients == ("", " ")
+    assert found.clients == ("", "-")
 
 
 @given(rows=tables(), notion=st.sampled_from([*NOTIONS, list(NOTIONS)]))
@@ -658,9 +675,11 @@ def test_bad_input_is_answered_by_one_sentence(columns, sentence):
 
 
 def test_ids_in_place_of_groups_are_refused_before_memory_runs_out():
-    ids = np.arange(5000)
+    ids = np.arange(15_000)
+    with pytest.raises(InputError, match=r"^groups: 15,000 groups among 15,000 rows; name a column of groups to"):
+        audit(ids % 2, ids % 2, groups=ids)
     with pytest.raises(InputError, match=r"^groups: 5000 groups at 5000 clients are too many to audit; pass names"):
-        audit(ids % 2, ids % 2, groups=ids, clients=ids)
+        audit(ids % 2, ids % 2, groups=ids % 5000, clients=ids % 5000)
 
 
 def test_the_default_notion_is_demographic_parity():

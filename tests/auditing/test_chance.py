@@ -325,7 +325,7 @@ def test_a_policy_may_decide_in_an_audit():
     label = rng.random(400) < score
     policy = logofair.fit(score, label, groups=sex, calibration="none").policy
     found = audit(None, label, groups=sex, scores=score, policy=policy)
-    assert found.accuracy == audit(policy.probabilities(score, groups=sex), label, groups=sex).accuracy
+    assert found.accuracy == audit(policy.probabilities(score, groups=sex), label, groups=sex, chances=True).accuracy
     for options, word in (({}, "scores"), ({"scores": score, "decisions": label}, "decisions")):
         decisions = options.pop("decisions", None)
         with pytest.raises(InputError, match=word):
@@ -339,10 +339,10 @@ def test_figures_on_the_calibration_rows_say_that_these_chose_the_rule():
     solution = logofair.fit(score, label, groups=sex)
     assert solution.measured.fitted_rows
     assert "too narrow for new rows" in solution.measured.summary()
-    tested = solution.test(score, label, groups=sex).tested
+    tested = solution.test(score[1:], label[1:], groups=sex[1:]).tested
     assert not tested.second.fitted_rows
-    assert tested.second.accuracy == solution.measured.accuracy
-    assert tested.first.accuracy == np.mean((score >= 0.5) == label)
+    assert tested.second.accuracy == pytest.approx(solution.measured.accuracy, abs=1 / 399)
+    assert tested.first.accuracy == np.mean((score >= 0.5) == label, where=np.arange(400) > 0)
 
 
 @pytest.mark.parametrize("notion", NOTIONS)

@@ -36,7 +36,8 @@ rows_of_people = st.lists(
 
 def audited(rows, **options):
     client, group, label, chance, weight, _ = zip(*rows, strict=True)
-    return audit(chance, label, groups=group, clients=client, sample_weight=weight, **options)
+    columns = {"groups": group, "clients": client, "sample_weight": weight}
+    return audit(chance, label, chances=True, **columns, **options)
 
 
 def by_loops(rows, costs):
@@ -119,10 +120,10 @@ def test_two_rules_are_compared_in_cost_row_by_row(rows, first, second, random):
     client, group, label, chance, weight, _ = zip(*rows, strict=True)
     others, costs = [random.random() for _ in rows], {"a": first, "b": second}
     columns = {"groups": group, "clients": client, "sample_weight": weight, "costs": costs}
-    found = compare(chance, others, label, **columns)
+    found = compare(chance, others, label, **columns, chances=True)
     assert found.cost == pytest.approx(found.second.cost - found.first.cost, abs=1e-9)
     assert found.cost.low <= found.cost <= found.cost.high
-    dearer = compare(chance, others, label, **columns | {"costs": (1, 1)})
+    dearer = compare(chance, others, label, **columns | {"costs": (1, 1)}, chances=True)
     assert dearer.cost == pytest.approx(-dearer.accuracy, abs=1e-12)
     assert (dearer.cost.low, dearer.cost.high) == pytest.approx((-dearer.accuracy.high, -dearer.accuracy.low))
 

@@ -90,7 +90,7 @@ def test_a_policy_is_measured_and_compared_as_by_the_library(
     base = chances(stored.other, rows) if against == "other" else rows["p"] / 100 >= (0.5 if against == "base" else 0.4)
     columns = {"groups": rows["sex"].to_list(), "clients": rows["site"].to_list(), "notion": "equalized_odds"}
     columns |= {"costs": (1, 3)} | {role: rows[name].to_list() for role, name in more.items()}
-    expected = compare(base, chances(stored.policy, rows), rows["y"].to_list(), **columns)
+    expected = compare(base, chances(stored.policy, rows), rows["y"].to_list(), **columns, chances=True)
     for name, difference in expected.as_dict().items():
         assert found["compared"]["differences"]["equalized_odds"][name] == pytest.approx(difference)
     assert found["accuracy"] == pytest.approx(expected.second.accuracy.as_dict())
@@ -213,7 +213,7 @@ def test_pairs_say_where_small_groups_are_in_the_gap(stored: Stored, tmp_path: P
     named = ("--group", "sex", "--client", "site", "--notion", "demographic_parity")
     found, page = audited(*words, *named), " ".join(run(*words, *named)[1].split())
     chance = fit.policy.probabilities(few["p"] / 100, **columns)
-    both = compare(few["p"] >= 50, chance, few["y"].to_list(), **columns)
+    both = compare(few["p"] >= 50, chance, few["y"].to_list(), **columns, chances=True)
     assert found["compared"]["differences"]["demographic_parity"]["global_gap"]["value"] == pytest.approx(
         both.global_gap
     )

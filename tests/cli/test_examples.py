@@ -41,7 +41,6 @@ NOT_RUN = {
     "federate plan": "reads what a server wrote: tests/cli/test_federate.py shows one",
     "federate server": "needs sites: tests/cli/test_federate.py runs whole federations",
     "federate client": "needs a server",
-    "federate plan": "needs the plan of a run: tests/cli/test_federate.py shows one",
     "federate join": "needs the result of a run",
     "federate example": "tests/cli/test_federate.py runs it",
     "federate simulate data/together.csv --client site --score score --label label": "Flower's simulation, likewise",

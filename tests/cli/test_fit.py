@@ -132,6 +132,7 @@ def test_figures_before_and_after_are_those_of_the_library_audit(
             groups=people["sex"].to_list(),
             clients=people["site"].to_list(),
             notion="equal_opportunity",
+            chances=True,
         )
         rows = found["calibration"]
         for name, figure in measured.rates["true positive rate"].items():
@@ -242,6 +243,16 @@ def test_the_report_is_written_beside_the_policy(file: Path, tmp_path: Path) -> 
     page = (tmp_path / "a.html").read_text()
     assert fingerprint(file) in page
     assert "people.csv" in page
+
+
+@pytest.mark.parametrize(("option", "kind"), [("--out", "json"), ("--report", "html")])
+def test_a_name_that_promises_another_kind_of_file_is_refused(
+    file: Path, tmp_path: Path, option: str, kind: str
+) -> None:
+    words = [*COLUMNS, *(() if option == "--out" else ("--out", tmp_path / "policy.json"))]
+    sentence = refused(file, *words, option, tmp_path / "policy.xlsx")
+    assert f"policy.xlsx: is written as {kind.upper()}; give it a name that ends in .{kind}." in sentence
+    assert not list(tmp_path.glob("policy.*"))
 
 
 def test_existing_files_are_refused_without_force_and_kept(file: Path, tmp_path: Path) -> None:
@@ -375,6 +386,18 @@ def test_rows_of_the_fit_are_not_tested_on_under_another_name_either(parts: dict
     assert found["tested"]["rows"] == rows.filter(race="A").height
 
 
+def test_the_rows_of_the_fit_in_another_file_are_no_test_however_coarse_their_scores(
+    parts: dict[str, Path], tmp_path: Path
+) -> None:
+    coarse = pl.read_csv(parts["fit"]).with_columns(pl.col("p").round(1))
+    coarse.write_csv(tmp_path / "coarse.csv")
+    coarse.reverse().write_parquet(tmp_path / "other.parquet")
+    words = (tmp_path / "coarse.csv", *COLUMNS, "--test", tmp_path / "other.parquet", "--out", tmp_path / "policy.json")
+    sentence = refused(*words)
+    assert f"--test: scores: the {coarse.height:,} rows are those that the policy was fitted on; " in sentence
+    assert not (tmp_path / "policy.json").exists()
+
+
 def test_a_person_counts_once_in_the_intervals_of_the_test(parts: dict[str, Path], tmp_path: Path) -> None:
     test = pl.read_parquet(parts["test"])
     pl.concat([test, test]).write_parquet(tmp_path / "twice.parquet")
@@ -406,7 +429,6 @@ def test_clients_nobody_knew_take_the_merged_rule_and_are_counted(people: pl.Dat
         (["--test-where", "part"], "logofair fit --test-where: got 'part'; pass COLUMN=VALUE"),
         (["--where", "part=fit", "--test-where", "part=fit"], "--test-where: takes every row of all.csv"),
         (["--test", "nowhere.csv"], "nowhere.csv: cannot be read"),
-        (["--id", "person"], "--id: tells people of test rows apart; name these with --test"),
         (["--id", "persn", "--test-where", "part=test"], "no column 'persn' (did you mean 'person'?)"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -533,7 +555,7 @@ def test_the_page_tells_what_is_promised_first_and_in_a_table(people: pl.DataFra
     code, output, error = run(*words, "--out", tmp_path / "policy.json", "--report", tmp_path / "report.html")
     assert code == 0, error
     page = " ".join(output.split())
-    assert page.startswith("Partly certified for new rows: 2 of 4 required gaps, with 95% confidence, by rank; not yet")
+    assert page.startswith("Partly certified for new rows: 2 of 4 required gaps, with 95% confidence, by rank, for 0.0")
     assert "client 'east' certified 0.3 0." in page
     assert "client 'north' cannot certify 0.3 0 " in page
     assert "cannot certify: client 'north' has no rows of group 'Female'" in page
@@ -554,7 +576,10 @@ def test_the_page_tells_what_is_promised_first_and_in_a_table(people: pl.DataFra
 def test_weighted_rows_have_no_promise_by_rank_and_that_is_said(file: Path, tmp_path: Path) -> None:
     words = (file, *COLUMNS, "--weight", "w", "--confidence", "0.95", "--out", tmp_path / "policy.json")
     page = " ".join(run(*words)[1].split())
-    assert "Made on rows held out: the rows are weighted, so there is no promise by rank." in page
+    assert (
+        "Made on rows held out: the rows are weighted, so there is no promise by rank; rows are taken for people"
+        in page
+    )
 
 
 def test_two_outputs_in_one_file_are_refused_and_nothing_is_written(file: Path, tmp_path: Path) -> None:
@@ -564,3 +589,20 @@ def test_two_outputs_in_one_file_are_refused_and_nothing_is_written(file: Path, 
         for force in ((), ("--force",)):
             assert "is the file of --out too; choose another name" in refused(*line, *force)
     assert not (tmp_path / "z.json").exists()
+
+
+def test_rows_of_one_person_are_told_apart_in_the_fit_too(people: pl.DataFrame, tmp_path: Path) -> None:
+    several = people.with_columns(person=pl.int_range(pl.len()) // 3)
+    several.write_csv(tmp_path / "people.csv")
+    words = (tmp_path / "people.csv", *COLUMNS, "--id", "person", "--confidence", "0.95", "--local", "0.5")
+    code, output, error = run(*words, "--seed", "1", "--out", tmp_path / "policy.json")
+    assert code == 0, error
+    page = " ".join(output.split())
+    persons = several["person"].n_unique()
+    assert f"rows of {persons:,} people" in page
+    assert f"{persons:,} people have {people.height:,} rows, so there is no promise by rank" in page
+    options: dict[str, Any] = {"ids": several["person"].to_list(), "confidence": 0.95, "random_state": 1}
+    same = expected(people, local_tolerance=0.5, **options)
+    np.testing.assert_array_equal(
+        chances(logofair.Policy.load(tmp_path / "policy.json"), people), chances(same.policy, people)
+    )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import csv
 import datetime
 import decimal
 import gzip
 import hashlib
+import io
 import os
 import random
 import subprocess
@@ -708,3 +710,34 @@ def test_a_line_longer_than_any_table_has_is_refused_in_one_sentence(tmp_path, m
             said = pytest.raises(InputError, match=r"a\.csv: has a line of more than .* a quote that was left open")
             with said, tables.open_table(path, {"group": "sex"}, block=block):
                 pytest.fail("it was opened")
+
+
+def test_a_line_with_more_fields_than_the_header_is_named_whichever_columns_are_read(tmp_path):
+    lines = [f"0.{i % 10},{i % 2},{'ab'[i % 2]}" for i in range(50)]
+    for extra in ("0,5,1,a", "0.5,1,a,more", '0.5,1,"a,b",more'):
+        path = written(tmp_path / "rows.csv", "\n".join(["s,y,g", *lines, extra, *lines, ""]))
+        for wanted in ({"score": "s"}, {"group": "g"}, {"score": "s", "label": "y"}):
+            sentence = refused(path, wanted)
+            assert "row 51 has 4 fields, but the first line names 3 columns; put fields that hold a ','" in sentence
+    path = written(tmp_path / "quoted.csv", "\n".join(["s,y,g", *lines, '0.5,1,"a,\n""b"', *lines, ""]))
+    assert len(read_columns(path, {"group": "g"})["group"]) == 101
+
+
+@modest
+@given(
+    rows=st.lists(
+        st.lists(st.text(st.sampled_from('a,"\n'), max_size=3), min_size=3, max_size=4), min_size=1, max_size=9
+    ),
+    block=st.integers(1, 12),
+)
+def test_long_lines_are_found_wherever_blocks_of_the_file_end(tmp_path, monkeypatch, rows, block):
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([["s", "y", "g"], *rows])
+    path = written(tmp_path / "rows.csv", text.getvalue())
+    monkeypatch.setattr(tables, "BLOCK", block)
+    longest = max(map(len, rows))
+    if longest == 3:
+        tables._check_fields(path, ",", ["s", "y", "g"], path)
+    else:
+        with pytest.raises(InputError, match=f"row {[len(row) for row in rows].index(4) + 1} has 4 fields"):
+            tables._check_fields(path, ",", ["s", "y", "g"], path)

@@ -624,3 +624,52 @@ def test_every_step_of_a_fit_is_handed_to_progress_and_changes_nothing():
     assert [step for _, step, _ in seen] == list(range(1, total + 1))
     silent = logofair.fit(score, label, **given)
     assert shown.policy.mixtures.threshold.tolist() == silent.policy.mixtures.threshold.tolist()
+
+
+# --- what would go wrong without a word
+
+
+def test_columns_that_cannot_be_meant_are_refused():
+    scores, labels, columns = table()
+    people = np.arange(scores.size)
+    for groups in (people, np.minimum(people, 200) * 1.5, people.astype(str)):
+        with pytest.raises(InputError, match=r"^groups: \d+ groups among 300 rows; name a column of groups to compare"):
+            fit(scores, labels, columns | {"groups": groups})
+    for label in (0, 1):
+        with pytest.raises(InputError, match=rf"^labels: every one of the 300 rows has label {label}, so nothing"):
+            fit(scores, np.full(300, label), columns, calibration="beta")
+    fit(scores, np.ones(300), columns)  # which nothing is learnt from
+
+
+@pytest.mark.parametrize(("name", "first"), [("groups", "F"), ("clients", "north")])
+def test_a_label_written_in_two_ways_is_refused(name, first):
+    scores, labels, columns = table()
+    columns |= {"groups": np.where(columns["groups"] == "F", "F", "M"), "clients": np.full(300, "north")}
+    for other in (first.swapcase(), f"{first} "):
+        written = columns[name].astype(object)
+        written[np.flatnonzero(written == first)[::2]] = other
+        with pytest.raises(InputError, match=rf"^{name}: '.*' and '.*' differ by capitals or blanks alone; write them"):
+            fit(scores, labels, columns | {name: written})
+        with pytest.raises(InputError, match=rf"^{name}: '.*' and '.*' differ by capitals or blanks alone"):
+            logofair.audit(scores >= 0.5, labels, **columns | {name: written})
+
+
+def test_columns_of_pandas_in_another_order_are_refused_and_renumbered_ones_are_not():
+    scores, labels, columns = table()
+    order = np.random.default_rng(1).permutation(300)
+    score = pd.Series(scores, index=np.arange(300) + 7)
+    shuffled = pd.Series(labels, index=score.index).iloc[order]
+    sentence = (
+        r"^labels: its index is that of scores in another order; pass labels\.reindex\(scores\.index\), or "
+        r"labels\.to_numpy\(\) to pair rows by position\.$"
+    )
+    with pytest.raises(InputError, match=sentence):
+        fit(score, shuffled, columns)
+    solution = fit(score, shuffled.reindex(score.index), columns)
+    assert solution.certificate.primal == fit(scores, labels, columns).certificate.primal
+    groups = pd.Series(columns["groups"], index=score.index).iloc[order]
+    with pytest.raises(InputError, match=r"^groups: its index is that of scores in another order"):
+        solution.policy.probabilities(score, groups=groups, clients=columns["clients"])
+    with pytest.raises(InputError, match=r"^groups: its index is that of labels in another order"):
+        logofair.audit(scores >= 0.5, pd.Series(labels, index=score.index), groups=groups)
+    fit(score, pd.Series(labels), columns)  # other rows, by their numbers: scores are often numbered anew

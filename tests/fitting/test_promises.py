@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def test_a_promise_about_labels_needs_labels():
 @pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
 def test_few_rows_neither_crash_nor_promise_anything(rows, notion):
     scores, labels, columns = table(seed=rows, rows=rows, clients=2)
-    columns["groups"][:2] = ["F", "M"]
+    columns["groups"][:2], labels[:2] = ["F", "M"], [0, 1]
     promises = fit((scores, labels, columns), notion=notion, local_tolerance=0.02, global_tolerance=0.02).promises
     certain = [p for p in promises.with_status(CERTIFIED) if p.bound is not None and p.bound > 0.02]
     assert certain == []
@@ -193,7 +194,7 @@ def test_every_way_of_fitting_can_be_certified_and_measures_what_it_stores(optio
 
 def test_the_first_line_says_what_is_certified():
     for options, words in (
-        ({}, "Certified for new rows: all 4 required gaps together, with 95% confidence, by rank; not yet tested"),
+        ({}, "Certified for new rows: all 4 required gaps together, with 95% confidence, by rank, for 0.00"),
         ({"global_tolerance": 0.001}, "Partly certified for new rows: 3 of 4 required gaps, with 95% confidence"),
         ({"local_tolerance": 0.001, "global_tolerance": None}, "Not certified for new rows: none of the 3 required"),
     ):
@@ -210,7 +211,8 @@ def test_promises_are_a_table_with_the_rows_that_are_needed():
     assert head == ["gap of the selection rate", "", "tolerance", "bound", "rows", "needed"]
     assert lines[1] == ["client 1", "not asked", "", "", "", ""]
     refused = promises.with_status(CANNOT)[0]
-    figures = ["0.001", f"{refused.bound:.4f}", f"{refused.rows:,}", f"{refused.rows_needed:,}"]
+    assert refused.bound is None  # client 1, of which nothing is required, keeps the rule of all rows
+    figures = ["0.001", "", f"{refused.rows:,}", f"{refused.rows_needed:,}"]
     assert lines[3] == ["over all clients", "cannot certify", *figures]
     assert lines[0][-1] == ""  # certified: nothing is needed
     assert fit(table(), confidence=None).promises.table() == []
@@ -237,12 +239,40 @@ def test_many_promises_are_counted_and_the_worst_are_named():
     assert len(said.splitlines()) < 14
 
 
-def test_where_nothing_is_certified_the_price_says_so():
-    promises = fit(table(), local_tolerance=0.01, global_tolerance=0.01).promises
-    assert promises.bounded
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"pooling": "auto", "calibration": "beta"},
+        {"notion": "equalized_odds"},
+        {"capacity": logofair.Exactly(0.3)},
+    ],
+    ids=str,
+)
+def test_where_nothing_is_certified_the_policy_is_that_of_a_fit_without_confidence(options):
+    rows, options = table(), {"local_tolerance": 0.01, "global_tolerance": 0.01, "random_state": 5} | options
+    solution, plain = fit(rows, **options), fit(rows, confidence=None, **options)
+    promises = solution.promises
     assert not promises.with_status(CERTIFIED)
-    assert "Nothing is certified for it: leave the confidence out" in promises.summary()
-    assert "Nothing is certified" not in fit(table()).promises.summary()
+    assert promises.with_status(CANNOT)
+    assert all(promise.bound is None for promise in promises)
+    assert solution.certificate.as_dict() == plain.certificate.as_dict()
+    assert json.dumps(solution.policy.calibrator.as_json()) == json.dumps(plain.policy.calibrator.as_json())
+    for each in fields(plain.policy.mixtures):
+        found, expected = (getattr(policy.mixtures, each.name) for policy in (solution.policy, plain.policy))
+        np.testing.assert_array_equal(found, expected)
+    assert promises.price == 0.0
+    assert "Nothing is certified, so the policy is that of a fit without confidence" in solution.summary()
+
+
+def test_what_is_certified_says_its_price_against_the_fit_without_confidence():
+    solution = fit(table(), pooling="none", random_state=5)
+    plain = fit(table(), pooling="none", random_state=5, confidence=None)
+    price = plain.certificate.primal - solution.certificate.primal
+    assert solution.promises.with_status(CERTIFIED)
+    assert solution.promises.price == pytest.approx(price)
+    assert f"for {price:.4f} of expected accuracy" in str(solution.evidence)
+    assert "Nothing is certified" not in solution.promises.summary()
 
 
 def test_stored_promises_say_the_same():
@@ -275,8 +305,7 @@ def test_where_nothing_can_be_said_of_new_rows_the_rules_are_those_of_all_rows(n
     options = {"notion": notion, "local_tolerance": 0.02, "global_tolerance": None, "random_state": 0}
     solution, without = fit(rows, **options), fit(rows, confidence=None, **options)
     assert {p.status for p in solution.promises if p.side == "local"} == {CANNOT}
-    assert not solution.promises.bounded
-    assert "so the rules are those of a fit without confidence" in solution.promises.price_sentence()
+    assert "so the policy is that of a fit without confidence" in solution.promises.price_sentence()
     assert solution.promises.price == 0.0
     assert solution.certificate.primal == without.certificate.primal
     assert solution.pooling == without.pooling
@@ -317,9 +346,11 @@ def test_free_rates_beside_the_required_one_change_nothing():
 
 def test_of_two_tolerances_for_one_rate_the_smaller_is_certified():
     again = logofair.Notion("again", given=(None,))
-    promises = fit(table(), notion={"demographic_parity": 0.15, again: 0.01}).promises
-    assert {p.status for p in promises if p.tolerance == 0.01} == {CANNOT}
-    assert promises.largest_local_bound < 0.15
+    few = fit(table(), notion={"demographic_parity": 0.15, again: 0.01}).promises
+    assert {p.status for p in few if p.tolerance == 0.01} == {CANNOT}
+    promises = fit(table(), notion={"demographic_parity": 0.15, again: 0.12}).promises
+    assert {p.status for p in promises if p.tolerance == 0.12} == {CERTIFIED}
+    assert promises.largest_local_bound < 0.12
 
 
 # --- rules by rank

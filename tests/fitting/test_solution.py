@@ -373,12 +373,25 @@ def test_the_check_of_clients_judges_each_by_its_own_tolerance():
 
 def test_with_one_client_nothing_is_said_of_clients():
     scores, labels, columns = rows(*FULL)
-    solution = logofair.fit(scores, labels, groups=columns["groups"]).test(scores, labels, groups=columns["groups"])
+    solution = logofair.fit(scores, labels, groups=columns["groups"])
+    solution = solution.test(scores[::2], labels[::2], groups=columns["groups"][::2])
     text = solution.summary()
     assert "client" not in text
     assert "largest gap" in text
     assert "local" not in text
     assert solution.as_dict()["tested"]["gaps"].keys() == {"global"}
+
+
+def test_the_very_rows_that_were_fitted_on_are_no_test_in_whatever_order():
+    scores, labels, columns = rows(*FULL)
+    solution = fit((scores, labels, columns))
+    order = np.random.default_rng(0).permutation(scores.size)
+    for at in (np.arange(scores.size), order):
+        there = {name: column[at] for name, column in columns.items()}
+        with pytest.raises(logofair.InputError, match=r"^scores: the 160 rows are those that the policy was"):
+            solution.test(scores[at], labels[at], **there)
+    again = solution.test(scores, 1 - labels, **columns)
+    assert again.tested.second.accuracy.rows == 160
 
 
 def test_a_policy_knows_its_test_and_an_old_one_that_it_had_none(tmp_path):
@@ -477,5 +490,5 @@ def test_it_measures_itself_as_an_audit_of_its_decisions_would():
         given |= columns
         solution = fit((scores, labels, given), notion="equalized_odds", calibration="beta")
         chance = solution.policy.probabilities(scores, **given)
-        found = logofair.audit(chance, labels, **given, notion="equalized_odds")
+        found = logofair.audit(chance, labels, **given, notion="equalized_odds", chances=True)
         assert solution.measured.as_dict() == found.as_dict() | {"fitted_rows": True}

@@ -8,5 +8,5 @@ _ALL = os.environ.get("LOGOFAIR_ALL_EXAMPLES") == "1"
 
 
 def examples(number, *, few=None, **more):
-    """Settings of a property test that deserves so many examples; ``few`` in ``make test`` where a third is too many."""
+    """Settings of a property test with so many examples; ``few`` in ``make test`` where a third is too many."""
     return settings(deadline=None, max_examples=number if _ALL else few or -(-number // 3), **more)

@@ -408,7 +408,11 @@ def test_figures_of_other_rows_are_an_audit_of_the_fitted_policy_on_them():
     fitted = logofair.fit(**fitting, notion="equalized_odds", random_state=0, **pair)
     where = {name: testing[name] for name in names}
     audited = logofair.audit(
-        fitted.policy.probabilities(testing["scores"], **where), testing["labels"], notion="equalized_odds", **where
+        fitted.policy.probabilities(testing["scores"], **where),
+        testing["labels"],
+        notion="equalized_odds",
+        chances=True,
+        **where,
     )
     measured = found.points[0].measured
     assert (found.rows, found.test_rows, measured.accuracy.rows) == (540, 360, 360)

@@ -90,7 +90,9 @@ def test_it_is_never_below_a_fitted_policy_at_that_policys_own_gaps(seed, notion
     scores, labels, groups, clients = federation(seed)
     columns = {"groups": groups, "clients": clients}
     fitted = logofair.fit(scores, labels, **columns, notion=notion, calibration=calibration)
-    measured = logofair.audit(fitted.policy.probabilities(scores, **columns), labels, **columns, notion=notion)
+    measured = logofair.audit(
+        fitted.policy.probabilities(scores, **columns), labels, **columns, notion=notion, chances=True
+    )
     tolerances = {"local_tolerance": measured.local_gap, "global_tolerance": measured.global_gap}
     assert oracle(scores, labels, **columns, notion=notion, **tolerances).accuracy >= measured.accuracy - 1e-6
 
@@ -102,7 +104,7 @@ def test_its_audit_on_the_rows_agrees_with_its_own_figures(seed, notion):
     columns = {"groups": groups, "clients": clients}
     found = oracle(scores, labels, **columns, notion=notion, local_tolerance=0.05, global_tolerance=0.01)
     chance = found.solution.policy.probabilities(scores, **columns)
-    measured = logofair.audit(chance, labels, **columns, notion=notion)
+    measured = logofair.audit(chance, labels, **columns, notion=notion, chances=True)
     assert measured.local_gap <= 0.05 + 1e-9
     assert measured.global_gap <= 0.01 + 1e-9
     assert (found.audit.local_gap, found.audit.global_gap) == (measured.local_gap, measured.global_gap)

@@ -12,8 +12,8 @@ from logofair.auditing.chance import TAIL
 from logofair.auditing.changes import Changes, one_place
 from logofair.auditing.measure import Measured, Side, tally_of, text
 from logofair.auditing.result import Audit
-from logofair.auditing.rows import checked_columns
-from logofair.columns.checks import Floats
+from logofair.auditing.rows import check_decisions, checked_columns
+from logofair.columns.checks import Floats, same_order
 from logofair.costs import ACCURACY, Costs, read_costs
 from logofair.notions import Rate
 
@@ -78,6 +78,7 @@ def compare(
     notion: object = "demographic_parity",
     sample_weight: object = None,
     ids: object = None,
+    chances: bool = False,
     costs: object = None,
 ) -> Comparison:
     """Compare two decision rules on the same rows; arguments as for :func:`logofair.audit`.
@@ -88,8 +89,8 @@ def compare(
     Parameters
     ----------
     decisions, others : columns
-        0 and 1, or probabilities of acceptance, of the first and the second rule.
-    labels, groups, clients, notion, sample_weight, ids, costs
+        0 and 1, of the first and the second rule.
+    labels, groups, clients, notion, sample_weight, ids, chances, costs
         As for :func:`logofair.audit`.
 
     Returns
@@ -103,6 +104,9 @@ def compare(
     >>> float(found.accuracy), float(found.global_gap)
     (0.25, -0.5)
     """
+    for each in () if chances else (decisions, others):
+        check_decisions(each)
+    same_order(decisions=decisions, others=others)
     first = checked_columns(decisions, labels, groups, clients, notion, None, sample_weight, ids)
     second = checked_columns(others, labels, groups, clients, notion, None, sample_weight, ids)
     rows = (first.positive, first.weight, first.group, first.client, first.ids)

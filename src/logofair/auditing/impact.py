@@ -15,7 +15,7 @@ import numpy as np
 from logofair.auditing.chance import ratio_floor, ratio_limits
 from logofair.auditing.measure import Gap, Measured, Side, Tally, plain, side_of, tally_of, text, value_of
 from logofair.auditing.result import aligned
-from logofair.auditing.rows import chances
+from logofair.auditing.rows import check_decisions, checked_chances
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Label
 from logofair.columns.labels import encode, labels_or_none, one_client
@@ -130,17 +130,22 @@ class ImpactRatios:
 
 
 def impact_ratios(
-    decisions: object, *, categories: Mapping[str, object], sample_weight: object = None, ids: object = None
+    decisions: object,
+    *,
+    categories: Mapping[str, object],
+    sample_weight: object = None,
+    ids: object = None,
+    chances: bool = False,
 ) -> ImpactRatios:
     """Measure selection rates and impact ratios by category, with intervals.
 
     Parameters
     ----------
-    decisions : column of 0 and 1, or of chances of acceptance
+    decisions : column of 0 and 1
         What was decided.
     categories : mapping of names to columns
         Such as ``{"sex": ..., "race": ...}``; a value that is missing (None or NaN) is an unknown category.
-    sample_weight, ids : columns, optional
+    sample_weight, ids, chances : optional
         As for :func:`logofair.audit`.
 
     Returns
@@ -164,7 +169,10 @@ def impact_ratios(
     """
     if not isinstance(categories, Mapping) or not categories:
         raise InputError("categories: pass a mapping of names to columns, such as {'sex': sex}.")
-    chance = chances(decisions)
+    inputs.same_order(decisions=decisions, **{f"categories {name!r}": each for name, each in categories.items()})
+    if not chances:
+        check_decisions(decisions)
+    chance = checked_chances(decisions)
     columns = {
         f"categories {name!r}": labels_or_none(each, f"categories {name!r}") for name, each in categories.items()
     }

@@ -13,14 +13,23 @@ from logofair.auditing.required import Today, measured_requirements
 from logofair.auditing.result import Audit
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Binary, Floats, Label
-from logofair.columns.labels import Codes, encode, one_client
+from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_client
 from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.notions import Notion, named_notion, sides
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, make_requirements
 
-__all__ = ["AuditedRows", "audit", "chances", "checked_columns", "policy_costs", "policy_requirements", "today_of"]
+__all__ = [
+    "AuditedRows",
+    "audit",
+    "check_decisions",
+    "checked_chances",
+    "checked_columns",
+    "policy_costs",
+    "policy_requirements",
+    "today_of",
+]
 
 
 _MOST_CELLS = 20_000_000  # more (client, group) pairs than this are ids passed by mistake
@@ -37,6 +46,7 @@ def audit(
     sample_weight: object = None,
     ids: object = None,
     policy: Policy | None = None,
+    chances: bool = False,
     costs: object = None,
     local_tolerance: object = None,
     global_tolerance: object = None,
@@ -48,9 +58,9 @@ def audit(
 
     Parameters
     ----------
-    decisions : column, or None
-        0 and 1, or probabilities of acceptance: every figure is then an expectation over them. None: those of
-        ``policy`` on ``scores``.
+    decisions : column of 0 and 1, or None
+        What was decided: of scores, ``scores >= 0.5``, as the command line does. With ``chances=True`` chances of
+        acceptance, 0 to 1. None: those of ``policy`` on ``scores``.
     labels : column of 0 and 1, or None
         None where no rate needs labels, as for demographic parity; accuracy is then undefined.
     groups, clients : columns of any hashable labels
@@ -65,6 +75,8 @@ def audit(
         Who each row is of: rows of the same id at a client are one person, who counts once in every interval.
     policy : Policy, optional
         Decides in place of ``decisions``; clients it does not know take its merged rule.
+    chances : bool
+        Whether ``decisions`` are chances of acceptance: every figure is then an expectation over them.
     costs : pair of numbers, or mapping from every client to its pair, optional
         What a wrongly accepted row costs, and a wrongly rejected one: the audit then has a ``cost``, the mean over the
         rows. With costs 1 and 1 it is 1 less the accuracy. By default those of the policy, if any.
@@ -100,6 +112,8 @@ def audit(
     (0.5, 1.0)
     """
     chance = decisions if policy is None else _decided(policy, decisions, scores, groups, clients)
+    if policy is None and not chances:
+        check_decisions(decisions)
     rows = checked_columns(chance, labels, groups, clients, notion, scores, sample_weight, ids)
     tally = tally_of(rows.chance, rows.positive, rows.weight, rows.group, rows.client, rows.ids)
     auc = None if rows.score is None or rows.positive is None else _auc(rows.score, rows.positive, rows.weight)
@@ -190,7 +204,10 @@ def checked_columns(
 ) -> AuditedRows:
     """Check every column of an audit."""
     local, global_ = map(_merged, (notion, notion) if isinstance(notion, list | tuple) else sides(notion))
-    chance = chances(decisions)
+    inputs.same_order(
+        decisions=decisions, labels=labels, groups=groups, clients=clients, scores=scores, sample_weight=sample_weight
+    )
+    chance = checked_chances(decisions)
     positive = None if labels is None else inputs.binary(labels)
     score = None if scores is None else inputs.probabilities(scores)
     weight = inputs.weights(sample_weight, chance.size)
@@ -225,7 +242,19 @@ def _merged(side: object) -> Notion:
     return Notion("audited", given=rates)
 
 
-def chances(decisions: object) -> Floats:
+def check_decisions(decisions: object) -> None:
+    """Raise where decisions lie between 0 and 1: scores that were not compared with a threshold would look so."""
+    found = checked_chances(decisions)
+    between = (found > 0.0) & (found < 1.0)
+    if between.any():
+        row = int(np.argmax(between))
+        raise InputError(
+            f"decisions: row {row} is {found[row]:g}, which is no decision; pass scores >= 0.5, or chances=True if "
+            "these are chances of acceptance."
+        )
+
+
+def checked_chances(decisions: object) -> Floats:
     """Chances of acceptance, one per row."""
     chance = inputs.numbers(decisions, "decisions")
     inputs.not_empty(chance.size, "decisions")
@@ -239,6 +268,8 @@ def _check(group: Codes, client: Codes, positive: Binary | None, needs_labels: b
     """Refuse what has no gap, no labels where a rate needs them, or no sense."""
     if len(group.names) < 2:
         raise InputError(f"groups: every row is of group {group.names[0]!r:.40}; a gap needs at least two groups.")
+    check_groups(group.names, len(group))
+    check_spelling(client.names, "clients")
     if len(group.names) * len(client.names) > _MOST_CELLS:
         many = f"{len(group.names)} groups at {len(client.names)} clients"
         raise InputError(f"groups: {many} are too many to audit; pass names of groups and clients, not ids of rows.")

@@ -99,6 +99,7 @@ class Sample:
     client_codes: Integers
     weights: Floats | None
     units: Units
+    people: Integers | None = None  # who each row is of, where somebody has several
 
     @property
     def cells(self) -> Integers:
@@ -119,6 +120,7 @@ class Sample:
             self.client_codes[rows],
             None if self.weights is None else self.weights[rows],
             self.units,
+            None if self.people is None else self.people[rows],
         )
 
 

@@ -14,7 +14,7 @@ from logofair.calibration.calibrator import STRENGTH, Calibrator, Fits, Sample
 from logofair.calibration.fits import NO_FOLD
 from logofair.calibration.logistic import LogisticMaps
 from logofair.columns.acceleration import pieces_of_runs, two_at_once
-from logofair.columns.checks import Binary, Floats
+from logofair.columns.checks import Binary, Floats, Integers
 from logofair.columns.segments import (
     Indices,
     RowOrder,
@@ -34,6 +34,7 @@ __all__ = [
     "calibration_errors",
     "cross_fit",
     "deal_folds",
+    "deal_people",
     "folds_compared",
     "held_out_chances",
     "log_losses",
@@ -153,19 +154,23 @@ def cross_fit(
     rng: np.random.Generator,
     strengths: tuple[float, ...] = (STRENGTH,),
 ) -> CrossFit:
-    """Calibrate every row by a fit to the other folds, and fit once more on all rows.
+    """Calibrate every row by a fit to the other folds, and fit once more on all rows; a person's rows share a fold.
 
     Of several ``strengths`` of the cells' maps, rising, the one with the least held-out log-loss is taken, as far as a
     walk from the middle one finds it.
     """
     rows, n_cells = sample.scores.size, sample.units.n_cells
-    order, drawn = two_at_once(
-        lambda: RowOrder.of(sample.scores, sample.cells, n_cells),
-        lambda: draw_folds(np.array([0, rows]), n_cells, folds, rng),
-        rows,
-    )
-    fold = drawn.dealt_to(order)
-    del drawn  # six bytes a row, before columns of eight are made
+    if sample.people is not None:
+        order = RowOrder.of(sample.scores, sample.cells, n_cells)
+        fold = deal_people(sample.people, sample.cells, n_cells, folds, rng)[order.rows]
+    else:
+        order, drawn = two_at_once(
+            lambda: RowOrder.of(sample.scores, sample.cells, n_cells),
+            lambda: draw_folds(np.array([0, rows]), n_cells, folds, rng),
+            rows,
+        )
+        fold = drawn.dealt_to(order)
+        del drawn  # six bytes a row, before columns of eight are made
     (*without, calibrator), strength = _calibrators(sample, method, order, fold, folds, strengths)
     return CrossFit.measured(calibrator, HeldOut(sample.scores, order, fold, tuple(without)), sample, strength)
 
@@ -228,6 +233,21 @@ def deal_folds(order: RowOrder, folds: int, *rngs: np.random.Generator) -> npt.N
     cells = order.starts.size - 1
     begins = order.starts[:: max(cells // len(rngs), 1)]
     return draw_folds(begins, cells, folds, *rngs).dealt_to(order)
+
+
+def deal_people(
+    people: Integers, cells: Integers, n_cells: int, folds: int, rng: np.random.Generator
+) -> npt.NDArray[np.int16]:
+    """The fold of each row, as the rows come: those of one person all in one, and each cell's people dealt evenly.
+
+    A person is dealt with the cell of his first row, whichever others he has rows in.
+    """
+    _, first, own = np.unique(people, return_index=True, return_inverse=True)
+    homes = cells[first]
+    order = RowOrder.of(homes.astype(np.float64), homes, n_cells)
+    fold = np.empty(first.size, dtype=np.int16)
+    fold[order.rows] = deal_folds(order, folds, rng)
+    return fold[own]
 
 
 @dataclass(frozen=True, eq=False)

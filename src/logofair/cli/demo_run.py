@@ -197,7 +197,7 @@ def _outcome(name: str, solution: Solution, rows: SplitRows, settings: Settings)
     """What a variant does on the test rows in expectation over its coins, beside the base model."""
     columns: dict[str, Any] = {"groups": rows.groups, "clients": rows.clients}
     chance = solution.policy.probabilities(rows.scores, on_unknown="merged", **columns)
-    compared = compare_rules(rows.scores >= 0.5, chance, rows.labels, notion=settings.notion, **columns)
+    compared = compare_rules(rows.scores >= 0.5, chance, rows.labels, notion=settings.notion, chances=True, **columns)
     local, global_ = _VARIANTS[name]
     return MethodResult(
         name,

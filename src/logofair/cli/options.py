@@ -242,7 +242,9 @@ pooling_option = click.option(
 
 
 id_option = click.option(
-    "--id", metavar="COLUMN", help="Ids of people: rows of the same id at a client are one person in every interval."
+    "--id",
+    metavar="COLUMN",
+    help="Ids of people: rows of one id are one person, who stays together in a fit and counts once in every interval.",
 )
 
 

@@ -137,6 +137,27 @@ def same_length(n: int, **columns: Sized | None) -> None:
             raise InputError(f"{name}: has {len(values)} rows, but the first column has {n}; pass one value per row.")
 
 
+def same_order(**columns: object) -> None:
+    """Raise where two pandas columns have the same index in another order: rows are paired by position.
+
+    Indices that hold other rows say nothing: scores that a model returned are often numbered anew.
+    """
+    known: tuple[str, Any] | None = None
+    for name, values in columns.items():
+        if type(values).__module__.partition(".")[0] != "pandas" or not hasattr(values, "index"):
+            continue
+        index: Any = values.index
+        if known is None:
+            known = name, index
+        elif (
+            len(index) == len(known[1]) and not index.equals(known[1]) and not len(index.symmetric_difference(known[1]))
+        ):
+            raise InputError(
+                f"{name}: its index is that of {known[0]} in another order; pass {name}.reindex({known[0]}.index), or "
+                f"{name}.to_numpy() to pair rows by position."
+            )
+
+
 def not_empty(n: int, where: str) -> None:
     """Raise if there are no rows."""
     if n == 0:

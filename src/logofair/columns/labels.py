@@ -19,11 +19,23 @@ from logofair.columns.checks import Integers, Label, column, nearest_name, shown
 from logofair.columns.distinct import distinct_rows, mostly_apart, object_words, text_words
 from logofair.errors import InputError
 
-__all__ = ["Codes", "check_clients", "encode", "encode_known", "labels_or_none", "one_client"]
+__all__ = [
+    "Codes",
+    "check_clients",
+    "check_groups",
+    "check_spelling",
+    "encode",
+    "encode_known",
+    "labels_or_none",
+    "one_client",
+]
 
 
 # Integer labels spanning at most this many values per row are looked up in a table instead of sorted.
 _TABLE_SPAN = 4
+
+# Up to so many groups may have a row or two each, and all of so few rows one: beyond, the column is one of ids.
+_MANY_GROUPS, _FEW_ROWS = 20, 5
 
 # The numpy kinds that hold a list of one plain type without changing any value (2**63 beside -1 becomes a float).
 _EXACT_KINDS = {bool: "b", int: "iu", float: "f"}
@@ -66,6 +78,27 @@ def check_clients(named: Iterable[Label], clients: Codes, where: str) -> None:
             raise InputError(
                 f"{where}: names client {name!r}, which has no rows{nearest_name(name, known)}; "
                 f"there are {len(known)} clients, the first is {clients.names[0]!r}."
+            )
+
+
+def check_groups(names: Sequence[Label], rows: int, where: str = "groups") -> None:
+    """Raise where a column of groups names people rather than groups, or writes one group in two ways."""
+    if len(names) == rows > _FEW_ROWS or len(names) > max(rows / 2, _MANY_GROUPS):
+        raise InputError(
+            f"{where}: {len(names):,} groups among {rows:,} rows; name a column of groups to compare, such as sex, not "
+            "one of ids or numbers."
+        )
+    check_spelling(names, where)
+
+
+def check_spelling(names: Sequence[Label], where: str) -> None:
+    """Raise where two labels differ by capitals or outer blanks alone."""
+    seen: dict[str, Label] = {}
+    for name in names:
+        if isinstance(name, str) and (other := seen.setdefault(name.strip().casefold(), name)) != name:
+            raise InputError(
+                f"{where}: {shown(other)} and {shown(name)} differ by capitals or blanks alone; write them alike, or "
+                "rename one of them."
             )
 
 

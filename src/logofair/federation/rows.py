@@ -23,6 +23,7 @@ from logofair.columns.checks import (
     not_empty,
     probabilities,
     same_length,
+    same_order,
     weights,
 )
 from logofair.columns.labels import Codes, encode_known
@@ -93,6 +94,7 @@ class SiteRows:
 
 def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
     """Check a site's columns against the plan."""
+    same_order(groups=columns.groups, scores=columns.scores, labels=columns.labels, sample_weight=columns.sample_weight)
     group = encode_known(columns.groups, plan.groups, "groups")
     not_empty(group.size, "groups")
     if group.min() < 0:

@@ -36,8 +36,6 @@ def parts_of(
     which are then not fitted on.
     """
     if not test and not test_where:
-        if columns.id is not None:
-            raise InputError("--id: tells people of test rows apart; name these with --test or --test-where.")
         return columns, None
     columns.require(files, label="labels, which test rows are measured with")
     others = replace(find_files(test, client=columns.client), by_file=files.by_file) if test else files

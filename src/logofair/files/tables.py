@@ -24,6 +24,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
+
 from logofair.columns.checks import nearest_name, shown
 from logofair.errors import InputError
 from logofair.files import polars_module
@@ -344,6 +346,7 @@ def _csv(file: TableFile, names: list[str], folder: Path, block: int) -> tuple[A
         raise InputError(f"{file}: its first line holds numbers; the first line must name the columns.")
     places = _places(header, names, file)
     _check_last_line(clean, separator, header, file)
+    _check_fields(clean, separator, header, file)
     return polars_module().scan_csv(clean, separator=separator, infer_schema=False, glob=False), places
 
 
@@ -404,6 +407,35 @@ def _check_last_line(clean: Path, separator: str, header: Sequence[str], file: T
     last = end[end.rfind(b"\n") + 1 :]
     if b'"' not in last and last.count(separator.encode()) + 1 < len(header):
         raise InputError(f"{file}: cut short: its last line has too few fields; write the file again.")
+
+
+def _check_fields(clean: Path, separator: str, header: Sequence[str], file: TableFile) -> None:
+    """Raise if a line has more fields than the header: polars drops those of which it was not asked for all others.
+
+    Separators are counted outside quotes. A quote inside a field puts that out of step, so the reader of CSV, which is
+    slower, has the last word.
+    """
+    before, quoted, overfull = 0, False, False
+    with clean.open("rb") as text:
+        while not overfull and (block := text.read(BLOCK)):
+            data = np.frombuffer(block, dtype=np.uint8)
+            marks = data[(data == ord(separator)) | (data == ord("\n")) | (data == ord('"'))]
+            quotes = marks == ord('"')
+            inside = (np.cumsum(quotes) + quoted) % 2 == 1
+            quoted = bool((quotes.sum() + quoted) % 2)
+            marks = marks[~inside & ~quotes]
+            ends = np.flatnonzero(marks == ord("\n"))
+            counts = np.diff(ends, prepend=-1 - before, append=marks.size) - 1
+            overfull, before = bool((counts >= len(header)).any()), int(counts[-1])
+    if not overfull:
+        return
+    with clean.open(encoding="utf-8", newline="") as lines:
+        for row, fields in enumerate(filter(None, csv.reader(lines, delimiter=separator))):
+            if len(fields) > len(header):
+                raise InputError(
+                    f"{file}: row {row} has {len(fields)} fields, but the first line names {len(header)} columns; put "
+                    f"fields that hold a {shown(separator)} in quotes."
+                )
 
 
 def _clean_csv(file: TableFile, folder: Path, block: int = BLOCK) -> Path:

@@ -26,25 +26,33 @@ Table = TypeVar("Table", "polars.DataFrame", "polars.LazyFrame")
 FULL = (errno.ENOSPC, errno.EDQUOT)  # what the system says of a full disk, or of a user's full share of it
 _FORMULA, _QUOTED = r"(?s)^'*[=+\-@\t\r].", r"(?s)^'+[=+\-@\t\r]."
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+POLICY, REPORT = (".json",), (".html", ".htm")  # how the names of such files end
 _WAITING = 4  # tables that may wait to be written
 _LOOK = 0.05  # seconds between two attempts at a lock
 
 
-def check_outputs(outputs: Mapping[str, Path | None], *, force: bool) -> None:
-    """Raise unless a file can be written for each option, and a file of its own."""
+def check_outputs(
+    outputs: Mapping[str, Path | None], *, force: bool, endings: Mapping[str, tuple[str, ...]] | None = None
+) -> None:
+    """Raise unless a file can be written for each option, and a file of its own; ``endings`` by option."""
     taken: dict[str, str] = {}
     for option, path in outputs.items():
         if path is None:
             continue
-        check_output(path, force=force)
+        check_output(path, force=force, endings=(endings or {}).get(option, ()))
         other = taken.setdefault(os.path.realpath(path), option)
         if other != option:
             raise InputError(f"{option}: {path} is the file of {other} too; choose another name for one of them.")
 
 
-def check_output(path: Path, *, force: bool) -> None:
-    """Raise unless a file can be written there, before any work is done."""
+def check_output(path: Path, *, force: bool, endings: tuple[str, ...] = ()) -> None:
+    """Raise unless a file can be written there, before any work is done.
+
+    ``endings`` are those of the kind of file that is written: another would promise another kind.
+    """
     _check_regular(path)
+    if endings and path.suffix.lower() not in endings:
+        raise InputError(f"{path}: is written as {endings[0][1:].upper()}; give it a name that ends in {endings[0]}.")
     if path.exists() and not force:
         raise InputError(f"{path}: exists already; choose another name or add --force.")
     folder = Path(os.path.realpath(path)).parent

@@ -26,7 +26,7 @@ from logofair.auditing.certification import (
 )
 from logofair.auditing.chance import pair_limits, share_limits, smallest_ratio_limit
 from logofair.auditing.measure import Tally, counting_labels, counts_rows, tally_of
-from logofair.calibration.crossfit import deal_folds
+from logofair.calibration.crossfit import deal_folds, deal_people
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InfeasibleError, InputError
@@ -35,7 +35,6 @@ from logofair.fitting.promises import (
     BY_RANK,
     HELD_OUT,
     RATES,
-    USEFUL,
     Claim,
     Found,
     Needs,
@@ -101,10 +100,18 @@ def part_rows(
         return None
     _check_labels(rates, rows)
     method, why = _method(rates, rows, gaps=requirements.only_gaps)
-    order = prepared.order or order_by_cell(rows)
-    chooses = np.empty(rows.scores.size, dtype=bool)
-    # a stream of its own: the folds of the calibration are drawn from the key alone
-    chooses[order.rows] = deal_folds(order, _PARTS, np.random.default_rng([key, 1])) < _CHOOSE[method]
+    if rows.ids is None:
+        why = f"{why}; rows are taken for people, since there are no ids"
+    rng = np.random.default_rng(
+        [key, 1]
+    )  # a stream of its own: the folds of the calibration are drawn from the key alone
+    if rows.people is not None:
+        n_cells = len(rows.groups.names) * len(rows.clients.names)
+        chooses = deal_people(rows.people.codes, rows.cells, n_cells, _PARTS, rng) < _CHOOSE[method]
+    else:
+        order = prepared.order or order_by_cell(rows)
+        chooses = np.empty(rows.scores.size, dtype=bool)
+        chooses[order.rows] = deal_folds(order, _PARTS, rng) < _CHOOSE[method]
     if not chooses.any():  # fewer rows than parts
         chooses[:] = True
     part = prepare(rows.at(chooses), calibration, basis, key, pooling)
@@ -130,6 +137,11 @@ def _method(rates: tuple[Rate, ...], rows: CalibrationRows, *, gaps: bool) -> tu
     """How promises are made, and why so; ``gaps``: they are all that is required."""
     if not gaps:
         return HELD_OUT, "more than gaps is required, so there is no promise by rank"
+    if rows.people is not None:
+        return (
+            HELD_OUT,
+            f"{len(rows.people.names):,} people have {rows.scores.size:,} rows, so there is no promise by rank",
+        )
     if rows.weights is not None:
         return HELD_OUT, "the rows are weighted, so there is no promise by rank"
     if len(rates) > 1:
@@ -209,8 +221,7 @@ def _by_rank(
     ranks = choose_ranks(problem, rate, _by_cell(rows, placing), counts, error, solve)
     made = added_up(ranks.risks, error)
     bounds, merged_bounds = ranks.bounds(error)
-    some_local = bool(np.isfinite(requirements.tolerances).any())
-    kept = _kept(made[None, :-1], bounds[None] if some_local else None, made[-1:], merged_bounds)
+    kept = _kept(made[None, :-1], made[-1:])
     placed = ranks.only(kept)
     rng = np.random.default_rng([key, 2])
     mixtures = place_thresholds(placed, rows.calibrated[placing], rows.cells[placing], otherwise, rng)
@@ -228,24 +239,21 @@ def _by_rank(
         list(every(ranks.laws.means, ranks.merged.means)),
     )
     judged = int((ranks.risks <= 1.0).sum())
-    needs = _needs(BY_RANK, error, judged, len(rows.groups.names))
+    needs = _needs(BY_RANK, error, judged, rows)
     claims = claims_of(requirements)
     entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs))
     return mixtures, Promises(confidence, parted.method, parted.why, entries, placed.largest_local_bound(error))
 
 
-def _kept(made: Booleans, bounds: Floats | None, global_made: Booleans, global_bounds: Floats) -> Booleans:
+def _kept(made: Booleans, global_made: Booleans) -> Booleans:
     """At which clients the rules that promises are about are worth their price, (clients,).
 
-    Where they get neither a promise nor a useful bound, the rules fitted on all rows are better: few of a small
-    client's rows choose badly. A global promise is about the rules of all. Whose rules are kept changes no promise
-    about others: by rank it follows from ranks and numbers of rows alone, and on rows held out each promise was tested
-    by itself. ``made`` and ``bounds`` are (requirements, clients); None: nothing is required inside clients.
+    Where they get no promise, the rules fitted on all rows are better: few of a small client's rows choose badly. A
+    global promise is about the rules of all. Whose rules are kept changes no promise about others: by rank it follows
+    from ranks and numbers of rows alone, and on rows held out each promise was tested by itself. ``made`` is
+    (requirements, clients).
     """
-    useful = np.full(made.shape[1], bool((global_bounds <= USEFUL).any()))
-    if bounds is not None:
-        useful = np.asarray((bounds <= USEFUL).all(axis=0))  # NaN is not
-    return np.asarray(useful | made.any(axis=0) | global_made.any())
+    return np.asarray(made.any(axis=0) | global_made.any())
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,14 +383,15 @@ def _on_held_out_rows(
     made[judged] = holm(holds, number, error)
     for part, at in zip(parts, places, strict=True):
         bounds[at] = np.where(part.judged, part.limits(np.full(part.judged.size, error)), np.nan)
-    kept = _kept_rules(claims, made, bounds, len(rows.clients.names))
+    size = sum(each.values.size for each in claims if each.side == "local")
+    kept = _kept(made[:size].reshape(-1, len(rows.clients.names)), made[size:])
     local = np.concatenate([np.full(each.values.size, each.side == "local") for each in claims])
     bounds[local & ~np.tile(kept, judged.size // kept.size + 1)[: judged.size]] = np.nan
     bounds[~local & (not kept.all())] = np.nan
     gaps = np.concatenate([each.required & (each.kind == "gap") & (each.side == "local") for each in claims])
     # the pair that is worst in truth is one fixed pair: its own limit is a bound of the largest gap
     largest = float(bounds[gaps].max()) if gaps.any() and not np.isnan(bounds[gaps]).any() else None
-    needs = _needs(HELD_OUT, error, number, len(rows.groups.names))
+    needs = _needs(HELD_OUT, error, number, rows)
     found = Found(made, bounds, _rows_behind(rows, claims), [share for part in parts for share in part.shares])
     entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs))
     rule = np.arange(mixtures.single.size)
@@ -391,24 +400,14 @@ def _on_held_out_rows(
     return chosen, Promises(confidence, parted.method, parted.why, entries, largest)
 
 
-def _kept_rules(claims: list[Claim], made: Booleans, bounds: Floats, clients: int) -> Booleans:
-    """At which clients the rules that were tested are kept."""
-    required, values = (np.concatenate([getattr(each, name) for each in claims]) for name in ("required", "values"))
-    kind = np.concatenate([np.full(each.values.size, each.kind) for each in claims])
-    # how far a gap may go says whether its bound is of use; of others, by how much it may be missed
-    missed = np.where(np.isin(kind, ("ratio", "floor")), values - bounds, bounds - values)
-    useful = np.where(kind == "gap", bounds, np.where(kind == "exact capacity", 0.0, missed))
-    size = sum(each.values.size for each in claims if each.side == "local")
-    local = np.where(required, useful, 0.0)[:size].reshape(-1, clients) if required[:size].any() else None
-    return _kept(made[:size].reshape(-1, clients), local, made[size:], np.where(required, useful, np.nan)[size:])
-
-
 def _rows_behind(rows: CalibrationRows, claims: list[Claim]) -> list[Indices]:
-    """The rows that each promise is about, by the groups it rests on."""
+    """The rows, or people where ids repeat, that each promise is about, by the groups it rests on."""
     found: list[Indices] = []
+    nobody = np.zeros(rows.scores.size)
+    tally = tally_of(nobody, rows.labels, rows.weights, rows.groups, rows.clients, rows.people)
     for each in claims:
-        counts = _by_cell(rows, _counted(rows, each.rate))
-        found += list(each.columns(counts if each.side == "local" else counts.sum(axis=0, keepdims=True)))
+        counts = tally if each.side == "local" else tally.merged()
+        found += list(each.columns(counts.rows_behind(each.rate)))
     return found
 
 
@@ -417,19 +416,20 @@ def _none_possible(parted: Parted, requirements: Requirements, claims: list[Clai
     rows, counts = parted.prepared.rows, _rows_behind(parted.prepared.rows, claims)
     nothing = np.full(len(counts), np.nan)
     found = Found(np.zeros(len(counts), dtype=bool), nothing, counts, [np.full(n.size, np.nan) for n in counts])
-    needs = _needs(HELD_OUT, 1.0 - confidence, len(counts), len(rows.groups.names))
+    needs = _needs(HELD_OUT, 1.0 - confidence, len(counts), rows)
     because = "on the rows left to choose a rule none meets all requirements"
     entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs, because))
     return Promises(confidence, parted.method, parted.why, entries)
 
 
-def _needs(method: str, error: float, promises: int, groups: int) -> Needs:
+def _needs(method: str, error: float, promises: int, rows: CalibrationRows) -> Needs:
     """What each of so many promises takes."""
     if method == BY_RANK:
-        errors = rank_errors(error, promises, groups)
+        errors = rank_errors(error, promises, len(rows.groups.names))
         return Needs(errors, 0.0, _rows_left(method), f"by rank, {_together(promises)}")
     how = f"Holm's correction, {_together(promises)}, power {POWER:g}"
-    return Needs(held_out_errors(error, promises), TRUE_GAP, _rows_left(method), how)
+    counts = "rows" if rows.people is None else "people"
+    return Needs(held_out_errors(error, promises), TRUE_GAP, _rows_left(method), how, counts)
 
 
 def _together(promises: int) -> str:
@@ -441,7 +441,9 @@ def _tally(parted: Parted, mixtures: Mixtures, which: Booleans) -> Tally:
     rows, some = parted.prepared.rows, parted.prepared.rows.at(which)
     policy = Policy(rows.groups.names, rows.clients.names, mixtures, parted.prepared.fitted.calibrator, None, 0)
     chance = policy.chances(rows.calibrated[which], some.cells)
-    return tally_of(chance, some.labels, some.weights, some.groups, some.clients, None)
+    return tally_of(
+        chance, some.labels, some.weights, some.groups, some.clients, None if rows.people is None else some.ids
+    )
 
 
 def _shares(tally: Tally, rate: Rate) -> Floats:

@@ -16,7 +16,7 @@ from logofair.auditing.measure import FEW_ROWS, Side, text
 from logofair.auditing.required import BROKEN, KEPT, SILENT, UNCLEAR, UNMEASURED, RequirementCheck
 from logofair.auditing.result import NOT_TESTED
 from logofair.columns.checks import Floats, Label
-from logofair.fitting.promises import CERTIFIED, NOT_REQUIRED, called, certified_words
+from logofair.fitting.promises import CERTIFIED, NOT_REQUIRED, called, certified_words, price_words
 from logofair.notions import Rate
 from logofair.policy.info import FigureInfo, FindingInfo, PolicyInfo, TestedInfo, added_to_rows
 from logofair.requirements import Requirement, Requirements
@@ -86,7 +86,8 @@ def _certified(info: PolicyInfo) -> tuple[bool, str] | None:
         return None
     made, required = promises.count(CERTIFIED), len(promises.promises) - promises.count(NOT_REQUIRED)
     what = called(each.kind for each in promises.promises)
-    return made == required, certified_words(promises.confidence, promises.method, made, required, what)
+    price = price_words(promises.price, promises.measure) if made else ""
+    return made == required, certified_words(promises.confidence, promises.method, made, required, what) + price
 
 
 def _unknown(info: PolicyInfo) -> str:

@@ -12,11 +12,11 @@ from logofair.columns.checks import Label, random_number
 from logofair.errors import InfeasibleError, InputError, SolverError
 from logofair.fitting.confidence import Parted, check_confidence, part_rows, promise
 from logofair.fitting.prepare import Prepared, checked_pooling, checked_rows, ordered_cells, prepare, with_merged
-from logofair.fitting.promises import Promises, none_made
+from logofair.fitting.promises import CERTIFIED, Promises, none_made
 from logofair.fitting.solution import NO_MERGED_RULE, Solution, cell_warnings, empty_ratios
 from logofair.notions import NotionLike
 from logofair.policy.info import PolicyInfo, RequirementsInfo
-from logofair.policy.mixtures import Mixtures, filled, reduce
+from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
 from logofair.policy.policy import DeferredRules, Policy
 from logofair.progress import Progress, Stages, no_progress
 from logofair.requirements import Requirements, Tolerance, make_requirements
@@ -51,6 +51,7 @@ def fit(
     basis: str = "eta",
     pooling: str = "auto",
     confidence: float | None = None,
+    ids: object = None,
     sample_weight: object = None,
     random_state: int | None = None,
     progress: Progress = no_progress,
@@ -105,9 +106,14 @@ def fit(
         notions but equalized odds) of rows without weights is certified by rank: 3 of 10 rows, drawn at random, choose
         target rates, and the others place the thresholds. Otherwise, and where ratios, floors, ceilings or capacities
         are required, half of the rows choose the policy and the others test it. Small cells borrow among the rows that
-        choose; what is promised rests on a client's own rows. None: nothing is promised. The certificate is still about
-        the calibration rows: its bound is that of all rules, its accuracy and violation those of this policy, which
-        gives some accuracy for what it promises.
+        choose; what is promised rests on a client's own rows. Where nothing can be certified, the policy is that of a
+        fit without ``confidence``. None: nothing is promised. The certificate is still about the calibration rows: its
+        bound is that of all rules, its accuracy and violation those of this policy, which gives some accuracy for what
+        it promises (``solution.promises.price``).
+    ids : array-like of shape (n,), optional
+        Who each row is of, any hashable labels: rows of one person stay together in folds and splits, and intervals and
+        promises are by person. Every row counts in the rule. Promises are then on rows held out, never by rank. Without
+        ids, or where no id stands twice, every row is taken for a person.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in calibration and in the rule.
     random_state : int, optional
@@ -145,7 +151,7 @@ def fit(
     (True, True)
     """
     stages = Stages(progress, "Fitting", _STAGES)
-    rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
+    rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis, ids)
     number = None if random_state is None else random_number(random_state)
     requirements = make_requirements(
         notion,
@@ -169,13 +175,15 @@ def fit(
     stages.done(1)
     prepared = prepare(rows, calibration, basis, number or 0, lent)
     stages.done(1)
+    solved, promises = _solved(prepared, requirements, settings, basis), none_made(requirements, level)
     parted = None if level is None else part_rows(prepared, requirements, calibration, basis, number or 0, lent)
-    solved, promises = None, none_made(requirements, level)
     if parted is not None and level is not None:
-        solved = _solved(parted.prepared, requirements, settings, basis)
-        solved, promises = _for_new_rows(solved, parted, requirements, level, number or 0, settings, basis)
-    if solved is None or not promises.bounded:  # rules that nothing can be said of are those of a fit on all rows
-        solved = _solved(prepared, requirements, settings, basis)
+        found, promises = _for_new_rows(parted, requirements, level, number or 0, settings, basis)
+        without = _own_value(solved, basis)
+        if promises.with_status(CERTIFIED):
+            solved, promises = found, replace(promises, accuracy_without=without)
+        else:  # rules that were chosen on fewer rows, and for nothing
+            promises = promises.without_bounds(without)
     stages.done(1)
     key = secrets.randbits(64) if number is None else number
     solution = _handed_over(solved, requirements, promises, calibration, key)
@@ -288,8 +296,16 @@ def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[M
     return (*_stored(problem, optimum, basis), optimum)
 
 
+def _own_value(solved: _Solved, basis: str) -> float:
+    """Expected accuracy, or cost, of rules on the clients' own rows, nothing borrowed."""
+    problem, prepared = solved.problem, solved.prepared
+    if prepared.pooling.prior != "none":
+        problem = replace(problem, cells=ordered_cells(prepared.rows, basis, None))
+    u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, solved.mixtures))
+    return problem.reported(problem.accuracy(u, v))
+
+
 def _for_new_rows(
-    solved: _Solved,
     parted: Parted,
     requirements: Requirements,
     confidence: float,
@@ -307,15 +323,11 @@ def _for_new_rows(
     def solve(problem: Problem) -> Mixtures:
         return _solve(problem, settings, basis)[0]
 
+    solved = _solved(parted.prepared, requirements, settings, basis)
     mixtures, promises = promise(parted, requirements, solved.mixtures, confidence, key, solve, fill)
     prices = solved.optimum.local_prices, solved.optimum.global_prices
-    certificate = certify(solved.problem, mixtures, *prices, basis) if promises.bounded else solved.certificate
-    promises = replace(
-        promises,
-        accuracy=certificate.primal,
-        accuracy_without=solved.certificate.primal,
-        measure=certificate.objective,
-    )
+    certificate = certify(solved.problem, mixtures, *prices, basis)
+    promises = replace(promises, accuracy=certificate.primal, measure=certificate.objective)
     prepared = replace(solved.prepared, pooling=parted.part.pooling)  # what the rows that choose borrow
     return replace(solved, prepared=prepared, mixtures=mixtures, certificate=certificate), promises
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from logofair.calibration.calibrator import STRENGTH
-from logofair.calibration.crossfit import deal_folds
+from logofair.calibration.crossfit import deal_folds, deal_people
 from logofair.calibration.logistic import EDGE
 from logofair.columns.acceleration import PIECE, side_by_side
 from logofair.columns.checks import Floats, Integers
@@ -101,16 +101,29 @@ class ScoredRows:
     n_clients: int
     fold: Indices | None = None
     folds: int = 0
+    people: Integers | None = None  # who each row is of, where somebody has several
 
     @classmethod
-    def of(cls, scores: Floats, cells: Integers, weights: Floats | None, n_groups: int, n_clients: int) -> ScoredRows:
+    def of(
+        cls,
+        scores: Floats,
+        cells: Integers,
+        weights: Floats | None,
+        n_groups: int,
+        n_clients: int,
+        people: Integers | None = None,
+    ) -> ScoredRows:
         """Rows from their scores."""
         inside = np.clip(scores, EDGE, 1.0 - EDGE)
-        return cls(np.log(inside) - np.log1p(-inside), cells, weights, n_groups, n_clients)
+        return cls(np.log(inside) - np.log1p(-inside), cells, weights, n_groups, n_clients, people=people)
 
     def dealt(self, folds: int, rng: np.random.Generator) -> ScoredRows:
-        """The rows in random folds, each cell dealt evenly."""
-        order = RowOrder.of(self.odds, self.cells, self.n_groups * self.n_clients)
+        """The rows in random folds, each cell dealt evenly, those of one person together."""
+        n_cells = self.n_groups * self.n_clients
+        if self.people is not None:
+            dealt = deal_people(self.people, self.cells, n_cells, folds, rng)
+            return replace(self, fold=dealt.astype(np.int64), folds=folds)
+        order = RowOrder.of(self.odds, self.cells, n_cells)
         fold = np.empty(self.odds.size, dtype=np.int64)
         fold[order.rows] = deal_folds(order, folds, rng)
         return replace(self, fold=fold, folds=folds)

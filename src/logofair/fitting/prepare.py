@@ -21,9 +21,10 @@ from logofair.columns.checks import (
     not_empty,
     probabilities,
     same_length,
+    same_order,
     weights,
 )
-from logofair.columns.labels import Codes, encode, one_client
+from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_client
 from logofair.columns.segments import Booleans, RowOrder, cell_numbers, taken
 from logofair.errors import InputError
 from logofair.fitting.pooling import POOLING, STRENGTHS, Borrowed, Choice, ScoredRows, borrow, choose, group_priors
@@ -92,6 +93,7 @@ class CalibrationRows:
     weights: Floats | None
     calibration: CalibratedScores | None = None
     held_out: HeldOut | Floats | None = None
+    ids: Codes | None = None  # who each row is of, where that was said
 
     def at(self, which: Booleans) -> CalibrationRows:
         """Some of the rows, not yet calibrated, with the names of all groups and clients."""
@@ -101,6 +103,7 @@ class CalibrationRows:
             Codes(self.groups.names, self.groups.codes[which]),
             Codes(self.clients.names, self.clients.codes[which]),
             None if self.weights is None else self.weights[which],
+            ids=None if self.ids is None else Codes(self.ids.names, self.ids.codes[which]),
         )
 
     def copied(self) -> CalibrationRows:
@@ -125,6 +128,11 @@ class CalibrationRows:
         if self.held_out is None:
             return self.scores
         return self.held_out.as_they_came if isinstance(self.held_out, HeldOut) else self.held_out
+
+    @cached_property
+    def people(self) -> Codes | None:
+        """Who each row is of, where somebody has several; None where every row is a person, or is taken for one."""
+        return None if self.ids is None or np.bincount(self.ids.codes).max() <= 1 else self.ids
 
     @property
     def has_clients(self) -> bool:
@@ -153,12 +161,20 @@ class Prepared:
 
 
 def checked_rows(
-    scores: object, labels: object, groups: object, clients: object, sample_weight: object, calibration: str, basis: str
+    scores: object,
+    labels: object,
+    groups: object,
+    clients: object,
+    sample_weight: object,
+    calibration: str,
+    basis: str,
+    ids: object = None,
 ) -> CalibrationRows:
     """Check every column."""
     for value, known, where in ((calibration, METHODS, "calibration"), (basis, BASES, "basis")):
         if not isinstance(value, str) or value not in known:
             raise InputError(f"{where}: got {value!r}{nearest_name(value, known)}; use one of {', '.join(known)}.")
+    same_order(scores=scores, labels=labels, groups=groups, clients=clients, sample_weight=sample_weight, ids=ids)
     score = probabilities(scores)
     not_empty(score.size, "scores")
     if labels is None and (calibration != "none" or basis == "labels"):
@@ -169,10 +185,18 @@ def checked_rows(
     label = None if labels is None else binary(labels)
     group = encode(groups, "groups")
     client = one_client(score.size) if clients is None else encode(clients, "clients")
-    same_length(score.size, labels=label, groups=group, clients=client)
+    people = None if ids is None else encode(ids, "ids")
+    same_length(score.size, labels=label, groups=group, clients=client, ids=people)
     if len(group.names) < 2:
         raise InputError(f"groups: only one group, {group.names[0]!r}; fairness compares two or more.")
-    return CalibrationRows(score, label, group, client, _scaled(weights(sample_weight, score.size)))
+    check_groups(group.names, score.size)
+    check_spelling(client.names, "clients")
+    if label is not None and (label == label[0]).all() and (calibration != "none" or basis == "labels"):
+        raise InputError(
+            f"labels: every one of the {label.size:,} rows has label {label[0]}, so nothing can be learnt of the "
+            "other; check which column and which value mean label 1."
+        )
+    return CalibrationRows(score, label, group, client, _scaled(weights(sample_weight, score.size)), ids=people)
 
 
 def _scaled(weight: Floats | None) -> Floats | None:
@@ -223,7 +247,8 @@ def prepare(rows: CalibrationRows, calibration: str, basis: str, random_state: i
 
 def _scored(rows: CalibrationRows) -> ScoredRows:
     """The rows as pooling sees them."""
-    return ScoredRows.of(rows.scores, rows.cells, rows.weights, len(rows.groups.names), len(rows.clients.names))
+    people = None if rows.people is None else rows.people.codes
+    return ScoredRows.of(rows.scores, rows.cells, rows.weights, len(rows.groups.names), len(rows.clients.names), people)
 
 
 def with_borrowed(rows: CalibrationRows, borrowed: Borrowed, calibrator: Calibrator) -> CalibrationRows:
@@ -262,7 +287,8 @@ def _calibrate(
     units = Units(len(rows.groups.names), len(rows.clients.names))
     if method == "none" or rows.labels is None:
         return CrossFit(Calibrator("none", units.n_groups, units.n_clients, None))
-    sample = Sample(rows.scores, rows.labels, rows.groups.codes, rows.clients.codes, rows.weights, units)
+    people = None if rows.people is None else rows.people.codes
+    sample = Sample(rows.scores, rows.labels, rows.groups.codes, rows.clients.codes, rows.weights, units, people)
     rng = np.random.default_rng(random_state)
     return cross_fit(sample, method, folds=folds, rng=rng, strengths=strengths)
 

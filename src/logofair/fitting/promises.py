@@ -35,13 +35,13 @@ __all__ = [
     "certified_words",
     "claims_of",
     "none_made",
+    "price_words",
     "stated",
     "with_confidence",
 ]
 
 CERTIFIED, CANNOT, NOT_REQUIRED = "certified", "cannot certify", "not asked"
 BY_RANK, HELD_OUT = "by rank", "on rows held out"
-USEFUL = 0.2  # a promise that two groups' rates differ by no more than a fifth says little, and one of more nothing
 RATES = (0.05, 0.95)  # rows needed are told for rates between these: at 0 the approximation would need none
 _LISTED = 12  # promises of a table for people; more are counted
 _NAMED = 3  # of those, the ones that are farthest from a promise
@@ -251,10 +251,10 @@ class Promises(Sequence[Promise]):
         lost = self.accuracy_without - self.accuracy
         return -lost if self.measure == "cost" else lost
 
-    @property
-    def bounded(self) -> bool:
-        """Whether the gap of new rows has a bound anywhere; if not, the rules are those of a fit without confidence."""
-        return any(promise.bound is not None for promise in self.entries)
+    def without_bounds(self, accuracy: float) -> Promises:
+        """The same of the rules of a fit without confidence, of this accuracy: bounds were of those that were tried."""
+        entries = tuple(replace(promise, bound=None) for promise in self.entries)
+        return replace(self, entries=entries, largest_local_bound=None, accuracy=accuracy, accuracy_without=accuracy)
 
     def with_status(self, status: str) -> tuple[Promise, ...]:
         """Those of one status."""
@@ -271,7 +271,8 @@ class Promises(Sequence[Promise]):
         if self.confidence is None:
             return "Nothing is promised for new rows: no confidence was asked for."
         made, what = len(self.with_status(CERTIFIED)), called([promise.kind for promise in self.entries])
-        return f"{certified_words(self.confidence, self.method, made, self.required, what)}."
+        price = price_words(self.price, self.measure) if made else ""
+        return f"{certified_words(self.confidence, self.method, made, self.required, what)}{price}."
 
     def summary(self) -> str:
         """Return the promises in a few lines for people."""
@@ -344,11 +345,10 @@ class Promises(Sequence[Promise]):
         """What the promises cost, and what the certificate means beside them; None where there are none."""
         if self.price is None:
             return None
-        if not self.bounded:
-            return "Nothing can be said of new rows, so the rules are those of a fit without confidence."
         gaps = called([p.kind for p in self.entries]) == "gap"
-        less = "ask for wider tolerances" if gaps else "require less"
-        empty = f" Nothing is certified for it: leave the confidence out, or {less}."
+        if not self.with_status(CERTIFIED):
+            less = "ask for wider tolerances" if gaps else "require less"
+            return f"Nothing is certified, so the policy is that of a fit without confidence; {less}, or add rows."
         beyond = "at gaps beyond the tolerances there" if gaps else "with requirements missed there"
         costs = self.measure == "cost"
         rows = f"expected {'cost per person' if costs else 'accuracy'} on the calibration rows"
@@ -359,7 +359,6 @@ class Promises(Sequence[Promise]):
         return (
             f"{cost} ({self.accuracy_without:.4f} without, {self.accuracy:.4f} with them); the certificate still "
             f"bounds what any rule {within} on these rows could reach, promises or not."
-            f"{'' if self.with_status(CERTIFIED) else empty}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -425,6 +424,20 @@ def certified_words(confidence: float, method: str, made: int, required: int, wh
     none = f"the {what}" if required == 1 else f"none of the {required:,} {what}s"
     some = f"Partly certified for new rows: {made:,} of {required:,} {what}s"
     return f"{some if made else f'Not certified for new rows: {none}'}, {sure}, {method}"
+
+
+def price_words(price: float | None, measure: str) -> str:
+    """What promises cost, as it follows what is certified; empty where that is not known.
+
+    Examples
+    --------
+    >>> price_words(0.00417, "accuracy"), price_words(-0.001, "accuracy"), price_words(None, "accuracy")
+    (', for 0.0042 of expected accuracy', ', at no price', '')
+    """
+    if price is None:
+        return ""
+    what = "expected accuracy" if measure == "accuracy" else "expected cost per person"
+    return f", for {price:.4f} of {what}" if price >= 0.00005 else ", at no price"
 
 
 def _median(numbers: list[int | None]) -> int | None:
@@ -559,6 +572,7 @@ class Needs:
     gap: float  # the true gap that is reckoned with, as a share of the tolerance
     share: float  # of the rows that place or test
     how: str  # the way, the correction and the power, in words
+    counts: str = "rows"  # what is counted: rows, or people who have several
 
     def rows(self, rates: Floats, promise: Promise) -> int | None:
         """Rows of every group; None where no number suffices."""
@@ -640,12 +654,16 @@ def _why_not(promise: Promise, rate: Rate, needs: Needs) -> str:
     of_group += f" with label {labels[0]}" if len(labels) == 1 else ""
     has = "there are" if promise.client is None else f"client {promise.client!r} has"
     if count == 0:
-        return f"{has} no rows{of_group}"
+        return f"{has} no {needs.counts}{of_group}"
     if needed is None and promise.kind in ("gap", "ratio"):
         claim = f"a gap{promise.where} is within {promise.tolerance:g}" if promise.kind == "gap" else promise.claim
-        return f"no number of rows shows that {claim}"
+        return f"no number of {needs.counts} shows that {claim}"
     if (needed is not None and count < needed) or promise.bound is None:
-        rows, more = f"{count:,} row{'' if count == 1 else 's'}{of_group}", "more" if needed is None else f"{needed:,}"
+        one = {"rows": "row", "people": "person"}[needs.counts]
+        rows, more = (
+            f"{count:,} {one if count == 1 else needs.counts}{of_group}",
+            "more" if needed is None else f"{needed:,}",
+        )
         return f"{has} {rows}; {more} would be needed for {promise.tolerance:.2f} ({needs.how})"
-    shown = f"the bound of {promise.subject} is {promise.bound:.4f} on {count:,} rows{of_group} or more"
+    shown = f"the bound of {promise.subject} is {promise.bound:.4f} on {count:,} {needs.counts}{of_group} or more"
     return f"{shown}; the {_REQUIRED.get(promise.kind, promise.kind)} is {promise.tolerance:g} ({needs.how})"

@@ -18,9 +18,10 @@ from logofair.auditing.result import FITTED_ROWS, aligned
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, today_of
 from logofair.calibration import CalibrationErrors
 from logofair.columns.acceleration import pieces
-from logofair.columns.checks import NAMED, Floats, Label, listed
+from logofair.columns.checks import NAMED, Floats, Label, listed, shown
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.costs import Costs
+from logofair.errors import InputError
 from logofair.fitting.evidence import Evidence, evidence_of, findings, required_tolerances
 from logofair.fitting.figures import (
     figure_sentences,
@@ -32,7 +33,7 @@ from logofair.fitting.figures import (
     unknown_clients,
 )
 from logofair.fitting.prepare import CalibrationRows, ordered_cells
-from logofair.fitting.promises import Promises
+from logofair.fitting.promises import CERTIFIED, Promises
 from logofair.notions import Notion, Rate
 from logofair.policy.info import PolicyInfo, PoolingInfo, price_sentence, proof_sentence
 from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, score_blind_rules
@@ -185,7 +186,7 @@ class Solution:
         if rows.labels is None and any(rate.needs_labels for side in self._rates for rate in side):
             return None
         chance = self.policy.chances(rows.calibrated, rows.cells)
-        found = self._compared(chance, rows.scores, (rows.labels, rows.weights, rows.groups, rows.clients, None))
+        found = self._compared(chance, rows.scores, (rows.labels, rows.weights, rows.groups, rows.clients, rows.people))
         return replace(found, second=replace(found.second, fitted_rows=True))
 
     @property
@@ -205,7 +206,8 @@ class Solution:
     ) -> Solution:
         """Measure the policy on rows that took no part in the fit; arguments as for :func:`logofair.audit`.
 
-        Clients the policy does not know take its merged rule.
+        Clients the policy does not know take its merged rule. The rows that were fitted on are refused, in whatever
+        order they come.
 
         Returns
         -------
@@ -231,6 +233,7 @@ class Solution:
         notion = {side: Notion(side, given=rates) for side, rates in zip(("local", "global"), self._rates, strict=True)}
         rows = checked_columns(chance, labels, groups, clients, notion, scores, sample_weight, ids)
         assert rows.score is not None
+        _check_others(self.rows, rows)
         columns = (rows.positive, rows.weight, rows.group, rows.client, rows.ids)
         tested = self._compared(chance, rows.score, columns)
         checks = self._measured_requirements(tested.second, scores, groups, clients, rows)
@@ -356,6 +359,11 @@ class Solution:
         if (pooling := self.pooling_sentence()) is not None:
             yield "Pooling", pooling
         yield "Coins", self.coins_summary()
+        if (people := self.rows.people) is not None:
+            rows = f"{self.rows.scores.size:,} rows are of {len(people.names):,} people"
+            yield "People", f"{rows}, whose rows stay together; intervals and promises count people."
+        elif self.rows.ids is None:
+            yield "People", "Every row is taken for a person: give ids where somebody has several."
         for word, sentences in (("Price", self.price_sentences()), ("Warning", (w.brief() for w in self.warnings))):
             yield from zip(chain([word], repeat("")), sentences, strict=False)
 
@@ -373,7 +381,7 @@ class Solution:
         """What cells borrow, and the gaps on the clients' own rows beside the pooled ones; None where there is one."""
         if len(self.rows.clients.names) == 1:
             return None
-        if self.promises.bounded:
+        if self.promises.with_status(CERTIFIED):
             own = "Promises and certificate rest on the rows of each client alone."
             return f"Among the rows that chose the rule: {self.pooling.summary()} {own}"
         if self.certificate.pooling == "none":
@@ -482,6 +490,31 @@ class Solution:
             for k, (name, price) in enumerate(zip(names, prices.global_, strict=True))
         ]
         return {"local": local, "global": global_}
+
+
+def _check_others(fitted: CalibrationRows, rows: AuditedRows) -> None:
+    """Raise where the rows to test on are those fitted on, in any order, or are of people who were."""
+    assert rows.score is not None
+    if rows.ids is not None and fitted.ids is not None:
+        if both := set(map(str, rows.ids.names)) & set(map(str, fitted.ids.names)):
+            raise InputError(
+                f"ids: the policy was fitted on {len(both):,} of these people, such as {shown(min(both))}; a test "
+                "needs other people."
+            )
+        return
+    if rows.score.size != fitted.scores.size:
+        return
+    pairs: list[tuple[Any, Any]] = [(rows.score, fitted.scores)]
+    if rows.positive is not None and fitted.labels is not None:
+        pairs.append((rows.positive, fitted.labels))
+    for found, known in ((rows.group, fitted.groups), (rows.client, fitted.clients)):
+        place = {str(name): i for i, name in enumerate(known.names)}
+        pairs.append((np.array([place.get(str(name), -1) for name in found.names])[found.codes], known.codes))
+    here, there = (np.lexsort(columns) for columns in zip(*pairs, strict=True))
+    if all(np.array_equal(one[here], other[there]) for one, other in pairs):
+        raise InputError(
+            f"scores: the {rows.score.size:,} rows are those that the policy was fitted on; a test needs other people."
+        )
 
 
 def _largest(prices: Floats, most: int) -> list[tuple[int, int]]:

@@ -14,7 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.calibration import Calibrator
-from logofair.columns.checks import Floats, Integers, Label, column, listed, probabilities, random_number, same_length
+from logofair.columns.checks import (
+    Floats,
+    Integers,
+    Label,
+    column,
+    listed,
+    probabilities,
+    random_number,
+    same_length,
+    same_order,
+)
 from logofair.columns.labels import Codes, encode, encode_known
 from logofair.columns.segments import Booleans, cell_numbers
 from logofair.costs import ACCURACY, Costs
@@ -359,6 +369,7 @@ class Policy:
         """Check rows; their calibrated scores and the number of the rule that applies."""
         if not isinstance(on_unknown, str) or on_unknown not in _UNKNOWN:
             raise InputError(f"on_unknown: got {on_unknown!r}; use one of {', '.join(_UNKNOWN)}.")
+        same_order(scores=scores, groups=groups, clients=clients)
         score = probabilities(scores)
         group = encode_known(groups, self.groups, "groups")
         client = self._client_codes(clients, score.size)

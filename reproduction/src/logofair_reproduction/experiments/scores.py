@@ -69,7 +69,7 @@ class Rows:
 
     def audit(self, decisions: object, notion: str) -> Audit:
         """Measure some decisions, or chances of acceptance, on these rows."""
-        return audit(decisions, self.labels, groups=self.groups, clients=self.clients, notion=notion)
+        return audit(decisions, self.labels, groups=self.groups, clients=self.clients, notion=notion, chances=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ from logofair.cli.options import (
 from logofair.cli.requiring import Wanted, limit_options
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
-from logofair.files.writing import check_output
+from logofair.files.writing import REPORT, check_output
 
 if TYPE_CHECKING:
     from logofair.cli.pages.audit import FileAudit
@@ -131,7 +131,7 @@ def audit(
     if report is not None:
         if form == "ll144":
             raise InputError("--format: ll144 also counts people whom a report leaves out; leave --report out.")
-        check_output(report, force=force)
+        check_output(report, force=force, endings=REPORT)
     from logofair.cli.pages.console import page, print_json, print_page, showing_progress
 
     with showing_progress(quiet=as_json) as progress:

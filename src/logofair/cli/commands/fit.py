@@ -35,7 +35,7 @@ from logofair.cli.options import (
 )
 from logofair.cli.requiring import Required, requirement_options
 from logofair.files.inputs import ColumnNames, find_files
-from logofair.files.writing import check_outputs
+from logofair.files.writing import POLICY, REPORT, check_outputs
 
 
 def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def fit(
     logofair explain and logofair apply.
     """
     check_format(form, as_json=as_json)
-    check_outputs({"--out": out, "--report": report}, force=force)
+    check_outputs({"--out": out, "--report": report}, force=force, endings={"--out": POLICY, "--report": REPORT})
     from logofair.cli.pages.console import page, print_json, showing_progress
 
     with showing_progress(quiet=as_json) as progress:

@@ -26,7 +26,7 @@ from logofair.cli.pages.console import grid, notes, spoken, titled
 from logofair.cli.pages.figures import gap_lines, interval_text, rates_table, text_or_undefined
 from logofair.cli.requiring import Wanted
 from logofair.columns.checks import Floats, Label
-from logofair.columns.labels import Codes, encode
+from logofair.columns.labels import Codes, check_groups, check_spelling, encode
 from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.files import polars_module
@@ -215,6 +215,9 @@ def count_rows(
     if len(groups) < 2 and not unknown:
         where = " and ".join(map(repr, columns.group))
         raise InputError(f"--group: every row of {where} is of group {groups[0]!r}; a gap needs at least two groups.")
+    if not unknown:
+        check_groups(groups, rows, "--group")
+        check_spelling(clients, "--client")
     return FileTally(tally, groups, clients, rows, sum(left_out for _, left_out in read))
 
 

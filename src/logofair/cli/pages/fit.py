@@ -109,6 +109,7 @@ def solve(rows: DataRows, wanted: FitOptions, progress: Progress = no_progress) 
         basis=wanted.basis,
         pooling=wanted.pooling,
         confidence=wanted.confidence,
+        ids=rows.ids,
         sample_weight=rows.weights,
         random_state=wanted.seed,
         progress=progress,
