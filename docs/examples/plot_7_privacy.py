@@ -78,7 +78,7 @@ for axes, name, title in zip(
     axes.set(xscale="log", xlabel="epsilon (smaller: more private)", title=title)
     axes.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
 panels[2].axhline(private.filter(figure="floor")["mean"][0], color="#1b2230", ls=":", lw=1)
-panels[2].set_title("Largest local gap (dotted: noise floor)")
+panels[2].set_title("Local gap (dotted: noise floor)")
 plt.show()
 
 # %%

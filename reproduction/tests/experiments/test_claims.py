@@ -70,11 +70,8 @@ def test_what_a_claim_names_exists(claim):
     assert set(claim.experiments) <= set(experiment_names())
     for each in claim.compare:
         assert set(each) <= {"one", "other", "along", "at", "reads"}
-        for names in (each["one"], each.get("other", "")):
-            for name in [names] if isinstance(names, str) else names:
-                assert name in ("", "paper") or {name.format(solver=way) for way in ("algorithm1", "logofair")} <= set(
-                    METHODS
-                )
+        for name in (*each["one"], *each.get("other", ())):
+            assert name == "paper" or {name.format(solver=way) for way in ("algorithm1", "logofair")} <= set(METHODS)
         for figure, read in each["reads"].items():
             assert figure in (*FIGURES, "distance", "above_floor")
             assert (read if isinstance(read, str) else read[0]) in READINGS
@@ -436,7 +433,7 @@ def test_any_claim_can_be_judged():
         "More",
         "FedAvg is more accurate.",
         ["comparison_dp"],
-        [{"one": "fedavg", "other": "fedfb", "reads": {"accuracy": "higher"}}],
+        [{"one": ["fedavg"], "other": ["fedfb"], "reads": {"accuracy": "higher"}}],
     )
     found = [*everywhere("fedavg", steady(0.85, 0.2, 0.2)), *baselines()]
     verdicts, _ = judge(measured(found), [claim])

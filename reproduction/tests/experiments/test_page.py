@@ -57,7 +57,7 @@ def test_the_heading_says_what_was_run_on_which_rows_and_data_stay_text(page):
     for said in (
         "Adult (UCI)",
         "48,842 rows (the paper: more than 45,000)",
-        "3 to 3 for each figure",
+        " 3 for each figure",
         "2026-05-16",
         "logofair 0.1.0, torch 2+cpu and 2+cu",
         "logofair reproduce comparison_dp clients_dp rounds_dp sensitivity_dp",
@@ -75,7 +75,7 @@ def test_every_verdict_has_its_sign_and_what_it_rests_on(page, rendered):
         assert row["claim"] in claims
     for claim, verdict in rendered.verdicts.select("claim", "verdict").rows():
         assert f"{claim} " in claims
-        assert f"{verdict} Adult DP" in claims
+        assert f"Adult DP {verdict}" in claims
     assert "No results: logofair reproduce introduction" in claims
 
 

@@ -164,10 +164,8 @@ def _of_claim(claim: Claim, found: pl.DataFrame) -> Iterator[tuple[dict[str, Any
                 **{state: states.count(state) for state in ("for", "against", "open")},
                 "not run": ", ".join(lacking),
             }
-            yield (
-                verdict,
-                checks.select(pl.lit(claim.short).alias("claim"), pl.lit(", ".join(columns)).alias("place"), pl.all()),
-            )
+            about = (pl.lit(claim.short).alias("claim"), pl.lit(", ".join(columns)).alias("place"))
+            yield verdict, checks.select(*about, pl.all())
 
 
 def _one_run(found: pl.DataFrame) -> pl.DataFrame:
@@ -182,20 +180,12 @@ def _one_run(found: pl.DataFrame) -> pl.DataFrame:
 
 def _comparisons(claim: Claim, run: pl.DataFrame) -> list[_Comparison]:
     """A claim's comparisons one by one; by the paper's procedure where it was run for all methods that are named."""
-
-    def listed(names: str | list[str]) -> list[str]:
-        return [names] if isinstance(names, str) else names
-
-    ours = {
-        name for each in claim.compare for key in ("one", "other") for name in listed(each.get(key, "")) if "{" in name
-    }
+    ours = [name for each in claim.compare for name in (*each["one"], *each.get("other", ())) if "{solver}" in name]
     published = all(name.format(solver="algorithm1") in run["method"] for name in ours)
     solver = "algorithm1" if published else "logofair"
     found = []
     for each in claim.compare:
-        for one, other, (figure, read) in product(
-            listed(each["one"]), listed(each.get("other", "")), each["reads"].items()
-        ):
+        for one, other, (figure, read) in product(each["one"], each.get("other", [""]), each["reads"].items()):
             reads, margin = (read, 0.0) if isinstance(read, str) else read
             names = (one.format(solver=solver), other.format(solver=solver))
             found.append(_Comparison(*names, each.get("along", ""), each.get("at", {}), figure, reads, margin))
@@ -217,16 +207,12 @@ def _lacking(comparisons: Sequence[_Comparison], run: pl.DataFrame) -> list[str]
 
 def _verdict(checks: pl.DataFrame, *, most: bool, complete: bool) -> str:
     """The verdict that comparisons make; ``complete``: of all methods the claim is about."""
-    shares = checks.group_by("figure").agg(
-        *((pl.col("state") == name).mean().alias(name) for name in ("for", "against"))
-    )
-    if most:
-        shown, refuted = bool((shares["for"] > 0.5).all()), bool((shares["against"] > 0.5).any())
-    else:
-        shown, refuted = bool((shares["for"] == 1.0).all()), bool((shares["against"] > 0.0).any())
-    if shown and complete and checks.height:
+    state = pl.col("state")
+    shares = checks.group_by("figure").agg(for_it=(state == "for").mean(), against=(state == "against").mean())
+    enough = shares["for_it"] > 0.5 if most else shares["for_it"] == 1.0
+    if checks.height and complete and enough.all():
         return "confirmed"
-    return "not confirmed" if refuted else "not testable"
+    return "not confirmed" if (shares["against"] > (0.5 if most else 0.0)).any() else "not testable"
 
 
 def _checks(comparisons: Sequence[_Comparison], run: pl.DataFrame, *, most: bool) -> pl.DataFrame:

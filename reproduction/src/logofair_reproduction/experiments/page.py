@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -85,17 +85,22 @@ def _about(records: Sequence[Mapping[str, Any]], found: pl.DataFrame) -> Iterato
     for name in found["data"].unique(maintain_order=True):
         rows = _rows_of(name, records)
         yield "Data", f"{CATALOGUE[name].title}: {CATALOGUE[name].summary} {rows[:1].upper()}{rows[1:]}"
-    seeds = sorted(found.group_by(*PLACE).len()["len"])
-    yield "Seeds", f"{seeds[0]} to {seeds[-1]} for each figure; each deals the rows to clients and parts anew"
-    days = sorted(record["date"] for record in records if "date" in record)
-    if days:
-        yield "Measured", " to ".join(dict.fromkeys((days[0], days[-1])))
+    seeds = _range(found.group_by(*PLACE).len()["len"])
+    yield "Seeds", f"{seeds} for each figure; each deals the rows to clients and parts anew"
+    if days := [record["date"] for record in records if "date" in record]:
+        yield "Measured", _range(days)
     versions: dict[str, dict[str, None]] = {}
     for record in records:
         for name, value in (*record.get("versions", {}).items(), *record.get("trained_with", {}).items()):
             versions.setdefault(name, {})[value] = None
     yield "Versions", ", ".join(f"{name} {' and '.join(values)}" for name, values in versions.items())
     yield "Command", f"logofair reproduce {' '.join(found['experiment'].unique(maintain_order=True))}"
+
+
+def _range(values: Iterable[Any]) -> str:
+    """The least and the largest, or the only one."""
+    known = sorted(values)
+    return " to ".join(dict.fromkeys((f"{known[0]}", f"{known[-1]}")))
 
 
 def _rows_of(name: str, records: Sequence[Mapping[str, Any]]) -> str:
@@ -118,13 +123,11 @@ def _rows_of(name: str, records: Sequence[Mapping[str, Any]]) -> str:
 def _by_claim(verdicts: pl.DataFrame, comparisons: pl.DataFrame) -> Iterator[tuple[Claim, pl.DataFrame, pl.DataFrame]]:
     """Each claim with a table of its verdicts, and one of what they rest on."""
     for claim in CLAIMS:
-        own = verdicts.filter(pl.col("claim") == claim.short).drop("source", "claim")
+        own = verdicts.filter(pl.col("claim") == claim.short)
+        place = pl.col("columns").list.join(", ").alias("place")
         rests = comparisons.filter(pl.col("claim") == claim.short).iter_rows(named=True)
-        yield (
-            claim,
-            own.with_columns(pl.col("columns").list.join(", ")),
-            pl.DataFrame([_compared(row) for row in rests]),
-        )
+        shown = own.select(place, pl.exclude("source", "claim", "columns"))
+        yield claim, shown, pl.DataFrame([_compared(row) for row in rests])
 
 
 def _compared(row: Mapping[str, Any]) -> dict[str, str]:
@@ -137,6 +140,6 @@ def _compared(row: Mapping[str, Any]) -> dict[str, str]:
         "of": f"{row['one']} {row['one_mean']:.4f}",
         "less": f"{row['other']} {row['other_mean']:.4f}" if row["other"] else "",
         "difference": f"{row['mean']:+.4f} ({reach}; same sign in {row['alike']} of {row['runs']})",
-        "is": row["state"],
-        "for": row["remark"] or "",
+        "state": row["state"],
+        "remark": row["remark"] or "",
     }

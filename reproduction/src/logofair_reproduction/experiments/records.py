@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from logofair.errors import InputError
 from logofair_reproduction.datasets.catalogue import CATALOGUE
@@ -33,22 +33,12 @@ def identity(values: dict[str, Any]) -> str:
 
 def append(folder: Path, record: dict[str, Any]) -> None:
     """Add one record to the results of a folder; what is left of a line that was cut off gives way to it."""
-    line = json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n"
-    with (folder / FILE).open("ab+") as file:
-        if not _ends_with_a_line(file):
-            file.truncate(_end_of_last_line(folder / FILE))
+    path, line = folder / FILE, json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n"
+    with path.open("ab+") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
+        if file.read(1) not in (b"", b"\n"):
+            file.truncate(path.read_bytes().rfind(b"\n") + 1)
         file.write(line.encode())
-
-
-def _ends_with_a_line(file: BinaryIO) -> bool:
-    if file.seek(0, os.SEEK_END) == 0:
-        return True
-    file.seek(-1, os.SEEK_END)
-    return file.read(1) == b"\n"
-
-
-def _end_of_last_line(path: Path) -> int:
-    return path.read_bytes().rfind(b"\n") + 1
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:

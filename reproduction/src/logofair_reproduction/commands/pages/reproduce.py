@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import polars as pl
 from rich.console import Console
 
 from logofair.cli.pages.console import counted, grid, notes, print_page, titled
@@ -57,23 +58,25 @@ class Selection:
         if self.quick and not self.data and _QUICK_DATA not in data:
             what = ", ".join(self.experiments)
             raise InputError(f"--quick: takes {_QUICK_DATA} alone, which is not in {what}; add --data {data[0]}.")
-        found = [part for name in self.experiments for part in self._parts_of(name)]
+        chosen = self.data or ((_QUICK_DATA,) if self.quick else ())
+        found = [
+            part
+            for name in self.experiments
+            for part in load_experiment(
+                name,
+                quick=self.quick,
+                data=chosen,
+                methods=self.method,
+                alphas=self.alpha,
+                seeds=self.seeds,
+                budget=self.settings,
+            )
+        ]
         if not found:
             raise InputError(
                 f"{', '.join(self.names)}: no case has all that --data, --method and --alpha ask for; leave one out."
             )
         return found
-
-    def _parts_of(self, name: str) -> list[Experiment]:
-        return load_experiment(
-            name,
-            quick=self.quick,
-            data=self.data or ((_QUICK_DATA,) if self.quick else ()),
-            methods=self.method,
-            alphas=self.alpha,
-            seeds=self.seeds,
-            budget=self.settings,
-        )
 
 
 def _check(option: str, given: Iterable[str], known: Iterable[str]) -> None:
@@ -99,7 +102,7 @@ class Outcome:
 def reproduced(
     wanted: Selection, folder: Path, progress: Progress, *, jobs: int | None, device: str, cache: Path | None
 ) -> Outcome:
-    """Run what is wanted and not in the folder yet, and write page, tables and figures."""
+    """Run what is wanted and not in the folder yet, and write page and tables."""
     from logofair_reproduction.training import need_torch
 
     parts = wanted.parts()
@@ -174,11 +177,7 @@ def show_list(found: Sequence[Mapping[str, Any]], console: Console) -> None:
 def as_dict(outcome: Outcome) -> dict[str, Any]:
     """Plain values of a command that was not stopped."""
     rendered, state = outcome.rendered, outcome.state
-    own = (
-        ()
-        if rendered is None
-        else rendered.lines.filter(rendered.lines["experiment"].is_in(outcome.experiments)).to_dicts()
-    )
+    wanted = pl.col("experiment").is_in(outcome.experiments)
     return {
         "folder": str(outcome.folder),
         "experiments": list(outcome.experiments),
@@ -186,7 +185,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "before": state.before if state else None,
         "failed": [{**case.as_dict(), "reason": why} for case, why in state.failed] if state else [],
         "missing": dict(outcome.missing or {}),
-        "lines": list(own),
+        "lines": rendered.lines.filter(wanted).to_dicts() if rendered else [],
         "verdicts": rendered.verdicts.to_dicts() if rendered else [],
         "files": [str(path) for path in rendered.files] if rendered else [],
     }
