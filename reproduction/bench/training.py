@@ -69,7 +69,7 @@ def beside_flower(cases: Sequence[tuple[int, int, int]], rows: int | None = None
         for clients, rounds, own_rounds in cases:
             folder = Path(name) / str(clients)
             write_case(folder, clients, rounds, rows)
-            with peak_memory_of_group(flower.processes.group_id) as peak:
+            with peak_memory_of_session(flower.process.process.pid) as peak:
                 apps = "reproduction.bench.training_apps"
                 flower.run(f"{apps}:server", f"{apps}:client", folder, clients)
             found.append({"clients": clients, **_compared(folder, peak[0], in_process(folder, own_rounds))})
@@ -186,18 +186,17 @@ def _seconds(method: Method, network: Network, rows: Sequence[ClientRows], round
 
 
 @contextmanager
-def peak_memory_of_group(group_id: str) -> Iterator[list[int]]:
-    """Measure twice a second how much memory a process group takes; the list's one entry is the peak, in bytes.
+def peak_memory_of_session(leader: int) -> Iterator[list[int]]:
+    """Measure twice a second how much memory a session's processes take; the list's one entry is the peak, in bytes.
 
     What processes share counts once; 0 where the system has no /proc.
     """
-    from logofair.engines.flower.deployment.supervision import processes_in_group
-
     peak, done = [0], threading.Event()
 
     def measure() -> None:
         while not done.wait(0.5):
-            peak[0] = max(peak[0], sum(_share(pid) for pid in processes_in_group(group_id)))
+            running = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+            peak[0] = max(peak[0], sum(_share(pid) for pid in running if _session(pid) == leader))
 
     thread = threading.Thread(target=measure, daemon=True)
     thread.start()
@@ -206,6 +205,13 @@ def peak_memory_of_group(group_id: str) -> Iterator[list[int]]:
     finally:
         done.set()
         thread.join()
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:  # it has ended
+        return None
 
 
 def _share(pid: int) -> int:

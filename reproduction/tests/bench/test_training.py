@@ -101,11 +101,11 @@ def test_a_round_is_the_median_of_all_but_the_first_and_ratios_are_flowers_over_
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="needs /proc")
-def test_the_memory_of_a_process_group_is_measured():
-    with training_bench.peak_memory_of_group("group of a test") as peak:
-        code = "held = bytearray(50_000_000); import time; time.sleep(1.5)"
-        environment = {**os.environ, "LOGOFAIR_PROCESS_GROUP": "group of a test"}
-        subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+def test_the_memory_of_the_processes_of_a_session_is_measured():
+    code = "held = bytearray(50_000_000); import time; time.sleep(1.5)"
+    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    with training_bench.peak_memory_of_session(process.pid) as peak:
+        process.wait()
     assert 50_000_000 < peak[0] < 500_000_000
 
 

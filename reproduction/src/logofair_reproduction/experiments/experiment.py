@@ -178,6 +178,20 @@ def trials(data: str, method: str, budget: int | None = None, *, published: bool
     return found
 
 
+def first_setting(data: str, method: str) -> dict[str, Any]:
+    """The first setting that is tried for a method on a data set; FedAvg's where none is listed, but for FCFL.
+
+    Examples
+    --------
+    >>> first_setting("acs", "fedfb"), first_setting("acs", "fcfl")
+    ({'learning_rate': 0.01, 'batch_size': 512, 'local_epochs': 1}, {})
+    """
+    listed = _toml("settings.toml").get(data, {})
+    if method not in listed and method != "fcfl":  # which takes no local steps
+        method = "fedavg"
+    return dict(trials(data, method, 1)[0].setting) if method in listed else {}
+
+
 @dataclass(frozen=True)
 class Case:
     """One figure of a table for one seed: everything it depends on."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from scipy.optimize import linprog, nnls
 from scipy.special import softmax
 
 from logofair.columns.checks import Floats, not_negative, positive_number, whole_number
@@ -27,22 +27,6 @@ from logofair_reproduction.training.messages import (
     TrainedParameters,
     Vector,
 )
-from logofair_reproduction.training.mixes import best_mix
-
-__all__ = [
-    "FCFL",
-    "METHODS",
-    "FairFed",
-    "FedAvg",
-    "FedFB",
-    "Method",
-    "MethodState",
-    "Replies",
-    "average",
-    "average_models",
-    "distances",
-]
-
 
 # What a method keeps from round to round, by name: arrays of doubles, so that it can be stored and sent.
 MethodState: TypeAlias = Mapping[str, Floats]
@@ -81,17 +65,8 @@ class Method(Protocol):
         return state
 
 
-def average_models(models: Iterable[Vector], weights: npt.ArrayLike) -> Floats:
-    """Average the clients' parameters by weights (McMahan et al., 2017: their numbers of rows), in doubles."""
-    shares = np.asarray(weights, dtype=np.float64)
-    # One model after another: a copy of all may not fit.
-    weighted = (weight * model.astype(np.float64) for weight, model in zip(shares, models, strict=True))
-    mean: Floats = functools.reduce(np.add, weighted) / shares.sum()
-    return mean
-
-
 def average(parameters: Vector, replies: Replies, weights: Floats) -> Vector:
-    """Average the models of the clients that replied; unchanged where none of these has weight."""
+    """Average the models of the clients that replied by weight; unchanged where none of these has any."""
     # A client without weight is left out: 0 times a model that is no number would be none.
     present = {
         client: reply.parameters
@@ -100,18 +75,15 @@ def average(parameters: Vector, replies: Replies, weights: Floats) -> Vector:
     }
     if not present:
         return parameters
-    return average_models(present.values(), weights[list(present)]).astype(parameters.dtype)
+    # One model after another: a copy of all may not fit.
+    weighted = (weights[client] * model.astype(np.float64) for client, model in present.items())
+    mean: Floats = functools.reduce(np.add, weighted) / weights[list(present)].sum()
+    return mean.astype(parameters.dtype)
 
 
 @dataclass(frozen=True)
 class FedAvg(Method):
-    """Average the clients' models with weights n_c / n.
-
-    Examples
-    --------
-    >>> FedAvg().name
-    'fedavg'
-    """
+    """Average the clients' models with weights n_c / n (McMahan et al., 2017)."""
 
     name: ClassVar[str] = "fedavg"
     measure_every: int = 1
@@ -330,7 +302,11 @@ class FCFL(Method):
         self, state: MethodState, parameters: Vector, measured: ClientMeasures, replies: Replies
     ) -> tuple[Vector, MethodState]:
         """Step along the best mix, and sharpen the smoothing where the gradients have become small."""
-        usable = [reply for _, reply in sorted(replies.items()) if isinstance(reply, Gradients) and _usable(reply)]
+        usable = [
+            reply
+            for _, reply in sorted(replies.items())
+            if isinstance(reply, Gradients) and np.isfinite(reply.values[0]) and np.isfinite(reply.gradients).all()
+        ]
         if not usable:
             return parameters, state
         smoothing = state["smoothing"]
@@ -338,42 +314,32 @@ class FCFL(Method):
         gradients = np.stack([reply.gradients[0] for reply in usable])
         loss_gradient = softmax(losses / smoothing[0]) @ gradients
         gap_gradient, violated = self._largest_gap(usable, smoothing[1], parameters.size)
-        direction = (
-            _first_direction(loss_gradient, gap_gradient, violated)
-            if state["taken"][0] < self.first_stage
-            else _second_direction(gradients, gap_gradient, violated)
-        )
+        if state["taken"][0] >= self.first_stage:
+            direction = pareto_direction(gradients, gap_gradient, violated)
+        elif violated:  # most against the gap without raising the loss
+            pair = np.stack([loss_gradient, gap_gradient])
+            products = pair @ pair.T
+            direction = best_mix(products, products[1], at_least_zero=[0]) @ pair
+        else:
+            direction = loss_gradient
         after = (parameters - self.step_size * direction).astype(parameters.dtype)
-        lengths = [np.linalg.norm(loss_gradient), np.linalg.norm(gap_gradient)]
-        return after, {"taken": state["taken"] + 1.0, "smoothing": _sharpened(smoothing, np.array(lengths))}
+        lengths = np.array([np.linalg.norm(loss_gradient), np.linalg.norm(gap_gradient)])
+        small = (smoothing > _SHARPENED_ABOVE) & (0.1 * lengths <= smoothing)
+        sharpened = np.where(small, 0.01 * smoothing, smoothing)
+        return after, {"taken": state["taken"] + 1.0, "smoothing": sharpened}
 
     def _largest_gap(self, replies: list[Gradients], smoothing: float, size: int) -> tuple[Vector, bool]:
         """Gradient of the smoothed largest excess, and whether any gap exceeds the tolerance."""
         excess = np.concatenate([reply.values[1:] for reply in replies]) - self.tolerance
         gradients = np.concatenate([reply.gradients[1:] for reply in replies])
-        known = np.isfinite(excess)
+        known = np.isfinite(excess)  # a batch may lack a group
         if not known.any():
             return np.zeros(size), False
         return softmax(excess[known] / smoothing) @ gradients[known], bool(excess[known].max() > 0)
 
 
-def _usable(reply: Gradients) -> bool:
-    """Whether a client's loss and gradients are numbers; gaps may be undefined."""
-    return bool(np.isfinite(reply.values[0]) and np.isfinite(reply.gradients).all())
-
-
-def _first_direction(loss_gradient: Vector, gap_gradient: Vector, violated: bool) -> Vector:
-    """Against the largest loss while the tolerance holds; else most against the gap without raising the loss."""
-    if not violated:
-        return loss_gradient
-    pair = np.stack([loss_gradient, gap_gradient])
-    products = pair @ pair.T
-    mixed: Vector = best_mix(products, products[1], at_least_zero=[0]) @ pair
-    return mixed
-
-
-def _second_direction(gradients: Vector, gap_gradient: Vector, violated: bool) -> Vector:
-    """Most along the mean gradient among the mixes that raise no client's loss, nor the gap."""
+def pareto_direction(gradients: Vector, gap_gradient: Vector, violated: bool) -> Vector:
+    """The mix that gains most along the mean gradient among those that raise no client's loss, nor the gap."""
     last = gap_gradient if violated else np.zeros_like(gap_gradient)
     stack = np.concatenate([gradients, last[None]])
     products = stack @ stack.T
@@ -382,10 +348,48 @@ def _second_direction(gradients: Vector, gap_gradient: Vector, violated: bool) -
     return mixed
 
 
-def _sharpened(smoothing: Floats, lengths: Floats) -> Floats:
-    """A hundredth of the width where gradients are small beside it."""
-    small = (smoothing > _SHARPENED_ABOVE) & (0.1 * lengths <= smoothing)
-    return np.where(small, 0.01 * smoothing, smoothing)
+def best_mix(products: Floats, gain: Floats, at_least_zero: Iterable[int]) -> Floats:
+    """Weights a >= 0 with sum 1 that maximise ``a @ gain`` while ``a @ products[:, j] >= 0`` for the j named.
+
+    ``products`` are the inner products of the vectors mixed. Where the program has no answer: :func:`shortest_mix`.
+    """
+    products, lengths = np.asarray(products, dtype=np.float64), np.sqrt(np.clip(np.diag(products), 0.0, None))
+    if not np.isfinite(products).all() or not lengths.any():
+        return shortest_mix(products)
+    # In unit vectors: the solver's tolerance is absolute, and a short gradient would count nothing beside a long one.
+    least = lengths[lengths > 0].min()
+    lengths = np.where(lengths > 0, lengths, least)
+    kept = (products / lengths / lengths[:, None])[list(at_least_zero)]
+    gains = np.asarray(gain, dtype=np.float64) / lengths
+    found = linprog(
+        -gains / (np.abs(gains).max() or 1.0),
+        A_ub=-kept,
+        b_ub=np.zeros(len(kept)),
+        A_eq=[least / lengths],
+        b_eq=[1.0],
+        method="highs",
+    )
+    if found.status != 0 or found.x is None:
+        return shortest_mix(products)
+    weights = np.clip(found.x, 0.0, None) / lengths
+    shares: Floats = weights / weights.sum()
+    return shares
+
+
+def shortest_mix(products: Floats) -> Floats:
+    """Weights a >= 0 with sum 1 of the shortest mix: minimise ``a @ products @ a``."""
+    products = np.nan_to_num(np.asarray(products, dtype=np.float64))
+    scale = max(float(np.abs(products).max()), 1e-300)
+    values, vectors = np.linalg.eigh(products / scale)
+    root = (vectors * np.sqrt(np.clip(values, 0.0, None))).T  # root.T @ root = products
+    # The nearest point to 0 of a convex hull, as non-negative least squares (Lawson and Hanson, ch. 23).
+    system = np.vstack([root, np.ones(len(products))])
+    try:
+        weights, _ = nnls(system, np.append(np.zeros(len(products)), 1.0))
+    except RuntimeError:  # too many iterations; a run does not stop for that
+        weights = np.ones(len(products))
+    shares: Floats = weights / weights.sum()
+    return shares
 
 
 #: Every training method by name.

@@ -22,8 +22,6 @@ from logofair.errors import InputError
 from logofair_reproduction.training.messages import Vector
 from logofair_reproduction.training.rows import ClientRows
 
-__all__ = ["NETWORKS", "Network", "PullBack", "ResNet18", "build_network", "logit_gradients"]
-
 PullBack: TypeAlias = Callable[[Tensor], Tensor]
 
 
