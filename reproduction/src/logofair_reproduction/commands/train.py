@@ -151,8 +151,8 @@ def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str
     measured = rows.rows("test").audit(found["test"] >= 0.5, options["notion"])
     if as_json:
         sizes = {part: int(places.size) for part, places in rows.parts.items()}
-        asked = {name: options[name] for name in ("method", "notion", "partition", "seed")}
-        settings = {**asked, **split_options, "clients": clients, "alpha": alpha, **setting, "rounds": rounds}
+        wanted = {name: options[name] for name in ("method", "notion", "partition", "seed")}
+        settings = {**wanted, **split_options, "clients": clients, "alpha": alpha, **setting, "rounds": rounds}
         print_json({"out": str(out), "settings": settings, "rows": sizes, "test": measured.as_dict()})
     else:
         _show(rows, measured, options["notion"], f"{method}, {rounds:,} rounds, seed {options['seed']}", out, page())
@@ -197,9 +197,9 @@ def _show(rows: SplitData, test: Audit, notion: str, trained: str, out: Path, co
         figures.append(("Licence", f"{rows.data.licence.rstrip('.')}; harms: logofair data describe {rows.data.name}"))
     figures.append(("Wrote", f"{out}, with {sizes['calibration']:,} rows for logofair fit beside the test rows"))
     columns = "    --score score --label label --group group --client client"
-    asked = "" if notion == "demographic_parity" else f" --notion {notion}"
+    wanted = "" if notion == "demographic_parity" else f" --notion {notion}"
     commands = [
-        f"logofair fit {name}{asked} \\",
+        f"logofair fit {name}{wanted} \\",
         f"{columns} \\",
         "    --where part=calibration --test-where part=test --out policy.json",
     ]

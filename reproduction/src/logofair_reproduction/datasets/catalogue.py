@@ -15,10 +15,7 @@ from logofair.datasets.table import Dataset, chosen
 from logofair_reproduction.datasets.acs import load_acs, prepare_acs
 from logofair_reproduction.datasets.celeba import load_celeba, prepare_celeba
 from logofair_reproduction.datasets.enem import load_enem, prepare_enem
-from logofair_reproduction.datasets.facts import known_facts
-from logofair_reproduction.datasets.preparing import cache_folder
-
-__all__ = ["CATALOGUE", "DatasetInfo", "choices_of", "load"]
+from logofair_reproduction.datasets.preparing import cache_folder, known_facts
 
 
 @dataclass(frozen=True)

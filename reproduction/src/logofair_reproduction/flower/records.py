@@ -125,8 +125,8 @@ def read_counts(content: RecordDict, n_groups: int, known: Floats | None = None)
     shape = (n_groups, 2)
     found = _arrays(content, {"rows": shape, "accepted": shape, "loss": shape}, "the counts requested")
     rows, accepted, loss = (_finite(found[name], "counts", np.float64) for name in ("rows", "accepted", "loss"))
-    whole = (rows == np.rint(rows)).all() and (accepted == np.rint(accepted)).all()
-    if not whole or (rows < 0).any() or rows.max() > _MOST_ROWS or rows.sum() == 0:
+    counted = (rows == np.rint(rows)).all() and (accepted == np.rint(accepted)).all()
+    if not counted or (rows < 0).any() or rows.max() > _MOST_ROWS or rows.sum() == 0:
         raise InputError("its counts of rows are not whole numbers, or there are none")
     if (accepted < 0).any() or (accepted > rows).any():
         raise InputError("it accepts more rows than it has, or fewer than none")
