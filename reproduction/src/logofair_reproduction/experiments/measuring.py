@@ -326,7 +326,7 @@ def _aglfop_information(case: Case, plan: MethodPlan, rows: SplitData, models: M
     shares = table.shares(chances, test.labels, groups=test.groups, clients=test.clients)
     # A bound for a larger limit holds for the smaller one too, and solvers need some room.
     global_, local = (max(nats, _LEAST_INFORMATION) for nats in information(table, shares))
-    bound = aglfop(table, global_information=global_, local_information=local, unit="nats")
+    bound = aglfop(table, global_information=global_, local_information=local)
     return {"accuracy": bound.bound, "local_gap": None, "global_gap": None}
 
 
