@@ -85,10 +85,12 @@ def _toml(name: str) -> Mapping[str, Any]:
     return tomllib.loads(_HERE.joinpath(name).read_text("utf-8"))
 
 
-METHODS: Mapping[str, MethodPlan] = {
-    name: MethodPlan(name, **{key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()})
-    for name, facts in _toml("methods.toml").items()
-}
+def _method_plan(name: str, facts: Mapping[str, Any]) -> MethodPlan:
+    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
+    return MethodPlan(name, **plain)
+
+
+METHODS: Mapping[str, MethodPlan] = {name: _method_plan(name, facts) for name, facts in _toml("methods.toml").items()}
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,8 @@ class MethodStrategy(Strategy):
 
     Parameters
     ----------
-    method : FedAvg, FairFed, FedFB or FCFL
-        How the sites' replies become the next model.
-    network : Network
-        From :func:`logofair_reproduction.training.build_network`; sites pass the same to their client app.
+    method, network
+        One of :data:`training.METHODS`, and from ``build_network`` what sites pass to their client app too.
     sites : sequence of str
         The sites' names, in the order of every table: ``site`` in a node's configuration, the node's number as text in
         a simulation.
@@ -56,11 +54,6 @@ class MethodStrategy(Strategy):
         Fewest sites whose replies make a round; by default more than half.
     connect_timeout : float
         Seconds for nodes to connect at the start, and to give their names.
-
-    Attributes
-    ----------
-    state : TrainingState
-        Where training stands; what sites keep is not in it, but stays with them.
 
     Examples
     --------

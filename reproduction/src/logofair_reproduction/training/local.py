@@ -75,21 +75,8 @@ OPTIMISERS: dict[str, Callable[[float], Step]] = {"adam": _adam, "sgd": _sgd}
 class Schedule:
     """Local epochs, and mini-batch steps within them; the defaults lie in the paper's grid.
 
-    Parameters
-    ----------
-    local_epochs : int
-        Passes of a client over its rows within a round.
-    learning_rate : float
-        Step size.
-    batch_size : int or None
-        Rows per step; None for all rows of the client.
-    optimiser : {"adam", "sgd"}
-        Rule of the steps; Adam starts afresh every round.
-
     Examples
     --------
-    >>> Schedule(local_epochs=10).batch_size
-    128
     >>> Schedule(optimiser="adan")
     Traceback (most recent call last):
     logofair.errors.InputError: optimiser: got 'adan' (did you mean 'adam'?); use one of adam, sgd.
@@ -97,8 +84,8 @@ class Schedule:
 
     local_epochs: int = 5
     learning_rate: float = 0.01
-    batch_size: int | None = 128
-    optimiser: str = "adam"
+    batch_size: int | None = 128  # None: all rows of the client
+    optimiser: str = "adam"  # starts afresh every round
 
     def __post_init__(self) -> None:
         whole_number(self.local_epochs, "local_epochs")

@@ -111,25 +111,8 @@ class FairFed(Method):
     clients' gaps), or of its accuracy from the global accuracy where its gap is undefined. The paper leaves negative
     weights open: here :math:`\bar w_k` is not let below 0, and all are scaled to sum 1 again. Equalized odds and more
     than two groups are ours: the gap followed is that of the rate and the pair of groups for which it is largest over
-    all rows.
-
-    Parameters
-    ----------
-    notion : Notion
-        Which rates are compared; the paper has demographic parity and equal opportunity.
-    beta : float
-        How fast weights change; 0 is FedAvg. The LoGoFair paper tries 0.01, 0.05, 0.5 and 1.
-    debias : {"none", "reweighing", "fairbatch"}
-        What clients do about fairness in their own training; by default reweighing for selection rates and none for
-        conditions on labels, whose gaps reweighing may widen.
-    debias_step : float
-        Step size of FairBatch; the LoGoFair paper tries 0.005, 0.01 and 0.05.
-
-    Examples
-    --------
-    >>> from logofair.notions import EQUALIZED_ODDS
-    >>> FairFed(beta=1.0).debias, FairFed(EQUALIZED_ODDS).debias
-    ('reweighing', 'none')
+    all rows. ``debias`` is what clients do in their own training: by default reweighing for selection rates and none
+    for conditions on labels, whose gaps reweighing may widen. ``beta`` 0 is FedAvg.
     """
 
     name: ClassVar[str] = "fairfed"
@@ -183,21 +166,9 @@ class FedFB(Method):
     """FairBatch with the losses of all clients together (Zeng, Chen and Lee, 2021).
 
     The server changes the weights of (group, label) cells along the differences of their losses over all clients
-    (:mod:`balance`); clients train under these weights, and their models are averaged in proportion
-    to the weight their rows have. For selection rates the step falls as ``alpha / sqrt(t + 1)``; for conditions on
-    labels it has the length ``alpha`` throughout.
-
-    Parameters
-    ----------
-    notion : Notion
-        Demographic parity, equal opportunity, predictive equality or equalized odds.
-    alpha : float
-        Step size; 0 is FedAvg. The LoGoFair paper tries 0.005, 0.01, 0.05 and 0.3.
-
-    Examples
-    --------
-    >>> FedFB(alpha=0.05).notion.name
-    'demographic_parity'
+    (:mod:`balance`); clients train under these weights, and their models are averaged in proportion to the weight their
+    rows have. For selection rates the step falls as ``alpha / sqrt(t + 1)``; for conditions on labels it has the length
+    ``alpha`` throughout. ``alpha`` 0 is FedAvg.
     """
 
     name: ClassVar[str] = "fedfb"
@@ -248,38 +219,16 @@ class FCFL(Method):
     answer the step is along the shortest mix, which lowers everything there is to lower. While the tolerance holds, the
     gradient of :math:`\hat g` counts as 0 in both stages, so that the first is then a plain step against the largest
     loss. Equalized odds (two gaps per client) and more than two groups (one per group but the first) are ours.
-
-    Parameters
-    ----------
-    notion : Notion
-        Which gaps each client keeps within ``tolerance``.
-    tolerance : float
-        Largest gap allowed (epsilon); the LoGoFair paper tries 0.01, 0.03, 0.05 and 0.07.
-    step_size : float
-        Step size along the mix.
-    first_stage : int
-        Rounds of the first stage; all later ones are of the second.
-    batch_size : int
-        Rows each client draws in a round.
-    smoothing : float
-        Width at which the largest loss and gap are smoothed at the start (delta).
-    measure_every : int
-        Rounds between two counts; they only record progress.
-
-    Examples
-    --------
-    >>> FCFL(tolerance=0.05).tolerance
-    0.05
     """
 
     name: ClassVar[str] = "fcfl"
     notion: Notion = DEMOGRAPHIC_PARITY
-    tolerance: float = 0.1
+    tolerance: float = 0.1  # epsilon: the largest gap of a client
     step_size: float = 0.01
-    first_stage: int = 800
-    batch_size: int = 100
-    smoothing: float = 0.5
-    measure_every: int = 20
+    first_stage: int = 800  # rounds; all later ones are of the second stage
+    batch_size: int = 100  # rows each client draws in a round
+    smoothing: float = 0.5  # delta at the start, of losses and of gaps
+    measure_every: int = 20  # counts only record progress
 
     def __post_init__(self) -> None:
         conditions(self.notion)

@@ -24,39 +24,14 @@ from logofair_reproduction.training.rows import ClientRows
 
 @dataclass(frozen=True, eq=False)
 class TrainingState:
-    """Where training stands after a round.
-
-    Parameters
-    ----------
-    round : int
-        Rounds done; 0 before the first.
-    parameters : array
-        The model: the network's flat vector.
-    measured : ClientMeasures
-        How the model of round ``measured_at`` does at every client, on its training rows.
-    measured_at : int
-        The round that ``measured`` is of: ``round``, unless the method measures less often.
-    method_state : mapping
-        What the method keeps from round to round.
-    client_states : tuple
-        What each client keeps from round to round (FairBatch's weights), or None.
-
-    Examples
-    --------
-    >>> from logofair_reproduction.training import FedAvg, Schedule, build_network, make_rows, train
-    >>> rows = make_rows([[0.0], [1.0]] * 2, [0, 1, 0, 1], groups=["a", "b", "b", "a"], clients=[0, 0, 1, 1])
-    >>> network, schedule = build_network("logistic", (1,)), Schedule(learning_rate=0.5)
-    >>> *_, last = train(FedAvg(), network, rows, rounds=3, schedule=schedule)
-    >>> last.round, last.measured.client_accuracy
-    (3, array([1., 1.]))
-    """
+    """Where training stands after a round; 0 before the first."""
 
     round: int
-    parameters: Vector
-    measured: ClientMeasures
-    measured_at: int
+    parameters: Vector  # the model: the network's flat vector
+    measured: ClientMeasures  # how the model of round ``measured_at`` does at every client, on its training rows
+    measured_at: int  # ``round``, unless the method measures less often
     method_state: MethodState
-    client_states: tuple[Floats | None, ...]
+    client_states: tuple[Floats | None, ...]  # what each client keeps (FairBatch's weights), or None
 
     @classmethod
     def initial(cls, method: Method, parameters: Vector, measured: ClientMeasures) -> TrainingState:
@@ -99,24 +74,8 @@ def train(
 ) -> Iterator[TrainingState]:
     """Train a network by a federated method; yield the state after every round.
 
-    Parameters
-    ----------
-    method : FedAvg, FairFed, FedFB or FCFL
-        How the clients' replies become the next model.
-    network : Network
-        From :func:`build_network`.
-    clients : sequence of ClientRows
-        From :func:`make_rows`.
-    rounds : int
-        Rounds in all.
-    schedule : Schedule, optional
-        How clients take local steps; FCFL takes none.
-    random_state : int
-        Decides the network's first parameters and the clients' shuffling.
-
-    Yields
-    ------
-    TrainingState
+    Network and rows are those of :func:`build_network` and :func:`make_rows`. ``schedule`` is how clients take local
+    steps (FCFL takes none); ``random_state`` decides the network's first parameters and the clients' shuffling.
 
     Examples
     --------

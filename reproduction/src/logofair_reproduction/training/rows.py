@@ -74,27 +74,19 @@ def make_rows(
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> list[ClientRows]:
-    """Sort rows into clients.
+    """Sort rows into clients, in the order of the clients' names.
 
     Parameters
     ----------
     features : array of shape (n_rows, n_features), or uint8 images of shape (n_rows, 3, height, width)
         What the model sees.
-    labels : column of 0 and 1
-        Both must occur, though not at every client.
-    groups : column of labels
-        The sensitive group of each row.
-    clients : column of labels, optional
-        The client of each row; None for a single client.
+    labels, groups, clients : columns
+        Labels of 0 and 1, both of which must occur, though not at every client; the sensitive group and the client of
+        each row, None for a single client.
     known_groups : sequence of labels, optional
         All groups in the order of every table, where these rows may lack some.
     device, dtype
         Where the tensors lie, and in which precision.
-
-    Returns
-    -------
-    list of ClientRows
-        In the order of the clients' names.
 
     Examples
     --------
