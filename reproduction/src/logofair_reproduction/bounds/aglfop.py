@@ -63,18 +63,8 @@ def aglfop(
     may depend on the label itself, so the bound is loose for any given model: :func:`oracle` is the
     tight one for given scores.
 
-    Parameters
-    ----------
-    table : LabelTable
-        The shares p(s, z, y): :func:`logofair_reproduction.bounds.label_table` counts them in rows.
-    global_information, local_information : float or None
-        Largest mutual information of group and decision in nats (bits times ln 2), over all clients, and inside them in
-        the mean over clients; 0: independent; None: not constrained.
-
-    Raises
-    ------
-    SolverError
-        If no solver found a distribution that could be proved best within 1e-6.
+    The limits are in nats (bits times ln 2), over all clients, and inside them in the mean over clients. 0 requires
+    independence, None nothing. Raises ``SolverError`` where no distribution could be proved best within 1e-6.
 
     Examples
     --------
@@ -110,12 +100,7 @@ def aglfop(
 def information(table: LabelTable, shares: Floats) -> tuple[float, float]:
     """What some rule's decisions tell about the group, in nats: I(Z; Yhat) and I(Z; Yhat | S).
 
-    Parameters
-    ----------
-    table : LabelTable
-        The shares of clients, groups and labels.
-    shares : array of shape (clients, groups, 2)
-        The share that the rule accepts of each: :meth:`LabelTable.shares` counts them.
+    ``shares`` are those that the rule accepts of every client, group and label: :meth:`LabelTable.shares` counts them.
 
     Examples
     --------

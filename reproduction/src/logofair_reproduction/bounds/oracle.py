@@ -61,16 +61,8 @@ def oracle(
 
     Accuracy and every rate are counted with the labels of the rows on which the result is measured, and the thresholds
     of every client and group are chosen on those very rows. So this is a bound on what any thresholds could reach with
-    these scores there, the line "best achievable" of a table, and no method: on other rows nothing follows.
-
-    Parameters
-    ----------
-    scores : column of probabilities
-        The classifier's scores; only their order inside each client and group matters.
-    labels : column of 0 and 1
-        The true labels of the same rows.
-    groups, clients, notion, local_tolerance, global_tolerance, client_tolerances, sample_weight
-        As in :func:`logofair.fit`.
+    these scores there, the line "best achievable" of a table, and no method: on other rows nothing follows. Of
+    ``scores`` only the order inside each client and group matters; the rest is as in :func:`logofair.fit`.
 
     Examples
     --------
@@ -124,12 +116,7 @@ def gap_bound(
     within a label, such as equalized odds, does not restrict it at all. :func:`oracle` is the tight
     bound for given scores.
 
-    Parameters
-    ----------
-    table : LabelTable
-        The shares of clients, groups and labels: :func:`logofair_reproduction.bounds.label_table` counts them.
-    notion, local_tolerance, global_tolerance
-        As in :func:`logofair.fit`; None: that side is not constrained.
+    Tolerances are as in :func:`logofair.fit`; None: that side is not constrained.
 
     Examples
     --------

@@ -65,14 +65,7 @@ class LabelTable:
 def label_table(labels: object, *, groups: object, clients: object = None, sample_weight: object = None) -> LabelTable:
     """Count how often each client, group and label occur together.
 
-    Parameters
-    ----------
-    labels : column of 0 and 1
-        The true labels.
-    groups, clients : columns of any hashable labels
-        ``clients=None``: all rows belong to one client.
-    sample_weight : column of numbers, none negative, optional
-        How much each row counts.
+    ``clients=None``: all rows belong to one client; ``sample_weight`` is how much each row counts.
 
     Examples
     --------

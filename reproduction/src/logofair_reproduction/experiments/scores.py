@@ -167,7 +167,7 @@ class Trained:
     ``setting`` is the one chosen and ``tried`` what each did on the calibration rows, trained on the first half;
     ``calibration`` and ``test`` are the scores of that model, ``decided`` the test scores of the model trained on both
     halves. ``rows`` is the digest of the split they belong to, ``trained_with`` the device and versions they were
-    trained with; both are empty where they were not stored.
+    trained with.
     """
 
     setting: Mapping[str, Any]
@@ -180,8 +180,7 @@ class Trained:
 
     def check_rows(self, rows: SplitData, folder: Path) -> None:
         """Raise where the scores belong to other rows: the data may have been prepared anew since they were stored."""
-        as_many = self.decided.size == rows.parts["test"].size
-        if not as_many or (self.rows and self.rows != rows.digest):
+        if self.rows != rows.digest:
             raise InputError(
                 f"{folder / _FOLDER}: the scores of {rows.split.name} belong to other rows than {rows.split.data} has "
                 "now; take another folder, or prepare the data as they were."
@@ -225,13 +224,11 @@ def trained(
 def _stored(path: Path) -> Trained:
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            choice = json.loads(str(file["choice"]))
-            calibration, test, decided = (file[name] for name in ("calibration", "test", "decided"))
-    except (BadZipFile, ValueError, KeyError, EOFError):
+            about = json.loads(str(file["choice"]))
+            columns = {name: file[name] for name in ("calibration", "test", "decided")}
+        return Trained(**{**about, "tried": tuple(about["tried"])}, **columns)
+    except (BadZipFile, ValueError, KeyError, TypeError, EOFError):
         raise InputError(f"{path}: is damaged; delete it, and it is trained again.") from None
-    scores = (calibration, test, decided)
-    about = (choice.get("rows", ""), choice.get("trained_with", {}))
-    return Trained(choice["setting"], tuple(choice["tried"]), *scores, *about)
 
 
 def _train_and_choose(

@@ -30,7 +30,7 @@ from logofair_reproduction.training.messages import (
     Vector,
 )
 
-ARRAYS, CONFIG, OURS = "arrays", "config", "logofair"
+ARRAYS, OURS = "arrays", "logofair"
 _MODEL = "parameters"
 _REQUESTS: dict[str, type[Request]] = {"steps": LocalStepsRequest, "gradients": GradientsRequest}
 _HEADER = 1024  # what a sender may add to the bytes of an array: numpy's header
@@ -38,14 +38,7 @@ _MOST_ROWS = 2.0**50  # of a cell: sums over all sites stay exact
 _MOST_LOSS = 1e60  # logits in single precision reach 3e38, times rows
 
 
-def pack_request(
-    site: str,
-    number: int,
-    random_state: int,
-    request: Request | None,
-    model: ArrayRecord,
-    config: ConfigRecord | None = None,
-) -> RecordDict:
+def pack_request(site: str, number: int, random_state: int, request: Request | None, model: ArrayRecord) -> RecordDict:
     """Return a request of a round as the content of a Flower message; without a ``request`` it asks for counts."""
     values: dict[str, Any] | None = None
     if request is not None:
@@ -55,7 +48,7 @@ def pack_request(
             values["weights"] = values["weights"].tolist()
     text = json.dumps(values, allow_nan=False)
     ours = ConfigRecord({"site": site, "round": number, "random_state": random_state, "request": text})
-    return RecordDict({ARRAYS: model, CONFIG: config or ConfigRecord(), OURS: ours})
+    return RecordDict({ARRAYS: model, OURS: ours})
 
 
 def unpack_request(content: RecordDict) -> tuple[tuple[int, int], Request | None]:

@@ -114,7 +114,7 @@ class MethodStrategy(Strategy):
         arrays = model_record(self.network.start(self.random_state)) if initial_arrays is None else initial_arrays
         parameters = read_model(RecordDict({ARRAYS: arrays}), self.network)
         self._nodes = self._connected(grid)
-        messages = self._messages(MessageType.EVALUATE, 0, arrays, evaluate_config)
+        messages = self._messages(MessageType.EVALUATE, 0, arrays)
         replies = grid.send_and_receive(messages, timeout=timeout)
         found = self._sound(0, replies, lambda content, site: read_counts(content, len(self.groups)))
         self.sites = tuple(site for site in self.sites if site in found)
@@ -126,7 +126,7 @@ class MethodStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Send the method's request to every site."""
-        return self._messages(MessageType.TRAIN, server_round, arrays, config)
+        return self._messages(MessageType.TRAIN, server_round, arrays)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -146,7 +146,7 @@ class MethodStrategy(Strategy):
         """Request the counts of every site, in the rounds in which the method measures."""
         if server_round % self.method.measure_every:
             return []
-        return self._messages(MessageType.EVALUATE, server_round, arrays, config)
+        return self._messages(MessageType.EVALUATE, server_round, arrays)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Let the method learn from the counts; of a site that is missing the last ones count."""
@@ -188,13 +188,11 @@ class MethodStrategy(Strategy):
                 found[name] = node
         return found
 
-    def _messages(
-        self, kind: str, number: int, arrays: ArrayRecord, config: ConfigRecord | None = None
-    ) -> list[Message]:
+    def _messages(self, kind: str, number: int, arrays: ArrayRecord) -> list[Message]:
         """One request per site."""
         request = self.method.request(self.state.method_state) if kind == MessageType.TRAIN else None
         return [
-            Message(pack_request(site, number, self.random_state, request, arrays, config), self._nodes[site], kind)
+            Message(pack_request(site, number, self.random_state, request, arrays), self._nodes[site], kind)
             for site in self.sites
             if site in self._nodes
         ]
