@@ -89,7 +89,7 @@ def test_describe_counts_groups_labels_and_clients(tmp_path: Path, official: Pat
     assert set(plain("describe", "acs", "--cache", tmp_path, "--sensitive", "race")["groups"]) == {"White", "Black"}
     output = words_of("describe", "acs", "--cache", tmp_path)
     assert "Female 1 0.0%" in output
-    assert "2 (each a state), of 1 rows (CA) to 1 (CA)" in output
+    assert "2, each a state of 1 to 1 rows" in output
     assert "Get it" not in output
 
 

@@ -133,10 +133,8 @@ def _counted(loaded: Dataset) -> dict[str, Any]:
     groups = {str(group): loaded.labels[loaded.sensitive == group] for group in np.unique(loaded.sensitive)}
     clients = None
     if loaded.clients is not None:
-        names, sizes = np.unique(loaded.clients, return_counts=True)
-        ends = {"smallest": int(sizes.argmin()), "largest": int(sizes.argmax())}
-        found = {end: {"client": str(names[place]), "rows": int(sizes[place])} for end, place in ends.items()}
-        clients = {"number": names.size, "median_rows": float(np.median(sizes)), **found}
+        _, sizes = np.unique(loaded.clients, return_counts=True)
+        clients = {"number": sizes.size, "smallest": int(sizes.min()), "largest": int(sizes.max())}
     return {
         "rows": len(loaded),
         "features": list(loaded.features.shape[1:]),
