@@ -153,14 +153,8 @@ def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if clients is None:
         yield "Clients", "none natural: deal the rows to clients" if natural is None else f"each {natural} is one"
     else:
-        least, most = clients["smallest"], clients["largest"]
-        yield (
-            "Clients",
-            (
-                f"{clients['number']:,} (each a {natural}), of {least['rows']:,} rows ({least['client']}) to "
-                f"{most['rows']:,} ({most['client']})"
-            ),
-        )
+        sizes = f"{clients['smallest']:,} to {clients['largest']:,} rows"
+        yield "Clients", f"{clients['number']:,}, each a {natural} of {sizes}"
     yield "Groups by", ", ".join(found["sensitive"]) or "any attribute of the files; Pale_Skin by default"
     yield "Model", found["model"]
     yield "Licence", found["licence"]
