@@ -22,6 +22,7 @@ from typing import Any
 import click
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 import logofair
 from logofair.auditing.chance import noise_floor
@@ -29,7 +30,7 @@ from logofair.cli.options import examples, such_that
 from logofair.columns.checks import Floats
 from logofair.datasets import Dataset, deal, split
 from logofair_reproduction.datasets import load
-from logofair_reproduction.training import fedavg
+from logofair_reproduction.training import Schedule
 
 PARTS = {"train": 0.35, "calibration": 0.35, "test": 0.3}
 WAYS: dict[str, dict[str, Any]] = {
@@ -200,9 +201,25 @@ def scored(data: Dataset, clients: npt.NDArray[Any], number: int) -> tuple[dict[
     """The parts of a run, and all rows with the scores of a model trained on the first of them."""
     splitting, training = np.random.default_rng((number, 7)).spawn(2)
     parts = split(len(data), PARTS, rng=splitting)
-    rows = parts["train"]
-    *_, last = fedavg(data.features[rows], data.labels[rows], clients[rows], random_state=training, rounds=_ROUNDS)
-    return parts, Rows(last.model.scores(data.features), data.labels, data.sensitive, clients)
+    design = np.column_stack([data.features, np.ones(len(data))])
+    sites = [parts["train"][clients[parts["train"]] == client] for client in np.unique(clients[parts["train"]])]
+    sizes, parameters = np.array([site.size for site in sites], dtype=float), np.zeros(design.shape[1])
+    for _ in range(_ROUNDS):
+        key = int(training.integers(2**63))
+        models = [local_steps(design[site], data.labels[site], parameters, Schedule(), key) for site in sites]
+        parameters = sum(size * model for size, model in zip(sizes, models, strict=True)) / sizes.sum()
+    return parts, Rows(expit(data.features @ parameters[:-1] + parameters[-1]), data.labels, data.sensitive, clients)
+
+
+def local_steps(design: Floats, labels: npt.NDArray[Any], start: Floats, schedule: Schedule, key: int) -> Floats:
+    """A logistic regression's parameters after a client's mini-batch steps; the last column of ``design`` is ones."""
+    step, parameters, rng = schedule.optimiser_step(), start.copy(), np.random.default_rng(key)
+    size = schedule.batch_size or labels.size
+    for _ in range(schedule.local_epochs):
+        order = rng.permutation(labels.size)
+        for batch in np.split(order, range(size, labels.size, size)):
+            step(parameters, (expit(design[batch] @ parameters) - labels[batch]) @ design[batch] / batch.size)
+    return parameters
 
 
 def taken(rows: Rows, which: npt.NDArray[np.intp]) -> Rows:

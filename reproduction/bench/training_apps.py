@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +65,7 @@ def _time_both(grid: Grid, folder: Path) -> None:
     settings, rows = read_settings(folder), read_rows(folder)
     times = {"stock": _stock(grid, rows, settings["rounds"])}
     if settings["ours"]:
-        times["ours"] = _ours(grid, rows, settings["rounds"], read_schedule(folder))
+        times["ours"] = _ours(grid, rows, settings["rounds"])
     (folder / "times.json").write_text(json.dumps(times), encoding="utf-8")
 
 
@@ -78,10 +79,10 @@ def _stock(grid: Grid, rows: list[ClientRows], rounds: int) -> dict[str, list[fl
     return clock.seconds()
 
 
-def _ours(grid: Grid, rows: list[ClientRows], rounds: int, schedule: Schedule) -> dict[str, list[float]]:
+def _ours(grid: Grid, rows: list[ClientRows], rounds: int) -> dict[str, list[float]]:
     clock, network = Clock(), build_network("logistic", (rows[0].features.shape[1],))
     sites = [str(place) for place in range(len(rows))]
-    strategy = MethodStrategy(FedAvg(), network, sites, groups=rows[0].groups, schedule=schedule)
+    strategy = MethodStrategy(FedAvg(), network, sites, groups=rows[0].groups)
     strategy.start(grid, num_rounds=rounds, evaluate_fn=clock.ended)
     return clock.seconds()
 
@@ -132,7 +133,17 @@ def _client_rows(context: Context) -> ClientRows:
     return read_rows(Path(str(context.run_config["folder"])))[int(node_name(context))]
 
 
-_ours_app = training_client_app(_client_rows)
+@cache
+def _app_of(folder: Path) -> ClientApp:
+    """Our client app for the case of a folder."""
+    network = build_network("logistic", (read_rows(folder)[0].features.shape[1],))
+    return training_client_app(_client_rows, network, read_schedule(folder))
+
+
+def _ours_app(message: Message, context: Context) -> Message:
+    return _app_of(Path(str(context.run_config["folder"])))(message, context)
+
+
 _Reply = Callable[[Message, Context], Message]
 
 

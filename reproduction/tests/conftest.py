@@ -11,10 +11,7 @@ import pytest
 TRAINING = (
     *("bench/test_training", "commands/test_train", "commands/test_reproduce", "flower/test_training_strategies"),
     *(f"experiments/test_{name}" for name in ("measuring", "runner", "scores")),
-    *(
-        f"training/test_{name}"
-        for name in ("checkpoint", "fairfed", "faults", "fcfl", "fedfb", "local", "networks", "rounds")
-    ),
+    *(f"training/test_{name}" for name in ("fairfed", "faults", "fcfl", "fedfb", "local", "networks", "rounds")),
 )
 
 

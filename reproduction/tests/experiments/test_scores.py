@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -103,7 +102,7 @@ def test_settings_that_differ_in_their_rounds_are_one_run(method):
 
     def after(*rounds):
         trial = Trial(setting, rounds)
-        made = scores._models(rows, rows.parts["train"], places, method, notion_of(method), Machine(None), trial)
+        made = scores.train_trial(rows, rows.parts["train"], places, method, notion_of(method), trial)
         return {said["rounds"]: found for said, (found,) in made}
 
     together = after(2, 5)
@@ -162,7 +161,7 @@ def test_a_setting_whose_model_diverges_is_tried_and_not_chosen(monkeypatch, tmp
     wild = {"learning_rate": 1e30, "batch_size": 128, "local_epochs": 1, "optimiser": "sgd", "rounds": [2, 60]}
     calm = SETTINGS["fedavg"]["trials"]
     use_settings(monkeypatch, {"fedavg": {"trials": [wild, *calm]}})
-    monkeypatch.setattr(scores, "_models", diverging(scores._models))
+    monkeypatch.setattr(scores, "train_trial", diverging(scores.train_trial))
     made = train(split_data(SMALL), "fedavg", tmp_path, budget=5)
     assert made.setting["learning_rate"] != 1e30
     assert len(made.tried) == 5
@@ -171,7 +170,7 @@ def test_a_setting_whose_model_diverges_is_tried_and_not_chosen(monkeypatch, tmp
 
 def test_where_every_setting_diverges_the_sentence_says_so(monkeypatch, tmp_path):
     use_settings(monkeypatch, {"fedavg": {"trials": [{"learning_rate": 1e30, "rounds": [2]}]}})
-    monkeypatch.setattr(scores, "_models", diverging(scores._models))
+    monkeypatch.setattr(scores, "train_trial", diverging(scores.train_trial))
     with pytest.raises(InputError, match="diverged"):
         train(split_data(SMALL), "fedavg", tmp_path)
 
@@ -179,10 +178,10 @@ def test_where_every_setting_diverges_the_sentence_says_so(monkeypatch, tmp_path
 def diverging(real):
     """Training that diverges with long steps."""
 
-    def models(rows, places, scored, method, notion, machine, trial):
+    def models(rows, places, scored, method, notion, trial, **more):
         if trial.setting["learning_rate"] > 1:
             raise InputError("train: the model diverged in round 1; use a smaller learning rate.")
-        return real(rows, places, scored, method, notion, machine, trial)
+        return real(rows, places, scored, method, notion, trial, **more)
 
     return models
 
@@ -207,28 +206,13 @@ def test_scores_of_other_rows_are_refused(changed, monkeypatch, tmp_path):
         measure(one, others(rows, changed), machine)
 
 
-def test_scores_stored_without_a_digest_are_read_where_they_are_as_many(monkeypatch, tmp_path):
-    use_settings(monkeypatch)
-    rows = split_data(SMALL)
-    made = replace(train(rows, "fedavg", tmp_path), rows="")
-    made.check_rows(others(rows, "labels"), tmp_path)
-    with pytest.raises(InputError, match="other rows"):
-        made.check_rows(others(rows, "rows"), tmp_path)
-
-
-def test_scores_keep_what_they_were_trained_with_and_those_that_do_not_are_read_too(monkeypatch, tmp_path):
+def test_scores_keep_what_they_were_trained_with(monkeypatch, tmp_path):
     use_settings(monkeypatch)
     rows = split_data(SMALL)
     made = train(rows, "fedavg", tmp_path, budget=1)
     assert made.trained_with == {"device": "cpu", **scores.versions()}
     monkeypatch.setattr(scores, "versions", lambda: {"torch": "of today"})
     assert train(rows, "fedavg", tmp_path, budget=1).trained_with == made.trained_with
-    (path,) = (tmp_path / "scores").iterdir()
-    stored = dict(np.load(path))
-    choice = json.loads(str(stored["choice"]))
-    del choice["trained_with"]
-    np.savez(path, **(stored | {"choice": np.array(json.dumps(choice))}))
-    assert train(rows, "fedavg", tmp_path, budget=1).trained_with == {}
 
 
 @pytest.mark.parametrize("length", [0, 30, 2000, -30])

@@ -1,4 +1,4 @@
-"""Methods as Flower strategies: over a grid that is a dictionary of client apps, and once in Flower's simulation.
+"""Methods as Flower strategies: over a grid that is a dictionary of client apps.
 
 A reply of one site that is missing, unsound or cannot be true ends nobody else's run, and is not believed.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -21,18 +21,11 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, 
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
-from logofair.errors import InputError, RunError
+from logofair.errors import InputError
 from logofair.notions import EQUALIZED_ODDS
 from logofair_reproduction.flower import client as training_client
-from logofair_reproduction.flower.client import client_state, training_client_app
-from logofair_reproduction.flower.records import (
-    TrainingRequest,
-    model_record,
-    pack_reply,
-    pack_request,
-    unpack_request,
-)
-from logofair_reproduction.flower.simulation import TrainingJob, train_each_with_flower, train_with_flower
+from logofair_reproduction.flower.client import training_client_app
+from logofair_reproduction.flower.records import model_record, pack_reply, pack_request, read_model, unpack_request
 from logofair_reproduction.flower.strategy import MethodStrategy
 from logofair_reproduction.training import FCFL, FairFed, FedAvg, FedFB, Schedule, build_network, make_rows, train
 from logofair_reproduction.training.messages import (
@@ -99,7 +92,7 @@ class FakeGrid:
         kept = {site.client: site for site in rows()}
         self.nodes = dict(enumerate(self.names, start=100))
         self.contexts = {node: a_context(site, node) for node, site in self.nodes.items()}
-        self.app = training_client_app(lambda context: kept[context.node_config["site"]])
+        self.app = training_client_app(lambda context: kept[context.node_config["site"]], NETWORK, SCHEDULE)
 
     def get_node_ids(self):
         return list(self.nodes)
@@ -127,8 +120,7 @@ class FakeGrid:
 
 
 def strategy(method, **more):
-    given = {"groups": GROUPS, "schedule": SCHEDULE, **more}
-    return MethodStrategy(method, NETWORK, SITES, **given)
+    return MethodStrategy(method, NETWORK, SITES, groups=GROUPS, **more)
 
 
 def same(state, expected):
@@ -157,10 +149,10 @@ def test_a_strategy_gives_the_states_of_in_process_training_to_the_bit(method):
     same(made.state, expected)
     np.testing.assert_array_equal(result.arrays["parameters"].numpy(), expected.parameters)
     for node, site in grid.nodes.items():
-        found, kept = client_state(grid.contexts[node]), expected.client_states[SITES.index(site)]
-        assert (found is None) == (kept is None)
+        found, kept = grid.contexts[node].state.array_records, expected.client_states[SITES.index(site)]
+        assert bool(found) == (kept is not None)
         if kept is not None:
-            np.testing.assert_array_equal(found, kept)
+            np.testing.assert_array_equal(found["logofair state"]["parameters"].numpy(), kept)
 
 
 def test_a_second_training_over_the_same_nodes_keeps_nothing_of_the_first():
@@ -180,13 +172,12 @@ def test_every_round_can_be_seen_through_flowers_own_hook():
 
 
 def test_training_starts_from_given_parameters():
-    made, clients, start = strategy(FedAvg()), rows(), NETWORK.start(9)
+    made, start = strategy(FedAvg(), random_state=3), NETWORK.start(9)
     made.start(FakeGrid(), model_record(start), num_rounds=1)
-    given = replace(
-        initial_state(FedAvg(), NETWORK, clients), parameters=start, measured=measure(NETWORK, clients, start)
-    )
-    [expected] = train(FedAvg(), NETWORK, clients, rounds=1, schedule=SCHEDULE, start=given)
-    same(made.state, expected)
+    request = LocalStepsRequest()
+    replies = [reply_to(NETWORK, site, start, request, SCHEDULE, (3, 1))[0].parameters for site in rows()]
+    expected = np.average(replies, axis=0, weights=[len(site) for site in rows()])
+    np.testing.assert_allclose(made.state.parameters, expected, rtol=1e-6)
 
 
 def nothing(message):
@@ -210,8 +201,8 @@ FAULTS = {
     "no reply in time": nothing,
     "Flower reports error code 5": from_flower,
     "not all finite": trained(BAD),
-    "not those of the network": trained(np.zeros(NETWORK.size + 1, np.float32)),
-    "not those of the network ": trained(np.zeros(NETWORK.size, np.int64)),
+    "not parameters of the network": trained(np.zeros(NETWORK.size + 1, np.float32)),
+    "not parameters of the network ": trained(np.zeros(NETWORK.size, np.int64)),
     "not one of federated training": other(RecordDict()),
     "could not answer": other(pack_reply("south", None, GROUPS)),
     "answers for another site": other(pack_reply("west", TrainedParameters(np.zeros(NETWORK.size)), GROUPS)),
@@ -270,7 +261,7 @@ def test_below_the_quorum_the_run_fails_in_one_sentence(quorum, lost):
 
 
 def test_two_nodes_of_one_name_are_an_error():
-    with pytest.raises(InputError, match="2 connected nodes are called 'north'"):
+    with pytest.raises(InputError, match="two connected nodes are called 'north'"):
         strategy(FedAvg()).start(FakeGrid(names=(*SITES, "north")), num_rounds=1)
 
 
@@ -355,7 +346,7 @@ def test_gradients_count_unless_a_number_is_wrong(values, gradients, sound):
         ({"accepted": -1.0}, "fewer than none"),
         ({"rows": 1.5}, "whole numbers"),
         ({"rows": -1.0}, "whole numbers"),
-        ({"rows": 0.0, "accepted": 0.0, "loss": 0.0}, "no rows"),
+        ({"rows": 0.0, "accepted": 0.0, "loss": 0.0}, "there are none"),
         ({"loss": -0.1}, "losses"),
         ({"loss": np.nan}, "not all finite"),
         ({"rows": np.inf}, "not all finite"),
@@ -370,7 +361,7 @@ def test_counts_that_cannot_be_true_are_not_taken(change, words):
 
 
 def a_request(site, request, number=1):
-    return pack_request(TrainingRequest(site, number, 0, NETWORK, SCHEDULE, request), model_record(NETWORK.start(0)))
+    return pack_request(site, number, 0, request, model_record(NETWORK.start(0)))
 
 
 def leaking(context):
@@ -379,7 +370,9 @@ def leaking(context):
 
 @pytest.mark.parametrize("kind", ["train", "evaluate"])
 def test_no_text_of_a_clients_exception_leaves_it(kind, log):
-    reply = training_client_app(leaking)(Message(a_request("north", LocalStepsRequest()), 7, kind), a_context("north"))
+    reply = training_client_app(leaking, NETWORK)(
+        Message(a_request("north", LocalStepsRequest()), 7, kind), a_context("north")
+    )
     assert not reply.has_error()
     assert dict(reply.content.config_records["logofair"]) == {"site": "north", "groups": "[]"}
     assert list(reply.content) == ["logofair"]
@@ -401,7 +394,7 @@ def test_no_text_of_a_clients_exception_leaves_it(kind, log):
     ids=["another site's", "empty", "no task", "other groups", "another model"],
 )
 def test_a_client_answers_no_request_that_is_not_sound_and_its_own(content):
-    app = training_client_app(lambda context: rows()[0])
+    app = training_client_app(lambda context: rows()[0], NETWORK)
     assert list(app(Message(content, 7, "train"), a_context("north")).content) == ["logofair"]
 
 
@@ -419,23 +412,22 @@ def test_a_client_answers_no_request_that_is_not_sound_and_its_own(content):
 def test_a_request_arrives_as_it_was_sent(request_):
     network = build_network("logistic", (5,), dtype=torch.float64)
     start = np.random.default_rng(0).normal(size=6)
-    sent = TrainingRequest("north", 4, 11, network, Schedule(learning_rate=1 / 3, optimiser="sgd"), request_)
-    found, model = unpack_request(pack_request(sent, model_record(start)))
-    np.testing.assert_array_equal(model, start)
-    assert (found.site, found.round, found.random_state, found.schedule) == ("north", 4, 11, sent.schedule)
-    assert (found.network.name, found.network.shape, found.network.dtype) == ("logistic", (5,), torch.float64)
-    assert type(found.request) is type(request_)
+    content = pack_request("north", 4, 11, request_, model_record(start))
+    key, found = unpack_request(content)
+    np.testing.assert_array_equal(read_model(content, network), start)
+    assert key == (11, 4)
+    assert type(found) is type(request_)
     if request_ is not None:
-        assert found.request.given == request_.given
+        assert found.given == request_.given
     if isinstance(request_, LocalStepsRequest):
-        assert (found.request.debias, found.request.debias_step) == (request_.debias, request_.debias_step)
-        np.testing.assert_array_equal(found.request.weights, request_.weights)
+        assert (found.debias, found.debias_step) == (request_.debias, request_.debias_step)
+        np.testing.assert_array_equal(found.weights, request_.weights)
 
 
 def test_the_number_of_threads_is_the_clients_own_and_given_back(monkeypatch):
     used, before = [], torch.get_num_threads()
     monkeypatch.setattr(training_client, "label_counts", lambda *_: used.append(torch.get_num_threads()))
-    app = training_client_app(lambda context: rows()[0], threads=3)
+    app = training_client_app(lambda context: rows()[0], NETWORK, threads=3)
     app(Message(a_request("north", None), 7, "evaluate"), a_context("north"))
     assert (used, torch.get_num_threads()) == ([3], before)
 
@@ -457,37 +449,3 @@ def test_sites_and_quorum_are_checked(sites, quorum, words):
 def test_the_state_before_the_start_is_asked_for_in_vain():
     with pytest.raises(InputError, match="has not begun"):
         _ = strategy(FedAvg()).state
-
-
-def complete(state, expected):
-    same(state, expected)
-    for kept, wanted in zip(state.client_states, expected.client_states, strict=True):
-        assert (kept is None) == (wanted is None)
-        if wanted is not None:
-            np.testing.assert_array_equal(kept, wanted)
-
-
-@pytest.mark.slow
-def test_flowers_simulation_gives_the_states_of_in_process_training_to_the_bit():
-    pytest.importorskip("ray")
-    jobs = [TrainingJob(method, NETWORK, 2, SCHEDULE, seed) for seed, method in enumerate(METHODS.values())]
-    for job, state in zip(jobs, train_each_with_flower(jobs, rows()), strict=True):
-        complete(state, last(job.method, 2, rows(), seed=job.random_state))
-
-
-@pytest.mark.slow
-def test_one_training_and_a_failing_run():
-    pytest.importorskip("ray")
-    clients, method = rows(), METHODS["fairfed"]
-    network = build_network("logistic", (3,))
-    complete(
-        train_with_flower(method, network, clients, rounds=3, schedule=SCHEDULE), last(method, 3, clients, network)
-    )
-    wrong = build_network("logistic", (4,))
-    with pytest.raises(RunError, match="round 0: 0 of 3 sites gave a sound reply"):
-        train_with_flower(method, wrong, clients, rounds=1)
-
-
-def test_no_clients_are_refused():
-    with pytest.raises(InputError, match="there are none"):
-        train_with_flower(FedAvg(), NETWORK, [], rounds=1)

@@ -13,10 +13,10 @@ from scipy.optimize import minimize
 
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, NOTIONS, Notion
-from logofair_reproduction.training import FCFL, build_network, methods, mixes, train
+from logofair_reproduction.training import FCFL, build_network, methods, train
 from logofair_reproduction.training.local import batch_gradients
 from logofair_reproduction.training.messages import ClientMeasures, Gradients, TrainedParameters
-from logofair_reproduction.training.mixes import best_mix, shortest_mix
+from logofair_reproduction.training.methods import best_mix, shortest_mix
 from made.problems import awkward, biased, last
 from support.examples import examples
 
@@ -77,7 +77,7 @@ def test_the_second_stage_raises_no_clients_loss_to_first_order_however_unlike_t
     seed: int, n: int, zero_last: bool
 ) -> None:
     g = vectors(seed, n, 8, width=3.0)
-    direction = methods._second_direction(g[:-1], g[-1], violated=not zero_last)
+    direction = methods.pareto_direction(g[:-1], g[-1], violated=not zero_last)
     length = np.linalg.norm(direction)
     assert length > 0
     kept = g[:-1] if zero_last else g
@@ -88,22 +88,22 @@ def test_the_second_stage_raises_no_clients_loss_to_first_order_however_unlike_t
 def test_the_second_stage_by_hand() -> None:
     # Two clients at a right angle and no gap: all mixes lower both; the mean gradient gains most from the longer.
     g = np.array([[3.0, 0.0], [0.0, 1.0]])
-    np.testing.assert_allclose(methods._second_direction(g, np.zeros(2), violated=False), [3.0, 0.0], atol=1e-9)
+    np.testing.assert_allclose(methods.pareto_direction(g, np.zeros(2), violated=False), [3.0, 0.0], atol=1e-9)
     # A mix a (2, 0) + (1 - a) (-1, 1) raises no loss for a from 1/3 to 1/2; along the mean (1/2, 1/2) it gains a.
     g = np.array([[2.0, 0.0], [-1.0, 1.0]])
-    np.testing.assert_allclose(methods._second_direction(g, np.zeros(2), violated=False), [0.5, 0.5], atol=1e-9)
+    np.testing.assert_allclose(methods.pareto_direction(g, np.zeros(2), violated=False), [0.5, 0.5], atol=1e-9)
 
 
 def test_the_second_stage_gains_along_the_losses_alone_and_does_not_raise_a_violated_gap() -> None:
     # The long gradient of the gap gains nothing for the loss; beside it the loss may be lowered all the way.
     loss = np.array([[1.0, 0.0]])
     np.testing.assert_allclose(
-        methods._second_direction(loss, np.array([0.0, 2.0]), violated=True), [1.0, 0.0], atol=1e-9
+        methods.pareto_direction(loss, np.array([0.0, 2.0]), violated=True), [1.0, 0.0], atol=1e-9
     )
     # A mix a (1, 0) + (1 - a) (-1, 1) does not raise the second for a up to 2/3; within the tolerance any will do.
     against = np.array([-1.0, 1.0])
-    np.testing.assert_allclose(methods._second_direction(loss, against, violated=True), [1 / 3, 1 / 3], atol=1e-9)
-    np.testing.assert_allclose(methods._second_direction(loss, against, violated=False), [1.0, 0.0], atol=1e-9)
+    np.testing.assert_allclose(methods.pareto_direction(loss, against, violated=True), [1 / 3, 1 / 3], atol=1e-9)
+    np.testing.assert_allclose(methods.pareto_direction(loss, against, violated=False), [1.0, 0.0], atol=1e-9)
 
 
 @examples(40)
@@ -234,14 +234,14 @@ def test_zero_gradients_take_no_step(taken: int) -> None:
 
 @pytest.mark.parametrize("status", [1, 2, 3, 4])
 def test_a_program_without_an_answer_gives_the_shortest_mix(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mixes, "linprog", lambda *_, **__: SimpleNamespace(status=status, x=None))
+    monkeypatch.setattr(methods, "linprog", lambda *_, **__: SimpleNamespace(status=status, x=None))
     g = vectors(0, 3, 4)
     products = g @ g.T
     np.testing.assert_array_equal(best_mix(products, products[0], range(3)), shortest_mix(products))
 
 
 def test_a_run_goes_on_where_every_program_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mixes, "linprog", lambda *_, **__: SimpleNamespace(status=2, x=None))
+    monkeypatch.setattr(methods, "linprog", lambda *_, **__: SimpleNamespace(status=2, x=None))
 
     def failing(*_: object) -> None:
         raise RuntimeError("Maximum number of iterations reached.")
@@ -249,7 +249,7 @@ def test_a_run_goes_on_where_every_program_fails(monkeypatch: pytest.MonkeyPatch
     network, method = build_network("logistic", (2,)), FCFL(tolerance=0.0, first_stage=5, measure_every=1)
     states = list(train(method, network, awkward(), rounds=10))
     assert states[-1].round == 10
-    monkeypatch.setattr(mixes, "nnls", failing)
+    monkeypatch.setattr(methods, "nnls", failing)
     *_, final = train(method, network, awkward(), rounds=10)
     assert final.round == 10
     assert np.isfinite(final.parameters).all()

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from logofair.errors import InputError
-from logofair_reproduction.training import ClientRows, Network, Schedule, build_network, logistic, make_rows
+from logofair_reproduction.training import ClientRows, Network, Schedule, build_network, make_rows
 from logofair_reproduction.training.balance import updated_ratios
 from logofair_reproduction.training.local import batch_gradients, label_counts, take_steps
 from logofair_reproduction.training.messages import GradientsRequest, LocalStepsRequest
 from made.problems import awkward, biased, sigmoid
+from reproduction.bench.new_rows import local_steps
 
 pytestmark = pytest.mark.training
 
@@ -114,7 +115,7 @@ def test_local_steps_in_doubles_are_those_of_the_numpy_regression(optimiser: str
     schedule = Schedule(local_epochs=4, learning_rate=0.05, batch_size=batch_size, optimiser=optimiser)
     ours, _ = take_steps(network, rows, start, LocalStepsRequest(), schedule, np.random.default_rng(8))
     design = np.column_stack([rows.features.numpy(), np.ones(len(rows))])
-    theirs = logistic.train_locally(design, rows.labels.numpy(), start, schedule, np.random.default_rng(8))
+    theirs = local_steps(design, rows.labels.numpy(), start, schedule, 8)
     np.testing.assert_allclose(ours.parameters, theirs, rtol=1e-12, atol=1e-12)
 
 

@@ -25,7 +25,7 @@ from logofair_reproduction.training import (
 )
 from logofair_reproduction.training.local import take_steps
 from logofair_reproduction.training.methods import Method
-from logofair_reproduction.training.rounds import initial_state, measure
+from logofair_reproduction.training.rounds import measure
 from logofair_reproduction.training.rows import device_named
 from made.problems import awkward, biased, last, same_bits
 
@@ -81,18 +81,6 @@ def test_the_order_of_clients_does_not_matter_but_for_rounding(method: Method) -
     np.testing.assert_allclose(backwards.measured.loss, straight.measured.loss[order], rtol=1e-7)
 
 
-@methods
-@pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_run_that_is_resumed_goes_on_as_if_it_had_never_stopped(method: Method, at: int) -> None:
-    rows, network = biased(50), build_network("mlp", (3,), hidden=8)
-    straight = list(train(method, network, rows, rounds=4, schedule=PLAN, random_state=2))
-    middle = last(train(method, network, rows, rounds=at, schedule=PLAN, random_state=2))
-    assert same_bits(middle, straight[at - 1])
-    resumed = list(train(method, network, rows, rounds=4, schedule=PLAN, random_state=2, start=middle))
-    assert [state.round for state in resumed] == list(range(at + 1, 5))
-    assert all(same_bits(a, b) for a, b in zip(resumed, straight[at:], strict=True))
-
-
 def test_fairbatch_clients_keep_their_own_weights_and_others_nothing() -> None:
     rows, network = biased(200), build_network("logistic", (3,))
     kept = last(
@@ -114,12 +102,6 @@ def test_a_round_is_the_clients_work_with_its_own_shuffle_and_what_the_client_ke
         np.testing.assert_array_equal(state.parameters, reply.parameters)
         np.testing.assert_array_equal(state.client_states[0], kept)
         start = reply.parameters
-
-
-def test_a_run_that_is_over_yields_nothing_more() -> None:
-    rows, network = biased(100), build_network("logistic", (3,))
-    done = last(train(FedAvg(), network, rows, rounds=2))
-    assert list(train(FedAvg(), network, rows, rounds=2, start=done)) == []
 
 
 @pytest.mark.parametrize("every", [1, 2, 3])
@@ -211,9 +193,6 @@ def test_no_clients_are_refused_in_one_sentence() -> None:
     network = build_network("logistic", (3,))
     with pytest.raises(InputError, match=r"^clients: there are none; pass what make_rows returns\.$"):
         train(FedAvg(), network, [], rounds=1)
-    state = initial_state(FedAvg(), network, biased(60))
-    with pytest.raises(InputError, match=r"^clients: there are none; pass what make_rows returns\.$"):
-        train(FedAvg(), network, [], rounds=1, start=state)
 
 
 def test_clients_with_other_groups_are_refused_in_one_sentence() -> None:
@@ -231,18 +210,6 @@ def test_rows_that_do_not_fit_the_network_are_refused_in_one_sentence() -> None:
         train(FedAvg(), build_network("mlp", (4,)), biased(60), rounds=1)
     with pytest.raises(InputError, match=r"^clients: the rows of 0 are torch\.float64, the network torch\.float32; "):
         train(FedAvg(), build_network("mlp", (3,)), biased(60, dtype=torch.float64), rounds=1)
-
-
-def test_a_state_of_another_run_is_refused_in_one_sentence() -> None:
-    rows, network = biased(60), build_network("logistic", (3,))
-    state = last(train(FedAvg(), network, rows, rounds=1))
-    with pytest.raises(InputError, match=r"^start: the state is of other clients or groups; start afresh\.$"):
-        train(FedAvg(), network, rows[:2], rounds=2, start=state)
-    with pytest.raises(InputError, match=r"^start: the state has 4 parameters, the network 161; start afresh\.$"):
-        train(FedAvg(), build_network("mlp", (3,)), rows, rounds=2, start=state)
-    for method in every_method()[1:]:
-        with pytest.raises(InputError, match=rf"^start: the state is of another method than {method.name}; start af"):
-            train(method, network, rows, rounds=2, start=state)
 
 
 def test_bad_numbers_are_refused_before_the_first_round() -> None:
@@ -304,5 +271,4 @@ def test_without_pytorch_the_extra_to_install_is_named(monkeypatch: pytest.Monke
     monkeypatch.setattr("logofair_reproduction.training.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"needs PyTorch; install it with: pip install './reproduction\[train\]'\.$"):
         training.__getattr__("train")
-    assert training.__getattr__("FedAvg") is FedAvg
     assert importlib.util.find_spec("torch") is not None

@@ -7,7 +7,7 @@ together, and let the decision depend on the label, so they hold for every model
 
 from logofair_reproduction.bounds.aglfop import InformationBound, aglfop, information
 from logofair_reproduction.bounds.oracle import GapBound, Oracle, gap_bound, oracle
-from logofair_reproduction.bounds.table import LabelTable, label_table, probability_table
+from logofair_reproduction.bounds.table import LabelTable, label_table
 
 __all__ = [
     "GapBound",
@@ -19,5 +19,4 @@ __all__ = [
     "information",
     "label_table",
     "oracle",
-    "probability_table",
 ]

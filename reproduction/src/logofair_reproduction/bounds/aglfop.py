@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,7 +17,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 from scipy.special import rel_entr
 
-from logofair.columns.checks import Floats, nearest_name
+from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InputError, SolverError
 from logofair.notions import as_number
@@ -25,13 +26,10 @@ from logofair.solvers.joint import HIGHS
 from logofair_reproduction.bounds.oracle import AccuracyBound, GapBound, gap_bound
 from logofair_reproduction.bounds.table import LabelTable
 
-__all__ = ["InformationBound", "aglfop", "information"]
-
 _FROM_THE_EDGE = 1e-12  # how far from accepting or rejecting a group entirely, where a tangent would be vertical
 _ROUNDING = 1e-14  # information of rates that are equal up to rounding
 _CLOSE_ENOUGH = 1e-8
 _ROUNDS = 60
-_NATS = {"bits": math.log(2.0), "nats": 1.0}
 _SOLVERS: dict[str, dict[str, Any]] = {
     "CLARABEL": {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10},
     "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000},
@@ -43,39 +41,19 @@ class InformationBound(AccuracyBound):
     """What :func:`aglfop` returns.
 
     ``global_information`` and ``local_information`` are I(Z; Yhat) and I(Z; Yhat | S) of the distribution found, in
-    ``unit``; ``distribution`` is Q(s, z, y, yhat) by client, group, label and decision, for the shares of ``table``.
-    ``solver`` found it and said ``status`` of it; ``"exact"`` where no cone solver was needed.
-
-    Examples
-    --------
-    >>> from logofair_reproduction.bounds import label_table
-    >>> found = aglfop(label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"]), global_information=0)
-    >>> round(found.bound, 4), found.global_information < 1e-6
-    (0.5, True)
+    nats; ``distribution`` is Q(s, z, y, yhat) by client, group, label and decision. ``solver`` found it and said
+    ``status`` of it; ``"exact"`` where no cone solver was needed.
     """
 
     global_information: float
     local_information: float
-    unit: str
     distribution: Floats
-    table: LabelTable
     solver: str
     status: str
-    _of = "rule within these limits on information"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        names = ("global_information", "local_information", "unit", "solver", "status")
-        found = {name: getattr(self, name) for name in names}
-        return super().as_dict() | found | self.table.names() | {"distribution": self.distribution.tolist()}
 
 
 def aglfop(
-    table: LabelTable,
-    *,
-    global_information: float | None = 0.01,
-    local_information: float | None = 0.01,
-    unit: str = "bits",
+    table: LabelTable, *, global_information: float | None = None, local_information: float | None = None
 ) -> InformationBound:
     """Find the accuracy that no rule can exceed whose decisions tell little about the group, whatever its model.
 
@@ -85,20 +63,8 @@ def aglfop(
     may depend on the label itself, so the bound is loose for any given model: :func:`oracle` is the
     tight one for given scores.
 
-    Parameters
-    ----------
-    table : LabelTable
-        The shares p(s, z, y): :func:`logofair_reproduction.bounds.label_table` counts them in rows.
-    global_information, local_information : float or None
-        Largest mutual information of group and decision, over all clients, and inside them in the mean over clients; 0:
-        independent; None: not constrained.
-    unit : {"bits", "nats"}
-        Of both limits and of the result: logarithms to base 2 or e.
-
-    Raises
-    ------
-    SolverError
-        If no solver found a distribution that could be proved best within 1e-6.
+    The limits are in nats (bits times ln 2), over all clients, and inside them in the mean over clients. 0 requires
+    independence, None nothing. Raises ``SolverError`` where no distribution could be proved best within 1e-6.
 
     Examples
     --------
@@ -106,16 +72,14 @@ def aglfop(
 
     >>> from logofair_reproduction.bounds import label_table
     >>> table = label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"])
-    >>> [round(aglfop(table, global_information=bits).bound, 4) for bits in (0, 0.01)]
-    [0.5, 0.5588]
-    >>> aglfop(table, global_information=1, local_information=1).bound
-    1.0
+    >>> [round(aglfop(table, global_information=nats).bound, 4) for nats in (0, 0.01, math.log(2))]
+    [0.5, 0.5706, 1.0]
     """
-    cvxpy, scale = _cvxpy(), _scale(unit)
+    cvxpy = _cvxpy()
     most = _limit(global_information, "global_information"), _limit(local_information, "local_information")
     both = Information.global_(table), Information.local(table)
     limits = tuple(
-        (side, limit * scale)
+        (side, limit)
         for side, limit in zip(both, most, strict=True)
         if limit is not None and side.weight.size  # no client may have two groups
     )
@@ -125,11 +89,9 @@ def aglfop(
     return InformationBound(
         accuracy=proof.accuracy,
         bound=min(1.0, max(proof.bound, proof.accuracy)),  # they may cross by rounding
-        global_information=both[0].value(proof.shares) / scale,
-        local_information=both[1].value(proof.shares) / scale,
-        unit=unit,
+        global_information=both[0].value(proof.shares),
+        local_information=both[1].value(proof.shares),
         distribution=table.distribution(proof.shares.reshape(table.mass.shape)),
-        table=table,
         solver=solver,
         status=status,
     )
@@ -138,12 +100,7 @@ def aglfop(
 def information(table: LabelTable, shares: Floats) -> tuple[float, float]:
     """What some rule's decisions tell about the group, in nats: I(Z; Yhat) and I(Z; Yhat | S).
 
-    Parameters
-    ----------
-    table : LabelTable
-        The shares of clients, groups and labels.
-    shares : array of shape (clients, groups, 2)
-        The share that the rule accepts of each: :meth:`LabelTable.shares` counts them.
+    ``shares`` are those that the rule accepts of every client, group and label: :meth:`LabelTable.shares` counts them.
 
     Examples
     --------
@@ -207,13 +164,6 @@ def _cvxpy() -> Any:
     except ImportError:
         raise InputError("aglfop: needs cvxpy; install it with: pip install ./reproduction.") from None
     return cvxpy
-
-
-def _scale(unit: object) -> float:
-    """How many nats the unit has."""
-    if isinstance(unit, str) and unit in _NATS:
-        return _NATS[unit]
-    raise InputError(f"unit: got {unit!r}{nearest_name(unit, _NATS)}; use 'bits' or 'nats'.")
 
 
 def _limit(value: object, where: str) -> float | None:
@@ -315,22 +265,6 @@ class Proof:
     bound: float
 
 
-@dataclass
-class _Cuts:
-    """The tangents known so far, as rows ``row @ shares <= right``, each in units of its limit."""
-
-    rows: list[Floats]
-    right: list[float]
-
-    def add(self, limits: Limits, shares: Floats) -> None:
-        """Add the tangents at some shares."""
-        for side, limit in limits:
-            if limit > 0:
-                slope, constant = side.tangent(shares)
-                self.rows.append(slope / limit)
-                self.right.append((limit - constant) / limit)
-
-
 def prove(table: LabelTable, limits: Limits, shares: Floats, independent: Floats) -> Proof:
     """Move shares inside the limits, and bound all others, improving both until they meet or rounds run out.
 
@@ -339,9 +273,8 @@ def prove(table: LabelTable, limits: Limits, shares: Floats, independent: Floats
     label = np.broadcast_to([0.0, 1.0], table.mass.shape)
     cost = (table.mass * (1.0 - 2.0 * label)).ravel()
     best = _inside(limits, shares, independent)
-    bound, cuts = 1.0, _Cuts([], [])
-    for step in (0.0, 1e-6, 1e-3):  # the later ones where the first lies at an edge
-        cuts.add(limits, best + step * (independent - best))
+    # Tangents at these points, as rows ``row @ shares <= right``; the later ones where the first lies at an edge.
+    bound, cuts = 1.0, _tangents(limits, [best + step * (independent - best) for step in (0.0, 1e-6, 1e-3)])
     for _ in range(_ROUNDS):
         solved = _relaxed(limits, cuts, cost)
         if solved is None:
@@ -351,10 +284,20 @@ def prove(table: LabelTable, limits: Limits, shares: Floats, independent: Floats
         best = min(best, _inside(limits, point, independent), key=lambda each: float(cost @ each))
         if bound - table.accuracy(best.reshape(table.mass.shape)) <= _CLOSE_ENOUGH:
             break
-        cuts.add(limits, (point + best) / 2.0)
-        cuts.add(limits, point)
+        cuts += _tangents(limits, [(point + best) / 2.0, point])
     accuracy = table.accuracy(best.reshape(table.mass.shape))
     return Proof(best, accuracy, bound)
+
+
+def _tangents(limits: Limits, points: Sequence[Floats]) -> list[tuple[Floats, float]]:
+    """Cuts that hold for all shares within the limits, each in units of its limit."""
+    found = []
+    for shares in points:
+        for side, limit in limits:
+            if limit > 0:
+                slope, constant = side.tangent(shares)
+                found.append((slope / limit, (limit - constant) / limit))
+    return found
 
 
 def _inside(limits: Limits, shares: Floats, independent: Floats) -> Floats:
@@ -375,9 +318,9 @@ def _inside(limits: Limits, shares: Floats, independent: Floats) -> Floats:
     return at(low)
 
 
-def _relaxed(limits: Limits, cuts: _Cuts, cost: Floats) -> tuple[Floats, float] | None:
+def _relaxed(limits: Limits, cuts: list[tuple[Floats, float]], cost: Floats) -> tuple[Floats, float] | None:
     """The best shares behind the cuts, and the least cost of any, from their prices; None where HiGHS fails."""
-    upper, right = np.array(cuts.rows).reshape(-1, cost.size), np.array(cuts.right)
+    upper, right = np.array([row for row, _ in cuts]).reshape(-1, cost.size), np.array([most for _, most in cuts])
     differences = [side.differences() for side, limit in limits if limit == 0]
     equal = csr_array(vstack([csr_array((0, cost.size)), *differences]))
     program = cost, csr_array(upper), right, equal, np.zeros(equal.shape[0]), (0.0, 1.0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,30 +13,21 @@ from logofair.cli.options import examples, force_option, json_option, number_opt
 from logofair.errors import InputError
 
 if TYPE_CHECKING:
-    from logofair_reproduction.datasets.catalogue import DatasetInfo
+    from logofair.datasets import Dataset
 
-__all__ = ["NAMES", "data", "describe", "list_all", "prepare"]
-
-
-# Those of logofair.datasets.CATALOGUE, so that help need not import it.
+# Those of the catalogue, so that help need not import it.
 NAMES = ("adult", "enem", "celeba", "acs", "generated")
 
+_HERE = "logofair_reproduction.commands.data"
 _COMMANDS = {
-    "describe": (
-        "logofair_reproduction.commands.data:describe",
-        "Say what a data set is, its terms, harms and counts.",
-    ),
-    "list": ("logofair_reproduction.commands.data:list_all", "List the data sets and whether they are prepared."),
-    "prepare": (
-        "logofair_reproduction.commands.data:prepare",
-        "Check official files and store what is needed of them.",
-    ),
+    "describe": (f"{_HERE}:describe", "Say what a data set is, its terms, harms and counts."),
+    "list": (f"{_HERE}:list_all", "List the data sets and whether they are prepared."),
+    "prepare": (f"{_HERE}:prepare", "Check official files and store what is needed of them."),
 }
-
+_FACTS = ("name", "title", "summary", "licence", "citation", "model", "natural_clients")
 _name = click.argument("name", metavar="NAME", callback=one_of(NAMES))
 _cache = path_option("--cache", "Folder of prepared data.  [default: LOGOFAIR_CACHE, else ~/.cache/logofair]")
 _at_least_one = such_that(lambda n: n >= 1, "pass a whole number from 1")
-
 
 data = LazyGroup(
     "data",
@@ -60,14 +51,43 @@ data = LazyGroup(
 @json_option()
 def list_all(cache: Path | None, as_json: bool) -> None:
     """List the data sets, their terms, and whether they are prepared."""
-    from logofair.cli.pages.console import page, print_json
-    from logofair_reproduction.commands.pages.data import listed, show_list
+    from logofair.cli.pages.console import grid, notes, page, print_json, print_page
 
-    found = listed(cache)
+    found = [_known(name, cache) for name in NAMES]
     if as_json:
         print_json(found)
-    else:
-        show_list(found, page())
+        return
+    table = grid("name", "what it is", "rows", "ready", left=2)
+    for entry in found:
+        ready = "built in" if entry["folder"] is None else "yes" if entry["ready"] else "no"
+        table.add_row(entry["name"], entry["title"], f"{entry['rows']:,}" if entry["rows"] else "", ready)
+    faults = [("Fault", entry["fault"]) for entry in found if entry["fault"] is not None]
+    advice = "logofair data describe NAME says more, and where to get files."
+    print_page([table, "", notes([*faults, ("Next", advice)])], page())
+
+
+def _known(name: str, cache: Path | None) -> dict[str, Any]:
+    """What is known of a data set without loading it, and whether it can be loaded."""
+    from logofair_reproduction.datasets.catalogue import CATALOGUE
+    from logofair_reproduction.datasets.preparing import cache_folder, cache_option, check_about, is_prepared
+
+    entry, folder = CATALOGUE[name], cache_folder(name, cache)
+    about, fault = None, None
+    if entry.needs_files and is_prepared(folder):
+        try:
+            about = check_about(folder, name)
+        except InputError as error:
+            fault = str(error)
+    found: dict[str, Any] = {fact: getattr(entry, fact) for fact in _FACTS}
+    return found | {
+        "known_harms": list(entry.known_harms),
+        "sensitive": list(entry.sensitive),
+        "where": [*entry.where[:-1], *(step + cache_option(name, folder) for step in entry.where[-1:])],
+        "ready": not entry.needs_files or about is not None,
+        "fault": fault,
+        "rows": about["counts"]["rows kept"] if about else None,
+        "folder": str(folder) if entry.needs_files else None,
+    }
 
 
 @click.command(
@@ -82,19 +102,69 @@ def describe(name: str, sensitive: str | None, cache: Path | None, as_json: bool
 
     Where it needs files and is not prepared yet, says how to get them.
     """
-    from logofair.cli.pages.console import page, print_json, showing_progress
+    from logofair.cli.pages.console import grid, notes, page, print_json, print_page, showing_progress
 
-    with showing_progress(quiet=as_json) as progress:
-        from logofair_reproduction.commands.pages.data import (  # here, while the reader sees progress
-            described,
-            show_description,
-        )
+    found = _known(name, cache)
+    if found["fault"] is not None:
+        raise InputError(found["fault"])
+    if found["ready"]:
+        with showing_progress(quiet=as_json) as progress:
+            from logofair_reproduction.datasets import load
 
-        (found,) = progress(map(described, [name], [sensitive], [cache]), "Reading the data", total=1)
+            (loaded,) = progress((load(name, sensitive=sensitive, cache=cache) for _ in "1"), "Reading the data", 1)
+        found |= _counted(loaded)
     if as_json:
         print_json(found)
+        return
+    parts: list[Any] = [f"{name}: {found['title']}. {found['summary']}", ""]
+    if found["ready"]:
+        table = grid("group", "rows", "label 1", left=1)
+        everyone = {"rows": found["rows"], "positive_rate": found["positive_rate"]}
+        for group, own in {**found["groups"], "all": everyone}.items():
+            table.add_row(group, f"{own['rows']:,}", f"{own['positive_rate']:.1%}")
+        parts += [table, ""]
+    print_page([*parts, notes(_lines(found))], page())
+
+
+def _counted(loaded: Dataset) -> dict[str, Any]:
+    """Rows, groups and clients of a data set."""
+    import numpy as np
+
+    groups = {str(group): loaded.labels[loaded.sensitive == group] for group in np.unique(loaded.sensitive)}
+    clients = None
+    if loaded.clients is not None:
+        _, sizes = np.unique(loaded.clients, return_counts=True)
+        clients = {"number": sizes.size, "smallest": int(sizes.min()), "largest": int(sizes.max())}
+    return {
+        "rows": len(loaded),
+        "features": list(loaded.features.shape[1:]),
+        "positive_rate": float(loaded.labels.mean()),
+        "groups": {group: {"rows": own.size, "positive_rate": float(own.mean())} for group, own in groups.items()},
+        "clients": clients,
+        "notes": list(loaded.notes),
+    }
+
+
+def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a page says of a data set, each sentence beside a word."""
+    from logofair.cli.pages.console import titled
+
+    natural, clients = found["natural_clients"], found.get("clients")
+    if clients is None:
+        yield "Clients", "none natural: deal the rows to clients" if natural is None else f"each {natural} is one"
     else:
-        show_description(found, page())
+        sizes = f"{clients['smallest']:,} to {clients['largest']:,} rows"
+        yield "Clients", f"{clients['number']:,}, each a {natural} of {sizes}"
+    yield "Groups by", ", ".join(found["sensitive"]) or "any attribute of the files; Pale_Skin by default"
+    yield "Model", found["model"]
+    yield "Licence", found["licence"]
+    if found["citation"]:
+        yield "Cite", found["citation"]
+    yield from titled("Harms", found["known_harms"])
+    yield from titled("Note", found.get("notes", ()))
+    if not found["ready"]:
+        steps = (f"{place}. {step}" for place, step in enumerate(found["where"], start=1))
+        yield from titled("Get it", steps)
 
 
 @click.command(
@@ -111,7 +181,6 @@ def describe(name: str, sensitive: str | None, cache: Path | None, as_json: bool
 @_cache
 @number_option("--size", int, _at_least_one, "celeba: width of the images in pixels.  [default: 128]")
 @number_option("--limit", int, _at_least_one, "celeba: prepare only the first so many images.")
-@number_option("--workers", int, _at_least_one, "celeba: processes that decode.  [default: 1]")
 @force_option()
 def prepare(name: str, source: Path, cache: Path | None, force: bool, **choices: int | None) -> None:
     """Check the official files of a data set and store what is needed of them.
@@ -119,31 +188,25 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **choices:
     Reads files of any size in batches, says how many rows were kept and why the
     others were not, and leaves the official files as they are.
     """
-    from logofair.cli.pages.console import page, showing_progress
+    from logofair.cli.pages.console import grid, notes, page, print_page, showing_progress, titled
 
     with showing_progress() as progress:
-        from logofair_reproduction.commands.pages.data import show_prepared
-        from logofair_reproduction.datasets.catalogue import CATALOGUE
-        from logofair_reproduction.datasets.preparing import cache_folder
+        from logofair_reproduction.datasets.catalogue import CATALOGUE, choices_of
+        from logofair_reproduction.datasets.preparing import cache_folder, cache_option, check_about, is_prepared
 
         entry, folder = CATALOGUE[name], cache_folder(name, cache)
+        if entry.prepare is None:
+            raise InputError(f"{name}: needs no files and is ready; see logofair data describe {name}.")
+        if is_prepared(folder) and not force:
+            raise InputError(f"{folder}: {name} is prepared already; add --force to replace it.")
         given = {option: value for option, value in choices.items() if value is not None}
-        counts = _preparation(entry, folder, force, given)(source, folder, progress=progress, **given)
-    show_prepared(name, folder, counts, page())
-
-
-def _preparation(
-    entry: DatasetInfo, folder: Path, force: bool, given: Iterable[str]
-) -> Callable[..., Mapping[str, int]]:
-    """How to prepare a data set; raise where it needs none, is there already, or does not take an option given."""
-    from logofair_reproduction.datasets.catalogue import choices_of
-    from logofair_reproduction.datasets.preparing import is_prepared
-
-    if entry.prepare is None:
-        raise InputError(f"{entry.name}: needs no files and is ready; see logofair data describe {entry.name}.")
-    if is_prepared(folder) and not force:
-        raise InputError(f"{folder}: {entry.name} is prepared already; add --force to replace it.")
-    for option in given:
-        if option not in choices_of(entry.prepare):
-            raise click.UsageError(f"--{option} is for celeba; leave it out for {entry.name}")
-    return entry.prepare
+        for option in given:
+            if option not in choices_of(entry.prepare):
+                raise click.UsageError(f"--{option} is for celeba; leave it out for {name}")
+        counts = entry.prepare(source, folder, progress=progress, **given)
+    table = grid(name, "count", left=1)
+    for what, count in counts.items():
+        table.add_row(what, f"{count:,}")
+    lines = [*titled("Note", check_about(folder, name).get("notes", ())), ("Lies in", str(folder))]
+    next_command = f"logofair data describe {name}{cache_option(name, folder)}"
+    print_page([table, "", notes([*lines, ("Next", next_command)])], page())

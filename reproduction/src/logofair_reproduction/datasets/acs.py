@@ -5,9 +5,7 @@ Read from person records as folktables downloads them, or from a table of folkta
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +16,25 @@ from logofair.columns.checks import RandomSource
 from logofair.datasets.table import Dataset, Feature, chosen, feature_table
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.tables import open_table
+from logofair.files.tables import TableFile, open_table
 from logofair.files.values import number
 from logofair.progress import Progress, no_progress
-from logofair_reproduction.datasets import preparing
-from logofair_reproduction.datasets.facts import terms_of
-from logofair_reproduction.datasets.preparing import BATCH, OfficialTable, named, within
+from logofair_reproduction.datasets.preparing import (
+    BATCH,
+    Recipe,
+    among,
+    check_columns,
+    find_tables,
+    load_rows,
+    named,
+    prepare_table,
+    random_rows,
+    terms_of,
+    within,
+)
 
 if TYPE_CHECKING:
     import polars
-
-__all__ = ["load_acs", "prepare_acs"]
 
 RACES = {1: "White", 2: "Black", 3: "Asian", 4: "Native", 5: "Other"}
 # RAC1P as published to the five above: 3 to 5 are American Indians and Alaska Natives, 7 to 9 Pacific Islanders,
@@ -56,80 +62,66 @@ STATES = {
     **{49: "UT", 50: "VT", 51: "VA", 53: "WA", 54: "WV", 55: "WI", 56: "WY", 72: "PR"},
 }
 
-_NEEDED = ("AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", "WKHP", "SEX", "RAC1P", "PINCP")
 _LIMITS = {"COW": (1, 9), "SCHL": (1, 24), "MAR": (1, 5), "SEX": (1, 2), "WKHP": (1, 99), "AGEP": (0, 120)}
 _INCOME = 50_000
+_SEXES = {1: "Male", 2: "Female"}
+_WORK = dict(enumerate(("private company", "not-for-profit", "local government", "state government"), 1))
+_WORK |= dict(enumerate(("federal government", "self-employed", "own company", "unpaid in family", "unemployed"), 5))
+_MARRIED = dict(enumerate(("married", "widowed", "divorced", "separated", "never married"), 1))
+_GROUPS = {
+    "sex": ("SEX", _SEXES),
+    "race": ("RAC1P", RACES),
+    "race2": ("RAC1P", {code: race if race == "White" else "Other" for code, race in RACES.items()}),
+}
+_LABELS = "PINCP holds labels, so the rows were taken as those of the income task, without filters."
+_MERGED = "RAC1P has five codes and MAR two: read as White, Black, Asian, Native, Other; married or not."
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """What differs between tables.
+def _recipe(file: TableFile, header: Collection[str]) -> Recipe:
+    """Whom to keep, and the columns to store: the adult filter of folktables, unless PINCP is already its label.
 
-    ``relation`` and ``state`` name columns. ``labelled``: PINCP is 0 or 1, and the rows are already those of the task.
-    ``merged``: RAC1P is already one of five codes and MAR 1 (married) or 2 (not), as FeDa4Fair writes them.
+    Files differ in the names of two columns. Where PINCP is a label, RAC1P may be already one of five codes and MAR 1
+    (married) or 2 (not), as FeDa4Fair writes them: told by the largest codes of all rows.
     """
-
-    relation: str
-    state: str
-    labelled: bool
-    merged: bool
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """All columns to read."""
-        return (*_NEEDED, self.relation, self.state, *(() if self.labelled else ("PWGTP",)))
-
-
-def _layout_of(table: OfficialTable) -> _Layout:
-    """Find out what kind of table it is; raise one sentence where needed columns are missing."""
-    header = set(table.header)
-    relations = [name for name in RELATIONS if name in header]
-    states = [name for name in ("ST", "STATE") if name in header]
-    missing = [name for name in _NEEDED if name not in header]
-    missing += [] if relations else ["RELP (or RELSHIPP)"]
-    missing += [] if states else ["ST (or STATE)"]
-    labelled, merged = _kind(table)
-    missing += [] if labelled or "PWGTP" in header else ["PWGTP"]
-    if missing:
-        raise InputError(
-            f"{table}: lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; pass person records of "
-            "the ACS (psam_pXX.csv), or the income task of folktables with a state column."
-        )
-    return _Layout(relations[0], states[0], labelled, merged)
-
-
-def _kind(table: OfficialTable) -> tuple[bool, bool]:
-    """Whether PINCP is a label, and whether race and marriage are merged: told by the largest codes of all rows."""
-    names = [name for name in ("PINCP", "RAC1P", "MAR") if name in table.header]
-    with open_table(table.file, {name: name for name in names}) as opened:
-        largest = opened.collect(opened.rows.select(number(name).max() for name in names)).row(0, named=True)
+    pl = polars_module()
+    relation = next((name for name in RELATIONS if name in header), "RELP")
+    state = "ST" if "ST" in header or "STATE" not in header else "STATE"
+    names = [name for name in ("PINCP", "RAC1P", "MAR") if name in header]
+    with open_table(file, {name: name for name in names}) as table:
+        largest = table.collect(table.rows.select(number(name).max() for name in names)).row(0, named=True)
     income, race, marriage = (largest.get(name) or 0.0 for name in ("PINCP", "RAC1P", "MAR"))
-    return income <= 1, income <= 1 and race <= 5 and marriage <= 2
-
-
-def _filters() -> dict[str, polars.Expr]:
-    """Whom to keep, by the reason why the others are dropped: the adult filter of folktables."""
-    return {
+    labelled = income <= 1
+    merged = labelled and race <= 5 and marriage <= 2
+    filters = {
         "aged 16 or younger": number("AGEP") > 16,
         "income of 100 USD or less": number("PINCP") > 100,
         "no hours of work": number("WKHP") > 0,
         "survey weight below 1": number("PWGTP") >= 1,
     }
+    states = {name: code for code, name in STATES.items()} | {str(code): code for code in STATES}
 
+    def text(name: str) -> polars.Expr:
+        """A column's cells, in which "06", 6 and "6.0" are one code."""
+        cells: polars.Expr = pl.col(name).cast(pl.String).str.to_uppercase()
+        return cells.str.strip_chars_start("0").str.strip_suffix(".0")
 
-def _codes(layout: _Layout) -> dict[str, polars.Expr]:
-    """The columns to store; null where a value is missing or not one of those known."""
-    pl = polars_module()
-    races = {code: code for code in RACES} if layout.merged else _RACE_OF
-    relations = RELATIONS[layout.relation]
-    return {name: within(name, *limits) for name, limits in _LIMITS.items()} | {
-        "RAC1P": number("RAC1P").replace_strict(races, default=None, return_dtype=pl.UInt8),
-        layout.relation: within(layout.relation, relations[0], relations[-1]),
+    codes = {name: within(name, *limits) for name, limits in _LIMITS.items()} | {
+        "RAC1P": among(number("RAC1P"), {code: code for code in RACES} if merged else _RACE_OF),
+        relation: within(relation, RELATIONS[relation][0], RELATIONS[relation][-1]),
         "OCCP": _grouped("OCCP", OCCUPATIONS, 9999),
         "POBP": _grouped("POBP", REGIONS, 599),
-        "ST": _state(layout.state),
-        "PINCP": (number("PINCP") > (0 if layout.labelled else _INCOME)).cast(pl.UInt8),
+        "ST": among(text(state), states),
+        "PINCP": (number("PINCP") > (0 if labelled else _INCOME)).cast(pl.UInt8),
     }
+    people = (state, "SERIALNO", "SPORDER")
+    person = pl.concat_str([text(name) for name in people], separator=" ").hash()
+    notes = [note for note, holds in ((_LABELS, labelled), (_MERGED, merged)) if holds]
+    return Recipe(
+        filters={} if labelled else filters,
+        codes=codes,
+        notes={"person": person} if {*people} <= {*header} else {},
+        facts={"relation": relation, "merged": merged, "notes": notes},
+    )
 
 
 def _grouped(name: str, starts: Mapping[int, str], most: int) -> polars.Expr:
@@ -142,29 +134,6 @@ def _grouped(name: str, starts: Mapping[int, str], most: int) -> polars.Expr:
     return start_of
 
 
-def _state(name: str) -> polars.Expr:
-    """The code of a state, from the code or from its two letters."""
-    pl = polars_module()
-    codes = {name: code for code, name in STATES.items()} | {str(code): code for code in STATES}
-    # "06" and 6 and "6.0" are one code.
-    text = pl.col(name).cast(pl.String).str.to_uppercase().str.strip_chars_start("0").str.strip_suffix(".0")
-    state: polars.Expr = text.replace_strict(codes, default=None, return_dtype=pl.UInt8)
-    return state
-
-
-_NAME = "acs"
-_PERSON = ("SERIALNO", "SPORDER")
-_SEXES = {1: "Male", 2: "Female"}
-_WORK = dict(enumerate(("private company", "not-for-profit", "local government", "state government"), 1))
-_WORK |= dict(enumerate(("federal government", "self-employed", "own company", "unpaid in family", "unemployed"), 5))
-_MARRIED = dict(enumerate(("married", "widowed", "divorced", "separated", "never married"), 1))
-_GROUPS = {
-    "sex": ("SEX", _SEXES),
-    "race": ("RAC1P", RACES),
-    "race2": ("RAC1P", {code: race if race == "White" else "Other" for code, race in RACES.items()}),
-}
-
-
 def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, batch: int = BATCH) -> Mapping[str, int]:
     """Read person records of one year, keep those of the income task, and store them in a folder.
 
@@ -172,40 +141,18 @@ def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, b
     such file, or a Parquet file of folktables' income task with a column STATE; the rest as of
     `logofair_reproduction.datasets.catalogue.DatasetInfo`.
     """
-    tables = preparing.find_tables(source, "PINCP", "ACS person records")
-    layout = preparing.one_layout(tables, _layout_of, "columns or codes", "kind")
-    identified = all(set(_PERSON) <= set(table.header) for table in tables)
-
-    def select(_: OfficialTable, rows: polars.DataFrame, counts: Counter[str]) -> polars.DataFrame:
-        return preparing.select_rows(rows, {} if layout.labelled else _filters(), _codes(layout), counts)
+    tables = find_tables(source, "PINCP", "ACS person records")
+    advice = "pass person records of the ACS (psam_pXX.csv), or the income task of folktables with a state column"
+    recipes = {file: check_columns(file, header, _recipe(file, header), advice) for file, header in tables.items()}
 
     def about(rows: polars.DataFrame) -> dict[str, Any]:
         if rows["PINCP"].n_unique() == 1:
             fault = "every income is on one side of 50,000 USD, so there is one label only"
             raise InputError(f"{source}: {fault}; pass records of more people.")
-        return {"relation": layout.relation, "merged": layout.merged, "notes": _notes(layout)}
+        return {}
 
-    return preparing.prepare_table(
-        _NAME,
-        source,
-        into,
-        tables,
-        layout.columns,
-        select,
-        about,
-        person=(layout.state, *_PERSON) if identified else (),
-        advice="pass records of adults who work",
-        progress=progress,
-        batch=batch,
-    )
-
-
-def _notes(layout: _Layout) -> list[str]:
-    notes = {
-        "PINCP holds labels, so the rows were taken as those of the income task, without filters.": layout.labelled,
-        "RAC1P has five codes and MAR two: read as White, Black, Asian, Native, Other; married or not.": layout.merged,
-    }
-    return [note for note, holds in notes.items() if holds]
+    advice = "pass records of adults who work"
+    return prepare_table("acs", source, into, recipes, about, advice=advice, progress=progress, batch=batch)
 
 
 def load_acs(
@@ -228,15 +175,14 @@ def load_acs(
     is among the features too, as in folktables. ``rows``: only so many, drawn at random with ``rng``.
     """
     column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
-    about = preparing.check_about(folder, _NAME)
-    table = preparing.load_rows(folder, _NAME)
+    table, about = load_rows(folder, "acs")
     numbers = _of_states(table["ST"], states)
-    numbers = numbers[preparing.random_rows(numbers.size, rows, rng)]
+    numbers = numbers[random_rows(numbers.size, rows, rng)]
     table = table[numbers]
     features = {name: feature for name, feature in _features(about).items() if keep_sensitive or name != column}
     values, names = feature_table(lambda name: table[name].to_numpy(), features)
     return Dataset(
-        **terms_of(_NAME),
+        **terms_of("acs"),
         features=values,
         feature_names=names,
         labels=table["PINCP"].to_numpy().astype(np.int64),

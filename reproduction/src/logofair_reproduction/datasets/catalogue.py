@@ -15,39 +15,22 @@ from logofair.datasets.table import Dataset, chosen
 from logofair_reproduction.datasets.acs import load_acs, prepare_acs
 from logofair_reproduction.datasets.celeba import load_celeba, prepare_celeba
 from logofair_reproduction.datasets.enem import load_enem, prepare_enem
-from logofair_reproduction.datasets.facts import known_facts
-from logofair_reproduction.datasets.preparing import cache_folder
-
-__all__ = ["CATALOGUE", "DatasetInfo", "choices_of", "load"]
+from logofair_reproduction.datasets.preparing import cache_folder, known_facts
 
 
 @dataclass(frozen=True)
 class DatasetInfo:
     """What there is to know about a data set before it is loaded.
 
-    Parameters
-    ----------
-    name, title, summary : str
-        What it is called, in short and in full, and what it is about, on one line.
-    licence, citation : str
-        Terms of use, and how to cite the source.
-    known_harms : tuple of str
-        What the data misrepresent, one sentence each.
-    where : tuple of str
-        How to get the official files, step by step.
-    sensitive : tuple of str
-        Names for the loader's ``sensitive``, the default first; empty where it may be any attribute of the files.
-    natural_clients : str or None
-        What the natural clients are, such as "state".
-    model : {"logistic", "mlp", "resnet18"}
-        The paper's model for it, or the one of the nearest kind.
-    prepare : callable or None
-        ``prepare(source, into, *, progress, **choices)``; None where no files are needed. Reads official files and
-        makes the folder ``into``, whole or not at all; a prepared one that is there is replaced. Where a choice is
-        ``batch``, so many rows are read at a time: memory grows with it and with the rows kept, not with the files.
-        Returns how many rows were read, were dropped for each reason in turn, and are kept.
-    load : callable
-        ``load(folder, *, sensitive, **choices)``, without the folder where no files are needed.
+    ``where`` says step by step how to get the official files; ``sensitive`` are names for the loader's ``sensitive``,
+    the default first, empty where it may be any attribute of the files; ``model`` is the paper's, or the one of the
+    nearest kind.
+
+    ``prepare(source, into, *, progress, **choices)`` reads official files and makes the folder ``into``, whole or not
+    at all; a prepared one that is there is replaced. Where a choice is ``batch``, so many rows are read at a time:
+    memory grows with it and with the rows kept, not with the files. It returns how many rows were read, were dropped
+    for each reason, and are kept. None where no files are needed; ``load(folder, *, sensitive, **choices)`` then takes
+    no folder.
     """
 
     name: str
@@ -86,22 +69,10 @@ CATALOGUE: Mapping[str, DatasetInfo] = MappingProxyType(
 
 
 def load(name: str, *, sensitive: str | None = None, cache: Path | None = None, **choices: Any) -> Dataset:
-    """Load a data set by name.
+    """Load a data set by name, prepared below ``cache`` (by default as ``preparing.cache_folder`` says).
 
-    Parameters
-    ----------
-    name : str
-        A name of `CATALOGUE`.
-    sensitive : str, optional
-        Which attribute the groups are; by default the first of the entry's.
-    cache : Path, optional
-        Below which folder it was prepared; by default as `logofair_reproduction.datasets.preparing.cache_folder` says.
-    **choices
-        What else the loader of this data set takes, such as ``rows=10_000``.
-
-    Returns
-    -------
-    Dataset
+    ``sensitive`` is which attribute the groups are, by default the first of the entry's; ``choices`` what else the
+    loader of this data set takes, such as ``rows=10_000``.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """From official files to prepared data: found, read batch by batch, and stored in a folder of their own.
 
-Official tables come as CSV files, CSV files inside ZIP files, Parquet files, or a folder of these. A prepared folder
-holds the data, tables as Parquet in small integers, and ``about.json``: the data set's name, what loading needs,
-counts, the files' sizes and checksums.
+Official tables come as CSV files, CSV files inside ZIP files, Parquet files, or a folder of these. How a data set's
+rows become what is stored is a `Recipe`. A prepared folder holds the data, tables as Parquet in small integers, and
+``about.json``: the data set's name, what loading needs, counts, the files' sizes and checksums.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import os
 import secrets
 import shlex
 import shutil
+import tomllib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import RandomSource, generator, whole_number
+from logofair.datasets.table import known_terms
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.documents import read_document, write_document
@@ -41,34 +45,28 @@ from logofair_reproduction.datasets.archives import ZipMember, open_zip
 if TYPE_CHECKING:
     import polars
 
-__all__ = [
-    "BATCH",
-    "OfficialTable",
-    "cache_folder",
-    "cache_option",
-    "check_about",
-    "digest_of",
-    "find_tables",
-    "is_prepared",
-    "load_rows",
-    "named",
-    "new_folder",
-    "one_layout",
-    "prepare_command",
-    "prepare_table",
-    "random_rows",
-    "rows_wanted",
-    "select_rows",
-    "within",
-    "write_about",
-]
-
 BATCH = 100_000  # rows read at a time
-Layout = TypeVar("Layout")
-
 _TEXT, _ARCHIVE, _PARQUET = (".csv", ".txt"), ".zip", ".parquet"
 _ABOUT, _ROWS, _WHAT = "about.json", "rows.parquet", "prepared data set"
 _VERSION = 3  # of what is stored, whatever the data set
+
+
+@cache
+def known_facts() -> Mapping[str, Mapping[str, Any]]:
+    """What ``data/catalogue.toml`` says of every data set; the terms of those that come with the library are its."""
+    text = (files("logofair_reproduction.datasets") / "data" / "catalogue.toml").read_text(encoding="utf-8")
+    return {
+        name: {
+            **{fact: tuple(value) if isinstance(value, list) else value for fact, value in facts.items()},
+            **known_terms().get(name, {}),
+        }
+        for name, facts in tomllib.loads(text).items()
+    }
+
+
+def terms_of(name: str) -> dict[str, Any]:
+    """The name and terms of a data set, as `logofair.datasets.Dataset` takes them."""
+    return {"name": name} | {fact: known_facts()[name][fact] for fact in ("licence", "citation", "known_harms")}
 
 
 def cache_folder(name: str, base: Path | None = None) -> Path:
@@ -92,6 +90,11 @@ def cache_option(name: str, folder: Path) -> str:
     if folder == cache_folder(name) or folder.name != name:
         return ""
     return f" --cache {shlex.quote(str(folder.parent))}"
+
+
+def prepare_command(name: str, folder: Path) -> str:
+    """What to type so that a folder holds a data set."""
+    return f"logofair data prepare {name} --from PATH{cache_option(name, folder)}"
 
 
 def is_prepared(folder: Path) -> bool:
@@ -125,12 +128,12 @@ def new_folder(into: Path) -> Iterator[Path]:
 
 def write_about(folder: Path, name: str, body: Mapping[str, Any]) -> None:
     """Write down what a folder holds: the data set's name, what loading needs, and its files."""
-    files = {
+    stored = {
         path.name: {"bytes": path.stat().st_size, "sha256": fingerprint(path)}
         for path in sorted(folder.iterdir())
         if path.name != _ABOUT
     }
-    write_document(folder / _ABOUT, f"logofair data: {name}", _VERSION, {**body, "files": files}, what=_WHAT)
+    write_document(folder / _ABOUT, f"logofair data: {name}", _VERSION, {**body, "files": stored}, what=_WHAT)
 
 
 def check_about(folder: Path, name: str) -> dict[str, Any]:
@@ -138,7 +141,7 @@ def check_about(folder: Path, name: str) -> dict[str, Any]:
     folder = Path(folder)
     if not is_prepared(folder):
         raise InputError(f"{name}: nothing prepared in {folder}; run: {prepare_command(name, folder)}.")
-    remedy = _remedy(name, folder)
+    remedy = f"prepare it again: {prepare_command(name, folder)} --force"
     body = read_document(folder / _ABOUT, f"logofair data: {name}", _VERSION, what=_WHAT, remedy=remedy)
     for file, known in body.pop("files").items():
         path = folder / file
@@ -147,28 +150,14 @@ def check_about(folder: Path, name: str) -> dict[str, Any]:
     return body
 
 
-def digest_of(folder: Path) -> str:
-    """What identifies the data prepared in a folder: `write_about` notes the checksums of all its files."""
-    return fingerprint(folder / _ABOUT)
-
-
-def _remedy(name: str, folder: Path) -> str:
-    return f"prepare it again: {prepare_command(name, folder)} --force"
-
-
-def prepare_command(name: str, folder: Path) -> str:
-    """What to type so that a folder holds a data set."""
-    return f"logofair data prepare {name} --from PATH{cache_option(name, folder)}"
-
-
-def load_rows(folder: Path, name: str) -> polars.DataFrame:
-    """Read the rows that `prepare_table` wrote."""
-    pl = polars_module()
+def load_rows(folder: Path, name: str) -> tuple[polars.DataFrame, dict[str, Any]]:
+    """Read the rows that `prepare_table` wrote, and what it says about them."""
+    about, pl = check_about(folder, name), polars_module()
     try:
-        rows: polars.DataFrame = pl.read_parquet(folder / _ROWS, glob=False)
+        return pl.read_parquet(folder / _ROWS, glob=False), about
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
-        raise InputError(f"{folder / _ROWS}: is missing or damaged; {_remedy(name, folder)}.") from None
-    return rows
+        again = f"{prepare_command(name, folder)} --force"
+        raise InputError(f"{folder / _ROWS}: is missing or damaged; prepare it again: {again}.") from None
 
 
 def random_rows(n_rows: int, wanted: int | None, rng: RandomSource) -> npt.NDArray[np.intp]:
@@ -186,53 +175,34 @@ def rows_wanted(wanted: int | None, available: int) -> int:
     return rows
 
 
-@dataclass(frozen=True)
-class OfficialTable:
-    """A table and the names of its columns."""
-
-    file: TableFile
-    header: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return str(self.file)
-
-    def batches(self, names: Sequence[str], size: int) -> Generator[polars.DataFrame, None, None]:
-        """Read the named columns; cells of a CSV are text, null where empty."""
-        with open_table(self.file, {name: name for name in names}) as table:
-            yield from table.batches(size)
-
-
-def find_tables(source: Path, mark: str, what: str) -> list[OfficialTable]:
-    """Find the tables with a column ``mark`` in a file, a ZIP file, or a folder and the folders below it.
+def find_tables(source: Path, mark: str, what: str) -> dict[TableFile, tuple[str, ...]]:
+    """The tables with a column ``mark`` in a file, a ZIP file, or a folder and those below it, each with its header.
 
     Raise one sentence where there is none (``what`` says what was looked for) or where one is there twice.
     """
     source = Path(source)
     if not source.exists():
         raise InputError(f"{source}: not there; check the path.")
-    paths = _inside(source) if source.is_dir() else [regular_file(source)]
-    tables = (OfficialTable(file, tuple(column_names(file))) for path in paths for file in _tables(path))
-    found = [table for table in tables if mark in table.header]
+    if not source.is_dir():
+        paths = [regular_file(source)]
+    else:
+        endings = (*_TEXT, _ARCHIVE, _PARQUET)
+        inside = (path for path in source.rglob("*") if path.suffix.lower() in endings and path.is_file())
+        paths = sorted(path for path in inside if not is_prepared(path.parent))
+    headers = {file: tuple(column_names(file)) for path in paths for file in _tables(path)}
+    found = {file: header for file, header in headers.items() if mark in header}
     if not found:
         raise InputError(
             f"{source}: holds no {what} (no CSV, ZIP or Parquet file with a column {mark!r}); pass the official files."
         )
-    known: dict[str, OfficialTable] = {}
-    for table in found:  # packed and unpacked, its people would count twice
-        if table.file.name in known:
-            raise InputError(f"{table}: the same table as {known[table.file.name]}; leave one of them.")
-        known[table.file.name] = table
+    known: dict[str, TableFile] = {}
+    for file in found:  # packed and unpacked, its people would count twice
+        if (other := known.setdefault(file.name, file)) != file:
+            raise InputError(f"{file}: the same table as {other}; leave one of them.")
     return found
 
 
-def _inside(folder: Path) -> list[Path]:
-    """The files of a folder and those below that may hold tables, but for what was prepared before."""
-    endings = (*_TEXT, _ARCHIVE, _PARQUET)
-    found = (path for path in folder.rglob("*") if path.suffix.lower() in endings and path.is_file())
-    return sorted(path for path in found if not is_prepared(path.parent))
-
-
-def _tables(path: Path) -> Sequence[TableFile]:
+def _tables(path: Path) -> list[TableFile]:
     """The tables of one file."""
     if path.suffix.lower() != _ARCHIVE:
         return [TableFile(path)]
@@ -243,63 +213,93 @@ def _tables(path: Path) -> Sequence[TableFile]:
     return [ZipMember(path, name) for name in wanted]
 
 
-def one_layout(
-    tables: Sequence[OfficialTable], layout_of: Callable[[OfficialTable], Layout], differing: str, kind: str
-) -> Layout:
-    """Return the layout of all tables, or raise; ``differing`` and ``kind`` are words for the sentence."""
-    first = layout_of(tables[0])
-    for table in tables[1:]:
-        if layout_of(table) != first:
-            raise InputError(f"{table}: has other {differing} than {tables[0]}; prepare files of one {kind} at a time.")
-    return first
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """How a table's rows become what is stored; the columns read are those that its expressions name.
+
+    ``filters`` say whom to keep, one after the other, by the reason why the others are dropped. ``codes`` are the
+    columns to store, null where a value is missing or not one of those known: such rows are dropped. ``notes`` are
+    columns that are read along and not stored; by one called "person" nobody may be there twice. ``facts`` is what
+    loading must know, the same for all tables.
+    """
+
+    filters: Mapping[str, polars.Expr]
+    codes: Mapping[str, polars.Expr]
+    notes: Mapping[str, polars.Expr] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def columns(self) -> list[str]:
+        """All columns to read."""
+        every = (*self.filters.values(), *self.codes.values(), *self.notes.values())
+        return list(dict.fromkeys(name for expression in every for name in expression.meta.root_names()))
+
+    def select(self, rows: polars.DataFrame, counts: Counter[str]) -> polars.DataFrame:
+        """Filter and code some rows; count those dropped."""
+        counts["rows read"] += rows.height
+        for reason, keep in self.filters.items():
+            left = rows.filter(keep)
+            counts[f"dropped: {reason}"] += rows.height - left.height
+            rows = left
+        coded = rows.select(**self.codes, **self.notes)
+        complete = coded.drop_nulls(list(self.codes))
+        counts["dropped: a value missing"] += coded.height - complete.height
+        return complete
 
 
 def prepare_table(
     name: str,
     source: Path,
     into: Path,
-    tables: Sequence[OfficialTable],
-    columns: Sequence[str],
-    select: Callable[[OfficialTable, polars.DataFrame, Counter[str]], polars.DataFrame],
+    recipes: Mapping[TableFile, Recipe],
     about: Callable[[polars.DataFrame], Mapping[str, Any]],
     *,
-    person: Sequence[str],
     advice: str,
     progress: Progress,
     batch: int,
 ) -> Counter[str]:
-    """Store the rows of official tables that ``select`` keeps of each batch; return what it counted.
+    """Store the rows of official tables, each by its recipe; return what was kept and what was dropped, and why.
 
-    ``about`` says of the rows kept what loading needs. ``person`` are the columns that tell who a row is, where there
-    are any: nobody may be there twice. ``advice`` says what to pass where all rows were dropped.
+    ``about`` says of the rows kept what loading needs beside the recipes' facts. ``advice`` says what to pass where
+    all rows were dropped.
     """
-    counts, parts, people = Counter[str](), [], []
-    read = ((table, rows) for table in tables for rows in table.batches([*columns, *person], batch))
-    total = sum(estimated_rows(table.file) // batch + 1 for table in tables)
-    with new_folder(into) as folder, closing(read):
-        for table, rows in progress(read, "Reading the rows", total=total):
-            if person:
-                people.append(_persons_of(table, rows, person))
-            parts.append(select(table, rows, counts))
-        kept = _some_rows(parts, counts, source, advice)
-        if people:
-            _check_people(people, person)
-        body = about(kept)
-        kept.rechunk().write_parquet(folder / _ROWS)  # the same file whatever the batches were
-        write_about(folder, name, {**body, "counts": dict(counts)})
+    counts, parts = Counter[str](), []
+    (first_file, first), *others = recipes.items()
+    for file, recipe in others:
+        if recipe.facts != first.facts or list(recipe.codes) != list(first.codes):
+            raise InputError(f"{file}: is of another kind or year than {first_file}; prepare files of one at a time.")
+    pl, total = polars_module(), sum(estimated_rows(file) // batch + 1 for file in recipes)
+    with new_folder(into) as folder:
+        for recipe, rows in progress(_batches(recipes, batch), "Reading the rows", total=total):
+            parts.append(recipe.select(rows, counts))
+        if not parts:
+            raise InputError(f"{source}: has no rows below its header; download it again.")
+        kept: polars.DataFrame = pl.concat(parts)
+        if kept.is_empty():
+            dropped = ", ".join(f"{reason} {count:,}" for reason, count in counts.items() if count)
+            raise InputError(f"{source}: none of its rows is left ({dropped}); {advice}.")
+        if "person" in kept.columns and (twice := int(kept["person"].drop_nulls().is_duplicated().sum())):
+            raise InputError(f"{source}: {twice:,} rows are of people who are there twice; leave out a file, or these.")
+        counts["rows kept"] = kept.height
+        body = {**first.facts, **about(kept), "counts": dict(counts)}
+        kept.select(list(first.codes)).rechunk().write_parquet(folder / _ROWS)  # the same file whatever the batches
+        write_about(folder, name, body)
     return counts
 
 
-def _some_rows(parts: Sequence[polars.DataFrame], counts: Counter[str], source: Path, advice: str) -> polars.DataFrame:
-    """All rows kept, counted; raise where there are none."""
-    if not parts:
-        raise InputError(f"{source}: has no rows below its header; download it again.")
-    kept: polars.DataFrame = polars_module().concat(parts)
-    if kept.is_empty():
-        dropped = ", ".join(f"{reason} {count:,}" for reason, count in counts.items() if count)
-        raise InputError(f"{source}: none of its rows is left ({dropped}); {advice}.")
-    counts["rows kept"] = kept.height
-    return kept
+def _batches(recipes: Mapping[TableFile, Recipe], size: int) -> Iterator[tuple[Recipe, polars.DataFrame]]:
+    """The rows of the tables, some at a time; cells of a CSV are text, null where empty."""
+    for file, recipe in recipes.items():
+        with open_table(file, {name: name for name in recipe.columns()}) as table:
+            for rows in table.batches(size):
+                yield recipe, rows
+
+
+def check_columns(file: TableFile, header: Iterable[str], recipe: Recipe, advice: str) -> Recipe:
+    """The recipe, if the table has all its columns."""
+    missing = [name for name in recipe.columns() if name not in set(header)]
+    if missing:
+        raise InputError(f"{file}: lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; {advice}.")
+    return recipe
 
 
 def within(name: str, low: int, high: int) -> polars.Expr:
@@ -309,53 +309,10 @@ def within(name: str, low: int, high: int) -> polars.Expr:
     return found
 
 
-def select_rows(
-    rows: polars.DataFrame,
-    filters: Mapping[str, polars.Expr],
-    codes: Mapping[str, polars.Expr],
-    counts: Counter[str],
-) -> polars.DataFrame:
-    """Keep rows by one filter after the other, code them, and drop those that lack a value; count what is dropped.
-
-    ``filters`` are named by the reason why the other rows are dropped.
-    """
-    counts["rows read"] += rows.height
-    for reason, keep in filters.items():
-        left = rows.filter(keep)
-        counts[f"dropped: {reason}"] += rows.height - left.height
-        rows = left
-    coded = rows.select(**codes)
-    complete = coded.drop_nulls()
-    counts["dropped: a value missing"] += coded.height - complete.height
-    return complete
-
-
-def _persons_of(table: OfficialTable, rows: polars.DataFrame, columns: Sequence[str]) -> polars.DataFrame:
-    """Who the rows are, by the columns that tell it, and the table they are from."""
-    pl = polars_module()
-    # "06", 6 and 6.0 are one number, whatever kind of file it stands in.
-    cells = [pl.col(name).cast(pl.String).str.strip_suffix(".0").str.strip_chars_start("0") for name in columns]
-    person = pl.concat_str(cells, separator=" ").hash()
-    known = pl.all_horizontal(pl.col(name).is_not_null() for name in columns)
-    found: polars.DataFrame = rows.filter(known).select(person=person, table=pl.lit(str(table)).cast(pl.Categorical))
-    return found
-
-
-def _check_people(people: Sequence[polars.DataFrame], columns: Sequence[str]) -> None:
-    """Raise one sentence where a person is there twice."""
-    pl = polars_module()
-    every = pl.concat(people)
-    repeats = every.filter(~pl.col("person").is_first_distinct())
-    if repeats.is_empty():
-        return
-    table, person = repeats["table"][0], repeats["person"][0]
-    there = every.filter(pl.col("person") == person)["table"][0]
-    count, rows = repeats.filter(pl.col("table") == table).height, every.filter(pl.col("table") == table).height
-    what, where = " and ".join(columns), "itself" if there == table else there
-    raise InputError(
-        f"{table}: {count:,} of its {rows:,} rows repeat the {what} of rows in {where}; leave out the file or these "
-        "rows."
-    )
+def among(values: polars.Expr, codes: Mapping[Any, int]) -> polars.Expr:
+    """The small integers that some values stand for, null for any other."""
+    coded: polars.Expr = values.replace_strict(codes, default=None, return_dtype=polars_module().UInt8)
+    return coded
 
 
 def named(codes: npt.NDArray[Any], names: Mapping[int, str]) -> npt.NDArray[np.str_]:

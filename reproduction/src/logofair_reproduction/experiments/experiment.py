@@ -19,28 +19,9 @@ from zlib import crc32
 from logofair.columns.checks import nearest_name
 from logofair.errors import InputError
 
-__all__ = [
-    "METHODS",
-    "Case",
-    "Experiment",
-    "MethodPlan",
-    "Split",
-    "Trial",
-    "experiment_names",
-    "load_experiment",
-    "trials",
-]
-
 _HERE = files("logofair_reproduction.experiments")
 _SMALL_BUDGET = 3  # settings tried of a training method in a quick run
 _SMALL_SOLVER_BUDGET = 4  # and of Algorithm 1: its first four share one run of 50 rounds
-# What a file may say, of all data sets, of one of them, and of a quick run.
-_DEALING = ("scheme", "sensitive", "limit")
-_KEYS: tuple[str, ...] = (
-    *("title", "about", "shows", "along", "paper", "notion", "tolerances", "seeds", "budget", "methods", "levels"),
-    *("alpha", "clients", "natural"),
-    *_DEALING,
-)
 
 
 @dataclass(frozen=True)
@@ -69,51 +50,24 @@ class Split:
 class MethodPlan:
     """What a method of a table is.
 
-    Parameters
-    ----------
-    name, title : str
-        Its key, and what tables call it.
-    kind : str
-        ``trained`` (a model's own decisions), ``processed`` (post-processed scores), ``private`` (post-processed on
-        noised histograms), ``protocol`` (post-processed by the federated protocol) or ``bound``.
-    trains : str
-        The training method whose scores are used.
-    published : bool
-        Trained with the setting of its paper in place of the best found.
-    sides : tuple of str
-        ``local``, ``global`` or both: which requirements hold.
-    solver : str
-        ``exact`` or ``algorithm1``.
-    tolerances : str
-        ``required``; or ``baseline``: as large as the gaps of ``like`` on the calibration rows.
-    like : str
-        The method whose gaps, or whose rows of a table, this one is compared with.
-    paper : str
-        Its name in the paper's tables; empty where it is not in them.
-    bound : str
-        Which bound it is.
-    half : bool
-        Trained on as many rows as a model to be post-processed, in place of all that are not for testing.
-    basis : str
-        What rates and accuracy are counted with where scores are post-processed.
-    varied : bool
-        Whether it is measured at each of an experiment's levels (rounds, or epsilon).
+    ``kind`` is ``trained`` (a model's own decisions), ``processed`` (post-processed scores), ``private``
+    (post-processed on noised histograms), ``protocol`` (post-processed by the federated protocol) or ``bound``.
     """
 
     name: str
-    title: str
+    title: str  # what tables call it
     kind: str
-    trains: str = "fedavg"
-    published: bool = False
-    sides: tuple[str, ...] = ("local", "global")
-    solver: str = "exact"
-    tolerances: str = "required"
-    like: str = ""
-    paper: str = ""
-    bound: str = ""
-    half: bool = False
-    basis: str = "eta"
-    varied: bool = False
+    trains: str = "fedavg"  # the training method whose scores are used
+    published: bool = False  # trained with the setting of its paper in place of the best found
+    sides: tuple[str, ...] = ("local", "global")  # which requirements hold
+    solver: str = "exact"  # or algorithm1
+    tolerances: str = "required"  # or baseline: as large as the gaps of ``like`` on the calibration rows
+    like: str = ""  # the method whose gaps, or whose rows of a table, this one is compared with
+    paper: str = ""  # its name in the paper's tables; empty where it is not in them
+    bound: str = ""  # which bound it is
+    half: bool = False  # trained on as many rows as a model to be post-processed, not on all that are not for testing
+    basis: str = "eta"  # what rates and accuracy are counted with where scores are post-processed
+    varied: bool = False  # measured at each of an experiment's levels (rounds, or epsilon)
 
     @property
     def for_any_model(self) -> bool:
@@ -131,15 +85,12 @@ def _toml(name: str) -> Mapping[str, Any]:
     return tomllib.loads(_HERE.joinpath(name).read_text("utf-8"))
 
 
-def _methods() -> dict[str, MethodPlan]:
-    found: dict[str, MethodPlan] = {}
-    for name, facts in _toml("methods.toml").items():
-        plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in facts.items()}
-        found[name] = MethodPlan(name, **plain)
-    return found
+def _method_plan(name: str, facts: Mapping[str, Any]) -> MethodPlan:
+    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
+    return MethodPlan(name, **plain)
 
 
-METHODS: Mapping[str, MethodPlan] = _methods()
+METHODS: Mapping[str, MethodPlan] = {name: _method_plan(name, facts) for name, facts in _toml("methods.toml").items()}
 
 
 @dataclass(frozen=True)
@@ -176,6 +127,20 @@ def trials(data: str, method: str, budget: int | None = None, *, published: bool
             found.append(Trial({k: v for k, v in each.items() if k != "rounds"}, rounds))
             left -= len(rounds)
     return found
+
+
+def first_setting(data: str, method: str) -> dict[str, Any]:
+    """The first setting that is tried for a method on a data set; FedAvg's where none is listed, but for FCFL.
+
+    Examples
+    --------
+    >>> first_setting("acs", "fedfb"), first_setting("acs", "fcfl")
+    ({'learning_rate': 0.01, 'batch_size': 512, 'local_epochs': 1}, {})
+    """
+    listed = _toml("settings.toml").get(data, {})
+    if method not in listed and method != "fcfl":  # which takes no local steps
+        method = "fedavg"
+    return dict(trials(data, method, 1)[0].setting) if method in listed else {}
 
 
 @dataclass(frozen=True)
@@ -263,8 +228,7 @@ class Experiment:
 
 def experiment_names() -> list[str]:
     """The names of all experiments, in the order of their files."""
-    names = [entry.name.removesuffix(".toml") for entry in _HERE.joinpath("plans").iterdir()]
-    return sorted(name for name in names if not name.startswith("_"))
+    return sorted(entry.name.removesuffix(".toml") for entry in _HERE.joinpath("plans").iterdir())
 
 
 def load_experiment(
@@ -291,26 +255,18 @@ def load_experiment(
     known = experiment_names()
     if name not in known:
         raise InputError(f"NAME: got {name!r}{nearest_name(name, known)}; use one of {', '.join(known)}, or all.")
-    plan = _toml(f"plans/{name}.toml")
-    _check_keys(name, plan)
-    made = [
-        _part(name, _shortened({**plan, **facts}, alphas) if quick else {**plan, **facts}, part, quick)
-        for part, facts in plan["data"].items()
-    ]
-    chosen = [part for part in made if not data or part.splits[0].data in data]
-    return [part for each in chosen if (part := _narrowed(each, methods, alphas, seeds, budget)) is not None]
-
-
-def _check_keys(name: str, plan: Mapping[str, Any]) -> None:
-    """Raise on a key or a method that nothing knows, since a misspelt one would go unnoticed."""
-    tables = [{key: plan[key] for key in plan if key not in ("data", "quick")}, *plan["data"].values(), plan["quick"]]
-    named = [(key, _KEYS) for table in tables for key in table]
-    named += [(method, tuple(METHODS)) for table in tables for method in table.get("methods", ())]
-    for word, known in named:
-        if word not in known:
-            raise InputError(
-                f"plans/{name}.toml: got {word!r}{nearest_name(word, known)}; use one of {', '.join(known)}."
-            )
+    plan, found = _toml(f"plans/{name}.toml"), []
+    for part, facts in plan["data"].items():
+        said = {**plan, **facts}  # what the file says of all data sets, and of this one
+        if quick:
+            said |= _shortened(said, alphas)
+        made = _part(name, part, said, quick)
+        kept = tuple(name for name in made.methods if not methods or name in methods)
+        splits = tuple(split for split in made.splits if not alphas or split.alpha in alphas)
+        if kept and splits and (not data or part in data):
+            runs, most = seeds or made.seeds, budget or made.budget
+            found.append(replace(made, methods=kept, splits=splits, seeds=runs, budget=most))
+    return found
 
 
 def _shortened(said: Mapping[str, Any], alphas: Sequence[float]) -> dict[str, Any]:
@@ -321,43 +277,24 @@ def _shortened(said: Mapping[str, Any], alphas: Sequence[float]) -> dict[str, An
             shorter[key] = [value for value in said[key] if value in shorter[key]] or said[key][:1]
     if alphas:
         shorter.pop("alpha", None)
-    return {**said, **shorter}
+    return shorter
 
 
-def _part(name: str, said: Mapping[str, Any], part: str, quick: bool) -> Experiment:
-    """One data set's part; ``said``: what the file says of all, of this one, and of a quick run, the last word last."""
-    dealing = {key: said[key] for key in _DEALING if key in said}
-    if said.get("natural"):
-        splits = [Split(part, 0, None, None, **dealing)]
-    else:
-        pairs = product(said["alpha"], said["clients"])
-        splits = [Split(part, 0, clients, alpha, **dealing) for alpha, clients in pairs]
+def _part(name: str, part: str, said: Mapping[str, Any], quick: bool) -> Experiment:
+    """One data set's part of an experiment."""
+    pairs = [(None, None)] if said.get("natural") else product(said["alpha"], said["clients"])
+    dealing = {key: said[key] for key in ("scheme", "sensitive", "limit") if key in said}
+    splits = [Split(part, 0, clients, alpha, **dealing) for alpha, clients in pairs]
     notion = said["notion"]
     return Experiment(
         name=name,
-        title=said["title"],
-        about=said["about"],
-        shows=said["shows"],
+        **{key: said[key] for key in ("title", "about", "shows", "seeds")},
+        **{key: said.get(key, "") for key in ("paper", "along")},
         notion=notion if isinstance(notion, str) else f"{notion['local']} / {notion['global']}",
         tolerances=tuple((pair[0], pair[1]) for pair in said["tolerances"]),
-        seeds=said["seeds"],
         budget=min(said["budget"], _SMALL_BUDGET) if quick else said["budget"],
         methods=tuple(said["methods"]),
         splits=tuple(splits),
         levels=tuple(said.get("levels", ())),
-        paper=said.get("paper", ""),
-        along=said.get("along", ""),
         solver_budget=_SMALL_SOLVER_BUDGET if quick else None,
     )
-
-
-def _narrowed(
-    part: Experiment, methods: Sequence[str], alphas: Sequence[float], seeds: int | None, budget: int | None
-) -> Experiment | None:
-    """The part with some of its methods and splits; None where nothing is left."""
-    kept = tuple(name for name in part.methods if not methods or name in methods)
-    splits = tuple(split for split in part.splits if not alphas or split.alpha in alphas)
-    if not kept or not splits:
-        return None
-    runs, most = seeds or part.seeds, budget or part.budget
-    return replace(part, methods=kept, splits=splits, seeds=runs, budget=most)

@@ -11,19 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from logofair.auditing import Audit
 from logofair.columns.checks import Floats
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.policy.policy import Policy
 from logofair.solvers.algorithm1 import Algorithm1, Round, finish, rounds
 from logofair.solvers.problem import Problem
-from logofair_reproduction.bounds import aglfop, gap_bound, information, label_table, oracle
+from logofair_reproduction.bounds import LabelTable, aglfop, gap_bound, information, label_table, oracle
 from logofair_reproduction.experiments.experiment import METHODS, Case, MethodPlan, Trial, trials
 from logofair_reproduction.experiments.private import private_chances
 from logofair_reproduction.experiments.scores import Machine, SplitData, Trained, origin_of, trained, versions
-
-__all__ = ["measure", "needs"]
 
 _VIOLATION_STEP = 0.001  # excesses over a tolerance that differ by less count as equal
 _LEAST_INFORMATION = 1e-6  # nats
@@ -47,12 +44,8 @@ def needs(case: Case) -> list[tuple[str, str | None, bool]]:
 def measure(case: Case, rows: SplitData, machine: Machine) -> dict[str, Any]:
     """Measure one case; what was trained before is read, the rest is trained first.
 
-    Returns
-    -------
-    dict
-        The case's plain values, ``figures`` by name (None where undefined), the ``setting`` used, ``tried``: what was
-        tried on the calibration rows, the ``rows`` of every part, what they are a ``sample`` of, the ``seconds`` it
-        took beside training, the ``date``, ``versions``, and what the model was ``trained_with`` where that is known.
+    Returns the case's plain values, ``figures`` by name (None where undefined), the ``setting`` used and those
+    ``tried`` on the calibration rows, and what else a reader needs: rows, versions, seconds beside training.
     """
     plan, started = METHODS[case.method], time.perf_counter()
     models = tuple(
@@ -112,7 +105,7 @@ def _processed(case: Case, plan: MethodPlan, rows: SplitData, models: Models) ->
 
 
 def _pooling(plan: MethodPlan) -> str:
-    """The paper's procedure borrows nothing, nor does one that counts labels."""
+    """The paper's procedure has none, nor has one that counts labels."""
     return "none" if plan.solver == "algorithm1" or plan.basis == "labels" else "auto"
 
 
@@ -207,29 +200,20 @@ def _chances(policy: Policy, scores: Floats, rows: SplitData) -> Floats:
 def _figures(case: Case, rows: SplitData, chances: object) -> dict[str, float | None]:
     """Accuracy, gaps and floors on the test rows, of the local notion inside clients and of the global one over all."""
     local, global_ = (rows.rows("test").audit(chances, notion) for notion in case.notions)
-    floor_at = 0.0 if case.local_tolerance is None else case.local_tolerance
+    gaps = [gap.value for gap in local.client_gaps if gap.value is not None]
+    # What a rule with this true gap at every client would show at most on these rows, on average.
+    floors = [local.local.floor_at(gap).mean for gap in (0.0, case.local_tolerance or 0.0)]
+    floor, floor_at_tolerance = (None if np.isnan(mean) else mean for mean in floors)
     return {
         "accuracy": local.accuracy,
         "local_gap": local.local_gap,
         "local_gap_30": local.large_local_gap,
-        "mean_local_gap": _mean_gap(local),
+        "mean_local_gap": float(np.mean(gaps)) if gaps else None,
         "global_gap": global_.global_gap,
-        "floor": _floor(local, 0.0),
-        "floor_at_tolerance": _floor(local, floor_at),
+        "floor": floor,
+        "floor_at_tolerance": floor_at_tolerance,
         "global_floor": global_.global_.floor.mean,
     }
-
-
-def _mean_gap(found: Audit) -> float | None:
-    """Mean over the clients of their largest gap, those without one left out."""
-    gaps = [gap.value for gap in found.client_gaps if gap.value is not None]
-    return float(np.mean(gaps)) if gaps else None
-
-
-def _floor(found: Audit, gap: float) -> float | None:
-    """Mean of the largest local gap that a rule with this true gap at every client would show on these rows."""
-    floor = found.local.floor_at(gap).mean
-    return None if np.isnan(floor) else floor
 
 
 def _protocol(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
@@ -266,21 +250,32 @@ def _protocol(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> 
 
 def _bound(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
     """What no rule of a kind exceeds on the test rows."""
-    return _BOUNDS[plan.bound](case, plan, rows, models), {"setting": dict(models[0].setting)}
+    test, scores = rows.rows("test"), models[0].test
+    if plan.bound == "oracle":  # the best thresholds on the test rows, with their labels
+        found = _best_on_test(case, rows, scores, case.local_tolerance, case.global_tolerance)
+    elif plan.bound == "oracle_same":  # the same whose gaps are at most those of LoGoFair_l&g there, client by client
+        chances = _chances(_fitted(case, METHODS["logofair_lg"], rows, models).policy, scores, rows)
+        local, global_ = (test.audit(chances, notion) for notion in case.notions)
+        own = {client.client: _as_tolerance(client.gap) for client in local.by_client}
+        found = _best_on_test(case, rows, scores, 0.5, _as_tolerance(global_.global_gap), own)
+    else:
+        table = label_table(test.labels, groups=test.groups, clients=test.clients)
+        found = {"accuracy": _for_any_model(case, plan, rows, models, table), "local_gap": None, "global_gap": None}
+    return found, {"setting": dict(models[0].setting)}
 
 
-def _oracle(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> dict[str, float | None]:
-    """The best thresholds on the test rows, with their labels, within the required tolerances."""
-    return _best_on_test(case, rows, models[0].test, case.local_tolerance, case.global_tolerance)
-
-
-def _oracle_same(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> dict[str, float | None]:
-    """The best thresholds on the test rows whose gaps are at most those of LoGoFair_l&g there, client by client."""
-    solution = _fitted(case, METHODS["logofair_lg"], rows, models)
-    chances = _chances(solution.policy, models[0].test, rows)
-    local, global_ = (rows.rows("test").audit(chances, notion) for notion in case.notions)
-    own = {client.client: _as_tolerance(client.gap) for client in local.by_client}
-    return _best_on_test(case, rows, models[0].test, 0.5, _as_tolerance(global_.global_gap), own)
+def _for_any_model(case: Case, plan: MethodPlan, rows: SplitData, models: Models, table: LabelTable) -> float:
+    """The accuracy no rule exceeds, whatever its model: with these gaps, or such decisions."""
+    if plan.bound == "aglfop":
+        local, global_ = case.local_tolerance, case.global_tolerance
+        return gap_bound(table, notion=_notion(case), local_tolerance=local, global_tolerance=global_).bound
+    # As much as the decisions of LoGoFair_l&g tell about the group here.
+    test = rows.rows("test")
+    chances = _chances(_fitted(case, METHODS["logofair_lg"], rows, models).policy, models[0].test, rows)
+    shares = table.shares(chances, test.labels, groups=test.groups, clients=test.clients)
+    # A bound for a larger limit holds for the smaller one too, and solvers need some room.
+    nats = [max(nats, _LEAST_INFORMATION) for nats in information(table, shares)]
+    return aglfop(table, global_information=nats[0], local_information=nats[1]).bound
 
 
 def _best_on_test(
@@ -305,43 +300,12 @@ def _best_on_test(
     return _figures(case, rows, _chances(found.solution.policy, scores, rows))
 
 
-def _aglfop(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> dict[str, float | None]:
-    """The accuracy no rule with these gaps exceeds, whatever its model (gaps in place of mutual information)."""
-    test = rows.rows("test")
-    bound = gap_bound(
-        label_table(test.labels, groups=test.groups, clients=test.clients),
-        notion=_notion(case),
-        local_tolerance=case.local_tolerance,
-        global_tolerance=case.global_tolerance,
-    )
-    return {"accuracy": bound.bound, "local_gap": None, "global_gap": None}
-
-
-def _aglfop_information(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> dict[str, float | None]:
-    """The accuracy no rule exceeds whose decisions tell as little about the group as those of LoGoFair_l&g do here."""
-    test = rows.rows("test")
-    solution = _fitted(case, METHODS["logofair_lg"], rows, models)
-    chances = _chances(solution.policy, models[0].test, rows)
-    table = label_table(test.labels, groups=test.groups, clients=test.clients)
-    shares = table.shares(chances, test.labels, groups=test.groups, clients=test.clients)
-    # A bound for a larger limit holds for the smaller one too, and solvers need some room.
-    global_, local = (max(nats, _LEAST_INFORMATION) for nats in information(table, shares))
-    bound = aglfop(table, global_information=global_, local_information=local, unit="nats")
-    return {"accuracy": bound.bound, "local_gap": None, "global_gap": None}
-
-
 def _private(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
     """Post-processed on noised histograms; ``level`` is epsilon."""
     chances, about = private_chances(case, rows, models[0].calibration, models[0].test)
     return _figures(case, rows, chances), {"setting": {**models[0].setting, **about}}
 
 
-_BOUNDS: Mapping[str, Callable[..., dict[str, float | None]]] = {
-    "oracle": _oracle,
-    "oracle_same": _oracle_same,
-    "aglfop": _aglfop,
-    "aglfop_information": _aglfop_information,
-}
 _KINDS: Mapping[str, Callable[[Case, MethodPlan, SplitData, Models], Outcome]] = {
     "trained": _decided,
     "processed": _processed,

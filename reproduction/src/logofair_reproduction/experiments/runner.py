@@ -16,7 +16,6 @@ from functools import lru_cache, partial
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from signal import SIG_IGN, SIGINT, signal
-from threading import current_thread, main_thread
 from typing import Any, TypeVar
 
 from logofair.errors import InputError, LogofairError, RunError
@@ -27,8 +26,6 @@ from logofair_reproduction.experiments.experiment import Case, Experiment, Split
 from logofair_reproduction.experiments.measuring import measure, needs
 from logofair_reproduction.experiments.records import append, identity, read_records
 from logofair_reproduction.experiments.scores import Machine, SplitData, split_data, trained
-
-__all__ = ["RunState", "how_far", "missing_data", "run"]
 
 T = TypeVar("T")
 
@@ -69,20 +66,7 @@ def run(
 ) -> RunState:
     """Train and measure all cases of some experiments that are not in the results' folder yet.
 
-    Parameters
-    ----------
-    experiments : sequence of Experiment
-        From :func:`load_experiment`.
-    machine : Machine
-        Where results go, and where models are trained.
-    jobs : int, optional
-        Processes; by default one for every core, and one where a GPU trains.
-    progress : Progress, optional
-        Shows how far training and measuring are.
-
-    Returns
-    -------
-    RunState
+    ``jobs`` are the processes at work: by default one for every core, and one where a GPU trains.
     """
     machine.folder.mkdir(parents=True, exist_ok=True)
     left, before = _cases_left(experiments, machine.folder)
@@ -99,28 +83,24 @@ def run(
                 by_split.setdefault(case.split, []).append(case)
             else:
                 failed.append((case, why))
-        sizes = {_dealing(record): _n_rows(record) for record in read_records(machine.folder) if "rows" in record}
+        sizes: dict[tuple[Any, ...], int] = {}
+        for record in read_records(machine.folder):
+            if "rows" in record:
+                _check_size(sizes, record, machine.folder)
         measuring = work(partial(_measure, machine=machine), list(by_split.values()))
         for records, wrong in progress(measuring, "Measuring", len(by_split)):
             for record in records:
-                _check_size(sizes.setdefault(_dealing(record), _n_rows(record)), record, machine.folder)
+                _check_size(sizes, record, machine.folder)
                 append(machine.folder, record)
             failed += wrong
     return RunState(len(left) - len(failed), before, tuple(failed))
 
 
-def _dealing(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What records have in common whose splits differ in their seeds alone."""
-    return tuple(record[field.name] for field in fields(Split) if field.name != "random_state")
-
-
-def _n_rows(record: Mapping[str, Any]) -> int:
-    return sum(record["rows"].values())
-
-
-def _check_size(before: int, record: Mapping[str, Any], folder: Path) -> None:
-    """Raise where other seeds of the same experiment were measured on more rows or fewer."""
-    if (now := _n_rows(record)) != before:
+def _check_size(sizes: dict[tuple[Any, ...], int], record: Mapping[str, Any], folder: Path) -> None:
+    """Note how many rows a record is of; raise where other seeds of the same experiment had more or fewer."""
+    dealing = tuple(record[field.name] for field in fields(Split) if field.name != "random_state")
+    now = sum(record["rows"].values())
+    if (before := sizes.setdefault(dealing, now)) != now:
         raise InputError(
             f"{folder}: holds results on {before:,} rows of {record['data']}, which has {now:,} now; take another "
             "folder, or prepare the data as they were."
@@ -156,9 +136,7 @@ def _workers(number: int) -> Iterator[Callable[[Callable[[Any], T], Sequence[Any
     with ProcessPoolExecutor(number, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
 
         def work(function: Callable[[Any], T], tasks: Sequence[Any]) -> Iterator[T]:
-            with _interrupts_ignored():
-                waiting = [pool.submit(function, task) for task in tasks]
-            for ready in as_completed(waiting):
+            for ready in as_completed([pool.submit(function, task) for task in tasks]):
                 yield ready.result()
 
         try:
@@ -176,21 +154,9 @@ def _workers(number: int) -> Iterator[Callable[[Callable[[Any], T], Sequence[Any
             raise
 
 
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Start processes that an interrupt at the keyboard leaves alone, so that it is told once, by this process."""
-    if current_thread() is not main_thread():
-        yield
-        return
-    before = signal(SIGINT, SIG_IGN)
-    try:
-        yield
-    finally:
-        signal(SIGINT, before)
-
-
 def _one_thread() -> None:
-    """Let a worker use one core: as many workers run as there are cores."""
+    """Let a worker use one core, and leave an interrupt at the keyboard to the process that started it."""
+    signal(SIGINT, SIG_IGN)
     import torch
 
     torch.set_num_threads(1)

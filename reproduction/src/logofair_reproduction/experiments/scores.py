@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property, lru_cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -25,13 +25,19 @@ from logofair._version import __version__
 from logofair.auditing import Audit, audit
 from logofair.columns.checks import Floats
 from logofair.datasets import Dataset, deal, split
+from logofair.datasets.table import chosen
 from logofair.errors import InputError
 from logofair.files.writing import replacing
 from logofair.notions import NOTIONS
+from logofair.progress import Progress, no_progress
 from logofair_reproduction.datasets import CATALOGUE, load
 from logofair_reproduction.datasets.catalogue import choices_of
 from logofair_reproduction.datasets.preparing import cache_folder, check_about, is_prepared, random_rows
 from logofair_reproduction.experiments.experiment import Split, Trial, trials
+
+if TYPE_CHECKING:
+    from logofair_reproduction.training import Schedule
+    from logofair_reproduction.training.methods import Method
 
 __all__ = [
     *("AIMS", "Machine", "Rows", "SplitData", "Trained"),
@@ -45,7 +51,6 @@ ACCURACY_GIVEN = 0.02
 AIMS: Mapping[str, str | None] = {"fedavg": None, "fedfb": "global", "fairfed": "global", "fcfl": "local"}
 _MEASURED = ("accuracy", "local_gap", "global_gap")  # of every setting tried
 _FOLDER = "scores"
-_SCHEDULE = ("local_epochs", "learning_rate", "batch_size", "optimiser")
 _FEATURES_READ = 200  # rows whose features count in a digest
 _FCFL_MEASURES = 400  # rounds between two counts of its progress, which nothing depends on
 
@@ -162,7 +167,7 @@ class Trained:
     ``setting`` is the one chosen and ``tried`` what each did on the calibration rows, trained on the first half;
     ``calibration`` and ``test`` are the scores of that model, ``decided`` the test scores of the model trained on both
     halves. ``rows`` is the digest of the split they belong to, ``trained_with`` the device and versions they were
-    trained with; both are empty where they were not stored.
+    trained with.
     """
 
     setting: Mapping[str, Any]
@@ -175,8 +180,7 @@ class Trained:
 
     def check_rows(self, rows: SplitData, folder: Path) -> None:
         """Raise where the scores belong to other rows: the data may have been prepared anew since they were stored."""
-        as_many = self.decided.size == rows.parts["test"].size
-        if not as_many or (self.rows and self.rows != rows.digest):
+        if self.rows != rows.digest:
             raise InputError(
                 f"{folder / _FOLDER}: the scores of {rows.split.name} belong to other rows than {rows.split.data} has "
                 "now; take another folder, or prepare the data as they were."
@@ -207,7 +211,7 @@ def trained(
     if path.is_file():
         return _stored(path)
     on = rows()
-    found = _train_and_choose(on, method, notion, machine, listed, published)
+    found = _train_and_choose(on, method, notion, machine.device, listed, published)
     made = replace(found, rows=on.digest, trained_with={"device": machine.device, **versions()})
     path.parent.mkdir(parents=True, exist_ok=True)
     about = {"setting": made.setting, "tried": made.tried, "rows": made.rows, "trained_with": made.trained_with}
@@ -220,31 +224,29 @@ def trained(
 def _stored(path: Path) -> Trained:
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            choice = json.loads(str(file["choice"]))
-            calibration, test, decided = (file[name] for name in ("calibration", "test", "decided"))
-    except (BadZipFile, ValueError, KeyError, EOFError):
+            about = json.loads(str(file["choice"]))
+            columns = {name: file[name] for name in ("calibration", "test", "decided")}
+        return Trained(**{**about, "tried": tuple(about["tried"])}, **columns)
+    except (BadZipFile, ValueError, KeyError, TypeError, EOFError):
         raise InputError(f"{path}: is damaged; delete it, and it is trained again.") from None
-    scores = (calibration, test, decided)
-    about = (choice.get("rows", ""), choice.get("trained_with", {}))
-    return Trained(choice["setting"], tuple(choice["tried"]), *scores, *about)
 
 
 def _train_and_choose(
-    rows: SplitData, method: str, notion: str | None, machine: Machine, listed: list[Trial], published: bool
+    rows: SplitData, method: str, notion: str | None, device: str, listed: list[Trial], published: bool
 ) -> Trained:
     """Try every setting on the first half, keep the best, and train it again on both halves."""
     places = [rows.parts["calibration"], rows.parts["test"]]
-    both = np.sort(np.concatenate([rows.parts["train"], rows.parts["calibration"]]))
+    train, both = rows.parts["train"], np.sort(np.concatenate([rows.parts["train"], rows.parts["calibration"]]))
     if published:
         (setting,) = [each for trial in listed for each in trial.as_dicts()][-1:]
-        (_, (decided,)), *_ = list(_models(rows, both, [places[1]], method, notion, machine, listed[-1]))[-1:]
+        (_, (decided,)), *_ = list(train_trial(rows, both, [places[1]], method, notion, listed[-1], device=device))[-1:]
         return Trained(setting, (), np.zeros(0), np.zeros(0), decided)
     calibration, found = rows.rows("calibration"), list[tuple[dict[str, Any], list[Floats]]]()
     diverged: list[dict[str, Any]] = []
     for trial in listed:
         left = trial.as_dicts()
         try:
-            for setting, scores in _models(rows, rows.parts["train"], places, method, notion, machine, trial):
+            for setting, scores in train_trial(rows, train, places, method, notion, trial, device=device):
                 found.append((setting | _did(calibration, scores[0], notion), scores))
                 left.remove(setting)
         except InputError:  # steps too long for these rows: settings that were tried as others, and cannot be chosen
@@ -255,7 +257,7 @@ def _train_and_choose(
     tried, scores = found[best]
     setting = _setting_of(tried)
     alone = Trial({k: v for k, v in setting.items() if k != "rounds"}, (setting["rounds"],))
-    ((_, (decided,)),) = _models(rows, both, [places[1]], method, notion, machine, alone)
+    ((_, (decided,)),) = train_trial(rows, both, [places[1]], method, notion, alone, device=device)
     return Trained(setting, (*(each for each, _ in found), *diverged), scores[0], scores[1], decided)
 
 
@@ -288,49 +290,52 @@ def choose(tried: list[dict[str, Any]], aim: str | None) -> int:
     return int(np.argmin(near) if np.isfinite(near).any() else np.argmax(accuracy))
 
 
-def _models(
+def train_trial(
     rows: SplitData,
     places: npt.NDArray[np.intp],
     scored: list[npt.NDArray[np.intp]],
     method: str,
     notion: str | None,
-    machine: Machine,
     trial: Trial,
+    *,
+    device: str = "cpu",
+    progress: Progress = no_progress,
 ) -> Iterator[tuple[dict[str, Any], list[Floats]]]:
     """Train one trial on some rows: the scores of other rows after each of its numbers of rounds."""
-    from logofair_reproduction.training import METHODS, Schedule, build_network, make_rows, train
+    from logofair_reproduction.training import build_network, make_rows, train
 
-    data = rows.data
-    columns: dict[str, Any] = {"device": machine.device}
+    data, most = rows.data, max(trial.rounds)
+    made, schedule = method_of(method, notion, trial.setting)
+    features, labels, groups = data.features, data.labels, data.sensitive
     sites = make_rows(
-        data.features[places],
-        data.labels[places],
-        groups=data.sensitive[places],
-        clients=rows.clients[places],
-        **columns,
-    )
-    given = {name: value for name, value in trial.setting.items() if name in _SCHEDULE}
-    own = {name: value for name, value in trial.setting.items() if name not in _SCHEDULE}
-    if method == "fcfl":  # takes no local steps: its batch is its own
-        own |= {"batch_size": given.pop("batch_size", 100), "measure_every": _FCFL_MEASURES}
-    if notion is not None:
-        own["notion"] = NOTIONS[notion]
-    network = build_network(CATALOGUE[data.name].model, data.features.shape[1:])
-    states = train(
-        METHODS[method](**own),
-        network,
-        sites,
-        rounds=max(trial.rounds),
-        schedule=Schedule(**given),
-        random_state=rows.split.random_state,
+        features[places], labels[places], groups=groups[places], clients=rows.clients[places], device=device
     )
     others = [
-        make_rows(
-            data.features[part], data.labels[part], groups=data.sensitive[part], known_groups=sites[0].groups, **columns
-        )[0]
+        make_rows(features[part], labels[part], groups=groups[part], known_groups=sites[0].groups, device=device)[0]
         for part in scored
     ]
-    for state in states:
+    network = build_network(CATALOGUE[data.name].model, features.shape[1:])
+    states = train(made, network, sites, rounds=most, schedule=schedule, random_state=rows.split.random_state)
+    for state in progress(states, f"Training by {method}", most):
         if state.round in trial.rounds:
             scores = [network.scores(state.parameters, part) for part in others]
+            if not all(np.isfinite(part).all() for part in scores):
+                raise InputError(f"train: the model diverged by round {state.round}; use a smaller learning rate.")
             yield {**trial.setting, "rounds": state.round}, scores
+
+
+def method_of(name: str, notion: str | None, setting: Mapping[str, Any]) -> tuple[Method, Schedule]:
+    """A method and the schedule of its clients, from a setting that names what either takes."""
+    from logofair_reproduction.training import METHODS, Schedule
+
+    kind = METHODS[name]
+    own = [field.name for field in fields(kind) if field.name not in ("notion", "measure_every")]
+    steps = [] if name == "fcfl" else [field.name for field in fields(Schedule)]  # fcfl takes no local steps
+    for given in setting:
+        chosen(given, [*own, *steps], f"settings of {name}")
+    values = {key: value for key, value in setting.items() if key in own}
+    if name == "fcfl":
+        values["measure_every"] = _FCFL_MEASURES
+    if name != "fedavg":
+        values["notion"] = NOTIONS[notion or "demographic_parity"]
+    return kind(**values), Schedule(**{key: value for key, value in setting.items() if key in steps})

@@ -1,15 +1,14 @@
-"""Every training method as a Flower strategy, for a server app of one's own.
+"""A training method as a Flower strategy: Flower's rounds and grid, the method's own steps.
 
-The strategy only carries messages: requests, and the next model from the replies, are the method's
-(:mod:`training.methods`). A site whose reply is missing or unsound is left out of that round, and the log says
-so; when fewer than a quorum are left the run fails.
+With all sites present and the same schedule at each, training gives the states of :func:`training.train` to the bit.
+A site that does not reply, or whose reply cannot be true, is left out of the round; its last counts stand for it.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
@@ -17,28 +16,23 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from logofair.columns.checks import Label, whole_number
-from logofair.engines.conductor import NoReply
-from logofair.engines.flower.records import NAME_QUERY, Envelope, nodes_by_site, online_node, pack, unpack
 from logofair.errors import InputError
 from logofair_reproduction.flower.records import (
-    TrainingRequest,
-    checked_content,
+    ARRAYS,
+    OURS,
+    check_sender,
     model_record,
     pack_request,
     read_counts,
     read_model,
     read_reply,
 )
-from logofair_reproduction.training import Network, Schedule, TrainingState
-from logofair_reproduction.training.messages import ClientMeasures, LabelCounts, Reply
+from logofair_reproduction.training import Network, TrainingState
+from logofair_reproduction.training.messages import ClientMeasures, LabelCounts
 from logofair_reproduction.training.methods import Method
-
-__all__ = ["MethodStrategy"]
-
 
 _POLL = 0.2  # seconds between two looks for nodes
 _log = logging.getLogger("flwr")
-
 Sound = TypeVar("Sound")  # what a sound reply is read as
 
 
@@ -47,29 +41,19 @@ class MethodStrategy(Strategy):
 
     Parameters
     ----------
-    method : FedAvg, FairFed, FedFB or FCFL
-        How the sites' replies become the next model.
-    network : Network
-        From :func:`logofair_reproduction.training.build_network`.
+    method, network
+        One of :data:`training.METHODS`, and from ``build_network`` what sites pass to their client app too.
     sites : sequence of str
         The sites' names, in the order of every table: ``site`` in a node's configuration, the node's number as text in
         a simulation.
     groups : sequence
         The groups, in the order of every table; sites pass them to ``make_rows`` as ``known_groups``.
-    schedule : Schedule, optional
-        How sites take local steps.
     random_state : int
         Decides the network's first parameters and the sites' shuffling.
     quorum : int, optional
         Fewest sites whose replies make a round; by default more than half.
     connect_timeout : float
         Seconds for nodes to connect at the start, and to give their names.
-
-    Attributes
-    ----------
-    state : TrainingState
-        Where training stands; what sites keep is not in it, but stays with them. To store it after every round, pass
-        ``start`` an ``evaluate_fn`` that does.
 
     Examples
     --------
@@ -79,7 +63,7 @@ class MethodStrategy(Strategy):
     >>> strategy.quorum
     2
 
-    In a server app: ``result = strategy.start(grid, num_rounds=20)``, then ``strategy.state``.
+    In a server app: ``strategy.start(grid, num_rounds=20)``, then ``strategy.state``.
     """
 
     def __init__(
@@ -89,24 +73,21 @@ class MethodStrategy(Strategy):
         sites: Sequence[str],
         *,
         groups: Sequence[Label],
-        schedule: Schedule | None = None,
         random_state: int = 0,
         quorum: int | None = None,
         connect_timeout: float = 60.0,
     ) -> None:
         if not sites or len(set(sites)) != len(sites) or not all(isinstance(site, str) and site for site in sites):
             raise InputError(f"sites: got {list(sites)!r}; pass at least one name, each a text of its own.")
-        self.method, self.network, self.groups = method, network, tuple(groups)
-        self.schedule = schedule or Schedule()
+        self.method, self.network = method, network
+        self.sites, self.groups = tuple(sites), tuple(groups)
         self.random_state = whole_number(random_state, "random_state", least=0)
-        self.sites = tuple(sites)
         self.quorum = len(sites) // 2 + 1 if quorum is None else whole_number(quorum, "quorum")
         if self.quorum > len(sites):
             raise InputError(f"quorum: got {quorum} of {len(sites)} sites; pass at most as many as there are.")
         self._connect_timeout = connect_timeout
+        self._nodes: dict[str, int] = {}
         self._state: TrainingState | None = None
-        self._claims: dict[int, str] = {}  # the names that nodes without a registered one give
-        self._nodes: dict[str, int] = {}  # the sites of the last requests, and their nodes
 
     @property
     def state(self) -> TrainingState:
@@ -131,21 +112,28 @@ class MethodStrategy(Strategy):
         ``model_record``.
         """
         arrays = model_record(self.network.start(self.random_state)) if initial_arrays is None else initial_arrays
-        self._begin(grid, arrays, timeout, evaluate_config or ConfigRecord())
+        parameters = read_model(RecordDict({ARRAYS: arrays}), self.network)
+        self._nodes = self._connected(grid)
+        messages = self._messages(MessageType.EVALUATE, 0, arrays)
+        replies = grid.send_and_receive(messages, timeout=timeout)
+        found = self._sound(0, replies, lambda content, site: read_counts(content, len(self.groups)))
+        self.sites = tuple(site for site in self.sites if site in found)
+        measured = ClientMeasures.together(self.sites, self.groups, [found[site] for site in self.sites])
+        self._state = TrainingState.initial(self.method, parameters, measured)
         return super().start(grid, arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Send the method's request to every site that is connected."""
-        return self._messages(MessageType.TRAIN, server_round, arrays, config, grid)
+        """Send the method's request to every site."""
+        return self._messages(MessageType.TRAIN, server_round, arrays)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Let the method make the next model of the replies."""
         state, request = self.state, self.method.request(self.state.method_state)
-        found: Mapping[str, Reply] = self._sound(
+        found = self._sound(
             server_round, replies, lambda content, site: read_reply(content, request, self.network, len(self.groups))
         )
         by_number = {number: found[site] for number, site in enumerate(self.sites) if site in found}
@@ -155,89 +143,85 @@ class MethodStrategy(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Request the counts of every site that is connected, in the rounds in which the method measures."""
+        """Request the counts of every site, in the rounds in which the method measures."""
         if server_round % self.method.measure_every:
             return []
-        return self._messages(MessageType.EVALUATE, server_round, arrays, config, grid)
+        return self._messages(MessageType.EVALUATE, server_round, arrays)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Let the method learn from the counts; of a site that is missing the last ones count."""
         if server_round % self.method.measure_every:
             return None
-        state, before = self.state, self.state.measured
-        first = dict(zip(self.sites, before.rows, strict=True))
+        before = self.state.measured
+        last = {
+            site: LabelCounts(before.rows[place], before.accepted[place], before.loss[place])
+            for place, site in enumerate(self.sites)
+        }
         found = self._sound(
-            server_round, replies, lambda content, site: read_counts(content, len(self.groups), first[site])
+            server_round, replies, lambda content, site: read_counts(content, len(self.groups), last[site].rows)
         )
-        kept = zip(before.rows, before.accepted, before.loss, strict=True)
-        counts = [found.get(site, LabelCounts(*last)) for site, last in zip(self.sites, kept, strict=True)]
-        measured = ClientMeasures.together(self.sites, self.groups, counts)
-        self._state = state.after_measuring(self.method, measured)
+        measured = ClientMeasures.together(self.sites, self.groups, list((last | found).values()))
+        self._state = self.state.after_measuring(self.method, measured)
         return MetricRecord({"accuracy": measured.accuracy, "loss": measured.mean_loss, "sites": len(found)})
 
     def summary(self) -> None:
         """Log what is trained, how and by whom."""
         _log.info("%s of %s (%s parameters)", self.method, self.network.name, f"{self.network.size:,}")
-        _log.info("%s, random state %d", self.schedule, self.random_state)
-        _log.info("%d sites, quorum %d", len(self.sites), self.quorum)
-
-    def _begin(self, grid: Grid, arrays: ArrayRecord, timeout: float, config: ConfigRecord) -> None:
-        """Measure the first model at every site; those that reply are the sites of the run."""
-        parameters = read_model(arrays, self.network)
-        deadline = time.monotonic() + min(timeout, self._connect_timeout)
-        while len(list(grid.get_node_ids())) < len(self.sites) and time.monotonic() < deadline:
-            time.sleep(_POLL)
-        replies = grid.send_and_receive(self._messages(MessageType.EVALUATE, 0, arrays, config, grid), timeout=timeout)
-        found = self._sound(0, replies, lambda content, site: read_counts(content, len(self.groups)))
-        self.sites = tuple(site for site in self.sites if site in found)
-        measured = ClientMeasures.together(self.sites, self.groups, [found[site] for site in self.sites])
-        self._state = TrainingState.initial(self.method, parameters, measured)
-
-    def _messages(self, kind: str, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> list[Message]:
-        """One request per site that is connected."""
-        request = self.method.request(self.state.method_state) if kind == MessageType.TRAIN else None
-        self._nodes = self._connected(grid)
-        messages = []
-        for site, node in self._nodes.items():
-            sent = TrainingRequest(site, number, self.random_state, self.network, self.schedule, request)
-            messages.append(Message(pack_request(sent, arrays, config), node, kind))
-        return messages
+        _log.info("%d sites, quorum %d, random state %d", len(self.sites), self.quorum, self.random_state)
 
     def _connected(self, grid: Grid) -> dict[str, int]:
-        """The node of every site of the run that is connected; new ones are queried for names."""
-        nodes = [online_node(node) for node in grid.get_nodes()]
-        new = [n.node_id for n in nodes if n.registered is None and n.node_id not in self._claims]
-        if new:
-            self._claims |= dict.fromkeys(new, "")  # one that gives no name takes part in nothing
-            queries = [Message(pack(Envelope("")), node, NAME_QUERY) for node in new]
-            for reply in grid.send_and_receive(queries, timeout=self._connect_timeout):
-                envelope = None if reply.has_error() else unpack(reply.content)
-                self._claims[reply.metadata.src_node_id] = "" if envelope is None else envelope.site
-        by_site = nodes_by_site(nodes, self._claims)
-        return {site: by_site[site] for site in self.sites if site in by_site}
+        """Wait for the sites' nodes; the node of every site, by its registered name or else by the one it gives."""
+        deadline = time.monotonic() + self._connect_timeout
+        while len(list(grid.get_node_ids())) < len(self.sites) and time.monotonic() < deadline:
+            time.sleep(_POLL)
+        names = {node.node_id: node.name for node in grid.get_nodes()}
+        queries = [Message(RecordDict(), node, "query.name") for node, name in names.items() if not name]
+        for reply in grid.send_and_receive(queries, timeout=self._connect_timeout):
+            if not reply.has_error():
+                ours = reply.content.config_records.get(OURS, ConfigRecord())
+                names[reply.metadata.src_node_id] = str(ours.get("site", ""))
+        found: dict[str, int] = {}
+        for node, name in names.items():
+            if name in found:
+                raise InputError(f"sites: two connected nodes are called {name!r}; give each site a name of its own.")
+            if name in self.sites:
+                found[name] = node
+        return found
+
+    def _messages(self, kind: str, number: int, arrays: ArrayRecord) -> list[Message]:
+        """One request per site."""
+        request = self.method.request(self.state.method_state) if kind == MessageType.TRAIN else None
+        return [
+            Message(pack_request(site, number, self.random_state, request, arrays), self._nodes[site], kind)
+            for site in self.sites
+            if site in self._nodes
+        ]
 
     def _sound(
-        self, number: int, replies: Iterable[Message], read: Callable[[RecordDict, str], Sound | NoReply]
-    ) -> Mapping[str, Sound]:
+        self, number: int, replies: Iterable[Message], read: Callable[[RecordDict, str], Sound]
+    ) -> dict[str, Sound]:
         """The sound replies of a round by site; the log names the sites left out, too few are an error."""
-        outcome: dict[str, Sound | NoReply] = {
-            site: NoReply("no reply in time" if site in self._nodes else "it is not connected") for site in self.sites
-        }
-        sites = {node: site for site, node in self._nodes.items()}
+        why = {site: "no reply in time" if site in self._nodes else "it is not connected" for site in self.sites}
+        sites, found = {self._nodes[site]: site for site in self.sites if site in self._nodes}, dict[str, Sound]()
         for reply in replies:
             # An error made by the server itself comes from no site's node: that site has not replied.
             site = sites.get(reply.metadata.src_node_id)
-            if site is not None:
-                content = checked_content(reply, site, self.groups)
-                outcome[site] = content if isinstance(content, NoReply) else read(content, site)
-        absent = {site: found for site, found in outcome.items() if isinstance(found, NoReply)}
-        for site, why in absent.items():
-            _log.warning("round %d: site %s is left out: %s.", number, site, why.reason)
-        found = {site: value for site, value in outcome.items() if not isinstance(value, NoReply)}
+            if site is None:
+                continue
+            if reply.has_error():
+                why[site] = f"Flower reports error code {reply.error.code}"
+                continue
+            try:
+                check_sender(reply.content, site, self.groups)
+                found[site] = read(reply.content, site)
+            except InputError as error:
+                why[site] = str(error)
+        left_out = [site for site in self.sites if site not in found]
+        for site in left_out:
+            _log.warning("round %d: site %s is left out: %s.", number, site, why[site])
         if len(found) < self.quorum:
-            first = next(f"{site}: {why.reason}" for site, why in absent.items())
             raise InputError(
                 f"round {number}: {len(found)} of {len(self.sites)} sites gave a sound reply, and {self.quorum} are "
-                f"needed ({first}); see that they are connected, or ask for a smaller quorum."
+                f"needed ({left_out[0]}: {why[left_out[0]]}); see that they are connected, or ask for a smaller quorum."
             )
-        return found
+        return {site: found[site] for site in self.sites if site in found}

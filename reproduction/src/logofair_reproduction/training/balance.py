@@ -24,8 +24,6 @@ from logofair.errors import InputError
 from logofair.notions import Notion, Rate
 from logofair_reproduction.training.messages import Given
 
-__all__ = ["conditions", "direction", "reweighing", "updated_ratios"]
-
 
 def conditions(notion: Notion) -> Given:
     """What a notion's rates are conditioned on; raise where it is no plain condition."""

@@ -1,6 +1,10 @@
-"""A client's work in a round: local steps, gradients of a mini-batch, and counts; parameters in, numbers out."""
+"""A client's work in a round: local steps by a schedule, gradients of a mini-batch, and counts."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,7 +12,8 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as log_loss
 from torch.nn.functional import one_hot
 
-from logofair.columns.checks import Floats
+from logofair.columns.checks import Floats, nearest_name, positive_number, whole_number
+from logofair.errors import InputError
 from logofair_reproduction.training.balance import reweighing, updated_ratios
 from logofair_reproduction.training.messages import (
     Gradients,
@@ -20,13 +25,82 @@ from logofair_reproduction.training.messages import (
 )
 from logofair_reproduction.training.networks import Network, logit_gradients
 from logofair_reproduction.training.rows import ClientRows
-from logofair_reproduction.training.schedule import Schedule, Step
-
-__all__ = ["batch_gradients", "label_counts", "take_steps"]
-
 
 # How steep the sigmoid is that stands in for a decision in FCFL's gaps.
 _STEEPNESS = 10.0
+
+
+# Changes parameters in place, given their gradient: numpy arrays, or tensors, which have the same operators.
+Step = Callable[[Any, Any], None]
+
+
+def _sgd(learning_rate: float) -> Step:
+    def step(parameters: Any, gradient: Any) -> None:
+        parameters -= learning_rate * gradient
+
+    return step
+
+
+def _adam(learning_rate: float, decay: float = 0.9, square_decay: float = 0.999, floor: float = 1e-8) -> Step:
+    """Steps of Adam (Kingma and Ba, 2015), with moments of its own."""
+    mean: Any = None
+    square: Any = None
+    taken = 0
+
+    def step(parameters: Any, gradient: Any) -> None:
+        nonlocal mean, square, taken
+        if taken == 0:
+            mean, square = 0.0 * parameters, 0.0 * parameters
+        taken += 1
+        mean *= decay
+        mean += (1.0 - decay) * gradient
+        square *= square_decay
+        square += (1.0 - square_decay) * gradient**2
+        # In place, since a network may have millions of parameters.
+        change = learning_rate * mean
+        change /= 1.0 - decay**taken
+        scale = square / (1.0 - square_decay**taken)
+        scale **= 0.5
+        scale += floor
+        change /= scale
+        parameters -= change
+
+    return step
+
+
+OPTIMISERS: dict[str, Callable[[float], Step]] = {"adam": _adam, "sgd": _sgd}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Local epochs, and mini-batch steps within them; the defaults lie in the paper's grid.
+
+    Examples
+    --------
+    >>> Schedule(optimiser="adan")
+    Traceback (most recent call last):
+    logofair.errors.InputError: optimiser: got 'adan' (did you mean 'adam'?); use one of adam, sgd.
+    """
+
+    local_epochs: int = 5
+    learning_rate: float = 0.01
+    batch_size: int | None = 128  # None: all rows of the client
+    optimiser: str = "adam"  # starts afresh every round
+
+    def __post_init__(self) -> None:
+        whole_number(self.local_epochs, "local_epochs")
+        if self.batch_size is not None:
+            whole_number(self.batch_size, "batch_size")
+        positive_number(self.learning_rate, "learning_rate", 1e6)
+        if self.optimiser not in OPTIMISERS:
+            raise InputError(
+                f"optimiser: got {self.optimiser!r}{nearest_name(self.optimiser, OPTIMISERS)}; "
+                f"use one of {', '.join(OPTIMISERS)}."
+            )
+
+    def optimiser_step(self) -> Step:
+        """Return the optimiser's step, with moments of its own: make one per client and round."""
+        return OPTIMISERS[self.optimiser](self.learning_rate)
 
 
 def take_steps(

@@ -1,12 +1,6 @@
-"""The requests of a training round and a client's replies: numpy arrays in frozen types, nothing else.
+"""What a training round sends: requests, the replies that are all that leaves a client, and the counts side by side.
 
-The replies are all that leaves a client:
-
-* :class:`LabelCounts`: for every (group, label) its rows, those the model accepts, and the sum of their losses;
-* :class:`TrainedParameters`: its parameters after local steps, or
-* :class:`Gradients`: the loss and the gaps of one mini-batch with their gradients.
-
-No row and no single score leaves it; but parameters and gradients of few rows can reveal much about these rows.
+No row and no single score leaves a client; but parameters and gradients of few rows can reveal much about these rows.
 """
 
 from __future__ import annotations
@@ -22,20 +16,6 @@ from logofair.auditing.measure import Side, Tally, side_of
 from logofair.columns.checks import Floats, Label, nearest_name, not_negative
 from logofair.errors import InputError
 from logofair.notions import Notion
-
-__all__ = [
-    "ClientMeasures",
-    "Given",
-    "Gradients",
-    "GradientsRequest",
-    "LabelCounts",
-    "LocalStepsRequest",
-    "Reply",
-    "Request",
-    "TrainedParameters",
-    "Vector",
-]
-
 
 Vector: TypeAlias = npt.NDArray[np.floating[Any]]  # all parameters of a network, one after another
 # What the rates of a notion are conditioned on: None (all rows), label 1 or label 0.
@@ -159,12 +139,6 @@ class ClientMeasures:
         return float(self.tally.merged().accuracy()[0])
 
     @property
-    def client_loss(self) -> Floats:
-        """Mean loss at each client."""
-        loss: Floats = self.loss.sum((1, 2)) / self.rows.sum((1, 2))
-        return loss
-
-    @property
     def mean_loss(self) -> float:
         """Mean loss over all rows."""
         return float(self.loss.sum() / self.rows.sum())
@@ -176,14 +150,5 @@ class ClientMeasures:
 
     def gaps(self, notion: Notion) -> tuple[float, float]:
         """The largest gap at any client, and over all; NaN where no gap is defined."""
-        local, global_ = (_largest(side.gaps) for side in self.sides(notion))
-        return float(_largest(local[:, None])[0]), float(global_[0])
-
-    def client_gaps(self, notion: Notion) -> Floats:
-        """The largest gap of any rate at each client; NaN where none is defined."""
-        return _largest(self.sides(notion)[0].gaps)
-
-
-def _largest(gaps: Floats) -> Floats:
-    """The largest gap over the rates, (rates, places) to (places,); NaN where none is defined."""
-    return np.where(np.isnan(gaps).all(0), np.nan, np.where(np.isnan(gaps), -np.inf, gaps).max(0))
+        local, global_ = (side.gaps[np.isfinite(side.gaps)] for side in self.sides(notion))
+        return float(local.max()) if local.size else np.nan, float(global_.max()) if global_.size else np.nan

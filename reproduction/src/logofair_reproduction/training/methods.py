@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from scipy.optimize import linprog, nnls
 from scipy.special import softmax
 
 from logofair.columns.checks import Floats, not_negative, positive_number, whole_number
@@ -27,22 +27,6 @@ from logofair_reproduction.training.messages import (
     TrainedParameters,
     Vector,
 )
-from logofair_reproduction.training.mixes import best_mix
-
-__all__ = [
-    "FCFL",
-    "METHODS",
-    "FairFed",
-    "FedAvg",
-    "FedFB",
-    "Method",
-    "MethodState",
-    "Replies",
-    "average",
-    "average_models",
-    "distances",
-]
-
 
 # What a method keeps from round to round, by name: arrays of doubles, so that it can be stored and sent.
 MethodState: TypeAlias = Mapping[str, Floats]
@@ -81,17 +65,8 @@ class Method(Protocol):
         return state
 
 
-def average_models(models: Iterable[Vector], weights: npt.ArrayLike) -> Floats:
-    """Average the clients' parameters by weights (McMahan et al., 2017: their numbers of rows), in doubles."""
-    shares = np.asarray(weights, dtype=np.float64)
-    # One model after another: a copy of all may not fit.
-    weighted = (weight * model.astype(np.float64) for weight, model in zip(shares, models, strict=True))
-    mean: Floats = functools.reduce(np.add, weighted) / shares.sum()
-    return mean
-
-
 def average(parameters: Vector, replies: Replies, weights: Floats) -> Vector:
-    """Average the models of the clients that replied; unchanged where none of these has weight."""
+    """Average the models of the clients that replied by weight; unchanged where none of these has any."""
     # A client without weight is left out: 0 times a model that is no number would be none.
     present = {
         client: reply.parameters
@@ -100,18 +75,15 @@ def average(parameters: Vector, replies: Replies, weights: Floats) -> Vector:
     }
     if not present:
         return parameters
-    return average_models(present.values(), weights[list(present)]).astype(parameters.dtype)
+    # One model after another: a copy of all may not fit.
+    weighted = (weights[client] * model.astype(np.float64) for client, model in present.items())
+    mean: Floats = functools.reduce(np.add, weighted) / weights[list(present)].sum()
+    return mean.astype(parameters.dtype)
 
 
 @dataclass(frozen=True)
 class FedAvg(Method):
-    """Average the clients' models with weights n_c / n.
-
-    Examples
-    --------
-    >>> FedAvg().name
-    'fedavg'
-    """
+    """Average the clients' models with weights n_c / n (McMahan et al., 2017)."""
 
     name: ClassVar[str] = "fedavg"
     measure_every: int = 1
@@ -139,25 +111,8 @@ class FairFed(Method):
     clients' gaps), or of its accuracy from the global accuracy where its gap is undefined. The paper leaves negative
     weights open: here :math:`\bar w_k` is not let below 0, and all are scaled to sum 1 again. Equalized odds and more
     than two groups are ours: the gap followed is that of the rate and the pair of groups for which it is largest over
-    all rows.
-
-    Parameters
-    ----------
-    notion : Notion
-        Which rates are compared; the paper has demographic parity and equal opportunity.
-    beta : float
-        How fast weights change; 0 is FedAvg. The LoGoFair paper tries 0.01, 0.05, 0.5 and 1.
-    debias : {"none", "reweighing", "fairbatch"}
-        What clients do about fairness in their own training; by default reweighing for selection rates and none for
-        conditions on labels, whose gaps reweighing may widen.
-    debias_step : float
-        Step size of FairBatch; the LoGoFair paper tries 0.005, 0.01 and 0.05.
-
-    Examples
-    --------
-    >>> from logofair.notions import EQUALIZED_ODDS
-    >>> FairFed(beta=1.0).debias, FairFed(EQUALIZED_ODDS).debias
-    ('reweighing', 'none')
+    all rows. ``debias`` is what clients do in their own training: by default reweighing for selection rates and none
+    for conditions on labels, whose gaps reweighing may widen. ``beta`` 0 is FedAvg.
     """
 
     name: ClassVar[str] = "fairfed"
@@ -211,21 +166,9 @@ class FedFB(Method):
     """FairBatch with the losses of all clients together (Zeng, Chen and Lee, 2021).
 
     The server changes the weights of (group, label) cells along the differences of their losses over all clients
-    (:mod:`balance`); clients train under these weights, and their models are averaged in proportion
-    to the weight their rows have. For selection rates the step falls as ``alpha / sqrt(t + 1)``; for conditions on
-    labels it has the length ``alpha`` throughout.
-
-    Parameters
-    ----------
-    notion : Notion
-        Demographic parity, equal opportunity, predictive equality or equalized odds.
-    alpha : float
-        Step size; 0 is FedAvg. The LoGoFair paper tries 0.005, 0.01, 0.05 and 0.3.
-
-    Examples
-    --------
-    >>> FedFB(alpha=0.05).notion.name
-    'demographic_parity'
+    (:mod:`balance`); clients train under these weights, and their models are averaged in proportion to the weight their
+    rows have. For selection rates the step falls as ``alpha / sqrt(t + 1)``; for conditions on labels it has the length
+    ``alpha`` throughout. ``alpha`` 0 is FedAvg.
     """
 
     name: ClassVar[str] = "fedfb"
@@ -276,38 +219,16 @@ class FCFL(Method):
     answer the step is along the shortest mix, which lowers everything there is to lower. While the tolerance holds, the
     gradient of :math:`\hat g` counts as 0 in both stages, so that the first is then a plain step against the largest
     loss. Equalized odds (two gaps per client) and more than two groups (one per group but the first) are ours.
-
-    Parameters
-    ----------
-    notion : Notion
-        Which gaps each client keeps within ``tolerance``.
-    tolerance : float
-        Largest gap allowed (epsilon); the LoGoFair paper tries 0.01, 0.03, 0.05 and 0.07.
-    step_size : float
-        Step size along the mix.
-    first_stage : int
-        Rounds of the first stage; all later ones are of the second.
-    batch_size : int
-        Rows each client draws in a round.
-    smoothing : float
-        Width at which the largest loss and gap are smoothed at the start (delta).
-    measure_every : int
-        Rounds between two counts; they only record progress.
-
-    Examples
-    --------
-    >>> FCFL(tolerance=0.05).tolerance
-    0.05
     """
 
     name: ClassVar[str] = "fcfl"
     notion: Notion = DEMOGRAPHIC_PARITY
-    tolerance: float = 0.1
+    tolerance: float = 0.1  # epsilon: the largest gap of a client
     step_size: float = 0.01
-    first_stage: int = 800
-    batch_size: int = 100
-    smoothing: float = 0.5
-    measure_every: int = 20
+    first_stage: int = 800  # rounds; all later ones are of the second stage
+    batch_size: int = 100  # rows each client draws in a round
+    smoothing: float = 0.5  # delta at the start, of losses and of gaps
+    measure_every: int = 20  # counts only record progress
 
     def __post_init__(self) -> None:
         conditions(self.notion)
@@ -330,7 +251,11 @@ class FCFL(Method):
         self, state: MethodState, parameters: Vector, measured: ClientMeasures, replies: Replies
     ) -> tuple[Vector, MethodState]:
         """Step along the best mix, and sharpen the smoothing where the gradients have become small."""
-        usable = [reply for _, reply in sorted(replies.items()) if isinstance(reply, Gradients) and _usable(reply)]
+        usable = [
+            reply
+            for _, reply in sorted(replies.items())
+            if isinstance(reply, Gradients) and np.isfinite(reply.values[0]) and np.isfinite(reply.gradients).all()
+        ]
         if not usable:
             return parameters, state
         smoothing = state["smoothing"]
@@ -338,42 +263,32 @@ class FCFL(Method):
         gradients = np.stack([reply.gradients[0] for reply in usable])
         loss_gradient = softmax(losses / smoothing[0]) @ gradients
         gap_gradient, violated = self._largest_gap(usable, smoothing[1], parameters.size)
-        direction = (
-            _first_direction(loss_gradient, gap_gradient, violated)
-            if state["taken"][0] < self.first_stage
-            else _second_direction(gradients, gap_gradient, violated)
-        )
+        if state["taken"][0] >= self.first_stage:
+            direction = pareto_direction(gradients, gap_gradient, violated)
+        elif violated:  # most against the gap without raising the loss
+            pair = np.stack([loss_gradient, gap_gradient])
+            products = pair @ pair.T
+            direction = best_mix(products, products[1], at_least_zero=[0]) @ pair
+        else:
+            direction = loss_gradient
         after = (parameters - self.step_size * direction).astype(parameters.dtype)
-        lengths = [np.linalg.norm(loss_gradient), np.linalg.norm(gap_gradient)]
-        return after, {"taken": state["taken"] + 1.0, "smoothing": _sharpened(smoothing, np.array(lengths))}
+        lengths = np.array([np.linalg.norm(loss_gradient), np.linalg.norm(gap_gradient)])
+        small = (smoothing > _SHARPENED_ABOVE) & (0.1 * lengths <= smoothing)
+        sharpened = np.where(small, 0.01 * smoothing, smoothing)
+        return after, {"taken": state["taken"] + 1.0, "smoothing": sharpened}
 
     def _largest_gap(self, replies: list[Gradients], smoothing: float, size: int) -> tuple[Vector, bool]:
         """Gradient of the smoothed largest excess, and whether any gap exceeds the tolerance."""
         excess = np.concatenate([reply.values[1:] for reply in replies]) - self.tolerance
         gradients = np.concatenate([reply.gradients[1:] for reply in replies])
-        known = np.isfinite(excess)
+        known = np.isfinite(excess)  # a batch may lack a group
         if not known.any():
             return np.zeros(size), False
         return softmax(excess[known] / smoothing) @ gradients[known], bool(excess[known].max() > 0)
 
 
-def _usable(reply: Gradients) -> bool:
-    """Whether a client's loss and gradients are numbers; gaps may be undefined."""
-    return bool(np.isfinite(reply.values[0]) and np.isfinite(reply.gradients).all())
-
-
-def _first_direction(loss_gradient: Vector, gap_gradient: Vector, violated: bool) -> Vector:
-    """Against the largest loss while the tolerance holds; else most against the gap without raising the loss."""
-    if not violated:
-        return loss_gradient
-    pair = np.stack([loss_gradient, gap_gradient])
-    products = pair @ pair.T
-    mixed: Vector = best_mix(products, products[1], at_least_zero=[0]) @ pair
-    return mixed
-
-
-def _second_direction(gradients: Vector, gap_gradient: Vector, violated: bool) -> Vector:
-    """Most along the mean gradient among the mixes that raise no client's loss, nor the gap."""
+def pareto_direction(gradients: Vector, gap_gradient: Vector, violated: bool) -> Vector:
+    """The mix that gains most along the mean gradient among those that raise no client's loss, nor the gap."""
     last = gap_gradient if violated else np.zeros_like(gap_gradient)
     stack = np.concatenate([gradients, last[None]])
     products = stack @ stack.T
@@ -382,10 +297,48 @@ def _second_direction(gradients: Vector, gap_gradient: Vector, violated: bool) -
     return mixed
 
 
-def _sharpened(smoothing: Floats, lengths: Floats) -> Floats:
-    """A hundredth of the width where gradients are small beside it."""
-    small = (smoothing > _SHARPENED_ABOVE) & (0.1 * lengths <= smoothing)
-    return np.where(small, 0.01 * smoothing, smoothing)
+def best_mix(products: Floats, gain: Floats, at_least_zero: Iterable[int]) -> Floats:
+    """Weights a >= 0 with sum 1 that maximise ``a @ gain`` while ``a @ products[:, j] >= 0`` for the j named.
+
+    ``products`` are the inner products of the vectors mixed. Where the program has no answer: :func:`shortest_mix`.
+    """
+    products, lengths = np.asarray(products, dtype=np.float64), np.sqrt(np.clip(np.diag(products), 0.0, None))
+    if not np.isfinite(products).all() or not lengths.any():
+        return shortest_mix(products)
+    # In unit vectors: the solver's tolerance is absolute, and a short gradient would count nothing beside a long one.
+    least = lengths[lengths > 0].min()
+    lengths = np.where(lengths > 0, lengths, least)
+    kept = (products / lengths / lengths[:, None])[list(at_least_zero)]
+    gains = np.asarray(gain, dtype=np.float64) / lengths
+    found = linprog(
+        -gains / (np.abs(gains).max() or 1.0),
+        A_ub=-kept,
+        b_ub=np.zeros(len(kept)),
+        A_eq=[least / lengths],
+        b_eq=[1.0],
+        method="highs",
+    )
+    if found.status != 0 or found.x is None:
+        return shortest_mix(products)
+    weights = np.clip(found.x, 0.0, None) / lengths
+    shares: Floats = weights / weights.sum()
+    return shares
+
+
+def shortest_mix(products: Floats) -> Floats:
+    """Weights a >= 0 with sum 1 of the shortest mix: minimise ``a @ products @ a``."""
+    products = np.nan_to_num(np.asarray(products, dtype=np.float64))
+    scale = max(float(np.abs(products).max()), 1e-300)
+    values, vectors = np.linalg.eigh(products / scale)
+    root = (vectors * np.sqrt(np.clip(values, 0.0, None))).T  # root.T @ root = products
+    # The nearest point to 0 of a convex hull, as non-negative least squares (Lawson and Hanson, ch. 23).
+    system = np.vstack([root, np.ones(len(products))])
+    try:
+        weights, _ = nnls(system, np.append(np.zeros(len(products)), 1.0))
+    except RuntimeError:  # too many iterations; a run does not stop for that
+        weights = np.ones(len(products))
+    shares: Floats = weights / weights.sum()
+    return shares
 
 
 #: Every training method by name.

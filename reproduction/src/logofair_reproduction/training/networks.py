@@ -22,8 +22,6 @@ from logofair.errors import InputError
 from logofair_reproduction.training.messages import Vector
 from logofair_reproduction.training.rows import ClientRows
 
-__all__ = ["NETWORKS", "Network", "PullBack", "ResNet18", "build_network", "logit_gradients"]
-
 PullBack: TypeAlias = Callable[[Tensor], Tensor]
 
 
@@ -262,16 +260,8 @@ NETWORKS: dict[str, Callable[[Shape, int, torch.dtype], Network]] = {
 def build_network(name: str, shape: Shape, *, hidden: int = 32, dtype: torch.dtype = torch.float32) -> Network:
     """Build a network by name.
 
-    Parameters
-    ----------
-    name : {"logistic", "mlp", "resnet18"}
-        The paper uses a logistic regression for Adult, an MLP for ENEM and ResNet18 for CelebA.
-    shape : tuple of int
-        Shape of one row: ``(features,)``, or ``(3, height, width)`` of an image.
-    hidden : int
-        Width of the MLP's hidden layer; the paper's grid has 16, 32 and 64.
-    dtype : torch.dtype
-        Precision of the parameters.
+    ``shape`` is that of one row: ``(features,)``, or ``(3, height, width)`` of an image; ``hidden`` the width of the
+    MLP's hidden layer. The paper uses a logistic regression for Adult, an MLP for ENEM and ResNet18 for CelebA.
 
     Examples
     --------

@@ -1,8 +1,7 @@
 """Training round by round, all clients in this process: a generator whose every step is one round's state.
 
-The same method, network, rows, schedule and random state give the same states to the bit, however the clients are
-ordered in time, and a run that is resumed from a state goes on as if it had never stopped. (PyTorch promises no equal
-bits on different machines.) Training yields parameters, and so scores; it knows nothing of post-processing.
+The same method, network, rows, schedule and random state give the same states to the bit on one machine, however the
+clients are ordered in time. Training yields parameters, and so scores; it knows nothing of post-processing.
 """
 
 from __future__ import annotations
@@ -16,51 +15,23 @@ import torch
 
 from logofair.columns.checks import Floats, whole_number
 from logofair.errors import InputError
-from logofair_reproduction.training.local import batch_gradients, label_counts, take_steps
+from logofair_reproduction.training.local import Schedule, batch_gradients, label_counts, take_steps
 from logofair_reproduction.training.messages import ClientMeasures, GradientsRequest, Reply, Request, Vector
 from logofair_reproduction.training.methods import Method, MethodState, Replies
 from logofair_reproduction.training.networks import Network
 from logofair_reproduction.training.rows import ClientRows
-from logofair_reproduction.training.schedule import Schedule
-
-__all__ = ["TrainingState", "initial_state", "measure", "reply_to", "train"]
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingState:
-    """Where training stands after a round.
-
-    Parameters
-    ----------
-    round : int
-        Rounds done; 0 before the first.
-    parameters : array
-        The model: the network's flat vector.
-    measured : ClientMeasures
-        How the model of round ``measured_at`` does at every client, on its training rows.
-    measured_at : int
-        The round that ``measured`` is of: ``round``, unless the method measures less often.
-    method_state : mapping
-        What the method keeps from round to round.
-    client_states : tuple
-        What each client keeps from round to round (FairBatch's weights), or None.
-
-    Examples
-    --------
-    >>> from logofair_reproduction.training import FedAvg, Schedule, build_network, make_rows, train
-    >>> rows = make_rows([[0.0], [1.0]] * 2, [0, 1, 0, 1], groups=["a", "b", "b", "a"], clients=[0, 0, 1, 1])
-    >>> network, schedule = build_network("logistic", (1,)), Schedule(learning_rate=0.5)
-    >>> *_, last = train(FedAvg(), network, rows, rounds=3, schedule=schedule)
-    >>> last.round, last.measured.client_accuracy
-    (3, array([1., 1.]))
-    """
+    """Where training stands after a round; 0 before the first."""
 
     round: int
-    parameters: Vector
-    measured: ClientMeasures
-    measured_at: int
+    parameters: Vector  # the model: the network's flat vector
+    measured: ClientMeasures  # how the model of round ``measured_at`` does at every client, on its training rows
+    measured_at: int  # ``round``, unless the method measures less often
     method_state: MethodState
-    client_states: tuple[Floats | None, ...]
+    client_states: tuple[Floats | None, ...]  # what each client keeps (FairBatch's weights), or None
 
     @classmethod
     def initial(cls, method: Method, parameters: Vector, measured: ClientMeasures) -> TrainingState:
@@ -73,17 +44,23 @@ class TrainingState:
         """The state with the next model, which is not measured yet."""
         with np.errstate(all="ignore"):  # the check below says it in a sentence
             parameters, method_state = method.step(self.method_state, self.parameters, self.measured, replies)
-        if not np.isfinite(parameters).all():
-            raise _diverged(self.round + 1)
+        _check_finite(parameters, self.round + 1)
         kept = self.client_states if client_states is None else client_states
         return replace(self, round=self.round + 1, parameters=parameters, method_state=method_state, client_states=kept)
 
     def after_measuring(self, method: Method, measured: ClientMeasures) -> TrainingState:
         """The state once its model was measured."""
-        if not np.isfinite(measured.loss).all():
-            raise _diverged(self.round)
+        _check_finite(measured.loss, self.round)
         method_state = method.learn(self.method_state, measured)
         return replace(self, measured=measured, measured_at=self.round, method_state=method_state)
+
+
+def _check_finite(numbers: Vector, number: int) -> None:
+    if not np.isfinite(numbers).all():
+        raise InputError(
+            f"train: the model diverged in round {number} (it holds numbers that are not finite); use a smaller "
+            "learning rate or step size."
+        )
 
 
 def train(
@@ -94,30 +71,11 @@ def train(
     rounds: int,
     schedule: Schedule | None = None,
     random_state: int = 0,
-    start: TrainingState | None = None,
 ) -> Iterator[TrainingState]:
     """Train a network by a federated method; yield the state after every round.
 
-    Parameters
-    ----------
-    method : FedAvg, FairFed, FedFB or FCFL
-        How the clients' replies become the next model.
-    network : Network
-        From :func:`build_network`.
-    clients : sequence of ClientRows
-        From :func:`make_rows`.
-    rounds : int
-        Rounds in all, those of ``start`` included.
-    schedule : Schedule, optional
-        How clients take local steps; FCFL takes none.
-    random_state : int
-        Decides the network's first parameters and the clients' shuffling.
-    start : TrainingState, optional
-        Go on from here.
-
-    Yields
-    ------
-    TrainingState
+    Network and rows are those of :func:`build_network` and :func:`make_rows`. ``schedule`` is how clients take local
+    steps (FCFL takes none); ``random_state`` decides the network's first parameters and the clients' shuffling.
 
     Examples
     --------
@@ -133,19 +91,8 @@ def train(
     """
     total, schedule = whole_number(rounds, "rounds"), schedule or Schedule()
     random_state = whole_number(random_state, "random_state", least=0)
-    state = (
-        initial_state(method, network, clients, random_state)
-        if start is None
-        else _checked_start(start, method, network, clients)
-    )
-    return _rounds(method, network, clients, total, schedule, random_state, state)
-
-
-def _diverged(number: int) -> InputError:
-    return InputError(
-        f"train: the model diverged in round {number} (it holds numbers that are not finite); use a smaller learning "
-        "rate or step size."
-    )
+    first = initial_state(method, network, clients, random_state)
+    return _rounds(method, network, clients, total, schedule, random_state, first)
 
 
 def _rounds(
@@ -158,7 +105,7 @@ def _rounds(
     state: TrainingState,
 ) -> Iterator[TrainingState]:
     """Round after round: request, step, measure, learn."""
-    for number in range(state.round + 1, rounds + 1):
+    for number in range(1, rounds + 1):
         with _deterministic():
             request, key = method.request(state.method_state), (random_state, number)
             answers = [
@@ -226,25 +173,6 @@ def _check(method: Method, network: Network, clients: Sequence[ClientRows]) -> N
                 f"clients: the rows of {rows.client!r} are {rows.labels.dtype}, the network {network.dtype}; make both "
                 "with the same dtype=."
             )
-
-
-def _checked_start(
-    state: TrainingState, method: Method, network: Network, clients: Sequence[ClientRows]
-) -> TrainingState:
-    """The state to go on from, if it is one of this method, these clients and this network."""
-    _check(method, network, clients)
-    names = tuple(rows.client for rows in clients)
-    if state.measured.clients != names or state.measured.groups != clients[0].groups:
-        raise InputError("start: the state is of other clients or groups; start afresh.")
-    if not np.array_equal(state.measured.rows, np.stack([rows.counts for rows in clients])):
-        raise InputError("start: the state is of other rows, by their counts of groups and labels; start afresh.")
-    if set(state.method_state) != set(method.initial_state(state.measured)):
-        raise InputError(f"start: the state is of another method than {method.name}; start afresh.")
-    if state.parameters.size != network.size:
-        raise InputError(
-            f"start: the state has {state.parameters.size:,} parameters, the network {network.size:,}; start afresh."
-        )
-    return state
 
 
 @contextmanager

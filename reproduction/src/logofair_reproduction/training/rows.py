@@ -15,8 +15,6 @@ from logofair.columns.checks import Floats, Label, binary, matrix, not_empty, sa
 from logofair.columns.labels import Codes, encode, encode_known
 from logofair.errors import InputError
 
-__all__ = ["ClientRows", "device_named", "make_rows"]
-
 
 @dataclass(frozen=True, eq=False)
 class ClientRows:
@@ -76,27 +74,19 @@ def make_rows(
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> list[ClientRows]:
-    """Sort rows into clients.
+    """Sort rows into clients, in the order of the clients' names.
 
     Parameters
     ----------
     features : array of shape (n_rows, n_features), or uint8 images of shape (n_rows, 3, height, width)
         What the model sees.
-    labels : column of 0 and 1
-        Both must occur, though not at every client.
-    groups : column of labels
-        The sensitive group of each row.
-    clients : column of labels, optional
-        The client of each row; None for a single client.
+    labels, groups, clients : columns
+        Labels of 0 and 1, both of which must occur, though not at every client; the sensitive group and the client of
+        each row, None for a single client.
     known_groups : sequence of labels, optional
         All groups in the order of every table, where these rows may lack some.
     device, dtype
         Where the tensors lie, and in which precision.
-
-    Returns
-    -------
-    list of ClientRows
-        In the order of the clients' names.
 
     Examples
     --------
@@ -106,9 +96,11 @@ def make_rows(
     """
     table, outcomes = _features(features, dtype), binary(labels, "labels")
     not_empty(len(table), "features")
-    group = _groups(groups, known_groups)
+    group = encode(groups, "groups") if known_groups is None else _known(groups, known_groups)
     client = Codes((0,), np.zeros(len(table), np.int32)) if clients is None else encode(clients, "clients")
     same_length(len(table), labels=outcomes, groups=group, clients=client)
+    if len(group.names) < 2:
+        raise InputError(f"groups: all rows are of group {group.names[0]!r}; fairness compares two or more.")
     if known_groups is None and outcomes.min() == outcomes.max():
         raise InputError(f"labels: all {len(table):,} rows have label {outcomes[0]:g}; training needs both labels.")
     cells = 2 * group.codes.astype(np.int64) + outcomes.astype(np.int64)
@@ -147,12 +139,7 @@ def _features(features: object, dtype: torch.dtype) -> npt.NDArray[np.generic]:
     return images
 
 
-def _groups(groups: object, known: Sequence[Label] | None) -> Codes:
-    if known is None:
-        found = encode(groups, "groups")
-        if len(found.names) < 2:
-            raise InputError(f"groups: all rows are of group {found.names[0]!r}; fairness compares two or more.")
-        return found
+def _known(groups: object, known: Sequence[Label]) -> Codes:
     codes = encode_known(groups, known, "groups")
     if codes.size and codes.min() < 0:
         raise InputError(
