@@ -308,13 +308,16 @@ def test_a_message_the_server_does_not_take_makes_the_site_absent_at_once():
     assert replies == {"north": NoReply("the server did not accept the message for it"), "south": b"b from south"}
 
 
-def test_a_node_without_a_name_takes_part_in_nothing_and_is_reported():
+def test_a_node_without_a_name_takes_part_in_nothing():
     grid = FakeGrid()
     grid.add(7, echo(""))
     grid.add(8, echo("south"))
     carrier = transport(grid)
     assert carrier.present() == ("south",)
-    assert carrier.nameless == (7,)
+    assert carrier.exchange({"south": b"a"}, 5.0) == {"south": b"a from south"}
+    assert [
+        message.metadata.dst_node_id for message in grid.sent if message.metadata.message_type == MESSAGE_QUERY
+    ] == [8]
 
 
 def test_a_node_slow_to_say_its_name_is_found_at_a_later_look_without_being_asked_again():

@@ -73,12 +73,10 @@ class EventReader:
         try:
             with self.path.open("rb") as file:
                 file.seek(self.place)
-                complete = file.read().rpartition(b"\n")[0]
+                complete, end, _ = file.read().rpartition(b"\n")
         except FileNotFoundError:
             return []
-        if not complete:
-            return []
-        self.place += len(complete) + 1
+        self.place += len(complete + end)
         return [event for line in complete.splitlines() if (event := _read(line)) is not None]
 
 

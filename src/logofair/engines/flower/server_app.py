@@ -65,9 +65,4 @@ def _recorded(folder: Path) -> Iterator[None]:
 
 
 app = ServerApp()
-
-
-@app.main()
-def main(grid: Grid, context: Context) -> None:
-    """Run the plan."""
-    conduct_run(grid, context)
+app.main()(conduct_run)

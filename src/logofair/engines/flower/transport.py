@@ -71,7 +71,6 @@ class FlowerTransport:
         self._sleep = sleep
         self._claims: dict[int, str] = {}
         self._name_queries: dict[int, str] = {}  # node id -> id of the open query for its name
-        self.nameless: tuple[int, ...] = ()
         self._missing: dict[str, float] = {}  # sites that are lost, and when that was seen
 
     def present(self) -> tuple[str, ...]:
@@ -118,9 +117,6 @@ class FlowerTransport:
         """Return the node of every site and its start, having queried new nodes for their names until the deadline."""
         nodes = [online_node(node) for node in self._grid.get_nodes()]
         self._learn_names(nodes, deadline)
-        self.nameless = tuple(
-            node.node_id for node in nodes if node.registered is None and self._claims.get(node.node_id, "") == ""
-        )
         started = {node.node_id: node.started for node in nodes}
         return {site: (node, started[node]) for site, node in nodes_by_site(nodes, self._claims).items()}
 

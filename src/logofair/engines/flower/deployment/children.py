@@ -43,10 +43,6 @@ class Child:
         """What it has written so far, without colours."""
         return _COLOURS.sub("", self.log.read_bytes()[self.start :].decode(errors="replace"))
 
-    def last_lines(self) -> str:
-        """The end of it, as one line."""
-        return " ".join(" ".join(self.text().split("\n")[-_LAST:]).split())
-
     def wait_for(self, words: str, timeout: float) -> None:
         """Wait until it has written some words; raise where it ends before."""
         deadline = time.monotonic() + timeout
@@ -60,7 +56,8 @@ class Child:
         """Raise if it has ended."""
         code = self.process.poll()
         if code is not None:
-            raise RunError(f"{self.name}: ended with code {code}; its last lines: {self.last_lines()}")
+            last = " ".join(" ".join(self.text().split("\n")[-_LAST:]).split())
+            raise RunError(f"{self.name}: ended with code {code}; its last lines: {last}")
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ An ordinary SuperNode executes whatever app the server sends it, so that a site 
 data. Flower can have the app run outside of the node (``--isolation process``): here, by the client app of the
 installed package. Code that came with the run is never loaded.
 
-What is imported from ``flwr.supercore`` and ``flwr.supernode`` is Flower's own side of that option (1.41).
+What is imported from ``flwr.supercore`` and ``flwr.supernode`` is Flower's own side of that option (1.41, 1.42).
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class LocalOperatorsOnly:
 
 
 def _adapt_flower() -> None:
-    """Adapt Flower's internals (1.41): our middleware is the outermost; Flower has no option to add one."""
+    """Adapt Flower's internals (1.41, 1.42): our middleware is the outermost; Flower has no option to add one."""
     from flwr.superlink import extensions
     from starlette.middleware import Middleware
 
