@@ -336,7 +336,8 @@ class Requirements:
                 "tolerance": None if isinstance(t, Ratio) else t,
                 "ratio": t.least if isinstance(t, Ratio) else None,
             }
-            for name, t in self.client_tolerances
+            # Tolerances first, as a policy stores them.
+            for name, t in sorted(self.client_tolerances, key=lambda each: isinstance(each[1], Ratio))
         ]
         limits = [
             {

@@ -58,13 +58,13 @@ def test_a_condition_on_the_same_column_is_replaced_for_the_test_rows(tmp_path: 
     assert (fitted.source.rows, measured.source.rows) == (2, 2)
 
 
-def test_without_test_rows_all_are_fitted_on_and_ids_are_for_nothing(tmp_path: Path) -> None:
+def test_without_test_rows_all_are_fitted_on_and_ids_are_those_of_the_fitted(tmp_path: Path) -> None:
     table(["fit", "test"], [2020, 2020]).write_csv(tmp_path / "a.csv")
     files = find_files([str(tmp_path / "a.csv")])
     rows, measured = read_parts(files, COLUMNS, (), ())
     assert (rows.source.rows, measured) == (2, None)
-    with pytest.raises(InputError, match="--id: tells people of test rows apart"):
-        read_parts(files, ColumnNames(score="p", label="y", group=("g",), id="p"), (), ())
+    rows, measured = read_parts(files, ColumnNames(score="p", label="y", group=("g",), id="p"), (), ())
+    assert (rows.ids is not None, measured) == (True, None)
 
 
 @pytest.mark.parametrize(("one", "other"), [([1, 2, 3, 4], ["7", "4", "8", "3"]), (["a", "b", "c", "d"], list("defc"))])

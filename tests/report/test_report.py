@@ -110,7 +110,9 @@ def test_figures_before_and_after_are_those_of_an_audit(notion, weighted):
     columns = {"groups": data["groups"], "clients": data["clients"]}
     after = solution.policy.probabilities(data["scores"], **columns)
     for decisions, found in ((data["scores"] >= 0.5, measured.before), (after, measured.after)):
-        audited = logofair.audit(decisions, data["labels"], **columns, notion=notion, sample_weight=weight)
+        audited = logofair.audit(
+            decisions, data["labels"], **columns, notion=notion, sample_weight=weight, chances=True
+        )
         by_client = [[gap.value for gap in row.gaps] for row in audited.by_client]
         np.testing.assert_allclose(found.local.gaps.T, by_client, atol=1e-12)
         assert found.headline_global.value == pytest.approx(audited.headline_global.value, abs=1e-12)

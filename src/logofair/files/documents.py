@@ -244,9 +244,9 @@ def _checksum(body: object) -> str:
 
 
 def _bytes(path: Path) -> bytes:
+    if path.exists() and not (path.is_file() or path.is_dir()):  # reading a pipe would wait for ever
+        raise InputError(f"{path}: is no regular file; pass one.")
     try:
-        if path.exists() and not path.is_file():  # reading a pipe would wait for ever
-            raise InputError(f"{path}: is a folder or no regular file; pass a file.")
         return path.read_bytes()
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({reason_of(error)}); check the path.") from None

@@ -39,10 +39,10 @@ def check_outputs(
     for option, path in outputs.items():
         if path is None:
             continue
-        check_output(path, force=force, endings=(endings or {}).get(option, ()))
         other = taken.setdefault(os.path.realpath(path), option)
         if other != option:
             raise InputError(f"{option}: {path} is the file of {other} too; choose another name for one of them.")
+        check_output(path, force=force, endings=(endings or {}).get(option, ()))
 
 
 def check_output(path: Path, *, force: bool, endings: tuple[str, ...] = ()) -> None:
