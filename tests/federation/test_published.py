@@ -276,3 +276,12 @@ def test_a_client_that_was_never_asked_takes_no_result():
     client, _ = client.handle(server.message())
     message = replace(server.message(), number=2, opening=None, request=PublishRequest({}))
     assert client.handle(message)[1].refusal == "OUT_OF_TURN"
+
+
+@pytest.mark.parametrize("odd", [np.zeros(2), b"bytes", ("a", "b"), {"deep": np.ones(1)}], ids=str)
+def test_a_result_that_holds_something_else_is_refused_and_never_an_error(honest, odd):
+    server, every = honest
+    for path in leaves(server.request.result):
+        if path[0] and len(path[0]) == 1:
+            forged = changed(server.request.result, path[0], lambda _: odd)
+            assert every["a"].batch.wrong_in(forged) is not None, path

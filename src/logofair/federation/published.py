@@ -114,7 +114,7 @@ def contradiction(result: Mapping[str, Any], own: OwnFigures) -> str | None:
 
 def _plain(value: object) -> str:
     """A value as it travels."""
-    return json.dumps(value, sort_keys=True)
+    return json.dumps(value, sort_keys=True, default=repr)
 
 
 def _about_others(members: Members, requirements: RequirementsInfo, own: OwnFigures) -> Iterator[str]:
@@ -146,8 +146,9 @@ def _about_run(run: FederationInfo, own: OwnFigures) -> Iterator[str]:
 
 def _exchanges_fit(run: FederationInfo, plan: Plan) -> bool:
     """Whether there are exchanges for all that the plan asks, and rounds for the exchanges."""
-    counts, exact = {**run.exchanges}, plan.solver is None
-    counts.pop("publication", None)  # in a result's file, not in what is sent
+    exact = plan.solver is None
+    # A result's file, unlike what is sent, counts the publication too.
+    counts = {purpose: count for purpose, count in run.exchanges.items() if purpose != "publication"}
     purposes = {"totals", "answers", "final"} | ({"calibration"} if plan.calibration != "none" else set())
     purposes |= ({"pooling"} if plan.pooling != "none" else set()) | (set() if exact else {"steps"})
     if counts.keys() != purposes or min(counts.values()) < 1:
