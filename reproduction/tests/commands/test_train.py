@@ -78,7 +78,7 @@ def test_settings_reach_the_method_so_that_two_without_a_step_are_fedavg(tmp_pat
         trained("--method", *words, *SMALL, "--out", tmp_path / f"{name}.csv")
     assert len({(tmp_path / f"{name}.csv").read_bytes() for name in ("fedavg", "fedfb", "fairfed")}) == 1
     slower = trained(*QUICK, "--set", "learning_rate=0.001", "--set", "optimiser=sgd", "--out", tmp_path / "slow.csv")
-    assert slower["settings"]["learning_rate"] == 0.001
+    assert slower["settings"]["setting"] == {"learning_rate": 0.001, "optimiser": "sgd"}
     assert (tmp_path / "slow.csv").read_bytes() != (tmp_path / "fedavg.csv").read_bytes()
 
 

@@ -152,7 +152,7 @@ def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str
     if as_json:
         sizes = {part: int(places.size) for part, places in rows.parts.items()}
         wanted = {name: options[name] for name in ("method", "notion", "partition", "seed")}
-        settings = {**wanted, **split_options, "clients": clients, "alpha": alpha, **setting, "rounds": rounds}
+        settings = {**wanted, **split_options, "clients": clients, "alpha": alpha, "rounds": rounds, "setting": setting}
         print_json({"out": str(out), "settings": settings, "rows": sizes, "test": measured.as_dict()})
     else:
         _show(rows, measured, options["notion"], f"{method}, {rounds:,} rounds, seed {options['seed']}", out, page())
