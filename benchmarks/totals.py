@@ -248,8 +248,8 @@ def main(seed: int) -> None:
     free = {"groups": [0, 1], "local_tolerance": None, "calibration": "none", "secure": True}
     many = attacked(sites, make_plan(**free, trials=10_000))  # type: ignore[arg-type]
     crossing = attacked_steps(sites, slow_steps(500))
-    pooled = make_plan(groups=[0, 1], calibration="none", pooling="full")
-    alone = max(attacked_bins(sites, pooled, (site,)) for site in range(3))
+    merged = make_plan(groups=[0, 1], calibration="none", pooling="full")
+    alone = max(attacked_bins(sites, merged, (site,)) for site in range(3))
     click.echo(f"300 rows per site, pooling, which secure sums refuse: {alone} rows are alone in their bin.")
     click.echo(f"300 rows per site, 10,000 prices in a message: one site knows {many.alone(0.1)} scores to 0.1.")
     click.echo(f"300 rows per site, 500 short steps of Algorithm 1: it sees {crossing} rows cross a cut alone.")

@@ -27,8 +27,8 @@ def failing(monkeypatch, sites, kind):
     honest = logofair.federation.client.fault
 
     def suspicious(own, request, plan, counts, roster):
-        asked = type(own).__name__ == kind and (counts is None or counts.mass.sum() > 300)
-        large = asked and (counts is not None or own.mass.sum() > 300)
+        of_kind = type(own).__name__ == kind and (counts is None or counts.mass.sum() > 300)
+        large = of_kind and (counts is not None or own.mass.sum() > 300)
         return "claims nonsense" if large else honest(own, request, plan, counts, roster)
 
     monkeypatch.setattr(logofair.federation.client, "fault", suspicious)
