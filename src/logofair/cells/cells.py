@@ -83,7 +83,7 @@ class Cells:
         )
 
     def joined(self, begins: Booleans) -> Cells:
-        """The same rows with every block joined to the one below it in its cell, unless it ``begins`` one, (blocks,)."""
+        """The same rows, every block joined to the one below it in its cell unless it ``begins`` one, (blocks,)."""
         sizes = np.diff(self.starts)
         begins = begins.copy()
         begins[self.starts[:-1][sizes > 0]] = True
