@@ -172,14 +172,14 @@ def test_a_site_that_is_too_small_to_be_counted_takes_part_and_changes_nothing(s
 
 
 MINE = Notion("mine", given=(None,))
-SHARED = [
+COMMON = [
     {"equalized_odds": 0.1, "equal_opportunity": 0.05},
     {"demographic_parity": 0.1, MINE: Ratio(0.8)},
     {"equal_opportunity": Ratio(0.95), "equalized_odds": 0.2, "demographic_parity": None},
 ]
 
 
-@pytest.mark.parametrize("notions", SHARED)
+@pytest.mark.parametrize("notions", COMMON)
 @pytest.mark.parametrize("engine", [run, run_apart])
 def test_of_global_requirements_that_share_a_rate_the_stricter_holds(notions, engine):
     sites = federation((120, 90, 100))

@@ -166,6 +166,11 @@ def test_every_bound_holds_and_every_mixture_stays_below_it(seed):
     assert excess(found, state) <= 1e-12
 
 
+def test_where_answers_near_the_best_prices_are_of_no_use_the_masters_own_are_tried():
+    problem = small_problem(132, groups=4, global_=["leaning"], tolerances=(0.0, 0.01, 0.05, 0.2))
+    assert solved(problem, 5e-7, size=6, most=30)[0] <= 30
+
+
 @pytest.mark.parametrize("notion", EVERY_NOTION)
 def test_the_first_batch_contains_the_zero_price_so_loose_tolerances_need_one_round(notion):
     problem = small_problem(5, global_=[notion], tolerances=(4.0,))

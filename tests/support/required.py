@@ -26,7 +26,7 @@ RATES = {
 NOTION = {"selection": "demographic_parity", "positives": "equal_opportunity", "negatives": "predictive_equality"}
 TOLERANCES = (None, 0.0, 0.05, 0.2, Ratio(0.8), Ratio(0.5), Ratio(1.0))
 _SMALL = 1e-9  # a coefficient that HiGHS leaves out
-_SETTLED = 1e-7  # a rate that cannot be further than this from 0 or 1 has to be 0 or 1: see ``Required.settled``
+_FIXED = 1e-7  # a rate that cannot be further than this from 0 or 1 has to be 0 or 1: see ``Required.fixed``
 
 # A row of the program: ``row @ chances of acceptance <= end``, and the name of the requirement that it is of.
 Rows: TypeAlias = Iterator[tuple[np.ndarray, float, str]]
@@ -174,7 +174,7 @@ class Required:
         share = self.mass / self.mass.sum()
         worth = (accepted * (1 - self.chances) - rejected * self.chances) * share
         rows = list(self._rows(dict.fromkeys(self.names(), giving)))
-        found = self._solved(worth, rows, self.settled() if giving == 0.0 else (0, 1))
+        found = self._solved(worth, rows, self.fixed() if giving == 0.0 else (0, 1))
         return None if found is None else found + float((rejected * self.chances * share).sum())
 
     def loosened_cost(self) -> float:
@@ -210,7 +210,7 @@ class Required:
         """What the requirements are called."""
         return {name for _, _, name in self._rows({})}
 
-    def settled(self) -> list[tuple[float, float]]:
+    def fixed(self) -> list[tuple[float, float]]:
         """What is left to choose of every row's chance of acceptance.
 
         Where a true positive rate has to be 1, all are accepted that count in it; of a chance of 1e-12 a program that
@@ -228,9 +228,9 @@ class Required:
                         if rate is None:
                             continue
                         most, least = (self._solved(sign * rate, rows, ends) for sign in (-1.0, 1.0))
-                        if most is not None and -most < _SETTLED:
+                        if most is not None and -most < _FIXED:
                             ends[rate > 0, 1] = 0.0
-                        elif least is not None and least > 1.0 - _SETTLED:
+                        elif least is not None and least > 1.0 - _FIXED:
                             ends[rate > 0, 0] = 1.0
         return [(low, high) for low, high in ends.tolist()]
 

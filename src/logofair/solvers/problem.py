@@ -249,11 +249,11 @@ class Problem:
             if rate.slope != 0:
                 counts = rate.moment(values) > 0.0
                 begins &= (
-                    ~self._settled(rate).ravel()[number] | np.append(False, counts[1:] != counts[:-1])[: counts.size]
+                    ~self._fixed(rate).ravel()[number] | np.append(False, counts[1:] != counts[:-1])[: counts.size]
                 )
         return replace(self, cells=cells.joined(begins))
 
-    def _settled(self, rate: Rate) -> Booleans:
+    def _fixed(self, rate: Rate) -> Booleans:
         """The cells, (clients, groups), in which a rate has to be 0, or 1, by limits there, elsewhere or over all."""
         local = self.local_rates, self.local_limits, self.local_tolerance, self.local_counts, self.local_defined
         over_all = self.global_tolerance[None], self.global_counts[None], self.global_defined[None]

@@ -279,7 +279,8 @@ def _around(state: Decomposition, size: int, marks: PriceMarks) -> Floats:
     steps = np.concatenate([main / np.sqrt(loss), -main / np.sqrt(loss)], axis=1).T
     between = 0.5 * (master + best)
     points = [np.array([centre, master, between, 0.5 * (centre + best)])]
-    if state.limits is not None and np.any(found.near_prices != found.prices):
+    in_vain = not found.weights[1:][-size:].any()  # of the last round's answers the mixture has none
+    if (state.limits is not None or in_vain) and np.any(found.near_prices != found.prices):
         # The master's own prices bring in an answer that helps, however far they lie.
         (far,) = axes.points(found.prices[None])
         points.append(best + np.array([1.0, 0.5, 0.25, 0.125])[:, None] * (far - best))
