@@ -25,6 +25,7 @@ __all__ = [
     "FULL",
     "FileName",
     "TableWriter",
+    "check_apart",
     "check_output",
     "check_outputs",
     "locked",
@@ -45,15 +46,19 @@ _LOOK = 0.05  # seconds between two attempts at a lock
 
 
 def check_outputs(outputs: Mapping[str, Path | None], *, force: bool) -> None:
-    """Raise unless a file can be written for each option, and a file of its own."""
-    taken: dict[str, str] = {}
+    """Raise unless a file can be written for each option that names one, and a file of its own."""
+    for path in outputs.values():
+        if path is not None:
+            check_output(path, force=force)
+    check_apart(outputs)
+
+
+def check_apart(outputs: Mapping[str, Path | None]) -> None:
+    """Raise where two options name the same file."""
+    files: dict[str, str] = {}
     for option, path in outputs.items():
-        if path is None:
-            continue
-        check_output(path, force=force)
-        other = taken.setdefault(os.path.realpath(path), option)
-        if other != option:
-            raise InputError(f"{option}: {path} is the file of {other} too; choose another name for one of them.")
+        if path is not None and (other := files.setdefault(os.path.realpath(path), option)) != option:
+            raise InputError(f"{option}: {path} is the file of {other} too; choose another name.")
 
 
 def check_output(path: Path, *, force: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from logofair.cli.options import (
 )
 from logofair.engines.flower import require_flower
 from logofair.errors import InputError
-from logofair.files.writing import check_output
+from logofair.files.writing import check_apart, check_output
 from logofair_reproduction.commands.data import NAMES
 from logofair_reproduction.errors import TrainingInterrupted
 
@@ -207,11 +206,7 @@ def _check(
     for path in (checkpoint, history):
         if path is not None:
             check_output(path, force=force or resume)
-    named = {"--out": out, "--checkpoint": checkpoint, "--history": history}
-    files: dict[str, str] = {}
-    for option, path in named.items():
-        if path is not None and (other := files.setdefault(os.path.realpath(path), option)) != option:
-            raise InputError(f"{option}: {path} is the file of {other} too; choose another name.")
+    check_apart({"--out": out, "--checkpoint": checkpoint, "--history": history})
 
 
 def _device_name(device: str, engine: str, kept: Mapping[str, Any]) -> str:
