@@ -493,8 +493,11 @@ def served(monkeypatch: pytest.MonkeyPatch, ends: str) -> list[Any]:
     given: list[Any] = []
 
     class Flower:
+        def __init__(self, plan: Path) -> None:
+            self.plan = plan
+
         def register(self, key: Path) -> None:
-            given.append(key.name)
+            given.append((key.name, self.plan.exists()))
 
         def run_plan(self, plan: Path, folder: Path, *, tell: Any) -> None:
             given.append(read_plan(plan)[0].run)
@@ -504,7 +507,7 @@ def served(monkeypatch: pytest.MonkeyPatch, ends: str) -> list[Any]:
     @contextmanager
     def superlink(home: Path, host: str, port: int, credentials: Any) -> Iterator[Flower]:
         given.append((host, port, credentials))
-        yield Flower()
+        yield Flower(home.parent / "plan.json")
 
     monkeypatch.setattr(processes, "superlink", superlink)
     return given
@@ -538,7 +541,7 @@ def test_sites_are_registered_before_their_people_are_told_what_to_agree_to(
     assert code == 1, output
     (host, port, credentials), *rest = given
     assert (host, port, credentials.authority) == ("0.0.0.0", 9400, keys / "ca.crt")
-    assert rest == ["north.pub", "south.pub", "spring"]
+    assert rest == [("north.pub", False), ("south.pub", False), "spring"]
     plan, _ = read_plan(folder / "plan.json")
     assert f"Sites agree to {folder / 'plan.json'} with --accept-plan {plan.fingerprint}" in output
     assert output.splitlines()[-2:] == [

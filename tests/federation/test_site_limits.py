@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -208,3 +209,10 @@ def test_an_epsilon_alone_limits_delta_too_unless_another_is_named():
     assert SiteLimits().most_delta is None
     limits = SiteLimits(most_epsilon=1.0)
     assert SiteLimits.from_dict(limits.as_dict()) == limits
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_pipe_in_place_of_limits_is_refused_and_never_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "site-policy.toml")
+    with pytest.raises(InputError, match=r"site-policy\.toml: is a folder or no regular file"):
+        SiteLimits.read(tmp_path / "site-policy.toml")

@@ -21,7 +21,7 @@ from logofair.errors import InputError, RefusedError
 from logofair.federation.plan import Plan
 from logofair.federation.replies import Refusal
 from logofair.federation.wire import SPOKEN, spoken_digest
-from logofair.files.writing import reason_of
+from logofair.files.documents import read_bytes
 from logofair.requirements import Ratio, Requirement, Tolerance, check_tolerance, tolerance_of
 
 _NEIGHBOURS = ("replace", "add-remove")
@@ -205,10 +205,9 @@ class SiteLimits:
     def read(cls, path: str | os.PathLike[str]) -> SiteLimits:
         """Limits from a TOML file, such as ``site-policy.toml``: one ``name = value`` a line."""
         file = Path(path)
+        content = read_bytes(file)
         try:
-            return cls.from_dict(tomllib.loads(file.read_text(encoding="utf-8")))
-        except OSError as error:
-            raise InputError(f"{file}: cannot be read ({reason_of(error)}); check the path.") from None
+            return cls.from_dict(tomllib.loads(content.decode("utf-8")))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{file}: is no TOML file ({error}); write one limit a line, name = value.") from None
         except InputError as error:

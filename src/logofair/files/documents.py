@@ -55,7 +55,7 @@ def read_document(path: FileName, format: str, version: int, *, what: str, remed
     ``remedy`` says what to do about a damaged file where saving it again is no advice.
     """
     source, again = _path(path), remedy or f"save the {what} again"
-    document, members = _parsed(_bytes(source), source, what, again)
+    document, members = _parsed(read_bytes(source), source, what, again)
     if not isinstance(document, dict) or document.get("format") != format:
         raise InputError(f"{source}: not a {what} file: it lacks the format mark {format!r}.")
     found = document.get("version")
@@ -243,7 +243,8 @@ def _checksum(body: object) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file that people name."""
     if path.exists() and not (path.is_file() or path.is_dir()):  # reading a pipe would wait for ever
         raise InputError(f"{path}: is no regular file; pass one.")
     try:

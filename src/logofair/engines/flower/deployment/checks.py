@@ -11,6 +11,7 @@ import datetime
 import email.utils
 import hashlib
 import os
+import shlex
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +35,8 @@ def check_private(key: Path) -> None:
     """Raise where others may read a private key."""
     if os.name == "posix" and key.stat().st_mode & 0o077:
         raise InputError(
-            f"--keys: others may read {key}, a private key: chmod 600 {key}, or make a new one if others have read it."
+            f"--keys: others may read {key}, a private key: chmod 600 {shlex.quote(str(key))}, or make a new one if "
+            "others have read it."
         )
 
 
