@@ -133,7 +133,7 @@ def _out_of_range(
         return _of_totals(reply, plan.today_rates, before)
     if isinstance(reply, replies.GroupRows):
         numbers = np.concatenate([reply.rows, reply.everybody, reply.mass])
-        wrong = numbers.min() < 0 or numbers.max() > _MOST_ROWS or np.any((reply.rows > 0) != (reply.mass > 0))
+        wrong = numbers.min() < 0 or numbers.max() > _MOST_ROWS or np.any((reply.mass > 0) & (reply.rows == 0))
         return "sent a number of rows that cannot be" if wrong else None
     if isinstance(reply, replies.FoldCounts | replies.Curvature):
         return _of_calibration(reply, request, counts)

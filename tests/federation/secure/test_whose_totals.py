@@ -10,7 +10,7 @@ import pytest
 from logofair.engines.conductor import ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run_apart
 from logofair.errors import InputError, RunError
-from logofair.federation import ClientBatch, Plan, Privacy, Server, SiteColumns, SiteLimits, make_plan
+from logofair.federation import Client, ClientBatch, Plan, Privacy, Server, SiteColumns, SiteLimits, make_plan
 from logofair.federation.plan import Members
 from logofair.federation.replies import Answers, Contributors, Totals
 from logofair.solvers.algorithm1 import Algorithm1
@@ -65,6 +65,30 @@ def test_a_group_that_fewer_than_three_sites_count_stops_the_run_before_anything
     with pytest.raises(RunError, match=rf"run test: 1: NOT MEASURED, since {counting} of 4 sites .*plan without it"):
         go(plan_of(secure=True, smallest_cell=5), transport, save=seen.append)
     assert all(state.server.number == 1 for state in seen)  # nothing but the numbers of contributors was summed
+
+
+class Claiming(Client):
+    """A site that claims to contribute to group 1 for two."""
+
+    def sums(self, message):
+        after, own = super().sums(message)
+        more = np.array([0.0, 1.0])
+        if isinstance(own, Contributors):
+            own = replace(own, groups=own.groups + more, rates=own.rates + more[:, None])
+        return after, own
+
+
+def test_a_site_of_three_that_claims_for_another_is_found_out_by_the_other():
+    """Else the totals of the group would be those of site a alone, once its own rows are taken off."""
+    sites = federation((300, 60, 80))
+    sites["b"] = without_group(sites["b"], 1)
+    every = clients(sites, identities(sites))
+    every["c"] = Claiming("c", sites["c"], identity=every["c"].identity)
+    transport, seen = LocalTransport(every), []
+    with pytest.raises(RunError, match="sum 2: the masks did not cancel"):
+        go(plan_of(secure=True), transport, save=seen.append)
+    assert "claim to contribute for more sites than there are" in transport.clients["b"].stored.failed
+    assert all(state.server.roster_counts is None for state in seen)
 
 
 @pytest.mark.parametrize("labelled", [False, True])

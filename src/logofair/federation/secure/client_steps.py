@@ -18,11 +18,14 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from logofair.columns.checks import Floats
 from logofair.errors import InfeasibleError, InputError, RefusedError, RunError, SecureRefusalError
 from logofair.federation.client import SecureIdentity
+from logofair.federation.phases import ContributorsPhase
 from logofair.federation.replies import Received, Refusal, Totals
-from logofair.federation.requests import Opening, PublishRequest, RequestMessage, agrees
+from logofair.federation.requests import ContributorsRequest, Opening, PublishRequest, RequestMessage, agrees
 from logofair.federation.secure import (
     Confirmed,
     Keys,
@@ -171,7 +174,17 @@ def _caught_up(client: Client, message: RequestMessage) -> Client:
         after = replica.take_sum(vector)
     except (RunError, InfeasibleError) as error:  # either would have ended the run
         raise RefusedError(Refusal.OTHER_THAN_REPLAY, str(error)) from None
-    return replace(client, stored=replace(client.stored, replica=after, masks=encode(secure)))
+    stored = replace(client.stored, replica=after, masks=encode(secure))
+    if isinstance(replica.phase, ContributorsPhase) and _overclaimed(client, vector, len(replica.sites)):
+        why = "this site contributes random numbers, since others claim to contribute for more sites than there are."
+        return replace(client, stored=replace(stored, failed=why), problem=why)
+    return replace(client, stored=stored)
+
+
+def _overclaimed(client: Client, total: Floats, sites: int) -> bool:
+    """Whether more contribute to a number than all sites but this one, where it does not."""
+    own = client.batch.answer(ContributorsRequest())[1].client(0).vector()
+    return bool(np.any(total > sites - 1.0 + own))
 
 
 def _followed(client: Client, message: RequestMessage) -> Client:
