@@ -12,14 +12,18 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import click
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit, ndtri, rel_entr
 
 import logofair
+from logofair.calibration import METHODS, Sample, cross_fit
+from logofair.calibration.newton import Units
 from logofair.columns.checks import Floats
+from logofair.fitting.pooling import STRENGTHS
 
 _QUANTILES = ndtri((np.arange(2000) + 0.5) / 2000)
 _LOG_ODDS = (-0.9, -0.1, -0.5, 0.3, 0.0)  # of the groups' mean scores
@@ -68,14 +72,38 @@ class People:
 
 
 def population(kind: str, clients: int, groups: int, rng: np.random.Generator) -> People:
-    """Clients that are alike, shift together (sd 0.3 in log-odds), shift by cell, or differ in every respect."""
+    """Clients that are alike, shift together (sd 0.3 in log-odds), shift by cell, or differ in every respect.
+
+    Those that are "apart" differ in what labels mean for a score, by 0.9 in log-odds: calibration maps are then far
+    from those of their group.
+    """
     sites, cells = rng.normal(0.0, 0.3, (clients, 1)), rng.normal(0.0, 0.3, (clients, groups))
     labels, shapes = rng.normal(0.0, 0.2, (clients, 1)), rng.normal(0.0, 0.1, (clients, groups))
     mean, none = np.tile(_LOG_ODDS[:groups], (clients, 1)), np.zeros((clients, groups))
-    moved = {"alike": none, "sites": none + sites, "cells": cells, "mixed": sites + 0.5 * cells}[kind]
-    if kind != "mixed":
+    moved = {"alike": none, "sites": none + sites, "cells": cells, "mixed": sites + 0.5 * cells, "apart": cells}[kind]
+    if kind not in ("mixed", "apart"):
         return People(mean + moved, none + _SD, none)
+    if kind == "apart":
+        return People(mean + moved, none + _SD, rng.normal(0.0, 0.8, (clients, 1)) + rng.normal(0.0, 0.4, mean.shape))
     return People(mean + moved, _SD * np.exp(shapes), none + labels)
+
+
+def excess_losses(kind: str, rows: int, method: str, runs: int) -> dict[str, float]:
+    """How much log-loss each way's calibrators add to that of the true chances, on average over new rows."""
+    found: dict[str, list[float]] = {way: [] for way in WAYS}
+    for number in range(runs):
+        rng = np.random.default_rng((number, rows))
+        people = population(kind, 5, 2, rng)
+        scores, labels, groups, clients = people.draw(np.full((5, 2), rows), rng)
+        other, _, group, client = people.draw(np.full((5, 2), 2000), rng)
+        true = expit(np.log(other / (1.0 - other)) + people.added[client, group])
+        codes = groups.astype(np.int32), clients.astype(np.int32)
+        sample = Sample(scores, labels.astype(np.int8), *codes, None, Units(2, 5))
+        for way in WAYS:
+            fitted = cross_fit(sample, method, rng=np.random.default_rng(number), strengths=STRENGTHS[way])
+            told = np.clip(fitted.calibrator(other, group.astype(np.int32), client.astype(np.int32)), 1e-12, 1 - 1e-12)
+            found[way].append(float(np.mean(rel_entr(true, told) + rel_entr(1.0 - true, 1.0 - told))))
+    return {way: float(np.mean(values)) for way, values in found.items()}
 
 
 @dataclass(frozen=True)
@@ -152,10 +180,24 @@ def settings(kinds: list[str], sizes: list[int], clients: int, groups: int, *, u
 @click.option("--uneven", is_flag=True, help="Sites of very different size.")
 @click.option("--runs", default=100, show_default=True, help="Federations; fewer where cells are large.")
 @click.option("--json", "as_json", is_flag=True)
+@click.option("--chances", is_flag=True, help="Compare the log-loss that calibration adds, for every method.")
 def main(
-    quick: bool, kinds: str, sizes: str, clients: int, groups: int, uneven: bool, runs: int, as_json: bool
+    quick: bool,
+    kinds: str,
+    sizes: str,
+    clients: int,
+    groups: int,
+    uneven: bool,
+    runs: int,
+    as_json: bool,
+    chances: bool,
 ) -> None:
-    """Compare the true gaps of rules fitted with and without pooling."""
+    """Compare the true gaps of rules fitted with and without pooling, or what their calibrators lose."""
+    if chances:
+        for kind, rows, method in product(kinds.split(","), map(int, sizes.split(",")), METHODS[:-1]):
+            lost = " | ".join(f"{loss:.4f}" for loss in excess_losses(kind, rows, method, runs).values())
+            click.echo(f"| {kind} | {rows:,} | {method} | {lost} |")
+        return
     numbers = [20, 100] if quick else [int(size) for size in sizes.split(",")]
     runs = 10 if quick else runs
     results = []

@@ -59,11 +59,11 @@ SCENARIOS = (
     Scenario("equal opportunity", 5, 2, 500, 0.15, 0.08, notion="equal_opportunity"),
     Scenario("equalized odds", 4, 2, 1500, 0.12, 0.08, notion="equalized_odds"),
     Scenario("weighted rows", 4, 2, 800, 0.10, 0.07, weighted=True),
-    Scenario("1 row a person", 3, 2, 2000, 0.10, 0.06, ids=True),
-    Scenario("2 rows a person", 3, 2, 2000, 0.12, 0.08, per_person=(2,), ids=True),
-    Scenario("5 rows a person", 3, 2, 2000, 0.15, 0.10, per_person=(5,), ids=True),
-    Scenario("1 to 9 rows", 3, 2, 2000, 0.15, 0.10, per_person=(1, 2, 5, 9), ids=True),
-    Scenario("5 rows, no ids", 3, 2, 2000, 0.15, 0.10, per_person=(5,)),
+    Scenario("1 row a person", 2, 2, 1000, 0.12, 0.10, ids=True),
+    Scenario("2 rows a person", 2, 2, 1000, 0.15, 0.12, per_person=(2,), ids=True),
+    Scenario("5 rows a person", 2, 2, 1000, 0.25, 0.18, per_person=(5,), ids=True),
+    Scenario("1 to 9 rows", 2, 2, 1000, 0.25, 0.18, per_person=(1, 2, 5, 9), ids=True),
+    Scenario("5 rows, no ids", 2, 2, 1000, 0.15, 0.10, per_person=(5,)),
 )
 
 

@@ -10,6 +10,7 @@ import pytest
 from scipy.special import expit, logit
 
 import logofair
+from benchmarks.pooling import excess_losses
 from logofair.errors import InputError
 from logofair.fitting import pooling as of_pooling
 from logofair.fitting import prepare as preparing
@@ -63,7 +64,7 @@ def borrowing(monkeypatch, kind, kappa):
 @pytest.mark.parametrize("calibration", ["none", "beta"])
 def test_a_choice_of_nothing_is_the_fit_without_pooling_bit_by_bit(monkeypatch, calibration):
     scores, labels, columns = table([0.0, 0.3, -0.3])
-    monkeypatch.setitem(preparing.STRENGTHS, "auto", (of_pooling.STRENGTH,))
+    monkeypatch.setitem(preparing.STRENGTHS, "auto", preparing.STRENGTHS["none"])
     alone = logofair.fit(scores, labels, **columns, calibration=calibration, pooling="none")
     for kind, kappa in (("none", 0.0), *((kind, 1e-3) for kind in KINDS)):  # less than a thousandth is nothing
         borrowing(monkeypatch, kind, kappa)
@@ -275,7 +276,7 @@ def test_the_calibrators_of_clients_that_are_alike_become_their_groups():
     scores, labels, columns = table(np.zeros(10), rows=200)
     solution = logofair.fit(scores, labels, **columns, pooling="auto")
     assert solution.pooling.strength >= 3200
-    assert logofair.fit(scores, labels, **columns, pooling="none").pooling.strength == 200.0
+    assert logofair.fit(scores, labels, **columns, pooling="none").pooling.strength == 1.0
 
 
 def test_the_calibrators_of_clients_that_differ_keep_their_own():
@@ -284,6 +285,53 @@ def test_the_calibrators_of_clients_that_differ_keep_their_own():
     added = rng.normal(0.0, 1.5, 8)[columns["clients"]]
     labels = (rng.random(scores.size) < expit(logit(scores) + added)).astype(int)
     assert logofair.fit(scores, labels, **columns, pooling="auto").pooling.strength <= 200
+
+
+@pytest.mark.parametrize("method", ["beta", "platt", "temperature", "isotonic"])
+def test_without_pooling_the_map_of_a_cell_is_that_of_its_own_rows(method):
+    rng = np.random.default_rng(0)
+    scores, _, columns = table(np.zeros(2), rows=150)
+    added = np.where(columns["clients"] == columns["clients"][0], 1.5, -1.5)
+    labels = (rng.random(scores.size) < expit(logit(scores) + added)).astype(int)
+    site = columns["clients"] == columns["clients"][0]
+    options = {"pooling": "none", "calibration": method}
+    both = logofair.fit(scores, labels, **columns, **options).policy.calibrator
+    alone = logofair.fit(scores[site], labels[site], groups=columns["groups"][site], **options).policy.calibrator
+    grid, group = np.linspace(0.05, 0.95, 19), np.zeros(19, dtype=np.int32)
+    at = both(grid, group, np.full(19, int(columns["clients"][0] != min(columns["clients"])), dtype=np.int32))
+    assert np.abs(at - alone(grid, group, group)).max() < (0.1 if method != "isotonic" else 0.2)
+    if method != "temperature":  # which has one parameter, and no place for what differs here
+        assert np.abs(at - both(grid, group, np.full(19, -1, dtype=np.int32))).mean() > 0.15  # the group's
+
+
+@pytest.mark.parametrize("method", ["beta", "platt", "temperature", "isotonic"])
+@pytest.mark.parametrize("few", [[1], [1, 1], [0, 0, 0], [0, 1]], ids=str)
+def test_without_pooling_cells_of_few_rows_or_one_label_are_sure_of_nothing(method, few):
+    scores, _, columns = table(np.zeros(3), rows=60)
+    labels = (np.random.default_rng(1).random(scores.size) < scores).astype(int)
+    small = np.flatnonzero((columns["clients"] == columns["clients"][0]) & (columns["groups"] == columns["groups"][0]))
+    keep = np.ones(scores.size, dtype=bool)
+    keep[small[len(few) :]] = False
+    labels[small[: len(few)]] = few
+    solution = logofair.fit(
+        scores[keep],
+        labels[keep],
+        **{name: column[keep] for name, column in columns.items()},
+        pooling="none",
+        calibration=method,
+    )
+    eta = solution.policy.calibrator(np.array([0.2, 0.8]), np.zeros(2, dtype=np.int32), np.zeros(2, dtype=np.int32))
+    assert ((eta > 0.001) & (eta < 0.999)).all()
+    assert solution.certificate.holds
+
+
+@pytest.mark.parametrize("method", ["beta", "platt", "temperature", "isotonic"])
+@pytest.mark.parametrize(("kind", "rows"), [("alike", 20), ("mixed", 20), ("apart", 150)])
+def test_the_strength_that_is_chosen_is_no_worse_than_all_or_nothing(method, kind, rows):
+    lost = excess_losses(kind, rows, method, 6)
+    assert lost["auto"] <= min(lost["none"], lost["full"]) + 0.002
+    if kind == "apart" and method in ("beta", "platt"):
+        assert lost["none"] < 0.015  # with maps held to their group by 200 rows: 0.033
 
 
 # --- what is refused, and what is stored

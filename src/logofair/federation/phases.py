@@ -90,7 +90,7 @@ def after_calibration(plan: Plan, totals: TotalsPhase) -> Phase:
     if plan.pooling == "full":
         fixed = totals.with_strength(STRENGTHS["full"][0])
         return PriorPhase(fixed, "group", None, ShiftRule.none(len(plan.groups)))
-    return totals
+    return totals.with_strength(STRENGTHS["none"][0])
 
 
 @wire_type

@@ -99,8 +99,9 @@ def fit(
         best achievable with these scores on these very rows).
     pooling : {"auto", "none", "full"}
         What small cells (a group at a client) borrow from their group at the other clients: a prior of scores, read by
-        the cell's own calibrator, and strength of that calibrator; both by cross-validation ("auto"), nothing, or
-        everything ("full": all clients of a group share one distribution and one map). With ``basis="labels"`` nothing.
+        the cell's own calibrator, and strength of that calibrator; both by cross-validation ("auto"), nothing ("none":
+        every cell has a map of its own, in which its group's is worth one row), or everything ("full": all clients of a
+        group share one distribution and one map). With ``basis="labels"`` nothing.
     confidence : float, optional
         Also certify what holds for new rows, with this confidence: 0.95, say (see :class:`Promises`). One rate (all
         notions but equalized odds) of rows without weights is certified by rank: 3 of 10 rows, drawn at random, choose

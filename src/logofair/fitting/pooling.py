@@ -26,6 +26,7 @@ from scipy.special import expit
 from logofair.calibration.calibrator import STRENGTH
 from logofair.calibration.crossfit import deal_folds, deal_people
 from logofair.calibration.logistic import EDGE
+from logofair.calibration.newton import IDENTITY_ROWS
 from logofair.columns.acceleration import PIECE, side_by_side
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Indices, RowOrder
@@ -59,8 +60,14 @@ __all__ = [
 ]
 
 POOLING = ("auto", "none", "full")
-# What a group's calibration map may be worth in its cells, in rows: "full" leaves them no other.
-STRENGTHS = {"none": (STRENGTH,), "auto": (50.0, STRENGTH, 800.0, 3200.0, 1e9), "full": (1e9,)}
+# What a group's calibration map may be worth in its cells, in rows: "full" leaves them no other. With "none" a cell has
+# its own, for which the group's is worth one row, as the identity is for the map of all rows: enough to keep a cell of
+# one label or few rows finite, and to give a cell without rows a map. "auto" may choose either, and walks from 200.
+STRENGTHS = {
+    "none": (IDENTITY_ROWS,),
+    "auto": (IDENTITY_ROWS, 10.0, 50.0, STRENGTH, 800.0, 3200.0, 1e9),
+    "full": (1e9,),
+}
 
 # Log-odds lie in [-14, 14] (scores are moved EDGE = 1e-6 away from 0 and 1) and are counted in bins this narrow.
 _LIMIT, _BINS_PER_UNIT = 14, 32

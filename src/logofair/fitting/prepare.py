@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from logofair.calibration import METHODS, Calibrator, CrossFit, HeldOut, Sample, cross_fit, rising_chances
+from logofair.calibration import METHODS, STRENGTH, Calibrator, CrossFit, HeldOut, Sample, cross_fit, rising_chances
 from logofair.calibration.newton import Units
 from logofair.cells.cells import Cells, build_cells, cells_in_order
 from logofair.columns.acceleration import piece_by_piece
@@ -225,7 +225,9 @@ def prepare(rows: CalibrationRows, calibration: str, basis: str, random_state: i
     order = order_by_cell(rows) if calibration == "none" and rows.weights is not None else None
     scored = None if pooling == "none" else _scored(rows)
     alone = scored is None or not scored.may_borrow(pooling)
-    fitted = _calibrate(rows, calibration, folds, random_state, STRENGTHS["none" if alone else pooling])
+    # Where nobody needs to borrow there is nothing to choose: cells have rows enough, or are their groups.
+    strengths = (STRENGTH,) if alone and pooling != "none" else STRENGTHS[pooling]
+    fitted = _calibrate(rows, calibration, folds, random_state, strengths)
     order = order if fitted.held_out is None else fitted.held_out.order
     rows, fitted = with_fitted(rows, fitted), replace(fitted, chances=None)
     # Folds of its own: scores that are taken as they are have none.
