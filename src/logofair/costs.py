@@ -13,8 +13,6 @@ from logofair.columns.labels import Codes, check_clients
 from logofair.errors import InputError
 from logofair.notions import as_number
 
-__all__ = ["ACCURACY", "Costs", "costs_sentence", "read_costs", "read_pair"]
-
 _ERRORS = ("wrongly accepted", "wrongly rejected")
 _MOST = 1e100  # beyond, sums of costs overflow
 

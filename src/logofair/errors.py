@@ -23,20 +23,6 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-__all__ = [
-    "DiskFullError",
-    "GarbledTotalError",
-    "InfeasibleError",
-    "InputError",
-    "LogofairError",
-    "QuorumLostError",
-    "RefusedError",
-    "RunError",
-    "SecureRefusalError",
-    "SolverError",
-    "SumError",
-]
-
 
 class LogofairError(Exception):
     """The base of all errors of this package.

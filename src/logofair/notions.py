@@ -22,19 +22,6 @@ import numpy as np
 from logofair.columns.checks import Floats, nearest_name
 from logofair.errors import InputError
 
-__all__ = [
-    "DEMOGRAPHIC_PARITY",
-    "EQUALIZED_ODDS",
-    "EQUAL_OPPORTUNITY",
-    "KNOWN_RATES",
-    "NOTIONS",
-    "PREDICTIVE_EQUALITY",
-    "Notion",
-    "NotionLike",
-    "Rate",
-    "sides",
-]
-
 
 def as_number(value: object) -> float:
     """Return a real number as a float: infinite where too large, NaN where it is no number at all."""

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from threading import Lock
 from typing import Protocol, TypeVar
 
-__all__ = ["Progress", "Stages", "no_progress"]
-
 T = TypeVar("T")
 
 _SHOWN = 100

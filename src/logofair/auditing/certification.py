@@ -25,21 +25,6 @@ from scipy.special import betainc, betaincinv, ndtr, ndtri
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 
-__all__ = [
-    "POWER",
-    "TRUE_GAP",
-    "RateLaws",
-    "added_up",
-    "errors_allowed",
-    "held_out_errors",
-    "holm",
-    "rank_errors",
-    "ratios_on_held_out_rows",
-    "rows_needed",
-    "single_rows_needed",
-    "targets_on_held_out_rows",
-]
-
 POWER = 0.8  # the chance to certify with as many rows as are called needed, where rows are held out
 TRUE_GAP = 0.2  # and the gap that the rule is then taken to have in truth, as a share of the tolerance
 _STEP, _LAST = 0.1, 6.0  # nodes of the integrals over a law, in standard errors of a normal one

@@ -18,20 +18,6 @@ from scipy.special import betaincinv
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 
-__all__ = [
-    "TAIL",
-    "Floor",
-    "common_shares",
-    "least_ratio_limits",
-    "limits_against",
-    "noise_floor",
-    "pair_limits",
-    "ratio_floor",
-    "ratio_limits",
-    "share_limits",
-    "smallest_ratio_limit",
-]
-
 TAIL = 0.025  # chance of an error at either end of an interval: both together 5%
 _DRAWS, _DRAWN = 600, 5_000_000  # draws of the noise floor, fewer where there are very many cells
 _FEWEST_DRAWS = 40

@@ -12,8 +12,6 @@ from logofair.columns.checks import Floats
 from logofair.columns.labels import one_client
 from logofair.notions import Rate
 
-__all__ = ["Changes", "one_place"]
-
 
 def one_place(rows: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same rows, all clients as one: the same id is the same person at all of them."""

@@ -17,8 +17,6 @@ from logofair.columns.checks import Floats, same_order
 from logofair.costs import ACCURACY, Costs, read_costs
 from logofair.notions import Rate
 
-__all__ = ["Comparison", "compare", "compared_audits"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:

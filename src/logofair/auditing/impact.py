@@ -23,8 +23,6 @@ from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY
 
-__all__ = ["SMALL_SHARE", "Category", "CategoryTable", "ImpactRatios", "impact_ratios", "impact_tables"]
-
 SMALL_SHARE = 0.02  # categories with a smaller share of the people may be left out of impact ratios (6 RCNY 5-301 (d))
 
 

@@ -18,24 +18,6 @@ from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
 from logofair.notions import Rate
 
-__all__ = [
-    "FEW_ROWS",
-    "Gap",
-    "Measured",
-    "Side",
-    "Tally",
-    "comparable",
-    "counting_labels",
-    "counts_rows",
-    "people_of",
-    "plain",
-    "side_of",
-    "tally_of",
-    "text",
-    "value_of",
-    "with_both_labels",
-]
-
 FEW_ROWS = 30  # rates on fewer rows make no headline; a large cell has as many or more
 _BOTH = 2  # where a tally keeps what is counted without regard to labels
 _LARGEST_RATE = 1e300  # keeps the difference of two rates finite; only a user's own rate comes near

@@ -23,19 +23,6 @@ from logofair.requirements import SELECTED, Requirements, tolerance_of
 from logofair.solvers.limits import Limits
 from logofair.solvers.problem import Problem, fill_limits, limited_rates
 
-__all__ = [
-    "BROKEN",
-    "KEPT",
-    "SILENT",
-    "UNCLEAR",
-    "UNMEASURED",
-    "CheckedAt",
-    "RequirementCheck",
-    "Today",
-    "measured_requirements",
-    "proved_requirements",
-]
-
 KEPT, BROKEN, UNCLEAR = "kept", "broken", "too small to say"
 SILENT, UNMEASURED = "says nothing", "not measured"
 _ORDER = (BROKEN, UNCLEAR, SILENT, UNMEASURED, KEPT)

@@ -21,20 +21,6 @@ from logofair.notions import Notion, Rate
 if TYPE_CHECKING:
     from logofair.auditing.required import RequirementCheck
 
-__all__ = [
-    "FITTED_ROWS",
-    "NOT_TESTED",
-    "Audit",
-    "ClientAudit",
-    "ClientCheck",
-    "ClientTable",
-    "RateRows",
-    "RuleAudit",
-    "aligned",
-    "cost_text",
-    "with_few_rows",
-]
-
 FITTED_ROWS = "measured on the rows that chose the rule: these intervals are too narrow for new rows"
 NOT_TESTED = "not yet tested on other rows"
 _LISTED = 20  # lines of a list for people

@@ -20,18 +20,6 @@ from logofair.notions import Notion, named_notion, sides
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, make_requirements
 
-__all__ = [
-    "AuditedRows",
-    "audit",
-    "check_decisions",
-    "checked_chances",
-    "checked_columns",
-    "policy_costs",
-    "policy_requirements",
-    "today_of",
-]
-
-
 _MOST_CELLS = 20_000_000  # more (client, group) pairs than this are ids passed by mistake
 
 

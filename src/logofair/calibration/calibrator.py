@@ -20,8 +20,6 @@ from logofair.columns.segments import Booleans, Indices, RowOrder, cell_numbers,
 from logofair.errors import InputError
 from logofair.files.documents import of_type, or_damaged
 
-__all__ = ["METHODS", "STRENGTH", "Calibrator", "Fits", "Sample", "fit_calibrator"]
-
 METHODS = (*FAMILIES, "isotonic", "none")
 # Default weight of a parent's map, in rows. Among 3, 10, ..., 3000 the held-out log-loss of beta calibration was
 # lowest at 100 and 300 on census income by state and sex or race, for 2,000 to 250,000 calibration rows alike.

@@ -27,22 +27,6 @@ from logofair.columns.segments import (
     taken,
 )
 
-__all__ = [
-    "CalibrationErrors",
-    "CrossFit",
-    "HeldOut",
-    "calibration_errors",
-    "cross_fit",
-    "deal_folds",
-    "deal_people",
-    "folds_compared",
-    "held_out_chances",
-    "log_losses",
-    "rising_chances",
-    "walked",
-]
-
-
 # Strengths are compared on the first folds that hold this many rows: more tell no more.
 _ENOUGH_ROWS = 20_000
 # Held-out log-losses of two strengths that serve equally well differ by up to this many nats, over however many rows (a

@@ -29,18 +29,6 @@ from logofair.columns.acceleration import piece_by_piece, pieces, side_by_side
 from logofair.columns.checks import Binary, Floats
 from logofair.columns.segments import Booleans, Indices, narrowest
 
-__all__ = [
-    "LEAST_ROWS",
-    "NO_FOLD",
-    "Above",
-    "Coarse",
-    "DealtRows",
-    "fit_logistic",
-    "serving_maps",
-    "summed_at",
-    "sums_alone",
-]
-
 # The number of the fold that a fit leaves out which leaves out none.
 NO_FOLD = -1
 # In a federation all sites see sums over the rows of a fold, and each can take its own part off: those of a few rows of

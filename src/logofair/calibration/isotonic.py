@@ -19,8 +19,6 @@ from logofair.columns.segments import Indices, RowOrder, pool_starts, run_means
 from logofair.errors import InputError
 from logofair.files.documents import numbers_in, numbers_out
 
-__all__ = ["IsotonicMaps", "SortedRows", "fit_isotonic", "isotonic_knots"]
-
 
 @dataclass(frozen=True, eq=False)
 class IsotonicMaps:

@@ -34,9 +34,6 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InputError
 
-__all__ = ["GroupMaps", "Levels", "cell_calibrators", "least_loss", "strength_losses"]
-
-
 # A fit is done when its next step, which is still taken, would gain less than this many nats. Against 1e-10, as in a
 # central fit, this saved up to one round on Adult and ACS, and no chance moved by more than 3e-5.
 _LEAST_GAIN = 1e-6

@@ -19,9 +19,6 @@ from logofair.columns.segments import Indices
 from logofair.errors import InputError
 from logofair.files.documents import numbers_in, numbers_out
 
-__all__ = ["EDGE", "FAMILIES", "Family", "LogisticMaps", "Prior", "aimed", "platt_targets", "sharp"]
-
-
 # Scores are moved into [EDGE, 1 - EDGE] before a logarithm is taken: 0 and 1 have none.
 EDGE = 1e-6
 # Parameters have so many binary digits behind the point: no chance is off by more than 1e-10.

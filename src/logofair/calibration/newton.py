@@ -17,21 +17,6 @@ from logofair.columns.acceleration import PIECE, side_by_side
 from logofair.columns.checks import Binary, Floats, Integers
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 
-__all__ = [
-    "IDENTITY_ROWS",
-    "Descent",
-    "Normal",
-    "Runs",
-    "Units",
-    "bounded_step",
-    "model_change",
-    "most_probable",
-    "packed_places",
-    "penalised_derivatives",
-    "penalised_loss",
-    "unit_sums",
-]
-
 
 def packed_places(k: int) -> Indices:
     """Where entry (i, j) of a symmetric (k, k) matrix lies among its k(k+1)/2 packed ones, (k, k)."""

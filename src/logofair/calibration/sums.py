@@ -22,17 +22,6 @@ from logofair.columns.checks import Binary, Floats, Integers, nearest_name
 from logofair.columns.segments import Indices, RowOrder, grouped
 from logofair.errors import InputError
 
-__all__ = [
-    "ROWS_AT_ONCE",
-    "OwnRows",
-    "Points",
-    "calibration_counts",
-    "calibration_sums",
-    "deal_rows",
-    "placed",
-    "summable_family",
-]
-
 # Rows of several fits worked on at once, so that small clients are quick and large ones do not fill the memory.
 ROWS_AT_ONCE = 1 << 20
 

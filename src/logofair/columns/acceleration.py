@@ -11,17 +11,6 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "ENOUGH_ROWS",
-    "PIECE",
-    "piece_by_piece",
-    "pieces",
-    "pieces_of_runs",
-    "side_by_side",
-    "threads_for",
-    "two_at_once",
-]
-
 First = TypeVar("First")
 Second = TypeVar("Second")
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["harmless"]
-
 # All but tab and line feed, and the marks that reverse the order in which text is shown.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 

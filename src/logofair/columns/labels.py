@@ -19,18 +19,6 @@ from logofair.columns.checks import Integers, Label, column, nearest_name, shown
 from logofair.columns.distinct import distinct_rows, mostly_apart, object_words, text_words
 from logofair.errors import InputError
 
-__all__ = [
-    "Codes",
-    "check_clients",
-    "check_groups",
-    "check_spelling",
-    "encode",
-    "encode_known",
-    "labels_or_none",
-    "one_client",
-]
-
-
 # Integer labels spanning at most this many values per row are looked up in a table instead of sorted.
 _TABLE_SPAN = 4
 

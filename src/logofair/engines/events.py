@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = ["EVENTS", "Event", "EventReader", "Tell", "append_event", "no_one", "spoken_names"]
-
 EVENTS = "events.jsonl"
 _MOST_NAMES = 8  # in a sentence; the values have all
 _OWN = ("time", "event", "sentence")

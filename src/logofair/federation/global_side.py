@@ -31,8 +31,6 @@ from logofair.solvers.limits import Limits, limit_excess
 from logofair.solvers.problem import gap_of, rates_defined
 from logofair.solvers.trials import PriceMarks, price_marks
 
-__all__ = ["GlobalRequirements", "Item"]
-
 EVERYBODY = "everybody"  # whose share is selected
 _WHERE = "over all sites"
 

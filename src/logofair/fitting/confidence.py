@@ -51,8 +51,6 @@ from logofair.requirements import RateLimit, Requirements
 from logofair.solvers.limits import Limits
 from logofair.solvers.problem import Problem, make_problem
 
-__all__ = ["Parted", "check_confidence", "part_rows", "promise"]
-
 Solve: TypeAlias = Callable[[Problem], Mixtures]
 
 # Of ten parts of the rows, those that choose the rule. By rank few choose well enough, since the others still place the

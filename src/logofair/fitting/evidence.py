@@ -21,8 +21,6 @@ from logofair.notions import Rate
 from logofair.policy.info import FigureInfo, FindingInfo, PolicyInfo, TestedInfo, added_to_rows
 from logofair.requirements import Requirement, Requirements
 
-__all__ = ["Evidence", "Finding", "evidence_of", "findings", "required_tolerances"]
-
 _WITHIN, _ABOVE = "within tolerance, shown", "above tolerance beyond chance"
 _FEW = 2  # findings told one by one
 _WITH_FEW = f"With groups of fewer than {FEW_ROWS} rows"

@@ -18,16 +18,6 @@ from logofair.columns.checks import Floats, Label
 from logofair.policy.info import FigureInfo, FindingInfo, TestedInfo
 from logofair.requirements import Requirements, tolerance_of
 
-__all__ = [
-    "figure_sentences",
-    "figures_as_dict",
-    "figures_table",
-    "required_check",
-    "rows_of",
-    "tested_info",
-    "unknown_clients",
-]
-
 _GROUPS = 12  # lines of a rate
 
 

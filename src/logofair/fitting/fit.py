@@ -27,8 +27,6 @@ from logofair.solvers.decomposition import Optimum, solve_exact
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.problem import Problem, make_problem
 
-__all__ = ["certified", "fit", "merged_cells", "merged_rules"]
-
 _STAGES = 4  # columns checked, rows prepared, solved, handed over
 
 

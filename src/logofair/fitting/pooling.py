@@ -31,34 +31,6 @@ from logofair.columns.acceleration import PIECE, side_by_side
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Indices, RowOrder
 
-__all__ = [
-    "BINS",
-    "KAPPAS",
-    "KINDS",
-    "POOLING",
-    "STRENGTHS",
-    "Borrowed",
-    "CandidateErrors",
-    "Choice",
-    "GroupPriors",
-    "PriorSums",
-    "Reference",
-    "ScoreMoments",
-    "ScoredRows",
-    "ShiftRule",
-    "borrow",
-    "candidate_errors",
-    "choose",
-    "fold_histograms",
-    "group_priors",
-    "least_error",
-    "may_borrow",
-    "prior_sums",
-    "score_moments",
-    "shift_moments",
-    "shift_variance",
-]
-
 POOLING = ("auto", "none", "full")
 # What a group's calibration map may be worth in its cells, in rows: "full" leaves them no other. With "none" a cell has
 # its own, for which the group's is worth one row, as the identity is for the map of all rows: enough to keep a cell of

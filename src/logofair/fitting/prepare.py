@@ -30,24 +30,6 @@ from logofair.errors import InputError
 from logofair.fitting.pooling import POOLING, STRENGTHS, Borrowed, Choice, ScoredRows, borrow, choose, group_priors
 from logofair.policy.info import PoolingInfo
 
-__all__ = [
-    "BASES",
-    "FOLDS",
-    "CalibratedScores",
-    "CalibrationRows",
-    "Prepared",
-    "checked_pooling",
-    "checked_rows",
-    "order_by_cell",
-    "ordered_cells",
-    "prepare",
-    "with_borrowed",
-    "with_chances",
-    "with_fitted",
-    "with_merged",
-]
-
-
 BASES = ("eta", "labels")
 FOLDS = 5  # of the calibration, and of what pooling is chosen by
 

@@ -19,27 +19,6 @@ from logofair.notions import Rate
 from logofair.policy.info import PromiseInfo, PromisesInfo
 from logofair.requirements import SELECTED, RateLimit, Requirements, tolerance_of
 
-__all__ = [
-    "BY_RANK",
-    "CANNOT",
-    "CERTIFIED",
-    "HELD_OUT",
-    "NOT_REQUIRED",
-    "RATES",
-    "Claim",
-    "Found",
-    "Needs",
-    "Promise",
-    "Promises",
-    "called",
-    "certified_words",
-    "claims_of",
-    "none_made",
-    "price_words",
-    "stated",
-    "with_confidence",
-]
-
 CERTIFIED, CANNOT, NOT_REQUIRED = "certified", "cannot certify", "not asked"
 BY_RANK, HELD_OUT = "by rank", "on rows held out"
 RATES = (0.05, 0.95)  # rows needed are told for rates between these: at 0 the approximation would need none

@@ -22,8 +22,6 @@ from logofair.notions import Rate
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.solvers.problem import Problem
 
-__all__ = ["Ranks", "choose_ranks", "place_thresholds"]
-
 _STEPS = 4  # from the tolerance required down to 0, as long as a promise cannot be made
 _ATTEMPTS = 6  # a target that moves moves others through the global requirement, so it might never be the last
 _NONE = 2.0  # the risk of a promise that is not required or has no rows: it is never made

@@ -42,8 +42,6 @@ from logofair.requirements import Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 
-__all__ = ["NO_MERGED_RULE", "FitWarning", "OwnRows", "Solution", "cell_warnings", "empty_ratios"]
-
 _NAMED_BRIEFLY = 3
 _HOW_TO_KNOW = "Pass other rows to test(), or confidence=0.95 to fit()."
 _WITH_ADDED = "With what is added"

@@ -18,8 +18,6 @@ from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans
 from logofair.policy.coins import Words, coins
 
-__all__ = ["Tosses", "exact_counts", "in_steps"]
-
 
 @dataclass(frozen=True, eq=False)
 class Tosses:

@@ -16,8 +16,6 @@ from logofair.solvers.joint import SHORT, OwnedRow, Program, Solved
 from logofair.solvers.limits import Limits
 from logofair.solvers.problem import Problem, make_problem
 
-__all__ = ["named_conflict"]
-
 _ITERATIONS = 200
 _RATIO_STEP = 1e-8  # to which the amount is found by which ratios have to give way
 

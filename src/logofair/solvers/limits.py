@@ -24,8 +24,6 @@ from logofair.columns.segments import Booleans, Indices
 # as much pass.
 _EMPTY = 1e-9
 
-__all__ = ["Layout", "Limits", "Row", "layout", "limit_excess", "relief", "rows_of", "support", "worth"]
-
 
 @dataclass(frozen=True, eq=False)
 class Limits:

@@ -14,8 +14,6 @@ from flwr.clientapp import ClientApp
 
 from logofair.engines.flower.records import Envelope, pack, unpack
 
-__all__ = ["Handler", "app", "client_app", "handler_on_disk", "site_of"]
-
 Handler = Callable[[Context], Callable[[bytes], bytes]]
 
 

@@ -15,18 +15,6 @@ from flwr.proto.node_pb2 import NodeInfo
 
 from logofair.errors import InputError
 
-__all__ = [
-    "MESSAGE_QUERY",
-    "NAME_QUERY",
-    "Envelope",
-    "OnlineNode",
-    "nodes_by_site",
-    "online_node",
-    "pack",
-    "unpack",
-]
-
-
 MESSAGE_QUERY = "query.message"
 NAME_QUERY = "query.name"
 _RECORD = "logofair"

@@ -14,8 +14,6 @@ from logofair.engines.events import Event, append_event
 from logofair.engines.flower.transport import FlowerTransport
 from logofair.errors import InputError, LogofairError
 
-__all__ = ["app", "conduct_run", "recorded_server_app"]
-
 
 def conduct_run(grid: Grid, context: Context) -> None:
     """Run the plan, and leave what happens in the state folder; a failure is raised again.

@@ -24,8 +24,6 @@ from logofair.engines.flower.records import (
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
-__all__ = ["FlowerTransport"]
-
 # Seconds a site's clock may be off: Flower computes when a reply expires from the site's clock, and refuses signatures
 # older than this anyway.
 _CLOCK_ALLOWANCE = 300.0

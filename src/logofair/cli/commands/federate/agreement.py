@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from logofair.federation.limits import SiteLimits
     from logofair.requirements import Tolerance
 
-__all__ = ["limits_of", "own_costs", "own_tolerance", "show_plan", "trusted_keys"]
-
 
 def own_tolerance(typed: Tolerance) -> float | None:
     """The tolerance that a site holds itself to; a ratio is the plan's alone."""

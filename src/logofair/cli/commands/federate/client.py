@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from logofair.engines.site import SiteSettings
     from logofair.policy.policy import Policy
 
-__all__ = ["client", "finished_policy", "join"]
-
-
 _own_settings = together(
     tolerance_option("local", "inside this site, if less than in the plan (it counts only here)"),
     click.option(

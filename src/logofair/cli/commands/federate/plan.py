@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from logofair.federation import Plan
     from logofair.requirements import Tolerance
 
-__all__ = ["PLAN", "RESULT", "STATE", "RosterOptions", "check_same", "listed", "plan_options", "planned", "prepare"]
-
-
 PLAN, STATE, RESULT = "plan.json", "state.json", "result.json"
 
 _DELTA = 1e-6

@@ -8,8 +8,6 @@ import click
 
 from logofair.engines.events import Event
 
-__all__ = ["Screen", "quiet_option"]
-
 _ALWAYS = ("problem", "lost", "plan", "forged")
 
 quiet_option = click.option(

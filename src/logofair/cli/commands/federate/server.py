@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from logofair.engines.folder import RunOptions
     from logofair.federation import Plan
 
-__all__ = ["report", "server"]
-
-
 _seconds = such_that(lambda seconds: 0 < seconds < 1e7, "pass seconds, such as 600")
 
 

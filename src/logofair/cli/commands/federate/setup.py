@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from logofair.columns.checks import Floats
     from logofair.datasets import Dataset
 
-__all__ = ["KEYS_OF_SITES", "SITES", "example", "fingerprints", "keys", "server_keys", "show_keys", "site_keys"]
-
-
 KEYS_OF_SITES = "sites"
 
 _OUT = path_option(

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from logofair.files.rows import DataRows
     from logofair.progress import Progress
 
-__all__ = ["simulate", "write_sites"]
-
-
 _SITES, _POLICIES, _STATES = "sites", "policies", "states"
 _OWN_FOLDERS = (_SITES, _POLICIES, _STATES, "keys", "flower")
 _OWN_FILES = (PLAN, STATE, RESULT, EVENTS)

@@ -24,8 +24,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from logofair.errors import InputError, RunError
 
-__all__ = ["check_certificate", "check_clock", "check_private", "check_server", "check_site_key"]
-
 _AHEAD, _BEHIND = 5.0, 305.0  # seconds by which Flower (1.41) lets a site's clock be off
 _PATIENCE = 10.0  # seconds for an answer
 _OTHER_NAME, _EXPIRED, _TOO_EARLY = (62, 64), 10, 9  # what OpenSSL says of a certificate

@@ -22,8 +22,6 @@ from pathlib import Path
 
 from logofair.errors import InputError, RunError
 
-__all__ = ["Child", "child", "environment", "executable", "free_port", "node_config"]
-
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _LAST = 12  # lines of a log that are shown
 _GRACE = 10.0  # seconds a child gets to end by itself

@@ -23,9 +23,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from logofair.errors import InputError
 
-__all__ = ["checked_site_name", "make_authority", "make_site_key"]
-
-
 _DAYS = 365
 _LOOPBACK = ("localhost", "127.0.0.1")
 _SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

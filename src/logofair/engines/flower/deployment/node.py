@@ -34,8 +34,6 @@ from logofair.engines.flower.deployment.children import Child, child, environmen
 from logofair.engines.site import answer_on_disk
 from logofair.errors import RunError
 
-__all__ = ["SiteCredentials", "reply_to", "take_part"]
-
 _POLL = 0.2  # seconds between two looks for a task, on this machine
 _START = 120.0  # seconds a node gets to be ready
 _LINGER = 5.0  # seconds in which the node sends the last reply, which is given after the policy is written

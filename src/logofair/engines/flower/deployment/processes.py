@@ -26,8 +26,6 @@ from logofair.engines.flower.deployment.children import Child, child, environmen
 from logofair.engines.flower.deployment.keys import checked_site_name
 from logofair.errors import InputError, RunError
 
-__all__ = ["ServerCredentials", "SuperLink", "simulator", "superlink"]
-
 _CONNECTION = "logofair"
 _START = 120.0  # seconds a SuperLink gets to listen
 _CALL = 120.0  # seconds a flwr command gets

@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["LocalOperatorsOnly", "admitted"]
-
-
 _NODES = "/v1/fleet/"
 
 
