@@ -85,6 +85,10 @@ def before_calibration(plan: Plan, prices: Floats | None, fed: Booleans) -> Phas
 
 def after_calibration(plan: Plan, totals: TotalsPhase) -> Phase:
     """Pooling where the plan has it, else the totals."""
+    if (
+        plan.secure
+    ):  # no scores are lent, but all know the groups' maps, and cells keep to them as far as they are small
+        return totals.with_strength(STRENGTH)
     if plan.pooling == "auto":
         return ScoreMomentsPhase(totals)
     if plan.pooling == "full":

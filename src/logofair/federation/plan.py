@@ -133,7 +133,7 @@ class Plan:
         As in :func:`logofair.fit`; with secure sums there are 5 folds.
     pooling : str
         As in :func:`logofair.fit`: "auto", "none" or "full". With secure sums, and under differential privacy, "auto"
-        means "none", and "full" is refused.
+        means "none", and "full" is refused; with secure sums small cells still keep to their group's calibration map.
     solver : Algorithm1 or None
         None: exact rounds to a certified optimality gap.
     optimality_gap : float
