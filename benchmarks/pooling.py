@@ -101,8 +101,8 @@ def excess_losses(kind: str, rows: int, method: str, runs: int) -> dict[str, flo
         sample = Sample(scores, labels.astype(np.int8), *codes, None, Units(2, 5))
         for way in WAYS:
             fitted = cross_fit(sample, method, rng=np.random.default_rng(number), strengths=STRENGTHS[way])
-            told = np.clip(fitted.calibrator(other, group.astype(np.int32), client.astype(np.int32)), 1e-12, 1 - 1e-12)
-            found[way].append(float(np.mean(rel_entr(true, told) + rel_entr(1.0 - true, 1.0 - told))))
+            guess = np.clip(fitted.calibrator(other, group.astype(np.int32), client.astype(np.int32)), 1e-12, 1 - 1e-12)
+            found[way].append(float(np.mean(rel_entr(true, guess) + rel_entr(1.0 - true, 1.0 - guess))))
     return {way: float(np.mean(values)) for way, values in found.items()}
 
 

@@ -124,7 +124,7 @@ def test_cells_come_back_as_the_standard_library_reads_them(tmp_path: Path, cell
         (b"p,sex\n0.5,F\n0.5", "cut short: its last line has too few fields; write the file again."),
         ("p,sex\n0.5,ö".encode()[:-1], "cut short: it ends within a character; write it again, in UTF-8."),
         (b"p,sex\n0.5,\0\n", "is no CSV text (it holds zero bytes); save it as CSV in UTF-8."),
-        (b"p,sex\n0.5,F,3\n", "row 1 has 3 fields, but the first line names 2 columns"),
+        (b"p,sex\n0.5,F,3\n", "row 1 has 3 fields, but the first line names 2 columns; put fields that hold"),
         (b'p,sex\n0.5,"F\n', "cannot be read as CSV"),
         (b"0.5,F\n0.7,M\n", "its first line holds numbers; the first line must name the columns."),
         (b"", "is empty; write the file again."),
