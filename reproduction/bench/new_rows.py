@@ -15,6 +15,7 @@ ACS and ENEM must be prepared first: ``logofair data prepare acs --from FILE``.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -184,7 +185,8 @@ class Results:
                 best = min(self.mean("none", figure), self.mean("full", figure))
                 yield f"{figure} local gap above the better of none and full", self.mean("auto", figure) - best, 0.004
             larger, error = self.difference("auto", "no local tolerance", "mean")
-            yield "mean local gap above that without a local tolerance, in standard errors", larger / error, 3.0
+            errors = larger / error if error else math.copysign(math.inf, larger) if larger else 0.0
+            yield "mean local gap above that without a local tolerance, in standard errors", errors, 3.0
             return
         yield "accuracy below none's", -self.difference("auto", "none", "accuracy")[0], 0.001
         if self.setting.notion == "demographic_parity":

@@ -314,9 +314,3 @@ def test_pooling_is_that_of_the_library_and_is_said(data, pooling):
     assert f"Pooling {want.pooling.summary()}" in page
     assert ("on the calibration rows and what small cells borrow, counted" in page) == (pooling == "full")
     assert "use one of auto, none, full." in commandline.refused("frontier", data, *COLUMNS, "--pooling", "some")
-
-
-def test_table_and_figure_in_one_file_are_refused_and_nothing_is_written(data, tmp_path):
-    said = commandline.refused("frontier", data, *COLUMNS, "--out", tmp_path / "z.csv", "--plot", tmp_path / "z.csv")
-    assert "is the file of --out too; choose another name" in said
-    assert not (tmp_path / "z.csv").exists()

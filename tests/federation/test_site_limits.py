@@ -214,5 +214,5 @@ def test_an_epsilon_alone_limits_delta_too_unless_another_is_named():
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
 def test_a_pipe_in_place_of_limits_is_refused_and_never_waited_for(tmp_path):
     os.mkfifo(tmp_path / "site-policy.toml")
-    with pytest.raises(InputError, match=r"site-policy\.toml: is a folder or no regular file"):
+    with pytest.raises(InputError, match=r"site-policy\.toml: is no regular file; pass one"):
         SiteLimits.read(tmp_path / "site-policy.toml")

@@ -537,7 +537,7 @@ def test_junk_gives_a_solution_or_a_sentence_and_nothing_else(field, value):
 )
 def test_any_valid_rows_give_a_policy_that_holds(rows, notion, calibration, basis):
     scores, labels, groups, clients, weights = zip(*rows, strict=True)
-    assume(len(set(groups)) > 1 and any(weights))
+    assume(len(set(groups)) > 1 and any(weights) and len(set(labels)) > 1)
     columns = {"groups": groups, "clients": clients, "sample_weight": weights}
     solution = logofair.fit(scores, labels, **columns, notion=notion, calibration=calibration, basis=basis)
     assert solution.certificate.holds

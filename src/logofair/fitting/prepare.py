@@ -173,7 +173,7 @@ def checked_rows(
         raise InputError(f"groups: only one group, {group.names[0]!r}; fairness compares two or more.")
     check_groups(group.names, score.size)
     check_spelling(client.names, "clients")
-    if label is not None and (label == label[0]).all() and (calibration != "none" or basis == "labels"):
+    if label is not None and calibration != "none" and (label == label[0]).all():
         raise InputError(
             f"labels: every one of the {label.size:,} rows has label {label[0]}, so nothing can be learnt of the "
             "other; check which column and which value mean label 1."
