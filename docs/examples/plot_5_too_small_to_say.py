@@ -54,7 +54,7 @@ policy = fitted("auto").policy
 decided = policy.probabilities(
     people.scores(others), groups=others.sensitive, clients=others.clients, on_unknown="merged"
 )
-seen = logofair.audit(decided, **columns(others))
+seen = logofair.audit(decided, **columns(others), chances=True)
 worst = seen.worst_local
 print(worst)
 print(worst.finding)
