@@ -514,6 +514,8 @@ def _with_limits(problem: Problem, requirements: Requirements, ratios: tuple[Flo
         )
         nobody = problem.client_mass == 0  # of whom no share is selected, whatever is to be
         local_limits.total_least[nobody], local_limits.total_most[nobody] = -np.inf, np.inf
+        for own, defined in ((local_limits, problem.local_defined), (global_limits, problem.global_defined[None])):
+            own.least[~defined], own.most[~defined] = -np.inf, np.inf  # likewise a rate of which there are no rows
         return replace(problem, local_limits=local_limits, global_limits=global_limits)
 
     made = limited(*(np.zeros(shape) for shape in sides))
