@@ -363,6 +363,11 @@ def test_the_names_do_not_depend_on_the_order_of_rows(values, random):
     assert encode(shuffled, "groups").names == encode(values, "groups").names
 
 
+def test_labels_whose_comparison_overflows_have_a_fixed_order_too():
+    values = [np.int8(-1), fractions.Fraction(1, 128), False]
+    assert encode(values, "groups").names == encode(values[::-1], "groups").names
+
+
 def test_pandas_labels_are_encoded_as_their_values():
     pandas = pytest.importorskip("pandas")
     ordered = pandas.Categorical(["low", "high"], categories=["low", "mid", "high"], ordered=True)

@@ -203,7 +203,7 @@ text_cells = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), mi
 def test_any_text_comes_back_from_a_csv_but_for_outer_blanks(tmp_path, cells, separator):
     lines = [f'{index}{separator}"' + cell.replace('"', '""') + '"' for index, cell in enumerate(cells)]
     file = written(tmp_path / "site.csv", f"id{separator}group\n" + "\n".join(lines))
-    got = read_columns(file, {"group": "group", "id": "id"})
+    got = read_columns(file, {"group": "group", "id": "id"}, na=())
     assert got["id"].tolist() == list(range(len(cells)))
     assert [str(group) for group in got["group"].tolist()] == [cell.strip() for cell in cells]
 

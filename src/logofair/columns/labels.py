@@ -280,7 +280,7 @@ def _encode_objects(rows: npt.NDArray[Any] | list[Any], where: str) -> Codes:
     try:
         with np.errstate(all="ignore"):  # comparing a float with a numpy scalar may overflow in the cast
             names = sorted(labels)
-    except TypeError:  # labels of mixed type: any fixed order will do
+    except (TypeError, OverflowError):  # labels of mixed type: any fixed order will do
         names = sorted(labels, key=lambda name: (type(name).__name__, str(name)))
     place = {name: i for i, name in enumerate(names)}
     rank = np.fromiter(map(place.__getitem__, labels), dtype=np.int32, count=len(labels))
