@@ -277,15 +277,15 @@ def _encode_objects(rows: npt.NDArray[Any] | list[Any], where: str) -> Codes:
     empty = np.fromiter(map(_is_nan, labels), dtype=bool, count=len(labels))
     if empty.any():
         raise _missing(int(np.argmax(empty[codes])), where)
+    # Comparing with a numpy scalar may overflow in the cast.
+    labels = [name.item() if isinstance(name, np.generic) else name for name in labels]
     try:
-        with np.errstate(all="ignore"):  # comparing a float with a numpy scalar may overflow in the cast
-            names = sorted(labels)
-    except (TypeError, OverflowError):  # labels of mixed type: any fixed order will do
+        names = sorted(labels)
+    except TypeError:  # labels of mixed type: any fixed order will do
         names = sorted(labels, key=lambda name: (type(name).__name__, str(name)))
     place = {name: i for i, name in enumerate(names)}
     rank = np.fromiter(map(place.__getitem__, labels), dtype=np.int32, count=len(labels))
-    plain = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
-    return Codes(plain, rank[codes] if rank.size else codes)
+    return Codes(tuple(names), rank[codes] if rank.size else codes)
 
 
 def _alike(rows: npt.NDArray[Any] | list[Any], where: str) -> tuple[Integers, npt.NDArray[Any]] | None:
