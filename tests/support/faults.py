@@ -124,26 +124,27 @@ def nobody_there(made):
     return {"north": north}
 
 
-def certificate_expired(made):
-    """The certificates have expired."""
-    shutil.rmtree(made.keys)
-    make_keys(made.keys, made.sites, days=0)
+def neither_starts(made):
+    """The server and a site, both of which end before they listen or call."""
     server = made.server(*PLAN, listens=False)
     server.wait(TO_THE_END)
     north = made.client("north", columns=LABELLED)
     north.wait(TO_THE_END)
     return {"server": server, "north": north}
+
+
+def certificate_expired(made):
+    """The certificates have expired."""
+    shutil.rmtree(made.keys)
+    make_keys(made.keys, made.sites, days=0)
+    return neither_starts(made)
 
 
 def key_readable(made):
     """Others may read the private key of the server, and of a site."""
     for key in (made.keys / "server.key", made.keys / "sites" / "north"):
         key.chmod(0o644)
-    server = made.server(*PLAN, listens=False)
-    server.wait(TO_THE_END)
-    north = made.client("north", columns=LABELLED)
-    north.wait(TO_THE_END)
-    return {"server": server, "north": north}
+    return neither_starts(made)
 
 
 def other_plan(made):
