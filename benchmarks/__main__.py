@@ -92,9 +92,9 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
             call: memory.peak_memory(m.Size(1_000, 10_000 // shrink), call)
             for call in ("calibration none", "pooling none", "default call")
         },
-        "policy": lambda: policies.many_clients_policy(shrink),
+        "policy": lambda: policies.many_sites_policy(shrink),
         "federated": lambda: together.federated_speed(repeat, shrink),
-        "many_clients": lambda: together.many_clients(shrink),
+        "many_sites": lambda: together.many_sites(shrink),
         "roster_bytes": together.roster_bytes,
         "rounds": together.rounds_and_bytes,
         "secure": lambda: together.secure_overhead(repeat),
@@ -143,7 +143,7 @@ def _show_more_fits(results: dict[str, Any], console: Console) -> None:
             f"gap {t['gap']:.0e}, {t['rounds']} rounds"
         )
     if (seconds := results["frame"]) is not None:
-        frame = "default call, a pandas DataFrame with text columns, 5 clients"
+        frame = "default call, a pandas DataFrame with text columns, 5 sites"
         console.print(f"{frame}: {seconds:.2f} s (goal {judged(seconds, _FRAME_GOAL)})")
     for call, kinds in results["required"].items():
         for name, multiple in kinds.items():
@@ -155,7 +155,7 @@ def _show_more_fits(results: dict[str, Any], console: Console) -> None:
 
 def _show_text(cases: dict[str, dict[str, dict[str, float]]], console: Console) -> None:
     """What each form of the columns costs beside integers, in sorts."""
-    table = Table(title="text groups and clients, in sorts on top of integers", title_justify="left")
+    table = Table(title="text groups and sites, in sorts on top of integers", title_justify="left")
     table.add_column("columns")
     for name in (*cases, "goal"):
         table.add_column(name, justify="right")

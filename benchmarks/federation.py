@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import logofair
 from benchmarks.measurements import Size, best, drawn_labels, federation
 from logofair.columns.labels import encode
-from logofair.datasets import dirichlet_clients, load_adult, split
+from logofair.datasets import dirichlet_sites, load_adult, split
 from logofair.engines.conductor import ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.federation import Client, Plan, Server, SiteColumns, make_plan
@@ -31,19 +31,19 @@ __all__ = ["overhead"]
 _NOTIONS = ("demographic_parity", "equalized_odds")
 _GOAL = 3.0
 _LOCAL, _GLOBAL = 0.02, 0.005
-_MOST_SECONDS = 90.0  # for a hundred thousand clients of twenty rows, calibrated
+_MOST_SECONDS = 90.0  # for a hundred thousand sites of twenty rows, calibrated
 _ROSTERS = (5, 50, MOST_SECURE_SITES)
 
 
 def federated_speed(repeat: int, shrink: int) -> list[dict[str, Any]]:
     """A certified run of many sites in one process, as a multiple of the central fit of the same rows."""
     size = Size(max(1_000 // shrink, 5), 1_000)
-    scores, groups, clients = federation(size)
-    by_site = encode(clients, "clients").by_name()
+    scores, groups, sites = federation(size)
+    by_site = encode(sites, "sites").by_name()
     sites = {f"site {name}": SiteColumns(groups=groups[rows], scores=scores[rows]) for name, rows in by_site}
     found = []
     for notion in _NOTIONS:
-        found.append(_against_central(size, notion, (scores, groups, clients), sites, repeat))
+        found.append(_against_central(size, notion, (scores, groups, sites), sites, repeat))
     return found
 
 
@@ -63,12 +63,12 @@ def _against_central(
     )
 
     def central() -> logofair.Solution:
-        scores, groups, clients = rows
+        scores, groups, sites = rows
         return logofair.fit(
             scores,
             None,
             groups=groups,
-            clients=clients,
+            sites=sites,
             notion=notion,
             calibration="none",
             **_tolerances(),
@@ -87,15 +87,15 @@ def _against_central(
     }
 
 
-def many_clients(shrink: int) -> dict[str, Any]:
-    """A federation of very many small clients in one process, with calibration and without: seconds, and the multiple.
+def many_sites(shrink: int) -> dict[str, Any]:
+    """A federation of very many small sites in one process, with calibration and without: seconds, and the multiple.
 
     Once each, without pooling, whose tables have a row for every client.
     """
     size = Size(max(100_000 // shrink, 5), 20)
-    scores, groups, clients = federation(size)
+    scores, groups, sites = federation(size)
     labels = drawn_labels(scores)
-    by_site = encode(clients, "clients").by_name()
+    by_site = encode(sites, "sites").by_name()
     sites = {f"site {name}": SiteColumns(groups[rows], scores[rows], labels[rows]) for name, rows in by_site}
     seconds = {}
     for calibration in ("none", "beta"):
@@ -118,11 +118,11 @@ def _tolerances() -> dict[str, Any]:
     return {"local_tolerance": _LOCAL, "global_tolerance": _GLOBAL}
 
 
-def adult_sites(seed: int = 0, n_clients: int = 5, alpha: float = 0.5) -> dict[str, SiteColumns]:
+def adult_sites(seed: int = 0, n_sites: int = 5, alpha: float = 0.5) -> dict[str, SiteColumns]:
     """Adult dealt to sites, with the scores of a model trained on other rows."""
     data = load_adult("sex")
     part = split(len(data), {"train": 0.35, "calibrate": 0.35, "test": 0.3}, rng=seed)
-    site = dirichlet_clients(data.sensitive, n_clients=n_clients, alpha=alpha, rng=seed)
+    site = dirichlet_sites(data.sensitive, n_sites=n_sites, alpha=alpha, rng=seed)
     train, rows = part["train"], part["calibrate"]
     model = LogisticRegression(solver="newton-cholesky").fit(data.features[train], data.labels[train])
     scores = model.predict_proba(data.features[rows])[:, 1]
@@ -207,7 +207,7 @@ def show_federation(results: dict[str, Any], console: Console) -> None:
             f"federation in one process, {t['size']}, {short}: {t['multiple']:.1f} times the central fit "
             f"(goal {t['goal']:g} {met}), {t['rounds']} rounds to an optimality gap of {t['optimality_gap']:.0e}"
         )
-    many = results["many_clients"]
+    many = results["many_sites"]
     seconds = many["seconds"]
     met = "met" if seconds["beta"] <= many["goal"] else "missed"
     console.print(

@@ -31,7 +31,7 @@ DP = "demographic_parity"
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of one client: scores, labels and numbers of groups from 0, each (n,)."""
+    """Rows of one site: scores, labels and numbers of groups from 0, each (n,)."""
 
     scores: Floats
     labels: Indices
@@ -64,7 +64,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scik
 
 
 def ours(**options: Any) -> Frontier:
-    """`logofair.fit` with these options, for one client."""
+    """`logofair.fit` with these options, for one site."""
 
     def rules(known: Rows, notion: str, tolerances: Sequence[float]) -> list[Rule]:
         return [partial(_our_chances, fitted(known, notion, tolerance).policy) for tolerance in tolerances]

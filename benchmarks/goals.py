@@ -71,13 +71,13 @@ def measured_fits(cases: list[Case], repeat: int, shrink: int, progress: Progres
     units: dict[int, dict[str, float]] = {}
     timings: list[Timing] = []
     for call, given, goals in progress(cases, "Fits", len(cases)):
-        # Few clients keep their number and have fewer rows; many keep their rows and are fewer.
-        few = given.clients == 5
-        size = Size(max(given.clients // shrink, 5), given.rows_each // (shrink if few else 1), given.groups)
+        # Few sites keep their number and have fewer rows; many keep their rows and are fewer.
+        few = given.sites == 5
+        size = Size(max(given.sites // shrink, 5), given.rows_each // (shrink if few else 1), given.groups)
         if size.rows not in units:
             units[size.rows] = sort_seconds(federation(size)[0], max(repeat, 5))
         unit = min(units[size.rows].values())
-        runs = repeat if size.clients < 100_000 else max(2, repeat // 2)
+        runs = repeat if size.sites < 100_000 else max(2, repeat // 2)
         for notion, goal in zip(NOTIONS, goals, strict=True):
             timings.append(time_fit(size, notion, unit, goal if shrink == 1 else None, runs, call=call))
     return {"sort_seconds": units, "fit": as_plain(timings)}
@@ -116,8 +116,8 @@ def first_call(size: Size, repeat: int) -> dict[str, float]:
 
     The columns are there, and numpy with them.
     """
-    scores, groups, clients = federation(size)
-    columns = {"scores": scores, "labels": drawn_labels(scores), "groups": groups, "clients": clients}
+    scores, groups, sites = federation(size)
+    columns = {"scores": scores, "labels": drawn_labels(scores), "groups": groups, "sites": sites}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "columns.npz"
         np.savez(path, **columns)
@@ -163,7 +163,7 @@ def show_goals(results: dict[str, Any], console: Console) -> None:
         console.print("a large fit: no room in memory here")
     else:
         console.print(
-            f"default call without pooling, {largest['rows']:,} rows at 1,000 clients: peak memory "
+            f"default call without pooling, {largest['rows']:,} rows at 1,000 sites: peak memory "
             f"{largest['peak_gb']:.2f} GB with the rows (goal {judged(largest['peak_gb'], GOALS['gb'])}), "
             f"{largest['seconds']:.1f} s"
         )
@@ -171,7 +171,7 @@ def show_goals(results: dict[str, Any], console: Console) -> None:
 
 def _show_fits(timings: list[dict[str, Any]], console: Console) -> None:
     """Print how long fits take; what was proved of them is in the JSON."""
-    lines = [["call", "clients x rows", "", "sorts", "goal", "ms"]]
+    lines = [["call", "sites x rows", "", "sorts", "goal", "ms"]]
     for t in timings:
         goal = "" if t["goal"] is None else judged(t["multiple"], t["goal"])
         measured = f"{t['multiple']:.1f}", goal, f"{1e3 * t['seconds']:.0f}"

@@ -29,20 +29,20 @@ from logofair.columns.labels import encode
 
 @dataclass(frozen=True)
 class Size:
-    """Clients, rows per client and groups of a generated federation."""
+    """Sites, rows per site and groups of a generated federation."""
 
-    clients: int
+    sites: int
     rows_each: int
     groups: int = 2
 
     @property
     def rows(self) -> int:
         """Rows in all."""
-        return self.clients * self.rows_each
+        return self.sites * self.rows_each
 
     def __str__(self) -> str:
         groups = "" if self.groups == 2 else f", {self.groups} groups"
-        return f"{self.clients:,} x {self.rows_each:,}{groups}"
+        return f"{self.sites:,} x {self.rows_each:,}{groups}"
 
 
 # What is given of ``fit`` beside the requirements; labels are given unless ``labels`` is False, and the merged rule,
@@ -73,11 +73,11 @@ class Timing:
 
 
 def federation(size: Size, seed: int = 0) -> tuple[Floats, Any, Any]:
-    """Scores, groups and clients whose clients and groups differ, as plain integer columns."""
+    """Scores, groups and sites whose sites and groups differ, as plain integer columns."""
     rng = np.random.default_rng(seed)
-    group, client = rng.integers(0, size.groups, size.rows), rng.integers(0, size.clients, size.rows)
-    shift = rng.normal(0.0, 0.3, (size.clients, size.groups)) + 0.5 * np.arange(size.groups)
-    return 1.0 / (1.0 + np.exp(0.8 - shift[client, group] - rng.normal(0.0, 1.2, size.rows))), group, client
+    group, site = rng.integers(0, size.groups, size.rows), rng.integers(0, size.sites, size.rows)
+    shift = rng.normal(0.0, 0.3, (size.sites, size.groups)) + 0.5 * np.arange(size.groups)
+    return 1.0 / (1.0 + np.exp(0.8 - shift[site, group] - rng.normal(0.0, 1.2, size.rows))), group, site
 
 
 def best(work: Callable[[], Any], repeat: int) -> float:
@@ -151,14 +151,14 @@ def a_fit(
     call: str, size: Size, notion: str, tolerances: tuple[float, float] = (0.02, 0.005)
 ) -> Callable[[], logofair.Solution]:
     """A call of ``fit`` on generated rows, as one of ``CALLS`` says."""
-    scores, groups, clients = federation(size)
+    scores, groups, sites = federation(size)
     given = dict(CALLS[call])
     labels = drawn_labels(scores) if given.pop("labels", True) else None
     given |= {"notion": notion, "local_tolerance": tolerances[0], "global_tolerance": tolerances[1]}
     then_merged = given.pop("then_merged", False)
 
     def work() -> logofair.Solution:
-        solution = logofair.fit(scores, labels, groups=groups, clients=clients, **given)
+        solution = logofair.fit(scores, labels, groups=groups, sites=sites, **given)
         if then_merged:
             assert solution.policy.merged is not None
         return solution
@@ -183,19 +183,19 @@ def drawn_labels(scores: Floats) -> Any:
 
 
 def frame_seconds(size: Size, repeat: int) -> float | None:
-    """Seconds of the default call on columns of a pandas DataFrame, groups and clients as text; None without pandas."""
+    """Seconds of the default call on columns of a pandas DataFrame, groups and sites as text; None without pandas."""
     if not find_spec("pandas"):
         return None
     import pandas  # type: ignore[import-untyped,unused-ignore]
 
-    scores, groups, clients = federation(size)
-    names = np.array(["female", "male"]), np.array([f"site {c}" for c in range(size.clients)])
+    scores, groups, sites = federation(size)
+    names = np.array(["female", "male"]), np.array([f"site {c}" for c in range(size.sites)])
     rows = pandas.DataFrame(
-        {"score": scores, "label": drawn_labels(scores), "sex": names[0][groups], "site": names[1][clients]}
+        {"score": scores, "label": drawn_labels(scores), "sex": names[0][groups], "site": names[1][sites]}
     )
 
     def work() -> None:
-        logofair.fit(rows["score"], rows["label"], groups=rows["sex"], clients=rows["site"])
+        logofair.fit(rows["score"], rows["label"], groups=rows["sex"], sites=rows["site"])
 
     work()
     return best(work, repeat)
@@ -211,13 +211,13 @@ def many_groups(shrink: int) -> list[dict[str, Any]]:
     ]
     found = []
     for size, local in cases:
-        small = Size(max(size.clients // shrink, 5), size.rows_each, size.groups)
+        small = Size(max(size.sites // shrink, 5), size.rows_each, size.groups)
         timing = time_fit(small, "equalized_odds", 1.0, None, 1, (local, local / 4))
         found.append(asdict(timing) | {"tolerance": local})
     return found
 
 
-# A ratio, a floor and costs beside gaps, and besides over all clients, which takes a decomposition as gaps there do.
+# A ratio, a floor and costs beside gaps, and besides over all sites, which takes a decomposition as gaps there do.
 _REQUIRED: dict[str, dict[str, Any]] = {
     "a ratio, a floor and costs": {"local_tolerance": logofair.Ratio(0.8), "global_tolerance": None},
     "the same with a ratio over all": {"local_tolerance": logofair.Ratio(0.8), "global_tolerance": logofair.Ratio(0.9)},
@@ -233,9 +233,9 @@ def required(size: Size, repeat: int) -> dict[str, dict[str, float]]:
     >>> sorted(found), bool(found["default call"]["a ratio, a floor and costs"] > 0)
     (['default call', 'without calibration'], True)
     """
-    scores, groups, clients = federation(size)
+    scores, groups, sites = federation(size)
     labels = np.random.default_rng(1).random(scores.size) < scores
-    given: dict[str, Any] = {"groups": groups, "clients": clients, "pooling": "none", "random_state": 0}
+    given: dict[str, Any] = {"groups": groups, "sites": sites, "pooling": "none", "random_state": 0}
     more: dict[str, Any] = {"floors": {"equal_opportunity": 0.5}, "costs": (1, 3)}
     found: dict[str, dict[str, float]] = {}
     for call, calibration in (("without calibration", "none"), ("default call", "beta")):
@@ -250,12 +250,12 @@ def required(size: Size, repeat: int) -> dict[str, dict[str, float]]:
 
 
 def many_required(shrink: int) -> dict[str, float]:
-    """Seconds of a fit of many clients with a ratio inside each and a capacity over all, and of a proof of conflict.
+    """Seconds of a fit of many sites with a ratio inside each and a capacity over all, and of a proof of conflict.
 
     Examples
     --------
     >>> sorted(many_required(200))
-    ['5 clients, a ratio inside each and a capacity over all', '5 clients, proof that a floor conflicts with these']
+    ['5 sites, a ratio inside each and a capacity over all', '5 sites, proof that a floor conflicts with these']
     """
     required: dict[str, Any] = {
         "local_tolerance": logofair.Ratio(0.8),
@@ -263,9 +263,9 @@ def many_required(shrink: int) -> dict[str, float]:
         "capacity": {"global": 0.1},
     }
 
-    def work(clients: int, **more: Any) -> float:
-        scores, groups, client = federation(Size(clients, 100))
-        given: dict[str, Any] = {"groups": groups, "clients": client, "calibration": "none", "random_state": 0}
+    def work(sites: int, **more: Any) -> float:
+        scores, groups, site = federation(Size(sites, 100))
+        given: dict[str, Any] = {"groups": groups, "sites": site, "calibration": "none", "random_state": 0}
 
         def fit() -> None:
             with suppress(logofair.InfeasibleError):
@@ -275,14 +275,14 @@ def many_required(shrink: int) -> dict[str, float]:
 
     many, some = max(1_000 // shrink, 5), max(100 // shrink, 5)
     return {
-        f"{many:,} clients, a ratio inside each and a capacity over all": work(many),
-        f"{some:,} clients, proof that a floor conflicts with these": work(
+        f"{many:,} sites, a ratio inside each and a capacity over all": work(many),
+        f"{some:,} sites, proof that a floor conflicts with these": work(
             some, floors={"global": {"equal_opportunity": 0.9}}
         ),
     }
 
 
-# What text groups and clients may cost beside integer ones, in sorts.
+# What text groups and sites may cost beside integer ones, in sorts.
 TEXT_GOALS = dict.fromkeys(
     ("numpy text", "numpy objects", "Python text", "pandas text", "pandas objects", "polars text", "Arrow text"), 8.0
 )
@@ -290,7 +290,7 @@ TEXT_GOALS |= dict.fromkeys(("pandas Categorical", "polars Categorical", "polars
 
 
 def text_columns(size: Size, unit: float, repeat: int) -> dict[str, dict[str, float]]:
-    """Cost of numbering groups and clients in every form, beside integer ones, in multiples of the sort.
+    """Cost of numbering groups and sites in every form, beside integer ones, in multiples of the sort.
 
     Rows of equal text hold objects of their own, where a form holds objects.
 
@@ -300,18 +300,18 @@ def text_columns(size: Size, unit: float, repeat: int) -> dict[str, dict[str, fl
     >>> found["integers"]["goal"], found["numpy text"]["goal"]
     (0.0, 8.0)
     """
-    _, groups, clients = federation(size)
-    names = np.array(["female", "male"]), np.array([f"site {c}" for c in range(size.clients)])
-    text = names[0][groups], names[1][clients]
+    _, groups, sites = federation(size)
+    names = np.array(["female", "male"]), np.array([f"site {c}" for c in range(size.sites)])
+    text = names[0][groups], names[1][sites]
     forms: dict[str, tuple[Any, Any]] = {
-        "integers": (groups, clients),
+        "integers": (groups, sites),
         "numpy text": text,
         "numpy objects": (text[0].astype(object), text[1].astype(object)),
         "Python text": (text[0].tolist(), text[1].tolist()),
     }
     forms |= _frames(text)
     seconds = {
-        form: best(lambda two=two: (encode(two[0], "groups"), encode(two[1], "clients")), repeat)  # type: ignore[misc]
+        form: best(lambda two=two: (encode(two[0], "groups"), encode(two[1], "sites")), repeat)  # type: ignore[misc]
         for form, two in forms.items()
     }
     plain = seconds["integers"]

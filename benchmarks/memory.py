@@ -22,9 +22,9 @@ def peak_memory(size: Size, call: str) -> dict[str, float] | None:
     """Peak memory of a fit, called as one of ``CALLS`` says, with its columns; None where it cannot be read.
 
     In a process of its own: in bytes a row, and as a multiple of the columns, of which scores have 8 bytes a row,
-    labels 1, groups and clients 8 each.
+    labels 1, groups and sites 8 each.
     """
-    code = f"from benchmarks.memory import *; print_peak({call!r}, Size({size.clients}, {size.rows_each}))"
+    code = f"from benchmarks.memory import *; print_peak({call!r}, Size({size.sites}, {size.rows_each}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     found: dict[str, float] | None = json.loads(done.stdout) if done.returncode == 0 and done.stdout.strip() else None
     return found

@@ -1,6 +1,6 @@
 """``python -m benchmarks.peers``: other libraries beside ours on the same rows: fair thresholds, and calibration alone.
 
-One client and two groups, which is what all of them know. Every library runs in a process of its own; one that takes
+One site and two groups, which is what all of them know. Every library runs in a process of its own; one that takes
 more than two minutes for a fit, or more memory than there is, is given a tenth of the rows, and ours is shown at these
 too. Rules are judged on the rows they were fitted to, by labels and in expectation over coins.
 """
@@ -92,8 +92,8 @@ def _by_sklearn(method: str, rows: Rows) -> Rule:
 
 
 def _sample(rows: Rows, groups: int) -> Sample:
-    group, client = (rows.groups if groups > 1 else np.zeros_like(rows.groups)), np.zeros_like(rows.groups)
-    codes = group.astype(np.int32), client.astype(np.int32)
+    group, site = (rows.groups if groups > 1 else np.zeros_like(rows.groups)), np.zeros_like(rows.groups)
+    codes = group.astype(np.int32), site.astype(np.int32)
     return Sample(rows.scores, rows.labels.astype(np.float64), *codes, None, Units(groups, 1))
 
 
@@ -103,7 +103,7 @@ def _one_map(method: str, rows: Rows) -> Rule:
 
     def chances(others: Rows) -> Floats:
         sample = _sample(others, 1)
-        return fitted(others.scores, sample.group_codes, sample.client_codes)
+        return fitted(others.scores, sample.group_codes, sample.site_codes)
 
     return chances
 
@@ -154,7 +154,7 @@ CASES["calibration alone"] = Case(_calibrations(), _judged_map)
 
 
 def made(rows: int) -> Rows:
-    """Rows of one client and two groups."""
+    """Rows of one site and two groups."""
     scores, groups, _ = federation(Size(1, rows))
     return Rows(scores, drawn_labels(scores).astype(np.int64), groups)
 
@@ -245,7 +245,7 @@ def table(lines: Sequence[dict[str, Any]]) -> list[list[str]]:
 def show_peers(found: dict[str, list[dict[str, Any]]], console: Console) -> None:
     """Print the tables."""
     for case, lines in found.items():
-        console.print(Text(f"beside other libraries, one client: {case}", style="bold"))
+        console.print(Text(f"beside other libraries, one site: {case}", style="bold"))
         console.print(lined(table(lines)))
 
 

@@ -1,4 +1,4 @@
-"""How fast policies decide; how long a fit of very many clients takes, and how large its policy's file is."""
+"""How fast policies decide; how long a fit of very many sites takes, and how large its policy's file is."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rich.console import Console
 import logofair
 from benchmarks.measurements import Size, best, drawn_labels, federation
 
-__all__ = ["GOALS", "decision_speed", "many_clients_policy", "show_policy"]
+__all__ = ["GOALS", "decision_speed", "many_sites_policy", "show_policy"]
 
-# Of a million clients with ten rows each: seconds of the fit, of saving and loading together, megabytes of the file.
+# Of a million sites with ten rows each: seconds of the fit, of saving and loading together, megabytes of the file.
 GOALS = {"fit": 60.0, "file": 10.0, "megabytes": 60.0}
 
 
 def decision_speed(repeat: int, rows: int = 4_000_000) -> dict[str, float]:
     """Million rows decided per second: plain thresholds, and mixtures with ids."""
-    scores, groups, clients = federation(Size(5, rows // 5))
+    scores, groups, sites = federation(Size(5, rows // 5))
     some = slice(0, 200_000)
     speeds = {}
     for name, notion, ids in (
@@ -33,7 +33,7 @@ def decision_speed(repeat: int, rows: int = 4_000_000) -> dict[str, float]:
             scores[some],
             None,
             groups=groups[some],
-            clients=clients[some],
+            sites=sites[some],
             notion=notion,
             local_tolerance=tolerance,
             global_tolerance=tolerance,
@@ -41,25 +41,25 @@ def decision_speed(repeat: int, rows: int = 4_000_000) -> dict[str, float]:
         ).policy
 
         def work(policy: logofair.Policy = policy, ids: Any = ids) -> None:
-            policy.decide(scores, groups=groups, clients=clients, ids=ids)
+            policy.decide(scores, groups=groups, sites=sites, ids=ids)
 
         speeds[name] = rows / best(work, repeat) / 1e6
     return speeds
 
 
-def many_clients_policy(shrink: int = 1) -> dict[str, Any]:
-    """Fit a million clients (divided by ``shrink``) without pooling, save the policy and load it.
+def many_sites_policy(shrink: int = 1) -> dict[str, Any]:
+    """Fit a million sites (divided by ``shrink``) without pooling, save the policy and load it.
 
     Examples
     --------
-    >>> sorted(many_clients_policy(10_000))
-    ['clients', 'fit_seconds', 'load_seconds', 'megabytes', 'save_seconds']
+    >>> sorted(many_sites_policy(10_000))
+    ['sites', 'fit_seconds', 'load_seconds', 'megabytes', 'save_seconds']
     """
     size = Size(1_000_000 // shrink, 10)
-    scores, groups, clients = federation(size)
+    scores, groups, sites = federation(size)
     labels = drawn_labels(scores)
     begin = time.perf_counter()
-    policy = logofair.fit(scores, labels, groups=groups, clients=clients, pooling="none", random_state=0).policy
+    policy = logofair.fit(scores, labels, groups=groups, sites=sites, pooling="none", random_state=0).policy
     fitted = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "policy.json"
@@ -69,7 +69,7 @@ def many_clients_policy(shrink: int = 1) -> dict[str, Any]:
         loaded = time.perf_counter()
         megabytes = path.stat().st_size / 1e6
     return {
-        "clients": size.clients,
+        "sites": size.sites,
         "fit_seconds": fitted - begin,
         "save_seconds": saved - fitted,
         "load_seconds": loaded - saved,
@@ -80,7 +80,7 @@ def many_clients_policy(shrink: int = 1) -> dict[str, Any]:
 def show_policy(found: dict[str, Any], console: Console) -> None:
     """Print the measurements."""
     console.print(
-        f"{found['clients']:,} clients with 10 rows each: fit {found['fit_seconds']:.1f} s (goal {GOALS['fit']:g}), "
+        f"{found['sites']:,} sites with 10 rows each: fit {found['fit_seconds']:.1f} s (goal {GOALS['fit']:g}), "
         f"policy saved in {found['save_seconds']:.1f} s and loaded in {found['load_seconds']:.1f} s "
         f"(goal {GOALS['file']:g} together), {found['megabytes']:.0f} MB (goal {GOALS['megabytes']:g})"
     )

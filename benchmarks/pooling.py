@@ -2,7 +2,7 @@
 
 Scores of a cell are normal in log-odds, so a rule's true rates are known: they are taken at 2,000 quantiles of every
 cell. Each federation is drawn once and fitted in every way; the largest and the mean true local gap, the true global
-gap and the true accuracy are averaged over federations. The excess is that of the global gap on the clients' own rows,
+gap and the true accuracy are averaged over federations. The excess is that of the global gap on the sites' own rows,
 in chances, over the tolerance.
 """
 
@@ -34,25 +34,25 @@ WAYS = ("none", "full", "auto")
 
 @dataclass(frozen=True)
 class People:
-    """A population: mean and standard deviation of each cell's log-odds, and what labels add, (clients, groups)."""
+    """A population: mean and standard deviation of each cell's log-odds, and what labels add, (sites, groups)."""
 
     mean: Floats
     sd: Floats
     added: Floats
 
     def draw(self, rows: Any, rng: np.random.Generator) -> tuple[Floats, Floats, Any, Any]:
-        """Scores, labels, groups and clients of so many rows of each cell, (clients, groups)."""
-        client, group = (np.repeat(index.ravel(), rows.ravel()) for index in np.indices(self.mean.shape))
-        odds = rng.normal(self.mean[client, group], self.sd[client, group])
-        label = rng.random(odds.size) < expit(odds + self.added[client, group])
-        return expit(odds), label.astype(float), group, client
+        """Scores, labels, groups and sites of so many rows of each cell, (sites, groups)."""
+        site, group = (np.repeat(index.ravel(), rows.ravel()) for index in np.indices(self.mean.shape))
+        odds = rng.normal(self.mean[site, group], self.sd[site, group])
+        label = rng.random(odds.size) < expit(odds + self.added[site, group])
+        return expit(odds), label.astype(float), group, site
 
     def measured(self, policy: logofair.Policy, notion: str, rows: Any) -> dict[str, float]:
         """True gaps and accuracy of a policy, cells in proportion to their rows."""
         odds = self.mean[..., None] + self.sd[..., None] * _QUANTILES
         eta = expit(odds + self.added[..., None])
-        client, group, _ = np.indices(odds.shape)
-        chance = policy.probabilities(expit(odds).ravel(), groups=group.ravel(), clients=client.ravel())
+        site, group, _ = np.indices(odds.shape)
+        chance = policy.probabilities(expit(odds).ravel(), groups=group.ravel(), sites=site.ravel())
         accepted = chance.reshape(odds.shape)
         share = rows / rows.sum()
         weights = [np.ones_like(eta)] if notion == "demographic_parity" else [eta, 1.0 - eta]
@@ -71,20 +71,20 @@ class People:
         }
 
 
-def population(kind: str, clients: int, groups: int, rng: np.random.Generator) -> People:
-    """Clients that are alike, shift together (sd 0.3 in log-odds), shift by cell, or differ in every respect.
+def population(kind: str, sites: int, groups: int, rng: np.random.Generator) -> People:
+    """Sites that are alike, shift together (sd 0.3 in log-odds), shift by cell, or differ in every respect.
 
     Those that are "apart" differ in what labels mean for a score, by 0.9 in log-odds: calibration maps are then far
     from those of their group.
     """
-    sites, cells = rng.normal(0.0, 0.3, (clients, 1)), rng.normal(0.0, 0.3, (clients, groups))
-    labels, shapes = rng.normal(0.0, 0.2, (clients, 1)), rng.normal(0.0, 0.1, (clients, groups))
-    mean, none = np.tile(_LOG_ODDS[:groups], (clients, 1)), np.zeros((clients, groups))
+    sites, cells = rng.normal(0.0, 0.3, (sites, 1)), rng.normal(0.0, 0.3, (sites, groups))
+    labels, shapes = rng.normal(0.0, 0.2, (sites, 1)), rng.normal(0.0, 0.1, (sites, groups))
+    mean, none = np.tile(_LOG_ODDS[:groups], (sites, 1)), np.zeros((sites, groups))
     moved = {"alike": none, "sites": none + sites, "cells": cells, "mixed": sites + 0.5 * cells, "apart": cells}[kind]
     if kind not in ("mixed", "apart"):
         return People(mean + moved, none + _SD, none)
     if kind == "apart":
-        return People(mean + moved, none + _SD, rng.normal(0.0, 0.8, (clients, 1)) + rng.normal(0.0, 0.4, mean.shape))
+        return People(mean + moved, none + _SD, rng.normal(0.0, 0.8, (sites, 1)) + rng.normal(0.0, 0.4, mean.shape))
     return People(mean + moved, _SD * np.exp(shapes), none + labels)
 
 
@@ -94,14 +94,14 @@ def excess_losses(kind: str, rows: int, method: str, runs: int) -> dict[str, flo
     for number in range(runs):
         rng = np.random.default_rng((number, rows))
         people = population(kind, 5, 2, rng)
-        scores, labels, groups, clients = people.draw(np.full((5, 2), rows), rng)
-        other, _, group, client = people.draw(np.full((5, 2), 2000), rng)
-        true = expit(np.log(other / (1.0 - other)) + people.added[client, group])
-        codes = groups.astype(np.int32), clients.astype(np.int32)
+        scores, labels, groups, sites = people.draw(np.full((5, 2), rows), rng)
+        other, _, group, site = people.draw(np.full((5, 2), 2000), rng)
+        true = expit(np.log(other / (1.0 - other)) + people.added[site, group])
+        codes = groups.astype(np.int32), sites.astype(np.int32)
         sample = Sample(scores, labels.astype(np.int8), *codes, None, Units(2, 5))
         for way in WAYS:
             fitted = cross_fit(sample, method, rng=np.random.default_rng(number), strengths=STRENGTHS[way])
-            guess = np.clip(fitted.calibrator(other, group.astype(np.int32), client.astype(np.int32)), 1e-12, 1 - 1e-12)
+            guess = np.clip(fitted.calibrator(other, group.astype(np.int32), site.astype(np.int32)), 1e-12, 1 - 1e-12)
             found[way].append(float(np.mean(rel_entr(true, guess) + rel_entr(1.0 - true, 1.0 - guess))))
     return {way: float(np.mean(values)) for way, values in found.items()}
 
@@ -111,7 +111,7 @@ class Setting:
     """One line of the table."""
 
     kind: str
-    clients: int
+    sites: int
     rows: int
     notion: str
     groups: int = 2
@@ -119,7 +119,7 @@ class Setting:
 
     def cell_rows(self, rng: np.random.Generator) -> Any:
         """Rows of each cell: all the same, or sites of very different size."""
-        shape = (self.clients, self.groups)
+        shape = (self.sites, self.groups)
         if not self.uneven:
             return np.full(shape, self.rows)
         return np.maximum(2, np.rint(self.rows * np.exp(rng.normal(-0.5, 1.0, shape)))).astype(int)
@@ -130,12 +130,12 @@ def compare(setting: Setting, runs: int, ways: dict[str, Callable[..., Any]]) ->
     found: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
     chosen: dict[str, dict[str, int]] = {name: {} for name in ways}
     for number in range(runs):
-        rng = np.random.default_rng((number, setting.rows, setting.clients))
-        people = population(setting.kind, setting.clients, setting.groups, rng)
+        rng = np.random.default_rng((number, setting.rows, setting.sites))
+        people = population(setting.kind, setting.sites, setting.groups, rng)
         rows = setting.cell_rows(rng)
-        scores, labels, groups, clients = people.draw(rows, rng)
+        scores, labels, groups, sites = people.draw(rows, rng)
         for name, way in ways.items():
-            solution = way(scores, labels, groups=groups, clients=clients, notion=setting.notion, random_state=number)
+            solution = way(scores, labels, groups=groups, sites=sites, notion=setting.notion, random_state=number)
             own = solution.own_rows.global_gap - 0.02
             found[name].append(people.measured(solution.policy, setting.notion, rows) | {"own_excess": own})
             kind = str(solution.pooling)
@@ -164,10 +164,10 @@ def fitted_by(pooling: str) -> Callable[..., Any]:
     return lambda *columns, **options: logofair.fit(*columns, pooling=pooling, **options)
 
 
-def settings(kinds: list[str], sizes: list[int], clients: int, groups: int, *, uneven: bool) -> list[Setting]:
+def settings(kinds: list[str], sizes: list[int], sites: int, groups: int, *, uneven: bool) -> list[Setting]:
     """All lines of a table."""
     return [
-        Setting(kind, clients, rows, notion, groups, uneven) for kind in kinds for rows in sizes for notion in NOTIONS
+        Setting(kind, sites, rows, notion, groups, uneven) for kind in kinds for rows in sizes for notion in NOTIONS
     ]
 
 
@@ -175,7 +175,7 @@ def settings(kinds: list[str], sizes: list[int], clients: int, groups: int, *, u
 @click.option("--quick", is_flag=True, help="Rows per cell 20 and 100, ten federations each: a minute.")
 @click.option("--kinds", default="alike,sites,cells,mixed", show_default=True)
 @click.option("--sizes", default="20,100,1000,10000", show_default=True, help="Rows per cell.")
-@click.option("--clients", default=5, show_default=True)
+@click.option("--sites", default=5, show_default=True)
 @click.option("--groups", default=2, show_default=True)
 @click.option("--uneven", is_flag=True, help="Sites of very different size.")
 @click.option("--runs", default=100, show_default=True, help="Federations; fewer where cells are large.")
@@ -185,7 +185,7 @@ def main(
     quick: bool,
     kinds: str,
     sizes: str,
-    clients: int,
+    sites: int,
     groups: int,
     uneven: bool,
     runs: int,
@@ -201,7 +201,7 @@ def main(
     numbers = [20, 100] if quick else [int(size) for size in sizes.split(",")]
     runs = 10 if quick else runs
     results = []
-    for setting in settings(kinds.split(","), numbers, clients, groups, uneven=uneven):
+    for setting in settings(kinds.split(","), numbers, sites, groups, uneven=uneven):
         fewer = max(4, min(runs, runs * 500 // setting.rows))
         results.append(compare(setting, fewer, {way: fitted_by(way) for way in WAYS}))
         if not as_json:
@@ -213,9 +213,7 @@ def main(
 def show(result: dict[str, Any]) -> None:
     """Print one setting."""
     s = result["setting"]
-    click.echo(
-        f"{s['kind']}, {s['clients']} clients, {s['rows']:,} rows per cell, {s['notion']}, {result['runs']} runs"
-    )
+    click.echo(f"{s['kind']}, {s['sites']} sites, {s['rows']:,} rows per cell, {s['notion']}, {result['runs']} runs")
     for name, way in result["ways"].items():
         chosen = ", ".join(f"{kind} {n}" for kind, n in sorted(way["chosen"].items(), key=lambda item: -item[1])[:4])
         click.echo(

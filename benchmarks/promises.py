@@ -31,15 +31,15 @@ _EVALUATED = 200_000  # places of the population at which policies are evaluated
 
 @dataclass(frozen=True)
 class Scenario:
-    """A kind of federation: scores are logistic in a normal variable that is shifted by client and group."""
+    """A kind of federation: scores are logistic in a normal variable that is shifted by site and group."""
 
     name: str
-    clients: int
+    sites: int
     groups: int
     rows: int  # per cell, on average
     local: float | None
     global_: float | None
-    differ: float = 0.5  # standard deviation of the clients' shifts; of a group's own shift there a third of that
+    differ: float = 0.5  # standard deviation of the sites' shifts; of a group's own shift there a third of that
     notion: str = "demographic_parity"
     calibration: str = "beta"
     digits: int = 12  # of the scores: few make ties
@@ -52,9 +52,9 @@ SCENARIOS = (
     Scenario("alike", 5, 2, 400, 0.10, 0.05, differ=0.0),
     Scenario("different", 5, 2, 400, 0.10, 0.05),
     Scenario("small cells", 5, 2, 30, 0.35, 0.20),
-    Scenario("many clients", 60, 2, 80, 0.30, 0.04),
+    Scenario("many sites", 60, 2, 80, 0.30, 0.04),
     Scenario("five groups", 4, 5, 250, 0.17, 0.10),
-    Scenario("one client", 1, 2, 500, 0.07, None),
+    Scenario("one site", 1, 2, 500, 0.07, None),
     Scenario("ties", 5, 2, 400, 0.10, 0.05, digits=1, calibration="isotonic"),
     Scenario("equal opportunity", 5, 2, 500, 0.15, 0.08, notion="equal_opportunity"),
     Scenario("equalized odds", 4, 2, 1500, 0.12, 0.08, notion="equalized_odds"),
@@ -69,7 +69,7 @@ SCENARIOS = (
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """A policy in the population: rates by name, (clients, groups), with the mass of those who count; accuracy."""
+    """A policy in the population: rates by name, (sites, groups), with the mass of those who count; accuracy."""
 
     rates: dict[str, tuple[Array, Array]]
     accuracy: float
@@ -78,7 +78,7 @@ class Truth:
         """The gap that a promise is about."""
         rate, people = self.rates[promise.rate]
         if promise.side == "local":
-            row = rate[0 if promise.client is None else int(str(promise.client))]
+            row = rate[0 if promise.site is None else int(str(promise.site))]
         else:
             row = (rate * people).sum(axis=0) / people.sum(axis=0)
         return float(row.max() - row.min())
@@ -86,7 +86,7 @@ class Truth:
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Shares of the cells, (clients, groups), and the shifts of their scores."""
+    """Shares of the cells, (sites, groups), and the shifts of their scores."""
 
     scenario: Scenario
     share: Array
@@ -95,7 +95,7 @@ class Population:
     @classmethod
     def drawn(cls, scenario: Scenario, rng: np.random.Generator) -> Population:
         """Draw one."""
-        shape = scenario.clients, scenario.groups
+        shape = scenario.sites, scenario.groups
         share = rng.uniform(0.6, 1.4, shape)
         shift = scenario.differ * (rng.normal(size=(shape[0], 1)) + rng.normal(size=shape) / 3.0)
         return cls(scenario, share / share.sum(), shift - 0.8 + 0.5 * np.linspace(0.0, 1.0, shape[1]))
@@ -113,10 +113,10 @@ class Population:
         n = person.size
         score, chance = self.scores(self.shift.ravel()[cell], normal)
         weight = {"sample_weight": rng.uniform(0.5, 1.5, n)} if self.scenario.weighted else {}
-        client, group = np.divmod(cell, self.share.shape[1])
-        clients = {} if self.scenario.clients == 1 else {"clients": client}
+        site, group = np.divmod(cell, self.share.shape[1])
+        sites = {} if self.scenario.sites == 1 else {"sites": site}
         ids = {"ids": person} if self.scenario.ids else {}
-        return {"scores": score, "labels": drawn < chance, "groups": group, **clients, **weight, **ids}
+        return {"scores": score, "labels": drawn < chance, "groups": group, **sites, **weight, **ids}
 
     def scores(self, shift: Array, normal: Array) -> tuple[Array, Array]:
         """Scores, and the chances of label 1 behind them, which the scores overstate at both ends."""
@@ -129,11 +129,11 @@ class Population:
         mass = np.exp(-0.5 * nodes**2) / np.exp(-0.5 * nodes**2).sum()
         cell = np.repeat(np.arange(self.share.size), nodes.size)
         score, chance = self.scores(self.shift.ravel()[cell], np.tile(nodes, self.share.size))
-        client, group = np.divmod(cell, self.share.shape[1])
-        known = set(solution.policy.groups) if self.scenario.clients == 1 else set(solution.policy.clients)
+        site, group = np.divmod(cell, self.share.shape[1])
+        known = set(solution.policy.groups) if self.scenario.sites == 1 else set(solution.policy.sites)
         assert known == set(range(len(known)))
-        clients = None if self.scenario.clients == 1 else client
-        accepted = solution.policy.probabilities(score, groups=group, clients=clients)
+        sites = None if self.scenario.sites == 1 else site
+        accepted = solution.policy.probabilities(score, groups=group, sites=sites)
         shape = (*self.share.shape, nodes.size)
         accepted, chance = accepted.reshape(shape), chance.reshape(shape)
         counts = {"selection rate": 1.0, "true positive rate": chance, "false positive rate": 1.0 - chance}
@@ -153,7 +153,7 @@ class Results:
     method: str = ""
     largest_holds: list[bool] = field(default_factory=list)
     global_holds: list[bool] = field(default_factory=list)
-    local_holds: list[float] = field(default_factory=list)  # share of the clients
+    local_holds: list[float] = field(default_factory=list)  # share of the sites
     broken: list[bool] = field(default_factory=list)  # some certified promise fails
     certified: list[float] = field(default_factory=list)  # share of the promises
     kept: list[float] = field(default_factory=list)  # share of the promises whose gap is within tolerance in truth

@@ -25,7 +25,7 @@ from logofair.cli.pages.console import showing_progress
 
 __all__ = ["drawn", "measured"]
 
-CLIENTS = 1_000
+SITES = 1_000
 _CALLS: dict[str, dict[str, Any]] = {
     "default call": {"pooling": "none"},
     "without calibration": {"calibration": "none", "pooling": "none"},
@@ -36,17 +36,17 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 640, 400, 64, 44, 16, 150
 
 
 def rows_of(rows: int) -> dict[str, Any]:
-    """Scores, labels, groups and clients, made piece by piece so that the making needs little memory."""
+    """Scores, labels, groups and sites, made piece by piece so that the making needs little memory."""
     columns: dict[str, Any] = {"scores": np.empty(rows), "labels": np.empty(rows, dtype=np.int8)}
-    columns |= {name: np.empty(rows, dtype=np.int32) for name in ("groups", "clients")}
-    shift = np.random.default_rng(0).normal(0.0, 0.3, (CLIENTS, 2)) + np.array([0.0, 0.5])
+    columns |= {name: np.empty(rows, dtype=np.int32) for name in ("groups", "sites")}
+    shift = np.random.default_rng(0).normal(0.0, 0.3, (SITES, 2)) + np.array([0.0, 0.5])
     for first in range(0, rows, _PIECE):
         rng, piece = np.random.default_rng([1, first]), slice(first, min(first + _PIECE, rows))
         size = piece.stop - first
-        group, client = rng.integers(0, 2, size), rng.integers(0, CLIENTS, size)
-        score = 1.0 / (1.0 + np.exp(0.8 - shift[client, group] - rng.normal(0.0, 1.2, size)))
+        group, site = rng.integers(0, 2, size), rng.integers(0, SITES, size)
+        score = 1.0 / (1.0 + np.exp(0.8 - shift[site, group] - rng.normal(0.0, 1.2, size)))
         columns["scores"][piece], columns["labels"][piece] = score, rng.random(size) < score
-        columns["groups"][piece], columns["clients"][piece] = group, client
+        columns["groups"][piece], columns["sites"][piece] = group, site
     return columns
 
 
@@ -64,8 +64,8 @@ def one(rows: int, call: str) -> dict[str, float]:
     columns = rows_of(rows)
 
     def fit(some: slice = slice(None)) -> None:
-        scores, labels, groups, clients = (columns[name][some] for name in ("scores", "labels", "groups", "clients"))
-        logofair.fit(scores, labels, groups=groups, clients=clients, **_CALLS[call])
+        scores, labels, groups, sites = (columns[name][some] for name in ("scores", "labels", "groups", "sites"))
+        logofair.fit(scores, labels, groups=groups, sites=sites, **_CALLS[call])
 
     runs = 5 if rows <= 1_000_000 else 1
     fit(slice(None) if runs > 1 else slice(_PIECE))  # loads what it needs
@@ -156,7 +156,7 @@ def _axes(rows: range, seconds: range, place: Any) -> Iterator[str]:
 @click.option("--most", type=int, default=100_000_000, show_default=True, help="Rows of the largest fit.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the figure (SVG).")
 def main(most: int, out: Path) -> None:
-    """Draw how the time of a fit grows with the rows, 1,000 clients and two groups.
+    """Draw how the time of a fit grows with the rows, 1,000 sites and two groups.
 
     Prints a line of JSON for each size: seconds, peak memory, and numpy's sort of
     the same scores beside them. A size that memory has no room for is left out.

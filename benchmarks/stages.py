@@ -46,7 +46,7 @@ STAGES: dict[str, tuple[str, ...]] = {
 }
 REST = "the rest"
 
-# Short names of calls, the calls, clients and rows of each.
+# Short names of calls, the calls, sites and rows of each.
 WHERE = (
     ("default", "default call", 5, 200_000),
     ("default", "default call", 1_000, 1_000),
@@ -62,9 +62,9 @@ def all_stages(repeat: int, shrink: int = 1) -> dict[str, dict[str, dict[str, fl
     found: dict[str, dict[str, dict[str, float]]] = {}
     for notion in ("demographic_parity", "equalized_odds"):
         case = found.setdefault(notion, {})
-        for name, call, clients, rows in WHERE:
-            size = Size(max(clients // shrink, 5), rows if clients > 5 else rows // shrink)
-            case[f"{name} {size.clients:,}"] = stages(call, size, notion, repeat)
+        for name, call, sites, rows in WHERE:
+            size = Size(max(sites // shrink, 5), rows if sites > 5 else rows // shrink)
+            case[f"{name} {size.sites:,}"] = stages(call, size, notion, repeat)
     return found
 
 
@@ -136,7 +136,7 @@ def _timed(work: Callable[..., Any], stage: str, taken: dict[str, float], inside
 
 
 def show_stages(found: dict[str, dict[str, dict[str, float]]], console: Console) -> None:
-    """Print a table for each notion: stages by line, calls and clients by column.
+    """Print a table for each notion: stages by line, calls and sites by column.
 
     "default" is the default call, "merged" one without pooling and then the merged rule, "solver" one without labels,
     calibration and pooling.

@@ -56,7 +56,7 @@ def audit_ratio(repeat: int, rows: int, folder: Path) -> dict[str, float]:
 
     file = folder / "audit.parquet"
     _write(file, rows)
-    columns = ColumnNames(score="score", label="label", group=("sex",), client="site")
+    columns = ColumnNames(score="score", label="label", group=("sex",), site="site")
     read = best(lambda: polars.read_parquet(file), max(repeat, 3))
     from logofair.cli.pages.console import showing_progress
 
@@ -68,7 +68,7 @@ def audit_ratio(repeat: int, rows: int, folder: Path) -> dict[str, float]:
 def fit_ratio(rows: int, folder: Path, form: str = "text") -> dict[str, float]:
     """Seconds to read a Parquet file and fit its columns in memory, of the command that does both, and their ratio.
 
-    Groups and clients are columns of "text" or of "dictionaries".
+    Groups and sites are columns of "text" or of "dictionaries".
 
     Examples
     --------
@@ -85,9 +85,9 @@ def fit_ratio(rows: int, folder: Path, form: str = "text") -> dict[str, float]:
 
     def in_memory() -> None:
         table = polars.read_parquet(file)
-        fit(table["score"], table["label"], groups=table["sex"], clients=table["site"])
+        fit(table["score"], table["label"], groups=table["sex"], sites=table["site"])
 
-    names = ["--score", "score", "--label", "label", "--group", "sex", "--client", "site", "--json"]
+    names = ["--score", "score", "--label", "label", "--group", "sex", "--site", "site", "--json"]
     words = ["fit", str(file), *names, "--out", str(folder / "fitted.json"), "--force"]
     command = [sys.executable, "-m", "logofair", *words]
     memory = best(in_memory, 2)
@@ -99,12 +99,12 @@ def apply_memory(rows: int, folder: Path) -> dict[str, float] | None:
     """Peak memory in GB and seconds of ``logofair apply`` in a process of its own; None where it cannot be read."""
     from logofair.fitting.fit import fit
 
-    scores, groups, clients = federation(Size(5, 4000))
-    named = {"groups": np.array(["F", "M"])[groups], "clients": np.array(_SITES)[clients]}
+    scores, groups, sites = federation(Size(5, 4000))
+    named = {"groups": np.array(["F", "M"])[groups], "sites": np.array(_SITES)[sites]}
     policy = fit(scores, None, calibration="none", notion="equalized_odds", **named).policy
     policy.save(folder / "policy.json")
     _write(folder / "new.parquet", rows)
-    options = ["--score", "score", "--group", "sex", "--client", "site", "--id", "id", "--json"]
+    options = ["--score", "score", "--group", "sex", "--site", "site", "--id", "id", "--json"]
     words = ["apply", str(folder / "policy.json"), str(folder / "new.parquet"), *options]
     done = subprocess.run(
         [sys.executable, "-c", _APPLY, *words, "--out", str(folder / "out.parquet")],
@@ -163,7 +163,7 @@ def show_tool(found: dict[str, Any] | None, console: Console) -> None:
     )
     for form, fit in found["fit"].items():
         console.print(
-            f"fit of {fit['rows']:,} rows of Parquet, groups and clients as {form}: {fit['ratio']:.1f} times reading "
+            f"fit of {fit['rows']:,} rows of Parquet, groups and sites as {form}: {fit['ratio']:.1f} times reading "
             f"and fitting in memory ({fit['memory_seconds']:.1f} s); goal {GOALS['fit']:g}"
         )
     if apply is not None:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logofair.columns.labels import encode, one_client
+from logofair.columns.labels import encode, one_site
 from logofair.costs import ACCURACY, Costs, read_costs
 from logofair.errors import InputError
 from support.examples import examples
 
 modest = examples(60)
-SITES = encode(["a", "b", "b"], "clients")
+SITES = encode(["a", "b", "b"], "sites")
 amounts = st.floats(0, 1e6)
 
 
@@ -32,7 +32,7 @@ def test_accuracy_is_the_special_case_of_one_and_one():
     assert (ACCURACY.largest, ACCURACY.alike) == (1.0, True)
 
 
-def test_every_client_may_have_costs_of_its_own():
+def test_every_site_may_have_costs_of_its_own():
     costs = read_costs({"b": [2, np.float32(0.5)], "a": (0, 4)}, SITES)
     assert costs.wrongly_accepted.tolist() == [0.0, 2.0]
     assert costs.wrongly_rejected.tolist() == [4.0, 0.5]
@@ -41,7 +41,7 @@ def test_every_client_may_have_costs_of_its_own():
     assert costs.as_dict() == {"wrongly_accepted": [0.0, 2.0], "wrongly_rejected": [4.0, 0.5]}
 
 
-def test_one_pair_is_that_of_every_client():
+def test_one_pair_is_that_of_every_site():
     costs = read_costs(np.array([1, 3]), SITES)
     assert costs.only(1) is costs.of_rows(SITES.codes) is costs
     assert costs.as_dict() == {"wrongly_accepted": 1.0, "wrongly_rejected": 3.0}
@@ -63,11 +63,11 @@ def test_one_pair_is_that_of_every_client():
         (3, r"^costs: got 3; pass"),
         ("13", r"^costs: got '13'; pass"),
         (np.ones((2, 2)), r"^costs: a wrongly accepted row costs"),
-        ({"a": (1, 1), "c": (1, 1)}, r"^costs: names client 'c', which has no rows.*there are 2 clients"),
-        ({"a": (1, 1)}, r"^costs: has no pair for client 'b'; pass one for every client\.$"),
-        ({"a": (1, 1), "b": (1, -2)}, r"^costs: client 'b': a wrongly rejected row costs -2"),
-        ({"a": (1, 1), "b": (0, 0)}, r"^costs: client 'b': both errors cost 0"),
-        ({}, r"^costs: has no pair for client 'a'"),
+        ({"a": (1, 1), "c": (1, 1)}, r"^costs: names site 'c', which has no rows.*there are 2 sites"),
+        ({"a": (1, 1)}, r"^costs: has no pair for site 'b'; pass one for every site\.$"),
+        ({"a": (1, 1), "b": (1, -2)}, r"^costs: site 'b': a wrongly rejected row costs -2"),
+        ({"a": (1, 1), "b": (0, 0)}, r"^costs: site 'b': both errors cost 0"),
+        ({}, r"^costs: has no pair for site 'a'"),
     ],
 )
 def test_what_cannot_be_costs_is_refused_in_one_sentence(costs, sentence):
@@ -75,7 +75,7 @@ def test_what_cannot_be_costs_is_refused_in_one_sentence(costs, sentence):
         read_costs(costs, SITES)
 
 
-def test_costs_of_clients_need_clients():
-    with pytest.raises(InputError, match=r"^costs: names clients, but clients= is missing"):
-        read_costs({"a": (1, 1)}, one_client(3))
-    assert isinstance(read_costs((1, 1), one_client(3)), Costs)
+def test_costs_of_sites_need_sites():
+    with pytest.raises(InputError, match=r"^costs: names sites, but sites= is missing"):
+        read_costs({"a": (1, 1)}, one_site(3))
+    assert isinstance(read_costs((1, 1), one_site(3)), Costs)

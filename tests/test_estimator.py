@@ -83,7 +83,7 @@ def people():
     sex, site = rng.choice(["f", "m"], n), rng.choice(["east", "west"], n, p=[0.4, 0.6])
     X = np.column_stack([np.arange(n) / n, rng.normal(size=(n, 3)) + 0.8 * (sex == "m")[:, None]])
     y = (X[:, 1:].sum(axis=1) + rng.normal(size=n) > 1.2).astype(int)
-    columns = {"sensitive_features": sex, "clients": site}
+    columns = {"sensitive_features": sex, "sites": site}
     return SimpleNamespace(
         X=X,
         y=y,
@@ -115,7 +115,7 @@ def frozen():
 class Witness(ClassifierMixin, BaseEstimator):
     """Remembers, for all its clones together, what it was given; a row's first feature is its name."""
 
-    __metadata_request__fit: ClassVar = {"sample_weight": True, "clients": True}
+    __metadata_request__fit: ClassVar = {"sample_weight": True, "sites": True}
 
     def __init__(self, fits=None, overlaps=None):
         self.fits = fits
@@ -124,9 +124,9 @@ class Witness(ClassifierMixin, BaseEstimator):
     def __sklearn_clone__(self):
         return Witness(self.fits, self.overlaps)  # a true clone would remember for itself alone
 
-    def fit(self, X, y, sample_weight=None, clients=None):
+    def fit(self, X, y, sample_weight=None, sites=None):
         self.names_, self.classes_ = X[:, 0], np.unique(y)
-        self.fits.append((X[:, 0], sample_weight, clients))
+        self.fits.append((X[:, 0], sample_weight, sites))
         return self
 
     def predict_proba(self, X):
@@ -176,7 +176,7 @@ def test_a_frozen_model_is_used_as_it_is_and_the_policy_is_that_of_logofair_fit(
         model.predict_proba(people.X)[:, 1],
         people.y,
         groups=people.sex,
-        clients=people.site,
+        sites=people.site,
         global_tolerance=0.01,
         sample_weight=people.weight,
         random_state=0,
@@ -193,7 +193,7 @@ def test_gaps_of_the_policy_on_the_held_out_scores_are_within_both_tolerances(pe
     fitted.fit(people.X, people.y, **people.columns)
     assert fitted.solution_.certificate.holds
     scores = fitted.solution_.rows.scores
-    chance = fitted.policy_.probabilities(scores, groups=people.sex, clients=people.site)
+    chance = fitted.policy_.probabilities(scores, groups=people.sex, sites=people.site)
     counted = np.ones_like(scores) if notion == "demographic_parity" else scores
 
     def gap(rows):
@@ -211,7 +211,7 @@ def test_every_setting_reaches_the_policy(people):
         "notion": "equalized_odds",
         "local_tolerance": None,
         "global_tolerance": 0.03,
-        "client_tolerances": {"east": 0.07},
+        "site_tolerances": {"east": 0.07},
         "solver": "algorithm1",
         "calibration": "platt",
         "basis": "labels",
@@ -219,7 +219,7 @@ def test_every_setting_reaches_the_policy(people):
     }
     fitted = classifier(frozen(), **settings).fit(people.X, people.y, **people.columns)
     scores = frozen().predict_proba(people.X)[:, 1]
-    solution = logofair.fit(scores, people.y, groups=people.sex, clients=people.site, **settings)
+    solution = logofair.fit(scores, people.y, groups=people.sex, sites=people.site, **settings)
     assert fitted.policy_.info == solution.policy.info
     assert fitted.policy_.key == 11
 
@@ -252,9 +252,9 @@ def test_tables_and_columns_of_dataframe_libraries_give_what_arrays_give(people,
     sex, site = library.Series(people.sex), library.Series(people.site)
     labels, weight = library.Series(np.where(people.y == 1, "yes", "no")), library.Series(people.weight)
     ids = library.Series(people.ids)
-    fitted = classifier().fit(table, labels, sensitive_features=sex, clients=site, sample_weight=weight)
+    fitted = classifier().fit(table, labels, sensitive_features=sex, sites=site, sample_weight=weight)
     arrays = classifier().fit(people.X, people.y, **people.columns, sample_weight=people.weight)
-    decided = fitted.predict(table, sensitive_features=sex, clients=site, ids=ids)
+    decided = fitted.predict(table, sensitive_features=sex, sites=site, ids=ids)
     np.testing.assert_array_equal(
         decided == "yes", arrays.predict(people.X, **people.columns, ids=people.ids).astype(bool)
     )
@@ -288,7 +288,7 @@ def test_weights_count_as_repeated_rows(people):
         np.repeat(people.X, times, axis=0),
         np.repeat(people.y, times),
         sensitive_features=np.repeat(people.sex, times),
-        clients=np.repeat(people.site, times),
+        sites=np.repeat(people.site, times),
     )
     unweighted = classifier(frozen(), **settings).fit(people.X, people.y, **people.columns)
     assert weighted.solution_.certificate.primal == pytest.approx(repeated.solution_.certificate.primal, abs=1e-6)
@@ -304,13 +304,13 @@ def test_every_fold_gets_the_weights_of_its_own_rows_and_what_else_the_model_ask
     with sklearn.config_context(enable_metadata_routing=routed):
         classifier(witness).fit(people.X, people.y, **people.columns, sample_weight=people.weight.tolist())
     assert len(witness.fits) == 4
-    for names, weight, clients in witness.fits:
+    for names, weight, sites in witness.fits:
         rows = np.round(names * len(people.y)).astype(int)
         np.testing.assert_array_equal(weight, people.weight[rows])
         if routed:
-            np.testing.assert_array_equal(clients, people.site[rows])
+            np.testing.assert_array_equal(sites, people.site[rows])
         else:
-            assert clients is None
+            assert sites is None
 
 
 @pytest.mark.parametrize("routed", [False, True])
@@ -341,7 +341,7 @@ def test_with_routing_the_model_gets_weights_if_and_only_if_it_requests_them(peo
 # scikit-learn's tools
 
 
-def test_a_pipeline_passes_groups_clients_and_ids_on(people, routing):
+def test_a_pipeline_passes_groups_sites_and_ids_on(people, routing):
     pipeline = make_pipeline(StandardScaler(), classifier()).fit(people.X, people.y, **people.columns)
     scaled = StandardScaler().fit_transform(people.X)
     alone = classifier().fit(scaled, people.y, **people.columns)
@@ -356,7 +356,7 @@ def test_a_pipeline_works_without_routing_too(people):
         people.X,
         people.y,
         logofairclassifier__sensitive_features=people.sex,
-        logofairclassifier__clients=people.site,
+        logofairclassifier__sites=people.site,
     )
     decided = pipeline.predict(people.X, **people.columns)
     with sklearn.config_context(enable_metadata_routing=True):
@@ -460,7 +460,7 @@ def test_deterministic_decisions_need_no_coin(people):
     model = classifier(notion="equalized_odds", local_tolerance=0.0, deterministic=True, random_state=None)
     model.fit(people.X, people.y, **people.columns)
     scores = model.estimator_.predict_proba(people.X)[:, 1]
-    expected = model.policy_.decide(scores, groups=people.sex, clients=people.site, deterministic=True)
+    expected = model.policy_.decide(scores, groups=people.sex, sites=people.site, deterministic=True)
     np.testing.assert_array_equal(model.predict(people.X, **people.columns), expected)
 
 
@@ -468,16 +468,16 @@ def test_exact_counts_are_those_of_the_policy(people):
     model = classifier(notion="equalized_odds", local_tolerance=0.0, exact_counts=True, random_state=3)
     model.fit(people.X, people.y, **people.columns)
     scores = model.estimator_.predict_proba(people.X)[:, 1]
-    rows = {"groups": people.sex, "clients": people.site}
+    rows = {"groups": people.sex, "sites": people.site}
     expected = model.policy_.decide(scores, **rows, random_state=3, exact_counts=True)
     np.testing.assert_array_equal(model.predict(people.X, **people.columns), expected)
     assert abs(expected.sum() - model.policy_.probabilities(scores, **rows).sum()) < 1
 
 
-def test_an_unknown_client_is_refused_pooled_or_given_the_base_rule(people):
+def test_an_unknown_site_is_refused_pooled_or_given_the_base_rule(people):
     model = classifier(calibration="none").fit(people.X, people.y, **people.columns)
-    north = {"sensitive_features": people.sex, "clients": ["north"] * len(people.sex)}
-    with pytest.raises(InputError, match=r"clients: row 0 is 'north', a client the policy does not know"):
+    north = {"sensitive_features": people.sex, "sites": ["north"] * len(people.sex)}
+    with pytest.raises(InputError, match=r"sites: row 0 is 'north', a site the policy does not know"):
         model.predict(people.X, **north)
     scores = model.estimator_.predict_proba(people.X)[:, 1]
     base = model.set_params(on_unknown="base").predict(people.X, **north)
@@ -499,17 +499,17 @@ def test_groups_are_required_everywhere(people):
     )
     for call in calls:
         with pytest.raises(TypeError, match="sensitive_features"):
-            call(clients=people.site)
+            call(sites=people.site)
         with pytest.raises(InputError, match="groups: got None"):
-            call(sensitive_features=None, clients=people.site)
+            call(sensitive_features=None, sites=people.site)
 
 
-def test_clients_are_needed_in_predict_exactly_if_fit_had_them(people):
-    with_clients = classifier().fit(people.X, people.y, **people.columns)
+def test_sites_are_needed_in_predict_exactly_if_fit_had_them(people):
+    with_sites = classifier().fit(people.X, people.y, **people.columns)
     without = classifier().fit(people.X, people.y, sensitive_features=people.sex)
-    with pytest.raises(InputError, match="clients: missing"):
-        with_clients.predict(people.X, sensitive_features=people.sex)
-    with pytest.raises(InputError, match="clients: the policy was fitted without"):
+    with pytest.raises(InputError, match="sites: missing"):
+        with_sites.predict(people.X, sensitive_features=people.sex)
+    with pytest.raises(InputError, match="sites: the policy was fitted without"):
         without.predict(people.X, **people.columns)
 
 

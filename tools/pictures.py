@@ -24,7 +24,7 @@ from logofair.datasets import load_adult
 DOCS = Path(__file__).parents[1] / "docs"
 IMAGES = DOCS / "images"
 _INK = "#1b2230"
-_COLUMNS = "data/together.csv --score score --label label --group sex --client site"
+_COLUMNS = "data/together.csv --score score --label label --group sex --site site"
 _LOOKS = {"Female": ("#D55E00", "o"), "Male": ("#0072B2", "s")}
 
 
@@ -32,7 +32,7 @@ def promise() -> None:
     """Selection rates at every site and over all, with a score of 1/2 and with LoGoFair, on the demo's test rows."""
     found = compare(load_adult(), Settings())
     before, after = (next(o.audit for o in found.outcomes if o.name == name) for name in (BASE, "LoGoFair_l&g"))
-    rows = sum(int(row.rows) for row in before.by_client)
+    rows = sum(int(row.rows) for row in before.by_site)
     places = {"left": 0.13, "right": 0.985, "bottom": 0.15, "top": 0.85, "wspace": 0.06}
     with style.context(DOCS / "look.mplstyle"):
         figure = Figure(figsize=(8.2, 3.3))
@@ -48,7 +48,7 @@ def promise() -> None:
 
 def _rates(axes: Any, audit: Audit, title: str) -> None:
     """One panel: a line for each site and one for all, a mark with its interval for each group."""
-    at = [(f"site {row.client}", row.rates["selection rate"]) for row in audit.by_client]
+    at = [(f"site {row.site}", row.rates["selection rate"]) for row in audit.by_site]
     at.append(("all sites", audit.rates["selection rate"]))
     for height, (_, rates) in enumerate(reversed(at)):
         values = [rate for rate in rates.values() if rate is not None]

@@ -11,10 +11,10 @@ import matplotlib.pyplot as plt
 from sklearn.linear_model import LogisticRegression
 
 import logofair
-from logofair.datasets import dirichlet_clients, load_adult, split
+from logofair.datasets import dirichlet_sites, load_adult, split
 
 adult = load_adult()
-site = dirichlet_clients(adult.sensitive, n_clients=5, alpha=5, rng=0)
+site = dirichlet_sites(adult.sensitive, n_sites=5, alpha=5, rng=0)
 part = split(len(adult), {"train": 0.35, "calibrate": 0.35, "test": 0.3}, rng=0)
 model = LogisticRegression(solver="newton-cholesky").fit(adult.features[part["train"]], adult.labels[part["train"]])
 score = model.predict_proba(adult.features)[:, 1]
@@ -23,7 +23,7 @@ score = model.predict_proba(adult.features)[:, 1]
 def columns(name):
     """The rows of one part, named as ``fit`` and ``frontier`` name their arguments."""
     rows = part[name]
-    return {"scores": score[rows], "labels": adult.labels[rows], "groups": adult.sensitive[rows], "clients": site[rows]}
+    return {"scores": score[rows], "labels": adult.labels[rows], "groups": adult.sensitive[rows], "sites": site[rows]}
 
 
 # %%

@@ -12,26 +12,26 @@ import numpy as np
 import logofair
 from logofair.datasets import make_population
 
-people = make_population(n_clients=4, n_groups=2, levels=40, rng=5, alpha=8.0, difference=1.5)
+people = make_population(n_sites=4, n_groups=2, levels=40, rng=5, alpha=8.0, difference=1.5)
 TOLERANCE = 0.08
 
 
 def true_gaps(policy):
-    """The gap of selection rates at every client, in the population itself."""
+    """The gap of selection rates at every site, in the population itself."""
     table = people.columns()
-    chance = policy.probabilities(table["scores"], groups=table["groups"], clients=table["clients"])
+    chance = policy.probabilities(table["scores"], groups=table["groups"], sites=table["sites"])
     accepted = np.sum(chance.reshape(people.mass.shape) * people.mass, axis=2) / people.mass.sum(axis=2)
     return accepted.max(axis=1) - accepted.min(axis=1)
 
 
 def fitted(rows, rng, confidence):
-    """A rule fitted to that many rows, within ``TOLERANCE`` inside every client."""
+    """A rule fitted to that many rows, within ``TOLERANCE`` inside every site."""
     drawn = people.draw(rows, rng=rng)
     return logofair.fit(
         people.scores(drawn),
         drawn.labels,
         groups=drawn.sensitive,
-        clients=drawn.clients,
+        sites=drawn.sites,
         local_tolerance=TOLERANCE,
         global_tolerance=None,
         confidence=confidence,
@@ -40,14 +40,14 @@ def fitted(rows, rng, confidence):
 
 
 # %%
-# One fit, and what may be promised of it. A client with too few rows is told how many it would take.
+# One fit, and what may be promised of it. A site with too few rows is told how many it would take.
 
 solution = fitted(6_000, 0, 0.95)
 print(solution.promises)
 
 # %%
-# Now the same for samples of different size: the largest true gap of any client without a promise, of the certified
-# clients with one, and (hollow) of those that could not be certified.
+# Now the same for samples of different size: the largest true gap of any site without a promise, of the certified
+# sites with one, and (hollow) of those that could not be certified.
 
 sizes = (2_000, 6_000, 20_000)
 figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")

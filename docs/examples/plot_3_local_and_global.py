@@ -29,7 +29,7 @@ mass = np.array(
 )
 people = Population(mass=mass, chance=np.broadcast_to(levels, mass.shape))
 rows = people.columns() | {"labels": None, "calibration": "none", "pooling": "none"}
-rows["clients"] = np.where(rows["clients"] == "client 0", "north", "south")
+rows["sites"] = np.where(rows["sites"] == "site 0", "north", "south")
 
 # %%
 # Four rules: none, and what the paper calls LoGoFair_g, LoGoFair_l and LoGoFair_l&g.
@@ -50,9 +50,9 @@ fits = {
 figure, panels = plt.subplots(1, 4, figsize=(9, 2.9), sharex=True, sharey=True, layout="constrained")
 places = {"over all": 0, "south": 1, "north": 2}
 for axes, (name, solution) in zip(panels, fits.items(), strict=True):
-    chance = solution.policy.probabilities(rows["scores"], groups=rows["groups"], clients=rows["clients"])
+    chance = solution.policy.probabilities(rows["scores"], groups=rows["groups"], sites=rows["sites"])
     for where, height in places.items():
-        here = np.isin(rows["clients"], ("north", "south") if where == "over all" else where)
+        here = np.isin(rows["sites"], ("north", "south") if where == "over all" else where)
         rates = [
             np.average(
                 chance[here & (rows["groups"] == group)],

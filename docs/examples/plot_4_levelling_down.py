@@ -10,15 +10,15 @@ import matplotlib.pyplot as plt
 from sklearn.linear_model import LogisticRegression
 
 import logofair
-from logofair.datasets import dirichlet_clients, load_adult, split
+from logofair.datasets import dirichlet_sites, load_adult, split
 
 adult = load_adult()
-site = dirichlet_clients(adult.sensitive, n_clients=5, alpha=5, rng=0)
+site = dirichlet_sites(adult.sensitive, n_sites=5, alpha=5, rng=0)
 part = split(len(adult), {"train": 0.35, "calibrate": 0.35, "test": 0.3}, rng=0)
 train, calibrate, test = part["train"], part["calibrate"], part["test"]
 model = LogisticRegression(solver="newton-cholesky").fit(adult.features[train], adult.labels[train])
 score = model.predict_proba(adult.features)[:, 1]
-rows = {"labels": adult.labels[calibrate], "groups": adult.sensitive[calibrate], "clients": site[calibrate]}
+rows = {"labels": adult.labels[calibrate], "groups": adult.sensitive[calibrate], "sites": site[calibrate]}
 
 # %%
 # Equal opportunity compares true positive rates: of the people who would have earned the "yes", how many get it? Four
@@ -41,7 +41,7 @@ fits = {
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.8, 3.2), layout="constrained", width_ratios=[3, 2], sharey=True)
 looks = {"Female": ("#D55E00", "o", 0.13), "Male": ("#0072B2", "s", -0.13)}
-others = {"groups": adult.sensitive[test], "clients": site[test]}
+others = {"groups": adult.sensitive[test], "sites": site[test]}
 for place, solution in enumerate(fits.values()):
     tested = solution.test(score[test], adult.labels[test], **others).tested.second
     for group, (colour, mark, shift) in looks.items():

@@ -13,13 +13,13 @@ import numpy as np
 import logofair
 from logofair.datasets import make_population
 
-people = make_population(n_clients=60, n_groups=2, levels=30, rng=3, alpha=1.0, difference=1.0)
+people = make_population(n_sites=60, n_groups=2, levels=30, rng=3, alpha=1.0, difference=1.0)
 rows, others = people.draw(12_000, rng=0), people.draw(12_000, rng=1)
 
 
 def columns(drawn):
     """Rows as ``fit`` and ``audit`` want them."""
-    return {"labels": drawn.labels, "groups": drawn.sensitive, "clients": drawn.clients}
+    return {"labels": drawn.labels, "groups": drawn.sensitive, "sites": drawn.sites}
 
 
 def fitted(pooling, **more):
@@ -36,11 +36,9 @@ def fitted(pooling, **more):
 
 
 def true_gaps(policy):
-    """The gap of selection rates at every client, in the population itself."""
+    """The gap of selection rates at every site, in the population itself."""
     table = people.columns()
-    chance = policy.probabilities(
-        table["scores"], groups=table["groups"], clients=table["clients"], on_unknown="merged"
-    )
+    chance = policy.probabilities(table["scores"], groups=table["groups"], sites=table["sites"], on_unknown="merged")
     accepted = np.sum(chance.reshape(people.mass.shape) * people.mass, axis=2) / people.mass.sum(axis=2)
     return accepted.max(axis=1) - accepted.min(axis=1)
 
@@ -51,15 +49,13 @@ def true_gaps(policy):
 # On other rows, gaps inside the sites look frightening. Chance alone would show nearly as much:
 
 policy = fitted("auto").policy
-decided = policy.probabilities(
-    people.scores(others), groups=others.sensitive, clients=others.clients, on_unknown="merged"
-)
+decided = policy.probabilities(people.scores(others), groups=others.sensitive, sites=others.sites, on_unknown="merged")
 seen = logofair.audit(decided, **columns(others), chances=True)
 worst = seen.worst_local
 print(worst)
 print(worst.finding)
 print(worst.chance)
-print(seen.check_clients(0.05))
+print(seen.check_sites(0.05))
 
 # %%
 # Site by site: the gap seen on the test rows against the rows of the site's smaller group, and the truth.
@@ -67,9 +63,9 @@ print(seen.check_clients(0.05))
 smallest = seen.counts["rows"].min(axis=1)
 counted = smallest > 0
 truth = true_gaps(policy)
-names = list(people.clients)
-order = [names.index(name) for name in seen.clients]
-gaps = np.array([np.nan if gap.value is None else float(gap.value) for gap in seen.client_gaps])
+names = list(people.sites)
+order = [names.index(name) for name in seen.sites]
+gaps = np.array([np.nan if gap.value is None else float(gap.value) for gap in seen.site_gaps])
 
 figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 axes.plot(smallest[counted], gaps[counted], "o", color="#D55E00", markersize=5, label="seen on test rows")

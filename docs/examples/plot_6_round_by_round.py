@@ -12,13 +12,13 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import logofair
-from logofair.datasets import dirichlet_clients, load_adult, split
+from logofair.datasets import dirichlet_sites, load_adult, split
 from logofair.federation import ClientBatch, Server, SiteColumns, make_plan
 from logofair.federation.phases import PricingPhase
 from logofair.federation.wire import encode
 
 adult = load_adult(sensitive="race")
-site = dirichlet_clients(adult.sensitive, n_clients=10, alpha=5, rng=0)
+site = dirichlet_sites(adult.sensitive, n_sites=10, alpha=5, rng=0)
 part = split(len(adult), {"train": 0.5, "calibrate": 0.5}, rng=0)
 model = LogisticRegression(solver="newton-cholesky").fit(adult.features[part["train"]], adult.labels[part["train"]])
 rows = part["calibrate"]
@@ -69,7 +69,7 @@ central = logofair.fit(
     score,
     None,
     groups=group,
-    clients=where,
+    sites=where,
     local_tolerance=0.1,
     global_tolerance=0.005,
     calibration="none",

@@ -12,14 +12,14 @@ import matplotlib.pyplot as plt
 from sklearn.linear_model import LogisticRegression
 
 import logofair
-from logofair.datasets import dirichlet_clients, load_adult, split
+from logofair.datasets import dirichlet_sites, load_adult, split
 from logofair.engines.inprocess import run
 from logofair.federation import Privacy, SiteColumns, make_plan
 from logofair_reproduction.experiments.records import read_records
 from logofair_reproduction.experiments.summaries import lines, measured
 
 adult = load_adult()
-site = dirichlet_clients(adult.sensitive, n_clients=5, alpha=5, rng=0)
+site = dirichlet_sites(adult.sensitive, n_sites=5, alpha=5, rng=0)
 part = split(len(adult), {"train": 0.35, "calibrate": 0.35, "test": 0.3}, rng=0)
 train, calibrate, test = part["train"], part["calibrate"], part["test"]
 model = LogisticRegression(solver="newton-cholesky").fit(adult.features[train], adult.labels[train])
@@ -54,7 +54,7 @@ for epsilon in (None, 1.0, 0.1):
         [chance for part in decided for chance in part],
         adult.labels[order],
         groups=adult.sensitive[order],
-        clients=site[order],
+        sites=site[order],
         chances=True,
     )
     print(f"epsilon {epsilon}: accuracy {seen.accuracy}, global gap {seen.global_gap}")

@@ -2,9 +2,9 @@
 Beside other libraries
 ======================
 
-One client, a few thousand rows: the ground of Fairlearn, error-parity and OxonFair. All get the same scores of the same
+One site, a few thousand rows: the ground of Fairlearn, error-parity and OxonFair. All get the same scores of the same
 2,500 calibration rows, and are measured on the same test rows, 20 times over. Recorded: ``python -m
-bench.one_client`` (ENEM, and ACSIncome of New Mexico and Hawaii).
+bench.one_site`` (ENEM, and ACSIncome of New Mexico and Hawaii).
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-recorded = json.loads(Path("../evidence/one-client.json").read_text("utf-8"))
+recorded = json.loads(Path("../evidence/one-site.json").read_text("utf-8"))
 looks = {
     "Fairlearn": ("#E69F00", "s", "--"),
     "error-parity": ("#CC79A7", "D", "-."),
@@ -52,4 +52,4 @@ for name in ("Fairlearn", "error-parity", "OxonFair"):
     )
 
 # %%
-# :doc:`One client </evidence/one-client>` has every case, and :doc:`Compare </COMPARE>` what each library does.
+# :doc:`One site </evidence/one-site>` has every case, and :doc:`Compare </COMPARE>` what each library does.

@@ -1,4 +1,4 @@
-"""Fair decisions inside every client and over all of them, exactly and with a certificate.
+"""Fair decisions inside every site and over all of them, exactly and with a certificate.
 
 Functions and types of daily use are here; ``datasets`` and ``federation`` are imported when they
 are first used.

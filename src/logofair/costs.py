@@ -1,4 +1,4 @@
-"""What errors cost: a wrongly accepted row and a wrongly rejected one, one pair for all clients or one for each."""
+"""What errors cost: a wrongly accepted row and a wrongly rejected one, one pair for all sites or one for each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from logofair.columns.checks import Floats, Integers, Label, shown
-from logofair.columns.labels import Codes, check_clients
+from logofair.columns.labels import Codes, check_sites
 from logofair.errors import InputError
 from logofair.notions import as_number
 
@@ -19,7 +19,7 @@ _MOST = 1e100  # beyond, sums of costs overflow
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """What a wrongly accepted and a wrongly rejected row cost (c_FP and c_FN), by client code; one entry: all clients.
+    """What a wrongly accepted and a wrongly rejected row cost (c_FP and c_FN), by site code; one entry: all sites.
 
     The cost of a rule is the mean over its rows. With costs 1 and 1 it is 1 less the accuracy.
 
@@ -39,7 +39,7 @@ class Costs:
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[float, float]] | Floats) -> Costs:
-        """The costs of clients that have these pairs."""
+        """The costs of sites that have these pairs."""
         table = np.array(pairs, dtype=np.float64)
         return cls(table[:, 0], table[:, 1])
 
@@ -53,7 +53,7 @@ class Costs:
 
     @property
     def alike(self) -> bool:
-        """Whether all clients have the same."""
+        """Whether all sites have the same."""
         return self.wrongly_accepted.size == 1
 
     @property
@@ -61,28 +61,28 @@ class Costs:
         """What the dearest error costs."""
         return float(max(self.wrongly_accepted.max(), self.wrongly_rejected.max()))
 
-    def only(self, client: int) -> Costs:
-        """One client's."""
+    def only(self, site: int) -> Costs:
+        """One site's."""
         if self.alike:
             return self
-        return Costs(self.wrongly_accepted[client : client + 1], self.wrongly_rejected[client : client + 1])
+        return Costs(self.wrongly_accepted[site : site + 1], self.wrongly_rejected[site : site + 1])
 
-    def of_rows(self, clients: Integers) -> Costs:
-        """Those of every row by the code of its client, as if each row were a client; one pair stays one."""
-        return self if self.alike else Costs(self.wrongly_accepted[clients], self.wrongly_rejected[clients])
+    def of_rows(self, sites: Integers) -> Costs:
+        """Those of every row by the code of its site, as if each row were a site; one pair stays one."""
+        return self if self.alike else Costs(self.wrongly_accepted[sites], self.wrongly_rejected[sites])
 
-    def at(self, clients: Integers) -> Costs:
-        """Those of clients by their codes; where a code is below 0, of a client that is not known, their mean."""
+    def at(self, sites: Integers) -> Costs:
+        """Those of sites by their codes; where a code is below 0, of a site that is not known, their mean."""
         if self.alike:
             return self
         accepted, rejected = (
-            np.where(clients < 0, each.mean(), each[np.maximum(clients, 0)])
+            np.where(sites < 0, each.mean(), each[np.maximum(sites, 0)])
             for each in (self.wrongly_accepted, self.wrongly_rejected)
         )
         return Costs(accepted, rejected)
 
     def mean(self) -> Costs:
-        """One pair, the mean of the clients'."""
+        """One pair, the mean of the sites'."""
         return Costs(*(each.mean(keepdims=True) for each in (self.wrongly_accepted, self.wrongly_rejected)))
 
     def gain(self, chance: Floats) -> Floats:
@@ -95,7 +95,7 @@ class Costs:
 
     @property
     def even(self) -> Floats:
-        """The chance at which accepting and rejecting cost the same, ``c_FP / (c_FP + c_FN)``, by client."""
+        """The chance at which accepting and rejecting cost the same, ``c_FP / (c_FP + c_FN)``, by site."""
         return np.asarray(self.wrongly_accepted / (self.wrongly_accepted + self.wrongly_rejected))
 
     def summary(self) -> str:
@@ -103,7 +103,7 @@ class Costs:
         return costs_sentence(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON: numbers where all clients have the same, else lists by client."""
+        """Return plain values, ready for JSON: numbers where all sites have the same, else lists by site."""
         found = {"wrongly_accepted": self.wrongly_accepted, "wrongly_rejected": self.wrongly_rejected}
         return {name: float(each[0]) if self.alike else each.tolist() for name, each in found.items()}
 
@@ -112,35 +112,35 @@ def costs_sentence(costs: Mapping[str, Any]) -> str:
     """Say what errors cost, given what ``as_dict`` returns."""
     accepted, rejected = costs["wrongly_accepted"], costs["wrongly_rejected"]
     if isinstance(accepted, list | tuple):
-        return "A wrongly accepted and a wrongly rejected row cost what their client says."
+        return "A wrongly accepted and a wrongly rejected row cost what their site says."
     return f"A wrongly accepted row costs {accepted:g}, a wrongly rejected one {rejected:g}."
 
 
 ACCURACY = Costs(np.ones(1), np.ones(1))  # what it loses is cost
 
 
-def read_costs(costs: object, clients: Codes, where: str = "costs") -> Costs:
-    """Read the user's costs: a pair, or a mapping from every client to its pair.
+def read_costs(costs: object, sites: Codes, where: str = "costs") -> Costs:
+    """Read the user's costs: a pair, or a mapping from every site to its pair.
 
-    ``clients`` is that of :func:`logofair.columns.labels.one_client` where there are none.
+    ``sites`` is that of :func:`logofair.columns.labels.one_site` where there are none.
 
     Examples
     --------
     >>> from logofair.columns.labels import encode
-    >>> read_costs({"a": (1, 1), "b": (1, 3)}, encode(["a", "b", "b"], "clients")).wrongly_rejected.tolist()
+    >>> read_costs({"a": (1, 1), "b": (1, 3)}, encode(["a", "b", "b"], "sites")).wrongly_rejected.tolist()
     [1.0, 3.0]
     """
     if not isinstance(costs, Mapping):
         return Costs.of([read_pair(costs, where)])
-    if clients.names == (None,):
-        raise InputError(f"{where}: names clients, but clients= is missing; pass one pair, or the client of each row.")
-    check_clients(costs, clients, where)
-    return Costs.of([read_pair(_own(costs, name, where), f"{where}: client {name!r}") for name in clients.names])
+    if sites.names == (None,):
+        raise InputError(f"{where}: names sites, but sites= is missing; pass one pair, or the site of each row.")
+    check_sites(costs, sites, where)
+    return Costs.of([read_pair(_own(costs, name, where), f"{where}: site {name!r}") for name in sites.names])
 
 
 def _own(costs: Mapping[Any, Any], name: Label, where: str) -> object:
     if name not in costs:
-        raise InputError(f"{where}: has no pair for client {name!r}; pass one for every client.")
+        raise InputError(f"{where}: has no pair for site {name!r}; pass one for every site.")
     return costs[name]
 
 

@@ -7,7 +7,7 @@
     │   └── DiskFullError     a file cannot be written for lack of room
     ├── SolverError           no policy with a valid certificate was found
     │   └── InfeasibleError   no rule meets all requirements
-    ├── RefusedError          a client does not answer a server's request
+    ├── RefusedError          a site does not answer a server's request
     ├── RunError              a federated run cannot go on
     │   └── QuorumLostError   too few sites are left
     ├── SecureRefusalError    a site does not take part in a secure sum
@@ -59,8 +59,8 @@ class InputError(LogofairError, ValueError):
 
         Examples
         --------
-        >>> print(InputError("n_clients: got 0; pass 1 or more.").renamed(lambda name: "--clients"))
-        --clients: got 0; pass 1 or more.
+        >>> print(InputError("n_sites: got 0; pass 1 or more.").renamed(lambda name: "--sites"))
+        --sites: got 0; pass 1 or more.
         """
         argument, colon, rest = str(self).partition(":")
         return InputError(f"{name(argument)}{colon}{rest}")
@@ -113,7 +113,7 @@ class InfeasibleError(SolverError):
 
 
 class RefusedError(LogofairError, RuntimeError):
-    """A client does not answer. Only ``refusal`` leaves it; the sentence is for its own screen."""
+    """A site does not answer. Only ``refusal`` leaves it; the sentence is for its own screen."""
 
     def __init__(self, refusal: Enum, sentence: str = "") -> None:
         super().__init__(sentence or refusal.value)

@@ -31,7 +31,7 @@ _FIT_OPTIONS = (
     "notion",
     "local_tolerance",
     "global_tolerance",
-    "client_tolerances",
+    "site_tolerances",
     "costs",
     "floors",
     "ceilings",
@@ -44,7 +44,7 @@ _FIT_OPTIONS = (
 
 
 class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Decide by another classifier's probabilities, fairly inside every client and over all of them.
+    """Decide by another classifier's probabilities, fairly inside every site and over all of them.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         Its clones give out-of-fold probabilities, so that the policy never sees scores of rows the model was trained
         on; then it is fitted on all rows. A model that is already fitted: wrap it in scikit-learn's
         ``FrozenEstimator`` and call ``fit`` with rows it was **not** trained on.
-    notion, local_tolerance, global_tolerance, client_tolerances, costs, floors, ceilings, capacity, solver, \
+    notion, local_tolerance, global_tolerance, site_tolerances, costs, floors, ceilings, capacity, solver, \
     calibration, basis, pooling
         What is required and how it is reached: see :func:`logofair.fit`.
     cv : int, splitter or iterable of (train, test)
@@ -60,7 +60,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         tests every row once.
     deterministic, exact_counts, on_unknown
         Whether to toss no coins, or to draw all rows of a ``predict`` together so that counts are exact; what to do
-        with unknown clients and groups: see :meth:`logofair.Policy.decide`.
+        with unknown sites and groups: see :meth:`logofair.Policy.decide`.
     random_state : int, optional
         For folds and coins. None: folds by 0, and coins by a number drawn at fit, ``random_state_``.
 
@@ -81,7 +81,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
     There is no ``predict_proba``: a policy knows the chance of a *decision* (``policy_.probabilities``), and measures
     such as ``log_loss`` would take it for the chance of the label (``estimator_.predict_proba``).
 
-    With scikit-learn's metadata routing on, ``sensitive_features``, ``clients`` and ``ids`` pass through ``Pipeline``,
+    With scikit-learn's metadata routing on, ``sensitive_features``, ``sites`` and ``ids`` pass through ``Pipeline``,
     ``cross_validate`` and ``GridSearchCV`` unasked (with ``scoring=None``: named scorers call ``predict`` without
     them); ``sample_weight`` is requested as usual, here and on ``estimator``.
 
@@ -95,9 +95,9 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
     >>> X = rng.normal(size=(2000, 3)) + (sex == "m")[:, None]
     >>> y = np.where(X.sum(axis=1) + rng.normal(size=2000) > 2, "hire", "decline")
     >>> model = LoGoFairClassifier(LogisticRegression(), local_tolerance=0.05, random_state=0)
-    >>> model.fit(X, y, sensitive_features=sex, clients=site).solution_.certificate.holds
+    >>> model.fit(X, y, sensitive_features=sex, sites=site).solution_.certificate.holds
     True
-    >>> model.predict([[3, 3, 3]], sensitive_features=["f"], clients=["north"], ids=["ann"]).tolist()
+    >>> model.predict([[3, 3, 3]], sensitive_features=["f"], sites=["north"], ids=["ann"]).tolist()
     ['hire']
     """
 
@@ -105,9 +105,9 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
     n_features_in_ = property(lambda self: self.estimator_.n_features_in_)
     feature_names_in_ = property(lambda self: self.estimator_.feature_names_in_)
 
-    __metadata_request__fit: ClassVar = {"sensitive_features": True, "clients": True, "ids": True}
-    __metadata_request__predict: ClassVar = {"sensitive_features": True, "clients": True, "ids": True}
-    __metadata_request__score: ClassVar = {"sensitive_features": True, "clients": True, "ids": True}
+    __metadata_request__fit: ClassVar = {"sensitive_features": True, "sites": True, "ids": True}
+    __metadata_request__predict: ClassVar = {"sensitive_features": True, "sites": True, "ids": True}
+    __metadata_request__score: ClassVar = {"sensitive_features": True, "sites": True, "ids": True}
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
         local_tolerance: Tolerance = 0.02,
         global_tolerance: Tolerance = 0.02,
-        client_tolerances: Mapping[Label, Tolerance] | None = None,
+        site_tolerances: Mapping[Label, Tolerance] | None = None,
         costs: Any = None,
         floors: Mapping[str, Any] | None = None,
         ceilings: Mapping[str, Any] | None = None,
@@ -135,7 +135,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         self.notion = notion
         self.local_tolerance = local_tolerance
         self.global_tolerance = global_tolerance
-        self.client_tolerances = client_tolerances
+        self.site_tolerances = site_tolerances
         self.costs = costs
         self.floors = floors
         self.ceilings = ceilings
@@ -156,24 +156,22 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         y: Any,
         *,
         sensitive_features: Any,
-        clients: Any = None,
+        sites: Any = None,
         ids: Any = None,
         sample_weight: Any = None,
     ) -> Self:
         """Fit the model (unless frozen) and the policy.
 
-        ``y`` holds labels of two classes; ``sensitive_features`` ("groups" in messages) and ``clients`` the group and
-        site of each row, any labels (without ``clients``: one site). Rows of one person (``ids``) stay together in all
+        ``y`` holds labels of two classes; ``sensitive_features`` ("groups" in messages) and ``sites`` the group and
+        site of each row, any labels (without ``sites``: one site). Rows of one person (``ids``) stay together in all
         folds, those of a splitter given as ``cv`` if it takes ``groups``. ``sample_weight`` counts for model and policy
         alike, and is refused if ``estimator`` takes none.
         """
-        same_order(
-            X=X, y=y, sensitive_features=sensitive_features, clients=clients, ids=ids, sample_weight=sample_weight
-        )
+        same_order(X=X, y=y, sensitive_features=sensitive_features, sites=sites, ids=ids, sample_weight=sample_weight)
         labels, classes = _labels_and_classes(y, self.estimator)
-        X, labels, *_ = indexable(X, labels, sensitive_features, clients, ids)
+        X, labels, *_ = indexable(X, labels, sensitive_features, sites, ids)
         weight = weights(sample_weight, labels.size)
-        columns = self._columns(sensitive_features=sensitive_features, clients=clients, sample_weight=weight)
+        columns = self._columns(sensitive_features=sensitive_features, sites=sites, sample_weight=weight)
         people = None if ids is None else encode(ids, "ids").codes
         people = people if people is not None and np.bincount(people).max(initial=0) > 1 else None
         scores = self._held_out_scores(X, labels, columns, people)
@@ -182,7 +180,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
             scores,
             labels == classes[1],
             groups=sensitive_features,
-            clients=clients,
+            sites=sites,
             ids=ids,
             sample_weight=weight,
             random_state=self.random_state,
@@ -192,19 +190,19 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         self.random_state_ = self.policy_.key
         return self
 
-    def predict(self, X: Any, *, sensitive_features: Any, clients: Any = None, ids: Any = None) -> npt.NDArray[Any]:
+    def predict(self, X: Any, *, sensitive_features: Any, sites: Any = None, ids: Any = None) -> npt.NDArray[Any]:
         """Decide on rows: labels out of ``classes_``.
 
-        ``clients`` are needed exactly if :meth:`fit` had them. Where a coin is tossed, the same id of ``ids``
+        ``sites`` are needed exactly if :meth:`fit` had them. Where a coin is tossed, the same id of ``ids``
         (integers or text) gets the same decision in any row and any call; without ids the coin hangs on
         ``random_state_`` and the row's position. With ``exact_counts`` decisions depend on the other rows of the call.
         """
         check_is_fitted(self, "policy_")
-        same_order(X=X, sensitive_features=sensitive_features, clients=clients, ids=ids)
+        same_order(X=X, sensitive_features=sensitive_features, sites=sites, ids=ids)
         decided = self.policy_.decide(
             _chance(self.estimator_, X),
             groups=sensitive_features,
-            clients=clients,
+            sites=sites,
             ids=ids,
             random_state=self.random_state_,
             on_unknown=self.on_unknown,
@@ -219,12 +217,12 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         y: Any,
         *,
         sensitive_features: Any,
-        clients: Any = None,
+        sites: Any = None,
         ids: Any = None,
         sample_weight: Any = None,
     ) -> float:
         """Return the accuracy of :meth:`predict`; :func:`logofair.audit` measures the gaps."""
-        decided = self.predict(X, sensitive_features=sensitive_features, clients=clients, ids=ids)
+        decided = self.predict(X, sensitive_features=sensitive_features, sites=sites, ids=ids)
         return float(accuracy_score(y, decided, sample_weight=sample_weight))
 
     def get_metadata_routing(self) -> MetadataRouter:

@@ -1,4 +1,4 @@
-"""Requirements: what must hold inside every client and over all of them.
+"""Requirements: what must hold inside every site and over all of them.
 
 Gaps within tolerances, ratios of rates, floors and ceilings of single groups' rates, and capacities: each is a set of
 linear rows over rates (:mod:`logofair.solvers.limits`).
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from logofair.columns.checks import Floats, Label, listed, nearest_name
-from logofair.columns.labels import Codes, check_clients
+from logofair.columns.labels import Codes, check_sites
 from logofair.costs import Costs, costs_sentence, read_costs
 from logofair.errors import InputError
 from logofair.notions import NOTIONS, NotionLike, Rate, as_number, named_notion, sides
@@ -26,7 +26,7 @@ LARGEST_TOLERANCE = 1e100
 _ROUNDING = 0.01  # of the last digit of an amount that is said
 
 
-# Of all people of a client, or of all clients, the share that is selected from a group: these add up to a capacity.
+# Of all people of a site, or of all sites, the share that is selected from a group: these add up to a capacity.
 SELECTED = Rate("share selected", 1.0, 0.0)
 
 
@@ -117,7 +117,7 @@ def strictest(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
 
 @dataclass(frozen=True)
 class RateLimit:
-    """A floor or a ceiling of a group's rate, inside each client or over all of them.
+    """A floor or a ceiling of a group's rate, inside each site or over all of them.
 
     ``group`` None: of every group; ``value`` None: what the rule gives that group that nothing is required of.
     """
@@ -152,16 +152,16 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Requirements:
-    """Requirements inside each client and over all of them.
+    """Requirements inside each site and over all of them.
 
-    ``tolerances`` and ``ratios`` are (clients, local requirements), infinity and 0 meaning free; ``client_tolerances``
-    are the single clients whose tolerance replaces that of the local requirements. ``costs`` None: accuracy counts.
+    ``tolerances`` and ``ratios`` are (sites, local requirements), infinity and 0 meaning free; ``site_tolerances``
+    are the single sites whose tolerance replaces that of the local requirements. ``costs`` None: accuracy counts.
     """
 
     local: tuple[Requirement, ...]
     global_: tuple[Requirement, ...]
     tolerances: Floats
-    client_tolerances: tuple[tuple[Label, Tolerance], ...] = ()
+    site_tolerances: tuple[tuple[Label, Tolerance], ...] = ()
     ratios: Floats | None = None
     limits: tuple[RateLimit, ...] = ()
     capacities: tuple[Capacity, ...] = ()
@@ -180,7 +180,7 @@ class Requirements:
         return self.only_gaps and self.costs is None
 
     def merged(self) -> Requirements:
-        """The same for one client that holds all rows: local is global, and the stricter holds."""
+        """The same for one site that holds all rows: local is global, and the stricter holds."""
         local = strictest((*self.local, *self.global_))
         return Requirements(
             local,
@@ -194,22 +194,20 @@ class Requirements:
         )
 
     @classmethod
-    def from_dict(
-        cls, data: Mapping[str, Any], clients: Sequence[Label | None], groups: Sequence[Label]
-    ) -> Requirements:
-        """The inverse of :meth:`as_dict` for clients and groups of these names."""
+    def from_dict(cls, data: Mapping[str, Any], sites: Sequence[Label | None], groups: Sequence[Label]) -> Requirements:
+        """The inverse of :meth:`as_dict` for sites and groups of these names."""
         local, global_ = (
             tuple(Requirement(item["notion"], _rate(item), item["tolerance"], item["ratio"]) for item in data[side])
             for side in ("local", "global")
         )
-        tolerances = np.tile([tolerance_of(each) for each in local], (len(clients), 1))
-        ratios = np.tile([each.ratio or 0.0 for each in local], (len(clients), 1))
-        place = {str(name): i for i, name in enumerate(clients)}
-        for item in data["single clients"]:
-            if item["client"] in place:
+        tolerances = np.tile([tolerance_of(each) for each in local], (len(sites), 1))
+        ratios = np.tile([each.ratio or 0.0 for each in local], (len(sites), 1))
+        place = {str(name): i for i, name in enumerate(sites)}
+        for item in data["single sites"]:
+            if item["site"] in place:
                 own = item["tolerance"] if item.get("ratio") is None else None
-                tolerances[place[item["client"]]] = np.inf if own is None else own
-                ratios[place[item["client"]]] = item.get("ratio") or 0.0
+                tolerances[place[item["site"]]] = np.inf if own is None else own
+                ratios[place[item["site"]]] = item.get("ratio") or 0.0
         by_text = {str(name): name for name in groups}
         limits = tuple(
             RateLimit(each["side"], each["kind"], "", _rate(each), by_text.get(each["group"]), each["value"])
@@ -228,7 +226,7 @@ class Requirements:
         )
 
     def over_all(self) -> Requirements:
-        """What holds inside the one client there is, as what holds over all of several."""
+        """What holds inside the one site there is, as what holds over all of several."""
         return replace(
             self,
             local=(),
@@ -242,7 +240,7 @@ class Requirements:
     def one_by_one(self, over_all: str = "over all") -> dict[str, Requirements]:
         """Every requirement as it was typed, alone, by what it is called; ``over_all`` is where the global ones hold.
 
-        A floor of every group is one, as is a tolerance of several rates; those of single clients are one together.
+        A floor of every group is one, as is a tolerance of several rates; those of single sites are one together.
         What has one name gives way together.
         """
         found: dict[str, Requirements] = {}
@@ -252,15 +250,15 @@ class Requirements:
 
     @property
     def _inside(self) -> str:
-        """Where local requirements hold, in words; one client has no global side (:meth:`merged`)."""
-        return "inside clients" if self.global_ else ""
+        """Where local requirements hold, in words; one site has no global side (:meth:`merged`)."""
+        return "inside sites" if self.global_ else ""
 
     @property
     def _nothing(self) -> Requirements:
         """That nothing is required, at the same costs."""
         none = self.tolerances[:, :0]
         return replace(
-            self, local=(), global_=(), tolerances=none, client_tolerances=(), ratios=none, limits=(), capacities=()
+            self, local=(), global_=(), tolerances=none, site_tolerances=(), ratios=none, limits=(), capacities=()
         )
 
     def _beside(self, other: Requirements) -> Requirements:
@@ -277,13 +275,13 @@ class Requirements:
         )
 
     def _local_one_by_one(self) -> Iterator[tuple[str, Requirements]]:
-        """Tolerances and ratios inside clients: those of all, and those of the clients that have their own."""
+        """Tolerances and ratios inside sites: those of all, and those of the sites that have their own."""
         ratios = np.zeros_like(self.tolerances) if self.ratios is None else self.ratios
         typed = np.array([[tolerance_of(r) for r in self.local]]), np.array([[r.ratio or 0.0 for r in self.local]])
         usual = np.all((self.tolerances == typed[0]) & (ratios == typed[1]), axis=1, keepdims=True)
         for notion in dict.fromkeys(r.notion for r in self.local):
             own = [k for k, r in enumerate(self.local) if r.notion == notion]
-            for where, some in ((self._inside, usual), ("at single clients", ~usual)):
+            for where, some in ((self._inside, usual), ("at single sites", ~usual)):
                 tolerance, ratio = np.where(some, self.tolerances, np.inf)[:, own], np.where(some, ratios, 0.0)[:, own]
                 for kind, gap, share in (("tolerance", tolerance, 0.0 * ratio), ("ratio", 0.0 * ratio + np.inf, ratio)):
                     if np.isfinite(gap).any() or share.any():
@@ -332,12 +330,12 @@ class Requirements:
         }
         single = [
             {
-                "client": str(name),
+                "site": str(name),
                 "tolerance": None if isinstance(t, Ratio) else t,
                 "ratio": t.least if isinstance(t, Ratio) else None,
             }
             # Tolerances first, as a policy stores them.
-            for name, t in sorted(self.client_tolerances, key=lambda each: isinstance(each[1], Ratio))
+            for name, t in sorted(self.site_tolerances, key=lambda each: isinstance(each[1], Ratio))
         ]
         limits = [
             {
@@ -351,7 +349,7 @@ class Requirements:
             for each in self.limits
         ]
         return sides | {
-            "single clients": single,
+            "single sites": single,
             "limits": limits,
             "capacities": [{"side": each.side, "most": each.most, "least": each.least} for each in self.capacities],
             "costs": None if self.costs is None else self.costs.as_dict(),
@@ -362,10 +360,10 @@ def _rate(item: Mapping[str, Any]) -> Rate:
     return Rate.called(item["rate"], item["line"])
 
 
-def requirement_sentences(required: Mapping[str, Any], local: str = "", *, place: str = "client") -> Iterator[str]:
+def requirement_sentences(required: Mapping[str, Any], local: str = "", *, place: str = "site") -> Iterator[str]:
     """Say what must hold, given what ``as_dict`` returns; ``local`` is where the local requirements hold.
 
-    One client has no global side (:meth:`Requirements.merged`), so there is no place to name. ``place`` is what
+    One site has no global side (:meth:`Requirements.merged`), so there is no place to name. ``place`` is what
     participants are called.
     """
     tolerances: dict[tuple[str, str, float], list[str]] = {}
@@ -385,7 +383,7 @@ def requirement_sentences(required: Mapping[str, Any], local: str = "", *, place
         the_rates = " and the ".join(rates)
         yield f"{where} {the_rates} of any two groups {differ} by at most {tolerance:g} ({_named(notion)})."
     yield from ratios
-    single = [_single(item) for item in required["single clients"]]
+    single = [_single(item) for item in required["single sites"]]
     more = list(_limit_sentences(required, inside.removesuffix(", the"), f"Over all {place}s"))
     if single:
         start = "In place of that, the" if tolerances or ratios else "The"
@@ -400,10 +398,10 @@ def _named(notion: str) -> str:
 
 
 def _single(item: Mapping[str, Any]) -> str:
-    """What holds at a single client."""
+    """What holds at a single site."""
     if item.get("ratio") is not None:
-        return f"{item['client']} ratio at least {item['ratio']:g}"
-    return f"{item['client']} {'free' if item['tolerance'] is None else 'at most {:g}'.format(item['tolerance'])}"
+        return f"{item['site']} ratio at least {item['ratio']:g}"
+    return f"{item['site']} {'free' if item['tolerance'] is None else 'at most {:g}'.format(item['tolerance'])}"
 
 
 def _limit_sentences(required: Mapping[str, Any], inside: str, over_all: str) -> Iterator[str]:
@@ -507,8 +505,8 @@ def make_requirements(
     notion: object,
     local_tolerance: object,
     global_tolerance: object,
-    client_tolerances: Mapping[Label, Tolerance] | None,
-    clients: Codes,
+    site_tolerances: Mapping[Label, Tolerance] | None,
+    sites: Codes,
     *,
     groups: Sequence[Label] = (),
     floors: object = None,
@@ -516,14 +514,14 @@ def make_requirements(
     capacity: object = None,
     costs: object = None,
 ) -> Requirements:
-    """Read the user's notion and tolerances; ``clients`` is that of :func:`one_client` where there are none."""
+    """Read the user's notion and tolerances; ``sites`` is that of :func:`one_site` where there are none."""
     local_notion, global_notion = sides(notion)
     local = side_requirements(local_notion, local_tolerance, "local")
     global_ = side_requirements(global_notion, global_tolerance, "global")
-    tolerances = np.tile([tolerance_of(r) for r in local], (len(clients.names), 1))
-    ratios = np.tile([r.ratio or 0.0 for r in local], (len(clients.names), 1))
-    single = _overrides(client_tolerances, clients, of_shares=all(r.rate.is_share for r in local))
-    place = {name: i for i, name in enumerate(clients.names)} if single else {}
+    tolerances = np.tile([tolerance_of(r) for r in local], (len(sites.names), 1))
+    ratios = np.tile([r.ratio or 0.0 for r in local], (len(sites.names), 1))
+    single = _overrides(site_tolerances, sites, of_shares=all(r.rate.is_share for r in local))
+    place = {name: i for i, name in enumerate(sites.names)} if single else {}
     for name, tolerance in single.items():
         tolerances[place[name]] = np.inf if tolerance is None or isinstance(tolerance, Ratio) else tolerance
         ratios[place[name]] = tolerance.least if isinstance(tolerance, Ratio) else 0.0
@@ -536,11 +534,11 @@ def make_requirements(
         ratios,
         limits,
         read_capacity(capacity),
-        None if costs is None else read_costs(costs, clients),
+        None if costs is None else read_costs(costs, sites),
         tuple(groups),
     )
-    if len(clients.names) == 1:
-        # One client makes local and global the same; a single program is solved faster than two sides.
+    if len(sites.names) == 1:
+        # One site makes local and global the same; a single program is solved faster than two sides.
         alone = tuple(
             replace(r, tolerance=_finite(t), ratio=float(ratio) or None)
             for r, t, ratio in zip(local, tolerances[0], ratios[0], strict=True)
@@ -552,7 +550,7 @@ def make_requirements(
 def read_limits(given: object, kind: str, groups: Sequence[Label]) -> tuple[RateLimit, ...]:
     """Read floors or ceilings: ``{notion: number | {group: number} | "today"}``, for both sides or by side.
 
-    What holds inside every client holds over all of them, so a limit for both sides is a local one.
+    What holds inside every site holds over all of them, so a limit for both sides is a local one.
     """
     where = f"{kind}s"
     if given is None:
@@ -626,18 +624,18 @@ def _share(value: object, where: str) -> float:
     return number
 
 
-def _overrides(client_tolerances: object, clients: Codes, *, of_shares: bool) -> dict[Label, Tolerance]:
-    """Check the tolerances of single clients."""
-    if client_tolerances is None:
+def _overrides(site_tolerances: object, sites: Codes, *, of_shares: bool) -> dict[Label, Tolerance]:
+    """Check the tolerances of single sites."""
+    if site_tolerances is None:
         return {}
-    if not isinstance(client_tolerances, Mapping):
-        raise InputError(f"client_tolerances: got {client_tolerances!r}; pass a mapping from client to tolerance.")
-    if client_tolerances and clients.names == (None,):
-        raise InputError("client_tolerances: names clients, but clients= is missing; pass the client of each row.")
-    check_clients(client_tolerances, clients, "client_tolerances")
+    if not isinstance(site_tolerances, Mapping):
+        raise InputError(f"site_tolerances: got {site_tolerances!r}; pass a mapping from site to tolerance.")
+    if site_tolerances and sites.names == (None,):
+        raise InputError("site_tolerances: names sites, but sites= is missing; pass the site of each row.")
+    check_sites(site_tolerances, sites, "site_tolerances")
     return {
-        name: check_tolerance(tolerance, f"client_tolerances: client {name!r}", of_shares=of_shares)
-        for name, tolerance in client_tolerances.items()
+        name: check_tolerance(tolerance, f"site_tolerances: site {name!r}", of_shares=of_shares)
+        for name, tolerance in site_tolerances.items()
     }
 
 

@@ -20,7 +20,7 @@ from support.examples import examples
 
 modest = examples(30)
 
-# client, group, label, decision. Across clients F and M have equal odds; inside each client they do not.
+# site, group, label, decision. Across sites F and M have equal odds; inside each site they do not.
 TWO_GROUPS = [
     *[("a", "F", 1, 1), ("a", "F", 1, 0), ("a", "F", 0, 0)],
     *[("a", "M", 1, 1), ("a", "M", 0, 1), ("a", "M", 0, 0)],
@@ -44,8 +44,8 @@ COUNTED = {
 
 
 def audit_of(rows, **options) -> Audit:
-    clients, groups, labels, decisions = zip(*rows, strict=True)
-    return audit(decisions, labels, groups=groups, clients=clients, **options)
+    sites, groups, labels, decisions = zip(*rows, strict=True)
+    return audit(decisions, labels, groups=groups, sites=sites, **options)
 
 
 def approximately(value):
@@ -70,14 +70,14 @@ def test_gaps_agree_with_hand_computation(rows, notion, global_gap, local_gap):
     assert found.global_gap == approximately(global_gap)
     assert found.local_gap == approximately(local_gap)
     assert found.undefined == ()
-    assert found.undefined_clients == 0
+    assert found.undefined_sites == 0
 
 
 def test_accuracy_rates_and_counts_agree_with_hand_computation():
     found = audit_of(TWO_GROUPS, notion="equalized_odds")
     assert found.accuracy == approximately(7 / 12)
     assert found.groups == ("F", "M")
-    assert found.clients == ("a", "b")
+    assert found.sites == ("a", "b")
     assert found.rates["true positive rate"] == approximately({"F": 2 / 3, "M": 2 / 3})
     assert found.rates["false positive rate"] == approximately({"F": 1 / 2, "M": 1 / 2})
     np.testing.assert_allclose(found.local_rates["true positive rate"], [[1 / 2, 1], [1, 1 / 2]])
@@ -86,12 +86,12 @@ def test_accuracy_rates_and_counts_agree_with_hand_computation():
     assert found.counts["positives"].tolist() == [[2, 1], [1, 2]]
 
 
-def test_a_gap_names_its_groups_and_its_client():
+def test_a_gap_names_its_groups_and_its_site():
     found = audit_of(THREE_GROUPS, notion="equalized_odds")
     assert named(found.global_gaps[1]) == Gap(Measured(1 / 2), "false positive rate", highest="F", lowest="X")
     assert tuple(map(named, found.local_gaps)) == (
-        Gap(Measured(1), "true positive rate", highest="M", lowest="X", client="a"),
-        Gap(Measured(1), "false positive rate", highest="F", lowest="X", client="b"),
+        Gap(Measured(1), "true positive rate", highest="M", lowest="X", site="a"),
+        Gap(Measured(1), "false positive rate", highest="F", lowest="X", site="b"),
     )
 
 
@@ -100,17 +100,17 @@ def named(gap: Gap) -> Gap:
     return dataclasses.replace(gap, value=None if gap.value is None else approximately(float(gap.value)))
 
 
-def test_the_table_by_client_holds_each_client_in_order():
-    first, second = audit_of(TWO_GROUPS, notion="equalized_odds").by_client
-    assert (first.client, first.rows, second.client, second.rows) == ("a", 6, "b", 6)
+def test_the_table_by_site_holds_each_site_in_order():
+    first, second = audit_of(TWO_GROUPS, notion="equalized_odds").by_site
+    assert (first.site, first.rows, second.site, second.rows) == ("a", 6, "b", 6)
     assert (first.accuracy, second.accuracy) == approximately((4 / 6, 3 / 6))
     assert [gap.value for gap in second.gaps] == approximately([1 / 2, 1 / 2])
     assert second.gap == approximately(1 / 2)
     assert second.undefined == ()
 
 
-def test_the_table_by_client_is_indexed_like_a_sequence():
-    table = audit_of(TWO_GROUPS).by_client
+def test_the_table_by_site_is_indexed_like_a_sequence():
+    table = audit_of(TWO_GROUPS).by_site
     assert len(table) == 2
     assert table[-1] == table[1] == list(table)[1]
     with pytest.raises(IndexError):
@@ -158,8 +158,8 @@ def tables(draw):
 
 
 def weighted_audit(rows, **options):
-    clients, groups, labels, decisions, weights = zip(*rows, strict=True)
-    options |= {"groups": groups, "clients": clients, "sample_weight": weights}
+    sites, groups, labels, decisions, weights = zip(*rows, strict=True)
+    options |= {"groups": groups, "sites": sites, "sample_weight": weights}
     return audit(decisions, labels, chances=True, **options)
 
 
@@ -181,7 +181,7 @@ def test_a_row_counts_in_a_rate_where_its_label_has_weight_in_the_denominator():
         "benefit": every,
         "per positive": positive,
     }
-    assert [gap.value.rows for gap in found.by_client[0].gaps] == [3, 3, 3, 1]
+    assert [gap.value.rows for gap in found.by_site[0].gaps] == [3, 3, 3, 1]
 
 
 @pytest.mark.parametrize("notion", [*NOTIONS.values(), BENEFIT], ids=lambda notion: notion.name)
@@ -189,10 +189,10 @@ def test_a_row_counts_in_a_rate_where_its_label_has_weight_in_the_denominator():
 @modest
 def test_a_gap_rests_on_the_fewer_rows_of_its_two_groups(notion, rows):
     found = weighted_audit(rows, notion=notion)
-    gaps = [gap for row in found.by_client for gap in row.gaps] + list(found.global_gaps)
+    gaps = [gap for row in found.by_site for gap in row.gaps] + list(found.global_gaps)
     for gap in gaps:
         count = COUNTED[gap.rate][1]
-        mine = [row for row in rows if gap.client in (None, row[0]) and count(row[2]) and row[4] > 0]
+        mine = [row for row in rows if gap.site in (None, row[0]) and count(row[2]) and row[4] > 0]
         fewer = min(sum(row[1] == group for row in mine) for group in (gap.highest, gap.lowest))
         assert gap.value is None or gap.value.rows == fewer
 
@@ -206,17 +206,17 @@ def test_a_rate_that_is_no_share_of_rows_has_no_interval():
 
 def test_large_gaps_compare_only_groups_with_thirty_rows_behind_their_rate():
     cells = [("a", "F", 29, 29), ("a", "M", 30, 0), ("a", "X", 40, 10), ("b", "F", 30, 3), ("b", "M", 30, 0)]
-    rows = [(client, group, 0, int(i < accepted)) for client, group, n, accepted in cells for i in range(n)]
+    rows = [(site, group, 0, int(i < accepted)) for site, group, n, accepted in cells for i in range(n)]
     found = audit_of(rows)
     assert found.local_gap == 1.0
     assert found.large_local_gap == approximately(0.25)
     headline = found.headline_local
     assert (headline.highest, headline.lowest, headline.value.rows) == ("X", "M", 30)
     assert headline.value == found.large_local_gap
-    assert [row.large_gap for row in found.by_client] == approximately([0.25, 0.1])
+    assert [row.large_gap for row in found.by_site] == approximately([0.25, 0.1])
     assert found.small_cells.tolist() == [[True, False, False], [False, False, True]]  # no X at b: no rows at all
-    assert found.small_clients == 2
-    assert vars(found.smallest) == {"rate": "selection rate", "client": "b", "group": "X", "rows": 0}
+    assert found.small_sites == 2
+    assert vars(found.smallest) == {"rate": "selection rate", "site": "b", "group": "X", "rows": 0}
     assert found.as_dict()["small"]["cells"] == 2
 
 
@@ -262,7 +262,7 @@ def test_every_figure_agrees_with_plain_loops(notion, rows):
     found = weighted_audit(rows, notion=notion)
     names = [rate.name for rate in notion.rates]
     assert found.groups == tuple(sorted({row[1] for row in rows}))
-    assert found.clients == tuple(sorted({row[0] for row in rows}))
+    assert found.sites == tuple(sorted({row[0] for row in rows}))
     right = sum(weight * (decision if label else 1 - decision) for _, _, label, decision, weight in rows)
     assert found.accuracy == approximately(right / sum(row[4] for row in rows))
 
@@ -270,16 +270,16 @@ def test_every_figure_agrees_with_plain_loops(notion, rows):
         for group in found.groups:
             of_group = [row for row in rows if row[1] == group]
             assert same(found.rates[name][group], oracle_rate(name, of_group))
-            for k, client in enumerate(found.clients):
+            for k, site in enumerate(found.sites):
                 local = found.local_rates[name][k, found.groups.index(group)]
-                of_cell = [row for row in of_group if row[0] == client]
+                of_cell = [row for row in of_group if row[0] == site]
                 assert same(None if math.isnan(local) else local, oracle_rate(name, of_cell))
 
-    by_client = [[oracle_gap(n, [r for r in rows if r[0] == c], found.groups) for n in names] for c in found.clients]
+    by_site = [[oracle_gap(n, [r for r in rows if r[0] == c], found.groups) for n in names] for c in found.sites]
     assert same(found.global_gap, largest(oracle_gap(name, rows, found.groups) for name in names))
-    assert same(found.local_gap, largest(map(largest, by_client)))
-    assert found.undefined_clients == sum(None in gaps for gaps in by_client)
-    for row, gaps in zip(found.by_client, by_client, strict=True):
+    assert same(found.local_gap, largest(map(largest, by_site)))
+    assert found.undefined_sites == sum(None in gaps for gaps in by_site)
+    for row, gaps in zip(found.by_site, by_site, strict=True):
         assert same(row.gap, largest(gaps))
         assert all(same(gap.value, expected) for gap, expected in zip(row.gaps, gaps, strict=True))
 
@@ -291,7 +291,7 @@ def test_every_undefined_rate_has_its_sentence_and_no_other(rows):
     empty = sum(value is None for row in found.rates.values() for value in row.values())
     empty += sum(int(np.isnan(values).sum()) for values in found.local_rates.values())
     assert len(found.undefined) == empty
-    assert [s for row in found.by_client for s in row.undefined] == [s for s in found.undefined if " at client " in s]
+    assert [s for row in found.by_site for s in row.undefined] == [s for s in found.undefined if " at site " in s]
 
 
 @given(rows=tables())
@@ -299,7 +299,7 @@ def test_every_undefined_rate_has_its_sentence_and_no_other(rows):
 def test_weights_count_like_repeated_rows(rows):
     repeated = [row[:4] for row in rows for _ in range(row[4])]
     assume(len({row[1] for row in repeated}) > 1)
-    # A row of weight 0 keeps its group and client in the table, so only such tables are comparable.
+    # A row of weight 0 keeps its group and site in the table, so only such tables are comparable.
     assume({row[0] for row in repeated} == {row[0] for row in rows})
     assume({row[1] for row in repeated} == {row[1] for row in rows})
     weighted, counted = (
@@ -322,28 +322,28 @@ def test_the_order_of_rows_does_not_matter(rows, random):
 
 @given(rows=tables())
 @modest
-def test_the_names_of_groups_and_clients_do_not_matter(rows):
+def test_the_names_of_groups_and_sites_do_not_matter(rows):
     # New names in the same order; one column becomes tuples, the other integers.
-    group_name, client_name = {"F": (0, "f"), "M": (1, "m"), "X": (2, "x")}, {"north": -5, "south": 0, "west": 300}
-    renamed = [(client_name[client], group_name[group], *rest) for client, group, *rest in rows]
+    group_name, site_name = {"F": (0, "f"), "M": (1, "m"), "X": (2, "x")}, {"north": -5, "south": 0, "west": 300}
+    renamed = [(site_name[site], group_name[group], *rest) for site, group, *rest in rows]
     before, after = (weighted_audit(table, notion="equalized_odds") for table in (rows, renamed))
     assert after.groups == tuple(group_name[group] for group in before.groups)
-    assert after.clients == tuple(client_name[client] for client in before.clients)
+    assert after.sites == tuple(site_name[site] for site in before.sites)
     assert (after.accuracy, after.global_gap, after.local_gap) == (before.accuracy, before.global_gap, before.local_gap)
     for name, values in before.local_rates.items():
         np.testing.assert_array_equal(after.local_rates[name], values)
 
 
-@given(rows=tables(), given_clients=st.booleans())
+@given(rows=tables(), given_sites=st.booleans())
 @modest
-def test_one_client_makes_the_local_gap_the_global_gap(rows, given_clients):
+def test_one_site_makes_the_local_gap_the_global_gap(rows, given_sites):
     _, groups, labels, decisions, weights = zip(*rows, strict=True)
-    clients = ["only"] * len(rows) if given_clients else None
-    options = {"groups": groups, "clients": clients, "sample_weight": weights, "notion": list(NOTIONS)}
+    sites = ["only"] * len(rows) if given_sites else None
+    options = {"groups": groups, "sites": sites, "sample_weight": weights, "notion": list(NOTIONS)}
     found = audit(decisions, labels, chances=True, **options)
     assert found.local_gap == found.global_gap
     assert [gap.value for gap in found.local_gaps] == [gap.value for gap in found.global_gaps]
-    assert found.accuracy == found.by_client[0].accuracy
+    assert found.accuracy == found.by_site[0].accuracy
 
 
 @given(rows=tables(), scale=st.sampled_from([1e-300, 1e-9, 0.5, 1e9, 1e300]))
@@ -374,18 +374,18 @@ def test_a_light_label_is_not_lost_beside_a_heavy_one():
 def test_an_undefined_rate_is_named_with_its_reason():
     rows = [("A", "F", 1, 1), ("A", "M", 1, 0), ("B", "F", 0, 1), ("B", "M", 1, 1), ("B", "M", 0, 0)]
     found = audit_of(rows, notion="equal_opportunity")
-    assert found.undefined == ("true positive rate of group 'F' at client 'B' is undefined: no rows with label 1",)
+    assert found.undefined == ("true positive rate of group 'F' at site 'B' is undefined: no rows with label 1",)
     assert np.isnan(found.local_rates["true positive rate"][1, 0])
 
 
 def test_a_gap_over_fewer_than_two_defined_rates_is_none_and_not_zero():
     rows = [("A", "F", 1, 1), ("A", "M", 1, 1), ("B", "F", 0, 1), ("B", "M", 1, 1)]
     found = audit_of(rows, notion="equal_opportunity")
-    assert found.by_client[1].gap is None
-    assert found.by_client[1].gaps[0].reason == "fewer than two groups have a defined true positive rate"
+    assert found.by_site[1].gap is None
+    assert found.by_site[1].gaps[0].reason == "fewer than two groups have a defined true positive rate"
     assert found.local_gap == 0.0
-    assert found.undefined_clients == 1
-    assert "some gap is undefined at 1 of 2 clients" in found.summary()
+    assert found.undefined_sites == 1
+    assert "some gap is undefined at 1 of 2 sites" in found.summary()
 
 
 def test_a_gap_leaves_out_groups_whose_rate_is_undefined():
@@ -396,18 +396,18 @@ def test_a_gap_leaves_out_groups_whose_rate_is_undefined():
 
 
 def test_gaps_that_are_undefined_everywhere_are_none():
-    found = audit([1, 0, 1], [0, 0, 0], groups=["F", "M", "M"], clients=["A", "A", "B"], notion="equal_opportunity")
+    found = audit([1, 0, 1], [0, 0, 0], groups=["F", "M", "M"], sites=["A", "A", "B"], notion="equal_opportunity")
     assert found.global_gap is None
     assert found.local_gap is None
     assert found.local_gaps == found.global_gaps
     assert found.local_gaps[0].reason == "fewer than two groups have a defined true positive rate"
-    assert found.undefined_clients == 2
+    assert found.undefined_sites == 2
 
 
-def test_a_group_missing_at_a_client_has_no_rate_there():
-    found = audit([1, 0, 1], [0, 0, 0], groups=["F", "M", "M"], clients=["A", "A", "B"])
-    assert found.undefined == ("selection rate of group 'F' at client 'B' is undefined: no rows",)
-    assert found.by_client[1].gap is None
+def test_a_group_missing_at_a_site_has_no_rate_there():
+    found = audit([1, 0, 1], [0, 0, 0], groups=["F", "M", "M"], sites=["A", "A", "B"])
+    assert found.undefined == ("selection rate of group 'F' at site 'B' is undefined: no rows",)
+    assert found.by_site[1].gap is None
 
 
 def test_rows_of_weight_zero_define_no_rate():
@@ -421,9 +421,9 @@ def test_rows_of_weight_zero_define_no_rate():
     assert found.summary().count("no rows with label 0") == 1
 
 
-def test_a_client_whose_rows_weigh_nothing_has_no_accuracy():
-    found = audit([1, 0, 1], [1, 1, 0], groups=["F", "M", "M"], clients=["A", "A", "B"], sample_weight=[1, 1, 0])
-    assert found.by_client[1].accuracy is None
+def test_a_site_whose_rows_weigh_nothing_has_no_accuracy():
+    found = audit([1, 0, 1], [1, 1, 0], groups=["F", "M", "M"], sites=["A", "A", "B"], sample_weight=[1, 1, 0])
+    assert found.by_site[1].accuracy is None
     assert found.accuracy == 0.5
 
 
@@ -444,7 +444,7 @@ def test_demographic_parity_needs_no_labels():
     assert found.global_gap == 0.5
     assert found.accuracy is None
     assert found.score_auc is None
-    assert found.by_client[0].accuracy is None
+    assert found.by_site[0].accuracy is None
     assert "positives" not in found.counts
     assert found.undefined == (
         "accuracy is undefined: there are no labels",
@@ -512,38 +512,38 @@ COLUMN_FORMS = {
 @pytest.mark.parametrize("form", COLUMN_FORMS.values(), ids=COLUMN_FORMS)
 def test_columns_of_any_form_give_the_same_audit(form):
     columns = [form(list(values)) for values in zip(*THREE_GROUPS, strict=True)]
-    clients, groups, labels, decisions = columns
-    found = audit(decisions, labels, groups=groups, clients=clients, notion="equalized_odds")
+    sites, groups, labels, decisions = columns
+    found = audit(decisions, labels, groups=groups, sites=sites, notion="equalized_odds")
     assert found.as_dict() == audit_of(THREE_GROUPS, notion="equalized_odds").as_dict()
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_data_frame_columns_give_the_same_audit(library):
     frames = pytest.importorskip(library)
-    names = ("client", "group", "label", "decision")
+    names = ("site", "group", "label", "decision")
     table = frames.DataFrame(dict(zip(names, map(list, zip(*THREE_GROUPS, strict=True)), strict=True)))
     found = audit(
-        table["decision"], table["label"], groups=table["group"], clients=table["client"], notion="equalized_odds"
+        table["decision"], table["label"], groups=table["group"], sites=table["site"], notion="equalized_odds"
     )
     assert found.as_dict() == audit_of(THREE_GROUPS, notion="equalized_odds").as_dict()
 
 
 def test_pandas_categoricals_and_nullable_columns_are_read():
     pandas = pytest.importorskip("pandas")
-    clients, groups, labels, decisions = zip(*TWO_GROUPS, strict=True)
+    sites, groups, labels, decisions = zip(*TWO_GROUPS, strict=True)
     found = audit(
         pandas.Series(decisions, dtype="boolean"),
         pandas.Series(labels, dtype="Int64"),
         groups=pandas.Series(groups, dtype="category", index=range(50, 62)),
-        clients=pandas.Series(clients, dtype="string"),
+        sites=pandas.Series(sites, dtype="string"),
     )
     assert found.as_dict() == audit_of(TWO_GROUPS).as_dict()
 
 
 def test_labels_that_look_alike_stay_apart():
-    found = audit([1, 0, 1], [1, 1, 1], groups=[1, "1", "1"], clients=["", "-", ""])
+    found = audit([1, 0, 1], [1, 1, 1], groups=[1, "1", "1"], sites=["", "-", ""])
     assert found.groups == (1, "1")
-    assert found.clients == ("", "-")
+    assert found.sites == ("", "-")
 
 
 @given(rows=tables(), notion=st.sampled_from([*NOTIONS, list(NOTIONS)]))
@@ -554,9 +554,9 @@ def test_the_dictionary_survives_json(rows, notion):
 
 
 def test_labels_without_a_place_in_json_become_text():
-    found = audit([1, 0], [1, 0], groups=[b"x", 1 + 2j], clients=[(1, "a"), math.inf])
+    found = audit([1, 0], [1, 0], groups=[b"x", 1 + 2j], sites=[(1, "a"), math.inf])
     assert found.as_dict()["groups"] == ["b'x'", "(1+2j)"]
-    assert sorted(found.as_dict()["clients"], key=str) == [[1, "a"], "inf"]
+    assert sorted(found.as_dict()["sites"], key=str) == [[1, "a"], "inf"]
     assert json.dumps(found.as_dict(), allow_nan=False)
 
 
@@ -569,7 +569,7 @@ def test_the_dictionary_holds_the_figures():
     assert {group: rates[group]["value"] for group in rates} == approximately({"F": 3 / 5, "M": 4 / 7})
     assert rates["F"]["rows"] == 5
     assert plain["counts"] == {"rows": [[3, 3], [2, 4]], "positives": [[2, 1], [1, 2]]}
-    assert [row["client"] for row in plain["by_client"]] == ["a", "b"]
+    assert [row["site"] for row in plain["by_site"]] == ["a", "b"]
 
 
 def test_the_summary_tells_people_all_that_matters():
@@ -580,15 +580,15 @@ def test_the_summary_tells_people_all_that_matters():
     assert lines[1].startswith("F      6     0.6667 (95%: 0.2228 to 0.9567; 6 rows)")
     assert any(line.startswith("accuracy    0.6154 (95%: ") for line in lines)
     assert any(line.startswith("global gap  0.0952 (selection rate, 'F' over 'M'; 95%: 0.0000 to ") for line in lines)
-    assert any(line.startswith("local gap   0.5000 (selection rate, 'F' over 'M', client 'b'; 95%: ") for line in lines)
+    assert any(line.startswith("local gap   0.5000 (selection rate, 'F' over 'M', site 'b'; 95%: ") for line in lines)
     assert "no unfairness shown; gaps below 0." in found.summary()
-    assert "some gap is undefined at 1 of 3 clients" in found.summary()
-    assert lines[-1] == "selection rate of group 'M' at client 'c' is undefined: no rows"
+    assert "some gap is undefined at 1 of 3 sites" in found.summary()
+    assert lines[-1] == "selection rate of group 'M' at site 'c' is undefined: no rows"
     assert "c       1     1.0000    undefined" in lines
 
 
 def test_long_lists_are_cut_for_people_only():
-    rows = [(client, "FM"[client % 2], 1, 1) for client in range(50)]
+    rows = [(site, "FM"[site % 2], 1, 1) for site in range(50)]
     found = audit_of(rows)
     assert len(found.undefined) == 50
     assert len(found.summary().splitlines()) < 60
@@ -613,7 +613,7 @@ GOOD = {
     "decisions": [1, 0, 1, 0],
     "labels": [1, 0, 0, 1],
     "groups": ["F", "M", "F", "M"],
-    "clients": ["a", "a", "b", "b"],
+    "sites": ["a", "a", "b", "b"],
     "notion": "equalized_odds",
     "scores": [0.9, 0.1, 0.8, 0.2],
     "sample_weight": [1, 1, 1, 1],
@@ -632,7 +632,7 @@ def audited(**columns):
         ({"decisions": [1, 0, 1]}, r"sample_weight: has 4 rows, but the first column has 3"),
         ({"labels": [1, 0, 1]}, r"labels: has 3 rows, but the first column has 4; pass one value per row\."),
         ({"groups": ["F", "M"]}, r"groups: has 2 rows, but the first column has 4"),
-        ({"clients": ["a"] * 5}, r"clients: has 5 rows, but the first column has 4"),
+        ({"sites": ["a"] * 5}, r"sites: has 5 rows, but the first column has 4"),
         ({"scores": [0.5]}, r"scores: has 1 rows, but the first column has 4"),
         ({"decisions": [1, 0, math.nan, 0]}, r"decisions: row 2 is nan; every value must be a finite number"),
         ({"decisions": [1, 0, 2, 0]}, r"decisions: row 2 is 2; pass 0 and 1, or probabilities of acceptance\."),
@@ -652,7 +652,7 @@ def audited(**columns):
         ({"groups": ["F", None, "M", "M"]}, r"groups: row 1 is missing; drop such rows, or give them a label"),
         ({"groups": ["F", "M", math.nan, "M"]}, r"groups: row 2 is missing"),
         ({"groups": [["F"], ["M"], ["F"], ["M"]]}, r"groups: labels must be hashable .* got \['F'\]\."),
-        ({"clients": ["a", "a", "b", None]}, r"clients: row 3 is missing"),
+        ({"sites": ["a", "a", "b", None]}, r"sites: row 3 is missing"),
         ({"notion": "equalised_odds"}, r"notion: unknown notion 'equalised_odds' \(did you mean 'equalized_odds'\?\)"),
         ({"notion": ["equalized_odds", 3]}, r"notion: unknown notion 3; use one of demographic_parity, "),
         ({"notion": 3}, r"notion: got 3; use one of demographic_parity, "),
@@ -678,8 +678,8 @@ def test_ids_in_place_of_groups_are_refused_before_memory_runs_out():
     ids = np.arange(15_000)
     with pytest.raises(InputError, match=r"^groups: 15,000 groups among 15,000 rows; name a column of groups to"):
         audit(ids % 2, ids % 2, groups=ids)
-    with pytest.raises(InputError, match=r"^groups: 5000 groups at 5000 clients are too many to audit; pass names"):
-        audit(ids % 2, ids % 2, groups=ids % 5000, clients=ids % 5000)
+    with pytest.raises(InputError, match=r"^groups: 5000 groups at 5000 sites are too many to audit; pass names"):
+        audit(ids % 2, ids % 2, groups=ids % 5000, sites=ids % 5000)
 
 
 def test_the_default_notion_is_demographic_parity():

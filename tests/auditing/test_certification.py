@@ -122,8 +122,8 @@ def test_equal_certainties_have_no_gap_and_opposite_ones_the_largest():
     assert laws.bounds(0.05) == pytest.approx([0.0, 0.0, 1.0], abs=1e-5)
 
 
-def test_the_bound_of_the_largest_of_all_clients_covers_where_those_of_pairs_do_not():
-    # Five clients: limits of pairs, as for a rule that is given, would hold in about six of ten (MATH.md 7).
+def test_the_bound_of_the_largest_of_all_sites_covers_where_those_of_pairs_do_not():
+    # Five sites: limits of pairs, as for a rule that is given, would hold in about six of ten (MATH.md 7).
     laws = RateLaws.by_rank(np.full((5, 2), 60), np.full((5, 2), 299))
     largest = gaps(drawn(laws, 40_000)).max(axis=1)
     assert (largest <= laws.largest_bound(0.05)).mean() == pytest.approx(0.95, abs=0.005)
@@ -138,10 +138,10 @@ def test_more_units_than_are_taken_at_once_change_nothing(monkeypatch):
     assert many.bounds(0.05)[-1] == one.bounds(0.05)[0]
 
 
-@pytest.mark.parametrize("clients", [2, 6])
-def test_the_merged_law_is_that_of_weighed_sums_whose_weights_are_drawn_too(clients):
-    rng = np.random.default_rng(clients)
-    rows = rng.integers(20, 200, (clients, 2))
+@pytest.mark.parametrize("sites", [2, 6])
+def test_the_merged_law_is_that_of_weighed_sums_whose_weights_are_drawn_too(sites):
+    rng = np.random.default_rng(sites)
+    rows = rng.integers(20, 200, (sites, 2))
     laws = RateLaws.by_rank(np.rint(rows * rng.uniform(0.1, 0.5, rows.shape)), rows)
     counts = rows / 0.7
     merged = laws.merged(counts)
@@ -154,7 +154,7 @@ def test_the_merged_law_is_that_of_weighed_sums_whose_weights_are_drawn_too(clie
         assert (gaps(rates) > merged.bounds(tail)[0]).mean() == pytest.approx(tail, rel=0.25)
 
 
-def test_clients_without_rows_of_a_group_have_no_weight_in_its_merged_rate():
+def test_sites_without_rows_of_a_group_have_no_weight_in_its_merged_rate():
     laws = RateLaws.by_rank(np.array([[10, 20], [0, 7]]), np.array([[39, 39], [0, 39]]))
     merged = laws.merged(np.array([[40.0, 40.0], [0.0, 40.0]]))
     assert merged.means[0] == pytest.approx([0.25, (0.5 + 7 / 40) / 2])

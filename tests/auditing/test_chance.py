@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
 import logofair
-from logofair.auditing import ClientCheck, Measured, audit, compare
+from logofair.auditing import Measured, SiteCheck, audit, compare
 from logofair.auditing.chance import TAIL, noise_floor, pair_limits, share_limits, smallest_ratio_limit
 from logofair.auditing.measure import tally_of
 from logofair.columns.labels import encode
@@ -22,13 +22,13 @@ from support.examples import examples
 
 
 def accepted(*cells):
-    """Rows of (client, group, rows, accepted), as columns for an audit without labels."""
-    clients, groups, decisions = [], [], []
-    for client, group, rows, hits in cells:
-        clients += [client] * rows
+    """Rows of (site, group, rows, accepted), as columns for an audit without labels."""
+    sites, groups, decisions = [], [], []
+    for site, group, rows, hits in cells:
+        sites += [site] * rows
         groups += [group] * rows
         decisions += [1] * hits + [0] * (rows - hits)
-    return decisions, {"groups": groups, "clients": clients}
+    return decisions, {"groups": groups, "sites": sites}
 
 
 # ---------------------------------------------------------------- limits
@@ -69,13 +69,13 @@ def test_a_largest_gap_is_bounded_by_every_pair_and_not_by_the_largest_found():
     assert found.local_gap.low < alone.local_gap.low
 
 
-@pytest.mark.parametrize(("clients", "groups", "rows"), [(1, 2, 40), (5, 2, 40), (50, 2, 20), (5, 5, 60)])
-def test_at_equal_rates_the_lower_limit_of_the_largest_gap_stays_at_zero(clients, groups, rows):
-    # Uncorrected limits stay there in 90% with one client and 0.4% with fifty (MATH.md 7).
-    rng = np.random.default_rng(clients * groups)
+@pytest.mark.parametrize(("sites", "groups", "rows"), [(1, 2, 40), (5, 2, 40), (50, 2, 20), (5, 5, 60)])
+def test_at_equal_rates_the_lower_limit_of_the_largest_gap_stays_at_zero(sites, groups, rows):
+    # Uncorrected limits stay there in 90% with one site and 0.4% with fifty (MATH.md 7).
+    rng = np.random.default_rng(sites * groups)
     draws, false_alarms = 300, 0
-    people = np.full((1, clients, groups), float(rows))
-    tail = np.full((1, clients), TAIL / (clients * groups * (groups - 1)))
+    people = np.full((1, sites, groups), float(rows))
+    tail = np.full((1, sites), TAIL / (sites * groups * (groups - 1)))
     for _ in range(draws):
         shares = rng.binomial(rows, 0.3, size=people.shape) / rows
         false_alarms += np.nanmax(pair_limits(shares, people, tail, upper=False)) > 0
@@ -111,8 +111,8 @@ def test_where_nobody_is_selected_a_ratio_has_no_limit_above_0():
 
 def test_a_rate_without_rows_has_no_limits_and_compares_with_nobody():
     found = audit_of(("a", "F", 30, 10), ("a", "M", 30, 12), ("b", "F", 5, 5))
-    assert found.by_client[1].gap is None
-    assert found.by_client[1].rates["selection rate"]["M"] is None
+    assert found.by_site[1].gap is None
+    assert found.by_site[1].rates["selection rate"]["M"] is None
     assert found.local_gap.high < 0.5  # one group alone at b leaves nothing to compare
 
 
@@ -124,10 +124,10 @@ def test_the_floor_is_what_equal_rates_show_by_chance():
     floor = noise_floor(np.array([[[1.0, 0.0]]]), np.ones((1, 1, 2)), ["selection rate"])
     assert floor.mean == pytest.approx(0.5, abs=0.07)
     assert floor.detectable == 1.0
-    # Of fifty such clients one at least shows it.
+    # Of fifty such sites one at least shows it.
     many = noise_floor(np.tile([[[1.0, 0.0]]], (1, 50, 1)), np.ones((1, 50, 2)), ["selection rate"])
     assert (many.mean, many.detectable) == (1.0, 1.0)
-    assert many.by_client == pytest.approx(np.full(50, 0.5), abs=0.1)
+    assert many.by_site == pytest.approx(np.full(50, 0.5), abs=0.1)
 
 
 def test_the_floor_agrees_with_the_law_of_two_binomials():
@@ -164,8 +164,8 @@ def test_a_gap_that_is_not_shown_is_not_called_large_enough_to_be_seen():
 
 def test_the_floor_of_two_rates_is_no_smaller_than_that_of_either():
     rng = np.random.default_rng(0)
-    decisions, label, group, client = (rng.integers(0, 2, 300) for _ in range(4))
-    columns = {"groups": group, "clients": client}
+    decisions, label, group, site = (rng.integers(0, 2, 300) for _ in range(4))
+    columns = {"groups": group, "sites": site}
     both, one, other = (
         audit(decisions, label, **columns, notion=name).local.floor
         for name in ("equalized_odds", "equal_opportunity", "predictive_equality")
@@ -200,21 +200,21 @@ def test_repeated_ids_count_as_one_person():
 
 
 def test_a_person_under_both_labels_is_one_person_in_the_selection_rate():
-    group, client, ids = (
+    group, site, ids = (
         encode(["F", "F", "F", "M"], "groups"),
-        encode(["a"] * 4, "clients"),
+        encode(["a"] * 4, "sites"),
         encode([1, 1, 2, 1], "ids"),
     )
-    tally = tally_of(np.ones(4), np.array([1.0, 0.0, 0.0, 1.0]), None, group, client, ids)
+    tally = tally_of(np.ones(4), np.array([1.0, 0.0, 0.0, 1.0]), None, group, site, ids)
     assert tally.people.tolist() == [[[2, 1, 2], [0, 1, 1]]]
     assert tally.squares.tolist() == [[[2.0, 1.0, 5.0], [0.0, 1.0, 1.0]]]  # person 1 of group F weighs 2 in all
 
 
-def test_the_same_id_at_two_clients_is_one_person_over_all():
+def test_the_same_id_at_two_sites_is_one_person_over_all():
     decisions, columns = accepted(("a", "F", 20, 5), ("a", "M", 20, 5), ("b", "F", 20, 5), ("b", "M", 20, 5))
     found = audit(decisions, None, **columns, ids=list(range(40)) * 2)
     assert found.rates["selection rate"]["F"].rows == 20
-    assert [row.rates["selection rate"]["F"].rows for row in found.by_client] == [20, 20]
+    assert [row.rates["selection rate"]["F"].rows for row in found.by_site] == [20, 20]
     alone = audit(decisions[:40], None, groups=columns["groups"][:40])
     assert found.global_gap.as_dict() == pytest.approx(alone.global_gap.as_dict())
     assert found.accepted.as_dict() == pytest.approx(alone.accepted.as_dict())
@@ -223,9 +223,9 @@ def test_the_same_id_at_two_clients_is_one_person_over_all():
 def test_another_rules_decisions_reach_the_people_over_all():
     decisions, columns = accepted(("a", "F", 20, 5), ("a", "M", 20, 9), ("b", "F", 20, 5), ("b", "M", 20, 9))
     ids, group = encode(list(range(40)) * 2, "ids"), encode(columns["groups"], "groups")
-    client = encode(columns["clients"], "clients")
+    site = encode(columns["sites"], "sites")
     nobody, somebody = (
-        tally_of(np.array(chance, dtype=float), None, None, group, client, ids) for chance in ([0] * 80, decisions)
+        tally_of(np.array(chance, dtype=float), None, None, group, site, ids) for chance in ([0] * 80, decisions)
     )
     assert nobody.accepting(somebody.accepted).merged().accepted.tolist() == somebody.merged().accepted.tolist()
 
@@ -260,19 +260,19 @@ def test_rows_of_weight_zero_are_no_rows_behind_a_rate():
     assert found.rates["selection rate"]["F"].rows == 2
 
 
-# ---------------------------------------------------------------- clients beside a tolerance
+# ---------------------------------------------------------------- sites beside a tolerance
 
 
 def test_nobody_is_called_unfair_for_what_chance_explains():
-    # At 40 + 40 rows a gap's standard error is about 0.11: fair clients show large gaps.
+    # At 40 + 40 rows a gap's standard error is about 0.11: fair sites show large gaps.
     rng = np.random.default_rng(3)
     cells = [(c, g, 40, int(rng.binomial(40, 0.4))) for c in range(47) for g in "FM"]
-    check = audit_of(*cells).check_clients(0.05)
+    check = audit_of(*cells).check_sites(0.05)
     assert (check.above, check.within, check.checkable) == ((), 0, 0)
     assert check.unclear == 47
     assert check.wider is not None
     assert check.wider[0] > 0.05
-    assert "0 of 47 clients can be checked at this tolerance" in str(check)
+    assert "0 of 47 sites can be checked at this tolerance" in str(check)
 
 
 def test_clear_cases_are_told_apart():
@@ -282,19 +282,19 @@ def test_clear_cases_are_told_apart():
         ("near", "F", 40_000, 12_000),
         ("near", "M", 40_000, 12_040),
     ]
-    check = audit_of(*cells, ("small", "F", 3, 3), ("small", "M", 3, 0)).check_clients(0.05)
+    check = audit_of(*cells, ("small", "F", 3, 3), ("small", "M", 3, 0)).check_sites(0.05)
     assert (check.above, check.within, check.unclear) == (("far",), 1, 1)
     assert check.as_dict()["sentence"] == str(check)
 
 
-def test_a_client_that_cannot_be_measured_is_not_within():
-    check = audit_of(("a", "F", 900, 90), ("a", "M", 900, 90), ("b", "F", 900, 90)).check_clients(0.2)
+def test_a_site_that_cannot_be_measured_is_not_within():
+    check = audit_of(("a", "F", 900, 90), ("a", "M", 900, 90), ("b", "F", 900, 90)).check_sites(0.2)
     assert (check.within, check.unclear, check.checkable) == (1, 1, 1)
 
 
-def test_a_check_without_small_clients_needs_no_second_sentence():
-    check = ClientCheck(0.1, 2, (), within=2, checkable=2, wider=None)
-    assert str(check) == "A gap above 0.1 is shown at 0 of 2 clients; 2 are shown to be within."
+def test_a_check_without_small_sites_needs_no_second_sentence():
+    check = SiteCheck(0.1, 2, (), within=2, checkable=2, wider=None)
+    assert str(check) == "A gap above 0.1 is shown at 0 of 2 sites; 2 are shown to be within."
 
 
 # ---------------------------------------------------------------- figures
@@ -348,9 +348,9 @@ def test_figures_on_the_calibration_rows_say_that_these_chose_the_rule():
 @pytest.mark.parametrize("notion", NOTIONS)
 def test_a_rule_compared_with_itself_differs_by_nothing(notion):
     rng = np.random.default_rng(5)
-    label, group, client = (rng.integers(0, n, 600) for n in (2, 3, 4))
+    label, group, site = (rng.integers(0, n, 600) for n in (2, 3, 4))
     decisions = rng.integers(0, 2, 600)
-    found = compare(decisions, decisions, label, groups=group, clients=client, notion=notion)
+    found = compare(decisions, decisions, label, groups=group, sites=site, notion=notion)
     for figure in (found.accuracy, found.accepted, found.global_gap, found.local_gap):
         assert figure == 0.0
         assert figure.low <= 0.0 <= figure.high
@@ -405,4 +405,4 @@ def test_a_comparison_without_labels_has_no_accuracy():
 @pytest.mark.parametrize("gap", [0.0, 0.1, 1.0])
 def test_on_very_many_rows_the_floor_of_a_rule_with_a_gap_is_that_gap(shares, gap):
     floor = noise_floor(np.array([[shares]]), np.full((1, 1, 3), 1e8), ["selection rate"], gap)
-    assert floor.mean == pytest.approx(gap, abs=1e-3)  # whichever groups the client has, however few are accepted
+    assert floor.mean == pytest.approx(gap, abs=1e-3)  # whichever groups the site has, however few are accepted

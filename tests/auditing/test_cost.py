@@ -12,7 +12,7 @@ from scipy.stats import multinomial
 
 from logofair.auditing import audit, compare
 from logofair.auditing.measure import Tally
-from logofair.columns.labels import one_client
+from logofair.columns.labels import one_site
 from logofair.costs import read_costs
 from logofair.errors import InputError
 from support.examples import examples
@@ -22,7 +22,7 @@ amounts = st.floats(0, 50).map(lambda cost: round(cost, 3))
 pairs = st.tuples(amounts, amounts).filter(any)
 rows_of_people = st.lists(
     st.tuples(
-        st.sampled_from("ab"),  # client
+        st.sampled_from("ab"),  # site
         st.sampled_from("FM"),  # group
         st.integers(0, 1),  # label
         st.sampled_from([0.0, 0.25, 1.0]),  # chance of acceptance
@@ -35,15 +35,15 @@ rows_of_people = st.lists(
 
 
 def audited(rows, **options):
-    client, group, label, chance, weight, _ = zip(*rows, strict=True)
-    columns = {"groups": group, "clients": client, "sample_weight": weight}
+    site, group, label, chance, weight, _ = zip(*rows, strict=True)
+    columns = {"groups": group, "sites": site, "sample_weight": weight}
     return audit(chance, label, chances=True, **columns, **options)
 
 
 def by_loops(rows, costs):
     spent = mass = 0.0
-    for client, _, label, chance, weight, _ in rows:
-        accepted, rejected = costs[client]
+    for site, _, label, chance, weight, _ in rows:
+        accepted, rejected = costs[site]
         spent += weight * ((1 - label) * chance * accepted + label * (1 - chance) * rejected)
         mass += weight
     return spent / mass
@@ -51,14 +51,14 @@ def by_loops(rows, costs):
 
 @given(rows_of_people, pairs, pairs)
 @modest
-def test_the_cost_agrees_with_plain_loops_over_all_and_at_every_client(rows, first, second):
+def test_the_cost_agrees_with_plain_loops_over_all_and_at_every_site(rows, first, second):
     costs = {"a": first, "b": second}
     found = audited(rows, costs=costs)
     assert found.cost == pytest.approx(by_loops(rows, costs), rel=1e-12, abs=1e-12)
-    for client in found.by_client:
-        own = [row for row in rows if row[0] == client.client]
-        assert client.cost == pytest.approx(by_loops(own, costs), rel=1e-12, abs=1e-12)
-    for each in (found.cost, *(client.cost for client in found.by_client)):
+    for site in found.by_site:
+        own = [row for row in rows if row[0] == site.site]
+        assert site.cost == pytest.approx(by_loops(own, costs), rel=1e-12, abs=1e-12)
+    for each in (found.cost, *(site.cost for site in found.by_site)):
         assert 0.0 <= each.low <= each <= each.high <= max(*first, *second) * (1 + 1e-12)
 
 
@@ -85,7 +85,7 @@ def test_another_unit_of_money_changes_nothing_else(rows, pair, unit):
 @modest
 def test_ids_that_never_repeat_change_nothing(rows, first, second):
     plain, named = (audited(rows, costs={"a": first, "b": second}, **more) for more in ({}, {"ids": range(len(rows))}))
-    for one, other in ((plain.by_client[0].cost, named.by_client[0].cost), (plain.cost, named.cost)):
+    for one, other in ((plain.by_site[0].cost, named.by_site[0].cost), (plain.cost, named.cost)):
         assert float(one) == float(other)
         assert one.rows == other.rows
 
@@ -93,7 +93,7 @@ def test_ids_that_never_repeat_change_nothing(rows, first, second):
 @pytest.mark.parametrize("pair", [(1, 3), (5, 0.2), (0, 1)])
 def test_the_interval_holds_the_true_cost_in_19_of_20_draws_counted_over_all_that_can_happen(pair):
     n, chances = 25, (0.12, 0.04)  # of a row to be wrongly accepted, wrongly rejected
-    costs, true, held = read_costs(pair, one_client(n)), float(np.dot(pair, chances)), 0.0
+    costs, true, held = read_costs(pair, one_site(n)), float(np.dot(pair, chances)), 0.0
     for accepted in range(n + 1):
         for rejected in range(n + 1 - accepted):
             rows = np.array([[[n - rejected, rejected]]])
@@ -104,9 +104,9 @@ def test_the_interval_holds_the_true_cost_in_19_of_20_draws_counted_over_all_tha
     assert held >= 0.95
 
 
-def test_a_person_at_several_clients_widens_the_interval():
+def test_a_person_at_several_sites_widens_the_interval():
     n = 60
-    columns = {"groups": ["F", "M"] * n, "clients": ["a"] * n + ["b"] * n, "costs": {"a": (1, 1), "b": (1, 3)}}
+    columns = {"groups": ["F", "M"] * n, "sites": ["a"] * n + ["b"] * n, "costs": {"a": (1, 1), "b": (1, 3)}}
     label, decided = [1, 0, 1] * 40, [1, 1, 0] * 40
     alone = audit(decided, label, **columns).cost
     again = audit(decided, label, **columns, ids=[*range(n), *range(n)]).cost
@@ -117,9 +117,9 @@ def test_a_person_at_several_clients_widens_the_interval():
 @given(rows_of_people, pairs, pairs, st.randoms())
 @modest
 def test_two_rules_are_compared_in_cost_row_by_row(rows, first, second, random):
-    client, group, label, chance, weight, _ = zip(*rows, strict=True)
+    site, group, label, chance, weight, _ = zip(*rows, strict=True)
     others, costs = [random.random() for _ in rows], {"a": first, "b": second}
-    columns = {"groups": group, "clients": client, "sample_weight": weight, "costs": costs}
+    columns = {"groups": group, "sites": site, "sample_weight": weight, "costs": costs}
     found = compare(chance, others, label, **columns, chances=True)
     assert found.cost == pytest.approx(found.second.cost - found.first.cost, abs=1e-9)
     assert found.cost.low <= found.cost <= found.cost.high
@@ -129,24 +129,24 @@ def test_two_rules_are_compared_in_cost_row_by_row(rows, first, second, random):
 
 
 def test_the_cost_is_told_where_accuracy_is():
-    columns = {"groups": ["M", "M", "F", "F"], "clients": ["a", "b", "a", "b"]}
+    columns = {"groups": ["M", "M", "F", "F"], "sites": ["a", "b", "a", "b"]}
     found = audit([1, 1, 0, 0], [1, 0, 0, 1], **columns, costs=(1, 3))
     assert found.summary().splitlines()[5:7] == [
         "cost        1.0000 per person (95%: 0.0575 to 2.5659; 4 rows)",
         "            A wrongly accepted row costs 1, a wrongly rejected one 3.",
     ]
-    assert repr(found.by_client).splitlines()[0].split() == ["client", "rows", "accuracy", "cost", "gap"]
+    assert repr(found.by_site).splitlines()[0].split() == ["site", "rows", "accuracy", "cost", "gap"]
     stored = json.loads(json.dumps(found.as_dict()))
     assert stored["cost"]["value"] == 1.0
     assert stored["costs"] == {"wrongly_accepted": 1.0, "wrongly_rejected": 3.0}
-    assert [client["cost"]["value"] for client in stored["by_client"]] == [0.0, 2.0]
+    assert [site["cost"]["value"] for site in stored["by_site"]] == [0.0, 2.0]
     both = compare([1, 1, 0, 0], [1, 1, 1, 1], [1, 0, 0, 1], **columns, costs=(1, 3))
     assert "cost        1.0000 -> 0.5000, difference -0.5000" in both.summary()
 
 
 def test_without_costs_there_is_none_and_without_labels_it_is_undefined():
     plain = audit([1, 0, 0], [1, 0, 1], groups=["M", "F", "F"])
-    assert (plain.cost, plain.costs, plain.as_dict()["cost"], plain.by_client[0].cost) == (None,) * 4
+    assert (plain.cost, plain.costs, plain.as_dict()["cost"], plain.by_site[0].cost) == (None,) * 4
     assert "cost" not in plain.summary()
     unlabelled = audit([1, 0, 0], None, groups=["M", "F", "F"], costs=(1, 3))
     assert unlabelled.cost is None

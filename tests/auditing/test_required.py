@@ -13,11 +13,11 @@ from logofair.auditing.chance import least_ratio_limits, ratio_limits
 from logofair.notions import Rate
 
 
-def rows(seed, n=2000, rates=(0.5, 0.4), clients=2):
+def rows(seed, n=2000, rates=(0.5, 0.4), sites=2):
     rng = np.random.default_rng(seed)
-    group, client = rng.integers(0, len(rates), n), rng.integers(0, clients, n)
+    group, site = rng.integers(0, len(rates), n), rng.integers(0, sites, n)
     decided = rng.random(n) < np.array(rates)[group]
-    return decided.astype(int), rng.integers(0, 2, n), group, client
+    return decided.astype(int), rng.integers(0, 2, n), group, site
 
 
 def checks(found, kind):
@@ -25,21 +25,21 @@ def checks(found, kind):
 
 
 def test_every_kind_is_found_as_it_is_counted_by_hand():
-    decided, label, group, client = rows(0)
+    decided, label, group, site = rows(0)
     found = logofair.audit(
         decided,
         label,
         groups=group,
-        clients=client,
+        sites=site,
         local_tolerance=Ratio(0.8),
         global_tolerance=0.05,
         floors={"global": {"equal_opportunity": {1: 0.3}}},
         ceilings={"demographic_parity": 0.6},
         capacity={"local": 0.5, "global": Exactly(0.45)},
     )
-    rate = {(c, a): decided[(client == c) & (group == a)].mean() for c in (0, 1) for a in (0, 1)}
+    rate = {(c, a): decided[(site == c) & (group == a)].mean() for c in (0, 1) for a in (0, 1)}
     (ratio,) = checks(found, "ratio")
-    assert ratio.clients == (0, 1)
+    assert ratio.sites == (0, 1)
     assert ratio.found == pytest.approx([min(rate[c, 0], rate[c, 1]) / max(rate[c, 0], rate[c, 1]) for c in (0, 1)])
     (gap,) = checks(found, "tolerance")
     over_all = [decided[group == a].mean() for a in (0, 1)]
@@ -51,7 +51,7 @@ def test_every_kind_is_found_as_it_is_counted_by_hand():
     assert [check.group for check in checks(found, "ceiling")] == [0, 1]
     assert checks(found, "ceiling")[1].found == pytest.approx([rate[0, 1], rate[1, 1]])
     most = {check.side: check.found for check in checks(found, "most selected")}
-    assert most["local"] == pytest.approx([decided[client == c].mean() for c in (0, 1)])
+    assert most["local"] == pytest.approx([decided[site == c].mean() for c in (0, 1)])
     assert most["global"] == pytest.approx([decided.mean()])
     (least,) = checks(found, "least selected")
     assert least.found == pytest.approx(most["global"])
@@ -70,8 +70,8 @@ def test_the_interval_of_the_smallest_ratio_holds_it_in_nearly_all_draws():
 
 
 def test_where_nobody_is_selected_a_ratio_says_nothing_and_is_never_kept():
-    _, _, group, client = rows(1)
-    found = logofair.audit(np.zeros(2000), None, groups=group, clients=client, local_tolerance=Ratio(0.8))
+    _, _, group, site = rows(1)
+    found = logofair.audit(np.zeros(2000), None, groups=group, sites=site, local_tolerance=Ratio(0.8))
     (check,) = found.requirements
     assert check.states == ("says nothing", "says nothing")
     assert "nobody is selected there, so a ratio says nothing" in str(check)
@@ -109,9 +109,9 @@ def fitted(**more):
     half = slice(0, 1500), slice(1500, n)
     given = {"local_tolerance": Ratio(0.8), "global_tolerance": None, "costs": (1, 3), "capacity": 0.8} | more
     solution = logofair.fit(
-        score[half[0]], label[half[0]], groups=sex[half[0]], clients=site[half[0]], **given, random_state=0
+        score[half[0]], label[half[0]], groups=sex[half[0]], sites=site[half[0]], **given, random_state=0
     )
-    other = {"groups": sex[half[1]], "clients": site[half[1]]}
+    other = {"groups": sex[half[1]], "sites": site[half[1]]}
     return solution, score[half[1]], label[half[1]], other
 
 
@@ -162,7 +162,7 @@ def test_evidence_tells_requirements_on_other_rows():
     assert tested.evidence.state in ("met", "unclear", "missed")
 
 
-def test_rules_without_clients_are_judged_over_all_of_them():
+def test_rules_without_sites_are_judged_over_all_of_them():
     rng = np.random.default_rng(0)
     score, sex = rng.random(800), np.array(["F", "M"])[rng.integers(0, 2, 800)]
     policy = logofair.fit(score, None, groups=sex, capacity=0.4, calibration="none", random_state=0).policy
@@ -187,9 +187,9 @@ def test_without_labels_what_counts_by_label_is_listed_as_not_measured(tmp_path)
     )
     found = logofair.audit(None, None, scores=score, policy=solution.policy, **other)
     whole = logofair.audit(None, label, scores=score, policy=solution.policy, **other)
-    key = [(check.side, check.kind, check.rate, check.group, check.clients) for check in found.requirements]
+    key = [(check.side, check.kind, check.rate, check.group, check.sites) for check in found.requirements]
     assert sorted(key, key=str) == sorted(
-        ((check.side, check.kind, check.rate, check.group, check.clients) for check in whole.requirements), key=str
+        ((check.side, check.kind, check.rate, check.group, check.sites) for check in whole.requirements), key=str
     )
     unmeasured = [check for check in found.requirements if check.reason]
     assert {check.rate for check in unmeasured} == {"true positive rate", "false positive rate"}
@@ -198,8 +198,8 @@ def test_without_labels_what_counts_by_label_is_listed_as_not_measured(tmp_path)
     floor = next(check for check in unmeasured if check.kind == "floor")
     assert np.isnan(floor.required).all()  # what today's rate is needs labels too
     assert str(floor) == (
-        "The true positive rate of group 'F' at client 'north', at least what it is without any requirement: not "
-        "measured: needs labels (so at all 2 clients)."
+        "The true positive rate of group 'F' at site 'north', at least what it is without any requirement: not "
+        "measured: needs labels (so at all 2 sites)."
     )
     ceiling = next(check for check in unmeasured if check.kind == "ceiling")
     assert ceiling.required.tolist() == [0.9, 0.9]
@@ -207,7 +207,7 @@ def test_without_labels_what_counts_by_label_is_listed_as_not_measured(tmp_path)
     listed = json.loads(json.dumps(found.as_dict(), allow_nan=False))["requirements"]
     assert {each["reason"] for each in listed} == {None, "needs labels"}
     stated = next(each for each in listed if each["kind"] == "floor" and each["reason"])
-    assert stated["by_client"][0] == {"client": "north", "required": None, "found": None, "state": "not measured"}
+    assert stated["by_site"][0] == {"site": "north", "required": None, "found": None, "state": "not measured"}
 
 
 def test_a_users_own_rate_is_judged_from_the_policy_alone(tmp_path):

@@ -21,8 +21,8 @@ SMALL = measurements.Size(4, 100)
 
 
 def test_the_generated_federation_has_the_size_asked_for():
-    scores, groups, clients = measurements.federation(measurements.Size(7, 30, 3))
-    assert scores.shape == groups.shape == clients.shape == (210,)
+    scores, groups, sites = measurements.federation(measurements.Size(7, 30, 3))
+    assert scores.shape == groups.shape == sites.shape == (210,)
     assert 0 < scores.min() < scores.max() < 1
     assert set(groups) == {0, 1, 2}
 
@@ -96,7 +96,7 @@ def results():
         "many_groups": [measurements.as_plain([timing])[0] | {"tolerance": 0.0}],
         "frame": 0.7,
         "required": {"default call": {"a ratio, a floor and costs": 1.5}},
-        "many_required": {"a ratio inside clients and a capacity over all": 0.5},
+        "many_required": {"a ratio inside sites and a capacity over all": 0.5},
         "stages": {"equalized_odds": {"default 4": dict.fromkeys((*stages.STAGES, stages.REST), 1.0)}},
         "text_columns": {"4 x 100": measurements.text_columns(measurements.Size(4, 100), 1e-3, 1)},
         "decide": {"plain thresholds": 30.0},
@@ -108,12 +108,12 @@ def results():
             "largest": {"rows": 100_000_000, "seconds": 30.0, "peak_gb": 7.0},
         },
         "memory": {"default call": {"rows": 400, "peak_bytes_a_row": 80.0, "multiple": 3.2, "bytes_a_row": 25.0}},
-        "policy": {"clients": 9, "fit_seconds": 1.0, "save_seconds": 0.5, "load_seconds": 0.1, "megabytes": 2.0},
+        "policy": {"sites": 9, "fit_seconds": 1.0, "save_seconds": 0.5, "load_seconds": 0.1, "megabytes": 2.0},
         "federated": [
             {"size": "4 x 100", "notion": "equalized_odds", "multiple": 2.0, "goal": 3.0, "rounds": 4}
             | {"optimality_gap": 1e-6}
         ],
-        "many_clients": {"size": "9 x 20", "seconds": {"none": 4.0, "beta": 8.0}, "multiple": 2.0, "goal": 90.0},
+        "many_sites": {"size": "9 x 20", "seconds": {"none": 4.0, "beta": 8.0}, "multiple": 2.0, "goal": 90.0},
         "roster_bytes": {"plain": {"5 sites": 900, "500 sites": 900}},
         "rounds": [],
         "secure": None,
@@ -129,11 +129,11 @@ def test_the_page_shows_multiples_beside_goals(capsys):
     assert "merged rule" in shown
     assert "times its columns of 25 bytes (goal 3 " in " ".join(shown.split())
     assert "numpy text" in shown
-    assert "5 clients: 0.70 s (goal 0.5 missed)" in " ".join(shown.split())
+    assert "5 sites: 0.70 s (goal 0.5 missed)" in " ".join(shown.split())
     assert "2.00 times a warm one, 2.40 times with the 200 ms of loading" in " ".join(shown.split())
     assert "import logofair: 0.010 s (goal 0.03 met)" in " ".join(shown.split())
     assert "7.00 GB with the rows (goal 8 met)" in " ".join(shown.split())
-    assert "9 clients with 10 rows each: fit 1.0 s (goal 60)" in " ".join(shown.split())
+    assert "9 sites with 10 rows each: fit 1.0 s (goal 60)" in " ".join(shown.split())
     assert "2.0 times the central fit (goal 3 met)" in " ".join(shown.split())
     assert "with beta calibration 8 s (goal 90 s met), 2.0 times" in " ".join(shown.split())
     assert "plain: 5 sites 900 bytes, 500 sites 900 bytes" in " ".join(shown.split())

@@ -25,7 +25,7 @@ def test_the_population_is_that_of_its_rows():
         None,
         rows["labels"],
         groups=rows["groups"],
-        clients=rows["clients"],
+        sites=rows["sites"],
         notion="equal_opportunity",
         scores=rows["scores"],
         policy=solution.policy,

@@ -34,28 +34,28 @@ class Data:
     scores: Array
     labels: Array
     groups: NDArray[np.int32]
-    clients: NDArray[np.int32]
+    sites: NDArray[np.int32]
     n_groups: int = 2
-    n_clients: int = 3
+    n_sites: int = 3
 
     def fit(self, method: str, weights: Array | None = None, strength: float = 20.0) -> Calibrator:
-        units = Units(self.n_groups, self.n_clients)
-        sample = Sample(self.scores, self.labels, self.groups, self.clients, weights, units)
+        units = Units(self.n_groups, self.n_sites)
+        sample = Sample(self.scores, self.labels, self.groups, self.sites, weights, units)
         return fit_calibrator(sample, method, strength)
 
     def at(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Data:
-        columns = (column[rows] for column in (self.scores, self.labels, self.groups, self.clients))
-        return Data(*columns, self.n_groups, self.n_clients)
+        columns = (column[rows] for column in (self.scores, self.labels, self.groups, self.sites))
+        return Data(*columns, self.n_groups, self.n_sites)
 
 
-def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_clients: int = 3, width: float = 0.7) -> Data:
+def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_sites: int = 3, width: float = 0.7) -> Data:
     """Rows whose log-odds are those of the score, steeper, and shifted cell by cell."""
     rng = np.random.default_rng(seed)
-    groups, clients = rng.integers(0, n_groups, n), rng.integers(0, n_clients, n)
+    groups, sites = rng.integers(0, n_groups, n), rng.integers(0, n_sites, n)
     scores = rng.beta(1.5, 1.5, n)
-    shift = rng.normal(0.0, width, (n_groups, n_clients))
-    labels = rng.random(n) < expit(1.5 * logit(scores) + shift[groups, clients])
-    return Data(scores, labels.astype(float), groups.astype(np.int32), clients.astype(np.int32), n_groups, n_clients)
+    shift = rng.normal(0.0, width, (n_groups, n_sites))
+    labels = rng.random(n) < expit(1.5 * logit(scores) + shift[groups, sites])
+    return Data(scores, labels.astype(float), groups.astype(np.int32), sites.astype(np.int32), n_groups, n_sites)
 
 
 def single_cell(scores: Array, labels: Array) -> Data:
@@ -64,12 +64,12 @@ def single_cell(scores: Array, labels: Array) -> Data:
 
 
 def maps(calibrator: Calibrator, grid: Array) -> Array:
-    """Eta on the grid for every group (rows), at an unknown client and at every client (columns)."""
+    """Eta on the grid for every group (rows), at an unknown site and at every site (columns)."""
     return np.array(
         [
             [
-                calibrator(grid, np.full(grid.size, group, np.int32), np.full(grid.size, client, np.int32))
-                for client in range(-1, calibrator.n_clients)
+                calibrator(grid, np.full(grid.size, group, np.int32), np.full(grid.size, site, np.int32))
+                for site in range(-1, calibrator.n_sites)
             ]
             for group in range(calibrator.n_groups)
         ]
@@ -77,9 +77,9 @@ def maps(calibrator: Calibrator, grid: Array) -> Array:
 
 
 def cell_parameters(calibrator: Calibrator) -> Array:
-    """Parameters of the cells, (n_clients, n_groups, k)."""
+    """Parameters of the cells, (n_sites, n_groups, k)."""
     cells = calibrator.maps.parameters[1 + calibrator.n_groups :]
-    return cells.reshape(calibrator.n_clients, calibrator.n_groups, -1)
+    return cells.reshape(calibrator.n_sites, calibrator.n_groups, -1)
 
 
 GRID = np.linspace(0.0, 1.0, 41)
@@ -95,7 +95,7 @@ def test_beta_recovers_the_truth_behind_beta_distorted_scores() -> None:
     data = single_cell(scores, (rng.random(scores.size) < truth).astype(float))
     calibrator = data.fit("beta")
     np.testing.assert_allclose(calibrator.maps.parameters[-1], (0.6, 1.4, 0.3), atol=0.05)
-    assert np.abs(calibrator(scores, data.groups, data.clients) - truth).max() < 0.01
+    assert np.abs(calibrator(scores, data.groups, data.sites) - truth).max() < 0.01
 
 
 @parametric
@@ -158,7 +158,7 @@ def test_temperature_solves_the_equation_of_a_single_score() -> None:
 @pytest.mark.parametrize("method", ["beta", "platt", "isotonic"])
 def test_a_constant_score_gets_the_share_of_positives(method: str) -> None:
     data = single_cell(np.full(4, 0.3), np.array([1.0, 1.0, 1.0, 0.0]))
-    eta = data.fit(method, weights=np.full(4, 1e6))(data.scores, data.groups, data.clients)
+    eta = data.fit(method, weights=np.full(4, 1e6))(data.scores, data.groups, data.sites)
     np.testing.assert_allclose(eta, 0.75, atol=1e-5)
 
 
@@ -198,7 +198,7 @@ def test_every_map_is_a_chance_that_does_not_fall_with_the_score(
 def test_one_label_everywhere_keeps_chances_off_0_and_1(method: str) -> None:
     for label in (0.0, 1.0):
         data = drawn(300)
-        calibrator = Data(data.scores, np.full(300, label), data.groups, data.clients).fit(method)
+        calibrator = Data(data.scores, np.full(300, label), data.groups, data.sites).fit(method)
         eta = calibrator(np.linspace(0.05, 0.95, 50), np.zeros(50, np.int32), np.zeros(50, np.int32))
         assert np.all((eta > 0.0) & (eta < 1.0))
 
@@ -214,10 +214,10 @@ def test_no_rows_at_all_leave_scores_as_they_are(method: str) -> None:
 def test_a_row_has_the_same_eta_in_any_company(method: str) -> None:
     data = drawn(300)
     calibrator = data.fit(method)
-    together = calibrator(data.scores, data.groups, data.clients)
-    alone = [calibrator(*(c[i : i + 1] for c in (data.scores, data.groups, data.clients)))[0] for i in range(300)]
+    together = calibrator(data.scores, data.groups, data.sites)
+    alone = [calibrator(*(c[i : i + 1] for c in (data.scores, data.groups, data.sites)))[0] for i in range(300)]
     assert np.array_equal(together, alone)
-    backwards = calibrator(data.scores[::-1], data.groups[::-1], data.clients[::-1])
+    backwards = calibrator(data.scores[::-1], data.groups[::-1], data.sites[::-1])
     assert np.array_equal(together[::-1], backwards)
 
 
@@ -225,27 +225,27 @@ def test_a_row_has_the_same_eta_in_any_company(method: str) -> None:
 
 
 @fitted
-def test_an_empty_cell_and_an_unknown_client_have_the_map_of_their_group_exactly(method: str) -> None:
+def test_an_empty_cell_and_an_unknown_site_have_the_map_of_their_group_exactly(method: str) -> None:
     data = drawn(600)
-    eta = maps(data.at(~((data.groups == 1) & (data.clients == 2))).fit(method), GRID)
+    eta = maps(data.at(~((data.groups == 1) & (data.sites == 2))).fit(method), GRID)
     assert np.array_equal(eta[1, 3], eta[1, 0])
     assert not np.array_equal(eta[1, 2], eta[1, 0])
 
 
 @fitted
-def test_where_all_rows_are_one_clients_they_count_once_and_its_cells_have_the_maps_of_their_groups(
+def test_where_all_rows_are_one_sites_they_count_once_and_its_cells_have_the_maps_of_their_groups(
     method: str,
 ) -> None:
-    data = drawn(300, n_clients=1)
+    data = drawn(300, n_sites=1)
     eta = maps(data.fit(method), GRID)
     assert np.array_equal(eta[:, 1], eta[:, 0])
-    # Of several clients, too, where the others have no rows; not where one of them has.
-    elsewhere = maps(replace(data, clients=data.clients + np.int32(1), n_clients=3).fit(method), GRID)
+    # Of several sites, too, where the others have no rows; not where one of them has.
+    elsewhere = maps(replace(data, sites=data.sites + np.int32(1), n_sites=3).fit(method), GRID)
     assert np.array_equal(elsewhere[:, 1:], np.repeat(elsewhere[:, :1], 3, axis=1))
     np.testing.assert_allclose(elsewhere[:, 0], eta[:, 0], atol=1e-7)
-    clients = np.zeros(300, np.int32)
-    clients[:100] = 1
-    apart = maps(replace(data, clients=clients, n_clients=2).fit(method), GRID)
+    sites = np.zeros(300, np.int32)
+    sites[:100] = 1
+    apart = maps(replace(data, sites=sites, n_sites=2).fit(method), GRID)
     np.testing.assert_allclose(apart[:, 0], eta[:, 0], atol=1e-7)
     assert not np.allclose(apart[:, 1], eta[:, 0])
 
@@ -262,7 +262,7 @@ def test_an_empty_group_has_the_map_of_all_rows_exactly(method: str) -> None:
 
 @fitted
 def test_a_cell_moves_from_its_groups_map_to_its_own_as_its_rows_grow(method: str) -> None:
-    group, cell = drawn(4000, n_groups=1, n_clients=1, seed=1), drawn(60, n_groups=1, n_clients=1, seed=2)
+    group, cell = drawn(4000, n_groups=1, n_sites=1, seed=1), drawn(60, n_groups=1, n_sites=1, seed=2)
     cell_scores, cell_labels = cell.scores, np.minimum(cell.labels, cell.scores > 0.6)
     data = Data(
         np.concatenate((group.scores, cell_scores)),
@@ -298,7 +298,7 @@ def test_a_cell_of_as_many_rows_as_the_strength_lies_halfway() -> None:
 
 @parametric
 def test_groups_and_cells_are_most_probable_around_their_parents(method: str) -> None:
-    data, family, strength = drawn(120, n_clients=2), FAMILIES[method], 20.0
+    data, family, strength = drawn(120, n_sites=2), FAMILIES[method], 20.0
     features = np.column_stack([*family.features(data.scores), *[np.ones(120)] * family.intercept])
     targets, positives, reference = data.labels, data.labels.sum(), family.reference_information()
     if method == "platt":
@@ -324,9 +324,9 @@ def test_groups_and_cells_are_most_probable_around_their_parents(method: str) ->
     for group in (0, 1):
         parent = fit(data.groups == group, *everyone, strength)
         np.testing.assert_allclose(calibrator.maps.parameters[1 + group], parent[0], atol=1e-5)
-        for client in (0, 1):
-            cell, _ = fit((data.groups == group) & (data.clients == client), *parent, strength)
-            np.testing.assert_allclose(cell_parameters(calibrator)[client, group], cell, atol=1e-5)
+        for site in (0, 1):
+            cell, _ = fit((data.groups == group) & (data.sites == site), *parent, strength)
+            np.testing.assert_allclose(cell_parameters(calibrator)[site, group], cell, atol=1e-5)
 
 
 # What must not matter
@@ -341,9 +341,9 @@ def test_a_weight_counts_as_repeated_rows(method: str) -> None:
 
 
 @parametric
-def test_renaming_clients_permutes_the_parameters(method: str) -> None:
+def test_renaming_sites_permutes_the_parameters(method: str) -> None:
     data, renamed = drawn(500), np.array([2, 0, 1], dtype=np.int32)
-    other = Data(data.scores, data.labels, data.groups, renamed[data.clients])
+    other = Data(data.scores, data.labels, data.groups, renamed[data.sites])
     expected = cell_parameters(data.fit(method))
     np.testing.assert_allclose(cell_parameters(other.fit(method))[renamed], expected, atol=1e-9)
 
@@ -357,12 +357,12 @@ def test_the_order_of_the_rows_does_not_matter(method: str) -> None:
 @parametric
 def test_many_cells_are_fitted_as_they_would_be_one_by_one(method: str) -> None:
     # A group's map hardly moves with one of its cells, if the rest of the group counts a billion times as much.
-    data = drawn(4000, n_clients=40)
-    together = maps(data.fit(method, np.where(data.clients == 0, 1e9, 1.0)), GRID)
-    for client in (1, 17, 39):
-        alone = data.at((data.clients == 0) | (data.clients == client))
-        apart = maps(alone.fit(method, np.where(alone.clients == 0, 1e9, 1.0)), GRID)
-        np.testing.assert_allclose(apart[:, 1 + client], together[:, 1 + client], atol=1e-5)
+    data = drawn(4000, n_sites=40)
+    together = maps(data.fit(method, np.where(data.sites == 0, 1e9, 1.0)), GRID)
+    for site in (1, 17, 39):
+        alone = data.at((data.sites == 0) | (data.sites == site))
+        apart = maps(alone.fit(method, np.where(alone.sites == 0, 1e9, 1.0)), GRID)
+        np.testing.assert_allclose(apart[:, 1 + site], together[:, 1 + site], atol=1e-5)
 
 
 # Storing
@@ -387,8 +387,8 @@ def test_a_calibrator_without_knots_comes_back() -> None:
     [
         ("beta", {"method": "magic"}, "'method' must be one of beta, .* got 'magic'"),
         ("beta", {"n_groups": 0}, "n_groups: got 0; pass a whole number"),
-        ("beta", {"n_clients": True}, "n_clients: got True; pass a whole number"),
-        ("beta", {"n_clients": 4}, "missing or malformed"),
+        ("beta", {"n_sites": True}, "n_sites: got True; pass a whole number"),
+        ("beta", {"n_sites": 4}, "missing or malformed"),
         ("beta", {"parameters": None}, "missing or malformed"),
         ("beta", {"parameters": [[1.0, 2.0], [3.0]]}, "missing or malformed"),
         ("beta", {"parameters": [["1", "1", "0"]] * 9}, "missing or malformed"),
@@ -417,14 +417,14 @@ def test_stored_knots_must_rise(scores: list[float], values: list[float], accept
     stored = {
         "method": "isotonic",
         "n_groups": 1,
-        "n_clients": 1,
+        "n_sites": 1,
         "shares": [0.5] * 3,
         "starts": [0, 2, 4, 6],
         "scores": scores * 3,
         "values": values * 3,
     }
     if accepted:
-        assert Calibrator.from_json(stored).n_clients == 1
+        assert Calibrator.from_json(stored).n_sites == 1
     else:
         with pytest.raises(InputError, match="'scores' must rise and 'values' must not fall"):
             Calibrator.from_json(stored)
@@ -441,5 +441,5 @@ def test_content_that_is_no_object_is_refused() -> None:
 def test_none_gives_the_same_array_back_and_needs_no_labels() -> None:
     data = drawn(50)
     calibrator = Calibrator("none", 2, 3, None)
-    assert calibrator(data.scores, data.groups, data.clients) is data.scores
-    assert Calibrator.from_json(calibrator.as_json())(data.scores, data.groups, data.clients) is data.scores
+    assert calibrator(data.scores, data.groups, data.sites) is data.scores
+    assert Calibrator.from_json(calibrator.as_json())(data.scores, data.groups, data.sites) is data.scores

@@ -33,15 +33,15 @@ Array = NDArray[np.float64]
 fitted = pytest.mark.parametrize("method", ["beta", "platt", "temperature", "isotonic"])
 
 
-def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_clients: int = 3, width: float = 0.7) -> Sample:
+def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_sites: int = 3, width: float = 0.7) -> Sample:
     """Overconfident scores: the truth has half their log-odds, shifted cell by cell."""
     rng = np.random.default_rng(seed)
-    groups, clients = rng.integers(0, n_groups, n), rng.integers(0, n_clients, n)
+    groups, sites = rng.integers(0, n_groups, n), rng.integers(0, n_sites, n)
     scores = rng.beta(0.8, 0.8, n)
-    shift = rng.normal(0.0, width, (n_groups, n_clients))
-    labels = rng.random(n) < expit(0.5 * logit(scores) + shift[groups, clients])
-    codes = (groups.astype(np.int32), clients.astype(np.int32))
-    return Sample(scores, labels.astype(float), *codes, None, Units(n_groups, n_clients))
+    shift = rng.normal(0.0, width, (n_groups, n_sites))
+    labels = rng.random(n) < expit(0.5 * logit(scores) + shift[groups, sites])
+    codes = (groups.astype(np.int32), sites.astype(np.int32))
+    return Sample(scores, labels.astype(float), *codes, None, Units(n_groups, n_sites))
 
 
 def fit(sample: Sample, method: str = "beta", seed: int = 0) -> CrossFit:
@@ -66,37 +66,37 @@ def folds_of(sample: Sample, folds: int = 5, seed: int = 0) -> NDArray[np.int16]
 
 
 @examples(40)
-@given(n=st.integers(1, 200), n_clients=st.integers(1, 20), folds=st.integers(2, 7), seed=st.integers(0, 1000))
-def test_every_cell_has_each_fold_equally_often(n: int, n_clients: int, folds: int, seed: int) -> None:
-    sample = drawn(n, seed=seed, n_clients=n_clients)
+@given(n=st.integers(1, 200), n_sites=st.integers(1, 20), folds=st.integers(2, 7), seed=st.integers(0, 1000))
+def test_every_cell_has_each_fold_equally_often(n: int, n_sites: int, folds: int, seed: int) -> None:
+    sample = drawn(n, seed=seed, n_sites=n_sites)
     fold = folds_of(sample, folds, seed)
     for cell in np.unique(sample.cells):
         assert np.ptp(np.bincount(fold[sample.cells == cell], minlength=folds)) <= 1
 
 
 def test_rows_next_to_each_other_by_score_share_a_fold_as_often_as_any_two() -> None:
-    sample = drawn(500, n_groups=1, n_clients=1)
+    sample = drawn(500, n_groups=1, n_sites=1)
     by_score = np.argsort(sample.scores)
     together = [np.mean(np.diff(folds_of(sample, seed=seed)[by_score]) == 0) for seed in range(20)]
     assert np.mean(together) == pytest.approx(99 / 499, abs=0.012)  # three standard errors
 
 
-def test_the_rows_of_small_clients_lie_in_all_folds() -> None:
-    sample = drawn(2, n_groups=1, n_clients=1)
+def test_the_rows_of_small_sites_lie_in_all_folds() -> None:
+    sample = drawn(2, n_groups=1, n_sites=1)
     counts = sum(np.bincount(folds_of(sample, seed=seed), minlength=5) for seed in range(500))
     assert np.all(np.abs(counts - 200) < 4 * np.sqrt(500 * 0.4 * 0.6))
 
 
-def test_clients_of_as_many_rows_as_folds_do_not_put_a_group_into_one_fold() -> None:
-    groups, clients = np.tile([0, 0, 0, 0, 1], 200).astype(np.int32), np.repeat(np.arange(200), 5).astype(np.int32)
+def test_sites_of_as_many_rows_as_folds_do_not_put_a_group_into_one_fold() -> None:
+    groups, sites = np.tile([0, 0, 0, 0, 1], 200).astype(np.int32), np.repeat(np.arange(200), 5).astype(np.int32)
     scores = np.random.default_rng(0).random(1000)
-    fold = folds_of(Sample(scores, np.zeros(1000), groups, clients, None, Units(2, 200)))
+    fold = folds_of(Sample(scores, np.zeros(1000), groups, sites, None, Units(2, 200)))
     assert np.all(np.abs(np.bincount(fold[groups == 1], minlength=5) - 40) < 4 * np.sqrt(200 * 0.2 * 0.8))
     assert np.ptp(np.bincount(fold, minlength=5)) <= 1
 
 
 def test_cells_of_one_row_are_spread_over_all_folds() -> None:
-    sample = drawn(1000, n_groups=1, n_clients=1)
+    sample = drawn(1000, n_groups=1, n_sites=1)
     lonely = Sample(
         sample.scores, sample.labels, sample.group_codes, np.arange(1000, dtype=np.int32), None, Units(1, 1000)
     )
@@ -132,9 +132,9 @@ def test_eta_is_that_of_a_fit_to_the_other_folds(method: str) -> None:
         held_out = fold == number
         rest = sample.at(~held_out)
         calibrator = fit_calibrator(rest, method)
-        groups, clients = sample.group_codes[held_out], sample.client_codes[held_out]
-        eta = calibrator(sample.scores[held_out], groups, clients)
-        merged = calibrator(sample.scores[held_out], groups, np.full_like(clients, -1))
+        groups, sites = sample.group_codes[held_out], sample.site_codes[held_out]
+        eta = calibrator(sample.scores[held_out], groups, sites)
+        merged = calibrator(sample.scores[held_out], groups, np.full_like(sites, -1))
         np.testing.assert_allclose(result.eta[held_out], eta, atol=2e-6)
         np.testing.assert_allclose(merged_eta(result, sample)[held_out], merged, atol=2e-6)
 
@@ -181,9 +181,9 @@ def fitted_by_scipy(sample: Sample, at: Sample) -> Array:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("method", FAMILIES)
 def test_small_cells_fitted_some_at_a_time_are_those_fitted_at_once(method: str, weighted: bool, monkeypatch) -> None:
-    sample = drawn(700, n_clients=90)
-    # Labels that differ between clients: all of a block are not those of all rows.
-    sample = replace(sample, labels=np.where(sample.client_codes > 80, 0.0, sample.labels))
+    sample = drawn(700, n_sites=90)
+    # Labels that differ between sites: all of a block are not those of all rows.
+    sample = replace(sample, labels=np.where(sample.site_codes > 80, 0.0, sample.labels))
     if weighted:
         sample = replace(sample, weights=np.random.default_rng(1).integers(0, 3, 700).astype(float))
     at_once = fit(sample, method)
@@ -194,13 +194,13 @@ def test_small_cells_fitted_some_at_a_time_are_those_fitted_at_once(method: str,
 
 
 @pytest.mark.parametrize(
-    ("n", "n_clients", "width", "weighted"),
+    ("n", "n_sites", "width", "weighted"),
     [(150, 3, 0.7, False), (2000, 40, 1.5, False), (6000, 4, 1.0, True), (40_000, 2, 1.0, False)],
 )
 def test_out_of_fold_chances_are_those_of_every_fold_fitted_to_convergence(
-    n: int, n_clients: int, width: float, weighted: bool
+    n: int, n_sites: int, width: float, weighted: bool
 ) -> None:
-    sample = drawn(n, seed=n, n_clients=n_clients, width=width)
+    sample = drawn(n, seed=n, n_sites=n_sites, width=width)
     if weighted:
         sample = replace(sample, weights=np.random.default_rng(0).choice([0.0, 0.5, 1.0, 3.0], n))
     fold, result = folds_of(sample), fit(sample)
@@ -214,17 +214,17 @@ def test_out_of_fold_chances_are_those_of_every_fold_fitted_to_convergence(
 def test_the_calibrator_is_fitted_to_all_rows(method: str) -> None:
     sample = drawn(300)
     expected = fit_calibrator(sample, method)
-    rows = (sample.scores, sample.group_codes, sample.client_codes)
+    rows = (sample.scores, sample.group_codes, sample.site_codes)
     np.testing.assert_allclose(fit(sample, method).calibrator(*rows), expected(*rows), atol=2e-6)
 
 
 @fitted
 def test_the_only_row_of_a_cell_gets_the_eta_of_its_group(method: str) -> None:
     sample = drawn(300)
-    lonely = (sample.group_codes == 0) & (sample.client_codes == 1)
+    lonely = (sample.group_codes == 0) & (sample.site_codes == 1)
     lonely[np.flatnonzero(lonely)[0]] = False
     sample = sample.at(~lonely)
-    alone = (sample.group_codes == 0) & (sample.client_codes == 1)
+    alone = (sample.group_codes == 0) & (sample.site_codes == 1)
     result = fit(sample, method)
     merged = merged_eta(result, sample)
     assert np.array_equal(result.eta[alone], merged[alone])
@@ -249,7 +249,7 @@ def test_a_row_of_weight_0_still_gets_an_eta(method: str) -> None:
     sample = drawn(100)
     weights = np.ones(100)
     weights[::3] = 0.0
-    columns = (sample.scores, sample.labels, sample.group_codes, sample.client_codes)
+    columns = (sample.scores, sample.labels, sample.group_codes, sample.site_codes)
     result = fit(Sample(*columns, weights, sample.units), method)
     assert np.all((result.eta > 0.0) & (result.eta < 1.0))
 
@@ -265,12 +265,12 @@ def test_a_handful_of_rows_is_no_trouble(method: str, n: int) -> None:
 
 @fitted
 @examples(15)
-@given(n=st.integers(2, 30), n_clients=st.integers(1, 12), positives=st.integers(0, 2), seed=st.integers(0, 1000))
+@given(n=st.integers(2, 30), n_sites=st.integers(1, 12), positives=st.integers(0, 2), seed=st.integers(0, 1000))
 def test_a_fold_that_holds_every_positive_is_no_trouble(
-    method: str, n: int, n_clients: int, positives: int, seed: int
+    method: str, n: int, n_sites: int, positives: int, seed: int
 ) -> None:
     # With so few positives the rows outside a fold often have one label only, and most cells less rows than folds.
-    sample = drawn(n, seed=seed, n_clients=n_clients)
+    sample = drawn(n, seed=seed, n_sites=n_sites)
     result = fit(replace(sample, labels=(np.arange(n) < positives).astype(float)), method, seed)
     for eta in (result.eta, merged_eta(result, sample)):
         assert np.all((eta > 0.0) & (eta < 1.0))
@@ -282,9 +282,9 @@ def test_a_fold_that_holds_every_positive_is_no_trouble(
 def coin_flips(seed: int) -> Sample:
     """Ten cells of 100 rows whose labels are fair coins: no chance can tell them."""
     rng = np.random.default_rng(seed)
-    groups, clients = np.tile(np.arange(2), 500), np.repeat(np.arange(5), 200)
+    groups, sites = np.tile(np.arange(2), 500), np.repeat(np.arange(5), 200)
     labels = rng.integers(0, 2, 1000).astype(float)
-    return Sample(rng.random(1000), labels, groups.astype(np.int32), clients.astype(np.int32), None, Units(2, 5))
+    return Sample(rng.random(1000), labels, groups.astype(np.int32), sites.astype(np.int32), None, Units(2, 5))
 
 
 def assert_no_better_than_coins(right: list[float]) -> None:
@@ -365,8 +365,8 @@ def test_rows_of_equal_score_share_a_bin_so_their_order_does_not_matter() -> Non
 
 def test_a_cell_whose_rows_all_weigh_nothing_has_no_error() -> None:
     scores, codes = np.array([0.1, 0.9]), np.zeros(2, dtype=np.int32)
-    clients = np.array([0, 1], dtype=np.int32)
-    sample = Sample(scores, np.ones(2), codes, clients, np.array([0.0, 2.0]), Units(1, 2))
+    sites = np.array([0, 1], dtype=np.int32)
+    sample = Sample(scores, np.ones(2), codes, sites, np.array([0.0, 2.0]), Units(1, 2))
     errors = measured_errors(sample, scores)
     assert np.isnan(errors.before[0])
     assert errors.before[1] == pytest.approx(0.1)

@@ -24,15 +24,15 @@ def _groups_of_any_size(monkeypatch):
     monkeypatch.setattr(fits, "LEAST_ROWS", 250)
 
 
-def drawn(sizes, *, clients=4, seed=0):
-    """So many rows of each group, at clients drawn at random, with scores that are off in every group."""
+def drawn(sizes, *, sites=4, seed=0):
+    """So many rows of each group, at sites drawn at random, with scores that are off in every group."""
     rng = np.random.default_rng(seed)
     groups = rng.permutation(np.repeat(np.arange(len(sizes), dtype=np.int32), sizes))
     chances = rng.beta(1.2, 1.8, groups.size)
     labels = (rng.random(groups.size) < chances).astype(float)
     scores = np.clip(chances ** (1.0 + 0.4 * groups), 1e-6, 1 - 1e-6)
-    where = rng.integers(0, clients, groups.size).astype(np.int32)
-    return Sample(scores, labels, groups, where, None, Units(len(sizes), clients))
+    where = rng.integers(0, sites, groups.size).astype(np.int32)
+    return Sample(scores, labels, groups, where, None, Units(len(sizes), sites))
 
 
 def of_levels(calibrator):
@@ -44,8 +44,8 @@ def of_levels(calibrator):
     st.lists(st.lists(st.integers(0, 700), min_size=3, max_size=3), min_size=1, max_size=5),
     st.lists(st.booleans(), min_size=3, max_size=3),
 )
-def test_whatever_is_summed_has_enough_rows_when_any_one_client_takes_its_own_off(rows, fed):
-    counts = np.array(rows, dtype=float)  # (clients, groups)
+def test_whatever_is_summed_has_enough_rows_when_any_one_site_takes_its_own_off(rows, fed):
+    counts = np.array(rows, dtype=float)  # (sites, groups)
     of_groups, everybody = capped_rows(counts)
     places = summed_at(of_groups.sum(axis=0), float(everybody.sum()), np.array(fed))
     for place in set(places.tolist()) - {-1}:
@@ -67,7 +67,7 @@ def test_no_label_of_a_group_below_changes_a_map_that_others_see(method, small):
     assert np.array_equal(of_levels(one), of_levels(two))
     assert np.array_equal(of_levels(one)[2], of_levels(one)[0])  # it has the map of all rows
     at = sample.group_codes == 1
-    columns = sample.scores[at], sample.group_codes[at], sample.client_codes[at]
+    columns = sample.scores[at], sample.group_codes[at], sample.site_codes[at]
     assert np.abs(one(*columns) - two(*columns)).max() > 1e-3  # while its cells learn from their own rows
 
 
@@ -80,11 +80,11 @@ def test_where_all_groups_are_small_they_are_fitted_as_one(method):
     assert np.array_equal(got[1], got[2])
 
 
-def test_a_group_that_one_client_has_nearly_alone_is_not_summed():
-    """That client could take its own part off the sums of the fold, and see the rows of the others."""
+def test_a_group_that_one_site_has_nearly_alone_is_not_summed():
+    """That site could take its own part off the sums of the fold, and see the rows of the others."""
     sample = drawn((2000, 2000))
-    where = np.where((sample.group_codes == 1) & (np.arange(4000) % 10 > 0), 0, sample.client_codes).astype(np.int32)
-    levels = of_levels(fit_calibrator(replace(sample, client_codes=where), "beta"))
+    where = np.where((sample.group_codes == 1) & (np.arange(4000) % 10 > 0), 0, sample.site_codes).astype(np.int32)
+    levels = of_levels(fit_calibrator(replace(sample, site_codes=where), "beta"))
     assert np.array_equal(levels[2], levels[0])
     assert not np.array_equal(of_levels(fit_calibrator(sample, "beta"))[2], levels[0])
 
@@ -99,8 +99,8 @@ def test_where_all_rows_are_few_every_cell_starts_from_the_scores(method, sizes)
     assert np.isfinite(cross_fit(sample, method, rng=np.random.default_rng(0)).eta).all()
 
 
-def test_the_rows_of_a_single_client_are_nobody_elses_and_calibrated_however_few(monkeypatch):
-    sample = drawn((120, 110), clients=1)
+def test_the_rows_of_a_single_site_are_nobody_elses_and_calibrated_however_few(monkeypatch):
+    sample = drawn((120, 110), sites=1)
     few = fit_calibrator(sample, "beta").maps.parameters
     monkeypatch.setattr(fits, "LEAST_ROWS", 0)
     assert np.array_equal(few, fit_calibrator(sample, "beta").maps.parameters)
@@ -108,15 +108,15 @@ def test_the_rows_of_a_single_client_are_nobody_elses_and_calibrated_however_few
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("sizes", [(900, 40, 600), (900, 330, 600, 340), (100, 60), (400, 300), (800, 900)])
-@pytest.mark.parametrize("clients", [2, 4])
-def test_a_federation_and_one_place_give_every_group_and_cell_the_same_map(method, sizes, clients):
-    sample = drawn(sizes, clients=clients)
+@pytest.mark.parametrize("sites", [2, 4])
+def test_a_federation_and_one_place_give_every_group_and_cell_the_same_map(method, sizes, sites):
+    sample = drawn(sizes, sites=sites)
     groups = len(sizes)
     dealt = []
-    for client in range(clients):
-        own = sample.at(sample.client_codes == client)
-        columns = own.scores, own.labels, own.group_codes, 0 * own.client_codes
-        rng = np.random.default_rng(client)
+    for site in range(sites):
+        own = sample.at(sample.site_codes == site)
+        columns = own.scores, own.labels, own.group_codes, 0 * own.site_codes
+        rng = np.random.default_rng(site)
         dealt.append(deal_rows(method, *columns, n_groups=groups, rngs=[rng]))
     rows = np.array([np.bincount(each.sample.group_codes, minlength=groups) for each in dealt], dtype=float)
     of_groups, everybody = capped_rows(rows)
@@ -129,7 +129,7 @@ def test_a_federation_and_one_place_give_every_group_and_cell_the_same_map(metho
     maps, expected = levels.published, fit_calibrator(sample, method)
     together = np.vstack([maps.everyone[:, -1], maps.groups[:, -1].T])
     np.testing.assert_allclose(together, of_levels(expected), atol=2e-3)
-    for client, rows in enumerate(dealt):
+    for site, rows in enumerate(dealt):
         cells = cell_calibrators(rows, maps).calibrator.maps.parameters[1 + groups :]
-        first = 1 + groups + client * groups
+        first = 1 + groups + site * groups
         np.testing.assert_allclose(cells, expected.maps.parameters[first : first + groups], atol=2e-3)

@@ -55,7 +55,7 @@ def test_a_block_of_pooled_scores_has_knots_at_its_ends_only() -> None:
 
 
 def test_a_map_is_the_blend_of_its_own_curve_and_its_parents() -> None:
-    # Two rows at each of two clients, strength 6: all rows lean 1/5 on the score, the group 3/5 on all rows, a cell 3/4
+    # Two rows at each of two sites, strength 6: all rows lean 1/5 on the score, the group 3/5 on all rows, a cell 3/4
     # on the group.
     scores, labels, codes = np.array([0.2, 0.8]), np.array([0.0, 1.0]), np.zeros(2, dtype=np.int32)
     columns = (np.tile(scores, 2), np.tile(labels, 2), np.tile(codes, 2), np.repeat(np.array([0, 1], np.int32), 2))
@@ -71,15 +71,15 @@ def test_a_map_is_the_blend_of_its_own_curve_and_its_parents() -> None:
 def test_between_knots_a_curve_is_linear_and_outside_them_constant() -> None:
     rng = np.random.default_rng(0)
     n = 2000
-    groups, clients = rng.integers(0, 3, n).astype(np.int32), rng.integers(0, 5, n).astype(np.int32)
+    groups, sites = rng.integers(0, 3, n).astype(np.int32), rng.integers(0, 5, n).astype(np.int32)
     scores = rng.uniform(0.2, 0.9, n)
     labels = (rng.random(n) < scores).astype(float)
     # Strength 0: the cell's own curve and nothing else.
-    calibrator = fit_calibrator(Sample(scores, labels, groups, clients, None, Units(3, 5)), "isotonic", strength=0.0)
+    calibrator = fit_calibrator(Sample(scores, labels, groups, sites, None, Units(3, 5)), "isotonic", strength=0.0)
     fresh = rng.random(n)
-    eta = calibrator(fresh, groups, clients)
+    eta = calibrator(fresh, groups, sites)
     for cell in range(15):
-        there = clients * 3 + groups == cell
+        there = sites * 3 + groups == cell
         order = np.argsort(scores[there])
         curve = isotonic_knots(
             np.zeros(order.size, dtype=np.int64), scores[there][order], labels[there][order], np.ones(order.size)

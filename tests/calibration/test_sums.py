@@ -1,4 +1,4 @@
-"""Calibration through sums over clients: the federation's fit is that of all rows in one place."""
+"""Calibration through sums over sites: the federation's fit is that of all rows in one place."""
 
 from __future__ import annotations
 
@@ -34,26 +34,24 @@ LAST_DIGIT = 1e-18
 
 @dataclass(frozen=True)
 class Federation:
-    """Clients with dealt rows."""
+    """Sites with dealt rows."""
 
-    clients: tuple[OwnRows, ...]
+    sites: tuple[OwnRows, ...]
     n_groups: int
 
     @property
     def method(self) -> str:
-        return self.clients[0].method
+        return self.sites[0].method
 
     @property
     def folds(self) -> int:
-        return self.clients[0].folds
+        return self.sites[0].folds
 
     def counts(self) -> Array:
-        return np.concatenate([calibration_counts(client, np.arange(client.n_groups)) for client in self.clients]).sum(
-            axis=0
-        )
+        return np.concatenate([calibration_counts(site, np.arange(site.n_groups)) for site in self.sites]).sum(axis=0)
 
     def sums(self, points: Points) -> Array:
-        return np.concatenate([calibration_sums(client, points) for client in self.clients]).sum(axis=0)
+        return np.concatenate([calibration_sums(site, points) for site in self.sites]).sum(axis=0)
 
     def levels(self, least_gain: float = LAST_DIGIT, slack: float = 0.0) -> Levels:
         """Fit to the end."""
@@ -67,8 +65,8 @@ class Federation:
 
     def central(self, fit: int) -> Calibrator:
         """The fit of the same rows in one place."""
-        inside = [client.fold != fit for client in self.clients]
-        parts = [client.sample.at(rows) for client, rows in zip(self.clients, inside, strict=True)]
+        inside = [site.fold != fit for site in self.sites]
+        parts = [site.sample.at(rows) for site, rows in zip(self.sites, inside, strict=True)]
         weighted = any(part.weights is not None for part in parts)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(fits, "_LEAST_GAIN", LAST_DIGIT / 1000.0)
@@ -94,32 +92,32 @@ def drawn(
     *,
     n: int = 300,
     n_groups: int = 2,
-    n_clients: int = 3,
+    n_sites: int = 3,
     sureness: float = 1.0,
     weighted: bool = False,
     folds: int = 5,
 ) -> Federation:
-    """Scores ``sureness`` times too sure, dealt to clients at random: some may get few rows, or none."""
+    """Scores ``sureness`` times too sure, dealt to sites at random: some may get few rows, or none."""
     rng = np.random.default_rng(seed)
     groups = rng.integers(0, n_groups, n).astype(np.int32)
     chances = expit(logit(rng.beta(1.2, 1.8, n)) + 0.5 * rng.normal(size=n_groups)[groups])
     labels = (rng.random(n) < chances).astype(float)
     scores = expit(sureness * logit(chances) + rng.normal(0.0, 0.3, n))
     weights = rng.choice([0.0, 0.5, 1.0, 3.0], n) if weighted else None
-    home = rng.choice(n_clients, n, p=rng.dirichlet(np.ones(n_clients)))
+    home = rng.choice(n_sites, n, p=rng.dirichlet(np.ones(n_sites)))
     return Federation(
         tuple(
             dealt(
                 method,
-                scores[home == client],
-                labels[home == client],
-                groups[home == client],
+                scores[home == site],
+                labels[home == site],
+                groups[home == site],
                 n_groups=n_groups,
-                weights=None if weights is None else weights[home == client],
+                weights=None if weights is None else weights[home == site],
                 folds=folds,
-                seed=client,
+                seed=site,
             )
-            for client in range(n_clients)
+            for site in range(n_sites)
         ),
         n_groups,
     )
@@ -136,10 +134,8 @@ def dealt(
     folds: int = 5,
     seed: int = 0,
 ) -> OwnRows:
-    rngs, clients = [np.random.default_rng(seed)], np.zeros_like(groups)
-    return deal_rows(
-        method, scores, labels, groups, clients, n_groups=n_groups, weights=weights, folds=folds, rngs=rngs
-    )
+    rngs, sites = [np.random.default_rng(seed)], np.zeros_like(groups)
+    return deal_rows(method, scores, labels, groups, sites, n_groups=n_groups, weights=weights, folds=folds, rngs=rngs)
 
 
 def assert_like_the_central_fit(federation: Federation, maps: GroupMaps, within: float = 1e-8) -> None:
@@ -159,20 +155,20 @@ def assert_like_the_central_fit(federation: Federation, maps: GroupMaps, within:
     seed=seeds,
     n=st.integers(1, 400),
     n_groups=st.integers(1, 4),
-    n_clients=st.integers(1, 6),
+    n_sites=st.integers(1, 6),
     folds=st.integers(2, 5),
     weighted=st.booleans(),
     sureness=st.sampled_from([0.3, 1.0, 6.0]),
 )
-def test_however_rows_lie_at_clients_the_fit_is_that_of_all_rows_in_one_place(
-    method: str, seed: int, n: int, n_groups: int, n_clients: int, folds: int, weighted: bool, sureness: float
+def test_however_rows_lie_at_sites_the_fit_is_that_of_all_rows_in_one_place(
+    method: str, seed: int, n: int, n_groups: int, n_sites: int, folds: int, weighted: bool, sureness: float
 ) -> None:
     federation = drawn(
         seed,
         method,
         n=n,
         n_groups=n_groups,
-        n_clients=n_clients,
+        n_sites=n_sites,
         folds=folds,
         weighted=weighted,
         sureness=sureness,
@@ -181,18 +177,18 @@ def test_however_rows_lie_at_clients_the_fit_is_that_of_all_rows_in_one_place(
 
 
 @methods
-@pytest.mark.parametrize(("n", "n_clients"), [(900, 4), (200, 1)])
-def test_a_clients_cells_and_chances_are_those_of_the_central_fit(method: str, n: int, n_clients: int) -> None:
-    federation = drawn(5, method, n=n, n_groups=3, n_clients=n_clients)
+@pytest.mark.parametrize(("n", "n_sites"), [(900, 4), (200, 1)])
+def test_a_sites_cells_and_chances_are_those_of_the_central_fit(method: str, n: int, n_sites: int) -> None:
+    federation = drawn(5, method, n=n, n_groups=3, n_sites=n_sites)
     maps = federation.levels().published
     central = [federation.central(fit) for fit in range(federation.folds + 1)]
-    for code, client in enumerate(federation.clients):
-        fitted = cell_calibrators(client, maps)
+    for code, site in enumerate(federation.sites):
+        fitted = cell_calibrators(site, maps)
         cells = slice(1 + 3 + 3 * code, 1 + 3 + 3 * (code + 1))
         np.testing.assert_allclose(parameters_of(fitted.calibrator)[4:], parameters_of(central[-1])[cells], atol=1e-6)
         np.testing.assert_allclose(parameters_of(fitted.calibrator)[:4], parameters_of(central[-1])[:4], atol=1e-8)
         for place, fold, score, group in zip(
-            client.order, client.fold, client.sample.scores, client.sample.group_codes, strict=True
+            site.order, site.fold, site.sample.scores, site.sample.group_codes, strict=True
         ):
             one_score, one_group = np.array([score]), np.array([group])
             own = central[fold](one_score, one_group, np.array([code], np.int32))
@@ -203,9 +199,9 @@ def test_a_clients_cells_and_chances_are_those_of_the_central_fit(method: str, n
             assert of_group[0] == pytest.approx(merged[0], abs=1e-7)
 
 
-def test_the_order_of_the_clients_changes_nothing_beyond_rounding() -> None:
-    federation = drawn(2, n_clients=5)
-    backwards = Federation(federation.clients[::-1], federation.n_groups)
+def test_the_order_of_the_sites_changes_nothing_beyond_rounding() -> None:
+    federation = drawn(2, n_sites=5)
+    backwards = Federation(federation.sites[::-1], federation.n_groups)
     maps, again = federation.levels().published, backwards.levels().published
     np.testing.assert_allclose(again.groups, maps.groups, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(again.information, maps.information, rtol=1e-7)
@@ -223,7 +219,7 @@ def test_stopping_at_the_default_promise_moves_parameters_by_far_less_than_a_sta
 
 
 def test_sums_of_limited_precision_end_the_same_way() -> None:
-    federation, step = drawn(8, n=2000, n_clients=10), 2.0**-20
+    federation, step = drawn(8, n=2000, n_sites=10), 2.0**-20
 
     def rounded(table: Array) -> Array:
         return np.round(table / step) * step
@@ -231,13 +227,13 @@ def test_sums_of_limited_precision_end_the_same_way() -> None:
     levels = Levels.start("beta", np.arange(2), least_gain=1e-4, slack=1e-4)
     levels = levels.count(
         np.sum(
-            [rounded(calibration_counts(client, np.arange(client.n_groups))[0]) for client in federation.clients],
+            [rounded(calibration_counts(site, np.arange(site.n_groups))[0]) for site in federation.sites],
             axis=0,
         )
     )
     while not levels.done:
         points = levels.request
-        levels = levels.take(np.sum([rounded(calibration_sums(c, points)[0]) for c in federation.clients], axis=0))
+        levels = levels.take(np.sum([rounded(calibration_sums(c, points)[0]) for c in federation.sites], axis=0))
     assert levels.rounds <= 6
     assert_like_the_central_fit(federation, levels.published, within=1e-4)
 
@@ -255,11 +251,10 @@ def test_a_handful_of_rounds_suffices_even_for_scores_far_too_sure_of_themselves
 
 
 def test_counts_and_the_first_sums_of_five_groups_fit_into_4_kilobytes() -> None:
-    client = drawn(0, n=100, n_groups=5, n_clients=1).clients[0]
+    site = drawn(0, n=100, n_groups=5, n_sites=1).sites[0]
     points = Levels.start("beta", np.arange(5)).request
     assert (
-        calibration_counts(client, np.arange(client.n_groups)).nbytes + calibration_sums(client, points).nbytes
-        <= 4096 - 512
+        calibration_counts(site, np.arange(site.n_groups)).nbytes + calibration_sums(site, points).nbytes <= 4096 - 512
     )
 
 
@@ -296,12 +291,12 @@ def by_hand(rows: Sample, method: str, parameters: Array) -> Array:
 @examples(10)
 @given(seed=seeds, weighted=st.booleans())
 def test_each_fit_sums_the_rows_outside_its_fold(method: str, seed: int, weighted: bool) -> None:
-    client = drawn(seed, method, n=60, n_groups=3, n_clients=1, weighted=weighted, folds=3).clients[0]
+    site = drawn(seed, method, n=60, n_groups=3, n_sites=1, weighted=weighted, folds=3).sites[0]
     rng = np.random.default_rng(seed)
     at = rng.normal(0.5, 0.5, (len(FAMILIES[method].identity), 4, 4))
-    (sums,) = calibration_sums(client, Points(at, np.arange(3), np.ones((4, 4), dtype=bool)))
+    (sums,) = calibration_sums(site, Points(at, np.arange(3), np.ones((4, 4), dtype=bool)))
     for fit in range(4):
-        inside = client.sample.at(client.fold != fit)
+        inside = site.sample.at(site.fold != fit)
         np.testing.assert_allclose(sums[:, fit, 0], by_hand(inside, method, at[:, fit, 0]), rtol=1e-9, atol=1e-9)
         for group in range(3):
             of_group = inside.at(inside.group_codes == group)
@@ -312,12 +307,12 @@ def test_each_fit_sums_the_rows_outside_its_fold(method: str, seed: int, weighte
 @methods
 @examples(10)
 @given(seed=seeds, weighted=st.booleans())
-def test_sums_and_counts_add_up_over_clients(method: str, seed: int, weighted: bool) -> None:
-    one, other = drawn(seed, method, n=80, n_clients=2, weighted=weighted).clients
+def test_sums_and_counts_add_up_over_sites(method: str, seed: int, weighted: bool) -> None:
+    one, other = drawn(seed, method, n=80, n_sites=2, weighted=weighted).sites
     order = np.argsort(np.concatenate([c.sample.group_codes * 5 + c.fold for c in (one, other)]), kind="stable")
     columns = (
-        np.concatenate([getattr(client.sample, name) for client in (one, other)])[order]
-        for name in ("scores", "labels", "group_codes", "client_codes")
+        np.concatenate([getattr(site.sample, name) for site in (one, other)])[order]
+        for name in ("scores", "labels", "group_codes", "site_codes")
     )
     weights = np.concatenate([one.sample.weights, other.sample.weights])[order] if weighted else None
     fold = np.concatenate([one.fold, other.fold])[order]
@@ -333,18 +328,18 @@ def test_sums_and_counts_add_up_over_clients(method: str, seed: int, weighted: b
 @methods
 @examples(10)
 @given(seed=seeds, weighted=st.booleans())
-def test_clients_dealt_together_have_to_the_last_digit_what_each_has_alone(
+def test_sites_dealt_together_have_to_the_last_digit_what_each_has_alone(
     method: str, seed: int, weighted: bool
 ) -> None:
-    federation = drawn(seed, method, n=150, n_groups=3, n_clients=6, weighted=weighted)
-    alone, samples = federation.clients, [c.sample.at(np.argsort(c.order)) for c in federation.clients]
+    federation = drawn(seed, method, n=150, n_groups=3, n_sites=6, weighted=weighted)
+    alone, samples = federation.sites, [c.sample.at(np.argsort(c.order)) for c in federation.sites]
     scores, labels, groups = (
         np.concatenate([getattr(each, name) for each in samples]) for name in ("scores", "labels", "group_codes")
     )
-    clients = np.repeat(np.arange(6, dtype=np.int32), [each.scores.size for each in samples])
+    sites = np.repeat(np.arange(6, dtype=np.int32), [each.scores.size for each in samples])
     weights = np.concatenate([each.weights for each in samples]) if weighted else None
     rngs = [np.random.default_rng(number) for number in range(6)]
-    together = deal_rows(method, scores, labels, groups, clients, n_groups=3, weights=weights, rngs=rngs)
+    together = deal_rows(method, scores, labels, groups, sites, n_groups=3, weights=weights, rngs=rngs)
     points = Levels.start(method, np.arange(3)).request
     assert np.array_equal(
         calibration_counts(together, np.arange(together.n_groups)),
@@ -363,32 +358,32 @@ def test_clients_dealt_together_have_to_the_last_digit_what_each_has_alone(
 
 @methods
 def test_rows_handled_in_portions_give_the_same_sums_and_cells(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    federation = drawn(9, method, n=200, n_clients=1)
-    client, points = federation.clients[0], Levels.start(method, np.arange(2)).request
-    maps, sums = federation.levels().published, calibration_sums(client, points)
-    eta = cell_calibrators(client, maps).eta
+    federation = drawn(9, method, n=200, n_sites=1)
+    site, points = federation.sites[0], Levels.start(method, np.arange(2)).request
+    maps, sums = federation.levels().published, calibration_sums(site, points)
+    eta = cell_calibrators(site, maps).eta
     for most_rows in (1, 450):
         monkeypatch.setattr(sums_module, "ROWS_AT_ONCE", most_rows)
-        np.testing.assert_allclose(calibration_sums(client, points), sums, rtol=1e-11, atol=1e-11)
-        np.testing.assert_allclose(cell_calibrators(client, maps).eta, eta, rtol=1e-9)
+        np.testing.assert_allclose(calibration_sums(site, points), sums, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(cell_calibrators(site, maps).eta, eta, rtol=1e-9)
 
 
 def test_counts_are_the_rows_of_each_label_outside_the_fold() -> None:
-    client = drawn(6, n=90, n_groups=2, n_clients=1, weighted=True).clients[0]
-    sample, (counts,) = client.sample, calibration_counts(client, np.arange(client.n_groups))
+    site = drawn(6, n=90, n_groups=2, n_sites=1, weighted=True).sites[0]
+    sample, (counts,) = site.sample, calibration_counts(site, np.arange(site.n_groups))
     assert counts.shape == (2, 1, 6, 2)
     for label in (0, 1):
         for fit in range(6):
             for group in (0, 1):
-                rows = (sample.labels == label) & (client.fold != fit) & (sample.group_codes == group)
+                rows = (sample.labels == label) & (site.fold != fit) & (sample.group_codes == group)
                 assert sample.weights is not None
                 assert counts[label, 0, fit, group] == pytest.approx(sample.weights[rows].sum())
 
 
 def test_for_platt_counts_hold_the_summed_log_odds_too() -> None:
     scores, labels = np.array([0.2, 0.5, 0.9]), np.array([0.0, 1.0, 1.0])
-    client = dealt("platt", scores, labels, np.array([0, 1, 1], np.int32))
-    counts = calibration_counts(client, np.arange(client.n_groups))[0][:, :, -1]
+    site = dealt("platt", scores, labels, np.array([0, 1, 1], np.int32))
+    counts = calibration_counts(site, np.arange(site.n_groups))[0][:, :, -1]
     np.testing.assert_allclose(counts[0], [[logit(0.2), 0.0], [1.0, 0.0]])
     np.testing.assert_allclose(counts[1], [[0.0, logit(0.9)], [0.0, 2.0]], atol=1e-15)
 
@@ -402,9 +397,9 @@ def test_folds_are_dealt_as_in_the_central_cross_fit_and_the_same_every_time() -
     expected = np.empty(57, dtype=np.int16)
     expected[by_score.rows] = deal_folds(by_score, 5, np.random.default_rng(9))
     for _ in range(2):
-        client = dealt("beta", scores, labels, groups, seed=9)
+        site = dealt("beta", scores, labels, groups, seed=9)
         got = np.empty(57, dtype=np.int16)
-        got[client.order] = client.fold
+        got[site.order] = site.fold
         assert np.array_equal(got, expected)
 
 
@@ -414,20 +409,20 @@ def test_out_of_fold_chances_cannot_tell_coins(method: str) -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         groups = np.tile(np.arange(2, dtype=np.int32), 100)
-        clients = tuple(
-            dealt(method, rng.random(200), rng.integers(0, 2, 200).astype(float), groups, seed=5 * seed + client)
-            for client in range(5)
+        sites = tuple(
+            dealt(method, rng.random(200), rng.integers(0, 2, 200).astype(float), groups, seed=5 * seed + site)
+            for site in range(5)
         )
-        maps = Federation(clients, 2).levels().published
-        guessed = [(cell_calibrators(c, maps).eta[c.order] >= 0.5) == (c.sample.labels == 1.0) for c in clients]
+        maps = Federation(sites, 2).levels().published
+        guessed = [(cell_calibrators(c, maps).eta[c.order] >= 0.5) == (c.sample.labels == 1.0) for c in sites]
         right.append(float(np.mean(guessed)))
     assert abs(np.mean(right) - 0.5) < 3.0 * np.std(right, ddof=1) / np.sqrt(len(right))
 
 
-# Odd clients
+# Odd sites
 
 
-def odd_clients(method: str) -> Federation:
+def odd_sites(method: str) -> Federation:
     """One label only; one row; a group absent; weights that are all 0 in a fold; nothing at all."""
     rng = np.random.default_rng(1)
     scores, labels = rng.random(40), rng.integers(0, 2, 40).astype(float)
@@ -436,43 +431,43 @@ def odd_clients(method: str) -> Federation:
     weights = np.ones(40)
     weights[plain.order[plain.fold == 2]] = 0.0
     no_rows = np.zeros(0)
-    clients = (
+    sites = (
         dealt(method, scores, np.ones(40), groups, weights=np.ones(40)),
         dealt(method, scores[:1], labels[:1], groups[:1], weights=np.ones(1)),
         dealt(method, scores, labels, np.zeros_like(groups), weights=np.ones(40)),
         dealt(method, scores, labels, groups, weights=weights),
         dealt(method, no_rows, no_rows, groups[:0], weights=no_rows),
     )
-    return Federation(clients, 2)
+    return Federation(sites, 2)
 
 
 @methods
-def test_odd_clients_are_fitted_like_any_other(method: str) -> None:
-    federation = odd_clients(method)
+def test_odd_sites_are_fitted_like_any_other(method: str) -> None:
+    federation = odd_sites(method)
     maps = federation.levels().published
     assert_like_the_central_fit(federation, maps)
-    for client in federation.clients:
-        fitted = cell_calibrators(client, maps)
+    for site in federation.sites:
+        fitted = cell_calibrators(site, maps)
         assert np.all((fitted.eta > 0.0) & (fitted.eta < 1.0))
-        assert fitted.eta.shape == client.sample.scores.shape
+        assert fitted.eta.shape == site.sample.scores.shape
 
 
 @methods
 def test_the_only_row_of_a_cell_gets_the_chance_of_its_group(method: str) -> None:
-    federation = odd_clients(method)
-    alone = cell_calibrators(federation.clients[1], federation.levels().published)
+    federation = odd_sites(method)
+    alone = cell_calibrators(federation.sites[1], federation.levels().published)
     assert alone.held_out is not None
-    only = federation.clients[1].sample
+    only = federation.sites[1].sample
     assert alone.eta[0] == alone.held_out.merged(only.scores, only.group_codes, np.arange(1))[0]
 
 
 @methods
-def test_a_client_alone_in_a_federation_of_one_label_keeps_chances_off_0_and_1(method: str) -> None:
+def test_a_site_alone_in_a_federation_of_one_label_keeps_chances_off_0_and_1(method: str) -> None:
     scores = np.linspace(0.05, 0.95, 30)
     federation = Federation((dealt(method, scores, np.ones(30), np.zeros(30, np.int32)),), 2)
     levels = federation.levels()
     assert_like_the_central_fit(federation, levels.published)
-    eta = cell_calibrators(federation.clients[0], levels.published).eta
+    eta = cell_calibrators(federation.sites[0], levels.published).eta
     assert np.all((eta > 0.0) & (eta < 1.0))
 
 
@@ -488,7 +483,7 @@ def test_a_group_without_rows_has_the_map_of_all_rows_and_no_rows_at_all_the_ide
     np.testing.assert_allclose(nothing.published.groups, np.tile(identity[:, None, None], (6, 2)), atol=1e-15)
 
 
-def test_a_client_that_comes_later_leans_on_the_published_maps_alone() -> None:
+def test_a_site_that_comes_later_leans_on_the_published_maps_alone() -> None:
     maps = drawn(3, n=2000).levels().published
     few = dealt("beta", np.array([0.3, 0.7]), np.array([0.0, 1.0]), np.array([0, 1], np.int32))
     newcomer = cell_calibrators(few, maps)
@@ -502,16 +497,16 @@ def test_a_client_that_comes_later_leans_on_the_published_maps_alone() -> None:
 # Refusals
 
 
-def test_a_client_without_labels_is_refused() -> None:
+def test_a_site_without_labels_is_refused() -> None:
     nobody = np.zeros(2, np.int32)
-    with pytest.raises(InputError, match="this client has no labels, and method 'beta' needs them; pass labels"):
+    with pytest.raises(InputError, match="this site has no labels, and method 'beta' needs them; pass labels"):
         deal_rows("beta", np.zeros(2), None, nobody, nobody, n_groups=1, rngs=[np.random.default_rng(0)])
 
 
 @pytest.mark.parametrize(
     ("method", "sentence"),
     [
-        ("isotonic", "method 'isotonic' cannot be fitted through sums over clients; in a federation use one of beta"),
+        ("isotonic", "method 'isotonic' cannot be fitted through sums over sites; in a federation use one of beta"),
         ("none", "method 'none' needs no sums; in a federation use one of beta, platt, temperature, or 'none'"),
         ("plat", "did you mean 'platt'"),
     ],

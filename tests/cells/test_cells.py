@@ -24,16 +24,16 @@ def cells_of(case, **changes):
     return build_cells(
         columns["scores"],
         case.groups.astype(np.int32),
-        case.clients.astype(np.int32),
+        case.sites.astype(np.int32),
         n_groups=case.n_groups,
-        n_clients=case.n_clients,
+        n_sites=case.n_sites,
         values=columns["values"],
         weights=columns["weights"],
     )
 
 
 def one_cell(scores):
-    """Rows of one group at one client, with nothing required of them."""
+    """Rows of one group at one site, with nothing required of them."""
     code, none = np.zeros(len(scores), dtype=np.int32), np.zeros((1, 0))
     return Case(np.array(scores), code, code, 1, 1, (), (), none, none[0])
 
@@ -41,7 +41,7 @@ def one_cell(scores):
 def rows_of(case, cell):
     """Rows of a cell: (score, value, weight), none of weight 0."""
     weights = np.ones(case.scores.size) if case.weights is None else case.weights
-    inside = case.clients * case.n_groups + case.groups == cell
+    inside = case.sites * case.n_groups + case.groups == cell
     rows = zip(case.scores[inside], case.values[inside], weights[inside], strict=True)
     return [(float(s), float(v), float(w)) for s, v, w in rows if w > 0]
 
@@ -72,7 +72,7 @@ def every_cut(cells, cell):
 @given(any_cases)
 def test_mass_and_positives_are_the_sums_of_the_rows(case):
     cells = cells_of(case)
-    for cell in range(case.n_groups * case.n_clients):
+    for cell in range(case.n_groups * case.n_sites):
         rows = rows_of(case, cell)
         assert cells.mass[cell] == pytest.approx(math.fsum(w for _, _, w in rows), abs=1e-12)
         assert cells.positives[cell] == pytest.approx(math.fsum(w * v for _, v, w in rows), abs=1e-12)
@@ -82,7 +82,7 @@ def test_mass_and_positives_are_the_sums_of_the_rows(case):
 @given(any_cases, st.booleans())
 def test_a_corner_accepts_exactly_the_rows_beyond_its_thresholds(case, upper):
     cells = cells_of(case)
-    for cell in range(case.n_groups * case.n_clients):
+    for cell in range(case.n_groups * case.n_sites):
         rows = rows_of(case, cell)
         numbers, cuts = every_cut(cells, cell)
         u, v = cells.corner(numbers, cuts, np.full(cuts.size, upper))
@@ -99,7 +99,7 @@ def test_a_corner_accepts_exactly_the_rows_beyond_its_thresholds(case, upper):
 @given(any_cases)
 def test_cuts_go_from_nobody_below_to_everybody_below(case):
     cells = cells_of(case)
-    for cell in range(case.n_groups * case.n_clients):
+    for cell in range(case.n_groups * case.n_sites):
         rows = rows_of(case, cell)
         numbers, cuts = every_cut(cells, cell)
         mass, positives = cells.below(numbers, cuts)
@@ -118,7 +118,7 @@ def test_cuts_go_from_nobody_below_to_everybody_below(case):
 def test_the_best_corner_accepts_every_row_that_gains_and_no_other(case, line):
     slope, constant = line
     cells = cells_of(case)
-    every = np.arange(case.n_groups * case.n_clients)
+    every = np.arange(case.n_groups * case.n_sites)
     value, u, v = cells.best_corner(every, np.full(every.size, slope), np.full(every.size, constant))
     np.testing.assert_allclose(value, slope * v + constant * u, rtol=0, atol=1e-12)
     for cell in every:
@@ -134,7 +134,7 @@ def test_the_best_corner_accepts_every_row_that_gains_and_no_other(case, line):
 def test_with_labels_no_threshold_beats_the_best_corner_and_some_mixture_attains_it(case, line):
     slope, constant = line
     cells = cells_of(case)
-    every = np.arange(case.n_groups * case.n_clients)
+    every = np.arange(case.n_groups * case.n_sites)
     value, u, v = cells.best_corner(every, np.full(every.size, slope), np.full(every.size, constant))
     for cell in every:
         rows = rows_of(case, cell)
@@ -153,9 +153,9 @@ def test_the_order_of_the_rows_does_not_matter(case, data):
     other = build_cells(
         case.scores[order],
         case.groups[order].astype(np.int32),
-        case.clients[order].astype(np.int32),
+        case.sites[order].astype(np.int32),
         n_groups=case.n_groups,
-        n_clients=case.n_clients,
+        n_sites=case.n_sites,
         values=labels,
         weights=weights,
     )
@@ -173,9 +173,9 @@ def test_a_row_of_weight_two_is_two_rows(case):
     double = build_cells(
         case.scores[twice],
         case.groups[twice].astype(np.int32),
-        case.clients[twice].astype(np.int32),
+        case.sites[twice].astype(np.int32),
         n_groups=case.n_groups,
-        n_clients=case.n_clients,
+        n_sites=case.n_sites,
         values=None if case.labels is None else case.labels[twice],
         weights=weights[twice],
     )
@@ -203,7 +203,7 @@ def test_scores_given_as_values_change_nothing(case, line):
 def test_a_row_of_weight_zero_is_no_corner():
     code = np.zeros(3, dtype=np.int32)
     scores, weights = np.array([0.2, 0.5, 0.9]), np.array([1.0, 0.0, 1.0])
-    cells = build_cells(scores, code, code, n_groups=1, n_clients=1, weights=weights)
+    cells = build_cells(scores, code, code, n_groups=1, n_sites=1, weights=weights)
     under, over = cells.thresholds(np.zeros(3, dtype=np.int64), np.arange(3))
     assert under.tolist() == [-np.inf, 0.2, 0.9]
     assert over.tolist() == [0.2, 0.9, np.inf]
@@ -212,7 +212,7 @@ def test_a_row_of_weight_zero_is_no_corner():
 @pytest.mark.parametrize("labels", [None, np.array([0.0, 1.0, 0.0])])
 def test_cells_of_rows_that_all_weigh_0_are_empty(labels):
     code, weights = np.zeros(3, dtype=np.int32), np.zeros(3)
-    cells = build_cells(np.array([0.1, 0.2, 0.3]), code, code, n_groups=2, n_clients=1, values=labels, weights=weights)
+    cells = build_cells(np.array([0.1, 0.2, 0.3]), code, code, n_groups=2, n_sites=1, values=labels, weights=weights)
     assert cells.mass.tolist() == cells.positives.tolist() == [0, 0]
     assert cells.levels.rows.tolist() == [3, 0]
     value, u, v = cells.best_corner(np.arange(2), np.ones(2), np.full(2, 0.5))
@@ -221,7 +221,7 @@ def test_cells_of_rows_that_all_weigh_0_are_empty(labels):
 
 def test_empty_cells_have_no_mass_and_nothing_to_gain():
     code = np.zeros(1, dtype=np.int32)
-    cells = build_cells(np.array([0.7]), code, code, n_groups=3, n_clients=2)
+    cells = build_cells(np.array([0.7]), code, code, n_groups=3, n_sites=2)
     every = np.arange(6)
     assert cells.mass.tolist() == [1, 0, 0, 0, 0, 0]
     value, u, v = cells.best_corner(every, np.full(6, -2.0), np.full(6, 3.0))
@@ -232,18 +232,18 @@ def test_empty_cells_have_no_mass_and_nothing_to_gain():
 
 @modest
 @given(any_cases, st.data())
-def test_the_cells_of_some_clients_are_those_of_their_rows_alone(case, data):
-    some = np.array(data.draw(st.lists(st.integers(0, case.n_clients - 1), min_size=1, unique=True)))
-    number = np.full(case.n_clients, -1)
+def test_the_cells_of_some_sites_are_those_of_their_rows_alone(case, data):
+    some = np.array(data.draw(st.lists(st.integers(0, case.n_sites - 1), min_size=1, unique=True)))
+    number = np.full(case.n_sites, -1)
     number[some] = np.arange(some.size)
-    inside = number[case.clients] >= 0
+    inside = number[case.sites] >= 0
     assume(inside.any())
     columns = {
         name: None if (column := getattr(case, name)) is None else column[inside]
         for name in ("scores", "groups", "labels", "weights")
     }
-    alone = replace(case, clients=number[case.clients[inside]], n_clients=some.size, **columns)
-    found, expected = cells_of(case).of_clients(some), cells_of(alone)
+    alone = replace(case, sites=number[case.sites[inside]], n_sites=some.size, **columns)
+    found, expected = cells_of(case).of_sites(some), cells_of(alone)
     assert (found.hull_of is None) == (expected.hull_of is None)
     for one, other in ((found, expected), (found.levels, expected.levels)):
         for field in fields(one):
@@ -260,7 +260,7 @@ def test_joined_blocks_have_the_rows_of_both_and_every_cut_between_others_stays(
     np.testing.assert_array_equal(joined.mass, cells.mass)
     np.testing.assert_array_equal(joined.positives, cells.positives)
     np.testing.assert_array_equal(joined.rows, cells.rows)
-    for cell in range(case.n_groups * case.n_clients):
+    for cell in range(case.n_groups * case.n_sites):
         first, last = cells.starts[cell : cell + 2]
         left = [0, *(i for i in range(1, last - first) if begins[first + i]), *([last - first] if last > first else [])]
         numbers, cuts = every_cut(joined, cell)
@@ -278,7 +278,7 @@ def test_joined_blocks_have_the_rows_of_both_and_every_cut_between_others_stays(
 def test_labels_against_the_order_of_the_scores_are_pooled_by_hand():
     code = np.zeros(4, dtype=np.int32)
     labels = np.array([0.0, 1.0, 0.0, 1.0])
-    cells = build_cells(np.array([0.1, 0.2, 0.3, 0.4]), code, code, n_groups=1, n_clients=1, values=labels)
+    cells = build_cells(np.array([0.1, 0.2, 0.3, 0.4]), code, code, n_groups=1, n_sites=1, values=labels)
     assert cells.mass.tolist() == [4]
     # From the top: 1, 0, 1, 0. The second row from the top is never the best place to stop.
     for constant, expected in ((-0.9, 0.1 / 4), (-0.4, (2 - 3 * 0.4) / 4), (-0.6, 0.4 / 4)):
@@ -286,13 +286,13 @@ def test_labels_against_the_order_of_the_scores_are_pooled_by_hand():
         assert value[0] == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize(("rows", "clients", "digits"), [(1, 1, 1), (400, 30, 1), (30_000, 2, 3)])
-def test_labels_sorted_with_their_scores_give_the_cells_of_rows_in_order(rows, clients, digits):
+@pytest.mark.parametrize(("rows", "sites", "digits"), [(1, 1, 1), (400, 30, 1), (30_000, 2, 3)])
+def test_labels_sorted_with_their_scores_give_the_cells_of_rows_in_order(rows, sites, digits):
     rng = np.random.default_rng(rows)
     scores = np.round(rng.random(rows), digits)
     scores[::7], scores[1::9] = -0.0, 1.0
-    labels, codes = (rng.random(rows) < scores).astype(float), rng.integers(0, 2 * clients + 1, rows).astype(np.int32)
-    sizes = {"n_groups": 2, "n_clients": clients + 1}
+    labels, codes = (rng.random(rows) < scores).astype(float), rng.integers(0, 2 * sites + 1, rows).astype(np.int32)
+    sizes = {"n_groups": 2, "n_sites": sites + 1}
     found = build_cells(scores, codes % 2, codes // 2, values=labels, **sizes)
     expected = build_cells(scores, codes % 2, codes // 2, values=labels, weights=np.ones(rows), **sizes)
     for one, other in ((found, expected), (found.levels, expected.levels)):

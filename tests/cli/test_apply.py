@@ -34,7 +34,7 @@ pytestmark = pytest.mark.tool
 run = partial(commandline.run, "apply")
 applied = partial(commandline.json_of, "apply")
 refused = partial(commandline.refused, "apply")
-NAMED = ("--score", "p", "--group", "sex", "--client", "site")
+NAMED = ("--score", "p", "--group", "sex", "--site", "site")
 SEEDED = (*NAMED, "--seed", "0")
 
 
@@ -53,7 +53,7 @@ def policy(people: pl.DataFrame) -> logofair.Policy:
         people["p"].to_numpy(),
         None,
         groups=people["sex"].to_list(),
-        clients=people["site"].to_list(),
+        sites=people["site"].to_list(),
         calibration="none",
         local_tolerance=0.01,
         random_state=7,
@@ -72,7 +72,7 @@ def folder(people: pl.DataFrame, policy: logofair.Policy, tmp_path: Path) -> Pat
 
 def decided(policy: logofair.Policy, people: pl.DataFrame, **options: Any) -> npt.NDArray[np.int64]:
     return policy.decide(
-        people["p"].to_numpy(), groups=people["sex"].to_list(), clients=people["site"].to_list(), **options
+        people["p"].to_numpy(), groups=people["sex"].to_list(), sites=people["site"].to_list(), **options
     )
 
 
@@ -105,11 +105,11 @@ def test_without_ids_coins_hang_on_the_row_alone_and_not_on_the_pieces(
     some = people.head(200) if batch == 1 else people
     some.write_csv(folder / "new.csv")
     some.write_parquet(folder / "new.parquet", row_group_size=50)
-    columns = ColumnNames(score="p", group=("sex",), client="site")
+    columns = ColumnNames(score="p", group=("sex",), site="site")
     decider = Decider(policy, columns, seed=5)
     with showing_progress(quiet=True) as progress:
         totals = apply_write.decide_files(
-            decider, find_files([str(folder / new)], client="site"), folder / "out.parquet", progress, batch=batch
+            decider, find_files([str(folder / new)], site="site"), folder / "out.parquet", progress, batch=batch
         )
     table = pl.read_parquet(folder / "out.parquet")
     assert table["row"].to_list() == list(range(1, some.height + 1))
@@ -126,15 +126,15 @@ def test_exact_counts_are_those_of_all_files_together_whatever_the_pieces(
     some.head(500).write_csv(folder / "first.csv")
     some.tail(400).write_csv(folder / "second.csv")
     by_id = "ids" in how
-    columns = ColumnNames(score="p", group=("sex",), client="site")
+    columns = ColumnNames(score="p", group=("sex",), site="site")
     decider = Decider(policy, columns, "person" if by_id else None, seed=None if by_id else 5, exact_counts=True)
-    files = find_files([str(folder / "first.csv"), str(folder / "second.csv")], client="site")
+    files = find_files([str(folder / "first.csv"), str(folder / "second.csv")], site="site")
     with showing_progress(quiet=True) as progress:
         totals = apply_write.decide_files(decider, files, folder / "out.parquet", progress, batch=batch)
     options = {"ids": some["person"].to_numpy()} if by_id else how
     found = pl.read_parquet(folder / "out.parquet")["decision"].to_numpy()
     assert found.tolist() == decided(policy, some, exact_counts=True, **options).tolist()
-    chance = policy.probabilities(some["p"].to_numpy(), groups=some["sex"].to_list(), clients=some["site"].to_list())
+    chance = policy.probabilities(some["p"].to_numpy(), groups=some["sex"].to_list(), sites=some["site"].to_list())
     assert totals.summed_chances == pytest.approx(chance.sum())
     assert abs(totals.accepted - chance.sum()) < 1
     for _, cell in some.with_row_index().group_by("site", "sex"):
@@ -188,7 +188,7 @@ def test_the_seed_changes_coins_without_ids_and_deterministic_needs_none(
     assert pl.read_parquet(out)["decision"].to_list() == decided(policy, people, deterministic=True).tolist()
 
 
-def test_a_folder_with_a_file_per_client_needs_no_client_column(
+def test_a_folder_with_a_file_per_site_needs_no_site_column(
     folder: Path, people: pl.DataFrame, policy: logofair.Policy
 ) -> None:
     (folder / "sites").mkdir()
@@ -239,14 +239,14 @@ def test_the_coin_of_an_id_in_a_csv_does_not_hang_on_its_neighbours(
         assert [found[str(name)] for name in part["person"].to_list()] == want.tolist()
 
 
-def test_unknown_clients_and_groups_are_refused_or_decided_as_the_library_does(
+def test_unknown_sites_and_groups_are_refused_or_decided_as_the_library_does(
     folder: Path, people: pl.DataFrame, policy: logofair.Policy
 ) -> None:
     strange = people.with_columns(site=pl.when(pl.col("person") % 3 == 0).then(pl.lit("west")).otherwise("site"))
     strange.write_parquet(folder / "strange.parquet")
     words = (folder / "policy.json", folder / "strange.parquet", *NAMED, "--id", "person")
     first = strange["site"].to_list().index("west")
-    assert f"column 'site': row {first + 1} is 'west', a client the policy does not know" in refused(
+    assert f"column 'site': row {first + 1} is 'west', a site the policy does not know" in refused(
         *words, "--out", folder / "out.parquet"
     )
     assert not (folder / "out.parquet").exists()
@@ -359,7 +359,7 @@ def test_rows_without_a_value_are_left_out_and_counted(
     page = " ".join(output.split())
     assert code == 0
     assert "2 rows (5 left out for lack of a value), " in page
-    same = "the same coin only at the same client and in the same group."
+    same = "the same coin only at the same site and in the same group."
     assert f"1 row with an id that was met before: {same}" in page
 
 
@@ -393,8 +393,8 @@ def test_every_batch_is_a_step_of_the_progress_shown(folder: Path, policy: logof
             shown.append(step.height)
             yield step
 
-    decider = Decider(policy, ColumnNames(score="p", group=("sex",), client="site"), seed=5)
-    files = find_files([str(folder / "new.parquet")], client="site")
+    decider = Decider(policy, ColumnNames(score="p", group=("sex",), site="site"), seed=5)
+    files = find_files([str(folder / "new.parquet")], site="site")
     apply_write.decide_files(decider, files, folder / "out.parquet", progress, batch=500)
     assert shown[0] == ("Deciding", 4)
     assert sum(shown[1:]) == 2000
@@ -501,9 +501,9 @@ def test_a_failure_on_both_sides_at_once_does_not_leave_one_waiting_for_the_othe
 
     monkeypatch.setattr(writing, "sink", full)
     monkeypatch.setattr(Decider, "decide", interrupted)
-    columns = ColumnNames(score="p", group=("sex",), client="site")
+    columns = ColumnNames(score="p", group=("sex",), site="site")
     decider = Decider(policy, columns, seed=5)
-    files = find_files([str(folder / "new.parquet")], client="site")
+    files = find_files([str(folder / "new.parquet")], site="site")
 
     def work() -> None:
         with pytest.raises(ValueError, match="stop"), showing_progress(quiet=True) as progress:

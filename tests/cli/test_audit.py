@@ -44,7 +44,7 @@ def people() -> pl.DataFrame:
     return pl.DataFrame({"p": score, "y": label, "sex": sex, "race": race, "site": site, "w": weight})
 
 
-COLUMNS = ("--score", "p", "--label", "y", "--positive", ">50K", "--client", "site")
+COLUMNS = ("--score", "p", "--label", "y", "--positive", ">50K", "--site", "site")
 
 
 def alike(found: Any, expected: Any) -> bool:
@@ -68,7 +68,7 @@ def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, kin
             people["p"].to_numpy() >= 0.4,
             (people["y"] == ">50K").to_numpy(),
             groups=people["race"].to_list(),
-            clients=people["site"].to_list(),
+            sites=people["site"].to_list(),
             notion=notion,
             sample_weight=people["w"].to_numpy() if kind == "weighted" else None,
             ids=people["person"].to_list() if kind == "ids" else None,
@@ -82,22 +82,22 @@ def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, kin
         assert all(alike(found["rates"][rate], row) for rate, row in expected["rates"].items())
         for name, gaps in measured.largest_as_dict().items():
             assert alike(found["notions"][notion][name], gaps)
-        assert found["notions"][notion]["check"] == measured.check_clients(0.1).as_dict()
-        by_client = {row["client"]: row for row in found["clients"]}
-        for row, gap, plain in zip(measured.by_client, measured.client_gaps, expected["by_client"], strict=True):
-            assert by_client[row.client]["rows"] == row.rows
-            assert alike(by_client[row.client]["accuracy"], row.accuracy)
-            assert alike(by_client[row.client]["cost"], row.cost)
-            assert alike(by_client[row.client]["gaps"][notion], gap.as_dict())
-            assert all(alike(by_client[row.client]["rates"][rate], each) for rate, each in plain["rates"].items())
+        assert found["notions"][notion]["check"] == measured.check_sites(0.1).as_dict()
+        by_site = {row["site"]: row for row in found["sites"]}
+        for row, gap, plain in zip(measured.by_site, measured.site_gaps, expected["by_site"], strict=True):
+            assert by_site[row.site]["rows"] == row.rows
+            assert alike(by_site[row.site]["accuracy"], row.accuracy)
+            assert alike(by_site[row.site]["cost"], row.cost)
+            assert alike(by_site[row.site]["gaps"][notion], gap.as_dict())
+            assert all(alike(by_site[row.site]["rates"][rate], each) for rate, each in plain["rates"].items())
 
 
 def test_rates_come_first(people: pl.DataFrame, tmp_path: Path) -> None:
     people.write_parquet(tmp_path / "a.parquet")
-    for client in (COLUMNS[-2:], ()):
-        words = (tmp_path / "a.parquet", *COLUMNS[:-2], *client, "--group", "sex")
+    for site in (COLUMNS[-2:], ()):
+        words = (tmp_path / "a.parquet", *COLUMNS[:-2], *site, "--group", "sex")
         found, page = list(audited(*words)), run(*words)[1]
-        assert found.index("rates") < min(map(found.index, ("accepted", "accuracy", "notions", "clients")))
+        assert found.index("rates") < min(map(found.index, ("accepted", "accuracy", "notions", "sites")))
         places = [page.index(word) for word in ("selection rate", "Accuracy", "Demographic parity")]
         assert places == sorted(places)
 
@@ -116,7 +116,7 @@ def test_people_and_their_squared_weights_are_counted_as_in_rows(
     columns = ColumnNames(
         score="p",
         group=("race",),
-        client="site",
+        site="site",
         label="y" if labelled else None,
         positive=">50K",
         weight="w" if weighted else None,
@@ -128,7 +128,7 @@ def test_people_and_their_squared_weights_are_counted_as_in_rows(
         (people["y"] == ">50K").cast(float).to_numpy() if labelled else None,
         people["w"].to_numpy() if weighted else None,
         encode(people["race"].to_list(), "groups"),
-        encode(people["site"].to_list(), "clients"),
+        encode(people["site"].to_list(), "sites"),
         encode(people["person"].to_list(), "ids") if ids else None,
     )
     scale = expected.mass.sum() / found.tally.mass.sum()  # of weights only the proportions matter
@@ -141,8 +141,8 @@ def test_an_id_under_both_labels_is_one_person(tmp_path: Path) -> None:
     # At north, group F: id 1 has weights 2 (label 1) and 1 (label 0), id 2 has 3 (label 1), id 3 weighs nothing.
     rows = ["0.9,1,F,north,1,2", "0.1,0,F,north,1,1", "0.9,1,F,north,2,3", "0.9,1,F,north,3,0", "0.2,0,M,north,1,4"]
     (tmp_path / "a.csv").write_text("\n".join(["p,y,sex,site,who,w", *rows, "0.9,1,F,south,1,5"]))
-    columns = ColumnNames(score="p", label="y", group=("sex",), client="site", weight="w", id="who")
-    tally = count_rows(find_files([str(tmp_path / "a.csv")], client="site"), columns, 0.5, no_progress).tally
+    columns = ColumnNames(score="p", label="y", group=("sex",), site="site", weight="w", id="who")
+    tally = count_rows(find_files([str(tmp_path / "a.csv")], site="site"), columns, 0.5, no_progress).tally
     assert tally.people.tolist() == [[[1, 2, 2], [1, 0, 1]], [[0, 1, 1], [0, 0, 0]]]
     assert tally.squares.tolist() == [[[1, 4 + 9, 9 + 9], [16, 0, 16]], [[0, 25, 25], [0, 0, 0]]]
 
@@ -162,7 +162,7 @@ def test_the_gap_told_first_is_between_rates_on_30_rows(people: pl.DataFrame, tm
             gaps[site] = rates[high][0] - rates[low][0], high, low, min(rates[high][1], rates[low][1])
     worst = max(gaps, key=lambda site: gaps[site][0])
     gap = found["headline"]["local"]
-    assert (gap["client"], gap["highest"], gap["lowest"], gap["rows"]) == (worst, *gaps[worst][1:])
+    assert (gap["site"], gap["highest"], gap["lowest"], gap["rows"]) == (worst, *gaps[worst][1:])
     assert gap["value"] == pytest.approx(gaps[worst][0], abs=1e-12)
     other = found["largest_local"]
     assert other["value"] > gap["value"]
@@ -171,7 +171,7 @@ def test_the_gap_told_first_is_between_rates_on_30_rows(people: pl.DataFrame, tm
     assert f"With groups of fewer than 30 rows {other['value']:.4f}, on {other['rows']} row" in page
 
 
-def test_a_folder_with_a_file_per_client_is_audited_like_one_file_with_a_client_column(
+def test_a_folder_with_a_file_per_site_is_audited_like_one_file_with_a_site_column(
     people: pl.DataFrame, tmp_path: Path
 ) -> None:
     people.write_csv(tmp_path / "all.csv")
@@ -201,7 +201,7 @@ def test_percentages_and_logits_give_the_figures_of_chances(people: pl.DataFrame
 def test_existing_decisions_are_audited_as_they_are(people: pl.DataFrame, tmp_path: Path) -> None:
     decided = pl.when(pl.col("p") > 0.6).then(pl.lit(">50K")).otherwise(pl.lit("<=50K"))
     people.with_columns(words=decided, flag=pl.col("p") > 0.6).write_csv(tmp_path / "a.csv")
-    words = ("--label", "y", "--positive", ">50K", "--group", "sex", "--client", "site")
+    words = ("--label", "y", "--positive", ">50K", "--group", "sex", "--site", "site")
     by_score = audited(tmp_path / "a.csv", "--score", "p", "--threshold", "0.6", *words)
     for column in ("words", "flag"):
         found = audited(tmp_path / "a.csv", "--decision", column, *words)
@@ -216,10 +216,10 @@ def written(path: Path, *cells: tuple[str, str, int, int]) -> Path:
     return path
 
 
-WORDS = ("--score", "p", "--group", "sex", "--client", "site")
+WORDS = ("--score", "p", "--group", "sex", "--site", "site")
 
 
-def test_clients_are_counted_by_what_their_rows_show(tmp_path: Path) -> None:
+def test_sites_are_counted_by_what_their_rows_show(tmp_path: Path) -> None:
     # Women are ahead at one site and behind at another, by as much: over all there is no gap.
     file = written(
         tmp_path / "a.csv",
@@ -230,10 +230,10 @@ def test_clients_are_counted_by_what_their_rows_show(tmp_path: Path) -> None:
     assert parity["headline"]["global"]["finding"].startswith("no unfairness shown; gaps below 0.0")
     check = parity["check"]
     assert (check["above"], check["within"], check["unclear"]) == (["north", "south"], 1, 1)
-    assert (parity["largest_local"]["client"], parity["headline"]["local"]["client"]) == ("small", "north")
+    assert (parity["largest_local"]["site"], parity["headline"]["local"]["site"]) == ("small", "north")
     page = " ".join(run(file, *WORDS)[1].split())
     assert check["sentence"].replace("\n", " ") in page
-    assert "A gap above 0.05 is shown at 2 of 4 clients ('north', 'south'); 1 is shown to be within" in page
+    assert "A gap above 0.05 is shown at 2 of 4 sites ('north', 'south'); 1 is shown to be within" in page
     assert "unfair inside" not in page
     assert audited(file, *WORDS, "--local", "0.5")["notions"]["demographic_parity"]["check"]["above"] == []
 
@@ -243,7 +243,7 @@ def test_every_gap_on_the_page_stands_beside_its_interval_rows_and_floor(tmp_pat
     output = run(file, *WORDS)[1]
     assert all(len(line) <= 80 for line in output.splitlines())
     parity, page = audited(file, *WORDS)["notions"]["demographic_parity"], " ".join(output.split())
-    for gap, where in ((parity["headline"]["global"], ""), (parity["headline"]["local"], ", client 'x'")):
+    for gap, where in ((parity["headline"]["global"], ""), (parity["headline"]["local"], ", site 'x'")):
         rests = f"95%: {gap['low']:.4f} to {gap['high']:.4f}; {gap['rows']} rows"
         assert f"{gap['value']:.4f} (selection rate, '{gap['highest']}' over '{gap['lowest']}'{where}; {rests})" in page
         assert gap["finding"] in page
@@ -252,7 +252,7 @@ def test_every_gap_on_the_page_stands_beside_its_interval_rows_and_floor(tmp_pat
     assert f"chance alone shows {local['floor']:.4f} on average, up to {local['detectable']:.4f}" in page
 
 
-def test_the_worst_clients_are_those_where_most_is_shown(tmp_path: Path) -> None:
+def test_the_worst_sites_are_those_where_most_is_shown(tmp_path: Path) -> None:
     # few has a gap of 1 on three rows, many one of 0.4 on a hundred: more is shown at many.
     file = written(
         tmp_path / "a.csv",
@@ -260,18 +260,18 @@ def test_the_worst_clients_are_those_where_most_is_shown(tmp_path: Path) -> None
         ("none", "F", 50, 50), ("none", "M", 50, 50),
     )  # fmt: skip
     page = run(file, *WORDS)[1]
-    listed = [line.split() for line in page[page.index("Worst clients, 3 of 3") :].splitlines()]
+    listed = [line.split() for line in page[page.index("Worst sites, 3 of 3") :].splitlines()]
     lines = {line[0]: line for line in listed if line and line[0] in ("few", "many", "none")}
     assert list(lines) == ["many", "few", "none"]
-    gaps = {row["client"]: row["gaps"]["demographic_parity"] for row in audited(file, *WORDS)["clients"]}
+    gaps = {row["site"]: row["gaps"]["demographic_parity"] for row in audited(file, *WORDS)["sites"]}
     for site, line in lines.items():
         ends = [f"{gaps[site]['low']:.4f}", "to", f"{gaps[site]['high']:.4f}"]
         assert line[1:6] == [f"{gaps[site]['value']:.4f}", *ends, str(gaps[site]["rows"])]
     assert "Worst" not in run(file, *WORDS, "--worst", 0)[1]
-    assert "Worst clients, 1 of 3" in run(file, *WORDS, "--worst", 1)[1]
+    assert "Worst sites, 1 of 3" in run(file, *WORDS, "--worst", 1)[1]
 
 
-def test_worst_clients_are_ranked_by_gaps_on_rows_enough_where_they_have_such(tmp_path: Path) -> None:
+def test_worst_sites_are_ranked_by_gaps_on_rows_enough_where_they_have_such(tmp_path: Path) -> None:
     # six people of group X at mixed have a gap of 1, those of F and M there one of 0.1: at plain 0.4 is shown.
     file = written(
         tmp_path / "a.csv",
@@ -279,7 +279,7 @@ def test_worst_clients_are_ranked_by_gaps_on_rows_enough_where_they_have_such(tm
         ("plain", "F", 70, 30), ("plain", "M", 30, 70), ("small", "X", 0, 2), ("small", "Z", 2, 0),
     )  # fmt: skip
     page = run(file, *WORDS)[1]
-    listed = [line.split() for line in page[page.index("Worst clients, 3 of 3") :].splitlines()]
+    listed = [line.split() for line in page[page.index("Worst sites, 3 of 3") :].splitlines()]
     lines = {line[0]: line for line in listed if line and line[0] in ("mixed", "plain", "small")}
     assert {site: (line[1], line[5], *line[-3:]) for site, line in lines.items()} == {
         "plain": ("0.4000", "100", "F", "over", "M"),
@@ -299,19 +299,18 @@ def test_hundreds_of_small_sites_are_a_count_and_no_list(tmp_path: Path) -> None
     file = written(tmp_path / "a.csv", *cells)
     page = " ".join(run(file, *WORDS)[1].split())
     assert (
-        "A gap above 0.05 is shown at 0 of 60 clients; 0 are shown to be within; 60 cannot be told: too few rows"
-        in page
+        "A gap above 0.05 is shown at 0 of 60 sites; 0 are shown to be within; 60 cannot be told: too few rows" in page
     )
-    assert "0 of 60 clients can be checked at this tolerance" in page
+    assert "0 of 60 sites can be checked at this tolerance" in page
     assert "Worst" not in page
-    assert "Worst clients, 3 of 60" in run(file, *WORDS, "--worst", 3)[1]
+    assert "Worst sites, 3 of 60" in run(file, *WORDS, "--worst", 3)[1]
 
 
-def test_without_clients_nothing_is_said_of_them(people: pl.DataFrame, tmp_path: Path) -> None:
+def test_without_sites_nothing_is_said_of_them(people: pl.DataFrame, tmp_path: Path) -> None:
     people.write_parquet(tmp_path / "a.parquet")
     words = (tmp_path / "a.parquet", *COLUMNS[:-2], "--group", "sex")
     page = run(*words)[1]
-    assert not any(word in page for word in ("client", "Worst"))
+    assert not any(word in page for word in ("site", "Worst"))
     assert audited(*words)["notions"]["equalized_odds"]["check"] is None
 
 
@@ -334,7 +333,7 @@ def test_without_labels_only_what_needs_none_is_measured(people: pl.DataFrame, t
 
 def test_rows_without_a_value_are_refused_or_left_out_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("p,sex,site\n0.5,F,a\n,F,a\n0.25,M,\n0.5,M,a\n0.75,F,b\n")
-    words = (tmp_path / "a.csv", "--score", "p", "--group", "sex", "--client", "site")
+    words = (tmp_path / "a.csv", "--score", "p", "--group", "sex", "--site", "site")
     assert "column 'site': 1 of 5 rows has no value; fill it or add --drop-missing." in refused(*words)
     found = audited(*words, "--drop-missing")
     assert (found["rows"], found["rows_left_out"]) == (3, 2)
@@ -348,7 +347,7 @@ def test_rows_without_a_value_are_refused_or_left_out_and_counted(tmp_path: Path
         (["--score", "p", "--group", "sexx"], "no column 'sexx' (did you mean 'sex'?)"),
         (["--score", "race", "--group", "sex"], "row 1 is 'A', expected numbers"),
         (["--score", "p", "--group", "one"], "every row of 'one' is of group 1; a gap needs at least two groups"),
-        (["--score", "p", "--group", "sex", "--client", "id"], "every client has one row"),
+        (["--score", "p", "--group", "sex", "--site", "id"], "every site has one row"),
         (["--score", "p", "--group", "sex", "--decision", "race"], "given together with --score"),
         (["--score", "p", "--group", "sex", "--notion", "parity"], "use one of demographic_parity"),
         (["--score", "p", "--group", "sex", "--label", "race"], "say with --positive which one counts as 1"),

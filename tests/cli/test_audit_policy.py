@@ -62,10 +62,10 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
     people = pl.DataFrame(columns | {"w": rng.integers(1, 4, n), "who": rng.integers(0, n, n)})
     people.write_csv(folder / "people.csv")
     found = Stored(people, folder / "people.csv", folder / "policy.json", folder / "other.json")
-    named = ColumnNames(score="p", label="y", group=("sex",), client="site", scale="percent")
-    rows = read_rows(find_files([str(found.data)], client="site"), replace(named, where=(("part", "calibration"),)))
+    named = ColumnNames(score="p", label="y", group=("sex",), site="site", scale="percent")
+    rows = read_rows(find_files([str(found.data)], site="site"), replace(named, where=(("part", "calibration"),)))
     for path, settings in ((found.policy, {}), (found.other, {"notion": "equalized_odds", "local_tolerance": 0.1})):
-        columns = {"groups": rows.groups, "clients": rows.clients}
+        columns = {"groups": rows.groups, "sites": rows.sites}
         policy = logofair.fit(rows.scores, rows.labels, **columns, calibration="platt", **settings).policy
         info = replace(policy.info, columns=ColumnsInfo("p", ("sex",), "site", "percent"), data=rows.source)
         replace(policy, info=info).save(path)
@@ -73,8 +73,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
 
 
 def chances(policy: Path, rows: pl.DataFrame, **more: Any) -> Any:
-    rules, clients = Policy.load(policy), rows["site"].to_list()
-    return rules.probabilities(rows["p"] / 100, groups=rows["sex"].to_list(), clients=clients, **more)
+    rules, sites = Policy.load(policy), rows["site"].to_list()
+    return rules.probabilities(rows["p"] / 100, groups=rows["sex"].to_list(), sites=sites, **more)
 
 
 @pytest.mark.parametrize("against", ["base", "threshold", "other"])
@@ -88,7 +88,7 @@ def test_a_policy_is_measured_and_compared_as_by_the_library(
     found = audited(stored.data, "--policy", stored.policy, "--label", "y", *words, *options, *test)
     rows = stored.rows("test")
     base = chances(stored.other, rows) if against == "other" else rows["p"] / 100 >= (0.5 if against == "base" else 0.4)
-    columns = {"groups": rows["sex"].to_list(), "clients": rows["site"].to_list(), "notion": "equalized_odds"}
+    columns = {"groups": rows["sex"].to_list(), "sites": rows["site"].to_list(), "notion": "equalized_odds"}
     columns |= {"costs": (1, 3)} | {role: rows[name].to_list() for role, name in more.items()}
     expected = compare(base, chances(stored.policy, rows), rows["y"].to_list(), **columns, chances=True)
     for name, difference in expected.as_dict().items():
@@ -170,7 +170,7 @@ def test_the_page_pairs_both_rules(stored: Stored) -> None:
     assert "other.json -> policy.json on the same rows" in against
 
 
-def test_clients_are_judged_by_what_the_policy_requires(stored: Stored, tmp_path: Path) -> None:
+def test_sites_are_judged_by_what_the_policy_requires(stored: Stored, tmp_path: Path) -> None:
     words = (stored.data, "--label", "y", "--where", "part=test")
     found = audited(*words, "--policy", stored.policy)
     checks = {name: each["check"] for name, each in found["notions"].items()}
@@ -179,22 +179,22 @@ def test_clients_are_judged_by_what_the_policy_requires(stored: Stored, tmp_path
         "demographic_parity": 0.02, "equal_opportunity": None, "predictive_equality": None, "equalized_odds": None
     }  # fmt: skip
     page = " ".join(run(*words, "--policy", stored.policy)[1].split())
-    assert page.count("each client") == page.count("A gap above 0.02 is shown at") == 1
+    assert page.count("each site") == page.count("A gap above 0.02 is shown at") == 1
     own = audited(*words, "--policy", stored.other)["notions"]
     assert (own["demographic_parity"]["check"], own["equalized_odds"]["check"]["tolerance"]) == (None, 0.1)
     given = audited(*words, "--policy", stored.policy, "--local", 0.3)
     assert {each["check"]["tolerance"] for each in given["notions"].values()} == {0.3}
 
 
-def test_tolerances_of_single_clients_are_theirs(stored: Stored, tmp_path: Path) -> None:
+def test_tolerances_of_single_sites_are_theirs(stored: Stored, tmp_path: Path) -> None:
     rows = stored.rows("calibration")
-    columns = {"groups": rows["sex"].to_list(), "clients": rows["site"].to_list()}
+    columns = {"groups": rows["sex"].to_list(), "sites": rows["site"].to_list()}
     fit = partial(logofair.fit, rows["p"] / 100, rows["y"], **columns, calibration="none")
-    names = ("--score", "p", "--scale", "percent", "--group", "sex", "--client", "site", "--where", "part=test")
-    for local, single, tolerance, clients in ((0.02, {3: None}, 0.02, 2), (None, {1: 0.1}, 0.1, 1)):
-        fit(local_tolerance=local, client_tolerances=single).policy.save(tmp_path / "policy.json")
+    names = ("--score", "p", "--scale", "percent", "--group", "sex", "--site", "site", "--where", "part=test")
+    for local, single, tolerance, sites in ((0.02, {3: None}, 0.02, 2), (None, {1: 0.1}, 0.1, 1)):
+        fit(local_tolerance=local, site_tolerances=single).policy.save(tmp_path / "policy.json")
         check = audited(stored.data, "--policy", tmp_path / "policy.json", *names)["notions"]["demographic_parity"]
-        assert (check["check"]["tolerance"], check["check"]["clients"]) == (tolerance, clients)
+        assert (check["check"]["tolerance"], check["check"]["sites"]) == (tolerance, sites)
     fit(local_tolerance=None).policy.save(tmp_path / "policy.json")
     found = audited(stored.data, "--policy", tmp_path / "policy.json", *names)
     assert found["notions"]["demographic_parity"]["check"] is None
@@ -206,11 +206,11 @@ def test_pairs_say_where_small_groups_are_in_the_gap(stored: Stored, tmp_path: P
     )
     few = rows.with_columns(p=pl.when(sex="X").then(99.0).otherwise("p"))
     few.write_csv(tmp_path / "few.csv")
-    columns = {"groups": few["sex"].to_list(), "clients": few["site"].to_list()}
+    columns = {"groups": few["sex"].to_list(), "sites": few["site"].to_list()}
     fit = logofair.fit(few["p"] / 100, few["y"], **columns, local_tolerance=None, calibration="none")
     fit.policy.save(tmp_path / "policy.json")
     words = (tmp_path / "few.csv", "--policy", tmp_path / "policy.json", "--score", "p", "--scale", "percent")
-    named = ("--group", "sex", "--client", "site", "--notion", "demographic_parity")
+    named = ("--group", "sex", "--site", "site", "--notion", "demographic_parity")
     found, page = audited(*words, *named), " ".join(run(*words, *named)[1].split())
     chance = fit.policy.probabilities(few["p"] / 100, **columns)
     both = compare(few["p"] >= 50, chance, few["y"].to_list(), **columns, chances=True)
@@ -229,19 +229,19 @@ def test_with_ids_figures_rest_on_people(stored: Stored) -> None:
     assert heads == [0, 1]
 
 
-def test_unknown_clients_take_the_merged_rule_and_are_counted(stored: Stored, tmp_path: Path) -> None:
+def test_unknown_sites_take_the_merged_rule_and_are_counted(stored: Stored, tmp_path: Path) -> None:
     moved = stored.rows("test").with_columns(site=pl.when(site=3).then(7).otherwise("site"))
     moved.write_csv(tmp_path / "new.csv")
     words = (tmp_path / "new.csv", "--policy", stored.policy, "--label", "y")
     found, unknown = audited(*words), moved.filter(site=7).height
-    assert found["compared"]["unknown_client_rows"] == unknown > 0
+    assert found["compared"]["unknown_site_rows"] == unknown > 0
     expected = chances(stored.policy, moved, on_unknown="merged")
     assert found["accepted"]["value"] == pytest.approx(expected.mean())
-    assert f"{unknown} rows are of clients that the policy does not know" in " ".join(run(*words)[1].split())
+    assert f"{unknown} rows are of sites that the policy does not know" in " ".join(run(*words)[1].split())
     policy = replace(Policy.load(stored.policy), merged_rules=None)
     policy.save(tmp_path / "policy.json")
     sentence = refused(tmp_path / "new.csv", "--policy", tmp_path / "policy.json")
-    assert f"--client: {unknown} rows are of clients that policy.json does not know, such as 7" in sentence
+    assert f"--site: {unknown} rows are of sites that policy.json does not know, such as 7" in sentence
 
 
 def test_a_policy_of_one_site_takes_all_rows_as_its_own(stored: Stored, tmp_path: Path) -> None:
@@ -249,12 +249,12 @@ def test_a_policy_of_one_site_takes_all_rows_as_its_own(stored: Stored, tmp_path
     own.drop("site").write_csv(tmp_path / "two.csv")
     stored.rows("test").write_csv(tmp_path / "all.csv")
     policy = Policy.load(stored.policy)
-    place = policy.clients.index(2)
+    place = policy.sites.index(2)
     cells = slice(place * 2, place * 2 + 2)
     mixtures = policy.mixtures
     site = replace(
         policy,
-        clients=("2",),
+        sites=("2",),
         mixtures=replace(
             mixtures, **{name: value[cells] for name, value in vars(mixtures).items() if value is not None}
         ),
@@ -268,17 +268,17 @@ def test_a_policy_of_one_site_takes_all_rows_as_its_own(stored: Stored, tmp_path
     expected = site.probabilities(own["p"] / 100, groups=own["sex"].to_list())
     assert found["accepted"]["value"] == pytest.approx(expected.mean())
     assert found["notions"]["demographic_parity"]["check"] is None
-    sentence = refused(tmp_path / "all.csv", *words, "--client", "site")
+    sentence = refused(tmp_path / "all.csv", *words, "--site", "site")
     assert "policy.json is of site '2' alone, but there are rows of 1, 3; leave them out." in sentence
 
 
-def test_a_policy_without_clients_is_audited_inside_those_of_the_data(stored: Stored, tmp_path: Path) -> None:
+def test_a_policy_without_sites_is_audited_inside_those_of_the_data(stored: Stored, tmp_path: Path) -> None:
     rows = stored.rows("calibration")
     policy = logofair.fit(rows["p"] / 100, rows["y"], groups=rows["sex"].to_list(), calibration="platt").policy
     policy.save(tmp_path / "policy.json")
-    names = ("--score", "p", "--scale", "percent", "--group", "sex", "--client", "site")
+    names = ("--score", "p", "--scale", "percent", "--group", "sex", "--site", "site")
     found = audited(stored.data, "--policy", tmp_path / "policy.json", *names)
-    assert [row["client"] for row in found["clients"]] == [1, 2, 3]
+    assert [row["site"] for row in found["sites"]] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

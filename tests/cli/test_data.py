@@ -42,7 +42,7 @@ def written(path: Path, text: str | bytes) -> Path:
 
 def rows_of(*data: Path | str, columns: ColumnNames = PLAIN) -> DataRows:
     with showing_progress(quiet=True) as progress:
-        return read_rows(find_files([str(each) for each in data], client=columns.client), columns, progress)
+        return read_rows(find_files([str(each) for each in data], site=columns.site), columns, progress)
 
 
 def refused(*data: Path | str, columns: ColumnNames = PLAIN) -> str:
@@ -57,17 +57,17 @@ def refused(*data: Path | str, columns: ColumnNames = PLAIN) -> str:
 # ---------------------------------------------------------------- which files
 
 
-def test_a_folder_means_its_tables_in_order_and_each_is_a_client(tmp_path: Path) -> None:
+def test_a_folder_means_its_tables_in_order_and_each_is_a_site(tmp_path: Path) -> None:
     for name in ("south.csv", "north.parquet", "notes.md", "east.ARROW"):
         written(tmp_path / name, "x")
     (tmp_path / "deeper.csv").mkdir()
     found = find_files([str(tmp_path)])
     assert [path.name for path in found.paths] == ["east.ARROW", "north.parquet", "south.csv"]
     assert found.by_file
-    assert not find_files([str(tmp_path)], client="site").by_file
+    assert not find_files([str(tmp_path)], site="site").by_file
 
 
-def test_a_pattern_and_several_names_mean_clients_but_one_file_does_not(tmp_path: Path) -> None:
+def test_a_pattern_and_several_names_mean_sites_but_one_file_does_not(tmp_path: Path) -> None:
     paths = [written(tmp_path / f"{name}.csv", "x") for name in ("a", "b")]
     assert find_files([str(tmp_path / "*.csv")]).paths == tuple(paths)
     assert find_files([str(tmp_path / "*.csv")]).by_file
@@ -77,12 +77,12 @@ def test_a_pattern_and_several_names_mean_clients_but_one_file_does_not(tmp_path
     assert find_files([str(odd)]).paths == (odd,)
 
 
-def test_files_of_the_same_name_would_be_one_client_and_are_refused(tmp_path: Path) -> None:
+def test_files_of_the_same_name_would_be_one_site_and_are_refused(tmp_path: Path) -> None:
     written(tmp_path / "a.csv", "x")
     written(tmp_path / "a.parquet", "x")
-    with pytest.raises(InputError, match=r"a\.parquet: would be the same client as .*a\.csv; rename one of them\.$"):
+    with pytest.raises(InputError, match=r"a\.parquet: would be the same site as .*a\.csv; rename one of them\.$"):
         find_files([str(tmp_path)])
-    assert len(find_files([str(tmp_path)], client="site").paths) == 2
+    assert len(find_files([str(tmp_path)], site="site").paths) == 2
 
 
 def test_nothing_found_is_said(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_stored_numbers_beside_stored_text_are_refused_with_both_files() -> None
         combine_columns([pl.Series([1]), pl.Series(["a"])], ["one", "two"], [False, False])
 
 
-def test_labels_are_read_over_all_files_so_that_a_client_may_have_one_label_only(tmp_path: Path) -> None:
+def test_labels_are_read_over_all_files_so_that_a_site_may_have_one_label_only(tmp_path: Path) -> None:
     written(tmp_path / "a.csv", "p,y,sex\n0.5,good,F\n0.25,bad,M\n")
     written(tmp_path / "b.csv", "p,y,sex\n0.5,bad,F\n0.25,bad,M\n")
     got = rows_of(tmp_path, columns=ColumnNames(score="p", label="y", group=("sex",), positive="good"))
@@ -270,11 +270,11 @@ def test_text_among_scores_is_named_with_its_row(tmp_path: Path) -> None:
     assert refused(file).endswith("column 'p': row 2 is 'high', expected numbers; drop or repair such rows.")
 
 
-def test_a_client_for_every_row_is_taken_for_a_mistake(tmp_path: Path) -> None:
+def test_a_site_for_every_row_is_taken_for_a_mistake(tmp_path: Path) -> None:
     file = written(tmp_path / "a.csv", "id,p,y,sex\n1,0.5,1,F\n2,0.5,0,M\n")
-    sentence = refused(file, columns=ColumnNames(score="p", label="y", group=("sex",), client="id"))
+    sentence = refused(file, columns=ColumnNames(score="p", label="y", group=("sex",), site="id"))
     assert sentence == (
-        "--client: every client has one row (column 'id' has another value in each row); "
+        "--site: every site has one row (column 'id' has another value in each row); "
         "name a column of sites, not of ids."
     )
 

@@ -152,21 +152,21 @@ def test_default_tolerances_are_those_of_the_papers_tables(parity: dict[str, Any
 
 
 def test_the_same_seed_gives_the_same_comparison_and_another_seed_does_not(toy: Dataset) -> None:
-    first, again, other = (compare(toy, Settings(clients=3, random_state=seed)).as_dict() for seed in (4, 4, 5))
+    first, again, other = (compare(toy, Settings(sites=3, random_state=seed)).as_dict() for seed in (4, 4, 5))
     assert first == again
     assert first["methods"] != other["methods"]
 
 
 def test_options_are_passed_on() -> None:
-    found = adult("--local", "0.3", "--global", "0.2", "--clients", "3", "--alpha", "100", "--seed", "7")
-    assert found["settings"] == vars(Settings("demographic_parity", 0.3, 0.2, clients=3, alpha=100.0, random_state=7))
+    found = adult("--local", "0.3", "--global", "0.2", "--sites", "3", "--alpha", "100", "--seed", "7")
+    assert found["settings"] == vars(Settings("demographic_parity", 0.3, 0.2, sites=3, alpha=100.0, random_state=7))
     assert by_method(found)["LoGoFair_l&g"]["required"] == {"local": 0.3, "global": 0.2}
     # Tolerances beyond what the base model needs bind nowhere: all variants are one rule.
     assert len({row["accuracy"]["value"] for row in found["methods"][1:]}) == 1
 
 
 def test_a_free_side_requires_nothing_there(toy: Dataset) -> None:
-    found = compare(toy, Settings(clients=2, alpha=100, local_tolerance=None))
+    found = compare(toy, Settings(sites=2, alpha=100, local_tolerance=None))
     rows = by_method(found.as_dict())
     assert rows["LoGoFair_l"]["required"] == {"local": None, "global": None}
     assert rows["LoGoFair_l&g"]["accuracy"] == rows["LoGoFair_g"]["accuracy"]
@@ -176,7 +176,7 @@ def test_a_free_side_requires_nothing_there(toy: Dataset) -> None:
 
 
 def test_a_ratio_can_be_required(toy: Dataset) -> None:
-    found = compare(toy, Settings(clients=2, alpha=100, local_tolerance=Ratio(0.8), global_tolerance=Ratio(0.9)))
+    found = compare(toy, Settings(sites=2, alpha=100, local_tolerance=Ratio(0.8), global_tolerance=Ratio(0.9)))
     rows = by_method(json.loads(json.dumps(found.as_dict())))
     assert found.as_dict()["settings"]["global_tolerance"] == "ratio:0.9"
     assert rows["LoGoFair_l&g"]["required"] == {"local": "ratio:0.8", "global": "ratio:0.9"}
@@ -224,16 +224,16 @@ def test_what_test_rows_show_is_said_and_nothing_is_called_met(printed: str, par
     text = " ".join(printed.split())
     for row in parity["methods"]:
         inside, over = row["local_gap"]["finding"], row["global_gap"]["finding"]
-        assert f"{row['method']}: inside clients {inside}; over all {over}." in text
+        assert f"{row['method']}: inside sites {inside}; over all {over}." in text
         if row["required"]["local"] is not None:
-            assert f"{row['method']}: {' '.join(row['clients']['sentence'].split())}" in text
+            assert f"{row['method']}: {' '.join(row['sites']['sentence'].split())}" in text
     assert not re.search(r"✓|\bmet\b|\bkept\b|promise", text)
 
 
 def test_gaps_are_expectations_of_the_policy_on_the_test_rows(toy: Dataset) -> None:
-    found = compare(toy, Settings(clients=2, alpha=5))
+    found = compare(toy, Settings(sites=2, alpha=5))
     test, last = found.test_rows, found.outcomes[-1].audit
-    where = {"groups": test.groups, "clients": test.clients}
+    where = {"groups": test.groups, "sites": test.sites}
     chance = found.fair.policy.probabilities(test.scores, **where)
     assert found.fair.policy.mixtures.mixed.any()  # else coins would not matter
     expected = audit(chance, test.labels, **where, chances=True)
@@ -244,18 +244,18 @@ def test_gaps_are_expectations_of_the_policy_on_the_test_rows(toy: Dataset) -> N
     )
 
 
-def test_the_page_names_the_smallest_cell_and_how_many_clients_are_small(printed: str, parity: dict[str, Any]) -> None:
+def test_the_page_names_the_smallest_cell_and_how_many_sites_are_small(printed: str, parity: dict[str, Any]) -> None:
     text = " ".join(printed.split())
     small = parity["small"]
     smallest = small["smallest"]
-    assert small["clients"] > 0  # at seed 0 one client is: else this test says nothing
-    assert f"At {small['clients']} of 5 clients some rate rests on fewer than 30 test rows" in text
-    cell = f"{smallest['rate']} of group {smallest['group']!r} at client {smallest['client']}"
+    assert small["sites"] > 0  # at seed 0 one site is: else this test says nothing
+    assert f"At {small['sites']} of 5 sites some rate rests on fewer than 30 test rows" in text
+    cell = f"{smallest['rate']} of group {smallest['group']!r} at site {smallest['site']}"
     assert f"the fewest: {smallest['rows']}, {cell}" in text
 
 
 def test_the_page_says_what_is_undefined(toy: Dataset) -> None:
-    lonely = compare(toy, Settings(alpha=1e-300, clients=4))  # each group goes to one client
+    lonely = compare(toy, Settings(alpha=1e-300, sites=4))  # each group goes to one site
     page = io.StringIO()
     show(lonely, Console(file=page, width=80))
     text = " ".join(page.getvalue().split())
@@ -264,9 +264,9 @@ def test_the_page_says_what_is_undefined(toy: Dataset) -> None:
     assert "is undefined: no rows" in text
 
 
-def test_clients_without_calibration_rows_are_decided_by_the_merged_rule(toy: Dataset) -> None:
-    found = compare(toy, Settings(clients=300))
-    assert set(found.test_rows.clients) - set(found.calibration_rows.clients)
+def test_sites_without_calibration_rows_are_decided_by_the_merged_rule(toy: Dataset) -> None:
+    found = compare(toy, Settings(sites=300))
+    assert set(found.test_rows.sites) - set(found.calibration_rows.sites)
     assert found.outcomes[-1].audit.accuracy is not None
 
 
@@ -290,15 +290,15 @@ BAD = {
     "alpha nan": (["--alpha", "nan"], "logofair demo --alpha: got nan;"),
     "alpha huge": (["--alpha", "1e200"], "alpha: got 1e+200; pass a number above 0 and at most"),
     "alpha text": (["--alpha", "half"], "logofair demo --alpha: 'half' is not a valid float"),
-    "no clients": (["--clients", "0"], "logofair demo --clients: got 0; pass a whole number from 2 to 1000"),
-    "one client": (["--clients", "1"], "logofair demo --clients: got 1; pass a whole number from 2 to 1000"),
-    "a million clients": (["--clients", "1000000"], "--clients: got 1000000; pass a whole number from 2"),
+    "no sites": (["--sites", "0"], "logofair demo --sites: got 0; pass a whole number from 2 to 1000"),
+    "one site": (["--sites", "1"], "logofair demo --sites: got 1; pass a whole number from 2 to 1000"),
+    "a million sites": (["--sites", "1000000"], "--sites: got 1000000; pass a whole number from 2"),
     "unknown notion": (["--notion", "equalised_odds"], "did you mean 'equalized_odds'?"),
     "strange notion": (["--notion", "x"], "--notion: got 'x'; use one of demographic_parity, equal_opportunity"),
     "local negative": (["--local", "-0.1"], "logofair demo --local: got '-0.1'; pass a number from 0"),
     "global infinite": (["--global", "inf"], "logofair demo --global: got 'inf';"),
     "seed negative": (["--seed", "-1"], "logofair demo --seed: got -1; pass a whole number from 0"),
-    "unknown option": (["--client", "5"], "no option '--client' (did you mean '--clients'?)"),
+    "unknown option": (["--site", "5"], "no option '--site' (did you mean '--sites'?)"),
     "argument": (["extra"], "got unexpected extra argument (extra); see logofair demo --help"),
     "value missing": (["--seed"], "option '--seed' requires an argument"),
 }

@@ -43,7 +43,7 @@ NOT_RUN = {
     "federate client": "needs a server",
     "federate join": "needs the result of a run",
     "federate example": "tests/cli/test_federate.py runs it",
-    "federate simulate data/together.csv --client site --score score --label label": "Flower's simulation, likewise",
+    "federate simulate data/together.csv --site site --score score --label label": "Flower's simulation, likewise",
     "audit scores.parquet": "reads what training wrote",
     "fit scores.parquet": "reads what training wrote",
 }
@@ -99,9 +99,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, table in files.items():
         table.write_csv(folder / "data" / f"{name}.csv")
     named = pl.when(pl.col("part") == 0).then(pl.lit("calibration")).otherwise(pl.lit("test"))
-    scores = people.select("id", "score", "label", part=named, client="site", group="sex")
+    scores = people.select("id", "score", "label", part=named, site="site", group="sex")
     scores.write_csv(folder / "scores.csv")
-    columns = ("--score", "score", "--label", "label", "--group", "sex", "--client", "site")
+    columns = ("--score", "score", "--label", "label", "--group", "sex", "--site", "site")
     with chdir(folder):
         for out in ("policy.json", "other.json"):
             code, _, error = run("fit", "data/together.csv", *columns, "--local", "0.1", "--out", out)
@@ -124,7 +124,7 @@ def test_every_example_of_a_help_or_a_page_runs_or_is_understood(
     with chdir(tmp_path if new else folder):
         before = (folder / "policy.json").read_bytes()
         code, _, error = run(*words)
-        (folder / "policy.json").write_bytes(before)  # of clients, as other examples expect it
+        (folder / "policy.json").write_bytes(before)  # of sites, as other examples expect it
     assert code == 0, error
 
 

@@ -44,7 +44,7 @@ def made(calibration: str = "beta", notion: str = "equalized_odds", sites: int =
         score,
         rng.random(n) < score**1.5,
         groups=sex,
-        clients=names[site],
+        sites=names[site],
         notion=notion,
         calibration=calibration,
         **options,
@@ -59,14 +59,14 @@ def policy(request: pytest.FixtureRequest) -> logofair.Policy:
 def test_bands_on_either_scale_accept_whom_the_policy_accepts(policy: logofair.Policy) -> None:
     rng = np.random.default_rng(0)
     scores = rng.random(500)
-    for client, name in enumerate(policy.clients):
+    for site, name in enumerate(policy.sites):
         for group, sex in enumerate(policy.groups):
-            bands = bands_of(policy, client, group)
+            bands = bands_of(policy, site, group)
             assert bands[0].low == bands[0].raw_low == 0.0
             assert bands[-1].high == bands[-1].raw_high == 1.0
-            codes = np.full(500, group, dtype=np.int32), np.full(500, client, dtype=np.int32)
+            codes = np.full(500, group, dtype=np.int32), np.full(500, site, dtype=np.int32)
             calibrated = policy.calibrator(scores, *codes)
-            want = policy.probabilities(scores, groups=[sex] * 500, clients=[name] * 500)
+            want = policy.probabilities(scores, groups=[sex] * 500, sites=[name] * 500)
             for values, edge in ((calibrated, "low"), (scores, "raw_low")):
                 edges = np.array([getattr(band, edge) for band in bands])
                 place = np.searchsorted(edges, values, side="right") - 1
@@ -77,13 +77,13 @@ def test_bands_on_either_scale_accept_whom_the_policy_accepts(policy: logofair.P
 
 def test_raw_scores_are_where_the_calibrated_score_is_reached(policy: logofair.Policy) -> None:
     wanted = np.linspace(0.1, 0.9, 33)
-    groups, clients = np.zeros(33, dtype=np.int32), np.ones(33, dtype=np.int32)
-    raw = raw_scores(policy, wanted, groups, clients)
+    groups, sites = np.zeros(33, dtype=np.int32), np.ones(33, dtype=np.int32)
+    raw = raw_scores(policy, wanted, groups, sites)
     inside = (raw > 0) & (raw < 1)
     assert inside.sum() > 20
-    assert np.all(policy.calibrator(raw, groups, clients)[inside] >= wanted[inside] - 1e-12)
+    assert np.all(policy.calibrator(raw, groups, sites)[inside] >= wanted[inside] - 1e-12)
     below = np.clip(raw - 1e-6, 0, 1)
-    assert np.all(policy.calibrator(below, groups, clients)[inside] < wanted[inside] + 1e-12)
+    assert np.all(policy.calibrator(below, groups, sites)[inside] < wanted[inside] + 1e-12)
     assert np.all(np.diff(raw) >= 0)
 
 
@@ -116,12 +116,12 @@ def test_the_page_tells_the_promise_the_proof_and_every_rule(tmp_path: Path) -> 
     made(local_tolerance=0.05, pooling="none").save(tmp_path / "policy.json")
     page = words_of(tmp_path / "policy.json")
     both = "the true positive rate and the false positive rate of any two groups differ by at most"
-    assert f"Inside each client, {both} 0.05" in page
-    assert f"Over all clients, {both} 0.02" in page
+    assert f"Inside each site, {both} 0.05" in page
+    assert f"Over all sites, {both} 0.02" in page
     assert (
         "On the 1,200 calibration rows, in calibrated chances, every requirement is met and expected accuracy" in page
     )
-    assert "no rule of score, group and client that meets them exceeds" in page
+    assert "no rule of score, group and site that meets them exceeds" in page
     first = "Nothing is known of new rows: what is proved is about the 1,200 calibration rows alone; not yet tested on"
     assert page.startswith(f"{first} other rows. logofair audit FILE --policy POLICY measures it on other rows.")
     assert "% of the rows it was made from; 0 of 6 rules ignore the score." in page
@@ -134,31 +134,31 @@ def test_the_page_tells_the_promise_the_proof_and_every_rule(tmp_path: Path) -> 
     assert "Elsewhere Female: " in page
 
 
-def test_one_client_and_one_group_can_be_asked_for(tmp_path: Path) -> None:
+def test_one_site_and_one_group_can_be_asked_for(tmp_path: Path) -> None:
     made().save(tmp_path / "policy.json")
-    page = words_of(tmp_path / "policy.json", "--client", "site 01", "--group", "Male")
+    page = words_of(tmp_path / "policy.json", "--site", "site 01", "--group", "Male")
     assert page.startswith("At site 01 Male: ")
     assert "Female" not in page
     assert "site 02" not in page
-    assert "--client: no 'site 1'" in refused(tmp_path / "policy.json", "--client", "site 1")
+    assert "--site: no 'site 1'" in refused(tmp_path / "policy.json", "--site", "site 1")
     assert "--group: no 'male' (did you mean 'Male'?)" in refused(tmp_path / "policy.json", "--group", "male")
 
 
-def test_of_many_clients_the_first_are_shown_and_how_to_see_others(tmp_path: Path) -> None:
+def test_of_many_sites_the_first_are_shown_and_how_to_see_others(tmp_path: Path) -> None:
     made(calibration="none", notion="demographic_parity", sites=20).save(tmp_path / "policy.json")
     page = words_of(tmp_path / "policy.json")
     assert "At site 05 " in page
     assert "At site 06 " not in page
-    assert "These are 6 of 20 clients; --client NAME shows another, --json all." in page
+    assert "These are 6 of 20 sites; --site NAME shows another, --json all." in page
     rules = json.loads(run(tmp_path / "policy.json", "--json")[1])["rules"]
     assert len(rules) == 2 * 20 + 2
-    assert sum(rule["unknown_clients"] for rule in rules) == 2
+    assert sum(rule["unknown_sites"] for rule in rules) == 2
 
 
 def test_json_holds_what_the_words_say(tmp_path: Path) -> None:
     policy = made()
     policy.save(tmp_path / "policy.json")
-    found = json.loads(run(tmp_path / "policy.json", "--json", "--client", "site 02")[1])
+    found = json.loads(run(tmp_path / "policy.json", "--json", "--site", "site 02")[1])
     assert [rule["group"] for rule in found["rules"]] == ["Female", "Male"]
     for group, rule in enumerate(found["rules"]):
         bands = bands_of(policy, 2, group)
@@ -177,13 +177,13 @@ def test_raw_scores_are_told_on_the_scale_of_the_files(scale: str, middle: float
     assert bands[1].raw_low == pytest.approx(middle, abs=1e-12)
 
 
-def test_a_policy_without_clients_has_rules_for_all(tmp_path: Path) -> None:
+def test_a_policy_without_sites_has_rules_for_all(tmp_path: Path) -> None:
     policy = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none").policy
     policy.save(tmp_path / "policy.json")
     page = words_of(tmp_path / "policy.json")
     assert "Rules a: " in page
     assert "Elsewhere" not in page
-    assert "fitted without clients" in refused(tmp_path / "policy.json", "--client", "x")
+    assert "fitted without sites" in refused(tmp_path / "policy.json", "--site", "x")
 
 
 def test_a_file_that_is_no_policy_is_one_sentence(tmp_path: Path) -> None:
@@ -196,13 +196,13 @@ def test_a_tested_policy_tells_what_its_test_found(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     score, sex, site = rng.random(3000), rng.choice(["F", "M"], 3000), rng.choice(["a", "b"], 3000)
     label, half = rng.random(3000) < score, slice(0, 1500)
-    solution = logofair.fit(score[half], label[half], groups=sex[half], clients=site[half])
+    solution = logofair.fit(score[half], label[half], groups=sex[half], sites=site[half])
     other = slice(1500, 3000)
-    tested = solution.test(score[other], label[other], groups=sex[other], clients=site[other])
+    tested = solution.test(score[other], label[other], groups=sex[other], sites=site[other])
     tested.policy.save(tmp_path / "policy.json")
     page, after = words_of(tmp_path / "policy.json"), tested.tested.second
     assert f"On 1,500 other rows. Accuracy {after.accuracy}. Global gap {after.headline_global.value}: " in page
     local = after.headline_local
-    assert f"Local gap {local.value} at client {local.client!r}: {local.finding}." in page
+    assert f"Local gap {local.value} at site {local.site!r}: {local.finding}." in page
     stored = json.loads(run(tmp_path / "policy.json", "--json")[1])["info"]["tested"]
     assert stored["accuracy"]["low"] == after.accuracy.low

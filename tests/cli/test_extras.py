@@ -44,7 +44,7 @@ print(json.dumps([(result.exit_code, result.stderr) for result in found]))
 """
 
 COLUMNS = "--score p --label y --group sex"
-SIMULATE = f"federate simulate people.csv {COLUMNS} --client site"
+SIMULATE = f"federate simulate people.csv {COLUMNS} --site site"
 NEEDING = {
     "polars": (
         f"audit people.csv {COLUMNS}",

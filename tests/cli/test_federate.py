@@ -104,7 +104,7 @@ def file(tmp_path: Path) -> Path:
     return write_csv(tmp_path / "people.csv", people())
 
 
-COLUMNS = ("--client", "place", "--group", "sex", "--score", "risk", "--label", "repaid")
+COLUMNS = ("--site", "place", "--group", "sex", "--score", "risk", "--label", "repaid")
 TIGHT = ("--local", "0.03", "--global", "0.01", "--run", "spring", "--pooling", "none")
 
 
@@ -183,7 +183,7 @@ def test_options_make_the_plan_they_name() -> None:
     assert {r.notion for r in (*plan.local, *plan.global_)} == {"equalized_odds"}
     assert {r.tolerance for r in plan.local} == {None}
     assert {r.tolerance for r in plan.global_} == {0.01}
-    assert plan.client_tolerances == (("north", 0.05), ("south", None))
+    assert plan.site_tolerances == (("north", 0.05), ("south", None))
     assert (plan.calibration, plan.optimality_gap, plan.quorum, plan.random_state, plan.run) == (
         "platt",
         1e-4,
@@ -292,7 +292,7 @@ def test_a_server_that_cannot_start_says_why(arguments: list[str], sentence: str
 # Keys
 
 
-def test_keys_are_laid_out_as_server_and_client_look_for_them(tmp_path: Path) -> None:
+def test_keys_are_laid_out_as_server_and_site_look_for_them(tmp_path: Path) -> None:
     pytest.importorskip("cryptography")
     keys = tmp_path / "keys"
     assert run("federate", "keys", "server", "--out", keys, "--host", "fair.example.org")[0] == 0
@@ -460,12 +460,12 @@ def stop_after_one_exchange(folder: Path) -> None:
 
     table = people()
     rows = {name: table["place"] == name for name in ("north", "south", "east")}
-    clients = {
+    sites = {
         name: Client(name, SiteColumns(table["sex"][own], table["risk"][own], table["repaid"][own]))
         for name, own in rows.items()
     }
     with pytest.raises(Plug):
-        conduct_from_disk(folder / "plan.json", folder, Pulled(clients))
+        conduct_from_disk(folder / "plan.json", folder, Pulled(sites))
 
 
 @pytest.fixture
@@ -617,7 +617,7 @@ def central_fit(table: dict[str, Any], **more: Any) -> logofair.Solution:
         table["risk"],
         None,
         groups=table["sex"],
-        clients=table["place"],
+        sites=table["place"],
         local_tolerance=0.03,
         global_tolerance=0.01,
         calibration="none",
@@ -667,8 +667,8 @@ def test_a_simulation_with_costs_of_single_sites_has_the_numbers_of_a_fit_on_all
 
 def test_federations_speak_of_sites() -> None:
     for command in ("simulate", "server", "client", "join"):
-        said = run("federate", command, "--help")[1].replace("federate client", "").replace("--client", "")
-        assert "client" not in said.lower().split("examples")[0].replace("_client", ""), command
+        said = run("federate", command, "--help")[1].replace("federate client", "").replace("--site", "")
+        assert "client" not in said.lower().split("examples")[0].replace("_site", ""), command
 
 
 def test_a_simulation_warns_of_small_sites_as_a_fit_does(tmp_path: Path) -> None:
@@ -681,7 +681,7 @@ def test_a_simulation_warns_of_small_sites_as_a_fit_does(tmp_path: Path) -> None
         table["risk"][few],
         None,
         groups=table["sex"][few],
-        clients=table["place"][few],
+        sites=table["place"][few],
         local_tolerance=0.03,
         global_tolerance=0.01,
         calibration="none",
@@ -709,7 +709,7 @@ def test_groups_scale_conditions_and_missing_values_mean_what_they_mean_in_a_fit
     raw["life"] = ["" if row % 9 == 1 else value for row, value in enumerate(life)]
     file = write_csv(tmp_path / "raw.csv", raw)
     more = ("--engine", "inprocess", *TIGHT)
-    columns = ("--client", "place", "--score", "risk", "--label", "repaid")
+    columns = ("--site", "place", "--score", "risk", "--label", "repaid")
     reading = ("--group", "sex", "--group", "life", "--scale", "percent", "--where", "part=train", "--drop-missing")
     for source, words, folder in ((kept, ("--group", "both"), "one"), (file, reading, "other")):
         code, output = run("federate", "simulate", source, *columns, *words, *more, "--folder", tmp_path / folder)
@@ -765,7 +765,7 @@ def test_integer_sites_and_groups_and_text_labels_are_read_as_meant(tmp_path: Pa
 @pytest.mark.parametrize(
     ("change", "arguments", "sentence"),
     [
-        ({}, ["--client", "plaice"], "did you mean 'place'?"),
+        ({}, ["--site", "plaice"], "did you mean 'place'?"),
         ({}, ["--quorum", "9"], "names 3 sites, but the plan needs 9"),
         ({}, ["--groups", "F,X"], "--groups: leaves out 'M'"),
         ({}, ["--engine", "flour"], "did you mean 'flower'?"),
@@ -786,7 +786,7 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(
 
 
 def test_a_missing_column_option_is_named(file: Path, tmp_path: Path) -> None:
-    start = ("federate", "simulate", file, "--client", "place", "--group", "sex", "--folder", tmp_path / "try")
+    start = ("federate", "simulate", file, "--site", "place", "--group", "sex", "--folder", tmp_path / "try")
     assert "--label: missing" in refused(*start, "--engine", "inprocess", "--score", "risk")
     assert "--score: missing" in refused(*start, "--engine", "inprocess", "--calibration", "none")
     assert not (tmp_path / "try").exists()
@@ -839,17 +839,17 @@ def test_a_sites_policy_explains_its_own_figures_and_those_of_all_sites_apart(pu
     assert rows.sum() == 900
     assert rows @ accuracy / 900 == pytest.approx(together[0], abs=1e-9)  # all sites' accuracy is the mean of theirs
     assert np.ptp(accuracy) > 0.001
-    assert run("explain", published.parent / "policies" / "north.json", "--client", "north")[0] == 0
-    assert "no 'south'" in refused("explain", published.parent / "policies" / "north.json", "--client", "south")
+    assert run("explain", published.parent / "policies" / "north.json", "--site", "north")[0] == 0
+    assert "no 'south'" in refused("explain", published.parent / "policies" / "north.json", "--site", "south")
 
 
 def test_what_small_cells_borrow_is_said_to_all_and_to_each_site(file: Path, tmp_path: Path) -> None:
     code, output = simulate(file, tmp_path / "try", *TIGHT[:-1], "full")
     assert code == 0, output
-    assert "6 cells borrow their group's scores at all clients: all of it" in words(output)
+    assert "6 cells borrow their group's scores at all sites: all of it" in words(output)
     assert "On the sites' own rows alone: expected accuracy" in words(output)
     page = words(run("explain", tmp_path / "try" / "policies" / "north.json")[1])
-    assert page.count("2 cells borrow their group's scores at all clients") == 1
+    assert page.count("2 cells borrow their group's scores at all sites") == 1
     assert "3 sites of run 'spring' and what small cells borrow, their policies together meet them" in page
 
 
@@ -873,7 +873,7 @@ def test_a_sites_policy_refuses_rows_of_other_sites_and_needs_no_names_of_column
 
 
 @pytest.mark.parametrize("names", [(), ("east", "north", "south")], ids=["plain", "secure sums"])
-def test_without_a_client_column_rows_are_the_sites_own_but_for_files_named_after_others(
+def test_without_a_site_column_rows_are_the_sites_own_but_for_files_named_after_others(
     names: tuple[str, ...], published: Path, tmp_path: Path
 ) -> None:
     """Without secure sums a policy has no names of other sites; but whoever has their files has their policies too."""
@@ -889,12 +889,12 @@ def test_without_a_client_column_rows_are_the_sites_own_but_for_files_named_afte
     for path in (sites / "north.parquet", new):
         code, output = run("apply", policy, path, "--out", out, "--deterministic", "--force")
         assert code == 0, output
-        assert "Rows without a client count as those of site 'north'; --client COLUMN checks them." in words(output)
+        assert "Rows without a client count as those of site 'north'; --site COLUMN checks them." in words(output)
         assert "Unknown" not in output
     code, output = run("apply", policy, sites, "--out", out, "--deterministic", "--on-unknown", "base", "--force")
     assert code == 0, output
-    assert "rows are of clients or groups the policy does not know" in words(output)
-    assert "lacks the rule of all clients together" in refused(
+    assert "rows are of sites or groups the policy does not know" in words(output)
+    assert "lacks the rule of all sites together" in refused(
         "apply", policy, sites, "--out", tmp_path / "other.csv", "--on-unknown", "merged", "--seed", "1"
     )
 
@@ -941,7 +941,7 @@ def test_a_late_site_gets_a_policy_fair_inside_and_is_told_what_was_not_promised
     own, policy = table["place"] == "west", Policy.load(out)
     chance = policy.probabilities(table["risk"][own], groups=table["sex"][own])
     women = table["sex"][own] == "F"
-    assert policy.clients == ("west",)
+    assert policy.sites == ("west",)
     assert policy.info.columns.score == "risk"
     page = words(run("explain", out)[1])
     assert f"On its own {own.sum():,} rows, the policy is expected to be right in" in page
@@ -1205,7 +1205,7 @@ def test_a_late_site_under_privacy_releases_its_histogram_once(tmp_path):
     (tmp_path / "late.csv").write_text("\n".join(["site,sex,score", *lines[1:301]]))
     runner = CliRunner()
     columns = ["--score", "score", "--group", "sex"]
-    simulated = [str(tmp_path / "all.csv"), "--client", "site", *columns, "--folder", str(tmp_path / "run")]
+    simulated = [str(tmp_path / "all.csv"), "--site", "site", *columns, "--folder", str(tmp_path / "run")]
     done = runner.invoke(cli, ["federate", "simulate", *simulated, "--epsilon", "1", "--engine", "inprocess"])
     assert done.exit_code == 0, done.output
     join = ["federate", "join", str(tmp_path / "run" / "result.json"), "--site", "late"]

@@ -48,7 +48,7 @@ def file(people: pl.DataFrame, tmp_path: Path) -> Path:
     return tmp_path / "people.csv"
 
 
-COLUMNS = ("--score", "p", "--label", "y", "--positive", "good", "--group", "sex", "--client", "site")
+COLUMNS = ("--score", "p", "--label", "y", "--positive", "good", "--group", "sex", "--site", "site")
 
 
 def both_ways(
@@ -64,14 +64,12 @@ def both_ways(
 
 
 def expected(people: pl.DataFrame, **options: Any) -> logofair.Solution:
-    usual: dict[str, Any] = {"groups": people["sex"].to_list(), "clients": people["site"].to_list()}
+    usual: dict[str, Any] = {"groups": people["sex"].to_list(), "sites": people["site"].to_list()}
     return logofair.fit(people["p"].to_numpy(), (people["y"] == "good").to_numpy(), **(usual | options))
 
 
 def chances(policy: logofair.Policy, people: pl.DataFrame) -> Any:
-    return policy.probabilities(
-        people["p"].to_numpy(), groups=people["sex"].to_list(), clients=people["site"].to_list()
-    )
+    return policy.probabilities(people["p"].to_numpy(), groups=people["sex"].to_list(), sites=people["site"].to_list())
 
 
 @pytest.mark.parametrize(
@@ -83,7 +81,7 @@ def chances(policy: logofair.Policy, people: pl.DataFrame) -> Any:
             ["--notion", "equalized_odds", "--calibration", "platt"],
             {"notion": "equalized_odds", "calibration": "platt"},
         ),
-        (["--local-for", "north=0", "--local-for", "east=none"], {"client_tolerances": {"north": 0.0, "east": None}}),
+        (["--local-for", "north=0", "--local-for", "east=none"], {"site_tolerances": {"north": 0.0, "east": None}}),
         (["--weight", "w", "--seed", "3"], {"sample_weight": "w", "random_state": 3}),
         (["--solver", "algorithm1"], {"solver": "algorithm1"}),
         (["--notion", "equal_opportunity", "--basis", "labels"], {"notion": "equal_opportunity", "basis": "labels"}),
@@ -130,7 +128,7 @@ def test_figures_before_and_after_are_those_of_the_library_audit(
             decided,
             (people["y"] == "good").to_numpy(),
             groups=people["sex"].to_list(),
-            clients=people["site"].to_list(),
+            sites=people["site"].to_list(),
             notion="equal_opportunity",
             chances=True,
         )
@@ -144,7 +142,7 @@ def test_figures_before_and_after_are_those_of_the_library_audit(
         assert gaps["global"]["rows"] >= gaps["local"]["rows"] > 0
 
 
-def test_a_folder_of_clients_and_one_file_with_a_client_column_give_the_same_rules(
+def test_a_folder_of_sites_and_one_file_with_a_site_column_give_the_same_rules(
     people: pl.DataFrame, file: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "sites").mkdir()
@@ -167,13 +165,13 @@ def test_without_labels_the_scores_are_taken_as_chances(people: pl.DataFrame, fi
     found = fitted(file, "--score", "p", "--group", "sex", "--out", tmp_path / "policy.json")
     assert found["calibration_method"] == "none"
     assert found["calibration"]["accuracy"] == {"before": None, "after": None, "difference": None}
-    assert found["clients"] is None
+    assert found["sites"] is None
     sentence = refused(file, "--score", "p", "--group", "sex", "--calibration", "beta", "--out", tmp_path / "b.json")
     assert "labels: missing" in sentence
     assert not (tmp_path / "b.json").exists()
 
 
-def test_without_clients_no_page_says_inside_each_client(file: Path, tmp_path: Path) -> None:
+def test_without_sites_no_page_says_inside_each_site(file: Path, tmp_path: Path) -> None:
     words = ("--score", "p", "--label", "y", "--positive", "good", "--group", "sex", "--local", "none")
     out, report = tmp_path / "policy.json", tmp_path / "report.html"
     page = run(file, *words, "--global", "0.05", "--out", out, "--report", report)[1]
@@ -200,7 +198,7 @@ def test_the_page_tells_promise_proof_prices_and_what_to_do_next(file: Path, tmp
     code, output, _ = run(file, *COLUMNS, "--pooling", "none", "--out", tmp_path / "policy.json")
     page = " ".join(output.split())
     assert code == 0
-    assert "Inside each client, the selection rate of any two groups differs by at most 0.02" in page
+    assert "Inside each site, the selection rate of any two groups differs by at most 0.02" in page
     assert "On the 1,500 calibration rows, in calibrated chances, every requirement is met" in page
     first = "Nothing is known of new rows: what is proved is about the 1,500 calibration rows alone; not yet tested on"
     assert page.startswith(f"{first} other rows. Add --test FILE, or --test-where")
@@ -217,7 +215,7 @@ def test_small_cells_are_warned_of(people: pl.DataFrame, tmp_path: Path) -> None
     tiny = pl.DataFrame({"p": [0.5, 0.25], "y": ["good", "bad"], "sex": ["Female", "Male"], "site": ["west", "west"]})
     pl.concat([people.drop("race", "w"), tiny]).write_parquet(tmp_path / "a.parquet")
     output = run(tmp_path / "a.parquet", *COLUMNS, "--out", tmp_path / "policy.json")[1]
-    assert "group 'Female' at client 'west', group 'Male' at client 'west': one row only." in " ".join(output.split())
+    assert "group 'Female' at site 'west', group 'Male' at site 'west': one row only." in " ".join(output.split())
 
 
 def test_the_command_told_makes_the_same_policy_again(
@@ -264,7 +262,7 @@ def test_existing_files_are_refused_without_force_and_kept(file: Path, tmp_path:
     refused(file, *COLUMNS, "--out", tmp_path / "new.json", "--report", tmp_path / "policy.json")
     assert not (tmp_path / "new.json").exists()
     assert run(file, *COLUMNS, "--out", tmp_path / "policy.json", "--force")[0] == 0
-    assert logofair.Policy.load(tmp_path / "policy.json").has_clients
+    assert logofair.Policy.load(tmp_path / "policy.json").has_sites
 
 
 @pytest.mark.parametrize(
@@ -321,7 +319,7 @@ def test_the_test_is_that_of_the_library_on_the_same_rows(parts: dict[str, Path]
         test_rows["p"].to_numpy(),
         (test_rows["y"] == "good").to_numpy(),
         groups=test_rows["sex"].to_list(),
-        clients=test_rows["site"].to_list(),
+        sites=test_rows["site"].to_list(),
         ids=test_rows["person"].to_list(),
     )
     wanted = solution.as_dict()["tested"]
@@ -348,7 +346,7 @@ def test_the_page_tells_the_test_before_the_calibration_rows(parts: dict[str, Pa
     words = (parts["all"], *COLUMNS, "--test-where", "part=test", "--out", tmp_path / "policy.json")
     page = " ".join(run(*words)[1].split())
     tested = fitted(*words, "--force")["tested"]
-    assert f"rows where not part=test at 3 clients; 2 groups Tested on all.csv: {tested['rows']} rows" in page
+    assert f"rows where not part=test at 3 sites; 2 groups Tested on all.csv: {tested['rows']} rows" in page
     place = page.index(f"On {tested['rows']} rows that took no part in the fit")
     headline = page[place : page.index("calibration rows (measured on the rows that chose the rule")]
     after = tested["accuracy"]["after"]
@@ -410,16 +408,16 @@ def test_a_person_counts_once_in_the_intervals_of_the_test(parts: dict[str, Path
     assert f"Tested on twice.parquet: {2 * test.height:,} rows of {test.height} people" in page
 
 
-def test_clients_nobody_knew_take_the_merged_rule_and_are_counted(people: pl.DataFrame, tmp_path: Path) -> None:
+def test_sites_nobody_knew_take_the_merged_rule_and_are_counted(people: pl.DataFrame, tmp_path: Path) -> None:
     codes = {"north": "1", "south": "2", "east": "3"}
     numbered = people.with_columns(pl.col("site").replace(codes))
-    numbered.head(1000).write_csv(tmp_path / "fit.csv")  # clients read as numbers
+    numbered.head(1000).write_csv(tmp_path / "fit.csv")  # sites read as numbers
     west = pl.col("site").replace({"3": "west"})
-    numbered.tail(500).with_columns(west).write_csv(tmp_path / "test.csv")  # clients read as text
+    numbered.tail(500).with_columns(west).write_csv(tmp_path / "test.csv")  # sites read as text
     words = (tmp_path / "fit.csv", *COLUMNS, "--test", tmp_path / "test.csv", "--out", tmp_path / "policy.json")
     page = " ".join(run(*words)[1].split())
     unknown = people.tail(500).filter(site="east").height
-    assert f"{unknown} rows are of clients the policy does not know ('west'): they take its merged rule." in page
+    assert f"{unknown} rows are of sites the policy does not know ('west'): they take its merged rule." in page
 
 
 @pytest.mark.parametrize(
@@ -455,14 +453,14 @@ def test_a_folder_is_tested_on_a_folder(people: pl.DataFrame, tmp_path: Path) ->
     words = (tmp_path / "fit", *COLUMNS[:-2], "--test", tmp_path / "test", "--out", tmp_path / "policy.json")
     found = fitted(*words)
     assert found["tested"]["rows"] == 500
-    assert found["tested"]["unknown"] == {"clients": [], "rows": 0}
-    assert len(found["tested"]["by_client"]) == 3
+    assert found["tested"]["unknown"] == {"sites": [], "rows": 0}
+    assert len(found["tested"]["by_site"]) == 3
 
 
-def test_without_clients_the_page_does_not_speak_of_any(file: Path, tmp_path: Path) -> None:
+def test_without_sites_the_page_does_not_speak_of_any(file: Path, tmp_path: Path) -> None:
     words = (file, *COLUMNS[:-2], "--test-where", "race=B", "--local", "none", "--global", "0.05")
     output = run(*words, "--out", tmp_path / "policy.json")[1].partition("Wrote")[0]
-    assert "client" not in output
+    assert "site" not in output
     assert "largest gap" in output
 
 
@@ -556,17 +554,17 @@ def test_the_page_tells_what_is_promised_first_and_in_a_table(people: pl.DataFra
     assert code == 0, error
     page = " ".join(output.split())
     assert page.startswith("Partly certified for new rows: 2 of 4 required gaps, with 95% confidence, by rank, for 0.0")
-    assert "client 'east' certified 0.3 0." in page
-    assert "client 'north' cannot certify 0.3 0 " in page
-    assert "cannot certify: client 'north' has no rows of group 'Female'" in page
+    assert "site 'east' certified 0.3 0." in page
+    assert "site 'north' cannot certify 0.3 0 " in page
+    assert "cannot certify: site 'north' has no rows of group 'Female'" in page
     assert "with them); the certificate still bounds what any rule" in page
-    assert "Promises and certificate rest on the rows of each client alone." in page
-    assert page.index("Partly certified") < page.index("client 'east'") < page.index("Proof")
+    assert "Promises and certificate rest on the rows of each site alone." in page
+    assert page.index("Partly certified") < page.index("site 'east'") < page.index("Proof")
     assert all(len(line) <= 80 for line in output.splitlines())
     explained = " ".join(commandline.run("explain", tmp_path / "policy.json")[1].split())
     assert explained.startswith("Partly certified for new rows: 2 of 4 required gaps, with 95% confidence, by rank")
-    assert "client 'north' cannot certify 0.3 0 " in explained
-    assert "cannot certify: client 'north' has no rows of group 'Female'" in explained
+    assert "site 'north' cannot certify 0.3 0 " in explained
+    assert "cannot certify: site 'north' has no rows of group 'Female'" in explained
     assert "with them); the certificate still bounds what any rule" in explained
     report = (tmp_path / "report.html").read_text()
     assert "Partly certified for new rows: 2 of 4 required gaps, with 95% confidence, by rank" in report

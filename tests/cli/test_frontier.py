@@ -25,7 +25,7 @@ pytestmark = pytest.mark.tool
 
 run = partial(commandline.run, "frontier")
 
-COLUMNS = ("--score", "p", "--label", "income", "--positive", ">50K", "--group", "sex", "--client", "site")
+COLUMNS = ("--score", "p", "--label", "income", "--positive", ">50K", "--group", "sex", "--site", "site")
 SMALL = ("--local", "0.01,none", "--global", "0,0.05,none")
 
 
@@ -51,21 +51,21 @@ def data(tmp_path_factory):
 def expected():
     score, label, sex, site = rows()
     grid = {"local_tolerances": [0.01, None], "global_tolerances": [0, 0.05, None]}
-    return frontier(score, label, groups=sex, clients=site, random_state=0, **grid)
+    return frontier(score, label, groups=sex, sites=site, random_state=0, **grid)
 
 
-def test_without_clients_there_is_one_gap_and_one_tolerance(parts):
+def test_without_sites_there_is_one_gap_and_one_tolerance(parts):
     named = ("--score", "p", "--label", "y", "--group", "sex", "--global", "0.01,0.1,none")
     code, out, _ = run(parts / "fit.csv", *named, "--test", parts / "test.csv")
     assert code == 0
-    assert not any(word in out for word in ("local", "global gap", "clients", "side.", "30+"))
+    assert not any(word in out for word in ("local", "global gap", "sites", "side.", "30+"))
 
 
 def test_the_basis_is_passed_on(data):
     score, label, sex, site = rows()
     grid = {"local_tolerances": [None], "global_tolerances": [0.01]}
     options = {"notion": "equal_opportunity", "basis": "labels", "random_state": 0}
-    want = frontier(score, label, groups=sex, clients=site, **options, **grid)
+    want = frontier(score, label, groups=sex, sites=site, **options, **grid)
     words = ("--local", "none", "--global", "0.01", "--notion", "equal_opportunity", "--basis", "labels")
     code, out, _ = run(data, *COLUMNS, *words, "--json")
     assert code == 0
@@ -79,7 +79,7 @@ def test_the_table_shows_accuracy_and_loss_of_every_point_and_the_knee(data, exp
     code, out, _ = run(data, *COLUMNS, *SMALL)
     assert code == 0
     lines = out.splitlines()
-    assert lines[0] == "people.csv: 800 rows at 2 clients, groups F, M"
+    assert lines[0] == "people.csv: 800 rows at 2 sites, groups F, M"
     assert f"{100 * expected.unconstrained.value:.2f} % expected accuracy without any requirement" in lines[1]
     top = next(i for i, line in enumerate(lines) if line.split() == ["local", "0", "0.05", "none"])
     for i, local in enumerate(["0.01", "none"]):
@@ -93,7 +93,7 @@ def test_the_table_shows_accuracy_and_loss_of_every_point_and_the_knee(data, exp
 
 
 def test_the_default_grid_fits_on_a_page(parts):
-    named = ("--score", "p", "--label", "y", "--group", "sex", "--client", "site", "--test", parts / "test.csv")
+    named = ("--score", "p", "--label", "y", "--group", "sex", "--site", "site", "--test", parts / "test.csv")
     code, out, _ = run(parts / "fit.csv", *named)
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
@@ -145,10 +145,10 @@ def test_test_rows_of_a_file_or_by_a_value_are_the_same_rows_and_take_no_part_in
     score, label, sex, site = rows()
     test = np.arange(800) % 3 == 0
     grid = {"local_tolerances": [0.01, None], "global_tolerances": [0, 0.05, None]}
-    other = {"scores": score[test], "labels": label[test], "groups": sex[test], "clients": site[test]}
-    fit = {"groups": sex[~test], "clients": site[~test], "random_state": 0}
+    other = {"scores": score[test], "labels": label[test], "groups": sex[test], "sites": site[test]}
+    fit = {"groups": sex[~test], "sites": site[~test], "random_state": 0}
     want = frontier(score[~test], label[~test], test_rows=other, **fit, **grid)
-    named = ("--score", "p", "--label", "y", "--group", "sex", "--client", "site", *SMALL, "--json")
+    named = ("--score", "p", "--label", "y", "--group", "sex", "--site", "site", *SMALL, "--json")
     for words in (
         (parts / "fit.csv", "--test", parts / "test.csv", "--id", "id"),
         (parts / "all.csv", "--test-where", "part=test"),
@@ -175,7 +175,7 @@ def test_test_rows_of_a_file_or_by_a_value_are_the_same_rows_and_take_no_part_in
 )
 def test_test_rows_that_are_no_test_are_refused(parts, words, sentence):
     words = [parts / word if word.endswith(".csv") else word for word in words]
-    code, out, err = run(*words, "--score", "p", "--label", "y", "--group", "sex", "--client", "site", *SMALL)
+    code, out, err = run(*words, "--score", "p", "--label", "y", "--group", "sex", "--site", "site", *SMALL)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
 
@@ -186,10 +186,10 @@ def test_more_tolerances_than_a_page_is_wide_come_in_blocks(data):
     assert "0.12" in out
 
 
-def test_without_clients_there_is_one_tolerance(data):
+def test_without_sites_there_is_one_tolerance(data):
     code, out, _ = run(data, *COLUMNS[:-2], "--global", "0,0.1")
     assert code == 0
-    assert "clients" not in out.splitlines()[0]
+    assert "sites" not in out.splitlines()[0]
     assert "local" not in out.split("Knee")[0]
 
 
@@ -215,7 +215,7 @@ def test_json_is_everything_and_nothing_else(data, expected):
 
 
 def test_scores_without_labels_are_taken_as_they_are(data):
-    code, out, _ = run(data, "--score", "p", "--group", "sex", "--client", "site", *SMALL, "--json")
+    code, out, _ = run(data, "--score", "p", "--group", "sex", "--site", "site", *SMALL, "--json")
     assert code == 0
     assert json.loads(out)["calibration"] == "none"
 
@@ -293,19 +293,19 @@ def test_hundreds_of_small_sites_are_counted_in_a_few_lines(tmp_path):
         writer = csv.writer(file)
         writer.writerow(["p", "y", "sex", "site"])
         writer.writerows(zip(score, rng.random(3000) < score, sex, site, strict=True))
-    named = ("--score", "p", "--label", "y", "--group", "sex", "--client", "site", "--positive", "True")
+    named = ("--score", "p", "--label", "y", "--group", "sex", "--site", "site", "--positive", "True")
     code, out, _ = run(tmp_path / "sites.csv", *named, "--local", "0.1,none", "--global", "0,none")
     assert code == 0
     assert len(out.splitlines()) < 75
-    assert " groups at clients: fewer than 30 rows" in " ".join(out.split())
-    assert "group 'F' at client" not in out
+    assert " groups at sites: fewer than 30 rows" in " ".join(out.split())
+    assert "group 'F' at site" not in out
 
 
 @pytest.mark.parametrize("pooling", ["none", "full"])
 def test_pooling_is_that_of_the_library_and_is_said(data, pooling):
     score, label, sex, site = rows()
     grid = {"local_tolerances": [0.01, None], "global_tolerances": [0, 0.05, None]}
-    want = frontier(score, label, groups=sex, clients=site, random_state=0, pooling=pooling, **grid)
+    want = frontier(score, label, groups=sex, sites=site, random_state=0, pooling=pooling, **grid)
     found = commandline.json_of("frontier", data, *COLUMNS, *SMALL, "--pooling", pooling)
     assert found["pooling"] == want.as_dict()["pooling"]
     assert [point["accuracy"] for point in found["points"]] == [point.value for point in want.points]

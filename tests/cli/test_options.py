@@ -33,7 +33,7 @@ def test_a_tolerance_for_shares_lies_below_1(tmp_path, tolerance):
     [
         ("federate", "server", "--groups", "F,M", "--folder"),
         ("federate", "example", "--out"),
-        ("federate", "simulate", "a.csv", "--client", "site", "--group", "sex", "--folder"),
+        ("federate", "simulate", "a.csv", "--site", "site", "--group", "sex", "--folder"),
     ],
 )
 def test_a_file_where_a_folder_is_wanted_is_refused(tmp_path, words):

@@ -15,7 +15,7 @@ from support.commandline import run
 
 pytestmark = pytest.mark.tool
 
-COLUMNS = ("--score", "score", "--label", "label", "--group", "sex", "--client", "site")
+COLUMNS = ("--score", "score", "--label", "label", "--group", "sex", "--site", "site")
 READ = {"Reading": 100}
 
 

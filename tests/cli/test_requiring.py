@@ -19,7 +19,7 @@ import logofair
 from logofair import Ratio
 
 pytestmark = pytest.mark.tool
-COLUMNS = ("--score", "score", "--label", "label", "--group", "sex", "--client", "site")
+COLUMNS = ("--score", "score", "--label", "label", "--group", "sex", "--site", "site")
 LENDER = ("--costs", "1,3", "--local", "ratio:0.8", "--global", "none", "--floor", "equal_opportunity=today")
 REQUIRED = {
     "costs": (1, 3),
@@ -45,7 +45,7 @@ def file(rows, tmp_path, monkeypatch):
 
 
 def fitted(rows, **required):
-    columns = {"groups": rows["sex"], "clients": rows["site"]}
+    columns = {"groups": rows["sex"], "sites": rows["site"]}
     return logofair.fit(rows["score"], rows["label"], **columns, **required, random_state=0)
 
 
@@ -79,7 +79,7 @@ def test_a_number_of_people_is_divided_by_the_calibration_rows(file):
     assert found[0] == found[1] == [{"side": "global", "most": 0.1, "least": 0.0}]
 
 
-def test_costs_of_single_clients_are_those_of_the_library(rows, file):
+def test_costs_of_single_sites_are_those_of_the_library(rows, file):
     words = ("--costs", "1,3", "--costs", "south=2,1", "--local", "none", "--global", "none", "--seed", "0")
     code, output, error = run("fit", file, *COLUMNS, *words, "--out", "p.json", "--json")
     assert code == 0, error
@@ -110,7 +110,7 @@ def test_a_floor_for_all_groups_and_another_for_one(file):
         (("--costs", "0,0"), "both errors cost 0"),
         (("--costs", "1"), "pass two numbers with a comma between"),
         (("--costs", "east=1,3"), "--costs: no 'east'"),
-        (("--costs", "north=1,3"), "costs: has no pair for client 'south'"),
+        (("--costs", "north=1,3"), "costs: has no pair for site 'south'"),
         (("--costs", "1,3", "--costs", "1,4"), "were given already"),
         (("--capacity", "0"), "pass a share such as 0.1"),
         (("--capacity", "1.5"), "pass a share such as 0.1"),

@@ -29,7 +29,7 @@ from logofair.files.rows import read_rows
 
 pytestmark = pytest.mark.tool
 modest = examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-COLUMNS = ("--score", "p", "--label", "y", "--group", "sex", "--client", "site")
+COLUMNS = ("--score", "p", "--label", "y", "--group", "sex", "--site", "site")
 WRITERS: dict[str, Callable[[pl.DataFrame, Path], Any]] = {
     "csv": lambda table, path: table.write_csv(path),
     "parquet": lambda table, path: table.write_parquet(path),
@@ -92,7 +92,7 @@ def test_a_fit_and_a_frontier_of_some_rows_are_those_of_a_file_with_these_rows_a
 
 def test_the_pages_say_which_rows_count(people: pl.DataFrame, tmp_path: Path) -> None:
     people.write_csv(tmp_path / "people.csv")
-    rows = f"people.csv: {people.filter(part='test').height} rows where part=test at 2 clients"
+    rows = f"people.csv: {people.filter(part='test').height} rows where part=test at 2 sites"
     assert run("audit", tmp_path / "people.csv", *COLUMNS, "--where", "part=test")[1].startswith(rows)
     words = ("fit", tmp_path / "people.csv", *COLUMNS, "--where", "part=test", "--out", tmp_path / "policy.json")
     assert f"\n\n{rows}" in run(*words)[1]  # below what is known of new rows
@@ -200,10 +200,10 @@ def test_a_site_without_such_rows_is_left_out_unless_all_are(people: pl.DataFram
     people.filter(part="calibration").write_parquet(tmp_path / "west.parquet")
     words = (tmp_path, "--score", "p", "--label", "y", "--group", "sex")
     found = json_of("audit", *words, "--where", "part=test")
-    assert [client["client"] for client in found["clients"]] == ["north", "south"]
+    assert [site["site"] for site in found["sites"]] == ["north", "south"]
     assert found["rows"] == 2 * people.filter(part="test").height
     policy = json_of("fit", *words, "--where", "part=test", "--out", tmp_path / "policy.json")
-    assert policy["clients"] == ["north", "south"]
+    assert policy["sites"] == ["north", "south"]
     assert "part holds 'calibration' and 'test'" in refused("audit", *words, "--where", "part=train")
 
 

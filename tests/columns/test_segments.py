@@ -37,9 +37,9 @@ def joined(parts):
 
 
 def by_cell(cell, n_cells, scores):
-    """Sort by cells numbered client by client, two groups each (a group too many where the number is odd)."""
-    clients, groups = np.divmod(cell.astype(np.int32), np.int32(2))
-    ordered, starts = sorted_by_cell(groups, clients, 2, (n_cells + 1) // 2, scores)
+    """Sort by cells numbered site by site, two groups each (a group too many where the number is odd)."""
+    sites, groups = np.divmod(cell.astype(np.int32), np.int32(2))
+    ordered, starts = sorted_by_cell(groups, sites, 2, (n_cells + 1) // 2, scores)
     return ordered, starts[: n_cells + 1]
 
 

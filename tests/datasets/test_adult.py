@@ -151,12 +151,12 @@ def test_an_unknown_sensitive_column_is_refused_with_the_nearest_name() -> None:
         load_adult("rase")
 
 
-def test_adult_states_its_terms_and_harms_and_has_no_natural_clients(adult: Dataset) -> None:
+def test_adult_states_its_terms_and_harms_and_has_no_natural_sites(adult: Dataset) -> None:
     assert adult.licence == "CC BY 4.0"
     assert "10.24432/C5XW20" in adult.citation
     for subject in ("1994", "Female or Male", "50,000 USD", "fnlwgt", "Retiring Adult"):
         assert any(subject in harm for harm in adult.known_harms), subject
-    assert adult.clients is None
+    assert adult.sites is None
 
 
 def test_the_shares_below_the_threshold_are_those_the_harms_state(adult: Dataset) -> None:
@@ -174,7 +174,7 @@ def toy(**changes: object) -> Dataset:
         "feature_names": ("x", "y"),
         "labels": [0, 1, 1],
         "sensitive": ["a", "b", "a"],
-        "clients": ["north", "south", "south"],
+        "sites": ["north", "south", "south"],
         "licence": "ours",
     }
     return Dataset(**(fields | changes))  # type: ignore[arg-type]
@@ -186,7 +186,7 @@ def test_taking_rows_takes_them_in_order_from_every_column_and_keeps_the_terms()
     np.testing.assert_array_equal(taken.features, [[4.0, 5.0], [0.0, 1.0]])
     np.testing.assert_array_equal(taken.labels, [1, 0])
     np.testing.assert_array_equal(taken.sensitive, ["a", "a"])
-    np.testing.assert_array_equal(taken.clients, ["south", "north"])
+    np.testing.assert_array_equal(taken.sites, ["south", "north"])
     assert (taken.name, taken.feature_names, taken.licence) == ("toy", ("x", "y"), "ours")
 
 
@@ -195,9 +195,9 @@ def test_a_mask_takes_the_rows_where_it_is_true() -> None:
 
 
 def test_the_representation_fits_one_line_and_says_what_is_there() -> None:
-    assert repr(toy()) == "Dataset(toy: 3 rows, 2 features, 66.7 % positive, groups a 2, b 1, 2 natural clients)"
-    many = toy(features=np.zeros((7, 2)), labels=[0] * 7, sensitive=list("abcdefg"), clients=None)
-    assert repr(many) == "Dataset(toy: 7 rows, 2 features, 0.0 % positive, 7 groups, no natural clients)"
+    assert repr(toy()) == "Dataset(toy: 3 rows, 2 features, 66.7 % positive, groups a 2, b 1, 2 natural sites)"
+    many = toy(features=np.zeros((7, 2)), labels=[0] * 7, sensitive=list("abcdefg"), sites=None)
+    assert repr(many) == "Dataset(toy: 7 rows, 2 features, 0.0 % positive, 7 groups, no natural sites)"
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_the_representation_fits_one_line_and_says_what_is_there() -> None:
         ({"labels": [0, 1]}, "labels: has 2 rows, but the first column has 3"),
         ({"labels": [0, 1, 2]}, "labels: row 2 is 2; expected 0 and 1"),
         ({"sensitive": ["a"]}, "sensitive: has 1 rows"),
-        ({"clients": [1, 2]}, "clients: has 2 rows"),
+        ({"sites": [1, 2]}, "sites: has 2 rows"),
         ({"feature_names": ("x",)}, "feature_names: got 1 names for 2 columns"),
         ({"features": [1.0, 2.0, 3.0]}, r"features: expected rows and columns, got an array of shape \(3,\)"),
         ({"features": [["x"], ["y"], ["z"]]}, "features: expected a table of numbers"),

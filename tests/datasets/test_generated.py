@@ -29,17 +29,17 @@ GIVEN = {
 def gaps(people: Population, acceptance: np.ndarray, notion: str) -> tuple[float, float]:
     """Largest local and the global gap of a rule, summed in plain loops over the table."""
 
-    def rate(given: int | None, clients: list[int], group: int) -> float:
+    def rate(given: int | None, sites: list[int], group: int) -> float:
         accepted, everybody = [], []
-        for c, k in itertools.product(clients, range(people.mass.shape[2])):
+        for c, k in itertools.product(sites, range(people.mass.shape[2])):
             chance = people.chance[c, group, k]
             weight = people.mass[c, group, k] * {None: 1.0, 1: chance, 0: 1.0 - chance}[given]
             accepted.append(weight * acceptance[c, group, k])
             everybody.append(weight)
         return math.fsum(accepted) / math.fsum(everybody)
 
-    def gap(clients: list[int]) -> float:
-        found = [[rate(given, clients, a) for a in range(people.mass.shape[1])] for given in GIVEN[notion]]
+    def gap(sites: list[int]) -> float:
+        found = [[rate(given, sites, a) for a in range(people.mass.shape[1])] for given in GIVEN[notion]]
         return max(max(rates) - min(rates) for rates in found)
 
     every = list(range(people.mass.shape[0]))
@@ -123,7 +123,7 @@ def test_sides_with_notions_of_their_own_agree_with_the_solver() -> None:
     assert people.optimum(notion).accuracy == pytest.approx(fitted.certificate.primal, abs=1e-7)  # type: ignore[arg-type]
 
 
-def test_a_group_that_a_client_lacks_is_left_out_of_its_gap() -> None:
+def test_a_group_that_a_site_lacks_is_left_out_of_its_gap() -> None:
     mass = np.full((2, 2, 2), 0.125)
     mass[0, 1], mass[0, 0] = 0.0, 0.25
     people = Population(mass, np.tile([0.2, 0.9], (2, 2, 1)))
@@ -145,14 +145,14 @@ def test_a_fit_on_many_drawn_rows_comes_near_the_optimum_of_the_population(notio
         scores,
         rows.labels,
         groups=rows.sensitive,
-        clients=rows.clients,
+        sites=rows.sites,
         notion=notion,
         calibration="none",
     )
     assert fitted.certificate.primal == pytest.approx(best.accuracy, abs=4 * 0.5 / math.sqrt(200_000))
     # What was learnt on the rows, judged on the population itself:
     columns = people.columns()
-    chance = fitted.policy.probabilities(columns["scores"], groups=columns["groups"], clients=columns["clients"])
+    chance = fitted.policy.probabilities(columns["scores"], groups=columns["groups"], sites=columns["sites"])
     acceptance = np.asarray(chance).reshape(people.mass.shape)
     assert people.accuracy(acceptance) == pytest.approx(best.accuracy, abs=0.01)
     assert max(gaps(people, acceptance, notion)) < 0.02 + 0.04
@@ -161,7 +161,7 @@ def test_a_fit_on_many_drawn_rows_comes_near_the_optimum_of_the_population(notio
 def test_rows_are_drawn_with_the_shares_and_chances_of_the_population() -> None:
     people = make_population(3, 3, 4, rng=0)
     rows = people.draw(300_000, rng=1)
-    codes = [np.unique(column, return_inverse=True)[1] for column in (rows.clients, rows.sensitive)]
+    codes = [np.unique(column, return_inverse=True)[1] for column in (rows.sites, rows.sensitive)]
     level = rows.features[:, 3:].argmax(axis=1)
     np.testing.assert_array_equal(rows.features[:, :3].argmax(axis=1), codes[1])
     np.testing.assert_array_equal(people.scores(rows), people.chance[codes[0], codes[1], level])
@@ -181,14 +181,14 @@ def test_features_are_one_group_and_one_level_each() -> None:
 
 
 def test_the_same_seed_makes_the_same_population_and_the_same_rows() -> None:
-    first, again, other = (load_generated(rows=500, clients=3, rng=seed) for seed in (7, np.random.default_rng(7), 8))
+    first, again, other = (load_generated(rows=500, sites=3, rng=seed) for seed in (7, np.random.default_rng(7), 8))
     np.testing.assert_array_equal(first.features, again.features)
     np.testing.assert_array_equal(first.labels, again.labels)
     assert np.any(first.labels != other.labels)
 
 
 def test_the_population_behind_generated_rows_can_be_made_again() -> None:
-    rows = load_generated(rows=50_000, clients=4, rng=2)
+    rows = load_generated(rows=50_000, sites=4, rng=2)
     scores = make_population(4, rng=2).scores(rows)
     assert abs(rows.labels.mean() - scores.mean()) < 5 * 0.5 / math.sqrt(50_000)
     for low in (0.1, 0.3, 0.5, 0.7):
@@ -232,7 +232,7 @@ def test_tables_that_are_no_population_are_refused(changes: dict[str, object], m
     [
         ({"sensitive": "grupo"}, r"sensitive: got 'grupo' \(did you mean 'group'\?\); use one of group"),
         ({"rows": 0}, "rows: got 0"),
-        ({"clients": 0}, "clients: got 0"),
+        ({"sites": 0}, "sites: got 0"),
         ({"rng": None}, "rng: got None"),
     ],
 )
@@ -259,5 +259,5 @@ def test_scores_of_other_rows_are_refused() -> None:
     people = make_population(2, 2, 3, rng=0)
     with pytest.raises(InputError, match="was not drawn from this population"):
         people.scores(make_population(2, 2, 4, rng=0).draw(10, rng=0))
-    with pytest.raises(InputError, match="clients or groups that are not of this population"):
+    with pytest.raises(InputError, match="sites or groups that are not of this population"):
         people.scores(make_population(20, 2, 3, rng=0).draw(100, rng=0))

@@ -19,7 +19,7 @@ def faces(images: np.ndarray, **changes: object) -> Dataset:
         "feature_names": (),
         "labels": np.arange(n) % 2,
         "sensitive": np.where(np.arange(n) % 3, "a", "b"),
-        "clients": np.arange(n) // 2,
+        "sites": np.arange(n) // 2,
         "licence": "ours",
     }
     return Dataset(**(fields | changes))  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def test_taking_rows_of_images_copies_them_with_everything_else() -> None:
     assert not np.shares_memory(taken.features, array)
     np.testing.assert_array_equal(taken.features, array[[0, 3]])
     np.testing.assert_array_equal(taken.labels, [0, 1])
-    np.testing.assert_array_equal(taken.clients, [0, 1])
+    np.testing.assert_array_equal(taken.sites, [0, 1])
     assert (taken.kind, taken.licence) == ("images", "ours")
 
 
@@ -70,7 +70,7 @@ def test_notes_go_with_the_rows() -> None:
 
 
 def test_the_representation_says_height_and_width() -> None:
-    expected = "Dataset(faces: 6 rows, 64 x 64 images, 50.0 % positive, groups a 4, b 2, 3 natural clients)"
+    expected = "Dataset(faces: 6 rows, 64 x 64 images, 50.0 % positive, groups a 4, b 2, 3 natural sites)"
     assert repr(faces(pixels())) == expected
     assert "1 row, 5 x 7 images, " in repr(faces(pixels(1, 5, 7)))
 

@@ -47,9 +47,9 @@ def same_files(folder, policies, tmp_path, name="{}.json"):
         assert (folder / name.format(site)).read_bytes() == (tmp_path / "expected.json").read_bytes()
 
 
-def ended_well(server, clients, timeout=180.0):
+def ended_well(server, sites, timeout=180.0):
     assert server.wait(timeout) == 0, server.text()
-    for client in clients.values():
+    for client in sites.values():
         assert client.wait(60.0) == 0, client.text()
 
 
@@ -57,8 +57,8 @@ def test_sites_get_policies_that_together_keep_the_promise_and_are_those_of_one_
     two = SITES[:2]  # every message to a site starts a process of Flower's
     with deployment(tmp_path / "real", tables(two)) as made:
         plan = ("--sites", ",".join(two), *PLAIN[2:], "--optimality-gap", "0.001")
-        server, clients = made.server(*plan), made.clients()
-        ended_well(server, clients)
+        server, sites = made.server(*plan), made.sites()
+        ended_well(server, sites)
         outcome, expected = check_result(made, two)
         assert outcome.summary() == expected.summary()
         assert outcome.excluded == ()
@@ -91,7 +91,7 @@ def test_flowers_simulation_gives_the_numbers_of_one_process(tmp_path):
     together["site"] = np.repeat(list(sites), [len(table["sex"]) for table in sites.values()])
     with deployment(tmp_path / "real", sites) as made:
         write_table(together, made.folder / "all.csv")
-        files = ("--folder", made.folder / "simulated", "--client", "site", "--group", "sex", "--score", "score")
+        files = ("--folder", made.folder / "simulated", "--site", "site", "--group", "sex", "--score", "score")
         simulation = made.command("simulate", "simulate", made.folder / "all.csv", *files, *PLAIN[2:])
         assert simulation.wait(240.0) == 0, simulation.text()
         plan, _ = read_plan(made.folder / "simulated" / "plan.json")
@@ -106,8 +106,8 @@ def test_flowers_simulation_gives_the_numbers_of_one_process(tmp_path):
 @pytest.mark.slow
 def test_secure_sums_give_the_numbers_of_plain_ones_within_their_precision(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, clients = made.server(*PLAIN, "--secure"), made.clients()
-        ended_well(server, clients)
+        server, sites = made.server(*PLAIN, "--secure"), made.sites()
+        ended_well(server, sites)
         outcome, _ = check_result(made, exactly=False)
         assert outcome.plan.secure
         assert "sums over 3 sites or more" in " ".join(server.text().split())
@@ -117,7 +117,7 @@ def test_secure_sums_give_the_numbers_of_plain_ones_within_their_precision(tmp_p
 def test_a_run_without_encryption_takes_place_when_both_sides_ask_for_it_by_name(tmp_path):
     with deployment(tmp_path, tables()) as made:
         bare = ("--insecure",)
-        server, clients = made.server(*PLAIN, access=bare), made.clients(access=bare)
-        ended_well(server, clients)
+        server, sites = made.server(*PLAIN, access=bare), made.sites(access=bare)
+        ended_well(server, sites)
         check_result(made)
-        assert all("WITHOUT ENCRYPTION" in command.text() for command in (server, *clients.values()))
+        assert all("WITHOUT ENCRYPTION" in command.text() for command in (server, *sites.values()))

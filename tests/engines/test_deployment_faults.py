@@ -46,9 +46,9 @@ def mid_run(made, exchange=3):
     assert made.state_now().purpose != "publication"
 
 
-def ended_well(server, *clients):
+def ended_well(server, *sites):
     assert server.wait(TO_THE_END) == 0, server.text()
-    for client in clients:
+    for client in sites:
         assert client.wait(60.0) == 0, client.text()
 
 
@@ -72,10 +72,10 @@ def leaves(client):
 
 def test_a_site_killed_in_a_round_is_excluded_and_the_others_get_the_result_of_their_own(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, clients = made.server(*PLATT, *SHORT), made.clients(columns=LABELLED)
+        server, sites = made.server(*PLATT, *SHORT), made.sites(columns=LABELLED)
         mid_run(made)
-        clients["south"].kill_all()
-        ended_well(server, clients["east"], clients["north"])
+        sites["south"].kill_all()
+        ended_well(server, sites["east"], sites["north"])
         outcome, _ = check_result(made, ["east", "north"])
         assert list(lost_of(outcome)) == ["south"]
         assert "without south (no reply within 25 seconds) from now on" in server.text()
@@ -88,39 +88,39 @@ def test_a_site_killed_in_a_round_is_excluded_and_the_others_get_the_result_of_t
 
 def test_a_site_killed_in_a_round_and_started_again_in_time_is_back_in_the_run(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, clients = made.server(*PLATT, *PATIENT), made.clients(columns=LABELLED)
+        server, sites = made.server(*PLATT, *PATIENT), made.sites(columns=LABELLED)
         mid_run(made)
-        clients["south"].kill_all()
+        sites["south"].kill_all()
         made.check_files()
         again = made.client_again("south", TO_THE_END, columns=LABELLED)
-        ended_well(server, clients["east"], clients["north"], again)
+        ended_well(server, sites["east"], sites["north"], again)
         outcome, expected = check_result(made)
         assert outcome.summary() == expected.summary()
 
 
 def test_a_straggler_is_excluded_after_the_timeout(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, clients = made.server(*PLATT, *SHORT), made.clients(columns=LABELLED)
+        server, sites = made.server(*PLATT, *SHORT), made.sites(columns=LABELLED)
         mid_run(made)
-        clients["north"].suspend()
-        ended_well(server, clients["east"], clients["south"])
+        sites["north"].suspend()
+        ended_well(server, sites["east"], sites["south"])
         outcome, _ = check_result(made, ["east", "south"])
         assert lost_of(outcome) == {"north": "no reply within 25 seconds"}
-        clients["north"].resume()
-        leaves(clients["north"])
+        sites["north"].resume()
+        leaves(sites["north"])
         assert not made.policy("north").exists()
 
 
 def test_a_server_killed_in_a_round_and_started_again_ends_with_the_same_result(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, clients = made.server(*PLATT, *PATIENT), made.clients(columns=LABELLED)
+        server, sites = made.server(*PLATT, *PATIENT), made.sites(columns=LABELLED)
         mid_run(made)
         server.kill_all()
         assert not (made.state / "result.json").exists()
         made.check_files()
         again = made.server(*PLATT, *PATIENT)
         assert "goes on in" in again.text()
-        ended_well(again, *clients.values())
+        ended_well(again, *sites.values())
         outcome, expected = check_result(made)
         assert outcome.summary() == expected.summary()
 
@@ -128,7 +128,7 @@ def test_a_server_killed_in_a_round_and_started_again_ends_with_the_same_result(
 def test_a_machine_that_reboots_with_all_on_it_loses_nothing(tmp_path):
     with deployment(tmp_path, tables()) as made:
         made.server(*PLATT, *PATIENT)
-        made.clients(columns=LABELLED)
+        made.sites(columns=LABELLED)
         mid_run(made, exchange=4)
         made.kill_all()
         made.check_files()
@@ -140,42 +140,42 @@ def test_a_machine_that_reboots_with_all_on_it_loses_nothing(tmp_path):
 
 def test_when_all_sites_are_gone_the_server_stops_and_goes_on_when_they_are_back(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, clients = made.server(*PLATT, *SHORT), made.clients(columns=LABELLED)
+        server, sites = made.server(*PLATT, *SHORT), made.sites(columns=LABELLED)
         mid_run(made)
-        for client in clients.values():
+        for client in sites.values():
             client.kill()  # its node must follow by itself
         ended_badly(server, "bring the missing sites back and resume")
-        for client in clients.values():
+        for client in sites.values():
             client.wait_for_descendants()
         made.check_files()
-        server, clients = made.server(*PATIENT), made.clients(columns=LABELLED)
-        ended_well(server, *clients.values())
+        server, sites = made.server(*PATIENT), made.sites(columns=LABELLED)
+        ended_well(server, *sites.values())
         outcome, expected = check_result(made)
         assert outcome.summary() == expected.summary()
 
 
 def test_with_secure_sums_a_run_stops_without_a_site_and_goes_on_when_it_is_back(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, clients = made.server(*SECURE, *SHORT), made.clients()
+        server, sites = made.server(*SECURE, *SHORT), made.sites()
         mid_run(made)
-        clients["south"].kill_all()
+        sites["south"].kill_all()
         ended_badly(server, "the same command goes on from there")
         assert "south (" in server.text() or "south:" in server.text()
         made.check_files()
         server = made.server(*PATIENT)
         again = made.client_again("south", TO_THE_END)
-        ended_well(server, clients["east"], clients["north"], again)
+        ended_well(server, sites["east"], sites["north"], again)
         check_result(made, exactly=False)
 
 
 def test_with_secure_sums_a_site_started_again_in_time_is_back_in_the_run(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, clients = made.server(*SECURE, *PATIENT), made.clients()
+        server, sites = made.server(*SECURE, *PATIENT), made.sites()
         mid_run(made)
-        clients["south"].kill()
-        clients["south"].wait_for_descendants()
+        sites["south"].kill()
+        sites["south"].wait_for_descendants()
         again = made.client_again("south", TO_THE_END)
-        ended_well(server, clients["east"], clients["north"], again)
+        ended_well(server, sites["east"], sites["north"], again)
         check_result(made, exactly=False)
 
 
@@ -184,7 +184,7 @@ def test_strangers_are_refused_and_the_run_goes_on_with_the_others(tmp_path):
         (made.keys / "sites" / "west.pub").unlink()  # the server does not know this key
         make_keys(tmp_path / "others", ["north"])
         server = made.server(*PLAN, "--calibration", "none", *PATIENT)
-        clients = {site: made.client(site) for site in ("east", "north")}
+        sites = {site: made.client(site) for site in ("east", "north")}
         server.wait_for_output("2 of 3 sites are here", 120.0)
         unknown = made.client("west")
         elsewhere = ("--folder", tmp_path / "elsewhere", "--out", tmp_path / "elsewhere.json")
@@ -195,8 +195,8 @@ def test_strangers_are_refused_and_the_run_goes_on_with_the_others(tmp_path):
         ended_badly(bare, "wants encryption")
         ended_badly(unknown, "The server does not let this site in")
         assert "3 of 3" not in server.text()
-        clients["south"] = made.client("south")
-        ended_well(server, *clients.values())
+        sites["south"] = made.client("south")
+        ended_well(server, *sites.values())
         check_result(made)
 
 
@@ -204,11 +204,11 @@ def test_two_runs_at_once_on_the_same_files_do_not_disturb_each_other(tmp_path):
     with deployment(tmp_path / "one", tables()) as one, deployment(tmp_path / "two", tables()) as two:
         plans = ((one, PLATT, LABELLED), (two, (*PLAN, "--calibration", "none"), ("--score", "score")))
         servers = [made.server(*plan, *PATIENT) for made, plan, _ in plans]
-        clients = [made.clients(columns=columns) for made, _, columns in plans]
+        sites = [made.sites(columns=columns) for made, _, columns in plans]
         again = one.server(*PLATT, "--port", free_port(), name="second", listens=False)
         assert again.wait(60.0) == 2
         assert "another process works in this folder" in again.text()
-        for made, server, each in zip((one, two), servers, clients, strict=True):
+        for made, server, each in zip((one, two), servers, sites, strict=True):
             ended_well(server, *each.values())
             outcome, expected = check_result(made)
             assert outcome.summary() == expected.summary()

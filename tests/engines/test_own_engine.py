@@ -72,4 +72,4 @@ def test_the_engine_of_the_guide_runs_and_gives_the_policies_of_the_engine_in_pr
     for site, each in settings.items():
         with_columns(expected.policies[site], each).save(tmp_path / "expected.json")
         assert Path(each.policy).read_bytes() == (tmp_path / "expected.json").read_bytes()
-        assert Policy.load(each.policy).client == site
+        assert Policy.load(each.policy).site == site

@@ -12,7 +12,6 @@ from logofair.federation import Server, SiteLimits, late_policy
 from support.sites import (
     BENEFIT,
     central,
-    clients,
     federation,
     go,
     identities,
@@ -20,6 +19,7 @@ from support.sites import (
     plan_of,
     policies_of,
     same_policy,
+    sites,
 )
 
 pytestmark = pytest.mark.federation
@@ -28,8 +28,8 @@ SITES = federation((120, 90, 100))
 
 
 def own(tolerances, keys=None):
-    """Clients of the sites, some with a tolerance of their own."""
-    every = clients(SITES, keys)
+    """Sites of the sites, some with a tolerance of their own."""
+    every = sites(SITES, keys)
     return every | {
         site: replace(every[site], limits=SiteLimits(local_tolerance=tolerance))
         for site, tolerance in tolerances.items()
@@ -45,17 +45,17 @@ def own(tolerances, keys=None):
     ],
     ids=str,
 )
-def test_secure_sums_reach_the_optimum_of_a_fit_with_the_same_tolerances_of_single_clients(settings, tolerances):
+def test_secure_sums_reach_the_optimum_of_a_fit_with_the_same_tolerances_of_single_sites(settings, tolerances):
     """Every site replays the server and refuses what does not follow; so no replica depends on another's tolerance."""
     plan = plan_of(secure=True, optimality_gap=1e-6, trials=0, **settings)
     transport = LocalTransport(own(tolerances, identities(SITES)))
     result, _ = go(plan, transport)
     policies = policies_of(transport, SITES)
-    best = central(SITES, settings | {"client_tolerances": tolerances})
+    best = central(SITES, settings | {"site_tolerances": tolerances})
     assert result.holds
     assert result.accuracy == pytest.approx(best.certificate.primal, abs=2e-6)
     assert abs(result.accuracy - central(SITES, settings).certificate.primal) > 1e-4  # they cost something
-    named = replace(plan, secure=False, client_tolerances=tuple(tolerances.items()))
+    named = replace(plan, secure=False, site_tolerances=tuple(tolerances.items()))
     accuracy, global_excess, local_excess = measured(SITES, policies, named)
     assert accuracy == pytest.approx(result.accuracy, abs=1e-6)
     assert max(global_excess, local_excess) <= 1e-7
@@ -65,11 +65,11 @@ def test_secure_sums_reach_the_optimum_of_a_fit_with_the_same_tolerances_of_sing
 def test_it_does_to_the_bit_what_the_same_tolerance_in_the_plan_does_and_only_the_site_knows(settings):
     transport = LocalTransport(own({"b": 0.01}))
     result, _ = go(plan_of(**settings), transport)
-    policies, planned = policies_of(transport, SITES), run(plan_of(client_tolerances={"b": 0.01}, **settings), SITES)
+    policies, planned = policies_of(transport, SITES), run(plan_of(site_tolerances={"b": 0.01}, **settings), SITES)
     assert result.accuracy == planned.result.accuracy
     assert all(same_policy(policies[site], planned.policies[site]) for site in SITES)
     assert policies["b"].info.requirements == planned.policies["b"].info.requirements
-    assert policies["a"].info.requirements.client_tolerances == ()
+    assert policies["a"].info.requirements.site_tolerances == ()
     assert "single" not in result.summary()
 
 

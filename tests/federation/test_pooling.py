@@ -17,12 +17,12 @@ from logofair.engines.inprocess import run, run_apart
 from logofair.errors import InputError, RefusedError
 from logofair.federation import ClientBatch, Privacy, Server, SiteColumns, make_plan
 from logofair.federation.replies import PriorSums
-from logofair.federation.rows import _client_rng
+from logofair.federation.rows import _site_rng
 from logofair.federation.wire import decode
 from logofair.fitting import pooling
 from logofair.fitting.pooling import Reference, ScoredRows
 from support.examples import examples
-from support.sites import Tampered, central, clients, go, gone_from, instead, plan_of, problems
+from support.sites import Tampered, central, go, gone_from, instead, plan_of, problems, sites
 
 pytestmark = pytest.mark.federation
 
@@ -46,7 +46,7 @@ def folds_of(sites, plan, purpose):
     for site, columns in sites.items():
         order = RowOrder.of(columns.scores, columns.groups, len(plan.groups))
         fold = np.empty(len(columns.scores), dtype=np.int16)
-        fold[order.rows] = crossfit.deal_folds(order, plan.folds, _client_rng(plan, site, purpose))
+        fold[order.rows] = crossfit.deal_folds(order, plan.folds, _site_rng(plan, site, purpose))
         dealt.append(fold)
     return np.concatenate(dealt)
 
@@ -120,7 +120,7 @@ def same_rule(done, best, sites, plan):
         for site, columns in sites.items():
             if group in columns.groups:
                 mine = done.policies[site].probabilities(grid, groups=[group] * 99)
-                theirs = best.policy.probabilities(grid, groups=[group] * 99, clients=[site] * 99)
+                theirs = best.policy.probabilities(grid, groups=[group] * 99, sites=[site] * 99)
                 assert np.mean(np.abs(mine - theirs) > 0.01) <= 0.02
 
 
@@ -140,13 +140,13 @@ def scored(sites, which, groups=2):
 
 
 def added(parts):
-    """Sums of several clients, field by field."""
+    """Sums of several sites, field by field."""
     if isinstance(parts[0], np.ndarray):
         return [np.sum(parts, axis=0)]
     return [np.sum([getattr(part, f.name) for part in parts], axis=0) for f in fields(parts[0])]
 
 
-def test_every_step_of_pooling_is_a_sum_over_clients():
+def test_every_step_of_pooling_is_a_sum_over_sites():
     sites = federation(((0.5, 0.0), (-0.5, 0.2), (0.1, -0.4)), rows=12, weighted=True, missing=(1, 0))
     whole, alone = scored(sites, "abc"), [scored(sites, site) for site in "abc"]
 
@@ -190,7 +190,7 @@ AUTO = {"pooling": "auto", "optimality_gap": 1e-4, "trials": 0}
 def when():
     """The number of the first exchange of the usual run that asks for each type of reply."""
     sites, plan = federation(rows=15), plan_of(**AUTO)
-    probe, known = Tampered(clients(sites)), {}
+    probe, known = Tampered(sites(sites)), {}
     go(plan, probe)
     for reply in (decode(data) for site, data in probe.sent if site == "b"):
         known.setdefault(type(reply.body).__name__, reply.number)
@@ -230,7 +230,7 @@ def test_a_reply_that_no_rows_can_give_excludes_its_site(kind, field, change, sa
     def act(reply):
         return replace(reply, body=replace(reply.body, **{field: change(getattr(reply.body, field))}))
 
-    result, _ = go(plan, Tampered(clients(sites), instead("b", when()[kind], act)))
+    result, _ = go(plan, Tampered(sites(sites), instead("b", when()[kind], act)))
     assert result.sites == tuple("acd")
     assert said in result.excluded[0].reason
 
@@ -241,14 +241,14 @@ def test_a_site_that_vanishes_before_the_totals_leaves_the_prior_of_the_others(o
     fresh = run(plan, {site: rows for site, rows in sites.items() if site != "b"}).result
     before = fresh.exchanges.get("calibration", 0) + fresh.exchanges["pooling"]
     for number in range(1, before + 1, 3):
-        result, _ = go(plan, Tampered(clients(sites), deaf=gone_from("b", number)))
+        result, _ = go(plan, Tampered(sites(sites), deaf=gone_from("b", number)))
         assert result.sites == tuple("acd")
         assert result.pooling == fresh.pooling
         assert result.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.optimality_gap)
         np.testing.assert_allclose(result.priors.share, fresh.priors.share, atol=1e-12)
 
 
-def test_a_client_tells_each_histogram_once_and_nothing_where_the_plan_does_not_pool():
+def test_a_site_tells_each_histogram_once_and_nothing_where_the_plan_does_not_pool():
     sites, plan = federation(rows=15), plan_of(**AUTO)
     batch, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
     steps = []
@@ -311,7 +311,7 @@ def test_a_site_learns_what_its_own_cells_borrow_and_do():
     for group in (0, 1):
         assert info.site_figures.accepted[str(group)] == pytest.approx(accepted[sites["b"].groups == group].mean())
     said = done.result.summary()
-    assert "Pooling: 8 cells borrow their group's scores at all clients: all of it, at most 100% of a cell." in said
+    assert "Pooling: 8 cells borrow their group's scores at all sites: all of it, at most 100% of a cell." in said
     assert "On the sites' own rows alone" in said
     assert "and what small cells borrow" in said
     plain = done.result.as_dict()
@@ -335,7 +335,7 @@ def test_the_gaps_on_own_rows_are_those_of_the_rows():
 def test_messages_of_pooling_do_not_grow_with_the_rows():
     plan = plan_of(pooling="auto", calibration="beta", notion="equalized_odds", trials=0, optimality_gap=1e-2)
     for rows in (10, 400):
-        transport = Tampered(clients(federation(rows=rows)))
+        transport = Tampered(sites(federation(rows=rows)))
         _, steps = go(plan, transport)
         assert max(max(step.bytes_out, step.bytes_back) for step in steps) <= 33_000
         assert PriorSums in {type(decode(data).body) for _, data in transport.sent}

@@ -54,7 +54,7 @@ def test_with_demographic_parity_the_policies_are_the_central_ones():
     done, best = run(plan_of(optimality_gap=1e-10, **options), sites), central(sites, options)
     for site, columns in sites.items():
         ours = done.policies[site].probabilities(columns.scores, groups=columns.groups)
-        theirs = best.policy.probabilities(columns.scores, groups=columns.groups, clients=[site] * ours.size)
+        theirs = best.policy.probabilities(columns.scores, groups=columns.groups, sites=[site] * ours.size)
         for group in (0, 1):
             own = np.asarray(columns.groups) == group
             # The decomposition stops within 1e-7, a fraction of one row.
@@ -148,4 +148,4 @@ def eta_of(sites, plan):
         batch, sums = batch.answer(server.request)
         server = server.take(sums.total())
     rows = batch.chances.rows
-    return {site: rows.eta[rows.clients.codes == number] for number, site in enumerate(sorted(sites))}
+    return {site: rows.eta[rows.sites.codes == number] for number, site in enumerate(sorted(sites))}

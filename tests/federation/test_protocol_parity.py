@@ -33,7 +33,7 @@ SETTINGS = [
 
 @examples(12)
 @given(problems(), st.sampled_from(["none", "beta", "platt", "temperature"]), st.booleans())
-def test_a_client_in_a_crowd_says_to_the_bit_what_it_says_alone(problem, calibration, paper):
+def test_a_site_in_a_crowd_says_to_the_bit_what_it_says_alone(problem, calibration, paper):
     sites, n_groups, options = problem
     solver = Algorithm1(rounds=3, local_steps=2) if paper else "exact"
     plan = plan_of(groups=list(range(n_groups)), quorum=1, calibration=calibration, solver=solver, **options)
@@ -155,7 +155,7 @@ def test_algorithm_1_over_messages_is_algorithm_1_in_one_process(notion, groups)
     assert result.exchanges["steps"] == 7
 
 
-@pytest.mark.parametrize("options", [*SETTINGS, {"client_tolerances": {"b": 0.001}}], ids=str)
+@pytest.mark.parametrize("options", [*SETTINGS, {"site_tolerances": {"b": 0.001}}], ids=str)
 def test_a_member_that_asks_later_gets_back_its_own_policy_to_the_bit(options):
     plan = plan_of(**options)
     ended = done(run_apart, plan)

@@ -18,7 +18,7 @@ from logofair.federation.replies import Received
 from logofair.federation.requests import FinalRequest, PublishRequest
 from logofair.federation.wire import decode, encode
 from logofair.policy.mixtures import evaluate
-from support.sites import clients, federation, plan_of
+from support.sites import federation, plan_of, sites
 
 pytestmark = pytest.mark.federation
 
@@ -26,8 +26,8 @@ SITES = federation((120, 40, 30))
 
 
 def at_publication(plan, change=lambda request: request):
-    """The clients of a run whose server is about to publish; ``change`` is what it makes of its final request."""
-    server, every = Server.start(plan, SITES), clients(SITES)
+    """The sites of a run whose server is about to publish; ``change`` is what it makes of its final request."""
+    server, every = Server.start(plan, SITES), sites(SITES)
     while True:
         message = server.message()
         if isinstance(message.request, PublishRequest):
@@ -89,7 +89,7 @@ FORGED = [
     (taking_part("abcd"), "not in the roster: more"),
     (lambda r: r.update(names=["a", "b"]), "malformed: others are named"),
     (
-        lambda r: r["requirements"].update({"single clients": [{"client": "a", "tolerance": 0.5, "ratio": None}]}),
+        lambda r: r["requirements"].update({"single sites": [{"client": "a", "tolerance": 0.5, "ratio": None}]}),
         "other requirements: single",
     ),
     (lambda r: r["groups"].update({"0": 5.0}), "other numbers of rows"),
@@ -270,7 +270,7 @@ def test_a_result_file_that_contradicts_itself_makes_no_late_policy():
         late_policy(replace(result, accuracy=result.bound + 0.1), SITES["b"], "late")
 
 
-def test_a_client_that_was_never_asked_takes_no_result():
+def test_a_site_that_was_never_asked_takes_no_result():
     server = Server.start(plan_of(), SITES)
     client = Client("a", SITES["a"])
     client, _ = client.handle(server.message())

@@ -34,8 +34,8 @@ def dealt(required: Required) -> dict[str, SiteColumns]:
     """The sites of a random problem."""
     columns = required.groups, required.chances, None if required.weights is None else required.weights
     sites = {}
-    for c in np.unique(required.clients):
-        own = required.clients == c
+    for c in np.unique(required.sites):
+        own = required.sites == c
         groups, chances, weights = (None if each is None else each[own] for each in columns)
         sites[f"site {c}"] = SiteColumns(groups, chances, sample_weight=weights)
     return sites
@@ -43,9 +43,9 @@ def dealt(required: Required) -> dict[str, SiteColumns]:
 
 def plan_for(required: Required, **more):
     """The plan of a random problem."""
-    known = ("notion", "floors", "ceilings", "capacity", "costs", "client_tolerances")
+    known = ("notion", "floors", "ceilings", "capacity", "costs", "site_tolerances")
     given = {name: value for name, value in required.arguments().items() if name in known}
-    for name in ("costs", "client_tolerances"):
+    for name in ("costs", "site_tolerances"):
         if isinstance(given[name], dict):
             given[name] = {f"site {client}": each for client, each in given[name].items()}
     groups = np.unique(required.groups).tolist()
@@ -66,7 +66,7 @@ def check(required: Required) -> bool:
     assert result.violation <= 1e-9
     accepted = np.zeros(required.chances.size)
     for site, columns in sites.items():
-        own = required.clients == int(site.removeprefix("site "))
+        own = required.sites == int(site.removeprefix("site "))
         accepted[own] = done.policies[site].probabilities(columns.scores, groups=columns.groups)
     assert required.cost(accepted) == pytest.approx(cost, abs=1e-8 * largest)
     assert required.violation(accepted) <= 1.1e-9
@@ -90,7 +90,7 @@ def test_the_optimum_is_that_of_a_program_over_rows_in_many_problems(first):
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_optimum_is_that_of_a_program_over_rows_whatever_is_mixed(seed):
     required = Required.mixed(seed)
-    assume(all(required.mass[required.clients == client].any() for client in np.unique(required.clients)))
+    assume(all(required.mass[required.sites == client].any() for client in np.unique(required.sites)))
     check(required)
 
 
@@ -120,7 +120,7 @@ def test_the_policy_is_that_of_a_fit_on_all_rows():
     assert done.result.accuracy == pytest.approx(whole.certificate.primal, abs=1e-8)
     for site, columns in sites.items():
         ours = done.policies[site].probabilities(columns.scores, groups=columns.groups)
-        theirs = whole.policy.probabilities(columns.scores, groups=columns.groups, clients=[site] * len(columns.scores))
+        theirs = whole.policy.probabilities(columns.scores, groups=columns.groups, sites=[site] * len(columns.scores))
         assert ours == pytest.approx(theirs, abs=1e-7)
 
 
@@ -148,10 +148,10 @@ def test_secure_sums_give_the_same_result_within_their_stated_precision():
 @pytest.mark.parametrize("notion", ["equal_opportunity", "equalized_odds"])
 def test_a_floor_of_1_where_chances_are_tiny_is_met_and_no_site_seems_to_contradict_itself(notion, side):
     rng = np.random.default_rng(0)
-    scores, low, clients = rng.random(200), rng.random(200) < 0.3, rng.integers(0, 3, 200)
+    scores, low, sites = rng.random(200), rng.random(200) < 0.3, rng.integers(0, 3, 200)
     scores[low] = 10.0 ** rng.uniform(-12, -5, low.sum())
     groups = np.arange(200) % 2
-    sites = {f"site {c}": SiteColumns(groups[clients == c], scores[clients == c]) for c in range(3)}
+    sites = {f"site {c}": SiteColumns(groups[sites == c], scores[sites == c]) for c in range(3)}
     plan = plan_of(notion=notion, floors={side: {notion: 1.0}}, trials=16)
     done = run(plan, sites)
     assert done.result.holds
@@ -216,7 +216,7 @@ def test_a_conflict_tells_requirements_that_share_a_rate_apart():
 @pytest.mark.parametrize("single", [{"a": Ratio(0.8)}, {"a": Ratio(0.8), "b": 0.05}])
 def test_a_ratio_for_one_site_beside_a_gap_for_the_others_is_published_to_all(single):
     sites = federation((60, 40, 50))
-    plan = plan_of(local_tolerance=0.1, global_tolerance=None, client_tolerances=single)
+    plan = plan_of(local_tolerance=0.1, global_tolerance=None, site_tolerances=single)
     one, other = run(plan, sites), run_apart(plan, sites)
     assert other.result.holds
     for site, columns in sites.items():

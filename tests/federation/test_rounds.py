@@ -12,7 +12,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from logofair import Ratio
-from logofair.datasets import dirichlet_clients, load_adult, split
+from logofair.datasets import dirichlet_sites, load_adult, split
 from logofair.engines.inprocess import run
 from logofair.federation import SiteColumns, make_plan
 from support.data import DATA
@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.federation, pytest.mark.slow]
 TOLERANCES = [(0.05, 0.01), (0.02, 0.001), (None, 0.01)]
 
 
-def dealt(scores, groups, clients):
+def dealt(scores, groups, sites):
     """Columns of every site."""
-    return {f"site {c}": SiteColumns(groups[clients == c].tolist(), scores[clients == c]) for c in np.unique(clients)}
+    return {f"site {c}": SiteColumns(groups[sites == c].tolist(), scores[sites == c]) for c in np.unique(sites)}
 
 
 # More than tolerances, and how many rounds that may take.
@@ -65,8 +65,8 @@ def adult_scores(seed, sensitive):
 def test_two_groups_of_adult_need_at_most_five_rounds_for_every_seed(notion, local, global_):
     for seed in range(10):
         scores, groups = adult_scores(seed, "sex")
-        clients = dirichlet_clients(groups, n_clients=5, alpha=0.5, rng=seed)
-        assert rounds(f"Adult, seed {seed}", dealt(scores, groups, clients), notion, local, global_) <= 5
+        sites = dirichlet_sites(groups, n_sites=5, alpha=0.5, rng=seed)
+        assert rounds(f"Adult, seed {seed}", dealt(scores, groups, sites), notion, local, global_) <= 5
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
@@ -74,8 +74,8 @@ def test_two_groups_of_adult_need_at_most_five_rounds_for_every_seed(notion, loc
 def test_more_requirements_on_two_groups_of_adult_need_few_rounds(notion, required, most):
     for seed in range(3):
         scores, groups = adult_scores(seed, "sex")
-        clients = dirichlet_clients(groups, n_clients=5, alpha=0.5, rng=seed)
-        assert rounds(f"Adult, seed {seed}", dealt(scores, groups, clients), notion, None, None, **required) <= most
+        sites = dirichlet_sites(groups, n_sites=5, alpha=0.5, rng=seed)
+        assert rounds(f"Adult, seed {seed}", dealt(scores, groups, sites), notion, None, None, **required) <= most
 
 
 def cross_fitted(features, labels):
@@ -120,8 +120,8 @@ def enem():
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
 @pytest.mark.parametrize(("local", "global_"), TOLERANCES)
 def test_two_groups_of_enem_by_municipality_need_at_most_five_rounds(notion, local, global_):
-    scores, groups, clients = enem()
-    assert rounds("ENEM", dealt(scores, groups, clients), notion, local, global_) <= 5
+    scores, groups, sites = enem()
+    assert rounds("ENEM", dealt(scores, groups, sites), notion, local, global_) <= 5
 
 
 @cache
@@ -140,18 +140,18 @@ def acs(group):
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
 @pytest.mark.parametrize(("local", "global_"), TOLERANCES)
 def test_two_groups_of_acs_by_state_need_at_most_five_rounds(notion, local, global_):
-    scores, groups, clients = acs("SEX")
-    assert rounds("ACS by sex", dealt(scores, groups, clients), notion, local, global_) <= 5
+    scores, groups, sites = acs("SEX")
+    assert rounds("ACS by sex", dealt(scores, groups, sites), notion, local, global_) <= 5
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
 @pytest.mark.parametrize(("required", "most"), REQUIRED, ids=str)
 def test_more_requirements_on_two_groups_of_acs_by_state_need_few_rounds(notion, required, most):
-    scores, groups, clients = acs("SEX")
-    assert rounds("ACS by sex", dealt(scores, groups, clients), notion, None, None, **required) <= most
+    scores, groups, sites = acs("SEX")
+    assert rounds("ACS by sex", dealt(scores, groups, sites), notion, None, None, **required) <= most
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
 def test_five_groups_of_acs_by_state_need_at_most_twenty_rounds(notion):
-    scores, groups, clients = acs("RAC1P")
-    assert rounds("ACS by race", dealt(scores, groups, clients), notion, 0.05, 0.01) <= 20
+    scores, groups, sites = acs("RAC1P")
+    assert rounds("ACS by race", dealt(scores, groups, sites), notion, 0.05, 0.01) <= 20

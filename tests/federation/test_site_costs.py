@@ -15,7 +15,7 @@ from logofair.errors import InputError, RefusedError
 from logofair.federation import ClientBatch, Server, SiteColumns, SiteLimits, late_policy
 from logofair.federation.reply_checks import reply_form
 from support.required import Required
-from support.sites import central, clients, federation, go, identities, plan_of, policies_of, same_policy
+from support.sites import central, federation, go, identities, plan_of, policies_of, same_policy, sites
 
 pytestmark = pytest.mark.federation
 
@@ -25,11 +25,11 @@ PAIRS = [(1.0, 1.0), (1.0, 3.0), (2.0, 0.3), (0.0, 1.0), (5.0, 0.0)]
 
 
 def drawn(seed: int) -> Required:
-    """A random problem whose clients have costs of their own, and texts as names."""
+    """A random problem whose sites have costs of their own, and texts as names."""
     required, rng = Required.drawn(seed), np.random.default_rng(seed)
-    names = np.array([f"site {client}" for client in required.clients])
+    names = np.array([f"site {client}" for client in required.sites])
     pairs = {str(name): PAIRS[int(rng.integers(len(PAIRS)))] for name in np.unique(names)}
-    return replace(required, clients=names, costs=pairs)
+    return replace(required, sites=names, costs=pairs)
 
 
 def plan_for(required: Required):
@@ -44,7 +44,7 @@ def check(seed: int) -> bool:
     required = drawn(seed)
     best, largest = required.least_cost(), max(max(pair) for pair in required.costs.values())
     sites = {
-        site: SiteColumns(required.groups[required.clients == site], required.chances[required.clients == site])
+        site: SiteColumns(required.groups[required.sites == site], required.chances[required.sites == site])
         for site in required.costs
     }
     try:
@@ -80,7 +80,7 @@ def test_the_policy_is_that_of_a_fit_on_all_rows():
     assert done.result.accuracy == pytest.approx(whole.certificate.primal, abs=1e-8)
     for site, columns in SITES.items():
         ours = done.policies[site].probabilities(columns.scores, groups=columns.groups)
-        theirs = whole.policy.probabilities(columns.scores, groups=columns.groups, clients=[site] * len(columns.scores))
+        theirs = whole.policy.probabilities(columns.scores, groups=columns.groups, sites=[site] * len(columns.scores))
         assert ours == pytest.approx(theirs, abs=1e-7)
 
 
@@ -95,7 +95,7 @@ def spent(policies) -> float:
 
 
 def test_sites_apart_give_to_the_bit_what_one_process_gives_and_each_knows_its_own_costs():
-    plan = plan_of(trials=16, costs=(1, 3), client_costs={site: COSTS[site] for site in "bc"})
+    plan = plan_of(trials=16, costs=(1, 3), site_costs={site: COSTS[site] for site in "bc"})
     one, other = run(plan, SITES), run_apart(plan, SITES)
     assert one.result.accuracy == other.result.accuracy == pytest.approx(spent(one.policies), abs=1e-9)
     for site, columns in SITES.items():
@@ -110,8 +110,8 @@ def test_sites_apart_give_to_the_bit_what_one_process_gives_and_each_knows_its_o
 
 
 def own(costs, keys=None):
-    """Clients of the sites, some with costs of their own."""
-    every = clients(SITES, keys)
+    """Sites of the sites, some with costs of their own."""
+    every = sites(SITES, keys)
     return every | {site: replace(every[site], limits=SiteLimits(costs=pair)) for site, pair in costs.items()}
 
 
@@ -132,7 +132,7 @@ def test_secure_sums_reach_the_optimum_of_a_fit_with_the_costs_that_sites_set_th
 def test_a_sites_own_do_to_the_bit_what_the_same_in_the_plan_do_and_only_the_site_knows(settings):
     transport = LocalTransport(own({"b": (1, 0.5)}))
     result, _ = go(plan_of(costs=(1, 3), **settings), transport)
-    planned = run(plan_of(costs=(1, 3), client_costs={"b": (1, 0.5)}, **settings), SITES)
+    planned = run(plan_of(costs=(1, 3), site_costs={"b": (1, 0.5)}, **settings), SITES)
     policies = policies_of(transport, SITES)
     assert result.accuracy == planned.result.accuracy
     assert all(same_policy(policies[site], planned.policies[site]) for site in SITES)
@@ -171,10 +171,10 @@ def test_no_reply_has_a_further_number():
         ({"costs": {"a": (0, 0)}}, "costs: site 'a': both errors cost 0"),
         ({"costs": {}}, "costs: got {}, which names no site; pass a pair such as"),
         ({"costs": {"a": {"b": (1, 2)}}}, "costs: site 'a': got {'b': .*; pass the cost of a wrongly accepted row"),
-        ({"costs": (1, 2), "client_costs": []}, r"client_costs: got \[\]; pass a mapping from site name to a pair"),
-        ({"costs": {1: (1, 2)}}, "client_costs: got {1: .*pass a mapping from site name to a pair"),
-        ({"client_costs": {"a": (1, -2)}}, "costs: site 'a': a wrongly rejected row costs -2"),
-        ({"costs": COSTS, "client_costs": COSTS}, "client_costs: beside costs that name sites"),
+        ({"costs": (1, 2), "site_costs": []}, r"site_costs: got \[\]; pass a mapping from site name to a pair"),
+        ({"costs": {1: (1, 2)}}, "site_costs: got {1: .*pass a mapping from site name to a pair"),
+        ({"site_costs": {"a": (1, -2)}}, "costs: site 'a': a wrongly rejected row costs -2"),
+        ({"costs": COSTS, "site_costs": COSTS}, "site_costs: beside costs that name sites"),
         ({"costs": COSTS, "secure": True}, "costs: those of single sites cannot be combined with secure sums"),
         ({"costs": COSTS, "solver": "algorithm1"}, "solver: 'algorithm1' knows tolerances and accuracy alone"),
     ],
@@ -233,7 +233,7 @@ def test_a_site_that_comes_later_has_costs_or_is_refused():
 
 
 def test_people_are_told_what_errors_cost_where():
-    several = plan_of(costs=(1, 3), client_costs={"b": (2, 0.5)})
+    several = plan_of(costs=(1, 3), site_costs={"b": (2, 0.5)})
     assert several.summary().endswith("A wrongly accepted row costs 1, a wrongly rejected one 3; 2 and 0.5 at b.")
     named = plan_of(costs={"b": (2, 0.5), "a": (1, 3)})
     assert named.summary().endswith(

@@ -13,7 +13,7 @@ from logofair.federation import Client, Privacy, Server, SiteLimits
 from logofair.federation.plan import Members
 from logofair.notions import Notion, Rate
 from logofair.solvers.algorithm1 import Algorithm1
-from support.sites import BENEFIT, clients, federation, go, identities, plan_of
+from support.sites import BENEFIT, federation, go, identities, plan_of
 
 pytestmark = pytest.mark.federation
 
@@ -32,12 +32,12 @@ CASES = [
     ({"smallest_cell": 5}, PRIVATE, {"smallest_cell": 1}, "cells of 1 rows"),
     ({"most_local_tolerance": 0.05}, {}, {"local_tolerance": 0.06}, "inside this site is 0.06"),
     ({"most_local_tolerance": 0.05}, {}, {"local_tolerance": None}, "inside this site free"),
-    ({"most_local_tolerance": 0.05}, {"client_tolerances": {"b": 0.5}}, {"client_tolerances": {"a": 0.5}}, "is 0.5"),
-    ({"most_local_tolerance": 0.05}, {}, {"client_tolerances": {"a": None}}, "inside this site free"),
+    ({"most_local_tolerance": 0.05}, {"site_tolerances": {"b": 0.5}}, {"site_tolerances": {"a": 0.5}}, "is 0.5"),
+    ({"most_local_tolerance": 0.05}, {}, {"site_tolerances": {"a": None}}, "inside this site free"),
     ({"most_global_tolerance": 0.01}, {}, {"global_tolerance": 0.02}, "over all sites is 0.02"),
     ({"most_global_tolerance": 0.01}, {}, {"global_tolerance": None}, "over all sites free"),
     ({"local_tolerance": 0.05}, {}, {"local_tolerance": 0.04}, "this site's own, 0.05, is larger"),
-    ({"local_tolerance": 0.05}, {"local_tolerance": None}, {"client_tolerances": {"a": 0.01}}, "is larger"),
+    ({"local_tolerance": 0.05}, {"local_tolerance": None}, {"site_tolerances": {"a": 0.01}}, "is larger"),
     (
         {"local_tolerance": 0.01, "most_local_tolerance": 0.02},
         {"local_tolerance": 0.5},
@@ -128,12 +128,12 @@ def test_a_plan_beyond_the_limits_gets_one_word_and_no_number(secure):
     plan = plan_of(secure=secure)
     limited = {
         site: replace(client, limits=SiteLimits(most_global_tolerance=0.005))
-        for site, client in clients(sites, identities(sites) if secure else None).items()
+        for site, client in sites(sites, identities(sites) if secure else None).items()
     }
     transport = LocalTransport(limited)
     with pytest.raises(RunError, match="have not agreed to this plan"):
         go(plan, transport)
-    for client in transport.clients.values():
+    for client in transport.sites.values():
         assert client.stored.reply is None
         assert "0.005 at most" in client.problem
 
@@ -154,7 +154,7 @@ def test_another_plan_under_the_same_name_is_refused_once_one_was_answered():
 def test_limits_that_were_tightened_meanwhile_hold_for_the_next_message():
     sites, plan = federation((40, 30, 35)), plan_of(calibration="beta")
     server = Server.start(plan, sites)
-    every = clients(sites)
+    every = sites(sites)
     replies = {}
     for site in sites:
         every[site], replies[site] = every[site].handle(server.message())

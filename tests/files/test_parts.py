@@ -86,9 +86,9 @@ def people(n: int, seed: int, digits: int) -> pl.DataFrame:
 def test_copies_of_fitted_rows_are_no_test(tmp_path: Path) -> None:
     rows, others = people(400, 0, 9), people(400, 1, 9)
     rows.write_csv(tmp_path / "fit.csv")
-    columns = ColumnNames(score="p", label="y", group=("g",), client="site")
-    files = find_files([str(tmp_path / "fit.csv")], client="site")
-    sentence = "--test: 200 of 200 rows are also among the rows to fit on (same score, label, group and client); a test"
+    columns = ColumnNames(score="p", label="y", group=("g",), site="site")
+    files = find_files([str(tmp_path / "fit.csv")], site="site")
+    sentence = "--test: 200 of 200 rows are also among the rows to fit on (same score, label, group and site); a test"
     # as text, in another order, and in another kind of file
     copies = rows.tail(200).reverse().with_columns(pl.col("site").cast(pl.String))
     copies.write_parquet(tmp_path / "copies.parquet")

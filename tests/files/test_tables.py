@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from logofair.errors import InputError
 from logofair.files import tables
-from logofair.files.inputs import ColumnNames, DataSource, client_name, one_file
+from logofair.files.inputs import ColumnNames, DataSource, one_file, site_name
 from logofair.files.rows import read_rows
 from logofair.files.tables import fingerprint, open_table
 from logofair.files.writing import sink, with_formulas, without_formulas
@@ -564,7 +564,7 @@ def test_a_packed_csv_is_read_like_the_csv(name, encoding, tmp_path):
     for path in (file, plain):
         got = read_columns(path, {"score": "größe", "group": "stadt"})
         assert (got["score"].tolist(), got["group"].tolist()) == ([0.5, 0.25], ["Köln", "Ulm"])
-    assert client_name(file) == name.lower().removesuffix(".gz").removesuffix(".csv").removesuffix(".tsv")
+    assert site_name(file) == name.lower().removesuffix(".gz").removesuffix(".csv").removesuffix(".tsv")
 
 
 @pytest.mark.parametrize(

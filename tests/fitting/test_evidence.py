@@ -13,11 +13,11 @@ from logofair.policy.info import FederationInfo, PolicyInfo
 from logofair.policy.policy import Policy
 
 
-def table(seed=0, n=3000, clients=3):
+def table(seed=0, n=3000, sites=3):
     rng = np.random.default_rng(seed)
-    group, client = rng.choice(["F", "M"], n), rng.integers(0, clients, n)
+    group, site = rng.choice(["F", "M"], n), rng.integers(0, sites, n)
     score = rng.beta(1 + (group == "M"), 2, n)
-    return score, rng.random(n) < score, {"groups": group, "clients": np.array([f"s{c}" for c in client])}
+    return score, rng.random(n) < score, {"groups": group, "sites": np.array([f"s{c}" for c in site])}
 
 
 def fit(rows, **options):
@@ -50,7 +50,7 @@ def test_a_tolerance_that_is_missed_on_the_calibration_rows_is_said():
 def test_where_nothing_is_required_nothing_is_supported():
     solution = fit(table(), local_tolerance=None, global_tolerance=None)
     assert (solution.evidence.state, str(solution.evidence)) == ("nothing", "Nothing was required.")
-    free = {"local_tolerance": None, "global_tolerance": None, "client_tolerances": {"s1": 0.1}}
+    free = {"local_tolerance": None, "global_tolerance": None, "site_tolerances": {"s1": 0.1}}
     assert fit(table(), **free).evidence.state == "untested"
 
 
@@ -59,7 +59,7 @@ def test_a_test_tells_each_side_with_its_gap_interval_and_tolerance():
     gap = solution.tested.second.headline_global.value
     said = str(solution.evidence)
     assert said.startswith("Tested on 3,000 other rows: ")
-    assert f"Gap over all clients {gap}, tolerance 0.02; inside clients 0." in said
+    assert f"Gap over all sites {gap}, tolerance 0.02; inside sites 0." in said
     assert said.endswith(", tolerance 0.05.")
 
 
@@ -103,7 +103,7 @@ def test_a_test_stored_before_findings_were_is_no_more_than_mentioned(tmp_path):
 
 def test_rows_on_which_nothing_can_be_measured_are_no_evidence():
     scores, labels, columns = table(n=600)
-    columns["clients"] = np.where(columns["groups"] == "F", "s0", "s1")  # nobody to compare with at either
+    columns["sites"] = np.where(columns["groups"] == "F", "s0", "s1")  # nobody to compare with at either
     rows = scores, labels, columns
     fewer = scores[1:], labels[1:], {name: column[1:] for name, column in columns.items()}
     evidence = measured(fit(rows, global_tolerance=None), fewer).evidence

@@ -27,13 +27,13 @@ modest = examples(25)
 seeds = st.integers(0, 10**9)
 
 
-def table(seed=0, rows=300, groups=2, clients=3):
+def table(seed=0, rows=300, groups=2, sites=3):
     """Scores, labels and plain columns of a small federation."""
     rng = np.random.default_rng(seed)
-    group, client = rng.integers(0, groups, rows), rng.integers(0, clients, rows)
-    scores = np.round(rng.beta(1.0 + group, 1.5 + 0.3 * client), 4)
+    group, site = rng.integers(0, groups, rows), rng.integers(0, sites, rows)
+    scores = np.round(rng.beta(1.0 + group, 1.5 + 0.3 * site), 4)
     labels = (rng.random(rows) < scores).astype(int)
-    return scores, labels, {"groups": np.array(list("FMXYZ"))[group], "clients": np.array([10, 20, 30, 40])[client]}
+    return scores, labels, {"groups": np.array(list("FMXYZ"))[group], "sites": np.array([10, 20, 30, 40])[site]}
 
 
 def fit(scores, labels, columns, **options):
@@ -104,8 +104,8 @@ def test_with_calibration_the_accuracy_is_that_of_the_calibrated_chances():
 
 
 @pytest.mark.parametrize("notion", EVERY_NOTION)
-def test_one_client_makes_local_and_global_the_same(notion):
-    scores, _, columns = table(groups=3, clients=1)
+def test_one_site_makes_local_and_global_the_same(notion):
+    scores, _, columns = table(groups=3, sites=1)
     columns = {"groups": columns["groups"]}
     both = [(0.02, None), (None, 0.02), (0.02, 0.02), (0.02, 0.3), (0.3, 0.02)]
     found = [
@@ -113,7 +113,7 @@ def test_one_client_makes_local_and_global_the_same(notion):
     ]
     for other in found[1:]:
         assert other.certificate.primal == pytest.approx(found[0].certificate.primal, abs=1e-6)
-    one_name = {**columns, "clients": ["only"] * scores.size}
+    one_name = {**columns, "sites": ["only"] * scores.size}
     named = fit(scores, None, one_name, notion=EVERY_NOTION[notion])
     assert named.certificate.primal == pytest.approx(found[0].certificate.primal, abs=1e-6)
 
@@ -123,22 +123,22 @@ def test_one_client_makes_local_and_global_the_same(notion):
 def test_a_further_requirement_never_raises_accuracy(seed):
     request = random_request(np.random.default_rng(seed), rows=40)
     before = logofair.fit(request.scores, None, **request.arguments)
-    free = {"local_tolerance": None, "client_tolerances": None}
+    free = {"local_tolerance": None, "site_tolerances": None}
     looser = logofair.fit(request.scores, None, **{**request.arguments, **free})
     assert before.certificate.primal <= looser.certificate.primal + 1e-6
 
 
 @pytest.mark.parametrize("notion", NOTIONS)
-def test_client_tolerances_replace_the_common_one_and_none_frees(notion):
+def test_site_tolerances_replace_the_common_one_and_none_frees(notion):
     scores, _, columns = table(seed=3)
     options = {"notion": notion, "global_tolerance": None, "local_tolerance": 0.01}
     strict = fit(scores, None, columns, **options)
-    mixed = fit(scores, None, columns, **options, client_tolerances={20: None, 30: 0.2})
-    case = spelled_out(scores, {**columns, **options, "client_tolerances": {20: None, 30: 0.2}})
+    mixed = fit(scores, None, columns, **options, site_tolerances={20: None, 30: 0.2})
+    case = spelled_out(scores, {**columns, **options, "site_tolerances": {20: None, 30: 0.2}})
     assert np.isinf(case.local_tolerance[1]).all()
     assert mixed.certificate.primal == pytest.approx(case.best_rows()[0], abs=1e-6)
     assert mixed.certificate.primal > strict.certificate.primal + 1e-4
-    here = columns["clients"] == 20
+    here = columns["sites"] == 20
     np.testing.assert_array_equal(chances(mixed, scores, columns)[here], scores[here] >= 0.5)
 
 
@@ -165,10 +165,10 @@ def test_the_oracle_is_never_below_a_policy_at_its_own_gaps(seed, notion):
     local, global_ = by_labels.local_tolerance.copy(), by_labels.global_tolerance.copy()
     for gap in by_labels.gaps(chance):  # its own gaps, measured with labels, become the tolerances
         place = by_labels.local_rates.index(gap.rate)
-        if gap.client is None:
+        if gap.site is None:
             global_[place] = gap.value
         else:
-            local[gap.client, place] = gap.value
+            local[gap.site, place] = gap.value
     case = replace(by_labels, local_tolerance=local, global_tolerance=global_)
     problem = case.problem()
     oracle = solve_exact(problem) or fitting.solve_joint(problem)
@@ -191,24 +191,24 @@ def test_the_order_of_the_rows_does_not_matter(seed, notion):
 
 @modest
 @given(seeds, st.sampled_from(list(NOTIONS)))
-def test_the_names_of_groups_and_clients_do_not_matter(seed, notion):
+def test_the_names_of_groups_and_sites_do_not_matter(seed, notion):
     scores, _, columns = table(seed, rows=80, groups=3)
     renamed = {
         "groups": np.array([{"F": "zeta", "M": "alpha", "X": "mu"}[g] for g in columns["groups"]]),
-        "clients": np.array([{10: "c", 20: "a", 30: "b"}[c] for c in columns["clients"]]),
+        "sites": np.array([{10: "c", 20: "a", 30: "b"}[c] for c in columns["sites"]]),
     }
     one, other = fit(scores, None, columns, notion=notion), fit(scores, None, renamed, notion=notion)
     assert one.certificate.primal == pytest.approx(other.certificate.primal, abs=1e-6)
     assert other.certificate.holds
 
 
-def test_the_names_of_groups_and_clients_do_not_matter_to_parity_decisions():
+def test_the_names_of_groups_and_sites_do_not_matter_to_parity_decisions():
     for seed in range(5):
         scores, _, columns = table(seed, rows=200)
         scores = np.random.default_rng(seed).beta(1.0 + (columns["groups"] == "M"), 2.0)  # no ties: one optimum
         renamed = {
             "groups": np.where(columns["groups"] == "F", "z", "a"),
-            "clients": np.array([{10: "c", 20: "a", 30: "b"}[c] for c in columns["clients"]]),
+            "sites": np.array([{10: "c", 20: "a", 30: "b"}[c] for c in columns["sites"]]),
         }
         one, other = fit(scores, None, columns), fit(scores, None, renamed)
         np.testing.assert_allclose(chances(one, scores, columns), chances(other, scores, renamed), atol=1e-6)
@@ -233,14 +233,14 @@ def test_arrays_lists_and_frames_give_the_same_result(calibration):
             frame["scores"],
             frame["labels"],
             groups=frame["groups"],
-            clients=frame["clients"],
+            sites=frame["sites"],
             sample_weight=frame["weight"],
             calibration=calibration,
         )
     expected = found["array"]
     for kind, solution in found.items():
         assert solution.certificate.primal == expected.certificate.primal, kind
-        assert solution.policy.clients == (10, 20, 30), kind
+        assert solution.policy.sites == (10, 20, 30), kind
         np.testing.assert_array_equal(solution.policy.mixtures.threshold, expected.policy.mixtures.threshold)
 
 
@@ -276,13 +276,13 @@ def test_ten_policies_fitted_without_a_seed_do_not_reject_the_same_people():
 def test_inputs_are_left_as_they_were():
     scores, labels, columns = table()
     weight = np.random.default_rng(0).random(scores.size) * 1e200
-    given_ = [scores, labels, columns["groups"], columns["clients"], weight]
+    given_ = [scores, labels, columns["groups"], columns["sites"], weight]
     before = [array.copy() for array in given_]
     tolerances = {10: 0.1}
     for array in given_:
         array.flags.writeable = False
     for basis in ("eta", "labels"):
-        options = {"sample_weight": weight, "client_tolerances": tolerances, "basis": basis, "calibration": "isotonic"}
+        options = {"sample_weight": weight, "site_tolerances": tolerances, "basis": basis, "calibration": "isotonic"}
         fit(scores, labels, columns, **options)
     for array, copy in zip(given_, before, strict=True):
         np.testing.assert_array_equal(array, copy)
@@ -365,7 +365,7 @@ GOOD = {
     "scores": [0.1, 0.4, 0.6, 0.9, 0.3, 0.7],
     "labels": [0, 0, 1, 1, 0, 1],
     "groups": list("ababab"),
-    "clients": list("xxyyxy"),
+    "sites": list("xxyyxy"),
 }
 
 
@@ -379,7 +379,7 @@ def call(**changes):
     [
         ({"labels": [0, 1]}, "labels: has 2 rows, but the first column has 6; pass one value per row"),
         ({"groups": ["a", "b"]}, "groups: has 2 rows, but the first column has 6"),
-        ({"clients": ["x"] * 7}, "clients: has 7 rows, but the first column has 6"),
+        ({"sites": ["x"] * 7}, "sites: has 7 rows, but the first column has 6"),
         ({"sample_weight": [1.0]}, "sample_weight: has 1 rows, but the first column has 6"),
         ({"scores": [0.1, 0.4, math.nan, 0.9, 0.3, 0.7]}, "scores: row 2 is nan; every value must be a finite number"),
         ({"scores": [0.1, 0.4, math.inf, 0.9, 0.3, 0.7]}, "scores: row 2 is inf; every value must be a finite number"),
@@ -390,7 +390,7 @@ def call(**changes):
         ({"scores": ["high"] * 6}, "scores: row 0 is 'high'; expected numbers"),
         ({"scores": None}, "scores: got None; pass one value per row"),
         ({"scores": np.zeros((6, 2))}, "scores: expected one value per row, got an array of shape"),
-        ({"scores": [], "labels": [], "groups": [], "clients": []}, "scores: no rows; pass at least one"),
+        ({"scores": [], "labels": [], "groups": [], "sites": []}, "scores: no rows; pass at least one"),
         ({"labels": [0, 0, 2, 1, 0, 1]}, "labels: row 2 is 2; expected 0 and 1"),
         ({"labels": [0, 0, math.nan, 1, 0, 1]}, "labels: row 2 is nan; expected 0 and 1"),
         ({"labels": ["no", "no", "yes", "yes", "no", "yes"]}, "labels: row 0 is 'no'; expected 0 and 1"),
@@ -405,8 +405,8 @@ def call(**changes):
         ({"groups": [["a"], ["b"], ["a", "b"], [], ["a"], ["b"]]}, "groups: labels must be hashable"),
         ({"groups": [{}, {}, {}, {}, {}, {}]}, "groups: labels must be hashable"),
         ({"groups": None}, "groups: got None; pass one value per row"),
-        ({"clients": ["x", "x", "y", None, "x", "y"]}, "clients: row 3 is missing"),
-        ({"clients": pd.Series(["x", "x", "y", pd.NA, "x", "y"])}, "clients: row 3 is missing"),
+        ({"sites": ["x", "x", "y", None, "x", "y"]}, "sites: row 3 is missing"),
+        ({"sites": pd.Series(["x", "x", "y", pd.NA, "x", "y"])}, "sites: row 3 is missing"),
         (
             {"notion": "demographic_party"},
             r"unknown notion 'demographic_party' \(did you mean 'demographic_parity'\?\)",
@@ -421,13 +421,13 @@ def call(**changes):
         ({"local_tolerance": math.inf}, "local_tolerance: a tolerance must be finite.*use None for no constraint"),
         ({"local_tolerance": True}, "local_tolerance: a tolerance is a number from 0 to 1.*got True"),
         ({"global_tolerance": "0.02"}, "global_tolerance: a tolerance is a number from 0 to 1.*got '0.02'"),
-        ({"client_tolerances": {"z": 0.1}}, "client_tolerances: names client 'z', which has no rows"),
-        ({"client_tolerances": {"x": -1}}, "client_tolerances: client 'x': a tolerance must be finite"),
-        ({"client_tolerances": {"x": True}}, "client_tolerances: client 'x': a tolerance is a number"),
-        ({"client_tolerances": [0.1]}, r"client_tolerances: got \[0.1\]; pass a mapping from client to tolerance"),
+        ({"site_tolerances": {"z": 0.1}}, "site_tolerances: names site 'z', which has no rows"),
+        ({"site_tolerances": {"x": -1}}, "site_tolerances: site 'x': a tolerance must be finite"),
+        ({"site_tolerances": {"x": True}}, "site_tolerances: site 'x': a tolerance is a number"),
+        ({"site_tolerances": [0.1]}, r"site_tolerances: got \[0.1\]; pass a mapping from site to tolerance"),
         (
-            {"client_tolerances": {"x": 0.1}, "clients": None},
-            "client_tolerances: names clients, but clients= is missing",
+            {"site_tolerances": {"x": 0.1}, "sites": None},
+            "site_tolerances: names sites, but sites= is missing",
         ),
         ({"calibration": "bta"}, r"calibration: got 'bta' \(did you mean 'beta'\?\); use one of"),
         ({"calibration": np.zeros(2)}, "calibration: got array"),
@@ -454,9 +454,9 @@ def test_arguments_that_left_are_refused_by_name(argument):
         call(**{argument: None})
 
 
-def test_two_clients_that_nearly_match_are_suggested():
-    with pytest.raises(InputError, match=r"names client 'nort', which has no rows \(did you mean 'north'\?\)"):
-        call(clients=["north", "north", "south", "south", "north", "south"], client_tolerances={"nort": 0.1})
+def test_two_sites_that_nearly_match_are_suggested():
+    with pytest.raises(InputError, match=r"names site 'nort', which has no rows \(did you mean 'north'\?\)"):
+        call(sites=["north", "north", "south", "south", "north", "south"], site_tolerances={"nort": 0.1})
 
 
 scalars = st.one_of(
@@ -494,7 +494,7 @@ FIELDS = {
     "notion": "equalized_odds",
     "local_tolerance": 0.1,
     "global_tolerance": 0.05,
-    "client_tolerances": {"x": 0.2},
+    "site_tolerances": {"x": 0.2},
     "solver": "exact",
     "calibration": "platt",
     "basis": "eta",
@@ -510,7 +510,7 @@ FIELDS = {
 @example("sample_weight", [1e-320] * 6)
 @example("groups", [float("nan"), "a", 1, None, (), b""])
 @example("scores", np.ma.masked_array([0.5] * 6, [True] + [False] * 5))
-@example("client_tolerances", {None: 0.1})
+@example("site_tolerances", {None: 0.1})
 @example("notion", {"local": None, "global": 1})
 @example("local_tolerance", datetime.date(2020, 1, 1))
 def test_junk_gives_a_solution_or_a_sentence_and_nothing_else(field, value):
@@ -536,9 +536,9 @@ def test_junk_gives_a_solution_or_a_sentence_and_nothing_else(field, value):
     st.sampled_from(["eta", "labels"]),
 )
 def test_any_valid_rows_give_a_policy_that_holds(rows, notion, calibration, basis):
-    scores, labels, groups, clients, weights = zip(*rows, strict=True)
+    scores, labels, groups, sites, weights = zip(*rows, strict=True)
     assume(len(set(groups)) > 1 and any(weights) and len(set(labels)) > 1)
-    columns = {"groups": groups, "clients": clients, "sample_weight": weights}
+    columns = {"groups": groups, "sites": sites, "sample_weight": weights}
     solution = logofair.fit(scores, labels, **columns, notion=notion, calibration=calibration, basis=basis)
     assert solution.certificate.holds
     assert solution.summary()
@@ -549,9 +549,9 @@ def test_a_policy_of_labels_on_many_ties_is_the_one_of_the_grouped_rows():
     solution = fit(np.round(scores, 1), labels, columns, basis="labels", notion="equal_opportunity")
     rates = rates_of(["equal_opportunity"])
     _, groups = np.unique(columns["groups"], return_inverse=True)
-    _, clients = np.unique(columns["clients"], return_inverse=True)
+    _, sites = np.unique(columns["sites"], return_inverse=True)
     bounds = np.full((3, 1), 0.02), np.full(1, 0.02)
-    case = Case(np.round(scores, 1), groups, clients, 2, 3, rates, rates, *bounds, labels=labels.astype(float))
+    case = Case(np.round(scores, 1), groups, sites, 2, 3, rates, rates, *bounds, labels=labels.astype(float))
     assert solution.certificate.primal == pytest.approx(case.best_thresholds(), abs=1e-6)
 
 
@@ -561,9 +561,9 @@ def test_a_policy_of_labels_on_many_ties_is_the_one_of_the_grouped_rows():
 )
 def test_the_unit_of_a_rate_does_not_matter(rate, unit):
     rng = np.random.default_rng(5)
-    scores, groups, clients = rng.random(300), rng.integers(0, 2, 300), rng.integers(0, 3, 300)
+    scores, groups, sites = rng.random(300), rng.integers(0, 2, 300), rng.integers(0, 3, 300)
     scores = np.where(groups == 1, scores, scores**2)
-    keywords = {"groups": groups, "clients": clients, "calibration": "none"}
+    keywords = {"groups": groups, "sites": sites, "calibration": "none"}
     plain = logofair.fit(scores, None, **keywords, local_tolerance=0.02, global_tolerance=0.01)
     other = logofair.fit(
         scores,
@@ -578,29 +578,29 @@ def test_the_unit_of_a_rate_does_not_matter(rate, unit):
     assert other.certificate.prices.global_ * unit == pytest.approx(plain.certificate.prices.global_, abs=1e-6)
 
 
-def test_tolerances_of_single_clients_stand_in_the_summary_and_in_the_file():
+def test_tolerances_of_single_sites_stand_in_the_summary_and_in_the_file():
     rng = np.random.default_rng(6)
     solution = logofair.fit(
         rng.random(90),
         None,
         groups=rng.integers(0, 2, 90),
-        clients=rng.choice(["north", "south"], 90),
+        sites=rng.choice(["north", "south"], 90),
         calibration="none",
-        client_tolerances={"north": None, "south": 0.3},
+        site_tolerances={"north": None, "south": 0.3},
     )
-    assert "at single clients: north free, south at most 0.3" in solution.summary()
-    assert solution.policy.info.requirements.client_tolerances[1] == ("south", 0.3)
+    assert "at single sites: north free, south at most 0.3" in solution.summary()
+    assert solution.policy.info.requirements.site_tolerances[1] == ("south", 0.3)
 
 
 def test_many_single_tolerances_are_cut_and_counted_in_the_summary():
-    clients, groups = np.repeat(np.arange(25), 4), np.tile([0, 1], 50)
+    sites, groups = np.repeat(np.arange(25), 4), np.tile([0, 1], 50)
     solution = logofair.fit(
         np.linspace(0.0, 1.0, 100),
         None,
         groups=groups,
-        clients=clients,
+        sites=sites,
         calibration="none",
-        client_tolerances=dict.fromkeys(range(25), 0.5),
+        site_tolerances=dict.fromkeys(range(25), 0.5),
     )
     assert "19 at most 0.5 and 5 more" in solution.summary()
     assert "20 within 0.5" not in solution.summary()
@@ -616,7 +616,7 @@ def test_every_step_of_a_fit_is_handed_to_progress_and_changes_nothing():
 
     rng = np.random.default_rng(0)
     score, group = rng.random(200), rng.integers(0, 2, 200)
-    given = {"groups": group, "clients": rng.integers(0, 2, 200), "random_state": 0}
+    given = {"groups": group, "sites": rng.integers(0, 2, 200), "random_state": 0}
     label = rng.random(200) < score
     shown = logofair.fit(score, label, **given, progress=progress)
     (what,), (total,) = ({each[place] for each in seen} for place in (0, 2))
@@ -641,10 +641,10 @@ def test_columns_that_cannot_be_meant_are_refused():
     fit(scores, np.ones(300), columns)  # which nothing is learnt from
 
 
-@pytest.mark.parametrize(("name", "first"), [("groups", "F"), ("clients", "north")])
+@pytest.mark.parametrize(("name", "first"), [("groups", "F"), ("sites", "north")])
 def test_a_label_written_in_two_ways_is_refused(name, first):
     scores, labels, columns = table()
-    columns |= {"groups": np.where(columns["groups"] == "F", "F", "M"), "clients": np.full(300, "north")}
+    columns |= {"groups": np.where(columns["groups"] == "F", "F", "M"), "sites": np.full(300, "north")}
     for other in (first.swapcase(), f"{first} "):
         written = columns[name].astype(object)
         written[np.flatnonzero(written == first)[::2]] = other
@@ -669,7 +669,7 @@ def test_columns_of_pandas_in_another_order_are_refused_and_renumbered_ones_are_
     assert solution.certificate.primal == fit(scores, labels, columns).certificate.primal
     groups = pd.Series(columns["groups"], index=score.index).iloc[order]
     with pytest.raises(InputError, match=r"^groups: its index is that of scores in another order"):
-        solution.policy.probabilities(score, groups=groups, clients=columns["clients"])
+        solution.policy.probabilities(score, groups=groups, sites=columns["sites"])
     with pytest.raises(InputError, match=r"^groups: its index is that of labels in another order"):
         logofair.audit(scores >= 0.5, pd.Series(labels, index=score.index), groups=groups)
     fit(score, pd.Series(labels), columns)  # other rows, by their numbers: scores are often numbered anew

@@ -20,12 +20,12 @@ def table(people=1500, rows_each=4, seed=0):
     """Columns of people who have several rows each, alike but for a little noise in the score."""
     rng = np.random.default_rng(seed)
     person = np.repeat(np.arange(people), rows_each)
-    group, client = rng.integers(0, 2, people)[person], rng.integers(0, 2, people)[person]
+    group, site = rng.integers(0, 2, people)[person], rng.integers(0, 2, people)[person]
     level = np.clip(
         rng.beta(1.0 + 0.5 * group[::rows_each], 2.0)[person] + rng.normal(0, 0.01, person.size), 0.01, 0.99
     )
     label = (rng.random(people)[person] < level).astype(int)
-    return level, label, {"groups": np.array(["F", "M"])[group], "clients": client}, person
+    return level, label, {"groups": np.array(["F", "M"])[group], "sites": site}, person
 
 
 def fit(columns, **options):
@@ -120,7 +120,7 @@ def test_the_estimator_keeps_a_persons_rows_in_one_fold():
             return super().predict_proba(X[:, :1])
 
     X = np.column_stack([scores, person])
-    given_columns = {"sensitive_features": columns["groups"], "clients": columns["clients"], "ids": person}
+    given_columns = {"sensitive_features": columns["groups"], "sites": columns["sites"], "ids": person}
     model = logofair.LoGoFairClassifier(Recorded(), local_tolerance=0.3, random_state=0, cv=4)
     model.fit(X, labels, **given_columns)
     assert sorted(map(len, seen))[:4] == pytest.approx([300] * 4, abs=4)

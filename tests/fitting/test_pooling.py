@@ -19,27 +19,25 @@ from logofair.fitting.prepare import checked_rows, prepare
 from logofair.notions import NOTIONS
 from support.oracles import Case, spelled_out
 
-KINDS = ("group", "client", "cell")
+KINDS = ("group", "site", "cell")
 
 
 def table(shifts, rows=40, groups=2, seed=0, weighted=False):
-    """Scores, labels and columns of clients whose log-odds are shifted, by client or by cell."""
+    """Scores, labels and columns of sites whose log-odds are shifted, by site or by cell."""
     rng = np.random.default_rng(seed)
     shifts = np.atleast_2d(np.asarray(shifts, float).T).T + np.zeros((len(shifts), groups))
-    client, group = (np.repeat(index.ravel(), rows) for index in np.indices(shifts.shape))
-    odds = rng.normal(shifts[client, group] + 0.6 * group - 0.5, 1.2)
+    site, group = (np.repeat(index.ravel(), rows) for index in np.indices(shifts.shape))
+    odds = rng.normal(shifts[site, group] + 0.6 * group - 0.5, 1.2)
     label = (rng.random(odds.size) < expit(odds)).astype(int)
-    columns = {"groups": np.array(list("FMX"))[group], "clients": client}
+    columns = {"groups": np.array(list("FMX"))[group], "sites": site}
     if weighted:
         columns["sample_weight"] = rng.choice([0.5, 1.0, 3.0], odds.size)
     return expit(odds), label, columns
 
 
 def scored(scores, columns):
-    rows = checked_rows(
-        scores, None, columns["groups"], columns["clients"], columns.get("sample_weight"), "none", "eta"
-    )
-    return ScoredRows.of(rows.scores, rows.cells, rows.weights, len(rows.groups.names), len(rows.clients.names))
+    rows = checked_rows(scores, None, columns["groups"], columns["sites"], columns.get("sample_weight"), "none", "eta")
+    return ScoredRows.of(rows.scores, rows.cells, rows.weights, len(rows.groups.names), len(rows.sites.names))
 
 
 def chosen(scores, columns, seed=0):
@@ -47,8 +45,8 @@ def chosen(scores, columns, seed=0):
 
 
 def shifts(rows, kind):
-    """How far every cell is moved, (clients, groups)."""
-    reference = Reference.of(of_pooling.score_moments(rows), rows.n_clients)
+    """How far every cell is moved, (sites, groups)."""
+    reference = Reference.of(of_pooling.score_moments(rows), rows.n_sites)
     between = of_pooling.shift_variance(of_pooling.shift_moments(rows, reference), reference)
     return ShiftRule.of(reference, between).shifts(rows, kind)[-1]
 
@@ -80,7 +78,7 @@ def test_a_choice_of_nothing_is_the_fit_without_pooling_bit_by_bit(monkeypatch, 
 def test_the_mass_of_every_cell_stays(monkeypatch, kind, kappa, weighted):
     scores, labels, columns = table([0.0, 0.5, -0.5], groups=3, weighted=weighted)
     rows = checked_rows(
-        scores, labels, columns["groups"], columns["clients"], columns.get("sample_weight"), "beta", "eta"
+        scores, labels, columns["groups"], columns["sites"], columns.get("sample_weight"), "beta", "eta"
     )
     borrowing(monkeypatch, kind, kappa)
     alone, lent = (prepare(rows, "beta", "eta", 0, pooling) for pooling in ("none", "auto"))
@@ -129,12 +127,12 @@ def test_permuting_rows_changes_nothing(pooling):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_other_names_of_clients_and_groups_change_nothing(monkeypatch, kind):
+def test_other_names_of_sites_and_groups_change_nothing(monkeypatch, kind):
     scores, _, columns = table([0.0, 0.4, -0.2])
     borrowing(monkeypatch, kind, 30.0)
     renamed = {
         "groups": np.where(columns["groups"] == "F", "z", "a"),
-        "clients": np.array(["r", "p", "q"])[columns["clients"]],
+        "sites": np.array(["r", "p", "q"])[columns["sites"]],
     }
     one, other = (
         logofair.fit(scores, None, **names, pooling="auto", calibration="none", notion="equalized_odds")
@@ -161,7 +159,7 @@ def test_the_optimum_is_that_of_a_linear_program_over_own_and_borrowed_rows(monk
         case,
         scores=np.concatenate([scores, found.scores]),
         groups=np.concatenate([case.groups, found.groups]),
-        clients=np.concatenate([case.clients, found.clients]),
+        sites=np.concatenate([case.sites, found.sites]),
         weights=np.concatenate([np.full(scores.size, 9 / 19), found.weights]),
     )
     assert solution.certificate.primal == pytest.approx(longer.best_rows()[0], abs=1e-6)
@@ -171,22 +169,22 @@ def test_the_optimum_is_that_of_a_linear_program_over_own_and_borrowed_rows(monk
 
 
 def on_own_rows(solution, case: Case, scores, columns):
-    """The figures on the clients' own rows, recounted row by row."""
+    """The figures on the sites' own rows, recounted row by row."""
     chance = solution.policy.probabilities(scores, **columns)
     gaps = case.gaps(chance)
     found = solution.own_rows
     assert found.accuracy == pytest.approx(case.accuracy(chance), abs=1e-9)
-    assert found.local_gap == pytest.approx(max(gap.value for gap in gaps if gap.client is not None), abs=1e-9)
-    assert found.global_gap == pytest.approx(max(gap.value for gap in gaps if gap.client is None), abs=1e-9)
+    assert found.local_gap == pytest.approx(max(gap.value for gap in gaps if gap.site is not None), abs=1e-9)
+    assert found.global_gap == pytest.approx(max(gap.value for gap in gaps if gap.site is None), abs=1e-9)
 
 
-def test_full_gives_every_client_of_a_group_the_same_rule_for_one_common_tolerance():
+def test_full_gives_every_site_of_a_group_the_same_rule_for_one_common_tolerance():
     scores, labels, columns = table([0.0, 0.4, -0.2])
     solution = logofair.fit(scores, labels, **columns, pooling="full")
     grid = np.linspace(0.01, 0.99, 99)
     for group in "FM":
         chances = [
-            solution.policy.probabilities(grid, groups=[group] * 99, clients=np.full(99, client)) for client in range(3)
+            solution.policy.probabilities(grid, groups=[group] * 99, sites=np.full(99, site)) for site in range(3)
         ]
         differ = np.abs(np.diff(chances, axis=0)) > 1e-6
         assert differ.mean() < 0.03  # but for the score where a coin is tossed
@@ -226,44 +224,44 @@ def test_held_out_errors_are_those_of_plain_loops():
             assert errors[KINDS.index("group"), j, cell] == pytest.approx(total, abs=1e-9)
 
 
-def test_clients_that_are_alike_borrow_nearly_everything():
+def test_sites_that_are_alike_borrow_nearly_everything():
     for seed in range(3):
         found = chosen(*table(np.zeros(20), rows=30, seed=seed)[::2])
         assert found.kind == "group"
         assert found.kappa >= 100  # at least three quarters of a cell of 30 rows
 
 
-def test_clients_that_shift_all_their_groups_borrow_with_their_shift():
+def test_sites_that_shift_all_their_groups_borrow_with_their_shift():
     for seed in range(3):
         shifts = np.random.default_rng(seed).normal(0.0, 1.0, 20)
         found = chosen(*table(shifts, rows=100, seed=seed)[::2])
-        assert found.kind == "client"
+        assert found.kind == "site"
         assert found.kappa >= 100
 
 
-def test_clients_that_differ_in_every_respect_borrow_little():
+def test_sites_that_differ_in_every_respect_borrow_little():
     for seed in range(3):
         rng = np.random.default_rng(seed)
         scores, _, columns = table(rng.normal(0.0, 1.0, (10, 2)), rows=400, seed=seed)
-        shape = np.exp(rng.normal(0.0, 0.6, 10))[columns["clients"]]
+        shape = np.exp(rng.normal(0.0, 0.6, 10))[columns["sites"]]
         assert chosen(expit(shape * logit(scores)), columns).kappa <= 100
 
 
-def test_large_cells_and_a_single_client_have_nothing_to_choose(monkeypatch):
+def test_large_cells_and_a_single_site_have_nothing_to_choose(monkeypatch):
     scores, labels, columns = table([0.0, 0.1], rows=60)
     monkeypatch.setattr(of_pooling, "_ENOUGH_ROWS", 60)
     assert logofair.fit(scores, labels, **columns, pooling="auto").pooling.prior == "none"
-    for clients in (None, np.zeros(scores.size)):
-        solution = logofair.fit(scores, labels, groups=columns["groups"], clients=clients, pooling="full")
+    for sites in (None, np.zeros(scores.size)):
+        solution = logofair.fit(scores, labels, groups=columns["groups"], sites=sites, pooling="full")
         assert solution.pooling.prior == "none"
 
 
 def test_shifts_are_found_and_drawn_in_by_their_noise():
     truth = np.array([-1.0, 0.0, 1.0])
-    many = shifts(scored(*table(truth, rows=4000)[::2]), "client")[:, 0]
+    many = shifts(scored(*table(truth, rows=4000)[::2]), "site")[:, 0]
     np.testing.assert_allclose(many - many.mean(), truth, atol=0.06)
     few = np.concatenate(
-        [shifts(scored(*table(np.zeros(30), rows=5, seed=seed)[::2]), "client")[:, 0] for seed in range(5)]
+        [shifts(scored(*table(np.zeros(30), rows=5, seed=seed)[::2]), "site")[:, 0] for seed in range(5)]
     )
     raw_error = 1.2 / math.sqrt(10)
     assert few.std() < 0.4 * raw_error
@@ -272,17 +270,17 @@ def test_shifts_are_found_and_drawn_in_by_their_noise():
     np.testing.assert_allclose(by_cell - by_cell.mean(axis=0), own, atol=0.08)
 
 
-def test_the_calibrators_of_clients_that_are_alike_become_their_groups():
+def test_the_calibrators_of_sites_that_are_alike_become_their_groups():
     scores, labels, columns = table(np.zeros(10), rows=200)
     solution = logofair.fit(scores, labels, **columns, pooling="auto")
     assert solution.pooling.strength >= 3200
     assert logofair.fit(scores, labels, **columns, pooling="none").pooling.strength == 1.0
 
 
-def test_the_calibrators_of_clients_that_differ_keep_their_own():
+def test_the_calibrators_of_sites_that_differ_keep_their_own():
     rng = np.random.default_rng(0)
     scores, _, columns = table(np.zeros(8), rows=400)
-    added = rng.normal(0.0, 1.5, 8)[columns["clients"]]
+    added = rng.normal(0.0, 1.5, 8)[columns["sites"]]
     labels = (rng.random(scores.size) < expit(logit(scores) + added)).astype(int)
     assert logofair.fit(scores, labels, **columns, pooling="auto").pooling.strength <= 200
 
@@ -291,14 +289,14 @@ def test_the_calibrators_of_clients_that_differ_keep_their_own():
 def test_without_pooling_the_map_of_a_cell_is_that_of_its_own_rows(method):
     rng = np.random.default_rng(0)
     scores, _, columns = table(np.zeros(2), rows=150)
-    added = np.where(columns["clients"] == columns["clients"][0], 1.5, -1.5)
+    added = np.where(columns["sites"] == columns["sites"][0], 1.5, -1.5)
     labels = (rng.random(scores.size) < expit(logit(scores) + added)).astype(int)
-    site = columns["clients"] == columns["clients"][0]
+    site = columns["sites"] == columns["sites"][0]
     options = {"pooling": "none", "calibration": method}
     both = logofair.fit(scores, labels, **columns, **options).policy.calibrator
     alone = logofair.fit(scores[site], labels[site], groups=columns["groups"][site], **options).policy.calibrator
     grid, group = np.linspace(0.05, 0.95, 19), np.zeros(19, dtype=np.int32)
-    at = both(grid, group, np.full(19, int(columns["clients"][0] != min(columns["clients"])), dtype=np.int32))
+    at = both(grid, group, np.full(19, int(columns["sites"][0] != min(columns["sites"])), dtype=np.int32))
     assert np.abs(at - alone(grid, group, group)).max() < (0.1 if method != "isotonic" else 0.2)
     if method != "temperature":  # which has one parameter, and no place for what differs here
         assert np.abs(at - both(grid, group, np.full(19, -1, dtype=np.int32))).mean() > 0.15  # the group's
@@ -309,7 +307,7 @@ def test_without_pooling_the_map_of_a_cell_is_that_of_its_own_rows(method):
 def test_without_pooling_cells_of_few_rows_or_one_label_are_sure_of_nothing(method, few):
     scores, _, columns = table(np.zeros(3), rows=60)
     labels = (np.random.default_rng(1).random(scores.size) < scores).astype(int)
-    small = np.flatnonzero((columns["clients"] == columns["clients"][0]) & (columns["groups"] == columns["groups"][0]))
+    small = np.flatnonzero((columns["sites"] == columns["sites"][0]) & (columns["groups"] == columns["groups"][0]))
     keep = np.ones(scores.size, dtype=bool)
     keep[small[len(few) :]] = False
     labels[small[: len(few)]] = few

@@ -18,13 +18,13 @@ from logofair.policy.mixtures import base_rule
 from logofair.policy.policy import Policy
 
 
-def table(seed=0, rows=4000, groups=2, clients=3):
-    """Scores, labels and columns of a federation whose clients and groups differ."""
+def table(seed=0, rows=4000, groups=2, sites=3):
+    """Scores, labels and columns of a federation whose sites and groups differ."""
     rng = np.random.default_rng(seed)
-    group, client = rng.integers(0, groups, rows), rng.integers(0, clients, rows)
-    scores = rng.beta(1.0 + 0.5 * group, 1.5 + 0.3 * client)
+    group, site = rng.integers(0, groups, rows), rng.integers(0, sites, rows)
+    scores = rng.beta(1.0 + 0.5 * group, 1.5 + 0.3 * site)
     labels = (rng.random(rows) < scores).astype(int)
-    return scores, labels, {"groups": np.array(list("FMXYZ"))[group], "clients": client}
+    return scores, labels, {"groups": np.array(list("FMXYZ"))[group], "sites": site}
 
 
 def fit(rows, **options):
@@ -51,7 +51,7 @@ def test_a_promise_about_labels_needs_labels():
 @pytest.mark.parametrize("rows", [2, 3, 5, 12, 30])
 @pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
 def test_few_rows_neither_crash_nor_promise_anything(rows, notion):
-    scores, labels, columns = table(seed=rows, rows=rows, clients=2)
+    scores, labels, columns = table(seed=rows, rows=rows, sites=2)
     columns["groups"][:2], labels[:2] = ["F", "M"], [0, 1]
     promises = fit((scores, labels, columns), notion=notion, local_tolerance=0.02, global_tolerance=0.02).promises
     certain = [p for p in promises.with_status(CERTIFIED) if p.bound is not None and p.bound > 0.02]
@@ -76,37 +76,37 @@ def test_with_nothing_required_nothing_is_promised():
     assert {promise.status for promise in solution.promises} == {NOT_REQUIRED}
 
 
-def test_there_is_a_promise_for_every_requirement_and_client():
-    promises = fit(table(), client_tolerances={1: None}).promises
-    assert [(p.side, p.client) for p in promises] == [("local", 0), ("local", 1), ("local", 2), ("global", None)]
+def test_there_is_a_promise_for_every_requirement_and_site():
+    promises = fit(table(), site_tolerances={1: None}).promises
+    assert [(p.side, p.site) for p in promises] == [("local", 0), ("local", 1), ("local", 2), ("global", None)]
     assert [p.status for p in promises] == [CERTIFIED, NOT_REQUIRED, CERTIFIED, CERTIFIED]
     assert all(p.bound <= p.tolerance for p in promises.with_status(CERTIFIED))
     assert promises.largest_local_bound >= max(p.bound for p in promises if p.side == "local" and p.bound)
     assert promises[0].rows_needed < promises[0].rows
 
 
-def test_a_client_with_few_rows_is_told_how_many_it_needs():
+def test_a_site_with_few_rows_is_told_how_many_it_needs():
     scores, labels, columns = table(rows=6000)
-    few = np.flatnonzero((columns["clients"] == 2) & (columns["groups"] == "F"))[12:]
+    few = np.flatnonzero((columns["sites"] == 2) & (columns["groups"] == "F"))[12:]
     keep = np.setdiff1d(np.arange(scores.size), few)
     rows = scores[keep], labels[keep], {name: column[keep] for name, column in columns.items()}
     solution = fit(rows, local_tolerance=0.1)
     promise = solution.promises[2]
     assert (promise.status, promise.group, promise.rows) == (CANNOT, "F", 12)
-    assert str(promise).startswith("cannot certify: client 2 has 12 rows of group 'F'; ")
+    assert str(promise).startswith("cannot certify: site 2 has 12 rows of group 'F'; ")
     assert f"{promise.rows_needed:,} would be needed for 0.10 (by rank, 4 promises together)" in str(promise)
     assert promise.rows_needed > 100
     assert str(promise) in solution.summary()
 
 
-def test_a_client_without_rows_of_a_group_cannot_be_certified():
+def test_a_site_without_rows_of_a_group_cannot_be_certified():
     scores, labels, columns = table(rows=3000)
-    keep = (columns["clients"] != 2) | (columns["groups"] != "F")
+    keep = (columns["sites"] != 2) | (columns["groups"] != "F")
     rows = scores[keep], labels[keep], {name: column[keep] for name, column in columns.items()}
     for notion in ("demographic_parity", "equalized_odds"):
         promise = fit(rows, notion=notion).promises[2]
         assert (promise.status, promise.rows, promise.bound) == (CANNOT, 0, None)
-        assert "client 2 has no rows of group 'F'" in str(promise)
+        assert "site 2 has no rows of group 'F'" in str(promise)
 
 
 def test_no_rows_certify_a_tolerance_of_zero():
@@ -147,7 +147,7 @@ def test_a_gap_that_is_no_share_of_rows_is_not_certified():
 
 
 def test_promises_are_plain_values_and_stay_with_the_policy(tmp_path):
-    solution = fit(table(), client_tolerances={0: None})
+    solution = fit(table(), site_tolerances={0: None})
     plain = json.loads(json.dumps(solution.as_dict()["promises"], allow_nan=False))
     assert [each["status"] for each in plain["promises"]] == [p.status for p in solution.promises]
     assert plain["price"] == solution.promises.price
@@ -179,12 +179,12 @@ def test_the_certificate_is_of_the_stored_rules_and_its_bound_that_of_all_rules(
         {"calibration": "platt", "notion": "predictive_equality"},
         {"solver": "algorithm1"},
         {"notion": "equalized_odds", "calibration": "isotonic", "basis": "labels", "local_tolerance": 0.4},
-        {"clients": None},
+        {"sites": None},
     ],
 )
 def test_every_way_of_fitting_can_be_certified_and_measures_what_it_stores(options):
     scores, labels, columns = table(rows=3000)
-    columns |= {"clients": options.get("clients", columns["clients"])}
+    columns |= {"sites": options.get("sites", columns["sites"])}
     solution = fit((scores, labels, columns), **options)
     chance = solution.policy.probabilities(scores, **columns)
     value = solution.rows.labels if solution.certificate.basis == "labels" else solution.rows.eta
@@ -206,25 +206,25 @@ def test_the_first_line_says_what_is_certified():
 
 
 def test_promises_are_a_table_with_the_rows_that_are_needed():
-    promises = fit(table(), client_tolerances={1: None}, global_tolerance=0.001).promises
+    promises = fit(table(), site_tolerances={1: None}, global_tolerance=0.001).promises
     head, *lines = promises.table()
     assert head == ["gap of the selection rate", "", "tolerance", "bound", "rows", "needed"]
-    assert lines[1] == ["client 1", "not asked", "", "", "", ""]
+    assert lines[1] == ["site 1", "not asked", "", "", "", ""]
     refused = promises.with_status(CANNOT)[0]
-    assert refused.bound is None  # client 1, of which nothing is required, keeps the rule of all rows
+    assert refused.bound is None  # site 1, of which nothing is required, keeps the rule of all rows
     figures = ["0.001", "", f"{refused.rows:,}", f"{refused.rows_needed:,}"]
-    assert lines[3] == ["over all clients", "cannot certify", *figures]
+    assert lines[3] == ["over all sites", "cannot certify", *figures]
     assert lines[0][-1] == ""  # certified: nothing is needed
     assert fit(table(), confidence=None).promises.table() == []
     both = fit(table(), notion="equalized_odds").promises.table()
-    assert both[1][0] == "true positive rate, client 0"
+    assert both[1][0] == "true positive rate, site 0"
 
 
 def test_many_promises_are_counted_and_the_worst_are_named():
-    scores, labels, columns = table(rows=3000, clients=60)
-    gone = (columns["clients"] == 7) & (columns["groups"] == "F")
+    scores, labels, columns = table(rows=3000, sites=60)
+    gone = (columns["sites"] == 7) & (columns["groups"] == "F")
     rows = scores[~gone], labels[~gone], {name: column[~gone] for name, column in columns.items()}
-    promises = fit(rows, client_tolerances={3: None}).promises
+    promises = fit(rows, site_tolerances={3: None}).promises
     head, local, over_all = promises.table()
     counts = promises.as_dict()["counts"]
     assert head[1:4] == ["certified", "cannot", "not asked"]
@@ -235,7 +235,7 @@ def test_many_promises_are_counted_and_the_worst_are_named():
     needed = float(np.median([p.rows_needed for p in refused if p.side == "local" and p.rows_needed is not None]))
     assert local[5] == f"{round(needed):,}"
     said = promises.summary()
-    assert "client 7 has no rows of group 'F'" in said
+    assert "site 7 has no rows of group 'F'" in said
     assert len(said.splitlines()) < 14
 
 
@@ -276,7 +276,7 @@ def test_what_is_certified_says_its_price_against_the_fit_without_confidence():
 
 
 def test_stored_promises_say_the_same():
-    solution = fit(table(), client_tolerances={0: None}, global_tolerance=0.001)
+    solution = fit(table(), site_tolerances={0: None}, global_tolerance=0.001)
     stored = Promises.of(solution.policy.info.promises, solution.certificate.primal)
     assert stored.headline == solution.promises.headline
     assert [p.status for p in stored] == [p.status for p in solution.promises]
@@ -286,8 +286,8 @@ def test_stored_promises_say_the_same():
 
 
 def test_small_cells_borrow_among_the_rows_that_choose_and_promises_rest_on_their_own():
-    rows = table(rows=2000, clients=1)
-    rows[2]["clients"] = np.random.default_rng(0).integers(0, 40, 2000)  # all alike
+    rows = table(rows=2000, sites=1)
+    rows[2]["sites"] = np.random.default_rng(0).integers(0, 40, 2000)  # all alike
     alone, lent = (
         fit(rows, pooling=pooling, local_tolerance=None, global_tolerance=0.2) for pooling in ("none", "full")
     )
@@ -296,12 +296,12 @@ def test_small_cells_borrow_among_the_rows_that_choose_and_promises_rest_on_thei
     assert lent.pooling.prior == "group"
     assert lent.policy.info.pooling.prior == "group"
     assert lent.certificate.primal > alone.certificate.primal  # targets chosen on 7 rows of a cell are noise
-    assert "Promises and certificate rest on the rows of each client alone." in lent.summary()
+    assert "Promises and certificate rest on the rows of each site alone." in lent.summary()
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
 def test_where_nothing_can_be_said_of_new_rows_the_rules_are_those_of_all_rows(notion):
-    rows = table(rows=2000, clients=100)
+    rows = table(rows=2000, sites=100)
     options = {"notion": notion, "local_tolerance": 0.02, "global_tolerance": None, "random_state": 0}
     solution, without = fit(rows, **options), fit(rows, confidence=None, **options)
     assert {p.status for p in solution.promises if p.side == "local"} == {CANNOT}
@@ -316,18 +316,18 @@ def test_where_nothing_can_be_said_of_new_rows_the_rules_are_those_of_all_rows(n
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
-def test_clients_of_which_nothing_can_be_said_keep_the_rules_of_all_rows_and_the_others_their_promises(notion):
+def test_sites_of_which_nothing_can_be_said_keep_the_rules_of_all_rows_and_the_others_their_promises(notion):
     small, large = (
-        table(rows=400, clients=20, seed=1),
-        table(rows=12_000, clients=1, seed=3),
+        table(rows=400, sites=20, seed=1),
+        table(rows=12_000, sites=1, seed=3),
     )  # on rows held out, 4 of 5 seeds
     scores, labels = (np.concatenate([a, b]) for a, b in zip(small[:2], large[:2], strict=True))
-    names = np.append(small[2]["clients"], large[2]["clients"] + 20)
-    columns = {"groups": np.append(small[2]["groups"], large[2]["groups"]), "clients": names}
+    names = np.append(small[2]["sites"], large[2]["sites"] + 20)
+    columns = {"groups": np.append(small[2]["groups"], large[2]["groups"]), "sites": names}
     solution = fit((scores, labels, columns), notion=notion, local_tolerance=0.18, global_tolerance=None)
-    by_client = {client: [p for p in solution.promises if p.client == client] for client in range(21)}
-    assert all(p.status == CERTIFIED for p in by_client[20])
-    assert all(p.bound is None and p.status == CANNOT for client in range(20) for p in by_client[client])
+    by_site = {site: [p for p in solution.promises if p.site == site] for site in range(21)}
+    assert all(p.status == CERTIFIED for p in by_site[20])
+    assert all(p.bound is None and p.status == CANNOT for site in range(20) for p in by_site[site])
     assert solution.promises.largest_local_bound is None
     assert abs(solution.promises.price) < 0.01
 
@@ -401,7 +401,7 @@ def test_a_cell_whose_few_rows_differ_by_chance_tosses_the_coin_too():
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_the_global_bound_holds_whatever_cells_do_that_no_row_was_left_for(rate):
-    # 100 clients with one row of the second group, which chose the targets at 30 of them: these keep another rule.
+    # 100 sites with one row of the second group, which chose the targets at 30 of them: these keep another rule.
     rng = np.random.default_rng(5)
     rows = np.column_stack([np.full(100, 20), np.arange(100) >= 30])
     ranks = Ranks(np.minimum(rows, 10), rows, np.tile([28, 1], (100, 1)), np.append(np.full(100, np.inf), 0.2))
@@ -418,7 +418,7 @@ def test_the_global_bound_holds_whatever_cells_do_that_no_row_was_left_for(rate)
 def test_rows_that_choose_the_targets_place_no_threshold():
     scores, labels, columns = table()
     solution = fit((scores, labels, columns))
-    codes = solution.rows.groups.codes, solution.rows.clients.codes
+    codes = solution.rows.groups.codes, solution.rows.sites.codes
     cells = cell_numbers(*codes, 2)
     limits = solution.policy.mixtures.threshold[:, 0]
     assert all(np.isin(limits[c], solution.rows.calibrated[cells == c]) for c in range(6))
@@ -431,13 +431,13 @@ SHIFT = 0.6 * np.array([[-0.8, -0.4], [0.3, 0.4], [-0.2, 0.5], [0.6, 0.1]])
 
 
 def population(solution, levels, given):
-    """True rates by (client, group), of scores that are a logistic function of a shifted normal, and their labels."""
+    """True rates by (site, group), of scores that are a logistic function of a shifted normal, and their labels."""
     nodes = np.linspace(-5, 5, 2001)
     mass = np.exp(-0.5 * nodes**2)
     score = 1 / (1 + np.exp(-(SHIFT[..., None] + nodes)))
     score = np.ceil(score * levels) / levels if levels else score
-    client, group, _ = np.indices(score.shape)
-    chance = solution.policy.probabilities(score.ravel(), groups=group.ravel(), clients=client.ravel())
+    site, group, _ = np.indices(score.shape)
+    chance = solution.policy.probabilities(score.ravel(), groups=group.ravel(), sites=site.ravel())
     counted = mass * (1 if given is None else score)
     return (counted * chance.reshape(score.shape)).sum(-1) / np.broadcast_to(counted, score.shape).sum(-1)
 
@@ -454,14 +454,12 @@ def test_certified_promises_hold_in_the_population(notion, given, levels, rows, 
     runs, broken, made, covered, largest = 24, 0, 0, 0, 0
     for run in range(runs):
         rng = np.random.default_rng([run, levels, rows])
-        client, group = rng.integers(0, 4, rows), rng.integers(0, 2, rows)
-        score = 1 / (1 + np.exp(-(SHIFT[client, group] + rng.normal(size=rows))))
+        site, group = rng.integers(0, 4, rows), rng.integers(0, 2, rows)
+        score = 1 / (1 + np.exp(-(SHIFT[site, group] + rng.normal(size=rows))))
         score = np.ceil(score * levels) / levels if levels else score
         label = rng.random(rows) < score
         options = {"local_tolerance": tolerances[0], "global_tolerance": tolerances[1]}
-        solution = fit(
-            (score, label, {"groups": group, "clients": client}), notion=notion, calibration="none", **options
-        )
+        solution = fit((score, label, {"groups": group, "sites": site}), notion=notion, calibration="none", **options)
         rates = population(solution, levels, given)
         true = [*np.ptp(rates, axis=1), np.ptp(rates.mean(axis=0))] if given is None else None
         true = [*np.ptp(rates, axis=1)] if true is None else true
@@ -485,7 +483,7 @@ def broken_promises(solution) -> int:
     rates["share selected"] = rates["selection rate"].mean(axis=1, keepdims=True)
     broken = 0
     for promise in solution.promises.with_status(CERTIFIED):
-        each = rates[promise.rate].mean(axis=0) if promise.client is None else rates[promise.rate][promise.client]
+        each = rates[promise.rate].mean(axis=0) if promise.site is None else rates[promise.rate][promise.site]
         each = each if promise.of_group is None else each[promise.of_group : promise.of_group + 1]
         value, below = promise.tolerance, {"ratio": each.min() / each.max(), "floor": each.min()}
         kept = below[promise.kind] >= value if promise.kind in below else each.max() <= value
@@ -505,9 +503,9 @@ def test_certified_ratios_floors_and_capacities_hold_in_the_population(required)
     runs, broken, made = 12, 0, 0
     for run in range(runs):
         rng = np.random.default_rng([run, 16])
-        client, group = rng.integers(0, 4, 4000), rng.integers(0, 2, 4000)
-        score = 1 / (1 + np.exp(-(SHIFT[client, group] + rng.normal(size=4000))))
-        rows = score, rng.random(4000) < score, {"groups": group, "clients": client}
+        site, group = rng.integers(0, 4, 4000), rng.integers(0, 2, 4000)
+        score = 1 / (1 + np.exp(-(SHIFT[site, group] + rng.normal(size=4000))))
+        rows = score, rng.random(4000) < score, {"groups": group, "sites": site}
         given = {"local_tolerance": None, "global_tolerance": None, "confidence": 0.8, **required}
         solution = fit(rows, calibration="none", random_state=run, **given)
         broken += broken_promises(solution) > 0
@@ -522,11 +520,11 @@ def test_every_kind_of_requirement_has_its_words():
     promises = fit(table(rows=9000), capacity={"global": 0.6}, costs=(1, 2), **given).promises
     first, floor, capacity = (next(p for p in promises if p.kind == kind) for kind in ("ratio", "floor", "capacity"))
     assert str(first).startswith(
-        "certified: the smallest selection rate of any group inside client 0 is at least 0.6 times the largest (bound"
+        "certified: the smallest selection rate of any group inside site 0 is at least 0.6 times the largest (bound"
     )
-    assert str(floor).startswith("certified: the true positive rate of group 'F' inside client 0 is at least 0.5 (")
+    assert str(floor).startswith("certified: the true positive rate of group 'F' inside site 0 is at least 0.5 (")
     assert (floor.group, floor.of_group) == ("F", "F")
-    assert str(capacity).startswith("certified: the share selected over all clients is at most 0.6 (")
+    assert str(capacity).startswith("certified: the share selected over all sites is at most 0.6 (")
     assert capacity.rows == 9000
     assert "of 7 requirements" in promises.headline
     assert "to the expected cost per person on the calibration rows" in promises.price_sentence()
@@ -541,18 +539,18 @@ def test_what_cannot_be_promised_of_a_requirement_is_one_sentence():
     given = {"local_tolerance": logofair.Ratio(1.0), "global_tolerance": None}
     promises = fit(table(), capacity={"global": logofair.Exactly(0.4)}, **given).promises
     assert str(promises[0]) == (
-        "cannot certify: no number of rows shows that the smallest selection rate of any group inside client 0 is at "
+        "cannot certify: no number of rows shows that the smallest selection rate of any group inside site 0 is at "
         "least 1 times the largest"
     )
     assert str(promises[-1]) == (
-        "cannot certify: the share selected over all clients is met in expectation, so that no number of rows shows "
+        "cannot certify: the share selected over all sites is met in expectation, so that no number of rows shows "
         "that it is 0.4"
     )
 
 
 def test_where_the_rows_that_choose_know_no_rule_nothing_is_promised():
     given = {"local_tolerance": None, "global_tolerance": None, "floors": {"equal_opportunity": 0.8}}
-    solution = fit(table(rows=300, clients=1), capacity=0.578, calibration="none", **given)
+    solution = fit(table(rows=300, sites=1), capacity=0.578, calibration="none", **given)
     assert solution.certificate.holds  # on all rows there is one
     cannot = solution.promises.with_status(CANNOT)
     assert [p.kind for p in cannot] == ["floor", "capacity"]
@@ -562,10 +560,10 @@ def test_where_the_rows_that_choose_know_no_rule_nothing_is_promised():
 @pytest.mark.filterwarnings("error")
 def test_a_floor_is_no_reason_to_divide_by_a_group_without_rows():
     rng = np.random.default_rng(0)
-    clients, groups = rng.integers(0, 3, 4000), rng.integers(0, 2, 4000)
-    groups[clients == 2] = 0
+    sites, groups = rng.integers(0, 3, 4000), rng.integers(0, 2, 4000)
+    groups[sites == 2] = 0
     scores = rng.beta(1 + groups, 2)
     labels = (rng.random(4000) < scores).astype(int)
     given = {"notion": "equal_opportunity", "local_tolerance": 0.2, "floors": {"equal_opportunity": 0.3}}
-    solution = logofair.fit(scores, labels, groups=groups, clients=clients, confidence=0.9, random_state=0, **given)
-    assert "client 2 has no rows of group 1 with label 1" in solution.summary()
+    solution = logofair.fit(scores, labels, groups=groups, sites=sites, confidence=0.9, random_state=0, **given)
+    assert "site 2 has no rows of group 1 with label 1" in solution.summary()

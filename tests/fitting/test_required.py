@@ -19,7 +19,7 @@ from support.required import Required
 
 def check_proof(required: Required, error: InfeasibleError) -> None:
     """Those named cannot be met together, all but one of them can, and each has to give way by just so much."""
-    if np.unique(required.clients).size == 1:
+    if np.unique(required.sites).size == 1:
         return  # whose two sides are one, under one name
     few, every = set(error.conflict), required.names()
     # Where chances are extreme a program is exact to 1e-7 at best, which a price of millions makes any amount.
@@ -47,7 +47,7 @@ def check(required: Required) -> bool:
     found, rounding = solution.certificate, 2e-6 * required.dearest
     cost, bound = (each if required.costs else 1.0 - each for each in (found.primal, found.dual))
     assert found.holds
-    columns = {"groups": required.groups, "clients": required.arguments()["clients"]}
+    columns = {"groups": required.groups, "sites": required.arguments()["sites"]}
     accepted = solution.policy.probabilities(required.chances, **columns)
     assert required.cost(accepted) == pytest.approx(cost, abs=1e-9 * required.dearest)
     assert required.violation(accepted) <= 1.1e-9
@@ -63,7 +63,7 @@ def test_the_optimum_is_that_of_a_program_over_rows(first):
     assert sum(check(Required.drawn(seed)) for seed in range(first, first + 10)) > 4
 
 
-def test_it_is_where_the_solver_begins_at_the_prices_of_some_clients(monkeypatch):
+def test_it_is_where_the_solver_begins_at_the_prices_of_some_sites(monkeypatch):
     monkeypatch.setattr(decomposition, "_SOME", 1)
     monkeypatch.setattr(decomposition, "_MANY", 2)
     assert sum(check(Required.drawn(seed)) for seed in range(30, 50)) > 8
@@ -93,11 +93,11 @@ def fitted(**required):
 
 
 @pytest.mark.parametrize("capacity", [0.4, Exactly(0.4)])
-def test_a_capacity_inside_clients_asks_nothing_of_one_without_weight(capacity):
-    clients, weights = np.repeat(["north", "south"], 5), np.repeat([1.0, 0.0], 5)
-    found = fitted(clients=clients, sample_weight=weights, capacity={"local": capacity}, pooling="none")
+def test_a_capacity_inside_sites_asks_nothing_of_one_without_weight(capacity):
+    sites, weights = np.repeat(["north", "south"], 5), np.repeat([1.0, 0.0], 5)
+    found = fitted(sites=sites, sample_weight=weights, capacity={"local": capacity}, pooling="none")
     assert found.certificate.holds
-    assert found.policy.probabilities(SCORES, groups=GROUPS, clients=clients)[:5].mean() == pytest.approx(0.4)
+    assert found.policy.probabilities(SCORES, groups=GROUPS, sites=sites)[:5].mean() == pytest.approx(0.4)
 
 
 def test_a_floor_that_exceeds_todays_rate_by_rounding_leaves_a_rule_and_a_finite_bound():
@@ -119,7 +119,7 @@ def test_a_floor_that_exceeds_todays_rate_by_rounding_leaves_a_rule_and_a_finite
 
 
 def with_tiny_chances(seed):
-    """Two hundred rows at three clients, three in ten of them with chances from 1e-12 to 1e-5."""
+    """Two hundred rows at three sites, three in ten of them with chances from 1e-12 to 1e-5."""
     rng = np.random.default_rng(seed)
     scores, low = rng.random(200), rng.random(200) < 0.3
     scores[low] = 10.0 ** rng.uniform(-12, -5, low.sum())
@@ -129,12 +129,12 @@ def with_tiny_chances(seed):
 @pytest.mark.parametrize("side", ["local", "global"])
 @pytest.mark.parametrize("notion", ["equal_opportunity", "predictive_equality", "equalized_odds"])
 def test_a_floor_of_1_accepts_all_that_count_however_small_their_chance(notion, side):
-    scores, groups, clients = with_tiny_chances(0)
+    scores, groups, sites = with_tiny_chances(0)
     scores[:20], scores[20:40] = 0.0, 1.0
-    given = {"groups": groups, "clients": clients, "calibration": "none", "pooling": "none", "random_state": 0}
+    given = {"groups": groups, "sites": sites, "calibration": "none", "pooling": "none", "random_state": 0}
     given |= {"notion": notion, "local_tolerance": 0.05, "global_tolerance": 0.02}
     found = logofair.fit(scores, None, floors={side: {notion: 1.0}}, **given)
-    chances = found.policy.probabilities(scores, groups=groups, clients=clients)
+    chances = found.policy.probabilities(scores, groups=groups, sites=sites)
     assert found.certificate.holds
     counts = {"equal_opportunity": scores > 0, "predictive_equality": scores < 1}.get(notion, scores >= 0)
     assert np.all(chances[counts] >= 1 - 1e-9)
@@ -144,13 +144,13 @@ def test_a_floor_of_1_accepts_all_that_count_however_small_their_chance(notion, 
 
 @pytest.mark.parametrize("tolerance", [0.0, Ratio(1.0)])
 def test_a_ceiling_of_0_rejects_all_that_count_and_a_gap_of_0_those_of_the_other_group(tolerance):
-    scores, groups, clients = with_tiny_chances(1)
+    scores, groups, sites = with_tiny_chances(1)
     scores = 1.0 - scores  # three in ten next to certain
-    given = {"groups": groups, "clients": clients, "calibration": "none", "pooling": "none", "random_state": 0}
+    given = {"groups": groups, "sites": sites, "calibration": "none", "pooling": "none", "random_state": 0}
     given |= {"notion": "predictive_equality", "local_tolerance": None, "global_tolerance": tolerance}
     found = logofair.fit(scores, None, ceilings={"global": {"predictive_equality": {0: 0.0}}}, **given)
     assert found.certificate.holds
-    assert np.all(found.policy.probabilities(scores, groups=groups, clients=clients)[scores < 1] < 1e-9)
+    assert np.all(found.policy.probabilities(scores, groups=groups, sites=sites)[scores < 1] < 1e-9)
 
 
 def test_a_threshold_follows_from_costs():
@@ -164,7 +164,7 @@ def test_a_certificate_of_costs_speaks_of_cost_per_person():
     assert certificate.objective == "cost"
     rejected = SCORES[SCORES < 0.25].sum() * 30
     assert certificate.primal == pytest.approx((rejected + (1 - SCORES[SCORES >= 0.25]).sum() * 10) / 10)
-    assert "expected cost is 4.2000 per person; no rule of score, group and client that meets them is below 4.2000" in (
+    assert "expected cost is 4.2000 per person; no rule of score, group and site that meets them is below 4.2000" in (
         certificate.summary()
     )
 
@@ -179,8 +179,8 @@ def test_what_is_said_of_cost_and_bound_is_true_as_printed():
 
 @pytest.mark.parametrize("costs", [(1, 0), (0, 7.3), {"x": (0, 3.3), "y": (2, 0)}])
 def test_a_cost_of_nothing_is_0_and_never_below(costs):
-    clients = ["x"] * 4 + ["y"] * 6 if isinstance(costs, dict) else None
-    certificate = fitted(costs=costs, clients=clients).certificate
+    sites = ["x"] * 4 + ["y"] * 6 if isinstance(costs, dict) else None
+    certificate = fitted(costs=costs, sites=sites).certificate
     assert f"{certificate.primal:.4f}" == "0.0000"
     assert "cost is 0.0000 per person; no rule" in certificate.summary()
     assert "below 0.0000 " in certificate.summary()
@@ -222,7 +222,7 @@ def test_a_conflict_names_the_requirements_and_what_each_would_have_to_give():
         {"the floor of the selection rate of group 'a'": 0.3, "the capacity": 0.15}
     )
     assert "would have to be 0.15 larger" in str(error)
-    assert "client" not in str(error)  # there is one, of which nobody has spoken
+    assert "site" not in str(error)  # there is one, of which nobody has spoken
 
 
 def test_a_floor_of_every_group_is_one_requirement_and_gives_way_for_all_of_them():
@@ -253,13 +253,13 @@ def test_a_laxer_floor_of_the_same_rate_is_held_while_the_stricter_gives_way():
     assert found == {"the floor of the true positive rate of every group": None} | found
 
 
-def test_tolerances_of_single_clients_are_told_apart():
-    given = {"clients": ["x"] * 4 + ["y"] * 6, "client_tolerances": {"x": 0.0}, "local_tolerance": 0.3}
+def test_tolerances_of_single_sites_are_told_apart():
+    given = {"sites": ["x"] * 4 + ["y"] * 6, "site_tolerances": {"x": 0.0}, "local_tolerance": 0.3}
     limits = {"floors": {"demographic_parity": {"a": 0.8}}, "ceilings": {"demographic_parity": {"b": 0.6}}}
     with pytest.raises(InfeasibleError) as caught:
         fitted(**given, **limits)
     found = caught.value.least_relaxation
-    assert found["the tolerance of the gap of the selection rate at single clients"] == pytest.approx(0.2)
+    assert found["the tolerance of the gap of the selection rate at single sites"] == pytest.approx(0.2)
     assert len(found) == 3
 
 
@@ -329,16 +329,16 @@ def test_a_price_is_what_giving_way_wins_at_most(looser, tighter, step):
         assert won == pytest.approx(step * price, rel=0.05)  # small steps stay on one line here
 
 
-def test_what_no_rule_of_all_rows_together_meets_is_no_conflict_of_the_clients():
+def test_what_no_rule_of_all_rows_together_meets_is_no_conflict_of_the_sites():
     rng = np.random.default_rng(0)
     branch, sex = rng.choice(["north", "south"], 1000), rng.choice(["F", "M"], 1000)
     score = rng.beta(1 + (sex == "M") + (branch == "north"), 2)
-    given = {"groups": sex, "clients": branch, "calibration": "none", "pooling": "none", "random_state": 0}
+    given = {"groups": sex, "sites": branch, "calibration": "none", "pooling": "none", "random_state": 0}
     given |= {"local_tolerance": Ratio(0.8), "global_tolerance": None, "floors": {"equal_opportunity": "today"}}
     with pytest.raises(InfeasibleError) as error:
         logofair.fit(score, None, capacity=0.1, **given)
     capacity = 0.1 + error.value.least_relaxation["the capacity over all"] + 1e-6
-    alone = given | {"clients": None}
+    alone = given | {"sites": None}
     with pytest.raises(InfeasibleError):
         logofair.fit(score, None, capacity=capacity, **alone)
     solution = logofair.fit(score, None, capacity=capacity, **given)
@@ -346,25 +346,25 @@ def test_what_no_rule_of_all_rows_together_meets_is_no_conflict_of_the_clients()
     assert solution.policy.merged is None
     assert "there is no merged rule" in str(solution.warnings[-1])
     with pytest.raises(InputError, match="see its warnings"):
-        solution.policy.decide([0.5], groups=["F"], clients=["west"], on_unknown="merged", random_state=0)
+        solution.policy.decide([0.5], groups=["F"], sites=["west"], on_unknown="merged", random_state=0)
 
 
 @pytest.fixture(scope="module")
 def borrowing():
     """A capacity where small cells borrow."""
     rng = np.random.default_rng(3)
-    groups, clients = rng.choice(["a", "b"], 240), rng.choice(["north", "south", "east"], 240)
+    groups, sites = rng.choice(["a", "b"], 240), rng.choice(["north", "south", "east"], 240)
     scores = rng.beta(1 + (groups == "a"), 2)
-    given = {"groups": groups, "clients": clients, "random_state": 0, "pooling": "full", "capacity": 0.3}
+    given = {"groups": groups, "sites": sites, "random_state": 0, "pooling": "full", "capacity": 0.3}
     return logofair.fit(scores, (rng.random(240) < scores).astype(int), global_tolerance=None, **given)
 
 
-def test_where_small_cells_borrow_it_is_said_what_a_capacity_is_on_the_clients_own_rows(borrowing, tmp_path):
+def test_where_small_cells_borrow_it_is_said_what_a_capacity_is_on_the_sites_own_rows(borrowing, tmp_path):
     chances = borrowing.policy.chances(borrowing.rows.calibrated, borrowing.rows.cells)
     assert chances.mean() > 0.3005
     said = (
-        "That is on the calibration rows and what small cells borrow; on the clients' own rows alone the share of "
-        f"people selected over all clients is {chances.mean():.4f}."
+        "That is on the calibration rows and what small cells borrow; on the sites' own rows alone the share of "
+        f"people selected over all sites is {chances.mean():.4f}."
     )
     assert said in " ".join(borrowing.summary().split())
     write_report(tmp_path / "report.html", borrowing, data=in_memory("rows", borrowing), command="in Python")
@@ -381,9 +381,9 @@ def test_requirements_are_judged_once(monkeypatch):
 
 def test_a_ratio_that_says_nothing_is_warned_of_and_the_policy_says_so():
     rng = np.random.default_rng(0)
-    scores, groups, clients = rng.uniform(0.0, 0.3, 400), ["a", "b"] * 200, ["north"] * 200 + ["south"] * 200
+    scores, groups, sites = rng.uniform(0.0, 0.3, 400), ["a", "b"] * 200, ["north"] * 200 + ["south"] * 200
     tolerances = {"local_tolerance": logofair.Ratio(0.8), "global_tolerance": logofair.Ratio(0.9)}
-    solution = logofair.fit(scores, None, groups=groups, clients=clients, calibration="none", **tolerances)
+    solution = logofair.fit(scores, None, groups=groups, sites=sites, calibration="none", **tolerances)
     found = [str(warning) for warning in solution.warnings if warning.kind == "empty ratio"]
     assert found == [
         "the ratio of the selection rate 'north', 'south': it says nothing, since nobody is selected.",

@@ -22,14 +22,14 @@ seeds = st.integers(0, 10**9)
 
 
 def rows(*cells):
-    """Columns from (client, group, scores[, labels]) entries."""
-    clients, groups, scores, labels = [], [], [], []
-    for client, group, chosen, *answer in cells:
-        clients += [client] * len(chosen)
+    """Columns from (site, group, scores[, labels]) entries."""
+    sites, groups, scores, labels = [], [], [], []
+    for site, group, chosen, *answer in cells:
+        sites += [site] * len(chosen)
         groups += [group] * len(chosen)
         scores += chosen
         labels += answer[0] if answer else [int(i % 2) for i in range(len(chosen))]
-    return np.array(scores), np.array(labels), {"groups": np.array(groups), "clients": np.array(clients)}
+    return np.array(scores), np.array(labels), {"groups": np.array(groups), "sites": np.array(sites)}
 
 
 def many(n=40, seed=0):
@@ -63,13 +63,13 @@ def test_large_cells_with_both_labels_are_not_warned_about():
 def test_an_empty_cell_is_named_and_takes_the_merged_rule(notion, calibration):
     table = rows(*FULL[:3])
     solution = fit(table, notion=notion, calibration=calibration)
-    assert about(solution, "group 'M' at client 'south'", "no rows", "the group's merged rule applies")
+    assert about(solution, "group 'M' at site 'south'", "no rows", "the group's merged rule applies")
     assert any("cannot be measured inside 'south'" in w for w in map(str, solution.warnings))
     assert solution.certificate.holds
     grid = np.linspace(0, 1, 21)
     known = {"groups": ["M"] * 21}
-    here = solution.policy.probabilities(grid, **known, clients=["south"] * 21)
-    merged = solution.policy.probabilities(grid, **known, clients=["west"] * 21, on_unknown="merged")
+    here = solution.policy.probabilities(grid, **known, sites=["south"] * 21)
+    merged = solution.policy.probabilities(grid, **known, sites=["west"] * 21, on_unknown="merged")
     np.testing.assert_allclose(here, merged)
 
 
@@ -81,8 +81,8 @@ def no_merged_rule(monkeypatch):
 @pytest.mark.usefixtures("no_merged_rule")
 def test_an_empty_cell_takes_the_base_rule_where_there_is_no_merged_rule():
     solution = fit(rows(*FULL[:3]))
-    assert about(solution, "group 'M' at client 'south'", "no rows", "score >= 1/2 applies")
-    decided = solution.policy.probabilities([0.49, 0.5], groups=["M", "M"], clients=["south", "south"])
+    assert about(solution, "group 'M' at site 'south'", "no rows", "score >= 1/2 applies")
+    decided = solution.policy.probabilities([0.49, 0.5], groups=["M", "M"], sites=["south", "south"])
     assert decided.tolist() == [0, 1]
 
 
@@ -91,16 +91,16 @@ def test_an_empty_cell_takes_the_base_rule_where_there_is_no_merged_rule():
     ("costs", "threshold", "said"),
     [
         ((1, 3), 0.25, "score >= 0.25 applies"),
-        ({"north": (1, 3), "south": (2, 0.5)}, 0.8, "accepting wins at the client's costs applies"),
+        ({"north": (1, 3), "south": (2, 0.5)}, 0.8, "accepting wins at the site's costs applies"),
     ],
 )
-def test_an_empty_cell_is_decided_at_its_clients_costs_where_there_is_no_merged_rule(costs, threshold, said):
+def test_an_empty_cell_is_decided_at_its_sites_costs_where_there_is_no_merged_rule(costs, threshold, said):
     table = rows(*FULL[:3])
     for more in ({}, {"confidence": 0.9}):
         solution = fit(table, costs=costs, **more)
-        assert about(solution, "group 'M' at client 'south'", "no rows", said)
+        assert about(solution, "group 'M' at site 'south'", "no rows", said)
         near = [threshold - 0.01, threshold]
-        decided = solution.policy.probabilities(near, groups=["M", "M"], clients=["south", "south"])
+        decided = solution.policy.probabilities(near, groups=["M", "M"], sites=["south", "south"])
         assert decided.tolist() == [0, 1]
 
 
@@ -108,7 +108,7 @@ def test_an_empty_cell_is_decided_at_its_clients_costs_where_there_is_no_merged_
 @pytest.mark.parametrize("calibration", ["none", "beta", "isotonic"])
 def test_a_cell_of_one_row_is_named(notion, calibration):
     solution = fit(rows(*FULL[:3], ("south", "M", [0.7], [1])), notion=notion, calibration=calibration)
-    assert about(solution, "group 'M' at client 'south'", "one row only")
+    assert about(solution, "group 'M' at site 'south'", "one row only")
     assert solution.certificate.holds
 
 
@@ -118,7 +118,7 @@ def test_a_cell_of_one_row_is_named(notion, calibration):
 def test_a_cell_of_one_label_is_named(label, basis, notion):
     table = rows(*FULL[:3], ("south", "M", many(seed=9), [label] * 40))
     solution = fit(table, notion=notion, basis=basis)
-    assert about(solution, "group 'M' at client 'south'", "rows of one label only")
+    assert about(solution, "group 'M' at site 'south'", "rows of one label only")
     assert solution.certificate.holds
 
 
@@ -132,9 +132,7 @@ def test_with_labels_a_rate_of_nobody_is_said_to_be_unmeasured():
 def test_a_third_group_whose_rate_nobody_counts_in_is_said_to_be_left_out():
     extra = [("north", "X", many(seed=7)), ("south", "X", many(seed=8), [0] * 40)]
     solution = fit(rows(*FULL, *extra), notion="equal_opportunity", basis="labels")
-    assert about(
-        solution, "group 'X' at client 'south'", "nobody counts in its true positive rate", "inside the client"
-    )
+    assert about(solution, "group 'X' at site 'south'", "nobody counts in its true positive rate", "inside the site")
     assert not about(solution, "cannot be measured")
 
 
@@ -142,13 +140,13 @@ def test_a_group_without_a_global_rate_is_said_to_be_left_out_or_unmeasured():
     zero = [0.0] * 40
     three = rows(*FULL, ("north", "X", zero, [0] * 40), ("south", "X", zero, [0] * 40))
     solution = fit(three, notion="equal_opportunity", local_tolerance=None)
-    assert about(solution, "group 'X'", "nobody counts in its true positive rate", "over all clients leaves it out")
+    assert about(solution, "group 'X'", "nobody counts in its true positive rate", "over all sites leaves it out")
     two = rows(("north", "F", many()), ("south", "F", many()), ("north", "M", zero, [0] * 40))
     solution = fit(two, notion="equal_opportunity", local_tolerance=None)
-    assert about(solution, "gap of the true positive rate over all clients cannot be measured")
+    assert about(solution, "gap of the true positive rate over all sites cannot be measured")
 
 
-def test_one_client_that_cannot_be_measured_is_never_silently_fair():
+def test_one_site_that_cannot_be_measured_is_never_silently_fair():
     scores, _, columns = rows(("all", "F", many()), ("all", "M", [0.0] * 40))
     solution = logofair.fit(scores, None, groups=columns["groups"], notion="equal_opportunity", calibration="none")
     assert about(solution, "gap of the true positive rate cannot be measured: fewer than two groups")
@@ -156,17 +154,17 @@ def test_one_client_that_cannot_be_measured_is_never_silently_fair():
 
 def test_few_rows_are_named():
     solution = fit(rows(*FULL[:3], ("south", "M", many(29))))
-    assert about(solution, "group 'M' at client 'south'", "fewer than 30 rows")
+    assert about(solution, "group 'M' at site 'south'", "fewer than 30 rows")
     assert not fit(rows(*FULL[:3], ("south", "M", many(30)))).warnings
 
 
 def test_rows_of_weight_zero_do_not_count_as_rows():
     scores, labels, columns = rows(*FULL)
-    inside = (columns["groups"] == "M") & (columns["clients"] == "south")
+    inside = (columns["groups"] == "M") & (columns["sites"] == "south")
     for kept, words in ((0, "only rows of weight 0"), (1, "one row only"), (5, "fewer than 30 rows")):
         weight = np.where(inside & (np.cumsum(inside) > kept), 0.0, 1.0)
         solution = fit((scores, labels, columns), sample_weight=weight)
-        assert about(solution, "group 'M' at client 'south'", words), solution.warnings
+        assert about(solution, "group 'M' at site 'south'", words), solution.warnings
         case = spelled_out(scores, {**columns, "sample_weight": weight})
         assert solution.certificate.primal == pytest.approx(case.best_rows()[0], abs=1e-6)
 
@@ -174,19 +172,19 @@ def test_rows_of_weight_zero_do_not_count_as_rows():
 def test_a_group_all_of_whose_rows_weigh_nothing_is_never_silently_fair():
     scores, labels, columns = rows(*FULL)
     solution = fit((scores, labels, columns), sample_weight=np.where(columns["groups"] == "F", 1.0, 0.0))
-    assert about(solution, "group 'M' at client 'north'", "only rows of weight 0")
-    assert about(solution, "selection rate over all clients cannot be measured")
+    assert about(solution, "group 'M' at site 'north'", "only rows of weight 0")
+    assert about(solution, "selection rate over all sites cannot be measured")
     assert about(solution, "selection rate cannot be measured inside 'north', 'south'")
 
 
-def test_a_client_set_free_is_not_warned_about():
-    solution = fit(rows(*FULL[:3]), client_tolerances={"south": None})
+def test_a_site_set_free_is_not_warned_about():
+    solution = fit(rows(*FULL[:3]), site_tolerances={"south": None})
     assert not about(solution, "cannot be measured")
 
 
 def test_long_lists_are_cut_and_counted():
-    cells = [(client, group, many(40, client)) for client in range(25) for group in "FM"][:-25]
-    cells += [(client, group, [0.3]) for client in range(30, 55) for group in "F"]
+    cells = [(site, group, many(40, site)) for site in range(25) for group in "FM"][:-25]
+    cells += [(site, group, [0.3]) for site in range(30, 55) for group in "F"]
     solution = fit(rows(*cells))
     assert len(about(solution, "one row only", "and 5 more")) == 1
 
@@ -199,8 +197,8 @@ def test_every_empty_or_single_cell_is_counted_in_the_warnings(seed):
     solution = logofair.fit(request.scores, None, **request.arguments)
     weights = request.arguments["sample_weight"]
     counted = np.ones(request.scores.size, dtype=bool) if weights is None else weights > 0
-    size = np.zeros((request.case.n_clients, request.case.n_groups), dtype=int)
-    np.add.at(size, (request.case.clients[counted], request.case.groups[counted]), 1)
+    size = np.zeros((request.case.n_sites, request.case.n_groups), dtype=int)
+    np.add.at(size, (request.case.sites[counted], request.case.groups[counted]), 1)
     for words, expected in ((("no rows,", "only rows of weight 0"), size == 0), (("one row only",), size == 1)):
         named = [w for w in map(str, solution.warnings) if any(word in w for word in words)]
         total = sum(
@@ -221,8 +219,8 @@ def test_measured_counts_labels_on_the_calibration_rows(notion):
     case = replace(spelled_out(scores, tight), labels=labels.astype(float))
     gaps = case.gaps(chance)
     assert solution.measured.accuracy == pytest.approx(case.accuracy(chance), abs=1e-9)
-    assert solution.measured.global_gap == pytest.approx(max(g.value for g in gaps if g.client is None), abs=1e-9)
-    assert solution.measured.local_gap == pytest.approx(max(g.value for g in gaps if g.client is not None), abs=1e-9)
+    assert solution.measured.global_gap == pytest.approx(max(g.value for g in gaps if g.site is None), abs=1e-9)
+    assert solution.measured.local_gap == pytest.approx(max(g.value for g in gaps if g.site is not None), abs=1e-9)
 
 
 def test_without_labels_nothing_is_measured():
@@ -241,7 +239,7 @@ def test_without_labels_nothing_is_measured():
 def test_the_deterministic_figures_are_those_of_deterministic_decisions(seed):
     request = random_request(np.random.default_rng(seed))
     solution = logofair.fit(request.scores, None, **request.arguments)
-    columns = {name: request.arguments[name] for name in ("groups", "clients")}
+    columns = {name: request.arguments[name] for name in ("groups", "sites")}
     decided = solution.policy.decide(request.scores, **columns, deterministic=True).astype(float)
     accuracy, violation = solution.deterministic
     assert accuracy == pytest.approx(request.case.accuracy(decided), abs=1e-9)
@@ -253,11 +251,11 @@ def test_the_summary_says_what_matters():
     solution = fit(table, notion="equalized_odds", local_tolerance=0.03, global_tolerance=0.01)
     text = solution.summary()
     rates = "the true positive rate and the false positive rate of any two groups differ by at most"
-    assert f"Inside each client, {rates} 0.03 (equalized odds). Over all clients, {rates} 0.01" in text
+    assert f"Inside each site, {rates} 0.03 (equalized odds). Over all sites, {rates} 0.01" in text
     proof = f"every requirement is met and expected accuracy is {solution.certificate.primal:.4f}"
     assert f"On the 121 calibration rows, taking scores as chances, {proof}" in text
     bound = np.ceil(1e4 * solution.certificate.dual) / 1e4  # rounded up, it stays one
-    assert f"no rule of score, group and client that meets them exceeds {bound:.4f}" in text
+    assert f"no rule of score, group and site that meets them exceeds {bound:.4f}" in text
     assert f"{solution.measured.accuracy:.4f} ({solution.measured.accuracy.low:.4f} to " in text
     assert all(str(warning) in text for warning in solution.warnings)
     assert "need a coin" in text
@@ -289,7 +287,7 @@ def test_a_solution_says_how_many_are_decided_by_a_coin_and_how_many_rules_ignor
 
 
 @pytest.mark.parametrize("tolerances", [(0.05, None), (None, 0.05), (0.05, 0.1), (0.2, 0.05)])
-def test_without_clients_there_is_one_requirement_and_no_client_is_spoken_of(tolerances):
+def test_without_sites_there_is_one_requirement_and_no_site_is_spoken_of(tolerances):
     rng = np.random.default_rng(0)
     scores, groups = rng.random(200), rng.choice(["F", "M"], 200)
     local, global_ = tolerances
@@ -300,7 +298,7 @@ def test_without_clients_there_is_one_requirement_and_no_client_is_spoken_of(tol
     assert said == "The selection rate of any two groups differs by at most 0.05 (demographic parity)."
     text = solution.summary()
     assert said in text
-    assert not any(word in text.lower() for word in ("client", "inside", "local", "global"))
+    assert not any(word in text.lower() for word in ("site", "inside", "local", "global"))
     assert list(requirement_sentences(solution.policy.info.requirements.as_dict())) == [said]
 
 
@@ -344,39 +342,38 @@ def test_what_is_proved_names_the_rules_that_are_meant():
     assert "optimality gap" not in paper
 
 
-def test_the_check_of_clients_judges_each_by_its_own_tolerance():
+def test_the_check_of_sites_judges_each_by_its_own_tolerance():
     rng = np.random.default_rng(0)
     n = 6000
     scores, site = rng.random(n), rng.choice(["east", "north", "south"], n)
     labels, groups = (rng.random(n) < scores).astype(int), rng.choice(["F", "M"], n)
     half = np.arange(n) < n // 2
-    options = {"local_tolerance": 0.3, "global_tolerance": None, "client_tolerances": {"north": None, "south": 0.2}}
-    solution = logofair.fit(scores[half], labels[half], groups=groups[half], clients=site[half], **options)
-    other = {"groups": groups[~half], "clients": np.where(site[~half] == "east", "west", site[~half])}
+    options = {"local_tolerance": 0.3, "global_tolerance": None, "site_tolerances": {"north": None, "south": 0.2}}
+    solution = logofair.fit(scores[half], labels[half], groups=groups[half], sites=site[half], **options)
+    other = {"groups": groups[~half], "sites": np.where(site[~half] == "east", "west", site[~half])}
     tested = solution.test(scores[~half], labels[~half], **other)
     check = tested.check
-    assert (check.clients, check.tolerance, check.wider) == (2, None, None)
+    assert (check.sites, check.tolerance, check.wider) == (2, None, None)
     local = tested.tested.second.local
     assert check.within == local.within(np.array([[np.inf, 0.2, 0.3]])).sum()
-    assert "of 2 clients" in str(check)
+    assert "of 2 sites" in str(check)
     assert (
-        f"{(other['clients'] == 'west').sum():,} rows are of clients the policy does not know ('west')"
-        in tested.summary()
+        f"{(other['sites'] == 'west').sum():,} rows are of sites the policy does not know ('west')" in tested.summary()
     )
-    assert tested.as_dict()["tested"]["unknown"]["clients"] == ["west"]
-    equal = logofair.fit(scores[half], labels[half], groups=groups[half], clients=site[half], local_tolerance=0.2)
-    found = equal.test(scores[~half], labels[~half], groups=groups[~half], clients=site[~half])
-    assert found.check == found.tested.second.check_clients(0.2)
-    free = logofair.fit(scores[half], labels[half], groups=groups[half], clients=site[half], local_tolerance=None)
-    assert free.test(scores[~half], labels[~half], groups=groups[~half], clients=site[~half]).check is None
+    assert tested.as_dict()["tested"]["unknown"]["sites"] == ["west"]
+    equal = logofair.fit(scores[half], labels[half], groups=groups[half], sites=site[half], local_tolerance=0.2)
+    found = equal.test(scores[~half], labels[~half], groups=groups[~half], sites=site[~half])
+    assert found.check == found.tested.second.check_sites(0.2)
+    free = logofair.fit(scores[half], labels[half], groups=groups[half], sites=site[half], local_tolerance=None)
+    assert free.test(scores[~half], labels[~half], groups=groups[~half], sites=site[~half]).check is None
 
 
-def test_with_one_client_nothing_is_said_of_clients():
+def test_with_one_site_nothing_is_said_of_sites():
     scores, labels, columns = rows(*FULL)
     solution = logofair.fit(scores, labels, groups=columns["groups"])
     solution = solution.test(scores[::2], labels[::2], groups=columns["groups"][::2])
     text = solution.summary()
-    assert "client" not in text
+    assert "site" not in text
     assert "largest gap" in text
     assert "local" not in text
     assert solution.as_dict()["tested"]["gaps"].keys() == {"global"}
@@ -410,21 +407,21 @@ def test_a_policy_knows_its_test_and_an_old_one_that_it_had_none(tmp_path):
         after.accuracy.high,
     )
     assert info.local_gap.value == after.headline_local.value
-    assert info.local_gap_client == after.headline_local.client
+    assert info.local_gap_site == after.headline_local.site
 
 
 def test_many_cells_are_a_number_and_three_names():
-    cells = [(client, group, [0.3, 0.6]) for client in range(30) for group in "FM"]
+    cells = [(site, group, [0.3, 0.6]) for site in range(30) for group in "FM"]
     (few, *_) = (w for w in fit(rows(*cells)).warnings if w.kind == "few rows")
     assert few.brief() == (
-        "60 cells, such as group 'F' at client 0, group 'M' at client 0, group 'F' at client 1: fewer than 30 rows, so "
+        "60 cells, such as group 'F' at site 0, group 'M' at site 0, group 'F' at site 1: fewer than 30 rows, so "
         "rates are mostly noise."
     )
     assert "and 40 more" in str(few)
     assert few.brief() in fit(rows(*cells)).policy.info.warnings
     blind = fit(rows(*((c, "F", many(40, c)) for c in range(5)), *FULL)).warnings
     (unmeasured,) = (w for w in blind if w.kind == "unmeasured gap")
-    assert unmeasured.brief(2).startswith("the gap of the selection rate cannot be measured inside 5 clients, such as ")
+    assert unmeasured.brief(2).startswith("the gap of the selection rate cannot be measured inside 5 sites, such as ")
 
 
 def test_a_summary_without_any_requirement_says_so():
@@ -438,7 +435,7 @@ def test_prices_are_sentences_dearest_first():
     won = [float(sentence.split("at most ")[1].split(" ")[0]) for sentence in sentences]
     assert won == sorted(won, reverse=True)
     dearest = np.unravel_index(solution.certificate.prices.local.argmax(), solution.certificate.prices.local.shape)
-    assert repr(solution.policy.clients[dearest[0]]) in sentences[0]
+    assert repr(solution.policy.sites[dearest[0]]) in sentences[0]
     assert won[0] == pytest.approx(0.01 * solution.certificate.prices.local.max(), abs=1e-5)
 
 
@@ -456,13 +453,13 @@ def test_a_warning_says_its_kind_and_the_cells_concerned():
     found = {warning.kind: warning for warning in fit(rows(*FULL[:3], ("south", "M", [0.7], [1]))).warnings}
     assert set(found) == {"one row"}
     assert (found["one row"].cells, found["one row"].count) == ((("south", "M"),), 1)
-    assert str(found["one row"]) == "group 'M' at client 'south': one row only."
+    assert str(found["one row"]) == "group 'M' at site 'south': one row only."
     empty = {warning.kind: warning for warning in fit(rows(*FULL[:3])).warnings}
     assert empty["unmeasured gap"].cells == (("south", None),)
     assert empty["no rows"].cells == (("south", "M"),)
 
 
-def test_without_clients_a_warning_names_none():
+def test_without_sites_a_warning_names_none():
     scores, labels, columns = rows(*FULL[:1], ("north", "M", [0.7, 0.2], [1, 0]))
     (warning,) = logofair.fit(scores, labels, groups=columns["groups"], calibration="none").warnings
     assert (warning.kind, warning.cells) == ("few rows", ((None, "M"),))
@@ -485,7 +482,7 @@ def test_its_plain_values_are_ready_for_json():
 
 
 def test_it_measures_itself_as_an_audit_of_its_decisions_would():
-    for columns in ({}, {"clients": None}):
+    for columns in ({}, {"sites": None}):
         scores, labels, given = rows(*FULL)
         given |= columns
         solution = fit((scores, labels, given), notion="equalized_odds", calibration="beta")

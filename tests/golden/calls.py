@@ -14,7 +14,7 @@ from golden.cases import Case
 from golden.columns import Columns, columns
 from logofair.auditing import compare
 from logofair.calibration import Calibrator
-from logofair.columns.labels import encode, one_client
+from logofair.columns.labels import encode, one_site
 from logofair.engines.inprocess import FederatedRun, run, run_apart
 from logofair.federation import Plan, SiteColumns, make_plan
 from logofair.policy.info import PolicyInfo, RequirementsInfo
@@ -54,14 +54,14 @@ def _required(case: Case) -> dict[str, Any]:
     found = {"notion": _notion(wanted.get("notion", "demographic_parity"))}
     found |= {f"{side}_tolerance": _tolerance(wanted[side]) for side in ("local", "global")}
     if "single" in wanted:
-        found["client_tolerances"] = {site: _tolerance(each) for site, each in wanted["single"].items()}
+        found["site_tolerances"] = {site: _tolerance(each) for site, each in wanted["single"].items()}
     if "capacity" in wanted:
         found["capacity"] = _capacity(wanted["capacity"])
     return found | {name: wanted[name] for name in ("floors", "ceilings", "costs") if name in wanted}
 
 
 def _rows(rows: Columns, *, weights: bool = True) -> dict[str, Any]:
-    found = {"groups": rows.groups} | ({} if rows.sites is None else {"clients": rows.sites})
+    found = {"groups": rows.groups} | ({} if rows.sites is None else {"sites": rows.sites})
     return found | ({"sample_weight": rows.weight} if weights and rows.weight is not None else {})
 
 
@@ -155,7 +155,7 @@ def _audited(found: logofair.Audit) -> dict[str, Any]:
         },
         "global gaps": [_measured(gap.value) for gap in found.global_gaps],
         "local gaps": [_measured(gap.value) for gap in found.local_gaps],
-        "sites": {str(each.client): [_measured(each.accuracy), _measured(each.gap)] for each in found.by_client},
+        "sites": {str(each.site): [_measured(each.accuracy), _measured(each.gap)] for each in found.by_site},
         "requirements": [
             {"required": _plain(each.required), "found": _plain(each.found), "states": list(each.states)}
             | {"low": _plain(each.low), "high": _plain(each.high)}
@@ -186,7 +186,7 @@ def _decided(case: Case) -> dict[str, Any]:
         "accepted by count": _packed(policy.decide(rows.scores, **placed, ids=ids, exact_counts=True)),
     }
     if rows.sites is not None:
-        elsewhere = placed | {"clients": np.full(rows.labels.size, "elsewhere")}
+        elsewhere = placed | {"sites": np.full(rows.labels.size, "elsewhere")}
         for rule in ("merged", "base"):
             found[f"chances elsewhere, {rule}"] = _thinned(
                 policy.probabilities(rows.scores, **elsewhere, on_unknown=rule)
@@ -210,7 +210,7 @@ def _packed(decisions: Any) -> str:
 def _audited_rule(case: Case) -> dict[str, Any]:
     """What a threshold of 1/2 does."""
     rows, required = columns(case.rows), _required(case)
-    required.pop("client_tolerances", None)
+    required.pop("site_tolerances", None)
     return _audited(logofair.audit(rows.scores >= 0.5, rows.labels, **_rows(rows), scores=rows.scores, **required))
 
 
@@ -261,7 +261,7 @@ def _stored(case: Case) -> logofair.Policy:
     sites = None if data["sites"] is None else tuple(data["sites"])
     return logofair.Policy(
         groups=tuple(data["groups"]),
-        clients=(None,) if sites is None else sites,
+        sites=(None,) if sites is None else sites,
         mixtures=_rules(data["rules"]),
         calibrator=Calibrator.from_json(data["calibrator"]),
         merged_rules=None if data["merged"] is None else _rules(data["merged"]),
@@ -272,7 +272,7 @@ def _stored(case: Case) -> logofair.Policy:
 
 def _stored_requirements(required: dict[str, Any], rows: Columns) -> RequirementsInfo:
     groups = encode(rows.groups, "groups")
-    sites = one_client(rows.labels.size) if rows.sites is None else encode(rows.sites, "clients")
+    sites = one_site(rows.labels.size) if rows.sites is None else encode(rows.sites, "sites")
     tolerances = (required.pop("local_tolerance"), required.pop("global_tolerance"), None)
     made = make_requirements(required.pop("notion"), *tolerances, sites, groups=groups.names, **required)
     return RequirementsInfo.from_dict(json.loads(json.dumps(made.as_dict())))
@@ -288,7 +288,7 @@ def policy_to_store(case: Case) -> dict[str, Any]:
     policy = _fit(case).policy
     return {
         "groups": list(policy.groups),
-        "sites": None if policy.clients == (None,) else list(policy.clients),
+        "sites": None if policy.sites == (None,) else list(policy.sites),
         "key": policy.key,
         "rules": _rules_to_store(policy.mixtures),
         "merged": None if policy.merged is None else _rules_to_store(policy.merged),

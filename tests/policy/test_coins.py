@@ -50,7 +50,7 @@ def text_coin(text: str, key: int) -> float:
 
 
 def id_coins(ids: object, key: int, place: int = 7) -> np.ndarray:
-    """Coins of ids that all belong to one client and group."""
+    """Coins of ids that all belong to one site and group."""
     words = id_words(ids)
     return coins(coin_words(words, np.full(words.size, place, dtype=np.uint64), key))
 
@@ -111,27 +111,27 @@ def test_the_first_row_and_the_id_0_have_coins_like_any_other(seed):
     assert id_coins([""], seed)[0] > 0.001
 
 
-# ---------------------------------------------------------------- clients and groups
+# ---------------------------------------------------------------- sites and groups
 
 
 @given(st.lists(texts, min_size=1, max_size=4), st.lists(texts, min_size=1, max_size=3), st.integers(0, 2**70))
 @modest
-def test_the_client_and_then_the_group_are_mixed_in_by_their_texts(clients, groups, key):
-    # Rows of clients that are not known have their group alone.
-    expected = [step(text_word(g), text_word(c)) for c in [*clients, ""] for g in groups]
-    places = place_words(clients, groups)
+def test_the_site_and_then_the_group_are_mixed_in_by_their_texts(sites, groups, key):
+    # Rows of sites that are not known have their group alone.
+    expected = [step(text_word(g), text_word(c)) for c in [*sites, ""] for g in groups]
+    places = place_words(sites, groups)
     assert places.tolist() == expected
     words = np.full(places.size, 5, dtype=np.uint64)
     assert coins(coin_words(words, places, key)).tolist() == [coin(5, key, place) for place in expected]
 
 
-def test_the_same_ids_toss_unrelated_coins_at_every_client_and_in_every_group():
+def test_the_same_ids_toss_unrelated_coins_at_every_site_and_in_every_group():
     ids = np.arange(20_000)
     places = place_words([f"site {k}" for k in range(6)], ["F", "M"])
     together = np.array([id_coins(ids, 0, place) for place in places.tolist()])
     related = np.corrcoef(together) - np.eye(places.size)
     assert np.abs(related).max() < 0.03
-    # The mean over clients varies as that of independent coins: one twelfth, divided by their number.
+    # The mean over sites varies as that of independent coins: one twelfth, divided by their number.
     assert together.mean(axis=0).var() == pytest.approx(1 / 12 / places.size, rel=0.05)
 
 

@@ -35,13 +35,13 @@ ROWS = 120
 
 def make_policy(calibration: str = "beta", notion: str = "equalized_odds", random_state: int = 4) -> Policy:
     rng = np.random.default_rng(1)
-    group, client = rng.integers(0, 2, ROWS), rng.integers(0, 2, ROWS)
+    group, site = rng.integers(0, 2, ROWS), rng.integers(0, 2, ROWS)
     score = rng.beta(1 + group, 2, ROWS)
     return logofair.fit(
         score,
         rng.random(ROWS) < score,
         groups=np.array(["men", "women"])[group],
-        clients=np.array(["Clínica", "Y"])[client],
+        sites=np.array(["Clínica", "Y"])[site],
         notion=notion,
         local_tolerance=0.05,
         global_tolerance=0.01,
@@ -50,26 +50,26 @@ def make_policy(calibration: str = "beta", notion: str = "equalized_odds", rando
     ).policy
 
 
-def labelled(groups: tuple, clients: tuple = (None,)) -> Policy:
+def labelled(groups: tuple, sites: tuple = (None,)) -> Policy:
     """A mixed policy with given labels."""
-    cells = len(groups) * len(clients)
+    cells = len(groups) * len(sites)
     weight = np.tile([0.6, 0.3, 0.0], (cells, 1))
     threshold = np.tile([0.5, 0.1, 0.0], (cells, 1)) + np.linspace(0.0, 0.3, cells)[:, None]
     single = np.full(cells, 1 / 3)
     single[0] = np.inf
     rules = Mixtures(weight, threshold, np.tile([True, False, True], (cells, 1)), single)
-    calibrator = Calibrator("none", len(groups), len(clients), None)
-    return Policy(groups, clients, rules, calibrator, None, 7, PolicyInfo(note="π", rows=3))
+    calibrator = Calibrator("none", len(groups), len(sites), None)
+    return Policy(groups, sites, rules, calibrator, None, 7, PolicyInfo(note="π", rows=3))
 
 
 def contents(policy: Policy) -> dict[str, object]:
     """All a policy is made of, comparable; types of labels included."""
     both = (policy.mixtures, *([] if policy.merged is None else [policy.merged]))
     return {
-        "labels": repr((policy.groups, policy.clients)),
+        "labels": repr((policy.groups, policy.sites)),
         "rules": [getattr(m, name).tolist() for m in both for name in ("weight", "threshold", "above", "single")],
         "calibrator": policy.calibrator.as_json(),
-        "rest": (policy.key, policy.has_clients, policy.info),
+        "rest": (policy.key, policy.has_sites, policy.info),
     }
 
 
@@ -83,7 +83,7 @@ def saved(tmp_path_factory) -> tuple[Policy, bytes]:
 
 @pytest.fixture(scope="module")
 def packed(saved, tmp_path_factory) -> tuple[Policy, bytes]:
-    """The same policy as if it had many clients: its arrays are packed."""
+    """The same policy as if it had many sites: its arrays are packed."""
     path = tmp_path_factory.mktemp("packed") / "policy.json"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(documents, "_LISTED", 5)
@@ -117,7 +117,7 @@ def test_a_loaded_policy_decides_bit_for_bit_like_the_saved_one(calibration, tmp
     rows = {
         "scores": rng.random(n),
         "groups": np.array(policy.groups)[rng.integers(0, 2, n)],
-        "clients": np.array([*policy.clients, "elsewhere"])[rng.integers(0, 3, n)],
+        "sites": np.array([*policy.sites, "elsewhere"])[rng.integers(0, 3, n)],
         "on_unknown": "merged",
     }
     np.testing.assert_array_equal(loaded.probabilities(**rows), policy.probabilities(**rows))
@@ -127,7 +127,7 @@ def test_a_loaded_policy_decides_bit_for_bit_like_the_saved_one(calibration, tmp
 
 
 @pytest.mark.parametrize(
-    ("groups", "clients"),
+    ("groups", "sites"),
     [
         (("a", "b"), (None,)),
         ((0, 1), (-5, 2**70)),
@@ -139,14 +139,14 @@ def test_a_loaded_policy_decides_bit_for_bit_like_the_saved_one(calibration, tmp
     ],
     ids=repr,
 )
-def test_labels_come_back_with_their_types(groups, clients, tmp_path):
-    policy = labelled(groups, clients)
+def test_labels_come_back_with_their_types(groups, sites, tmp_path):
+    policy = labelled(groups, sites)
     policy.save(tmp_path / "policy.json")
     loaded = Policy.load(tmp_path / "policy.json")
     assert contents(loaded) == contents(policy)
     for group in groups:
-        for client in clients:
-            where = {} if client is None else {"clients": [client]}
+        for site in sites:
+            where = {} if site is None else {"sites": [site]}
             for made in (policy, loaded):
                 assert made.decide([0.95], groups=[group], **where, ids=[1]).tolist() in ([0], [1])
 
@@ -323,7 +323,7 @@ def test_a_newer_file_asks_for_an_upgrade_whatever_else_it_holds(version, tmp_pa
         load_bytes(json.dumps(newer).encode(), tmp_path)
 
 
-def test_a_file_whose_coins_knew_no_clients_asks_to_be_made_again(saved, tmp_path):
+def test_a_file_whose_coins_knew_no_sites_asks_to_be_made_again(saved, tmp_path):
     document = {**json.loads(saved[1]), "version": 1}
     with pytest.raises(InputError, match=r"written by an older version \(file 1, known 3\); make the policy again\.$"):
         load_bytes(json.dumps(document).encode(), tmp_path)
@@ -369,7 +369,7 @@ def spoil(path: str, value: object):
     return change
 
 
-KEYS = ("groups", "clients", "key", "mixtures", "merged", "calibrator", "info")
+KEYS = ("groups", "sites", "key", "mixtures", "merged", "calibrator", "info")
 WRONG = [
     *((key, ...) for key in KEYS),
     *((key, "text") for key in KEYS),
@@ -387,7 +387,7 @@ WRONG = [
     ("groups", "mw"),
     ("groups", ["men", "women", "others"]),
     ("groups", [1, True]),
-    ("clients", ["only one"]),
+    ("sites", ["only one"]),
     ("info.site", "north"),
     ("info.site", 1),
     ("info.rows", "3"),
@@ -427,7 +427,7 @@ WRONG = [
     ("merged.weight.0", [0.6, 0.6, 0.0]),
     ("calibrator.method", "magic"),
     ("calibrator.n_groups", 3),
-    ("calibrator.n_clients", 10**9),
+    ("calibrator.n_sites", 10**9),
     ("calibrator.parameters", [[1.0, 1.0, 0.0]]),
     ("calibrator.parameters.0", ["1", 1.0, 0.0]),
 ]
@@ -449,7 +449,7 @@ def test_wrong_contents_are_refused_by_one_sentence_even_under_a_right_checksum(
 def test_other_calibrators_than_the_labels_are_refused(tmp_path):
     policy = labelled(("a", "b"))
     replace(policy, calibrator=Calibrator("none", 3, 1, None)).save(tmp_path / "policy.json")
-    with pytest.raises(InputError, match="its calibrator is for other groups or clients"):
+    with pytest.raises(InputError, match="its calibrator is for other groups or sites"):
         Policy.load(tmp_path / "policy.json")
 
 

@@ -33,7 +33,7 @@ FULL = PolicyInfo(
     certificate=CertificateInfo(0.8, 0.81, 0.01, 0.0, "eta", holds=False, rounding=1e-9),
     rows=12,
     calibration="beta",
-    pooling=PoolingInfo("client", None, 4, 1.0, 800.0),
+    pooling=PoolingInfo("site", None, 4, 1.0, 800.0),
     solver="exact",
     promises=PromisesInfo(
         0.95,
@@ -54,7 +54,7 @@ FULL = PolicyInfo(
         accuracy=FigureInfo(0.8, 0.76, 0.84, 500),
         global_gap=FigureInfo(0.02, 0.0, 0.08, 240, 0.03, 0.07),
         local_gap=FigureInfo(0.1, 0.0, 0.3, 31, 0.1, 0.25),
-        local_gap_client="north",
+        local_gap_site="north",
         data=DataSource("test.csv", ("test.csv",), "7d79", 500, {"score": "p", "where": "part=test"}),
     ),
     columns=ColumnsInfo("p", ("sex", "race"), None, "percent"),

@@ -14,7 +14,7 @@ import logofair.policy.mixtures as mixtures_module
 from logofair import fit
 from logofair.cells.cells import Cells, build_cells
 from logofair.columns.acceleration import pieces
-from logofair.datasets import dirichlet_clients, load_adult
+from logofair.datasets import dirichlet_sites, load_adult
 from logofair.policy.mixtures import Mixtures, coin_shares, evaluate, evaluate_single, reduce
 from support.examples import examples
 
@@ -57,7 +57,7 @@ def make_rows(per_cell, values=None, weights=None) -> Rows:
     scores = np.concatenate([np.asarray(cell, dtype=np.float64) for cell in per_cell])
     cell = np.repeat(np.arange(len(per_cell), dtype=np.int32), [len(scores) for scores in per_cell])
     cells = build_cells(
-        scores, cell, np.zeros_like(cell), n_groups=len(per_cell), n_clients=1, values=values, weights=weights
+        scores, cell, np.zeros_like(cell), n_groups=len(per_cell), n_sites=1, values=values, weights=weights
     )
     ones = np.ones(scores.size)
     return Rows(scores, cell, scores if values is None else values, ones if weights is None else weights, cells)
@@ -298,24 +298,24 @@ def adult():
     train, rows = np.arange(0, len(data), 3), np.arange(1, len(data), 3)
     model = LogisticRegression(solver="newton-cholesky").fit(data.features[train], data.labels[train])
     groups = data.sensitive[rows]
-    clients = dirichlet_clients((groups == "Male").astype(int), n_clients=5, alpha=0.5, rng=1)
-    return model.predict_proba(data.features[rows])[:, 1], data.labels[rows], groups, clients
+    sites = dirichlet_sites((groups == "Male").astype(int), n_sites=5, alpha=0.5, rng=1)
+    return model.predict_proba(data.features[rows])[:, 1], data.labels[rows], groups, sites
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.02])
 def test_equalized_odds_on_adult_tosses_coins_for_few_people_near_the_thresholds(adult, tolerance):
-    scores, labels, groups, clients = adult
+    scores, labels, groups, sites = adult
     solution = fit(
         scores,
         labels,
         groups=groups,
-        clients=clients,
+        sites=sites,
         notion="equalized_odds",
         local_tolerance=tolerance,
         global_tolerance=tolerance,
     )
     assert solution.certificate.holds
-    chance = solution.policy.probabilities(scores, groups=groups, clients=clients)
+    chance = solution.policy.probabilities(scores, groups=groups, sites=sites)
     tossed = (chance > 0) & (chance < 1)
     assert solution.coin_share == solution.policy.info.coin_share == pytest.approx(tossed.mean(), abs=1e-12)
     assert 0.0 < solution.coin_share < 0.08

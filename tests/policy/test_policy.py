@@ -32,12 +32,12 @@ def mixtures_of(*cells: list[tuple[float, float, bool]], single: list[float] | N
     return Mixtures(weight, threshold, above, np.array(single if single is not None else [0.5] * len(cells)))
 
 
-def policy_of(mixtures: Mixtures, groups=("a", "b"), clients=(None,), merged=None, key=0) -> Policy:
+def policy_of(mixtures: Mixtures, groups=("a", "b"), sites=(None,), merged=None, key=0) -> Policy:
     return Policy(
         groups=tuple(groups),
-        clients=tuple(clients),
+        sites=tuple(sites),
         mixtures=mixtures,
-        calibrator=Calibrator("none", len(groups), len(clients), None),
+        calibrator=Calibrator("none", len(groups), len(sites), None),
         merged_rules=merged,
         key=key,
     )
@@ -68,10 +68,10 @@ def fitted() -> tuple[Policy, dict[str, np.ndarray]]:
     """A calibrated policy with mixed cells, and its rows."""
     rng = np.random.default_rng(3)
     n = 1500
-    group, client = rng.integers(0, 2, n), rng.integers(0, 3, n)
+    group, site = rng.integers(0, 2, n), rng.integers(0, 3, n)
     score = rng.beta(1 + group, 2, n)
     label = (rng.random(n) < score**1.5).astype(int)
-    rows = {"groups": np.array(["men", "women"])[group], "clients": np.array(["X", "Y", "Z"])[client]}
+    rows = {"groups": np.array(["men", "women"])[group], "sites": np.array(["X", "Y", "Z"])[site]}
     solution = logofair.fit(
         score, label, **rows, notion="equalized_odds", local_tolerance=0.01, global_tolerance=0.0, random_state=5
     )
@@ -94,9 +94,9 @@ def test_chances_and_decisions_by_hand():
 def test_chances_are_the_rules_of_the_rows_cell(fitted):
     policy, rows = fitted
     group = np.array([policy.groups.index(g) for g in rows["groups"]])
-    client = np.array([policy.clients.index(c) for c in rows["clients"]])
-    eta = policy.calibrator(rows["scores"], group.astype(np.int32), client.astype(np.int32))
-    np.testing.assert_allclose(policy.probabilities(**rows), brute_force(policy, eta, client * 2 + group), atol=1e-12)
+    site = np.array([policy.sites.index(c) for c in rows["sites"]])
+    eta = policy.calibrator(rows["scores"], group.astype(np.int32), site.astype(np.int32))
+    np.testing.assert_allclose(policy.probabilities(**rows), brute_force(policy, eta, site * 2 + group), atol=1e-12)
 
 
 def test_the_share_of_acceptances_over_many_seeds_is_the_chance(fitted):
@@ -202,27 +202,27 @@ def test_the_deterministic_mode_has_the_accuracy_and_the_violation_the_solution_
     assert violation > 0.0  # what the coins are for
 
 
-# ---------------------------------------------------------------- unknown clients and groups
+# ---------------------------------------------------------------- unknown sites and groups
 
-THREE = {"mixtures": certain(0.1, 0.2, 0.3, 0.4), "clients": ("X", "Y"), "merged": certain(0.6, 0.7)}
+THREE = {"mixtures": certain(0.1, 0.2, 0.3, 0.4), "sites": ("X", "Y"), "merged": certain(0.6, 0.7)}
 
 
-def test_unknown_clients_are_refused_by_name_unless_told_otherwise():
+def test_unknown_sites_are_refused_by_name_unless_told_otherwise():
     policy = policy_of(**THREE)
-    with pytest.raises(InputError, match=r"^clients: row 1 is 'W', a client .*'X', 'Y'.*on_unknown='merged'.*'base'"):
-        policy.decide([0.5, 0.5], groups=["a", "a"], clients=["X", "W"])
+    with pytest.raises(InputError, match=r"^sites: row 1 is 'W', a site .*'X', 'Y'.*on_unknown='merged'.*'base'"):
+        policy.decide([0.5, 0.5], groups=["a", "a"], sites=["X", "W"])
 
 
-def test_unknown_clients_take_the_merged_rule_of_their_group():
-    rows = {"scores": [0.15, 0.59, 0.6, 0.69, 0.7, 0.35], "groups": [*"aaabba"], "clients": [*"XWWWWY"]}
+def test_unknown_sites_take_the_merged_rule_of_their_group():
+    rows = {"scores": [0.15, 0.59, 0.6, 0.69, 0.7, 0.35], "groups": [*"aaabba"], "sites": [*"XWWWWY"]}
     policy = policy_of(**THREE)
     assert policy.decide(**rows, on_unknown="merged").tolist() == [1, 0, 1, 0, 1, 1]
     assert policy.probabilities(**rows, on_unknown="merged").tolist() == [1, 0, 1, 0, 1, 1]
     assert policy.decide(**rows, on_unknown="merged", deterministic=True).tolist() == [1, 0, 1, 0, 1, 1]
 
 
-def test_unknown_clients_take_the_raw_score_if_told_so():
-    rows = {"scores": [0.15, 0.49, 0.5, 0.35], "groups": [*"abab"], "clients": [*"XWWY"]}
+def test_unknown_sites_take_the_raw_score_if_told_so():
+    rows = {"scores": [0.15, 0.49, 0.5, 0.35], "groups": [*"abab"], "sites": [*"XWWY"]}
     policy = policy_of(**THREE)
     for deterministic in (False, True):
         assert policy.decide(**rows, on_unknown="base", deterministic=deterministic).tolist() == [1, 0, 1, 0]
@@ -231,25 +231,25 @@ def test_unknown_clients_take_the_raw_score_if_told_so():
 @pytest.mark.parametrize("on_unknown", ["raise", "merged"])
 def test_unknown_groups_are_refused_by_name_unless_the_base_rule_is_asked_for(on_unknown):
     with pytest.raises(InputError, match=r"^groups: row 2 is 'c', a group .*'a', 'b'.*on_unknown='base'"):
-        policy_of(**THREE).decide([0.5] * 3, groups=["a", "b", "c"], clients=["X", "W", "Y"], on_unknown=on_unknown)
+        policy_of(**THREE).decide([0.5] * 3, groups=["a", "b", "c"], sites=["X", "W", "Y"], on_unknown=on_unknown)
 
 
-def test_unknown_groups_take_the_raw_score_with_known_and_unknown_clients():
-    rows = {"scores": [0.45, 0.5, 0.45, 0.5, 0.15], "groups": [*"cccca"], "clients": [*"XXWWX"]}
+def test_unknown_groups_take_the_raw_score_with_known_and_unknown_sites():
+    rows = {"scores": [0.45, 0.5, 0.45, 0.5, 0.15], "groups": [*"cccca"], "sites": [*"XXWWX"]}
     assert policy_of(**THREE).decide(**rows, on_unknown="base").tolist() == [0, 1, 0, 1, 1]
 
 
 def test_a_policy_without_a_merged_rule_says_so():
-    policy = policy_of(certain(0.1, 0.2, 0.3, 0.4), clients=("X", "Y"))
+    policy = policy_of(certain(0.1, 0.2, 0.3, 0.4), sites=("X", "Y"))
     with pytest.raises(InputError, match=r"^on_unknown: 'merged' needs the merged federation's rule.*see its warnings"):
-        policy.decide([0.5], groups=["a"], clients=["W"], on_unknown="merged")
+        policy.decide([0.5], groups=["a"], sites=["W"], on_unknown="merged")
     # It is missed only by rows that need it.
-    assert policy.decide([0.15], groups=["a"], clients=["X"], on_unknown="merged").tolist() == [1]
+    assert policy.decide([0.15], groups=["a"], sites=["X"], on_unknown="merged").tolist() == [1]
 
 
 def test_the_merged_rule_reads_the_groups_calibrator_and_the_base_rule_none(fitted):
     policy, rows = fitted
-    strangers = {**rows, "clients": np.full(rows["scores"].size, "elsewhere")}
+    strangers = {**rows, "sites": np.full(rows["scores"].size, "elsewhere")}
     group = np.array([policy.groups.index(g) for g in rows["groups"]], dtype=np.int32)
     eta = policy.calibrator(rows["scores"], group, np.full_like(group, -1))
     expected = brute_force(policy, eta, group, policy.merged)
@@ -263,10 +263,10 @@ def test_known_rows_are_decided_alike_whatever_stands_beside_them(fitted):
     ids = np.arange(rows["scores"].size)
     alone = policy.decide(**rows, ids=ids)
     mixed = {name: column.copy() for name, column in rows.items()}
-    mixed["clients"][::3] = "?"
+    mixed["sites"][::3] = "?"
     for on_unknown in ("merged", "base"):
         beside = policy.decide(**mixed, ids=ids, on_unknown=on_unknown)
-        known = mixed["clients"] != "?"
+        known = mixed["sites"] != "?"
         np.testing.assert_array_equal(beside[known], alone[known])
 
 
@@ -314,40 +314,40 @@ def test_an_unknown_label_is_named_as_it_was_written(strange):
 
 
 def test_columns_of_any_library_are_decided_alike():
-    policy = policy_of(certain(0.2, 0.8, 0.8, 0.2), clients=("X", "Y"))
-    scores, groups, clients = [0.5, 0.5, 0.5], ["a", "b", "b"], ["X", "X", "Y"]
+    policy = policy_of(certain(0.2, 0.8, 0.8, 0.2), sites=("X", "Y"))
+    scores, groups, sites = [0.5, 0.5, 0.5], ["a", "b", "b"], ["X", "X", "Y"]
     for make in (list, tuple, np.array, pandas.Series, polars.Series):
-        assert policy.decide(make(scores), groups=make(groups), clients=make(clients)).tolist() == [1, 0, 1]
+        assert policy.decide(make(scores), groups=make(groups), sites=make(sites)).tolist() == [1, 0, 1]
 
 
 # ---------------------------------------------------------------- bad rows, no rows
 
 
-def test_clients_must_be_given_where_the_policy_has_some_and_only_there():
-    with pytest.raises(InputError, match=r"^clients: missing, but the policy has rules for 2 clients"):
+def test_sites_must_be_given_where_the_policy_has_some_and_only_there():
+    with pytest.raises(InputError, match=r"^sites: missing, but the policy has rules for 2 sites"):
         policy_of(**THREE).decide([0.5], groups=["a"])
-    with pytest.raises(InputError, match=r"^clients: the policy was fitted without clients; leave them out\.$"):
-        policy_of(MIXED).decide([0.5], groups=["a"], clients=["X"])
+    with pytest.raises(InputError, match=r"^sites: the policy was fitted without sites; leave them out\.$"):
+        policy_of(MIXED).decide([0.5], groups=["a"], sites=["X"])
 
 
 def policy_of_site(site="north"):
-    return replace(policy_of(certain(0.2, 0.8), clients=(site,)), info=PolicyInfo(site=site))
+    return replace(policy_of(certain(0.2, 0.8), sites=(site,)), info=PolicyInfo(site=site))
 
 
-def test_a_federated_policy_decides_on_its_own_sites_rows_with_and_without_clients():
+def test_a_federated_policy_decides_on_its_own_sites_rows_with_and_without_sites():
     rows = {"scores": [0.5, 0.5], "groups": ["a", "b"]}
     assert policy_of_site().decide(**rows).tolist() == [1, 0]
-    assert policy_of_site().decide(**rows, clients=["north", "north"]).tolist() == [1, 0]
-    assert policy_of_site("7").decide(**rows, clients=np.array([7, 7])).tolist() == [
+    assert policy_of_site().decide(**rows, sites=["north", "north"]).tolist() == [1, 0]
+    assert policy_of_site("7").decide(**rows, sites=np.array([7, 7])).tolist() == [
         1,
         0,
     ]  # a name, written as a number
-    assert policy_of_site().decide([], groups=[], clients=[]).tolist() == []
+    assert policy_of_site().decide([], groups=[], sites=[]).tolist() == []
 
 
 def test_a_federated_policy_refuses_rows_of_other_sites_unless_told_otherwise():
-    rows = {"scores": [0.5, 0.5, 0.6], "groups": ["a", "b", "b"], "clients": ["north", "south", "south"]}
-    other = r"^clients: row 1 is 'south', but the policy is of site 'north' alone; take that site's policy, leave"
+    rows = {"scores": [0.5, 0.5, 0.6], "groups": ["a", "b", "b"], "sites": ["north", "south", "south"]}
+    other = r"^sites: row 1 is 'south', but the policy is of site 'north' alone; take that site's policy, leave"
     with pytest.raises(InputError, match=other):
         policy_of_site().decide(**rows)
     with pytest.raises(InputError, match=other):
@@ -370,8 +370,8 @@ def test_a_federated_policy_refuses_rows_of_other_sites_unless_told_otherwise():
         ({"groups": ["a"]}, "groups: has 1 rows, but the first column has 2"),
         ({"groups": ["a", None]}, "groups: row 1 is missing"),
         ({"groups": None}, "groups: got None"),
-        ({"clients": ["X"] * 3}, "clients: has 3 rows, but the first column has 2"),
-        ({"clients": ["X", float("nan")]}, "clients: row 1 is missing"),
+        ({"sites": ["X"] * 3}, "sites: has 3 rows, but the first column has 2"),
+        ({"sites": ["X", float("nan")]}, "sites: row 1 is missing"),
         ({"ids": [1, 2, 3]}, "ids: has 3 rows, but the first column has 2"),
         ({"ids": [1.5, 2.5]}, "ids: row 0 is 1.5"),
         ({"ids": ["x", None]}, "ids: row 1 is None"),
@@ -382,7 +382,7 @@ def test_a_federated_policy_refuses_rows_of_other_sites_unless_told_otherwise():
     ids=repr,
 )
 def test_bad_rows_are_refused_even_where_no_coin_is_needed(wrong, sentence):
-    rows = {"scores": [0.5, 0.5], "groups": ["a", "b"], "clients": ["X", "Y"]}
+    rows = {"scores": [0.5, 0.5], "groups": ["a", "b"], "sites": ["X", "Y"]}
     with pytest.raises(InputError) as error:
         policy_of(**THREE).decide(**{**rows, **wrong})
     assert str(error.value).startswith(sentence)
@@ -392,11 +392,11 @@ def test_bad_rows_are_refused_even_where_no_coin_is_needed(wrong, sentence):
 @pytest.mark.parametrize("none", [[], (), np.zeros(0), np.zeros(0, dtype=object), pandas.Series([], dtype=float)])
 @pytest.mark.parametrize("on_unknown", ["raise", "merged", "base"])
 def test_no_rows_are_decided_as_none(none, on_unknown):
-    policy = policy_of(mixtures_of(*[[(0.5, 0.5, True)]] * 4), clients=("X", "Y"), merged=MIXED)
-    decided = policy.decide(none, groups=none, clients=none, ids=none, on_unknown=on_unknown)
+    policy = policy_of(mixtures_of(*[[(0.5, 0.5, True)]] * 4), sites=("X", "Y"), merged=MIXED)
+    decided = policy.decide(none, groups=none, sites=none, ids=none, on_unknown=on_unknown)
     assert decided.shape == (0,)
     assert decided.dtype == np.int64
-    assert policy.probabilities(none, groups=none, clients=none, on_unknown=on_unknown).shape == (0,)
+    assert policy.probabilities(none, groups=none, sites=none, on_unknown=on_unknown).shape == (0,)
 
 
 def test_nothing_that_is_passed_in_is_changed(fitted):
@@ -438,7 +438,7 @@ def test_junk_is_decided_or_refused_but_never_crashes(data):
     rows = {
         "scores": [0.3, 0.9],
         "groups": ["a", "b"],
-        "clients": ["X", "Y"],
+        "sites": ["X", "Y"],
         "ids": [1, 2],
         "random_state": 3,
         "on_unknown": "raise",
@@ -446,7 +446,7 @@ def test_junk_is_decided_or_refused_but_never_crashes(data):
     }
     for name in data.draw(st.sets(st.sampled_from(sorted(rows)), min_size=1)):
         rows[name] = data.draw(junk, label=name)
-    policy = policy_of(mixtures_of(*[[(0.5, 0.2, True)]] * 4), clients=("X", "Y"), merged=MIXED)
+    policy = policy_of(mixtures_of(*[[(0.5, 0.2, True)]] * 4), sites=("X", "Y"), merged=MIXED)
     try:
         decided = policy.decide(**rows)
     except InputError:
@@ -483,16 +483,16 @@ def test_nothing_is_missing_where_no_rule_of_the_rows_tosses_a_coin(scores, grou
     policy_of(MIXED).probabilities(scores, groups=groups)
 
 
-def half_at(clients: tuple[str, ...], groups: tuple[str, ...] = ("a", "b"), key: int = 3) -> Policy:
+def half_at(sites: tuple[str, ...], groups: tuple[str, ...] = ("a", "b"), key: int = 3) -> Policy:
     """Everybody is accepted with chance one half."""
-    rules = mixtures_of(*[[(0.5, 0.0, True)]] * (len(clients) * len(groups)))
-    return policy_of(rules, groups, clients, merged=mixtures_of(*[[(0.5, 0.0, True)]] * len(groups)), key=key)
+    rules = mixtures_of(*[[(0.5, 0.0, True)]] * (len(sites) * len(groups)))
+    return policy_of(rules, groups, sites, merged=mixtures_of(*[[(0.5, 0.0, True)]] * len(groups)), key=key)
 
 
-def test_clients_and_groups_whose_ids_run_alike_are_accepted_independently():
+def test_sites_and_groups_whose_ids_run_alike_are_accepted_independently():
     sites, n = tuple(f"site {k}" for k in range(40)), 300
     policy, ids = half_at(sites), np.tile(np.arange(n), 80)
-    rows = {"groups": np.repeat(["a", "b"], 40 * n), "clients": np.tile(np.repeat(sites, n), 2)}
+    rows = {"groups": np.repeat(["a", "b"], 40 * n), "sites": np.tile(np.repeat(sites, n), 2)}
     for how in ({"ids": ids}, {"random_state": 5}):
         decided = policy.decide(np.full(ids.size, 0.5), **rows, **how).reshape(80, n)
         # Of each person's 80 coins about 40 are won, with the variance of 80 independent ones.
@@ -502,30 +502,30 @@ def test_clients_and_groups_whose_ids_run_alike_are_accepted_independently():
 
 def test_policies_of_other_keys_do_not_reject_the_same_people():
     n, ids = 4000, np.arange(4000)
-    rows = {"scores": [0.5] * n, "groups": ["a"] * n, "clients": ["X"] * n, "ids": ids}
+    rows = {"scores": [0.5] * n, "groups": ["a"] * n, "sites": ["X"] * n, "ids": ids}
     accepted = sum(half_at(("X",), key=key).decide(**rows) for key in range(10))
     assert np.mean(accepted == 0) == pytest.approx(0.5**10, abs=0.003)
 
 
 def test_the_order_of_names_changes_no_coin():
     one, other = half_at(("X", "Y"), ("a", "b")), half_at(("Y", "X"), ("b", "a"))
-    rows = {"groups": [*"aabb"] * 50, "clients": [*"XYXY"] * 50, "ids": np.arange(200)}
+    rows = {"groups": [*"aabb"] * 50, "sites": [*"XYXY"] * 50, "ids": np.arange(200)}
     np.testing.assert_array_equal(one.decide([0.5] * 200, **rows), other.decide([0.5] * 200, **rows))
 
 
-def test_unknown_clients_toss_by_their_group_alone():
+def test_unknown_sites_toss_by_their_group_alone():
     policy, ids = half_at(("X",)), np.arange(200)
     first, second, other = (
-        policy.decide([0.5] * 200, groups=[group] * 200, clients=[client] * 200, ids=ids, on_unknown="merged").tolist()
-        for client, group in (("V", "a"), ("W", "a"), ("V", "b"))
+        policy.decide([0.5] * 200, groups=[group] * 200, sites=[site] * 200, ids=ids, on_unknown="merged").tolist()
+        for site, group in (("V", "a"), ("W", "a"), ("V", "b"))
     )
     assert first == second != other
-    assert first != policy.decide([0.5] * 200, groups=["a"] * 200, clients=["X"] * 200, ids=ids).tolist()
+    assert first != policy.decide([0.5] * 200, groups=["a"] * 200, sites=["X"] * 200, ids=ids).tolist()
 
 
 def test_labels_that_no_file_holds_toss_coins_too():
     policy = half_at((datetime.date(2020, 1, 1), frozenset("ab")))
-    decided = policy.decide([0.5] * 2, groups=["a", "b"], clients=list(policy.clients), ids=[1, 2])
+    decided = policy.decide([0.5] * 2, groups=["a", "b"], sites=list(policy.sites), ids=[1, 2])
     assert set(decided.tolist()) <= {0, 1}
 
 
@@ -543,24 +543,24 @@ def test_policies_are_compared_by_identity():
 # --- rules that are made when they are first asked for
 
 
-def test_merged_rules_are_made_once_when_an_unknown_client_comes():
+def test_merged_rules_are_made_once_when_an_unknown_site_comes():
     made = []
 
     def make() -> Mixtures:
         made.append(1)
         return certain(0.2, 0.8)
 
-    policy = policy_of(certain(0.5, 0.5, 0.5, 0.5), clients=("X", "Y"), merged=DeferredRules(make))
+    policy = policy_of(certain(0.5, 0.5, 0.5, 0.5), sites=("X", "Y"), merged=DeferredRules(make))
     assert policy.has_merged
-    assert policy.decide([0.6, 0.4], groups=["a", "b"], clients=["X", "Y"]).tolist() == [1, 0]
+    assert policy.decide([0.6, 0.4], groups=["a", "b"], sites=["X", "Y"]).tolist() == [1, 0]
     assert not made
     again = replace(policy, key=3)
     for each in (policy, again):
-        assert each.decide([0.3, 0.3], groups=["a", "b"], clients=["Z", "Z"], on_unknown="merged").tolist() == [1, 0]
+        assert each.decide([0.3, 0.3], groups=["a", "b"], sites=["Z", "Z"], on_unknown="merged").tolist() == [1, 0]
     assert made == [1]
 
 
 def test_a_pickled_policy_holds_the_merged_rules():
-    policy = policy_of(certain(0.5, 0.5), clients=("X",), merged=DeferredRules(lambda: certain(0.2, 0.8)))
+    policy = policy_of(certain(0.5, 0.5), sites=("X",), merged=DeferredRules(lambda: certain(0.2, 0.8)))
     copied = pickle.loads(pickle.dumps(policy))
     np.testing.assert_array_equal(copied.merged.threshold, certain(0.2, 0.8).threshold)

@@ -1,4 +1,4 @@
-"""The table of rules: one line per client and group that a person can read and check."""
+"""The table of rules: one line per site and group that a person can read and check."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from logofair.policy.mixtures import Mixtures
 from logofair.policy.rules import RuleRow, RuleTable
 
 
-def table_of(*cells, groups=("a", "b"), clients=(None,)) -> RuleTable:
+def table_of(*cells, groups=("a", "b"), sites=(None,)) -> RuleTable:
     """Rules (weight, threshold, above) per cell, as a table."""
     filled = [[*cell, *[(0.0, 0.0, True)] * (3 - len(cell))] for cell in cells]
     weight, threshold, above = (np.array([[rule[i] for rule in cell] for cell in filled]) for i in range(3))
-    return RuleTable(tuple(groups), tuple(clients), Mixtures(weight, threshold, above, np.full(len(cells), 0.5)))
+    return RuleTable(tuple(groups), tuple(sites), Mixtures(weight, threshold, above, np.full(len(cells), 0.5)))
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_a_small_share_does_not_look_like_none_nor_a_large_one_like_all():
     assert row.needs_coin
 
 
-def test_the_table_prints_every_client_and_group_in_columns():
+def test_the_table_prints_every_site_and_group_in_columns():
     cells = [[(1.0, 0.5, True)], [(1.0, 0.25, True)], [], [(1.0, 0.0, True)]]
-    table = table_of(*cells, groups=("men", "women"), clients=("Rome", 7))
+    table = table_of(*cells, groups=("men", "women"), sites=("Rome", 7))
     assert str(table).splitlines() == [
-        "client  group    rule",
+        "site  group    rule",
         "'Rome'  'men'    accepted from a score of 0.5 up; rejected below",
         "'Rome'  'women'  accepted from a score of 0.25 up; rejected below",
         "7       'men'    rejected whatever the score",
@@ -76,11 +76,11 @@ def test_the_table_prints_every_client_and_group_in_columns():
 
 
 def test_a_table_is_read_row_by_row_from_both_ends():
-    table = table_of([(1.0, 0.5, True)], [], [(0.5, 0.0, True)], [(1.0, 0.0, True)], clients=("X", "Y"))
+    table = table_of([(1.0, 0.5, True)], [], [(0.5, 0.0, True)], [(1.0, 0.0, True)], sites=("X", "Y"))
     assert len(table) == 4
     assert list(table) == [table[i] for i in range(4)]
     assert table[-1] == table[3] == RuleRow("Y", "b", "accepted whatever the score", False)
-    assert [(row.client, row.group) for row in table] == [("X", "a"), ("X", "b"), ("Y", "a"), ("Y", "b")]
+    assert [(row.site, row.group) for row in table] == [("X", "a"), ("X", "b"), ("Y", "a"), ("Y", "b")]
     assert [row.needs_coin for row in table] == table.mixtures.mixed.tolist()
     for beyond in (4, -5):
         with pytest.raises(IndexError):
@@ -88,14 +88,14 @@ def test_a_table_is_read_row_by_row_from_both_ends():
 
 
 def test_a_long_table_prints_its_beginning_and_says_how_much_is_left():
-    table = table_of(*[[(1.0, 0.5, True)]] * 100, groups=range(2), clients=range(50))
+    table = table_of(*[[(1.0, 0.5, True)]] * 100, groups=range(2), sites=range(50))
     lines = str(table).splitlines()
     assert len(lines) == 42
     assert lines[-1] == "... and 60 more"
     assert len(list(table)) == 100
 
 
-def test_a_policy_without_clients_speaks_of_all():
+def test_a_policy_without_sites_speaks_of_all():
     assert str(table_of([(1.0, 0.5, True)], [])).splitlines()[1].startswith("all     'a'    accepted from")
 
 
@@ -104,7 +104,7 @@ def test_the_table_of_a_fitted_policy_states_its_mixtures():
     n = 400
     group = rng.integers(0, 2, n)
     policy = logofair.fit(
-        rng.beta(1 + group, 2, n), None, groups=group, clients=rng.integers(0, 2, n), calibration="none"
+        rng.beta(1 + group, 2, n), None, groups=group, sites=rng.integers(0, 2, n), calibration="none"
     ).policy
     assert len(policy.rules) == 4
     assert [row.needs_coin for row in policy.rules] == policy.mixtures.mixed.tolist()
@@ -113,5 +113,5 @@ def test_the_table_of_a_fitted_policy_states_its_mixtures():
 
 def test_policies_and_rules_show_themselves_briefly():
     solution = logofair.fit([0.9, 0.2], None, groups=["a", "b"], calibration="none", local_tolerance=None)
-    assert repr(solution.policy).startswith("Policy(1 clients, 2 groups, ")
+    assert repr(solution.policy).startswith("Policy(1 sites, 2 groups, ")
     assert repr(solution.policy.rules) == str(solution.policy.rules)

@@ -1,4 +1,4 @@
-"""Exact counts: cells, clients and all rows within one of their summed chances, and every row keeps its chance."""
+"""Exact counts: cells, sites and all rows within one of their summed chances, and every row keeps its chance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from logofair.policy.tosses import in_steps
 from support.examples import examples
 
 modest = examples(80)
-CLIENTS, GROUPS = ("north", "south", "west"), ("a", "b")
+SITES, GROUPS = ("north", "south", "west"), ("a", "b")
 inside = st.floats(0, 1, exclude_min=True, exclude_max=True)
 
 
@@ -31,8 +31,8 @@ def policy_of(chances: list[float], merged: list[float] | None = None, key: int 
         threshold = np.tile([0.4, 0.8, 0.0], (some.size, 1))
         return Mixtures(weight, threshold, np.ones_like(weight, dtype=bool), np.full(some.size, 0.4))
 
-    calibrator = Calibrator("none", len(GROUPS), len(CLIENTS), None)
-    return Policy(GROUPS, CLIENTS, rules(chances), calibrator, None if merged is None else rules(merged), key)
+    calibrator = Calibrator("none", len(GROUPS), len(SITES), None)
+    return Policy(GROUPS, SITES, rules(chances), calibrator, None if merged is None else rules(merged), key)
 
 
 policies = st.builds(
@@ -45,7 +45,7 @@ batches = st.lists(
     st.tuples(
         st.sampled_from([0.1, 0.5, 0.6, 0.9]),
         st.sampled_from(GROUPS),
-        st.sampled_from((*CLIENTS, "unknown")),
+        st.sampled_from((*SITES, "unknown")),
         st.integers(0, 99),
     ),
     max_size=40,
@@ -54,8 +54,8 @@ batches = st.lists(
 
 
 def columns(rows):
-    score, group, client, person = ([row[i] for row in rows] for i in range(4))
-    return {"scores": score, "groups": group, "clients": client}, person
+    score, group, site, person = ([row[i] for row in rows] for i in range(4))
+    return {"scores": score, "groups": group, "sites": site}, person
 
 
 def assert_within_one(decided, chance):
@@ -98,16 +98,16 @@ def test_many_rows_do_not_drift():
 
 @given(policies, batches)
 @modest
-def test_every_cell_every_client_and_all_rows_are_within_one_of_their_summed_chances(policy, batch):
+def test_every_cell_every_site_and_all_rows_are_within_one_of_their_summed_chances(policy, batch):
     rows, ids = columns(batch)
     chance = policy.probabilities(**rows, on_unknown="merged")
     decided = policy.decide(**rows, ids=ids, on_unknown="merged", exact_counts=True)
-    client, group = np.array(rows["clients"]), np.array(rows["groups"])
+    site, group = np.array(rows["sites"]), np.array(rows["groups"])
     assert_within_one(decided, chance)
-    for name in (*CLIENTS, "unknown"):
-        assert_within_one(decided[client == name], chance[client == name])
+    for name in (*SITES, "unknown"):
+        assert_within_one(decided[site == name], chance[site == name])
         for each in GROUPS:
-            cell = (client == name) & (group == each)
+            cell = (site == name) & (group == each)
             assert_within_one(decided[cell], chance[cell])
     surely = (chance == 0.0) | (chance == 1.0)
     np.testing.assert_array_equal(decided[surely], chance[surely])
@@ -141,7 +141,7 @@ def test_rows_that_share_an_id_are_told_apart_by_their_chances():
 def test_over_many_keys_each_row_is_accepted_with_its_chance():
     n, keys = 9, 3000
     chances = [0.5, 0.2, 0.9, 0.7, 0.35, 0.61]
-    rows = {"scores": [0.5] * n, "groups": [*"ababababa"], "clients": [*CLIENTS] * 3}
+    rows = {"scores": [0.5] * n, "groups": [*"ababababa"], "sites": [*SITES] * 3}
     chance = policy_of(chances).probabilities(**rows)
     decided = [policy_of(chances, key=key).decide(**rows, ids=range(n), exact_counts=True) for key in range(keys)]
     error = np.sqrt(chance * (1 - chance) / keys)
@@ -150,7 +150,7 @@ def test_over_many_keys_each_row_is_accepted_with_its_chance():
 
 def test_a_row_alone_is_decided_by_its_own_coin_so_that_batches_of_one_are_not_all_alike():
     policy = policy_of([0.3] * 6, key=4)
-    alone = {"scores": [0.5], "groups": ["a"], "clients": ["west"]}
+    alone = {"scores": [0.5], "groups": ["a"], "sites": ["west"]}
     both = [[policy.decide(**alone, ids=[i], exact_counts=e)[0] for e in (False, True)] for i in range(300)]
     assert all(first == second for first, second in both)
     assert 60 < sum(first for first, _ in both) < 120
@@ -158,7 +158,7 @@ def test_a_row_alone_is_decided_by_its_own_coin_so_that_batches_of_one_are_not_a
 
 def test_without_ids_the_same_batch_and_random_state_repeat():
     policy, n = policy_of([0.4] * 6), 200
-    rows = {"scores": [0.5] * n, "groups": ["a"] * n, "clients": ["west"] * n}
+    rows = {"scores": [0.5] * n, "groups": ["a"] * n, "sites": ["west"] * n}
     first, again, other = (policy.decide(**rows, random_state=key, exact_counts=True) for key in (1, 1, 2))
     assert first.tolist() == again.tolist() != other.tolist()
     assert first.sum() == other.sum() == 80
@@ -166,10 +166,10 @@ def test_without_ids_the_same_batch_and_random_state_repeat():
 
 def test_exact_counts_and_no_coins_at_all_are_not_asked_for_together():
     policy = policy_of([0.4] * 6)
-    rows = {"scores": [0.5], "groups": ["a"], "clients": ["west"], "ids": [1]}
+    rows = {"scores": [0.5], "groups": ["a"], "sites": ["west"], "ids": [1]}
     with pytest.raises(InputError, match=r"^exact_counts: given together with deterministic=True"):
         policy.decide(**rows, exact_counts=True, deterministic=True)
     with pytest.raises(InputError, match=r"^exact_counts: got 'yes'; pass True or False"):
         policy.decide(**rows, exact_counts="yes")
     with pytest.raises(InputError, match=r"^ids: missing"):
-        policy.decide([0.5], groups=["a"], clients=["west"], exact_counts=True)
+        policy.decide([0.5], groups=["a"], sites=["west"], exact_counts=True)

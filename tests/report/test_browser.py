@@ -1,4 +1,4 @@
-"""The report in a real browser: embedded Adult at five clients, and 200 generated clients with awkward names."""
+"""The report in a real browser: embedded Adult at five sites, and 200 generated sites with awkward names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import logofair
 from logofair.auditing.measure import tally_of
 from logofair.auditing.result import RuleAudit
 from logofair.columns.labels import encode
-from logofair.datasets import dirichlet_clients, load_adult, split
+from logofair.datasets import dirichlet_sites, load_adult, split
 from logofair.files.inputs import DataSource
 from logofair.notions import NOTIONS
 from logofair.report import ReportHeading, in_memory, write_audit_report, write_report
@@ -28,7 +28,7 @@ SECTIONS = [
         "verdict",
         "figures",
         "requirements",
-        "clients",
+        "sites",
         "frontier",
         "proof",
         "rules",
@@ -51,12 +51,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _write_adult(path: Path) -> None:
     adult = load_adult()
-    site = np.array([f"site {i}" for i in range(5)])[dirichlet_clients(adult.sensitive, n_clients=5, alpha=0.5, rng=0)]
+    site = np.array([f"site {i}" for i in range(5)])[dirichlet_sites(adult.sensitive, n_sites=5, alpha=0.5, rng=0)]
     part = split(len(adult), {"train": 0.4, "calibrate": 0.3, "test": 0.3}, rng=0)
     train, rows, test = part["train"], part["calibrate"], part["test"]
     model = LogisticRegression(solver="newton-cholesky").fit(adult.features[train], adult.labels[train])
     score = model.predict_proba(adult.features)[:, 1]
-    columns = {"groups": adult.sensitive[rows], "clients": site[rows]}
+    columns = {"groups": adult.sensitive[rows], "sites": site[rows]}
     solution = logofair.fit(
         score[rows], adult.labels[rows], **columns, notion="equalized_odds", local_tolerance=0.05, global_tolerance=0.02
     )
@@ -69,7 +69,7 @@ def _write_adult(path: Path) -> None:
         global_tolerances=[0.02, None],
         chosen=(0.05, 0.02),
     )
-    tested = solution.test(score[test], adult.labels[test], groups=adult.sensitive[test], clients=site[test])
+    tested = solution.test(score[test], adult.labels[test], groups=adult.sensitive[test], sites=site[test])
     source = in_memory("Adult", solution)
     heading = ReportHeading("Income", "Who is invited", "A. Person", "1 May 2024", "invited")
     write_report(path, tested, data=source, command="logofair fit adult.csv", frontier=surface, heading=heading)
@@ -77,31 +77,31 @@ def _write_adult(path: Path) -> None:
 
 
 def _write_audit(path: Path, score, label, sex, site) -> None:
-    group, client = encode(sex, "groups"), encode(site, "clients")
-    tally = tally_of((score >= 0.5).astype(float), label.astype(float), None, group, client)
-    audits = RuleAudit.of(tally, group.names, client.names, NOTIONS.values())
+    group, site = encode(sex, "groups"), encode(site, "sites")
+    tally = tally_of((score >= 0.5).astype(float), label.astype(float), None, group, site)
+    audits = RuleAudit.of(tally, group.names, site.names, NOTIONS.values())
     source = DataSource("adult.csv", ("adult.csv",), "f" * 64, len(score), {"group": "sex"})
     write_audit_report(path, audits, data=source, command="logofair audit adult.csv", tolerance=0.05)
 
 
 def _write_many(path: Path) -> None:
     random = np.random.default_rng(0)
-    client, group = random.integers(0, 200, 50_000), random.integers(0, 3, 50_000)
-    client[:20] = 199  # and a few more: one client is small
-    score = random.beta(2 + group, 3 + client % 5)
+    site, group = random.integers(0, 200, 50_000), random.integers(0, 3, 50_000)
+    site[:20] = 199  # and a few more: one site is small
+    score = random.beta(2 + group, 3 + site % 5)
     names = np.array([f"site {i:03d}" for i in range(198)] + [HOSTILE, LONG], dtype=object)
     groups = np.array(["left", "<b>right</b>", LONG], dtype=object)[group]
-    label, site = random.random(50_000) < score, names[client]
+    label, site = random.random(50_000) < score, names[site]
     rows, test = slice(0, 20_000), slice(20_000, None)
     solution = logofair.fit(
         score[rows],
         label[rows],
         groups=groups[rows],
-        clients=site[rows],
+        sites=site[rows],
         local_tolerance=0.05,
-        client_tolerances={"site 000": None, "site 001": 0.2},
+        site_tolerances={"site 000": None, "site 001": 0.2},
     )
-    tested = solution.test(score[test], label[test], groups=groups[test], clients=site[test])
+    tested = solution.test(score[test], label[test], groups=groups[test], sites=site[test])
     write_report(path, tested, data=in_memory("200 sites", solution), command="logofair fit sites.parquet")
 
 
@@ -151,7 +151,7 @@ def test_the_page_opens_without_errors_or_requests_and_shows_every_section(open_
 def test_the_report_of_an_audit_opens_and_fits_a_phone(open_page, folder):
     page = open_page((folder / "audit.html").as_uri(), viewport={"width": 390, "height": 844})
     names = page.evaluate("Array.from(document.querySelectorAll('main > section'), s => s.id)")
-    assert names == ["figures", "clients", "cite"]
+    assert names == ["figures", "sites", "cite"]
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate(_HIDDEN_SIDEWAYS) == []
 
@@ -191,7 +191,7 @@ def _shown_card(page) -> str:
     return shown[0]
 
 
-def test_a_client_can_be_picked_by_keyboard(open_page, address):
+def test_a_site_can_be_picked_by_keyboard(open_page, address):
     page = open_page(address)
     _unfold(page)
     first = _shown_card(page)
@@ -200,24 +200,24 @@ def test_a_client_can_be_picked_by_keyboard(open_page, address):
     page.keyboard.press("Home" if first == last else "End")
     picked = _shown_card(page)
     assert picked == page.locator("#pick").input_value() != first
-    page.focus("#client-table a")
+    page.focus("#site-table a")
     page.keyboard.press("Enter")
     page.wait_for_selector(".card:focus")
-    assert _shown_card(page) == first  # the table begins with the client whose card is shown at first
+    assert _shown_card(page) == first  # the table begins with the site whose card is shown at first
     page.focus("#next")
     page.keyboard.press("Space")
     assert _shown_card(page) not in (first, picked)
 
 
-def test_a_client_can_be_picked_by_mouse_in_the_picture_and_in_the_table(open_page, address):
+def test_a_site_can_be_picked_by_mouse_in_the_picture_and_in_the_table(open_page, address):
     page = open_page(address)
     _unfold(page)
-    mark = page.locator("#clients figure .wide a.client").nth(3)
+    mark = page.locator("#sites figure .wide a.site").nth(3)
     mark.locator(".target").click()
-    wanted = mark.get_attribute("data-client")
+    wanted = mark.get_attribute("data-site")
     page.wait_for_url(f"**#{wanted}")
     assert _shown_card(page) == wanted
-    link = page.locator("#client-table tbody a").nth(4)
+    link = page.locator("#site-table tbody a").nth(4)
     link.click()
     page.locator(link.get_attribute("href")).wait_for()  # the address changes a moment before the card
     assert "#" + _shown_card(page) == link.get_attribute("href")
@@ -288,7 +288,7 @@ _FAINT = """() => {
   const faint = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let text = walker.nextNode(); text; text = walker.nextNode()) {
     const node = text.parentElement;
-    if (!text.data.trim() || !node.getClientRects().length || node.closest("script, .frontier-figure")) continue;
+    if (!text.data.trim() || !node.getSiteRects().length || node.closest("script, .frontier-figure")) continue;
     if (node.closest("title, option")) continue;
     const style = getComputedStyle(node), paper = behind(node);
     const ink = read(node.closest("svg") ? style.fill : style.color, paper);
@@ -319,12 +319,12 @@ def test_what_has_the_focus_is_framed(open_page, folder):
 
 # What sticks out of the page, or is hidden in a frame that would scroll: on paper nothing scrolls.
 _CUT_OFF = """() => {
-  const wide = document.documentElement.clientWidth + 1, found = [];
+  const wide = document.documentElement.siteWidth + 1, found = [];
   for (const node of document.body.querySelectorAll("*")) {
-    if (!node.getClientRects().length || node.closest(".skip")) continue;
-    const box = node.getBoundingClientRect(), style = getComputedStyle(node);
+    if (!node.getSiteRects().length || node.closest(".skip")) continue;
+    const box = node.getBoundingSiteRect(), style = getComputedStyle(node);
     const hides = style.overflowX !== "visible" && !node.closest("svg");
-    const clips = hides && (node.scrollWidth > node.clientWidth + 1 || node.scrollHeight > node.clientHeight + 1);
+    const clips = hides && (node.scrollWidth > node.siteWidth + 1 || node.scrollHeight > node.siteHeight + 1);
     if (box.right > wide || clips) found.push(`${node.tagName}.${node.className} ${Math.round(box.right)}`);
   }
   return found;
@@ -333,10 +333,10 @@ _CUT_OFF = """() => {
 
 # Tables that hide something at their side; only the trade-off's, with two directions, may scroll.
 _HIDDEN_SIDEWAYS = """() => Array.from(document.querySelectorAll(".scroll"))
-  .filter((frame) => frame.scrollWidth > frame.clientWidth + 1 && !frame.closest("#frontier"))
-  .map((frame) => `${frame.getAttribute("aria-label")}: ${frame.scrollWidth} in ${frame.clientWidth}`)"""
+  .filter((frame) => frame.scrollWidth > frame.siteWidth + 1 && !frame.closest("#frontier"))
+  .map((frame) => `${frame.getAttribute("aria-label")}: ${frame.scrollWidth} in ${frame.siteWidth}`)"""
 _OUTSIDE_ITS_PICTURE = """() => Array.from(document.querySelectorAll("svg text")).filter((text) => {
-  const box = text.getBoundingClientRect(), frame = text.closest("svg").getBoundingClientRect();
+  const box = text.getBoundingSiteRect(), frame = text.closest("svg").getBoundingSiteRect();
   const beyond = [box.right - frame.right, frame.left - box.left, box.bottom - frame.bottom, frame.top - box.top];
   return box.width > 0 && Math.max(...beyond) > 1;
 }).map((text) => text.textContent)"""
@@ -364,21 +364,21 @@ def test_on_a_phone_the_page_does_not_scroll_sideways(open_page, address):
     _unfold(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate(_HIDDEN_SIDEWAYS) == []
-    assert page.locator("#clients figure .narrow svg").first.is_visible()
-    assert page.locator("#clients figure .wide svg").first.is_hidden()
+    assert page.locator("#sites figure .narrow svg").first.is_visible()
+    assert page.locator("#sites figure .wide svg").first.is_hidden()
     assert page.evaluate(_OUTSIDE_ITS_PICTURE) == []
-    letters = "Array.from(document.querySelectorAll('.narrow text'), t => t.getBoundingClientRect().height)"
+    letters = "Array.from(document.querySelectorAll('.narrow text'), t => t.getBoundingSiteRect().height)"
     assert min(page.evaluate(letters)) > 10
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
-def test_promises_of_many_clients_fit_a_phone_and_a_desk(open_page, tmp_path, width, scheme):
+def test_promises_of_many_sites_fit_a_phone_and_a_desk(open_page, tmp_path, width, scheme):
     random, n = np.random.default_rng(0), 4000
     group, score = random.integers(0, 2, n), random.random(n)
     names = np.array([f"site {i:03d}" for i in range(38)] + [HOSTILE, LONG], dtype=object)
     site = names[random.integers(0, 40, n)]
     options = {"local_tolerance": 0.3, "global_tolerance": 0.1, "confidence": 0.95}
-    solution = logofair.fit(score, random.random(n) < score, groups=group, clients=site, **options)
+    solution = logofair.fit(score, random.random(n) < score, groups=group, sites=site, **options)
     write_report(tmp_path / "a.html", solution, data=in_memory("40 sites", solution), command="logofair fit a.csv")
     page = open_page((tmp_path / "a.html").as_uri(), viewport={"width": width, "height": 844}, color_scheme=scheme)
     _unfold(page)
@@ -388,7 +388,7 @@ def test_promises_of_many_clients_fit_a_phone_and_a_desk(open_page, tmp_path, wi
     assert page.locator("#promises details tbody tr:visible").count() == 1
 
 
-def test_without_javascript_all_sections_can_be_read_and_links_pick_clients(open_page, address):
+def test_without_javascript_all_sections_can_be_read_and_links_pick_sites(open_page, address):
     page = open_page(address, java_script_enabled=False)
     for name in SECTIONS:
         assert page.locator(f"#{name}").is_visible(), name
@@ -396,7 +396,7 @@ def test_without_javascript_all_sections_can_be_read_and_links_pick_clients(open
     cards = page.locator(".card")
     assert cards.nth(0).is_visible()
     _unfold(page)
-    page.locator("#client-table tbody a").last.click()
+    page.locator("#site-table tbody a").last.click()
     assert cards.nth(cards.count() - 1).is_visible()
     assert cards.nth(0).is_hidden()
 

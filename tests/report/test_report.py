@@ -40,21 +40,21 @@ from logofair.tradeoff import frontier
 pytestmark = pytest.mark.tool
 
 
-def _data(n: int = 3000, *, clients: int = 4, groups: int = 2, seed: int = 0) -> dict[str, np.ndarray]:
+def _data(n: int = 3000, *, sites: int = 4, groups: int = 2, seed: int = 0) -> dict[str, np.ndarray]:
     random = np.random.default_rng(seed)
-    site, group = random.integers(0, clients, n), random.integers(0, groups, n)
+    site, group = random.integers(0, sites, n), random.integers(0, groups, n)
     scores = random.beta(1.5 + group, 2.0 + site % 3)
-    names = np.array([f"site {i}" for i in range(clients)], dtype=object)
+    names = np.array([f"site {i}" for i in range(sites)], dtype=object)
     return {
         "scores": scores,
         "labels": (random.random(n) < scores).astype(int),
         "groups": np.array(list("abcdefgh"), dtype=object)[group],
-        "clients": names[site],
+        "sites": names[site],
     }
 
 
 def _fit(data: dict[str, np.ndarray], **options: object) -> logofair.fitting.fit.Solution:
-    return logofair.fit(data["scores"], data["labels"], groups=data["groups"], clients=data["clients"], **options)
+    return logofair.fit(data["scores"], data["labels"], groups=data["groups"], sites=data["sites"], **options)
 
 
 def _html(solution: logofair.fitting.fit.Solution, **more: object) -> str:
@@ -89,7 +89,7 @@ class _Text(HTMLParser):
 
 
 def _tested(solution, data):
-    return solution.test(data["scores"], data["labels"], groups=data["groups"], clients=data["clients"])
+    return solution.test(data["scores"], data["labels"], groups=data["groups"], sites=data["sites"])
 
 
 def _verdict(solution):
@@ -107,34 +107,34 @@ def test_figures_before_and_after_are_those_of_an_audit(notion, weighted):
     weight = np.random.default_rng(1).integers(0, 4, 3000).astype(float) if weighted else None
     measured = calibration_rows(_fit(data, notion=notion, local_tolerance=0.05, sample_weight=weight))
     solution = _fit(data, notion=notion, local_tolerance=0.05, sample_weight=weight)
-    columns = {"groups": data["groups"], "clients": data["clients"]}
+    columns = {"groups": data["groups"], "sites": data["sites"]}
     after = solution.policy.probabilities(data["scores"], **columns)
     for decisions, found in ((data["scores"] >= 0.5, measured.before), (after, measured.after)):
         audited = logofair.audit(
             decisions, data["labels"], **columns, notion=notion, sample_weight=weight, chances=True
         )
-        by_client = [[gap.value for gap in row.gaps] for row in audited.by_client]
-        np.testing.assert_allclose(found.local.gaps.T, by_client, atol=1e-12)
+        by_site = [[gap.value for gap in row.gaps] for row in audited.by_site]
+        np.testing.assert_allclose(found.local.gaps.T, by_site, atol=1e-12)
         assert found.headline_global.value == pytest.approx(audited.headline_global.value, abs=1e-12)
         assert found.accuracy == pytest.approx(audited.accuracy, abs=1e-12)
 
 
-def test_tolerances_on_other_rows_are_matched_to_clients_by_name():
-    solution, fresh = _fit(_data(), local_tolerance=0.05, client_tolerances={"site 3": 0.2}), _data(seed=5)
-    fresh["clients"] = np.where(fresh["clients"] == "site 0", "elsewhere", fresh["clients"])
-    kept = np.isin(fresh["clients"], ["site 3", "site 1", "elsewhere"])
+def test_tolerances_on_other_rows_are_matched_to_sites_by_name():
+    solution, fresh = _fit(_data(), local_tolerance=0.05, site_tolerances={"site 3": 0.2}), _data(seed=5)
+    fresh["sites"] = np.where(fresh["sites"] == "site 0", "elsewhere", fresh["sites"])
+    kept = np.isin(fresh["sites"], ["site 3", "site 1", "elsewhere"])
     measured = other_rows(_tested(solution, {name: column[kept] for name, column in fresh.items()}))
-    assert measured.after.clients == ("elsewhere", "site 1", "site 3")
+    assert measured.after.sites == ("elsewhere", "site 1", "site 3")
     assert measured.local_tolerance.tolist() == [[np.inf, 0.05, 0.2]]
-    assert measured.unknown_clients == 1
+    assert measured.unknown_sites == 1
 
 
 def test_without_labels_rates_are_counted_in_chances():
     data = _data()
-    columns = {"groups": data["groups"], "clients": data["clients"]}
+    columns = {"groups": data["groups"], "sites": data["sites"]}
     solution = logofair.fit(data["scores"], None, **columns, notion="equal_opportunity", calibration="none")
     measured = calibration_rows(solution)
-    chosen = (data["clients"] == "site 2") & (data["groups"] == "b")
+    chosen = (data["sites"] == "site 2") & (data["groups"] == "b")
     score = data["scores"][chosen]
     assert measured.in_chances
     assert measured.before.local.values[0, 2, 1] == pytest.approx(score[score >= 0.5].sum() / score.sum())
@@ -166,10 +166,10 @@ def _interval(value) -> str:
     return f"{value:.4f} {value.low:.4f} to {value.high:.4f}"
 
 
-@pytest.mark.parametrize("clients", [True, False])
-def test_rates_per_group_come_first_with_interval_and_rows(clients):
+@pytest.mark.parametrize("sites", [True, False])
+def test_rates_per_group_come_first_with_interval_and_rows(sites):
     data, fresh = _data(), _data(seed=3)
-    columns = [{"groups": d["groups"]} | ({"clients": d["clients"]} if clients else {}) for d in (data, fresh)]
+    columns = [{"groups": d["groups"]} | ({"sites": d["sites"]} if sites else {}) for d in (data, fresh)]
     solution = logofair.fit(data["scores"], data["labels"], **columns[0], local_tolerance=0.1)
     page = _html(solution.test(fresh["scores"], fresh["labels"], **columns[1]))
     found = logofair.audit(fresh["scores"] >= 0.5, fresh["labels"], **columns[1]).rates["selection rate"]
@@ -185,8 +185,8 @@ def test_one_thing_has_one_number_in_card_table_and_audit():
     tiles = re.findall(r'aria-label="([^":]+): [0-9.]+ before, ([0-9.]+) after"', page)
     assert dict(tiles[:3]) == {
         "Accuracy by labels": f"{audit.accuracy:.4f}",
-        "Gap over all clients": f"{audit.headline_global.value:.4f}",
-        "Largest gap inside a client": f"{audit.headline_local.value:.4f}",
+        "Gap over all sites": f"{audit.headline_global.value:.4f}",
+        "Largest gap inside a site": f"{audit.headline_local.value:.4f}",
     }
     global_, local = _cells(page, "Gaps, rows that took no part in the fit")[1:]
     for line, gap in ((global_, audit.headline_global), (local, audit.headline_local)):
@@ -196,14 +196,14 @@ def test_one_thing_has_one_number_in_card_table_and_audit():
         assert gap.finding[1:] in line[6]
     change = tested.tested.accuracy
     assert f"{change:+.4f}".replace("-", "−") in _cells(page, "Accuracy and share accepted")[1][3]
-    by_name = {line[0]: line for line in _cells(page, "Gaps of every client")[1:]}
-    worst = by_name[audit.headline_local.client]
+    by_name = {line[0]: line for line in _cells(page, "Gaps of every site")[1:]}
+    worst = by_name[audit.headline_local.site]
     assert worst[2].startswith(f"{audit.headline_local.value:.4f} ")
     assert worst[3].startswith(f"{audit.headline_local.value.rows:,} of ")
 
 
 def test_a_few_people_make_no_headline():
-    data, fresh = _data(3000, clients=2), _data(3000, clients=2, seed=1)
+    data, fresh = _data(3000, sites=2), _data(3000, sites=2, seed=1)
     for each in (data, fresh):
         each["groups"] = np.where(np.arange(3000) < 8, "c", each["groups"]).astype(object)
     tested = _tested(_fit(data, local_tolerance=0.05), fresh)
@@ -217,7 +217,7 @@ def test_a_few_people_make_no_headline():
 
 def _with_a_tiny_group(seed: int) -> dict[str, np.ndarray]:
     """Two groups that hardly differ, and 24 people of a third."""
-    data = _data(20_000, clients=2, seed=seed)
+    data = _data(20_000, sites=2, seed=seed)
     data["groups"] = np.random.default_rng(seed).permutation(data["groups"])
     data["groups"][:24] = "c"
     return data
@@ -237,7 +237,7 @@ def test_a_verdict_quotes_the_gap_that_it_judges():
     assert audit.headline_global == audit.worst_global  # a shown gap is told first, however small the group
     assert audit.worst_global.value.low > 0.1
     words = _said(verdict)["Other rows"]
-    assert f"The gap over all clients is {audit.headline_global}, tolerance 0.1: above tolerance beyond chance" in words
+    assert f"The gap over all sites is {audit.headline_global}, tolerance 0.1: above tolerance beyond chance" in words
     assert verdict.state == "missed"
 
 
@@ -258,14 +258,14 @@ def test_of_several_tolerances_the_verdict_quotes_the_gap_that_exceeds_its_own()
     assert "tolerance 0.02: above tolerance beyond chance" in words
 
 
-def test_the_largest_gaps_before_and_after_each_name_their_client_and_rows():
+def test_the_largest_gaps_before_and_after_each_name_their_site_and_rows():
     tested = _tested(_fit(_data(), local_tolerance=0.0, global_tolerance=None), _data(seed=1))
     before, after = (audit.headline_local for audit in (tested.tested.first, tested.tested.second))
-    assert before.client != after.client
+    assert before.site != after.site
     page = _html(tested)
     named = (
-        f"efore: selection rate, {before.highest} over {before.lowest}, at {before.client} ({before.value.rows:,} rows)"
-        f"; after: selection rate, {after.highest} over {after.lowest}, at {after.client}"
+        f"efore: selection rate, {before.highest} over {before.lowest}, at {before.site} ({before.value.rows:,} rows)"
+        f"; after: selection rate, {after.highest} over {after.lowest}, at {after.site}"
     )
     assert _Text(page).text.count(named) >= 2  # card and table
     line = _cells(page, "Gaps, rows that took no part in the fit")[2]
@@ -273,11 +273,11 @@ def test_the_largest_gaps_before_and_after_each_name_their_client_and_rows():
     assert line[1] == _interval(before.value)
 
 
-def test_captions_say_whether_an_interval_is_of_one_client_or_of_the_largest_of_all():
+def test_captions_say_whether_an_interval_is_of_one_site_or_of_the_largest_of_all():
     page = _html(_tested(_fit(_data()), _data(seed=1)))
-    assert "is that of the largest of all clients" in _cells(page, "Gaps, rows that took no part in the fit")[2][0]
-    for caption in ("Gaps here", "Gaps of every client"):
-        assert re.search(rf"<caption>{caption}, each interval that of this client by itself", page)
+    assert "is that of the largest of all sites" in _cells(page, "Gaps, rows that took no part in the fit")[2][0]
+    for caption in ("Gaps here", "Gaps of every site"):
+        assert re.search(rf"<caption>{caption}, each interval that of this site by itself", page)
 
 
 def test_untested_calibration_rows_make_no_pass():
@@ -289,8 +289,8 @@ def test_untested_calibration_rows_make_no_pass():
         "other rows"
     )
     assert _said(verdict)["Required"] == (
-        "Inside each of the 4 clients, the selection rate of any two groups differs by at most 0.03 (demographic "
-        "parity). Over all clients, the selection rate of any two groups differs by at most 0.01 (demographic parity)."
+        "Inside each of the 4 sites, the selection rate of any two groups differs by at most 0.03 (demographic "
+        "parity). Over all sites, the selection rate of any two groups differs by at most 0.01 (demographic parity)."
     )
     assert _said(verdict)["Calibration rows"] == solution.proof_sentence()
     page = _html(solution)
@@ -304,12 +304,12 @@ def test_the_bound_on_labels_is_of_weighted_thresholds():
     assert "no weighted thresholds of the score that meet them" in _said(_verdict(solution))["Calibration rows"]
 
 
-def test_single_clients_and_several_notions_are_named_in_the_requirements():
+def test_single_sites_and_several_notions_are_named_in_the_requirements():
     wanted = {"demographic_parity": 0.05, "equal_opportunity": 0.1}
-    solution = _fit(_data(), notion=wanted, client_tolerances={"site 1": 0.2, "site 3": None})
+    solution = _fit(_data(), notion=wanted, site_tolerances={"site 1": 0.2, "site 3": None})
     required = _said(_verdict(solution))["Required"]
     assert "the true positive rate of any two groups differs by at most 0.1 (equal opportunity)" in required
-    assert required.endswith("the gap at single clients: site 1 at most 0.2, site 3 free.")
+    assert required.endswith("the gap at single sites: site 1 at most 0.2, site 3 free.")
 
 
 def test_without_a_tolerance_nothing_is_called_met():
@@ -319,8 +319,8 @@ def test_without_a_tolerance_nothing_is_called_met():
 
 
 def test_where_no_required_gap_can_be_measured_nothing_is_shown():
-    data = _data(400, clients=2)
-    data["groups"] = np.where(data["clients"] == "site 0", "a", "b")
+    data = _data(400, sites=2)
+    data["groups"] = np.where(data["sites"] == "site 0", "a", "b")
     half = {name: column[::2] for name, column in data.items()}
     verdict = _verdict(_tested(_fit(data, global_tolerance=None), half))
     assert verdict.state == "unclear"
@@ -357,34 +357,34 @@ def test_on_few_other_rows_nothing_can_be_told():
         "unclear",
         "Tested on 200 other rows: cannot be told, rows too few",
     )
-    assert "0 of 4 clients can be checked at this tolerance" in _said(verdict)["Other rows"]
+    assert "0 of 4 sites can be checked at this tolerance" in _said(verdict)["Other rows"]
 
 
-def test_among_many_clients_chance_alone_is_no_miss():
+def test_among_many_sites_chance_alone_is_no_miss():
     # The same scores in both groups: the rule is 1/2 for all. On random rows every gap is then chance, and of 300
     # some lie two standard errors above their tolerance.
     random, n = np.random.default_rng(4), 60_000
     place = np.arange(n)
-    clients, groups = np.array([f"site {i % 300}" for i in place]), np.array(["a", "b"])[place // 300 % 2]
+    sites, groups = np.array([f"site {i % 300}" for i in place]), np.array(["a", "b"])[place // 300 % 2]
     level = (place // 600 + 0.5) / 100
-    solution = logofair.fit(level, level >= 0.5, groups=groups, clients=clients, calibration="none")
+    solution = logofair.fit(level, level >= 0.5, groups=groups, sites=sites, calibration="none")
     scores = random.random(n)
-    tested = solution.test(scores, random.random(n) < scores, groups=groups, clients=clients)
+    tested = solution.test(scores, random.random(n) < scores, groups=groups, sites=sites)
     measured = other_rows(tested)
     assert (measured.after.local.limits()[0] > measured.local_tolerance).sum() >= 3
     assert _verdict(tested).state == "unclear"
 
 
-def test_other_rows_of_a_policy_without_clients_are_not_said_to_have_any():
+def test_other_rows_of_a_policy_without_sites_are_not_said_to_have_any():
     data, fresh = _data(), _data(seed=3)
     solution = logofair.fit(data["scores"], data["labels"], groups=data["groups"], local_tolerance=0.1)
     tested = solution.test(fresh["scores"], fresh["labels"], groups=fresh["groups"])
     page = _html(tested)
     assert "The gap between groups is" in _said(_verdict(tested))["Other rows"]
     text = _Text(page).text
-    assert "inside a client" not in text
-    assert "alf of the clients" not in text
-    assert 'id="clients"' not in page
+    assert "inside a site" not in text
+    assert "alf of the sites" not in text
+    assert 'id="sites"' not in page
 
 
 def test_what_is_proved_is_one_sentence():
@@ -404,23 +404,23 @@ def test_the_heading_is_shown_and_its_word_used():
 
 
 def test_hundreds_of_tiny_sites_are_counted_not_listed():
-    data, fresh = _data(3000, clients=300), _data(3000, clients=300, seed=1)
+    data, fresh = _data(3000, sites=300), _data(3000, sites=300, seed=1)
     page = _html(_tested(_fit(data, local_tolerance=0.05), fresh))
-    assert "0 of 300 clients can be checked at this tolerance" in page
+    assert "0 of 300 sites can be checked at this tolerance" in page
     assert page.count("<article") == 50
-    gaps = re.search(r'<section id="clients".*?<section id="client-table"', page, re.DOTALL)[0]
-    assert "<figure>" not in gaps  # no client has two groups of 30 rows
-    table = re.search(r'<section id="client-table".*?</section>', page, re.DOTALL)[0]
-    assert "<details><summary>The table of 300 clients</summary>" in table
+    gaps = re.search(r'<section id="sites".*?<section id="site-table"', page, re.DOTALL)[0]
+    assert "<figure>" not in gaps  # no site has two groups of 30 rows
+    table = re.search(r'<section id="site-table".*?</section>', page, re.DOTALL)[0]
+    assert "<details><summary>The table of 300 sites</summary>" in table
 
 
 def _audit_page(data, **more):
     source = DataSource("rows.csv", ("rows.csv",), "f" * 64, 3000, {"group": "sex"})
-    group, client = encode(data["groups"], "groups"), encode(data["clients"], "clients")
+    group, site = encode(data["groups"], "groups"), encode(data["sites"], "sites")
     decided = (data["scores"] >= 0.5).astype(float)
-    tally = tally_of(decided, data["labels"].astype(float), None, group, client)
+    tally = tally_of(decided, data["labels"].astype(float), None, group, site)
     notions = more.pop("notions", NOTIONS.values())
-    audits = RuleAudit.of(tally, group.names, client.names, notions, read_costs((1, 3), client))
+    audits = RuleAudit.of(tally, group.names, site.names, notions, read_costs((1, 3), site))
     given = {"data": source, "command": "logofair audit rows.csv", "tolerance": 0.05} | more
     page = _written(write_audit_report, audits, **given)
     return page, audits
@@ -434,15 +434,15 @@ def test_an_audit_has_a_report_of_its_own_with_the_figures_of_every_notion():
     lines = {line[0].partition("  ")[0]: line for line in _cells(page, "Gaps, audited rows")[1:]}
     for name, audit in audits.by_notion.items():
         spoken = name.replace("_", " ")
-        (over_all,) = (line for what, line in lines.items() if what.startswith(f"{spoken}: gap over all clients"))
+        (over_all,) = (line for what, line in lines.items() if what.startswith(f"{spoken}: gap over all sites"))
         assert over_all[1] == _interval(audit.headline_global.value)
-        assert f"{spoken[:1].upper()}{spoken[1:]}: {audit.check_clients(0.05)}" in text
+        assert f"{spoken[:1].upper()}{spoken[1:]}: {audit.check_sites(0.05)}" in text
     assert "Before:" not in text
 
 
 def test_a_report_tells_the_cost_where_it_tells_accuracy():
     data = _data()
-    columns = {"groups": data["groups"], "clients": data["clients"], "costs": (1, 3)}
+    columns = {"groups": data["groups"], "sites": data["sites"], "costs": (1, 3)}
     compared = logofair.auditing.compare(data["scores"] < 0.3, data["scores"] >= 0.5, data["labels"], **columns)
     for comparison in (None, compared):
         page, audits = _audit_page(data, comparison=comparison, notions=[NOTIONS["demographic_parity"]])
@@ -451,14 +451,14 @@ def test_a_report_tells_the_cost_where_it_tells_accuracy():
         assert line[after] == _interval(audits.cost)
         assert "A wrongly accepted row costs 1, a wrongly rejected one 3." in text
         assert "Cost per person by labels" in text
-        own = next(iter(audits.by_notion.values())).by_client[0].cost
+        own = next(iter(audits.by_notion.values())).by_site[0].cost
         assert f"{own:.4f} (95%: {own.low:.4f} to {own.high:.4f})" in text
     assert f"{compared.cost:+.4f}".replace("-", "−") in text
 
 
 def test_an_audit_of_a_policy_shows_what_was_before_and_what_it_was_made_for():
     data = _data()
-    solution, columns = _fit(data, local_tolerance=0.1), {"groups": data["groups"], "clients": data["clients"]}
+    solution, columns = _fit(data, local_tolerance=0.1), {"groups": data["groups"], "sites": data["sites"]}
     compared = logofair.auditing.compare(
         data["scores"] < 0.3, data["scores"] >= 0.5, data["labels"], **columns, notion=list(NOTIONS)
     )
@@ -538,9 +538,9 @@ def test_ids_are_unique_and_labels_point_to_them():
 
 
 def test_names_from_the_data_never_become_markup():
-    data = _data(600, clients=2)
+    data = _data(600, sites=2)
     hostile = "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>'\"&"
-    data["clients"] = np.where(data["clients"] == "site 0", hostile, "plain").astype(object)
+    data["sites"] = np.where(data["sites"] == "site 0", hostile, "plain").astype(object)
     data["groups"] = np.where(data["groups"] == "a", "<svg onload=alert(1)>", "b").astype(object)
     solution = _fit(data)
     source = DataSource("<b>data</b>", ("<i>.csv",), "<u>", 600, {"score": "<s>"})
@@ -566,8 +566,8 @@ def test_any_text_comes_back_from_markup_as_it_was(words, value):
 
 
 def test_cells_with_few_rows_are_marked_and_counted():
-    data = _data(1000, clients=2)
-    site, group = data["clients"] == "site 1", data["groups"] == "b"
+    data = _data(1000, sites=2)
+    site, group = data["sites"] == "site 1", data["groups"] == "b"
     kept = ~(site & group) | (np.cumsum(site & group) <= 7)
     data = {name: column[kept] for name, column in data.items()}
     text = _Text(_html(_fit(data))).text
@@ -575,15 +575,15 @@ def test_cells_with_few_rows_are_marked_and_counted():
 
 
 @pytest.mark.slow
-def test_thousands_of_clients_stay_within_the_size_and_it_says_what_is_left_out():
+def test_thousands_of_sites_stay_within_the_size_and_it_says_what_is_left_out():
     data = _data(12_000)
-    data["clients"] = np.array([f"{i % 3000} {'of the upper and lower valley ' * 5}" for i in range(12_000)])
+    data["sites"] = np.array([f"{i % 3000} {'of the upper and lower valley ' * 5}" for i in range(12_000)])
     solution = _fit(data, calibration="none", notion="equalized_odds")
     page = _html(solution)
     assert len(page.encode()) < 6_000_000
     text = _Text(page).text
-    assert "The 600 clients with the most rows are listed; 2,400 are not." in text
-    assert "The first 300 clients are listed; 2,700 are not." in text
+    assert "The 600 sites with the most rows are listed; 2,400 are not." in text
+    assert "The first 300 sites are listed; 2,700 are not." in text
 
 
 def test_many_groups_and_tuples_as_groups_fit_the_page():
@@ -591,12 +591,12 @@ def test_many_groups_and_tuples_as_groups_fit_the_page():
     pairs = np.empty(2000, dtype=object)
     pairs[:] = [(group, "young" if i % 2 else "old") for i, group in enumerate(data["groups"])]
     how = {"calibration": "none", "pooling": "none"}
-    solution = logofair.fit(data["scores"], data["labels"], groups=pairs, clients=data["clients"], **how)
+    solution = logofair.fit(data["scores"], data["labels"], groups=pairs, sites=data["sites"], **how)
     page = _Text(_html(solution))
     assert "a × young" in page.text
 
 
-def test_without_clients_the_page_speaks_of_none():
+def test_without_sites_the_page_speaks_of_none():
     data = _data()
     solution = logofair.fit(data["scores"], data["labels"], groups=data["groups"])
     page = _Text(_html(solution))
@@ -606,9 +606,9 @@ def test_without_clients_the_page_speaks_of_none():
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_a_page_without_clients_to_compare_has_one_tolerance_and_no_rule_of_a_client(named):
+def test_a_page_without_sites_to_compare_has_one_tolerance_and_no_rule_of_a_site(named):
     data, fresh = _data(), _data(seed=3)
-    columns = [{"groups": each["groups"]} | ({"clients": ["here"] * 3000} if named else {}) for each in (data, fresh)]
+    columns = [{"groups": each["groups"]} | ({"sites": ["here"] * 3000} if named else {}) for each in (data, fresh)]
     solution = logofair.fit(data["scores"], data["labels"], **columns[0], local_tolerance=0.1)
     tested = solution.test(fresh["scores"], fresh["labels"], **columns[1])
     chosen = {"global_tolerances": [0.02, 0.1], "chosen": (0.1, 0.02)}
@@ -619,7 +619,7 @@ def test_a_page_without_clients_to_compare_has_one_tolerance_and_no_rule_of_a_cl
         assert "pair of tolerances" not in text
         assert "pairs of tolerances" not in text
         assert not re.search("local|global", text)
-        assert not re.search(r"(?<!inside every) client(?! 'here'|s the policy does not know|s, stored)", text)
+        assert not re.search(r"(?<!inside every) site(?! 'here'|s the policy does not know|s, stored)", text)
     text = _Text(_html(tested, frontier=surface)).text
     assert "Over 2 tolerances the loss is" in text
     assert f"(largest gap: {surface.unconstrained.global_gap:.4f})" in text
@@ -628,7 +628,7 @@ def test_a_page_without_clients_to_compare_has_one_tolerance_and_no_rule_of_a_cl
 
 def test_the_trade_off_of_a_tested_policy_speaks_of_its_own_points():
     data = _data()
-    columns = {"groups": data["groups"], "clients": data["clients"]}
+    columns = {"groups": data["groups"], "sites": data["sites"]}
     surface = frontier(
         data["scores"], data["labels"], **columns, local_tolerances=[0.0, 0.1], global_tolerances=[0.0, None]
     )
@@ -653,17 +653,17 @@ def test_coins_and_warnings_are_said_in_words_where_they_are_nothing():
     assert "None: no cell is empty or has fewer than 30 rows." in text
 
 
-def test_the_picture_draws_each_client_once_and_never_beyond_its_frame():
+def test_the_picture_draws_each_site_once_and_never_beyond_its_frame():
     random = np.random.default_rng(0)
     points = [
-        GapPoint(f"site {i}", f"#client-{i}", gap, gap / 3, 0.02, (0.0, gap), few=i % 5 == 0, note="")
+        GapPoint(f"site {i}", f"#site-{i}", gap, gap / 3, 0.02, (0.0, gap), few=i % 5 == 0, note="")
         for i, gap in enumerate(random.random(60))
     ]
     points.append(GapPoint("audited", None, None, 0.1, None, None, few=True, note="nothing"))
     for width in (350.0, 860.0):
         drawn = _Text(str(gap_dumbbells(points, width=width, label="gaps")))
-        clients = [attributes["data-client"] for _, attributes in drawn.elements if "data-client" in attributes]
-        assert clients == [f"client-{i}" for i in range(60)]
+        sites = [attributes["data-site"] for _, attributes in drawn.elements if "data-site" in attributes]
+        assert sites == [f"site-{i}" for i in range(60)]
         places = [
             float(attributes[key])
             for _, attributes in drawn.elements
@@ -736,8 +736,8 @@ def test_a_fingerprint_follows_the_rows():
     assert len(set(prints)) == 3
 
 
-def test_a_client_of_whom_nothing_is_required_is_not_judged():
-    solution = _fit(_data(), local_tolerance=0.05, client_tolerances={"site 0": None})
+def test_a_site_of_whom_nothing_is_required_is_not_judged():
+    solution = _fit(_data(), local_tolerance=0.05, site_tolerances={"site 0": None})
     rows, untested = other_rows(_tested(solution, _data(seed=1))), calibration_rows(solution)
     assert rows.state(0) == ""
     assert all(rows.state(place) in ("within", "above", "cannot be told") for place in (1, 2, 3))
@@ -757,18 +757,18 @@ def test_a_certified_policy_is_a_pass_and_its_promises_are_a_table():
     assert lines[0] == ["where", "rate", "status", "tolerance", "bound", "rows", "rows needed"]
     found = {line[0]: line[2:5] for line in lines[1:]}
     for promise in solution.promises:
-        place = "over all clients" if promise.side == "global" else promise.client
+        place = "over all sites" if promise.side == "global" else promise.site
         assert found[place] == ["certified", f"{promise.tolerance:g}", f"{promise.bound:.4f}"]
     text = _Text(page).text
     assert "Made by rank: 3 of 10 rows choose the targets" in text
     assert "The bound is that of rules that promise nothing for new rows, too." in text
-    assert "Promises and certificate rest on the rows of each client alone." in text
+    assert "Promises and certificate rest on the rows of each site alone." in text
     assert "What is promised" not in _html(_fit(_data()))
 
 
 def test_promises_of_ratios_and_floors_are_no_promises_of_gaps():
     given = {"local_tolerance": logofair.Ratio(0.7), "global_tolerance": None, "floors": {"demographic_parity": 0.05}}
-    page = _html(_fit(_data(3000, clients=8), confidence=0.95, **given))
+    page = _html(_fit(_data(3000, sites=8), confidence=0.95, **given))
     text = _Text(page[page.index('id="promises"') : page.index("</section>", page.index('id="promises"'))]).text
     assert (
         "A bound is of one requirement by itself; all certified requirements hold together, which takes more." in text
@@ -778,8 +778,8 @@ def test_promises_of_ratios_and_floors_are_no_promises_of_gaps():
 
 
 @pytest.mark.slow
-def test_promises_of_hundreds_of_clients_are_counted_and_the_trade_off_says_it_makes_none():
-    data = _data(6000, clients=150)
+def test_promises_of_hundreds_of_sites_are_counted_and_the_trade_off_says_it_makes_none():
+    data = _data(6000, sites=150)
     solution = _fit(data, local_tolerance=0.1, global_tolerance=0.1, confidence=0.95)
     assert _verdict(solution).state == "unclear"
     surface = frontier(
@@ -787,7 +787,7 @@ def test_promises_of_hundreds_of_clients_are_counted_and_the_trade_off_says_it_m
     )
     page = _html(solution, frontier=surface)
     counts = _cells(page, "How many gaps are certified, and the rows that the others have and need")
-    assert counts[1][:4] == ["selection rate, inside clients", "0", "150", "0"]
+    assert counts[1][:4] == ["selection rate, inside sites", "0", "150", "0"]
     assert "<details><summary>All 151 gaps</summary>" in page
     assert len(_cells(page, "What is promised of each gap")) == 152
     text = _Text(page).text
@@ -796,7 +796,7 @@ def test_promises_of_hundreds_of_clients_are_counted_and_the_trade_off_says_it_m
 
 
 def test_the_report_tells_what_cells_borrow_beside_their_own_rows():
-    solution = _fit(_data(2000, clients=20), pooling="full", local_tolerance=0.05)
+    solution = _fit(_data(2000, sites=20), pooling="full", local_tolerance=0.05)
     text = _Text(_html(solution)).text
     assert solution.pooling.summary() in text
     assert solution.own_rows.summary() in text
@@ -810,7 +810,7 @@ def test_the_report_tells_what_cells_borrow_beside_their_own_rows():
 @pytest.fixture(scope="module")
 def required():
     data, other = _data(), _data(seed=1)
-    columns = {"groups": data["groups"], "clients": data["clients"]}
+    columns = {"groups": data["groups"], "sites": data["sites"]}
     held = {"costs": (1, 3), "capacity": 0.8, "floors": {"equal_opportunity": "today"}}
     solution = logofair.fit(
         data["scores"],
@@ -829,7 +829,7 @@ def test_every_requirement_is_listed_with_what_is_reached_its_price_and_what_oth
     head, *lines = _cells(page, "Every requirement")
     assert head == ["requirement", "must be", "calibration rows", "what giving way wins", "other rows"]
     assert len(lines) == len(required.requirement_checks) == 4
-    assert lines[0][0] == "smallest selection rate against the largest inside each client"
+    assert lines[0][0] == "smallest selection rate against the largest inside each site"
     assert lines[0][1] == "at least 0.8"
     assert lines[0][2].startswith("0.8")
     assert "per person" in " ".join(line[3] for line in lines)
@@ -841,7 +841,7 @@ def test_with_costs_the_page_proves_a_cost_per_person(required):
     text = _Text(_html(required)).text
     certificate = required.certificate
     said = re.search(
-        r"expected cost is (\d\.\d+) per person; no rule of score, group and client that meets them is below (\d\.\d+)",
+        r"expected cost is (\d\.\d+) per person; no rule of score, group and site that meets them is below (\d\.\d+)",
         text,
     )
     assert float(said[1]) == pytest.approx(certificate.primal, abs=5e-5)

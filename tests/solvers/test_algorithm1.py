@@ -26,25 +26,25 @@ def last_round(problem, **settings_):
 
 def small_case(notion="demographic_parity", tolerance=0.05, weighted=False) -> Case:
     rng, both = np.random.default_rng(2), {"local": [notion], "global_": [notion]}
-    return random_case(rng, groups=2, clients=2, rows=60, tolerances=(tolerance,), weighted=weighted, **both)
+    return random_case(rng, groups=2, sites=2, rows=60, tolerances=(tolerance,), weighted=weighted, **both)
 
 
 def softplus_dual(case: Case, local, global_, sharpness: float) -> float:
-    """The smoothed dual summed row by row; ``local`` not per client's mass but as it is."""
+    """The smoothed dual summed row by row; ``local`` not per site's mass but as it is."""
     share, size = case.mass, {}
     line = np.zeros(case.scores.size)  # F per unit of the cell's mass, times that mass
     penalty = []
     for i in range(case.scores.size):
-        cell = (case.clients == case.clients[i]) & (case.groups == case.groups[i])
+        cell = (case.sites == case.sites[i]) & (case.groups == case.groups[i])
         size[i] = math.fsum(share[cell])
         line[i] = size[i] * (2.0 * case.scores[i] - 1.0)
-    for tolerance, rates, prices, clients in (
-        (case.local_tolerance, case.local_rates, local, range(case.n_clients)),
+    for tolerance, rates, prices, sites in (
+        (case.local_tolerance, case.local_rates, local, range(case.n_sites)),
         (case.global_tolerance[None], case.global_rates, global_[None], [None]),
     ):
-        for place, client in enumerate(clients):
+        for place, site in enumerate(sites):
             for a, k in np.ndindex(prices.shape[1:]):
-                rate = case.coefficients(rates[k], client, a)
+                rate = case.coefficients(rates[k], site, a)
                 if rate is None or not np.isfinite(tolerance[place, k]):
                     continue
                 for i in np.flatnonzero(rate):
@@ -69,7 +69,7 @@ def test_the_first_step_is_the_projected_slope_of_the_smoothed_dual(notion, grou
     case = random_case(
         np.random.default_rng(4),
         groups=groups,
-        clients=1,
+        sites=1,
         rows=50,
         local=[notion],
         global_=[notion],
@@ -100,7 +100,7 @@ def test_the_first_step_is_the_projected_slope_of_the_smoothed_dual(notion, grou
 def test_smoothing_raises_the_dual_by_at_most_cells_times_ln_2_over_sharpness(case, sharpness):
     for state in rounds(case.problem(), Algorithm1(rounds=2, local_steps=2, sharpness=sharpness)):
         assert state.objective <= state.smoothed + 1e-9
-        assert state.smoothed <= state.objective + case.n_groups * case.n_clients * math.log(2) / sharpness + 1e-9
+        assert state.smoothed <= state.objective + case.n_groups * case.n_sites * math.log(2) / sharpness + 1e-9
 
 
 @modest
@@ -154,8 +154,8 @@ def test_a_rounds_gaps_and_accuracy_are_those_of_the_rule_f_at_least_zero():
     chance = (line >= 0).astype(float)
     gaps = case.gaps(chance)
     assert state.accuracy == pytest.approx(case.accuracy(chance), abs=1e-9)
-    assert state.local_gap == pytest.approx(max(g.value for g in gaps if g.client is not None), abs=1e-9)
-    assert state.global_gap == pytest.approx(max(g.value for g in gaps if g.client is None), abs=1e-9)
+    assert state.local_gap == pytest.approx(max(g.value for g in gaps if g.site is not None), abs=1e-9)
+    assert state.global_gap == pytest.approx(max(g.value for g in gaps if g.site is None), abs=1e-9)
 
 
 @modest
@@ -180,15 +180,13 @@ def test_its_policy_stays_within_the_local_tolerances_whatever_the_rounds(case):
 
 def fitted(solver, **changes):
     rng = np.random.default_rng(12)
-    groups, clients = rng.integers(0, 2, 400), rng.integers(0, 3, 400)
-    scores = rng.beta(1.0 + groups + 0.4 * clients, 2.0)
+    groups, sites = rng.integers(0, 2, 400), rng.integers(0, 3, 400)
+    scores = rng.beta(1.0 + groups + 0.4 * sites, 2.0)
     alone = {"calibration": "none", "pooling": "none", "local_tolerance": None, "global_tolerance": 0.001}
-    arguments = {"groups": groups, "clients": clients} | alone | changes
+    arguments = {"groups": groups, "sites": sites} | alone | changes
     solution = logofair.fit(scores, None, solver=solver, **arguments)
-    case = Case(
-        scores, groups, clients, 2, 3, (), rates_of(["demographic_parity"]), np.zeros((3, 0)), np.array([0.001])
-    )
-    chance = solution.policy.probabilities(scores, groups=groups, clients=clients)
+    case = Case(scores, groups, sites, 2, 3, (), rates_of(["demographic_parity"]), np.zeros((3, 0)), np.array([0.001]))
+    chance = solution.policy.probabilities(scores, groups=groups, sites=sites)
     return solution, case, chance
 
 

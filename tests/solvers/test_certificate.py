@@ -28,7 +28,7 @@ def check(request: Request, solution: logofair.Solution) -> None:
     assert certificate.violation == pytest.approx(request.case.violation(chance), abs=1e-9)
     assert certificate.violation <= 1e-9
     assert certificate.optimality_gap == pytest.approx(certificate.dual - certificate.primal, abs=1e-15)
-    # Where two sides ask for parity of a client of a millionth, rounding errors in a gap cost millions of their size.
+    # Where two sides ask for parity of a site of a millionth, rounding errors in a gap cost millions of their size.
     price = certificate.prices.local.sum() + certificate.prices.global_.sum()
     assert -1e-9 - price * certificate.violation <= certificate.optimality_gap <= 1e-6
     best = request.case.best_rows()[0]
@@ -51,16 +51,16 @@ def test_it_holds_on_many_random_problems(start):
 
 
 @pytest.mark.parametrize("notion", EVERY_NOTION)
-def test_it_holds_where_clients_have_a_millionth_of_the_weight(notion):
+def test_it_holds_where_sites_have_a_millionth_of_the_weight(notion):
     rng = np.random.default_rng(8)
-    case = random_case(rng, groups=3, clients=6, rows=100)
+    case = random_case(rng, groups=3, sites=6, rows=100)
     arguments = {
         "groups": case.groups,
-        "clients": case.clients,
+        "sites": case.sites,
         "notion": EVERY_NOTION[notion],
         "local_tolerance": 0.0,
         "global_tolerance": 0.01,
-        "sample_weight": np.where(case.clients == 0, 1e6, 1.0),
+        "sample_weight": np.where(case.sites == 0, 1e6, 1.0),
         "calibration": "none",
         "pooling": "none",
     }
@@ -70,12 +70,12 @@ def test_it_holds_where_clients_have_a_millionth_of_the_weight(notion):
 
 @pytest.mark.parametrize("others", [1, 60])
 def test_certain_rows_are_nobodys_false_positives_to_the_last_digit(others):
-    # The last client's group 1 cannot have false positives: a rounding error there must not become a rate.
+    # The last site's group 1 cannot have false positives: a rounding error there must not become a rate.
     rng = np.random.default_rng(19)
     scores = np.append(rng.random(1000), [0.3, 0.8, 1.0, 1.0, 1.0])
     arguments = {
         "groups": np.append(np.arange(1000) % 2, [0, 0, 1, 1, 1]),
-        "clients": np.append(np.arange(1000) % others, [others] * 5),
+        "sites": np.append(np.arange(1000) % others, [others] * 5),
         "notion": "predictive_equality",
         "local_tolerance": 0.0,
         "global_tolerance": None,
@@ -89,12 +89,12 @@ def test_certain_rows_are_nobodys_false_positives_to_the_last_digit(others):
 @pytest.mark.parametrize("notion", ["predictive_equality", "equalized_odds"])
 def test_it_holds_where_chances_are_next_to_certain(notion):
     rng = np.random.default_rng(0)
-    groups, clients, scores = rng.integers(0, 2, 60), rng.integers(0, 2, 60), rng.random(60)
-    sure = (groups == 1) & (clients == 1)
+    groups, sites, scores = rng.integers(0, 2, 60), rng.integers(0, 2, 60), rng.random(60)
+    sure = (groups == 1) & (sites == 1)
     scores[sure] = 1.0 - 1e-11 * rng.random(sure.sum())
     bounds = {"local_tolerance": 0.01, "global_tolerance": 0.02}
     alone = {"calibration": "none", "pooling": "none"}
-    arguments = {"groups": groups, "clients": clients, "notion": notion, **alone, **bounds}
+    arguments = {"groups": groups, "sites": sites, "notion": notion, **alone, **bounds}
     request = Request(scores, arguments, spelled_out(scores, arguments))
     check(request, logofair.fit(scores, None, **arguments))
 
@@ -157,7 +157,7 @@ def slopes(problem, local, global_):
     _, u, v = (array.reshape(problem.shape) for array in problem.cells.best_corner(every, *line))
     bounds = [np.where(np.isfinite(t), t, 0.0) for t in (problem.local_tolerance, problem.global_tolerance)]
     own = 0.5 * bounds[0][:, None, :] * np.sign(local) - problem.local_values(u, v)
-    return own * problem.client_mass[:, None, None], 0.5 * bounds[1] * np.sign(global_) - problem.global_shares(u, v)
+    return own * problem.site_mass[:, None, None], 0.5 * bounds[1] * np.sign(global_) - problem.global_shares(u, v)
 
 
 @modest
@@ -172,7 +172,7 @@ def test_the_rates_of_the_best_rule_are_a_subgradient_of_the_bound(case, rng):
 @pytest.mark.parametrize("seed", range(8))
 def test_the_slope_of_the_bound_agrees_with_finite_differences(seed):
     rng = np.random.default_rng(seed)
-    problem = random_case(rng, groups=3, clients=3, rows=60, tolerances=(0.0, 0.05), weighted=False).problem()
+    problem = random_case(rng, groups=3, sites=3, rows=60, tolerances=(0.0, 0.05), weighted=False).problem()
     here, step = prices(problem, rng), prices(problem, rng, 1e-7)
     along = sum(np.sum(g * d) for g, d in zip(slopes(problem, *here), step, strict=True))
     ahead = dual(problem, *(a + d for a, d in zip(here, step, strict=True)))
@@ -221,7 +221,7 @@ def test_a_price_by_hand():
 
 def test_an_unfair_rule_does_not_hold_however_accurate_it_is():
     case = random_case(
-        np.random.default_rng(0), groups=2, clients=3, rows=80, local=["demographic_parity"], tolerances=(0.01,)
+        np.random.default_rng(0), groups=2, sites=3, rows=80, local=["demographic_parity"], tolerances=(0.01,)
     )
     problem = case.problem()
     base = case.scores >= 0.5
@@ -237,7 +237,7 @@ def test_an_unfair_rule_does_not_hold_however_accurate_it_is():
 
 
 def test_a_fair_rule_that_could_be_better_does_not_hold():
-    case = random_case(np.random.default_rng(1), groups=2, clients=2, rows=60, tolerances=(0.05,))
+    case = random_case(np.random.default_rng(1), groups=2, sites=2, rows=60, tolerances=(0.05,))
     problem = case.problem()
     nobody = np.zeros(problem.mass.size)
     optimum = solve_exact(problem)

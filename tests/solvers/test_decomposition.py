@@ -31,8 +31,8 @@ def value_of(case: Case) -> float:
     return problem.accuracy(optimum.u, optimum.v)
 
 
-def one_client(scores, groups, rate, tolerance, **columns) -> Case:
-    """A case of one client with one local requirement."""
+def one_site(scores, groups, rate, tolerance, **columns) -> Case:
+    """A case of one site with one local requirement."""
     scores, groups = np.array(scores, dtype=float), np.array(groups)
     tolerances = np.array([[tolerance]]), np.zeros(0)
     return Case(scores, groups, np.zeros_like(groups), int(groups.max()) + 1, 1, (rate,), (), *tolerances, **columns)
@@ -75,12 +75,12 @@ def test_several_notions_on_one_side_hold_together(seed):
 
 @pytest.mark.parametrize("notion", EVERY_NOTION)
 @pytest.mark.parametrize("heavy", [1e6, 1e8])
-def test_a_client_with_a_millionth_of_the_weight_stays_within_its_own_tolerance(notion, heavy):
+def test_a_site_with_a_millionth_of_the_weight_stays_within_its_own_tolerance(notion, heavy):
     rng = np.random.default_rng(3)
     case = random_case(
-        rng, groups=3, clients=3, rows=90, local=[notion], global_=["equalized_odds"], tolerances=(0.0, 0.01)
+        rng, groups=3, sites=3, rows=90, local=[notion], global_=["equalized_odds"], tolerances=(0.0, 0.01)
     )
-    case = replace(case, weights=np.where(case.clients == 1, 1.0, heavy))
+    case = replace(case, weights=np.where(case.sites == 1, 1.0, heavy))
     problem = case.problem()
     optimum = solve_exact(problem)
     assert problem.violation(optimum.u, optimum.v) <= 1e-9
@@ -95,33 +95,33 @@ def test_one_or_two_rows_beside_a_million(rows, notion):
     scores, groups = np.round(rng.beta(1, 2, n + rows), 3), rng.integers(0, 2, n + rows)
     groups[-rows:] = np.arange(rows)
     scores[-rows:] = [0.9, 0.2][:rows]
-    clients = np.append(np.zeros(n, dtype=int), np.ones(rows, dtype=int))
+    sites = np.append(np.zeros(n, dtype=int), np.ones(rows, dtype=int))
     rates = rates_of([notion])
     bounds = np.full((2, len(rates)), 0.01), np.full(len(rates), 0.005)
-    case = Case(scores, groups, clients, 2, 2, rates, rates, *bounds)
+    case = Case(scores, groups, sites, 2, 2, rates, rates, *bounds)
     problem = case.problem()
     optimum = solve_exact(problem)
     assert problem.violation(optimum.u, optimum.v) <= 1e-9
     # Equal rows as one row of their number: the program over rows stays small.
-    counts = np.bincount(np.rint(1000 * scores).astype(int) * 4 + groups * 2 + clients)
+    counts = np.bincount(np.rint(1000 * scores).astype(int) * 4 + groups * 2 + sites)
     alike = np.flatnonzero(counts)
     grouped = replace(
         case,
         scores=(alike // 4) / 1000,
         groups=alike // 2 % 2,
-        clients=alike % 2,
+        sites=alike % 2,
         weights=counts[alike].astype(float),
     )
     assert problem.accuracy(optimum.u, optimum.v) == pytest.approx(grouped.best_rows()[0], abs=1e-6)
 
 
 def test_certain_rows_in_one_cell_do_not_disturb_the_rates_of_another():
-    # Nobody in the second client's group 1 can be a false positive: that rate is undefined, not a rounding error.
+    # Nobody in the second site's group 1 can be a false positive: that rate is undefined, not a rounding error.
     scores = [0.3, 0.55, 0.7, 0.123456789, 0.1, 1.0, 1.0, 1.0]
-    groups, clients = [0, 0, 1, 1, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1]
+    groups, sites = [0, 0, 1, 1, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1]
     rates = rates_of(["equalized_odds"])
     bounds = np.zeros((2, 2)), np.zeros(2)
-    case = Case(np.array(scores), np.array(groups), np.array(clients), 2, 2, rates, rates, *bounds)
+    case = Case(np.array(scores), np.array(groups), np.array(sites), 2, 2, rates, rates, *bounds)
     assert value_of(case) == pytest.approx(case.best_rows()[0], abs=1e-6)
 
 
@@ -136,7 +136,7 @@ def _mean(case: Case, block: list[int]) -> float:
 
 
 def test_demographic_parity_by_hand():
-    case = one_client([0.9, 0.7, 0.4, 0.2], [0, 0, 1, 1], NOTIONS["demographic_parity"].rates[0], 0.0)
+    case = one_site([0.9, 0.7, 0.4, 0.2], [0, 0, 1, 1], NOTIONS["demographic_parity"].rates[0], 0.0)
     # Gains 2 * score - 1: (0.8, 0.4) and (-0.2, -0.6). Accepting all wins 0.4, the top halves 0.6, nobody 0.
     baseline = np.mean([0.1, 0.3, 0.6, 0.8])
     assert value_of(case) == pytest.approx(baseline + 0.6 / 4, abs=1e-9)
@@ -144,7 +144,7 @@ def test_demographic_parity_by_hand():
 
 def test_equal_opportunity_needs_a_coin_inside_a_cell_by_hand():
     # TPR of group 0 is all or nothing (one row); group 1's rows have shares 3/4 and 1/4 of its positives.
-    case = one_client([0.8, 0.6, 0.2], [0, 1, 1], NOTIONS["equal_opportunity"].rates[0], 0.0)
+    case = one_site([0.8, 0.6, 0.2], [0, 1, 1], NOTIONS["equal_opportunity"].rates[0], 0.0)
     # Gains 0.6; 0.2, -0.6. Accept group 0 with chance t and so much of group 1 that its TPR is t: the first row
     # up to t = 3/4 (gain 0.6 t + 0.2 t * 4/3), then the second too, losing 0.6 * 4 (t - 3/4) against 0.6 (t - 3/4).
     baseline = np.mean([0.2, 0.4, 0.8])
@@ -153,7 +153,7 @@ def test_equal_opportunity_needs_a_coin_inside_a_cell_by_hand():
 
 def test_a_rate_of_the_users_own_by_hand():
     # Benefit of accepting group 0's row is 0.6, of group 1's row 0.2 per person: equal means chance 1/3 for group 0.
-    case = one_client([0.8, 0.6], [0, 1], BENEFIT, 0.0)
+    case = one_site([0.8, 0.6], [0, 1], BENEFIT, 0.0)
     assert value_of(case) == pytest.approx(np.mean([0.2, 0.4]) + (0.6 / 3 + 0.2) / 2, abs=1e-9)
 
 
@@ -186,11 +186,11 @@ def test_adding_a_constraint_never_raises_accuracy(case, data):
 
 
 @pytest.mark.parametrize("notion", EVERY_NOTION)
-def test_one_client_makes_local_and_global_the_same(notion):
+def test_one_site_makes_local_and_global_the_same(notion):
     rng = np.random.default_rng(5)
     rates = rates_of([notion])
     for tolerance in (0.0, 1e-6, 0.03):
-        case = random_case(rng, clients=1, local=[notion], global_=[notion])
+        case = random_case(rng, sites=1, local=[notion], global_=[notion])
         k = len(rates)
         free, bound = np.full(k, np.inf), np.full(k, tolerance)
         local = value_of(replace(case, local_tolerance=bound[None], global_tolerance=free))
@@ -202,7 +202,7 @@ def test_one_client_makes_local_and_global_the_same(notion):
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
 def test_a_solver_that_remembers_answers_finds_what_a_fresh_one_finds(notion):
-    case = random_case(np.random.default_rng(2), groups=3, clients=3, rows=90, local=[notion], global_=[notion])
+    case = random_case(np.random.default_rng(2), groups=3, sites=3, rows=90, local=[notion], global_=[notion])
     solver, rounds = ExactSolver(), []
     for local in (0.02, 0.1):
         for global_ in (0.2, 0.05, 0.01, 0.0):
@@ -219,32 +219,32 @@ def test_a_solver_that_remembers_answers_finds_what_a_fresh_one_finds(notion):
 @pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
 @pytest.mark.parametrize(("groups", "box"), [(2, 0.01), (2, 1e-9), (3, 0.01), (3, 10.0)])
 @pytest.mark.parametrize("seed", range(4))
-def test_prices_of_some_clients_to_begin_with_change_no_optimum(notion, groups, box, seed, monkeypatch):
+def test_prices_of_some_sites_to_begin_with_change_no_optimum(notion, groups, box, seed, monkeypatch):
     rng = np.random.default_rng(seed)
-    case = random_case(rng, groups=groups, clients=40, rows=900, local=[notion], global_=[notion])
+    case = random_case(rng, groups=groups, sites=40, rows=900, local=[notion], global_=[notion])
     monkeypatch.setattr(decomposition, "_BOX", box)
     value, sampled = value_of(case), []
     monkeypatch.setattr(decomposition, "_MANY", 40)
     monkeypatch.setattr(decomposition, "_SOME", 4)
-    of_clients = Problem.of_clients
-    monkeypatch.setattr(Problem, "of_clients", lambda self, some: sampled.append(some.size) or of_clients(self, some))
+    of_sites = Problem.of_sites
+    monkeypatch.setattr(Problem, "of_sites", lambda self, some: sampled.append(some.size) or of_sites(self, some))
     assert value_of(case) == pytest.approx(value, abs=1e-6)
     assert sampled == [4]
 
 
-def fit_to_400_clients(monkeypatch, scores, labels=None, *, some=40, **given):
-    """A fit whose solver begins at the prices of some clients."""
+def fit_to_400_sites(monkeypatch, scores, labels=None, *, some=40, **given):
+    """A fit whose solver begins at the prices of some sites."""
     monkeypatch.setattr(decomposition, "_MANY", 400 if some else 10**9)
     monkeypatch.setattr(decomposition, "_SOME", some)
-    clients, groups = np.repeat(np.arange(400), 2), np.tile([0, 1], 400)
+    sites, groups = np.repeat(np.arange(400), 2), np.tile([0, 1], 400)
     more = {"local_tolerance": None, "global_tolerance": None, "calibration": "none", "pooling": "none"} | given
-    return logofair.fit(scores, labels, groups=groups, clients=clients, random_state=0, **more)
+    return logofair.fit(scores, labels, groups=groups, sites=sites, random_state=0, **more)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_answers_that_reject_everybody_are_no_reason_to_give_up(seed, monkeypatch):
     scores = np.random.default_rng(seed).choice([0.1, 0.3, 0.9], 800, p=[0.4, 0.3, 0.3])
-    solution = fit_to_400_clients(monkeypatch, scores, capacity=logofair.Exactly(0.2))
+    solution = fit_to_400_sites(monkeypatch, scores, capacity=logofair.Exactly(0.2))
     assert solution.solver == "exact"
     assert solution.certificate.primal == pytest.approx(best_with_a_fifth(scores), abs=1e-6)
 
@@ -258,32 +258,32 @@ def best_with_a_fifth(chances):
 
 def test_where_no_chance_exceeds_one_half_a_capacity_is_filled_by_the_exact_solver(monkeypatch):
     scores = np.random.default_rng(0).random(800) / 2
-    solution = fit_to_400_clients(monkeypatch, scores, some=0, capacity=logofair.Exactly(0.2))
+    solution = fit_to_400_sites(monkeypatch, scores, some=0, capacity=logofair.Exactly(0.2))
     assert solution.solver == "exact"
     assert solution.certificate.primal == pytest.approx(best_with_a_fifth(scores), abs=1e-6)
 
 
-def test_clients_without_weight_give_no_prices(monkeypatch):
+def test_sites_without_weight_give_no_prices(monkeypatch):
     rng = np.random.default_rng(0)
     scores, weights = rng.random(800), np.zeros(800)
     weights[:2] = 1.0
     labels = (rng.random(800) < scores).astype(int)
     given = {"sample_weight": weights, "notion": "equal_opportunity", "global_tolerance": 0.1}
-    solution = fit_to_400_clients(monkeypatch, scores, labels, **given)
+    solution = fit_to_400_sites(monkeypatch, scores, labels, **given)
     assert solution.certificate.holds
 
 
 @modest
 @given(cases(), st.randoms(use_true_random=False))
-def test_renaming_groups_and_clients_changes_nothing(case, random):
-    groups, clients = list(range(case.n_groups)), list(range(case.n_clients))
+def test_renaming_groups_and_sites_changes_nothing(case, random):
+    groups, sites = list(range(case.n_groups)), list(range(case.n_sites))
     random.shuffle(groups)
-    random.shuffle(clients)
+    random.shuffle(sites)
     renamed = replace(
         case,
         groups=np.array(groups)[case.groups],
-        clients=np.array(clients)[case.clients],
-        local_tolerance=case.local_tolerance[np.argsort(clients)],
+        sites=np.array(sites)[case.sites],
+        local_tolerance=case.local_tolerance[np.argsort(sites)],
     )
     assert value_of(renamed) == pytest.approx(value_of(case), abs=1e-6)
 

@@ -27,7 +27,7 @@ def test_it_equals_the_program_over_all_rows_on_any_small_problem(case):
 
 @pytest.mark.parametrize("notion", EVERY_NOTION)
 def test_joint_exact_and_brute_force_agree(notion):
-    case = random_case(np.random.default_rng(11), groups=3, clients=4, rows=100, local=[notion], tolerances=(0.0, 0.02))
+    case = random_case(np.random.default_rng(11), groups=3, sites=4, rows=100, local=[notion], tolerances=(0.0, 0.02))
     problem = case.problem()
     joint, exact = solve_joint(problem), solve_exact(problem)
     best = case.best_rows()[0]
@@ -56,11 +56,11 @@ def test_prices_sum_to_zero_over_the_groups_and_are_zero_where_nothing_counts(ca
     assert not optimum.global_prices[~problem.global_counts].any()
 
 
-def test_a_client_with_a_millionth_of_the_weight_is_solved_too():
+def test_a_site_with_a_millionth_of_the_weight_is_solved_too():
     case = random_case(
-        np.random.default_rng(4), groups=3, clients=3, rows=80, local=["equalized_odds"], tolerances=(0.01,)
+        np.random.default_rng(4), groups=3, sites=3, rows=80, local=["equalized_odds"], tolerances=(0.01,)
     )
-    case = replace(case, weights=np.where(case.clients == 2, 1.0, 1e6))
+    case = replace(case, weights=np.where(case.sites == 2, 1.0, 1e6))
     problem = case.problem()
     optimum = solve_joint(problem)
     assert problem.violation(optimum.u, optimum.v) <= 1e-9
@@ -69,6 +69,6 @@ def test_a_client_with_a_millionth_of_the_weight_is_solved_too():
 
 def test_too_few_iterations_return_nothing():
     case = random_case(
-        np.random.default_rng(6), groups=3, clients=3, rows=100, local=["equalized_odds"], tolerances=(0.01,)
+        np.random.default_rng(6), groups=3, sites=3, rows=100, local=["equalized_odds"], tolerances=(0.01,)
     )
     assert solve_joint(case.problem(), iterations=1) is None

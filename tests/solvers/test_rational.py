@@ -33,7 +33,7 @@ def best_value(gains, rates, tolerance) -> float:
 
 @st.composite
 def masters(draw):
-    """Answers as clients' totals are: rates in [0, 1], some answers twice or nearly, some groups that do not count."""
+    """Answers as sites' totals are: rates in [0, 1], some answers twice or nearly, some groups that do not count."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     groups, kinds, size = draw(st.integers(2, 5)), draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 12, 60]))
     rates = rng.random((size, groups, kinds))

@@ -97,7 +97,7 @@ class Programs:
 
 
 def random_programs(seed, *, blocks=None, families=None, programs=3):
-    """Own rates for every block (a client's groups), or one block that touches all (the server)."""
+    """Own rates for every block (a site's groups), or one block that touches all (the server)."""
     rng = np.random.default_rng(seed)
     blocks = int(rng.integers(1, 5)) if blocks is None else blocks
     families = int(rng.integers(1, 4)) if families is None else families

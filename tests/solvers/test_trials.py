@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, nnls
 from sklearn.linear_model import LogisticRegression
 
-from logofair.datasets import dirichlet_clients, load_adult
+from logofair.datasets import dirichlet_sites, load_adult
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices, solve_exact
 from logofair.solvers.joint import solve_joint
@@ -30,14 +30,14 @@ def beginning(problem: Problem) -> Decomposition:
 
 
 def answered(problem: Problem, state: Decomposition, prices: np.ndarray) -> Decomposition:
-    """The state with the clients' answers to a batch, as a server computes it: from all answers anew."""
+    """The state with the sites' answers to a batch, as a server computes it: from all answers anew."""
     tried = state.tried
     for each in prices:
         gain = problem.priced_gain(each)
         answer = solve_local(problem, *gain)
         gained = problem.accuracy(answer.u, answer.v) - problem.baseline
         rates = problem.global_shares(answer.u, answer.v)
-        bound = float(problem.client_mass @ local_bound(problem, *gain, answer.prices))
+        bound = float(problem.site_mass @ local_bound(problem, *gain, answer.prices))
         tried = tried.and_also(TriedPrices(each[None], np.array([gained]), rates[None], np.array([bound])))
     return Decomposition(state.tolerance, tried)
 
@@ -63,7 +63,7 @@ def excess(found: Incumbent, state: Decomposition) -> float:
 
 
 def small_problem(seed: int, **given) -> Problem:
-    return random_case(np.random.default_rng(seed), rows=60, clients=3, **given).problem()
+    return random_case(np.random.default_rng(seed), rows=60, sites=3, **given).problem()
 
 
 @modest
@@ -252,10 +252,10 @@ def adult():
 @pytest.mark.parametrize(("local", "global_"), [(0.05, 0.01), (0.02, 0.001), (0.05, 0.0), (np.inf, 0.005)])
 def test_adult_needs_at_most_five_rounds(adult, notion, local, global_):
     scores, groups = adult
-    clients = dirichlet_clients(groups, n_clients=5, alpha=0.5, rng=1)
+    sites = dirichlet_sites(groups, n_sites=5, alpha=0.5, rng=1)
     rates = rates_of([notion])
     bounds = np.full((5, len(rates)), local), np.full(len(rates), global_)
-    problem = Case(scores, groups, clients, 2, 5, rates, rates, *bounds).problem()
+    problem = Case(scores, groups, sites, 2, 5, rates, rates, *bounds).problem()
     size = trial_size(2, len(rates))
     loosest, _ = solved(problem, 1e-5, size=1, most=1)
     assert loosest > 1  # the global constraint binds

@@ -40,30 +40,30 @@ server.serve_forever()
 def begun(made, *options):
     """A server and its sites in the midst of a run."""
     server = made.server(*PLAN, *options)
-    clients = made.clients(columns=LABELLED)
+    sites = made.sites(columns=LABELLED)
     file = made.state / "state.json"
     wait_until(lambda: (file.exists() and made.state_now().number >= 3) or made.ended(), TO_THE_END, made.last_outputs)
-    return server, clients
+    return server, sites
 
 
 def site_killed(made):
     """``kill -9`` of a site in the midst of a run, started again at once."""
-    server, clients = begun(made)
-    clients["south"].kill_all()
+    server, sites = begun(made)
+    sites["south"].kill_all()
     again = made.client("south", columns=LABELLED, name="south again")
     again.wait(TO_THE_END)
-    for command in (server, clients["east"], clients["north"]):
+    for command in (server, sites["east"], sites["north"]):
         command.wait(TO_THE_END)
     return {"server": server, "south, started again": again}
 
 
 def server_killed(made):
     """``kill -9`` of the server in the midst of a run, started again at once."""
-    server, clients = begun(made)
+    server, sites = begun(made)
     server.kill_all()
     again = made.server(*PLAN, name="server again")
     again.wait(TO_THE_END)
-    for client in clients.values():
+    for client in sites.values():
         client.wait(60.0)
     return {"server, started again": again}
 
@@ -71,13 +71,13 @@ def server_killed(made):
 def site_without_room(made, folder):
     """The disk with a site's state is full from the second exchange on."""
     server = made.server(*PLAN)
-    clients = {site: made.client(site, columns=LABELLED) for site in ("east", "north")}
+    sites = {site: made.client(site, columns=LABELLED) for site in ("east", "north")}
     south = made.client("south", "--folder", folder / "south", columns=LABELLED)
     wait_until(lambda: (folder / "south" / "spring.client.json").exists(), TO_THE_END, made.last_outputs)
     with suppress(OSError), (folder / "filled").open("wb", buffering=0) as file:
         while True:
             file.write(bytes(4096))
-    for command in (server, *clients.values()):
+    for command in (server, *sites.values()):
         command.wait(TO_THE_END)
     return _ended({"server": server, "south": south})
 
@@ -151,10 +151,10 @@ def other_plan(made):
     """The people of a site have agreed to another plan."""
     server = made.server(*PLAN)
     agreed = {"north": ("--accept-plan", "0123-4567-89ab-cdef-0123-4567-89ab-cdef")}
-    clients = {site: made.client(site, *agreed.get(site, ()), columns=LABELLED) for site in made.sites}
-    for command in (server, clients["east"], clients["south"]):
+    sites = {site: made.client(site, *agreed.get(site, ()), columns=LABELLED) for site in made.sites}
+    for command in (server, sites["east"], sites["south"]):
         command.wait(TO_THE_END)
-    return _ended({"server": server, "north": clients["north"]})
+    return _ended({"server": server, "north": sites["north"]})
 
 
 def other_time(made):

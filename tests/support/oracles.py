@@ -32,23 +32,23 @@ HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e
 
 @dataclass(frozen=True)
 class Gap:
-    """One gap: its value under some rule, the tolerance, and the client (None: all of them)."""
+    """One gap: its value under some rule, the tolerance, and the site (None: all of them)."""
 
     value: float
     tolerance: float
     rate: Rate
-    client: int | None
+    site: int | None
 
 
 @dataclass(frozen=True)
 class Case:
-    """A problem as rows; tolerances as in ``Problem``: (clients, local rates) and (global rates,), inf for free."""
+    """A problem as rows; tolerances as in ``Problem``: (sites, local rates) and (global rates,), inf for free."""
 
     scores: np.ndarray
     groups: np.ndarray
-    clients: np.ndarray
+    sites: np.ndarray
     n_groups: int
-    n_clients: int
+    n_sites: int
     local_rates: tuple[Rate, ...]
     global_rates: tuple[Rate, ...]
     local_tolerance: np.ndarray
@@ -70,31 +70,29 @@ class Case:
         cells = build_cells(
             self.scores,
             self.groups.astype(np.int32),
-            self.clients.astype(np.int32),
+            self.sites.astype(np.int32),
             n_groups=self.n_groups,
-            n_clients=self.n_clients,
+            n_sites=self.n_sites,
             values=self.labels,
             weights=self.weights,
         )
         return Problem(cells, self.local_rates, self.global_rates, self.local_tolerance, self.global_tolerance)
 
     def constraints(self) -> Iterator[tuple[Rate, float, int | None, list[np.ndarray]]]:
-        """Every gap that is not free: rate, tolerance, client, and each group's rate as coefficients of the rows."""
+        """Every gap that is not free: rate, tolerance, site, and each group's rate as coefficients of the rows."""
         sides = [
-            (r, c, self.local_tolerance[c, k]) for c in range(self.n_clients) for k, r in enumerate(self.local_rates)
+            (r, c, self.local_tolerance[c, k]) for c in range(self.n_sites) for k, r in enumerate(self.local_rates)
         ]
         sides += [(r, None, self.global_tolerance[k]) for k, r in enumerate(self.global_rates)]
-        for rate, client, tolerance in sides:
-            rates = [r for r in (self.coefficients(rate, client, a) for a in range(self.n_groups)) if r is not None]
+        for rate, site, tolerance in sides:
+            rates = [r for r in (self.coefficients(rate, site, a) for a in range(self.n_groups)) if r is not None]
             if math.isfinite(tolerance) and len(rates) > 1:
-                yield rate, float(tolerance), client, rates
+                yield rate, float(tolerance), site, rates
 
-    def coefficients(self, rate: Rate, client: int | None, group: int) -> np.ndarray | None:
+    def coefficients(self, rate: Rate, site: int | None, group: int) -> np.ndarray | None:
         """A group's rate as a sum over rows of coefficient times chance; None where nobody counts in it."""
         base = (rate.constant, rate.slope) if rate.base is None else rate.base
-        members = [
-            i for i in range(self.scores.size) if self.groups[i] == group and client in (None, int(self.clients[i]))
-        ]
+        members = [i for i in range(self.scores.size) if self.groups[i] == group and site in (None, int(self.sites[i]))]
         mass, value = self.mass, self.values
         total = math.fsum(mass[i] * (base[0] + base[1] * value[i]) for i in members)
         if total <= NOBODY * math.fsum(mass[i] for i in members):
@@ -112,9 +110,9 @@ class Case:
     def gaps(self, chance: np.ndarray) -> list[Gap]:
         """Every gap that is not free, under a rule."""
         found = []
-        for rate, tolerance, client, rates in self.constraints():
+        for rate, tolerance, site, rates in self.constraints():
             values = [math.fsum(r * chance) for r in rates]
-            found.append(Gap(max(values) - min(values), tolerance, rate, client))
+            found.append(Gap(max(values) - min(values), tolerance, rate, site))
         return found
 
     def violation(self, chance: np.ndarray) -> float:
@@ -128,8 +126,8 @@ class Case:
     def best_thresholds(self) -> float:
         """Accuracy of the best mixture of threshold rules, upwards and downwards, a variable per rule and cell."""
         rules, owner = [], []
-        for number, (client, group) in enumerate(np.ndindex(self.n_clients, self.n_groups)):
-            inside = (self.clients == client) & (self.groups == group)
+        for number, (site, group) in enumerate(np.ndindex(self.n_sites, self.n_groups)):
+            inside = (self.sites == site) & (self.groups == group)
             for score in sorted(set(self.scores[inside].tolist())):
                 rules += [inside & (self.scores >= score), inside & (self.scores <= score)]
                 owner += [number, number]
@@ -164,11 +162,11 @@ class Case:
         return self.accuracy(chance), chance
 
     def dual(self, local: np.ndarray, global_: np.ndarray) -> float:
-        """The bound that prices prove: (clients, groups, rates) per client's mass, and global (groups, rates)."""
+        """The bound that prices prove: (sites, groups, rates) per site's mass, and global (groups, rates)."""
         mass, value = self.mass, self.values
         line = mass * (2.0 * value - 1.0)
         penalty = []
-        share = [math.fsum(mass[self.clients == c]) for c in range(self.n_clients)]
+        share = [math.fsum(mass[self.sites == c]) for c in range(self.n_sites)]
         for c, a, k in np.ndindex(local.shape):
             rate = self.coefficients(self.local_rates[k], c, a)
             if rate is not None and math.isfinite(self.local_tolerance[c, k]):
@@ -191,7 +189,7 @@ def random_case(
     rng: np.random.Generator,
     *,
     groups: int | None = None,
-    clients: int | None = None,
+    sites: int | None = None,
     rows: int | None = None,
     local: Sequence[str] | None = None,
     global_: Sequence[str] | None = None,
@@ -202,12 +200,12 @@ def random_case(
     """A random problem; whatever is not given is drawn."""
     names = list(EVERY_NOTION)
     n_groups = int(rng.integers(2, 6)) if groups is None else groups
-    n_clients = int(rng.integers(1, 9)) if clients is None else clients
+    n_sites = int(rng.integers(1, 9)) if sites is None else sites
     n = int(rng.integers(3, 120)) if rows is None else rows
     local_rates = rates_of([names[rng.integers(len(names))]] if local is None else local)
     global_rates = rates_of([names[rng.integers(len(names))]] if global_ is None else global_)
-    group, client = rng.integers(0, n_groups, n), rng.integers(0, n_clients, n)
-    lift = rng.normal(size=(n_clients, n_groups))[client, group]
+    group, site = rng.integers(0, n_groups, n), rng.integers(0, n_sites, n)
+    lift = rng.normal(size=(n_sites, n_groups))[site, group]
     scores = 1.0 / (1.0 + np.exp(-lift - 1.5 * rng.normal(size=n)))
     if rng.random() < 0.4:
         scores = np.round(scores, 1)
@@ -216,12 +214,12 @@ def random_case(
     return Case(
         scores,
         group,
-        client,
+        site,
         n_groups,
-        n_clients,
+        n_sites,
         local_rates,
         global_rates,
-        np.repeat(rng.choice(tolerances, (n_clients, 1)), len(local_rates), axis=1),
+        np.repeat(rng.choice(tolerances, (n_sites, 1)), len(local_rates), axis=1),
         np.repeat(rng.choice(tolerances, 1), len(global_rates)),
         labels=(rng.random(n) < scores).astype(float) if labelled else None,
         weights=rng.choice([0.0, 0.3, 1.0, 7.0], n) + (np.arange(n) == 0) if weighted else None,
@@ -231,16 +229,16 @@ def random_case(
 @st.composite
 def cases(draw: st.DrawFn, *, labelled: bool = False, most_rows: int = 14) -> Case:
     """Problems small enough to shrink: scores on a coarse grid or anywhere, any notions, any tolerances."""
-    n_groups, n_clients = draw(st.integers(2, 4)), draw(st.integers(1, 4))
+    n_groups, n_sites = draw(st.integers(2, 4)), draw(st.integers(1, 4))
     score = draw(
         st.sampled_from([st.integers(0, 10).map(lambda k: k / 10), st.floats(0, 1).map(lambda x: round(x, 6))])
     )
-    row = st.tuples(score, st.integers(0, n_groups - 1), st.integers(0, n_clients - 1), st.integers(0, 1))
-    scores, groups, clients, labels = zip(*draw(st.lists(row, min_size=1, max_size=most_rows)), strict=True)
+    row = st.tuples(score, st.integers(0, n_groups - 1), st.integers(0, n_sites - 1), st.integers(0, 1))
+    scores, groups, sites, labels = zip(*draw(st.lists(row, min_size=1, max_size=most_rows)), strict=True)
     sides = st.lists(st.sampled_from(list(EVERY_NOTION)), min_size=1, max_size=2, unique=True).map(rates_of)
     local_rates, global_rates = draw(sides), draw(sides)
     tolerance = st.sampled_from(TOLERANCES)
-    local = draw(st.lists(tolerance, min_size=n_clients * len(local_rates), max_size=n_clients * len(local_rates)))
+    local = draw(st.lists(tolerance, min_size=n_sites * len(local_rates), max_size=n_sites * len(local_rates)))
     global_ = draw(st.lists(tolerance, min_size=len(global_rates), max_size=len(global_rates)))
     weights = draw(
         st.none() | st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=len(scores), max_size=len(scores))
@@ -250,12 +248,12 @@ def cases(draw: st.DrawFn, *, labelled: bool = False, most_rows: int = 14) -> Ca
     return Case(
         np.array(scores),
         np.array(groups),
-        np.array(clients),
+        np.array(sites),
         n_groups,
-        n_clients,
+        n_sites,
         local_rates,
         global_rates,
-        np.array(local).reshape(n_clients, len(local_rates)),
+        np.array(local).reshape(n_sites, len(local_rates)),
         np.array(global_),
         labels=np.array(labels, dtype=float) if labelled else None,
         weights=None if weights is None else np.array(weights),
@@ -272,7 +270,7 @@ class Request:
 
     def chances(self, solution: Any) -> np.ndarray:
         """Chance with which the stored policy accepts each of the rows it was fitted on."""
-        columns = {name: self.arguments[name] for name in ("groups", "clients")}
+        columns = {name: self.arguments[name] for name in ("groups", "sites")}
         return solution.policy.probabilities(self.scores, **columns)
 
 
@@ -284,18 +282,18 @@ def spelled_out(scores: Sequence[float], arguments: dict[str, Any]) -> Case:
     inside = _requirements(local, option("local_tolerance", 0.02))
     global_ = _requirements(global_, option("global_tolerance", 0.02))
     _, groups = np.unique(arguments["groups"], return_inverse=True)
-    clients = np.zeros_like(groups)
+    sites = np.zeros_like(groups)
     names: list[Any] = [None]
-    if option("clients") is not None:
-        found, clients = np.unique(arguments["clients"], return_inverse=True)
+    if option("sites") is not None:
+        found, sites = np.unique(arguments["sites"], return_inverse=True)
         names = found.tolist()
     tolerance = np.tile([bound for _, bound in inside], (len(names), 1)).astype(float)
-    for name, bound in (option("client_tolerances") or {}).items():
+    for name, bound in (option("site_tolerances") or {}).items():
         tolerance[names.index(name)] = _bound(bound)
     return Case(
         np.asarray(scores, dtype=float),
         groups,
-        clients,
+        sites,
         int(groups.max()) + 1,
         len(names),
         tuple(rate for rate, _ in inside),
@@ -318,7 +316,7 @@ def _bound(tolerance: float | None) -> float:
 
 
 def random_request(rng: np.random.Generator, *, rows: int | None = None) -> Request:
-    """Random arguments of ``logofair.fit``: any notions in any form, any tolerances, some clients tiny or free."""
+    """Random arguments of ``logofair.fit``: any notions in any form, any tolerances, some sites tiny or free."""
 
     def tolerance() -> float | None:
         return [0.0, 1e-10, 1e-6, 1e-3, 0.01, 0.05, 0.2, None][rng.integers(8)]
@@ -330,19 +328,19 @@ def random_request(rng: np.random.Generator, *, rows: int | None = None) -> Requ
     def side() -> Any:
         return one() if rng.random() < 0.7 else {one(): tolerance() for _ in range(rng.integers(1, 4))}
 
-    n_groups, n_clients = int(rng.integers(2, 6)), int(rng.integers(1, 9))
-    case = random_case(rng, groups=n_groups, clients=n_clients, rows=rows, weighted=False)
-    groups, clients = case.groups.copy(), case.clients
+    n_groups, n_sites = int(rng.integers(2, 6)), int(rng.integers(1, 9))
+    case = random_case(rng, groups=n_groups, sites=n_sites, rows=rows, weighted=False)
+    groups, sites = case.groups.copy(), case.sites
     groups[:2] = 0, 1
     weights = None
     if (kind := rng.random()) < 0.2:
         weights = rng.choice([0.0, 0.3, 1.0, 7.0], groups.size) + (np.arange(groups.size) == 0)
-    elif kind < 0.4:  # every other client holds a millionth
-        weights = np.where(clients == clients[0], 1e6, 1.0)
-    names = np.array([f"site {i}" for i in range(n_clients)])
+    elif kind < 0.4:  # every other site holds a millionth
+        weights = np.where(sites == sites[0], 1e6, 1.0)
+    names = np.array([f"site {i}" for i in range(n_sites)])
     arguments: dict[str, Any] = {
         "groups": np.array(list("abcde"))[groups],
-        "clients": None if n_clients == 1 and rng.random() < 0.5 else names[clients],
+        "sites": None if n_sites == 1 and rng.random() < 0.5 else names[sites],
         "notion": side() if rng.random() < 0.5 else {"local": side(), "global": side()},
         "local_tolerance": tolerance(),
         "global_tolerance": tolerance(),
@@ -350,7 +348,7 @@ def random_request(rng: np.random.Generator, *, rows: int | None = None) -> Requ
         "calibration": "none",
         "pooling": "none",  # the case is about the rows alone
     }
-    if arguments["clients"] is not None and rng.random() < 0.3:
-        known = sorted(set(arguments["clients"].tolist()))
-        arguments["client_tolerances"] = {name: tolerance() for name in known if rng.random() < 0.5}
+    if arguments["sites"] is not None and rng.random() < 0.3:
+        known = sorted(set(arguments["sites"].tolist()))
+        arguments["site_tolerances"] = {name: tolerance() for name in known if rng.random() < 0.5}
     return Request(case.scores, arguments, spelled_out(case.scores, arguments))

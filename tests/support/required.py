@@ -49,21 +49,21 @@ class Required:
 
     chances: np.ndarray
     groups: np.ndarray
-    clients: np.ndarray
+    sites: np.ndarray
     local: Mapping[str, Any]  # a tolerance or a ratio for each of some notions
     global_: Mapping[str, Any]
-    costs: Any = None  # a pair, or a mapping of every client to its own
+    costs: Any = None  # a pair, or a mapping of every site to its own
     limits: tuple[Limit, ...] = ()
     capacity: dict[str, Any] = field(default_factory=dict)
-    single: dict[int, Any] = field(default_factory=dict)  # of single clients, in place of all that is local
+    single: dict[int, Any] = field(default_factory=dict)  # of single sites, in place of all that is local
     weights: np.ndarray | None = None
 
     @classmethod
     def drawn(cls, seed: int) -> Required:
         """A small random problem about one notion; about one in ten cannot be met."""
         rng = np.random.default_rng(seed)
-        n_groups, n_clients, n = int(rng.integers(2, 4)), int(rng.integers(1, 4)), int(rng.integers(20, 60))
-        groups, clients = rng.permutation(n) % n_groups, rng.permutation(n) % n_clients
+        n_groups, n_sites, n = int(rng.integers(2, 4)), int(rng.integers(1, 4)), int(rng.integers(20, 60))
+        groups, sites = rng.permutation(n) % n_groups, rng.permutation(n) % n_sites
         local, global_ = (TOLERANCES[int(i)] for i in rng.integers(0, len(TOLERANCES), 2))
         limits = []
         for kind, side in (("floor", "local"), ("floor", "global"), ("ceiling", "local"), ("ceiling", "global")):
@@ -79,7 +79,7 @@ class Required:
         return cls(
             chances,
             groups,
-            clients,
+            sites,
             {notion: local},
             {notion: global_},
             (float(rng.choice([0.5, 1, 2])), float(rng.choice([0.3, 1, 3]))) if rng.random() < 0.5 else None,
@@ -98,9 +98,9 @@ class Required:
         def share(low: float, high: float) -> float:
             return round(float(low + (high - low) * rng.random()), 2)
 
-        n_groups, n_clients, n = int(rng.integers(2, 5)), int(rng.integers(1, 6)), int(rng.integers(8, 60))
-        groups, clients = rng.integers(0, n_groups, n), rng.integers(0, n_clients, n)
-        groups[:n_groups], clients[:n_clients] = np.arange(n_groups), np.arange(n_clients)
+        n_groups, n_sites, n = int(rng.integers(2, 5)), int(rng.integers(1, 6)), int(rng.integers(8, 60))
+        groups, sites = rng.integers(0, n_groups, n), rng.integers(0, n_sites, n)
+        groups[:n_groups], sites[:n_sites] = np.arange(n_groups), np.arange(n_sites)
         notions = list(RATES)
 
         def side() -> dict[str, Any]:
@@ -117,20 +117,20 @@ class Required:
                 value = "today" if often(0.3) else certain if often(0.25) else value
                 limits[kind, where, notion] = Limit(kind, where, notion, group, value)
         capacity = {where: share(0.1, 0.9) for where in ("local", "global") if often(0.15)}
-        pairs = [(float(rng.choice([0.5, 1, 2, 0])), float(rng.choice([0.3, 1, 3]))) for _ in range(n_clients)]
+        pairs = [(float(rng.choice([0.5, 1, 2, 0])), float(rng.choice([0.3, 1, 3]))) for _ in range(n_sites)]
         return cls(
             _extreme(rng, n),
             groups,
-            clients,
+            sites,
             side(),
             side(),
-            None if often(0.5) else dict(enumerate(pairs)) if n_clients > 1 and often(0.3) else pairs[0],
+            None if often(0.5) else dict(enumerate(pairs)) if n_sites > 1 and often(0.3) else pairs[0],
             tuple(limits.values()),
             {where: Exactly(each) if often(0.4) else each for where, each in capacity.items()},
-            {client: TOLERANCES[int(rng.integers(len(TOLERANCES)))] for client in range(n_clients) if often(0.06)}
-            if n_clients > 1
+            {site: TOLERANCES[int(rng.integers(len(TOLERANCES)))] for site in range(n_sites) if often(0.06)}
+            if n_sites > 1
             else {},
-            _uneven(rng, groups, clients) if often(0.4) else None,
+            _uneven(rng, groups, sites) if often(0.4) else None,
         )
 
     @property
@@ -153,12 +153,12 @@ class Required:
                     own = limit.value if limit.group is None else {limit.group: limit.value}
                     sides.setdefault(limit.side, {})[limit.notion] = own
             given[f"{kind}s"] = sides or None
-        one = np.unique(self.clients).size == 1
+        one = np.unique(self.sites).size == 1
         return given | {
             "notion": {"local": dict(self.local), "global": dict(self.global_)},
             "groups": self.groups,
-            "clients": None if one else self.clients,
-            "client_tolerances": self.single or None,
+            "sites": None if one else self.sites,
+            "site_tolerances": self.single or None,
             "sample_weight": self.weights,
             "calibration": "none",
             "pooling": "none",
@@ -193,8 +193,8 @@ class Required:
         return max((float(row @ accepted - end) for row, end, _ in self._rows({})), default=0.0)
 
     def _row_costs(self) -> np.ndarray:
-        pairs = self.costs if isinstance(self.costs, dict) else dict.fromkeys(self.clients, self.costs or (1.0, 1.0))
-        return np.array([pairs[client] for client in self.clients]).T
+        pairs = self.costs if isinstance(self.costs, dict) else dict.fromkeys(self.sites, self.costs or (1.0, 1.0))
+        return np.array([pairs[site] for site in self.sites]).T
 
     @property
     def dearest(self) -> float:
@@ -221,7 +221,7 @@ class Required:
             return [(0.0, 1.0)] * self.chances.size
         rows = list(self._rows({}))
         for _ in range(2):
-            for inside in (*(self.clients == client for client in np.unique(self.clients)), self.clients >= 0):
+            for inside in (*(self.sites == site for site in np.unique(self.sites)), self.sites >= 0):
                 for counts in ("positives", "negatives"):
                     for group in np.unique(self.groups):
                         rate = self._rate(counts, inside, group)
@@ -251,15 +251,15 @@ class Required:
         return None if found.status == 2 else float(found.fun)
 
     def _rows(self, giving: Mapping[str, float]) -> Rows:
-        for client in [*np.unique(self.clients).tolist(), None]:
-            side, where = ("global", "over all") if client is None else ("local", "inside clients")
-            inside = np.ones(self.groups.size, bool) if client is None else self.clients == client
+        for site in [*np.unique(self.sites).tolist(), None]:
+            side, where = ("global", "over all") if site is None else ("local", "inside sites")
+            inside = np.ones(self.groups.size, bool) if site is None else self.sites == site
             if not self.mass[inside].any():
                 continue
-            for notion, usual in (self.global_ if client is None else self.local).items():
-                own = usual if client is None else self.single.get(client, usual)
-                others = client in self.single and any(own != each for each in self.local.values())
-                yield from self._compared(inside, notion, own, "at single clients" if others else where, giving)
+            for notion, usual in (self.global_ if site is None else self.local).items():
+                own = usual if site is None else self.single.get(site, usual)
+                others = site in self.single and any(own != each for each in self.local.values())
+                yield from self._compared(inside, notion, own, "at single sites" if others else where, giving)
             for limit in self.limits:
                 if limit.side == side:
                     yield from self._limited(inside, limit, where, giving)
@@ -317,12 +317,12 @@ def _extreme(rng: np.random.Generator, n: int) -> np.ndarray:
     return chances
 
 
-def _uneven(rng: np.random.Generator, groups: np.ndarray, clients: np.ndarray) -> np.ndarray:
-    """Weights of which some are 0: at times those of all rows of a client, or of a group at a client."""
+def _uneven(rng: np.random.Generator, groups: np.ndarray, sites: np.ndarray) -> np.ndarray:
+    """Weights of which some are 0: at times those of all rows of a site, or of a group at a site."""
     weights = rng.choice([0.0, 0.3, 1.0, 7.0], groups.size)
     if rng.random() < 0.3:
-        weights[clients == rng.integers(clients.max() + 1)] = 0.0
+        weights[sites == rng.integers(sites.max() + 1)] = 0.0
     if rng.random() < 0.3:
-        weights[(clients == rng.integers(clients.max() + 1)) & (groups == rng.integers(groups.max() + 1))] = 0.0
+        weights[(sites == rng.integers(sites.max() + 1)) & (groups == rng.integers(groups.max() + 1))] = 0.0
     weights[0] = 1.0 if not weights.any() else weights[0]
     return weights

@@ -71,11 +71,11 @@ def central(sites, plan_settings, **more):
         name: np.concatenate([np.asarray(getattr(c, name)) for c in sites.values()])
         for name in ("scores", "groups", "labels")
     }
-    clients = np.repeat(list(sites), [len(c.scores) for c in sites.values()])
-    known = ("notion", "local_tolerance", "global_tolerance", "client_tolerances", "calibration", "solver", "pooling")
+    sites = np.repeat(list(sites), [len(c.scores) for c in sites.values()])
+    known = ("notion", "local_tolerance", "global_tolerance", "site_tolerances", "calibration", "solver", "pooling")
     usual = {"local_tolerance": 0.05, "global_tolerance": 0.01, "calibration": "none", "pooling": "none"}
     settings = {**usual, **{k: v for k, v in plan_settings.items() if k in known}, **more}
-    return logofair.fit(together["scores"], together["labels"], groups=together["groups"], clients=clients, **settings)
+    return logofair.fit(together["scores"], together["labels"], groups=together["groups"], sites=sites, **settings)
 
 
 def measured(sites, policies, plan, chances=None):
@@ -93,7 +93,7 @@ def measured(sites, policies, plan, chances=None):
     total = math.fsum(row[4] for row in table)
     accuracy = math.fsum(w * (e * h + (1 - e) * (1 - h)) for _, _, e, h, w in table) / total
     global_excess = [_excess(table, r, r.tolerance, plan) for r in plan.global_]
-    single = dict(plan.client_tolerances)
+    single = dict(plan.site_tolerances)
     local_excess = [
         _excess([row for row in table if row[0] == site], r, single.get(site, r.tolerance), plan)
         for site in sites
@@ -136,7 +136,7 @@ def problems(draw):
         "notion": draw(st.sampled_from(NOTIONS)),
         "local_tolerance": draw(tolerances),
         "global_tolerance": draw(tolerances),
-        "client_tolerances": {"site-0": draw(tolerances)} if draw(st.booleans()) else None,
+        "site_tolerances": {"site-0": draw(tolerances)} if draw(st.booleans()) else None,
     }
     return sites, n_groups, settings
 
@@ -166,13 +166,13 @@ def identities(sites, agreed_without=()):
     return {site: SecureIdentity(private_key(site), public, tuple(agreed_without)) for site in sites}
 
 
-def clients(sites, keys=None):
-    """Clients of some sites."""
+def sites(sites, keys=None):
+    """Sites of some sites."""
     return {site: Client(site, columns, identity=(keys or {}).get(site)) for site, columns in sites.items()}
 
 
 class Tampered(LocalTransport):
-    """Clients whose replies pass through ``act(site, message, bytes)``, which may return other bytes or an `NoReply`.
+    """Sites whose replies pass through ``act(site, message, bytes)``, which may return other bytes or an `NoReply`.
 
     ``deaf(site, message)`` comes first: an `NoReply` means that the client never gets the message.
     """
@@ -224,7 +224,7 @@ def go(plan, transport, *, sites=None, **how):
 
 def policies_of(transport, sites):
     """The policies the sites hold."""
-    return {site: SitePolicies(transport.clients[site].batch)[site] for site in sites}
+    return {site: SitePolicies(transport.sites[site].batch)[site] for site in sites}
 
 
 def same_policy(one, other):

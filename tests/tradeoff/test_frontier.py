@@ -32,26 +32,26 @@ GRID = [0.0, 0.01, 0.05, 0.2, None]
 BENEFIT = Notion("benefit", given=(Rate("benefit", -100.0, 200.0, base=(1.0, 0.0)),))
 
 
-def table(seed=0, rows=600, groups=2, clients=3):
-    """Scores, labels, groups and clients of a small federation whose clients differ."""
+def table(seed=0, rows=600, groups=2, sites=3):
+    """Scores, labels, groups and sites of a small federation whose sites differ."""
     rng = np.random.default_rng(seed)
-    group, client = rng.integers(0, groups, rows), rng.integers(0, clients, rows)
-    scores = np.round(rng.beta(1.0 + group, 1.5 + 0.4 * client), 4)
+    group, site = rng.integers(0, groups, rows), rng.integers(0, sites, rows)
+    scores = np.round(rng.beta(1.0 + group, 1.5 + 0.4 * site), 4)
     labels = (rng.random(rows) < scores).astype(int)
-    names = {"groups": np.array(list("FMXYZ"))[group], "clients": np.array(["north", "south", "west", "east"])[client]}
+    names = {"groups": np.array(list("FMXYZ"))[group], "sites": np.array(["north", "south", "west", "east"])[site]}
     return scores, labels, names
 
 
-def surface(notion="demographic_parity", *, seed=0, groups=2, clients=3, rows=600, **options) -> Frontier:
-    scores, labels, names = table(seed, rows, groups, clients)
+def surface(notion="demographic_parity", *, seed=0, groups=2, sites=3, rows=600, **options) -> Frontier:
+    scores, labels, names = table(seed, rows, groups, sites)
     wanted = {"local_tolerances": GRID, "global_tolerances": GRID, "calibration": "none", "pooling": "none"} | options
     return frontier(scores, labels, notion=notion, **names, **wanted)
 
 
-def best_accuracy(scores, groups, clients, notion, local, global_):
+def best_accuracy(scores, groups, sites, notion, local, global_):
     """The best rule of all by a linear program with a chance for every row."""
     n, rows, limits = scores.size, [], []
-    places = [(clients == c, local) for c in np.unique(clients)] + [(np.ones(n, bool), global_)]
+    places = [(sites == c, local) for c in np.unique(sites)] + [(np.ones(n, bool), global_)]
     demands = [
         (place, tolerance, rate) for place, tolerance in places for rate in notion.rates if tolerance is not None
     ]
@@ -79,7 +79,7 @@ def test_every_point_is_the_best_rule_of_all_within_its_tolerances(notion):
     found = surface(notion, rows=150)
     for point in found.points[::3]:
         pair = (point.local_tolerance, point.global_tolerance)
-        best = best_accuracy(scores, names["groups"], names["clients"], NOTIONS[notion], *pair)
+        best = best_accuracy(scores, names["groups"], names["sites"], NOTIONS[notion], *pair)
         assert point.value == pytest.approx(best, abs=2e-6)
 
 
@@ -110,24 +110,24 @@ def test_every_point_is_what_fit_finds_there(notion):
         assert point.certificate.dual >= fitted.primal - 1e-9
 
 
-def test_tolerances_of_single_clients_hold_at_every_point():
+def test_tolerances_of_single_sites_hold_at_every_point():
     scores, labels, names = table()
     own = {"north": 0.0, "south": None}
-    found = surface(client_tolerances=own)
+    found = surface(site_tolerances=own)
     for point in (found.at(0.05, 0.01), found.at(None, None), found.at(0.0, None)):
         pair = {"local_tolerance": point.local_tolerance, "global_tolerance": point.global_tolerance}
-        alone = {"calibration": "none", "pooling": "none", "client_tolerances": own}
+        alone = {"calibration": "none", "pooling": "none", "site_tolerances": own}
         fitted = logofair.fit(scores, labels, **alone, **pair, **names)
         assert point.value == pytest.approx(fitted.certificate.primal, abs=1.1e-6)
     assert found.at(None, None).loss > 1e-4  # north keeps parity though nothing else is required
     assert found.at(0.05, None).local_gap <= 0.05 + 1e-9
 
 
-def test_without_clients_the_smaller_tolerance_holds_and_the_grid_has_one_side():
+def test_without_sites_the_smaller_tolerance_holds_and_the_grid_has_one_side():
     scores, labels, names = table()
     found = frontier(scores, labels, groups=names["groups"], calibration="none")
     assert found.local_tolerances == (None,)
-    assert not found.has_clients
+    assert not found.has_sites
     both = frontier(
         scores, labels, groups=names["groups"], calibration="none", local_tolerances=GRID, global_tolerances=GRID
     )
@@ -182,9 +182,9 @@ def test_accuracy_rises_with_either_tolerance_and_ever_more_slowly(notion, group
         assert np.diff(slopes, axis=0).max() <= 2.2e-6 / np.diff(finite).min()
 
 
-@pytest.mark.parametrize("clients", [1, 3])
-def test_the_prices_of_a_point_bound_the_accuracy_of_all_others(clients):
-    found = surface("equalized_odds", clients=clients)
+@pytest.mark.parametrize("sites", [1, 3])
+def test_the_prices_of_a_point_bound_the_accuracy_of_all_others(sites):
+    found = surface("equalized_odds", sites=sites)
     points = [p for p in found.points if p.local_tolerance is not None and p.global_tolerance is not None]
     for here, there in itertools.product(points, points):
         more = here.local_price * (there.local_tolerance - here.local_tolerance)
@@ -217,7 +217,7 @@ def test_the_base_rules_gaps_are_those_of_score_at_least_a_half():
     assert base.local_gap == pytest.approx(audited.local_gap)
     assert base.global_gap == pytest.approx(audited.global_gap)
     assert base.measured.fitted_rows
-    assert base.measured.worst_local.client == audited.worst_local.client
+    assert base.measured.worst_local.site == audited.worst_local.site
     assert base.measured.global_gap.rows == audited.global_gap.rows
 
 
@@ -240,7 +240,7 @@ def test_the_default_grid_runs_from_parity_to_where_the_gap_stops_binding(gap):
 def test_where_a_site_has_the_largest_gap_there_is_the_grid_ends_below_1():
     assert default_grid(1.0) == default_grid(0.995) == (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, None)
     scores, site = [0.9, 0.8, 0.1, 0.2, 0.9, 0.1, 0.9, 0.1], ["a"] * 4 + ["b"] * 4  # all F of a are accepted, no M
-    found = frontier(scores, None, groups=list("FFMMFFMM"), clients=site, calibration="none", pooling="none")
+    found = frontier(scores, None, groups=list("FFMMFFMM"), sites=site, calibration="none", pooling="none")
     assert found.unconstrained.local_gap == 1.0
     assert found.local_tolerances[-2:] == (0.5, None)
 
@@ -384,8 +384,8 @@ def test_where_nothing_is_affordable_there_is_no_best_point():
 
 
 def other_rows(seed=1):
-    """Rows of other people, some at a client and in a cell that the fit has not seen."""
-    scores, labels, names = table(seed, 500, clients=4)
+    """Rows of other people, some at a site and in a cell that the fit has not seen."""
+    scores, labels, names = table(seed, 500, sites=4)
     return {"scores": scores, "labels": labels, **names}
 
 
@@ -425,8 +425,8 @@ def test_figures_of_other_rows_are_an_audit_of_the_fitted_policy_on_them():
 
 @pytest.mark.parametrize("test_rows", [None, other_rows()], ids=["own rows", "other rows"])
 def test_the_unconstrained_point_is_measured_exactly_on_other_rows_or_on_its_own(test_rows):
-    scores, labels, names = table(rows=400, clients=4)
-    found = surface(rows=400, clients=4, test_rows=test_rows)
+    scores, labels, names = table(rows=400, sites=4)
+    found = surface(rows=400, sites=4, test_rows=test_rows)
     rows = test_rows or {"scores": scores, "labels": labels, **names}
     where = {name: rows[name] for name in names}
     audited = logofair.audit(rows["scores"] >= 0.5, rows["labels"], **where)
@@ -449,13 +449,13 @@ def test_the_noise_floor_of_every_point_is_that_of_the_unconstrained_rule():
 
 def test_a_gap_on_few_test_rows_does_not_make_the_headline():
     rng = np.random.default_rng(0)
-    client = np.repeat(["big", "tiny"], [2000, 8])
-    group = rng.choice(["F", "M"], client.size)
-    scores = np.where(client == "tiny", np.where(group == "F", 0.9, 0.1), 0.5 + 0.4 * rng.random(client.size))
-    rows = {"scores": scores, "labels": scores > 0.5, "groups": group, "clients": client}
+    site = np.repeat(["big", "tiny"], [2000, 8])
+    group = rng.choice(["F", "M"], site.size)
+    scores = np.where(site == "tiny", np.where(group == "F", 0.9, 0.1), 0.5 + 0.4 * rng.random(site.size))
+    rows = {"scores": scores, "labels": scores > 0.5, "groups": group, "sites": site}
     found = frontier(**rows, calibration="none", local_tolerances=[None], test_rows=rows)
     measured = found.points[-1].measured
-    assert (measured.local_gap, measured.worst_local.client) == (1.0, "tiny")
+    assert (measured.local_gap, measured.worst_local.site) == (1.0, "tiny")
     assert measured.local_gap.rows < 30
     assert measured.headline_local.value < 0.1
     assert measured.headline_local.value.rows >= 30
@@ -463,9 +463,9 @@ def test_a_gap_on_few_test_rows_does_not_make_the_headline():
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
-def test_cells_without_rows_and_unknown_clients_take_what_they_take_in_the_fitted_policy(notion):
+def test_cells_without_rows_and_unknown_sites_take_what_they_take_in_the_fitted_policy(notion):
     scores, labels, names = table(rows=900)
-    kept = ~((names["clients"] == "south") & (names["groups"] == "M"))  # south has no M, east does not exist
+    kept = ~((names["sites"] == "south") & (names["groups"] == "M"))  # south has no M, east does not exist
     rows = {name: column[kept] for name, column in names.items()}
     pair = {"local_tolerance": 0.05, "global_tolerance": 0.01}
     other = other_rows()
@@ -481,14 +481,14 @@ def test_cells_without_rows_and_unknown_clients_take_what_they_take_in_the_fitte
     fitted = logofair.fit(scores[kept], labels[kept], notion=notion, **pair, **rows)
     audited = fitted.test(**other).tested.second
     measured = found.points[0].measured
-    assert set(measured.clients) == {"north", "south", "west", "east"}
+    assert set(measured.sites) == {"north", "south", "west", "east"}
     for rate, expected in audited.local_rates.items():
         assert measured.local_rates[rate] == pytest.approx(expected, abs=5e-3)
     assert measured.accuracy == pytest.approx(audited.accuracy, abs=1e-3)
     base = logofair.audit(
-        other["scores"] >= 0.5, other["labels"], notion=notion, groups=other["groups"], clients=other["clients"]
+        other["scores"] >= 0.5, other["labels"], notion=notion, groups=other["groups"], sites=other["sites"]
     )
-    south = measured.clients.index("south")
+    south = measured.sites.index("south")
     first = next(iter(measured.local_rates))
     assert abs(measured.local_rates[first][south, 1] - base.local_rates[first][south, 1]) > 0.02  # no score >= 1/2
 
@@ -617,7 +617,7 @@ def test_a_name_cannot_become_markup(name):
         {"local_tolerances": [0.1], "global_tolerances": [0.1]},
         {"local_tolerances": [None], "global_tolerances": [None]},
         {"local_tolerances": [0.0], "global_tolerances": [0.0, None]},
-        {"clients": 1},
+        {"sites": 1},
     ],
 )
 def test_a_grid_of_any_size_can_be_drawn(options):
@@ -673,7 +673,7 @@ def test_a_band_shows_the_interval_of_what_was_measured_along_the_marked_line(te
         ({"chosen": (0.1, "x")}, "chosen: global: a tolerance is a number"),
         ({"notion": {"demographic_parity": 0.1}}, "notion: a mapping to tolerances leaves nothing to vary"),
         ({"notion": "parity"}, "notion: unknown notion 'parity'"),
-        ({"client_tolerances": {"nord": 0.1}}, "client_tolerances: names client 'nord', which has no rows"),
+        ({"site_tolerances": {"nord": 0.1}}, "site_tolerances: names site 'nord', which has no rows"),
         ({"random_state": -1}, "random_state: got -1"),
     ],
 )
@@ -688,7 +688,7 @@ def test_bad_input_is_refused_in_one_sentence(options, sentence):
     ("changes", "sentence"),
     [
         ({"groups": ["Q"] * 250 + ["F"] * 250}, "test_rows: groups: no rule is fitted for 'Q'"),
-        ({"clients": None}, "test_rows: clients: the rows to fit on have them and the test rows do not"),
+        ({"sites": None}, "test_rows: sites: the rows to fit on have them and the test rows do not"),
         ({"labels": None}, "test_rows: labels: missing"),
         ({"labels": [1, 0]}, "test_rows: labels: has 2 rows"),
         ({"ids": [1, 2]}, "test_rows: ids: has 2 rows"),

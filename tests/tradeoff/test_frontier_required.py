@@ -21,21 +21,21 @@ def rows(n=900):
     rng = np.random.default_rng(3)
     sex, site = np.array(["F", "M"])[rng.integers(0, 2, n)], np.array(["north", "south"])[rng.integers(0, 2, n)]
     score = rng.beta(1 + (sex == "M"), 2)
-    return {"scores": score, "labels": (rng.random(n) < score).astype(int), "groups": sex, "clients": site}
+    return {"scores": score, "labels": (rng.random(n) < score).astype(int), "groups": sex, "sites": site}
 
 
 ROWS = rows()
 
 
 def surface(**given):
-    columns = ROWS | {name: given.pop(name) for name in ("clients",) if name in given}
+    columns = ROWS | {name: given.pop(name) for name in ("sites",) if name in given}
     usual = {"calibration": "none", "pooling": "none", "global_tolerances": [None]}
     return logofair.frontier(columns.pop("scores"), columns.pop("labels"), **columns, **(usual | given))
 
 
 def fitted(local, global_, **held):
     given = {"local_tolerance": local, "global_tolerance": global_, "calibration": "none", "pooling": "none"}
-    columns = {name: ROWS[name] for name in ("groups", "clients")}
+    columns = {name: ROWS[name] for name in ("groups", "sites")}
     return logofair.fit(ROWS["scores"], ROWS["labels"], **columns, **given, **held, random_state=0)
 
 
@@ -74,8 +74,8 @@ def test_answers_of_one_point_serve_others_though_more_is_required(monkeypatch):
 
 def test_a_ratio_is_as_loose_as_it_is_near_to_where_it_stops_binding():
     free = fitted(None, None)
-    chances = free.policy.probabilities(**{name: ROWS[name] for name in ("scores", "groups", "clients")})
-    rates = [[chances[(ROWS["groups"] == g) & (ROWS["clients"] == c)].mean() for g in "FM"] for c in ("north", "south")]
+    chances = free.policy.probabilities(**{name: ROWS[name] for name in ("scores", "groups", "sites")})
+    rates = [[chances[(ROWS["groups"] == g) & (ROWS["sites"] == c)].mean() for g in "FM"] for c in ("north", "south")]
     stops = min(min(own) / max(own) for own in rates)  # the unconstrained rule's own ratio
     for ratios in ([1.0, 0.9], [1.0, 0.5, 0.1]):
         found = surface(local_tolerances=[*map(Ratio, ratios), None])
@@ -137,7 +137,7 @@ def test_the_axis_of_ratios_is_named_so(held):
 
 
 def test_costs_are_measured_on_other_rows():
-    other = {**ROWS, "clients": np.where(ROWS["clients"] == "north", "north", "elsewhere")}
+    other = {**ROWS, "sites": np.where(ROWS["sites"] == "north", "north", "elsewhere")}
     found = surface(
         local_tolerances=[0.02, None], costs={"north": (1, 3), "south": (2, 1)}, capacity=0.4, test_rows=other
     )
@@ -156,8 +156,8 @@ def test_requirements_that_conflict_without_any_tolerance_raise_their_proof():
     [
         ({"local_tolerances": [0.1, Ratio(0.8)]}, "local_tolerances: has gaps and ratios"),
         (
-            {"local_tolerances": [0.1], "global_tolerances": [Ratio(0.8)], "clients": None},
-            "for one client both sides are the same",
+            {"local_tolerances": [0.1], "global_tolerances": [Ratio(0.8)], "sites": None},
+            "for one site both sides are the same",
         ),
         ({"capacity": 2}, "capacity: got 2"),
         ({"costs": (0, 0)}, "costs: both errors cost 0"),

@@ -1,7 +1,7 @@
-"""What a decision rule did: its accuracy, and its gaps inside every client and over all of them.
+"""What a decision rule did: its accuracy, and its gaps inside every site and over all of them.
 
 Labels take the place of eta in the rates of :mod:`logofair.notions`, so one formula over the masses of the
-(client, group, label) cells serves every notion, any number of groups and any number of clients. A rate
+(site, group, label) cells serves every notion, any number of groups and any number of sites. A rate
 nobody counts in, and a gap between fewer than two rates, is undefined: ``None`` with a reason, never 0. Every figure
 carries its interval and the rows it rests on, every largest gap the noise floor, since a gap on few rows is chance.
 """
@@ -9,20 +9,20 @@ carries its interval and the rows it rests on, every largest gap the noise floor
 from logofair.auditing.comparison import Comparison, compare
 from logofair.auditing.impact import CategoryTable, ImpactRatios, impact_ratios
 from logofair.auditing.measure import FEW_ROWS, Gap, Measured
-from logofair.auditing.result import Audit, ClientAudit, ClientCheck, ClientTable
+from logofair.auditing.result import Audit, SiteAudit, SiteCheck, SiteTable
 from logofair.auditing.rows import audit
 
 __all__ = [
     "FEW_ROWS",
     "Audit",
     "CategoryTable",
-    "ClientAudit",
-    "ClientCheck",
-    "ClientTable",
     "Comparison",
     "Gap",
     "ImpactRatios",
     "Measured",
+    "SiteAudit",
+    "SiteCheck",
+    "SiteTable",
     "audit",
     "compare",
     "impact_ratios",

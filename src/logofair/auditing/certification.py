@@ -11,7 +11,7 @@ would make, fail with 7.4% together.)
 
 On rows held out. The gaps of a rule that is given are tested one by one on other rows, with Holm's correction.
 
-Both are about new rows drawn like these at the same clients; rows that drift are another matter.
+Both are about new rows drawn like these at the same sites; rows that drift are another matter.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HALVINGS = 17  # of [0, 1]: bounds are found to 1e-5, and rounded up
 class RateLaws:
     """Laws of the true rates of rules placed by rank, each Beta(yes, no) and independent: (units, groups).
 
-    A unit is whatever has a gap: a client, or all of them together. ``yes == 0`` stands for a rate of exactly 0 (nobody
+    A unit is whatever has a gap: a site, or all of them together. ``yes == 0`` stands for a rate of exactly 0 (nobody
     is accepted) and ``no == 0`` for 1.
 
     Examples

@@ -152,47 +152,47 @@ class Floor(NamedTuple):
     """Gaps that rules without any gap show by chance.
 
     ``mean`` and ``detectable`` are of the largest gap of all, ``by_rate`` of each rate's largest (columns: both), and
-    ``by_client`` the mean of each client's largest.
+    ``by_site`` the mean of each site's largest.
     """
 
     mean: float
     detectable: float
     by_rate: Floats
-    by_client: Floats
+    by_site: Floats
 
 
 def noise_floor(shares: Floats, people: Floats, names: Sequence[str], gap: float = 0.0) -> Floor:
-    """What a rule would show that treats all groups of a client alike, on as many people: (rates, clients, groups).
+    """What a rule would show that treats all groups of a site alike, on as many people: (rates, sites, groups).
 
-    A parametric bootstrap with equal rates: in every draw each group's share is drawn again around the client's common
+    A parametric bootstrap with equal rates: in every draw each group's share is drawn again around the site's common
     share (with one person of either kind added: nobody accepted does not mean that nobody will be). A gap up to the 95%
     quantile of the largest, ``detectable``, cannot be told from chance. A rate of the same name has the same draws,
-    whichever others stand beside it. With a ``gap`` the groups that a client has differ by so much in truth, at
+    whichever others stand beside it. With a ``gap`` the groups that a site has differ by so much in truth, at
     equal steps about the common share, or as near to it as shares can be.
     """
     drawn = _drawn_rates(shares, people, gap)
     counts, compared = drawn.counts, drawn.compared
     draws = int(np.clip(_DRAWN // max(counts.size, 1), _FEWEST_DRAWS, _DRAWS))
     streams = _streams(names)
-    by_client, largest = np.zeros(shares.shape[1]), np.empty((draws, shares.shape[0]))
+    by_site, largest = np.zeros(shares.shape[1]), np.empty((draws, shares.shape[0]))
     step = max(1, _CHUNK // max(counts.size, 1))
     for first in range(0, draws, step):
         size = min(step, draws - first)
         low, high = drawn.ends(streams, size)
         gaps = np.where(compared, high - low, 0.0)
-        by_client += gaps.max(axis=1).sum(axis=0)
+        by_site += gaps.max(axis=1).sum(axis=0)
         largest[first : first + size] = gaps.max(axis=2)
-    by_client = np.where(compared.any(axis=0), by_client / draws, np.nan)
+    by_site = np.where(compared.any(axis=0), by_site / draws, np.nan)
     by_rate = np.column_stack([largest.mean(axis=0), np.quantile(largest, 0.95, axis=0)])
     by_rate[~compared.any(axis=1)] = np.nan
     if not compared.any():
-        return Floor(np.nan, np.nan, by_rate, by_client)
+        return Floor(np.nan, np.nan, by_rate, by_site)
     of_all = largest.max(axis=1)
-    return Floor(float(of_all.mean()), float(np.quantile(of_all, 0.95)), by_rate, by_client)
+    return Floor(float(of_all.mean()), float(np.quantile(of_all, 0.95)), by_rate, by_site)
 
 
 def common_shares(shares: Floats, people: Floats) -> Floats:
-    """The share of all groups of a client together, by rate and client, with one place for all groups; 0 of nobody."""
+    """The share of all groups of a site together, by rate and site, with one place for all groups; 0 of nobody."""
     mass = np.where(np.isnan(shares), 0.0, people)
     common = (mass * np.where(np.isnan(shares), 0.0, shares)).sum(-1) / np.maximum(mass.sum(-1), 1e-300)
     return np.asarray(np.clip(common, 0.0, 1.0)[..., None])
@@ -221,7 +221,7 @@ class _DrawnRates(NamedTuple):
     compared: Booleans
 
     def ends(self, streams: Sequence[np.random.Generator], size: int) -> tuple[Floats, Floats]:
-        """The least and the largest share of so many draws, (draws, rates, clients)."""
+        """The least and the largest share of so many draws, (draws, rates, sites)."""
         every = zip(streams, self.counts, self.chance, strict=True)
         drawn = np.stack([rng.binomial(n, p, size=(size, *n.shape)) / n for rng, n, p in every], axis=1)
         low = np.min(drawn, axis=-1, where=self.known, initial=1.0)
@@ -229,7 +229,7 @@ class _DrawnRates(NamedTuple):
 
 
 def _drawn_rates(shares: Floats, people: Floats, gap: float = 0.0) -> _DrawnRates:
-    """Equal rates about every client's common share, or rates that differ by ``gap`` in equal steps."""
+    """Equal rates about every site's common share, or rates that differ by ``gap`` in equal steps."""
     known = ~np.isnan(shares) & (people > 0)
     counts = np.maximum(np.rint(np.where(known, people, 1.0)), 1.0).astype(np.int64)
     everybody = np.where(known, people, 0.0).sum(-1, keepdims=True)

@@ -9,18 +9,18 @@ import numpy as np
 
 from logofair.auditing.measure import Tally, comparable, counting_labels, tally_of
 from logofair.columns.checks import Floats
-from logofair.columns.labels import one_client
+from logofair.columns.labels import one_site
 from logofair.notions import Rate
 
 
 def one_place(rows: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same rows, all clients as one: the same id is the same person at all of them."""
-    return (*rows[:3], one_client(len(rows[2])), rows[4])
+    """The same rows, all sites as one: the same id is the same person at all of them."""
+    return (*rows[:3], one_site(len(rows[2])), rows[4])
 
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """Per (client, group, label): what the change of chances sums to, and the sums that its variance takes.
+    """Per (site, group, label): what the change of chances sums to, and the sums that its variance takes.
 
     ``up`` and ``down`` tally the rises and the falls, each a chance between 0 and 1; ``squared`` sums the squared
     changes, each with its squared weight.
@@ -44,7 +44,7 @@ class Changes:
         return cls(up, down, np.bincount(place, squares, minlength=up.mass.size).reshape(places))
 
     def rates(self, rate: Rate) -> tuple[Floats, Floats]:
-        """Change of a rate by (client, group), and its squared standard error; NaN where undefined."""
+        """Change of a rate by (site, group), and its squared standard error; NaN where undefined."""
         counting = counting_labels(rate)
         mass = self.up.mass[..., counting].sum(-1)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -56,7 +56,7 @@ class Changes:
 
 
 def _weight_of_person(weight: Floats | None, rows: tuple[Any, ...]) -> Floats:
-    """Weight of all rows of each row's person, an id at one client in one group; without ids that of the row."""
+    """Weight of all rows of each row's person, an id at one site in one group; without ids that of the row."""
     if rows[4] is None:
         return np.ones(len(rows[2])) if weight is None else weight
     cell = (rows[3].codes.astype(np.int64) * len(rows[2].names) + rows[2].codes) * len(rows[4].names) + rows[4].codes

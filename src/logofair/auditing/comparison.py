@@ -72,7 +72,7 @@ def compare(
     labels: object,
     *,
     groups: object,
-    clients: object = None,
+    sites: object = None,
     notion: object = "demographic_parity",
     sample_weight: object = None,
     ids: object = None,
@@ -88,7 +88,7 @@ def compare(
     ----------
     decisions, others : columns
         0 and 1, of the first and the second rule.
-    labels, groups, clients, notion, sample_weight, ids, chances, costs
+    labels, groups, sites, notion, sample_weight, ids, chances, costs
         As for :func:`logofair.audit`.
 
     Returns
@@ -105,10 +105,10 @@ def compare(
     for each in () if chances else (decisions, others):
         check_decisions(each)
     same_order(decisions=decisions, others=others)
-    first = checked_columns(decisions, labels, groups, clients, notion, None, sample_weight, ids)
-    second = checked_columns(others, labels, groups, clients, notion, None, sample_weight, ids)
-    rows = (first.positive, first.weight, first.group, first.client, first.ids)
-    priced = None if costs is None else read_costs(costs, first.client)
+    first = checked_columns(decisions, labels, groups, sites, notion, None, sample_weight, ids)
+    second = checked_columns(others, labels, groups, sites, notion, None, sample_weight, ids)
+    rows = (first.positive, first.weight, first.group, first.site, first.ids)
+    priced = None if costs is None else read_costs(costs, first.site)
     return compared_audits(first.chance, second.chance, rows, first.local.rates, first.global_.rates, priced)
 
 
@@ -120,16 +120,16 @@ def compared_audits(
     global_: tuple[Rate, ...],
     costs: Costs | None = None,
 ) -> Comparison:
-    """Compare two rules on checked rows: ``(labels, weights, groups, clients, ids)`` as `tally_of` takes them."""
-    groups, clients = rows[2].names, rows[3].names
+    """Compare two rules on checked rows: ``(labels, weights, groups, sites, ids)`` as `tally_of` takes them."""
+    groups, sites = rows[2].names, rows[3].names
     first, second = (
-        Audit.of(tally_of(chance, *rows), groups, clients, local, global_, costs=costs) for chance in (before, after)
+        Audit.of(tally_of(chance, *rows), groups, sites, local, global_, costs=costs) for chance in (before, after)
     )
     change = after - before
     accuracy = None if rows[0] is None else _won(change, rows, ACCURACY)
     won = None if rows[0] is None or costs is None else _won(change, rows, costs)
     changes = Changes.of(change, rows)
-    everywhere = changes if len(clients) == 1 else Changes.of(change, one_place(rows))
+    everywhere = changes if len(sites) == 1 else Changes.of(change, one_place(rows))
     return Comparison(
         first,
         second,
@@ -198,7 +198,7 @@ def _most(side: Side, other: Side, changed: Floats) -> float:
         int(other.could_be_worst(k, a).sum()) for k in range(len(other.rates)) for a in range(len(other.groups))
     )
     errors, (own, others) = float(-ndtri(0.5 * TAIL / max(chosen, 1))), (each.squared_errors for each in (side, other))
-    covariance = 0.5 * (own + others - changed)[at]  # covariance of the two rules' rates of each group, at that client
+    covariance = 0.5 * (own + others - changed)[at]  # covariance of the two rules' rates of each group, at that site
     most = -np.inf
     for rate, first in np.ndindex(len(side.rates), len(side.groups)):
         squared = own[rate, :, first : first + 1] + own[rate] + others[at][list(ends)].sum()

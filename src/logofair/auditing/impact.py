@@ -18,7 +18,7 @@ from logofair.auditing.result import aligned
 from logofair.auditing.rows import check_decisions, checked_chances
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Label
-from logofair.columns.labels import encode, labels_or_none, one_client
+from logofair.columns.labels import encode, labels_or_none, one_site
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY
@@ -178,7 +178,7 @@ def impact_ratios(
     people = None if ids is None else encode(ids, "ids")
     inputs.same_length(chance.size, ids=people, **columns)
     group = encode(list(zip(*columns.values(), strict=True)), "categories")
-    tally = tally_of(chance, None, weight, group, one_client(chance.size), people)
+    tally = tally_of(chance, None, weight, group, one_site(chance.size), people)
     return impact_tables(tally, group.names, tuple(map(str, categories)))
 
 

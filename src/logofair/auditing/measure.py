@@ -1,4 +1,4 @@
-"""Masses of the (client, group, label) cells, the rates they make, and the gaps between rates with their limits."""
+"""Masses of the (site, group, label) cells, the rates they make, and the gaps between rates with their limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from logofair.auditing.chance import TAIL, Floor, common_shares, limits_against, noise_floor, pair_limits, share_limits
 from logofair.columns.checks import Binary, Floats, Label
-from logofair.columns.labels import Codes, one_client
+from logofair.columns.labels import Codes, one_site
 from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
 from logofair.notions import Rate
@@ -92,26 +92,26 @@ def _measured(value: float, rests: dict[str, Any]) -> Measured:
 class Gap:
     """The largest rate over the groups minus the smallest; ``value`` is None where ``reason`` says why.
 
-    ``highest`` and ``lowest`` are the groups concerned, ``client`` is None for all clients together. ``value`` is a
+    ``highest`` and ``lowest`` are the groups concerned, ``site`` is None for all sites together. ``value`` is a
     :class:`Measured`; its interval is None where the rate is not the share of some rows that is accepted.
 
     Examples
     --------
-    >>> print(Gap(Measured(0.25, low=0.03, high=0.42, rows=40), "selection rate", "M", "F", client="north"))
-    0.2500 (selection rate, 'M' over 'F', client 'north'; 95%: 0.0300 to 0.4200; 40 rows)
+    >>> print(Gap(Measured(0.25, low=0.03, high=0.42, rows=40), "selection rate", "M", "F", site="north"))
+    0.2500 (selection rate, 'M' over 'F', site 'north'; 95%: 0.0300 to 0.4200; 40 rows)
     """
 
     value: Measured | None
     rate: str
     highest: Label | None = None
     lowest: Label | None = None
-    client: Label | None = None
+    site: Label | None = None
     reason: str | None = None
 
     def __str__(self) -> str:
         what = self.reason if self.value is None else self.rate
         what = f"{what}, {self.highest!r} over {self.lowest!r}" if self.value else what
-        what = f"{what}{'' if self.client is None else f', client {self.client!r}'}"
+        what = f"{what}{'' if self.site is None else f', site {self.site!r}'}"
         figure, _, rests = str("undefined" if self.value is None else self.value).partition(" (")
         return f"{figure} ({what}{f'; {rests}' if rests else ')'}"
 
@@ -144,19 +144,19 @@ class Gap:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        named = {name: plain(getattr(self, name)) for name in ("highest", "lowest", "client")}
+        named = {name: plain(getattr(self, name)) for name in ("highest", "lowest", "site")}
         figure = {"value": None} if self.value is None else self.value.as_dict()
         return figure | {"rate": self.rate} | named | {"finding": self.finding, "reason": self.reason}
 
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Rows, mass and accepted mass by (client, group, label); without labels all stand under label 0.
+    """Rows, mass and accepted mass by (site, group, label); without labels all stand under label 0.
 
-    By (client, group, label or both) stands how much chance there is in the masses: how many ``people`` have any
+    By (site, group, label or both) stands how much chance there is in the masses: how many ``people`` have any
     weight, the sum of their squared weights (``squares``), and of weight times accepted weight (``products``; None
-    where weights have nothing to do with decisions). A person is an id of one group at one client, or a row where
-    there are no ids; ``over_all`` counts all clients as one where ids repeat: a person may be at several.
+    where weights have nothing to do with decisions). A person is an id of one group at one site, or a row where
+    there are no ids; ``over_all`` counts all sites as one where ids repeat: a person may be at several.
     """
 
     rows: npt.NDArray[np.intp]
@@ -176,11 +176,11 @@ class Tally:
         return cls(rows, mass, accepted, with_both_labels(rows), with_both_labels(squares), labelled=True)
 
     def merged(self) -> Tally:
-        """All clients as one."""
+        """All sites as one."""
         return self.summed(0) if self.over_all is None else self.over_all
 
     def summed(self, axis: int) -> Tally:
-        """All clients as one (axis 0), or all groups (axis 1)."""
+        """All sites as one (axis 0), or all groups (axis 1)."""
         return Tally(
             self.rows.sum(axis, keepdims=True),
             self.mass.sum(axis, keepdims=True),
@@ -216,19 +216,19 @@ class Tally:
         over_all = self.over_all and replace(self.over_all, accepted=accepted.sum(0, keepdims=True), products=None)
         return replace(self, accepted=accepted, products=None, over_all=over_all)
 
-    def only(self, client: int) -> Tally:
-        """One client."""
-        place = slice(client, client + 1)
+    def only(self, site: int) -> Tally:
+        """One site."""
+        place = slice(site, site + 1)
         products = None if self.products is None else self.products[place]
         counts = (self.rows[place], self.mass[place], self.accepted[place], self.people[place], self.squares[place])
         return Tally(*counts, self.labelled, products)
 
     def accuracy(self) -> Floats:
-        """Expected share of right decisions by client; NaN where undefined."""
+        """Expected share of right decisions by site; NaN where undefined."""
         return _ratio(self._right().sum(1), self.labelled * self.mass.sum((1, 2)))
 
     def measured_accuracy(self) -> Measured | None:
-        """Expected share of right decisions over all clients; None without labels."""
+        """Expected share of right decisions over all sites; None without labels."""
         if not self.labelled:
             return None
         merged = self.merged()
@@ -238,11 +238,11 @@ class Tally:
         return merged._share(merged._right(), products, by_label=True)
 
     def cost(self, costs: Costs) -> Floats:
-        """Expected cost of a row by client; NaN where undefined."""
+        """Expected cost of a row by site; NaN where undefined."""
         return _ratio(_spent(self.accepted, self.mass, costs).sum(1), self.labelled * self.mass.sum((1, 2)))
 
     def measured_cost(self, costs: Costs) -> Measured | None:
-        """Expected cost of a row over all clients; None without labels.
+        """Expected cost of a row over all sites; None without labels.
 
         It is a share of the dearest error, so that its interval is that of a share; where errors differ in cost it is
         wider than need be, since costs between 0 and the dearest vary less.
@@ -251,7 +251,7 @@ class Tally:
             return None
         merged, parts = self.merged(), self if self.over_all is None else self.over_all
         products = None
-        if parts.products is not None and (costs.alike or parts is self):  # a person at clients of other costs: unknown
+        if parts.products is not None and (costs.alike or parts is self):  # a person at sites of other costs: unknown
             products = _spent(parts.products, parts.squares, costs) / costs.largest
         share = merged._share(_spent(self.accepted, self.mass, costs) / costs.largest, products, by_label=True)
         return None if share is None else share.times(costs.largest)
@@ -265,7 +265,7 @@ class Tally:
         return np.asarray(self.accepted[..., 1] + (self.mass[..., 0] - self.accepted[..., 0]))
 
     def rate(self, rate: Rate) -> Floats:
-        """One rate by (client, group); NaN where undefined."""
+        """One rate by (site, group); NaN where undefined."""
         with np.errstate(over="ignore", invalid="ignore"):  # a user's own rate may be huge
             # Label by label: the difference of two sums would lose a light label beside a heavy one.
             top = [rate.numerator(self.accepted[..., label], label * self.accepted[..., label]) for label in (0, 1)]
@@ -273,11 +273,11 @@ class Tally:
             return _ratio(top[0] + top[1], bottom[0] + bottom[1])
 
     def rows_behind(self, rate: Rate) -> Indices:
-        """How many rows (people, where ids repeat) count in one rate by (client, group), each with some weight."""
+        """How many rows (people, where ids repeat) count in one rate by (site, group), each with some weight."""
         return np.asarray(self.people[..., _place(counting_labels(rate))], dtype=np.int64)
 
     def effective_rows(self, rate: Rate) -> Floats:
-        """How many rows of equal weight would leave as much to chance, by (client, group)."""
+        """How many rows of equal weight would leave as much to chance, by (site, group)."""
         counting = counting_labels(rate)
         place, mass = _place(counting), self.mass[..., counting].sum(axis=-1)
         accepted = self.accepted[..., counting].sum(axis=-1)
@@ -286,7 +286,7 @@ class Tally:
         )
 
     def _share(self, hits: Floats, products: Floats | None, *, by_label: bool = False) -> Measured | None:
-        """All clients' share of the mass that ``hits`` holds, with its interval; None where there is no mass.
+        """All sites' share of the mass that ``hits`` holds, with its interval; None where there is no mass.
 
         Products ``by_label`` leave out those of a person's weight under one label with hits under the other. They are
         0 at least and all such products of weights at most; that end is taken which leaves more to chance.
@@ -304,18 +304,18 @@ class Tally:
             share, low=value_of(float(low)), high=value_of(float(high)), rows=int(self.people[..., _BOTH].sum())
         )
 
-    def why_undefined(self, rate: Rate, client: int, group: int) -> str:
+    def why_undefined(self, rate: Rate, site: int, group: int) -> str:
         """Why a rate has no value in a cell."""
         counting = counting_labels(rate)
         those = f"rows with label {counting[0]}" if len(counting) == 1 else "rows"
-        if not self.rows[client, group, counting].any():
+        if not self.rows[site, group, counting].any():
             return f"no {those}"
-        return "its value is not finite" if self.mass[client, group, counting].any() else f"all {those} have weight 0"
+        return "its value is not finite" if self.mass[site, group, counting].any() else f"all {those} have weight 0"
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The rates of one side: ``values[rate, client, group]`` and ``gaps[rate, client]``, NaN where undefined.
+    """The rates of one side: ``values[rate, site, group]`` and ``gaps[rate, site]``, NaN where undefined.
 
     Only rates that rest on ``fewest`` rows or more have a value. ``like`` is another rule on the same rows whose noise
     floor serves: it hardly depends on the rule, and is the dearest figure where many rules are measured.
@@ -323,7 +323,7 @@ class Side:
 
     rates: tuple[Rate, ...]
     groups: tuple[Label, ...]
-    clients: tuple[Label | None, ...]
+    sites: tuple[Label | None, ...]
     tally: Tally
     values: Floats
     gaps: Floats
@@ -334,17 +334,17 @@ class Side:
 
     @cached_property
     def rows(self) -> Indices:
-        """Rows behind each rate, (rates, clients, groups)."""
+        """Rows behind each rate, (rates, sites, groups)."""
         return np.stack([self.tally.rows_behind(rate) for rate in self.rates])
 
     @cached_property
     def effective(self) -> Floats:
-        """How many rows of equal weight would leave as much to chance, (rates, clients, groups)."""
+        """How many rows of equal weight would leave as much to chance, (rates, sites, groups)."""
         return np.stack([self.tally.effective_rows(rate) for rate in self.rates])
 
     @cached_property
     def gap_rows(self) -> Indices:
-        """Rows behind each gap: the fewer of those behind its two rates, (rates, clients); 0 where undefined."""
+        """Rows behind each gap: the fewer of those behind its two rates, (rates, sites); 0 where undefined."""
         ends = [np.take_along_axis(self.rows, at[..., None], 2)[..., 0] for at in (self.highest, self.lowest)]
         return np.where(np.isnan(self.gaps), 0, np.minimum(*ends))
 
@@ -353,7 +353,7 @@ class Side:
         """The same over large cells alone: rates that rest on :data:`FEW_ROWS` rows or more."""
         values = np.where(self.rows >= FEW_ROWS, self.values, np.nan)
         like = None if self.like is None else self.like.large
-        return _compared(self.rates, self.groups, self.clients, self.tally, values, FEW_ROWS, like)
+        return _compared(self.rates, self.groups, self.sites, self.tally, values, FEW_ROWS, like)
 
     @cached_property
     def headline(self) -> Side:
@@ -373,13 +373,13 @@ class Side:
 
     @cached_property
     def rate_limits(self) -> tuple[Floats, Floats]:
-        """Ends of the 95% interval of every rate, each (rates, clients, groups); NaN where there is none."""
+        """Ends of the 95% interval of every rate, each (rates, sites, groups); NaN where there is none."""
         return share_limits(self._shares, self.effective)
 
     def limits(self, together: tuple[int, ...] = ()) -> tuple[Floats, Floats]:
-        """Both ends of the 95% interval of the largest gap over some axes of (rates, clients), which remain as 1.
+        """Both ends of the 95% interval of the largest gap over some axes of (rates, sites), which remain as 1.
 
-        ``together=()``: of each gap by itself; ``(0,)``: of each client's largest; ``(0, 1)``: of the largest of all.
+        ``together=()``: of each gap by itself; ``(0,)``: of each site's largest; ``(0, 1)``: of the largest of all.
         NaN where a gap is undefined or its rates are no shares of rows.
         """
         pairs = np.broadcast_to(_pairs(self._shares).sum(axis=together, keepdims=True), self.gaps.shape)
@@ -388,7 +388,7 @@ class Side:
 
     @cached_property
     def upper_limits(self) -> Floats:
-        """The upper end of every gap by itself, (rates, clients)."""
+        """The upper end of every gap by itself, (rates, sites)."""
         return pair_limits(self._shares, self.effective, TAIL, upper=True)
 
     @cached_property
@@ -397,11 +397,11 @@ class Side:
         return self.floor_at(0.0) if self.like is None else self.like.floor
 
     def floor_at(self, gap: float) -> Floor:
-        """What rules would show on these rows whose true gap is so large at every client."""
+        """What rules would show on these rows whose true gap is so large at every site."""
         return noise_floor(self._shares, self.effective, [rate.name for rate in self.rates], gap)
 
     def above(self, tolerance: Floats | float) -> Booleans:
-        """At which clients some gap exceeds its tolerance beyond chance, all clients judged together."""
+        """At which sites some gap exceeds its tolerance beyond chance, all sites judged together."""
         tolerance = np.broadcast_to(tolerance, self.gaps.shape)
         shares = np.where(np.isfinite(tolerance)[..., None], self._shares, np.nan)
         tail = np.full(tolerance.shape, TAIL / max(int(_pairs(shares).sum()), 1))
@@ -409,14 +409,14 @@ class Side:
         return np.asarray((lower > tolerance).any(axis=0))
 
     def within(self, tolerance: Floats | float) -> Booleans:
-        """At which clients every gap is shown to be within its tolerance, all clients judged together.
+        """At which sites every gap is shown to be within its tolerance, all sites judged together.
 
-        A client whose gap cannot be measured, or of whom nothing is required, is not among them.
+        A site whose gap cannot be measured, or of whom nothing is required, is not among them.
         """
         return self._shown(tolerance, self._shares)
 
     def checkable(self, tolerance: Floats | float) -> Booleans:
-        """Which clients have rows enough to show that a gap of 0 is within its tolerance, all judged together."""
+        """Which sites have rows enough to show that a gap of 0 is within its tolerance, all judged together."""
         alike = np.where(np.isnan(self._shares), np.nan, common_shares(self._shares, self.effective))
         return self._shown(tolerance, alike) | self.within(tolerance)
 
@@ -430,14 +430,14 @@ class Side:
         return np.asarray((kept | ~required).all(axis=0) & required.any(axis=0))
 
     def could_be_worst(self, rate: int, first: int) -> Booleans:
-        """Which pairs of a group and another, (clients, groups), may be those of the largest gap in truth."""
+        """Which pairs of a group and another, (sites, groups), may be those of the largest gap in truth."""
         low, high = (part[rate] for part in self.rate_limits)
         with np.errstate(invalid="ignore"):
             return np.asarray(limits_against(first, self._shares[rate], low, high, upper=True) >= self._largest_lower)
 
     @property
     def squared_errors(self) -> Floats:
-        """Squared standard error of every rate, (rates, clients, groups), one row of either kind added."""
+        """Squared standard error of every rate, (rates, sites, groups), one row of either kind added."""
         centre = (self._shares * self.effective + 1.0) / (self.effective + 2.0)
         return np.asarray(centre * (1.0 - centre) / (self.effective + 2.0))
 
@@ -446,7 +446,7 @@ class Side:
         return float(self.limits((0, 1))[0][0, 0])
 
     def gap(self, rate: int, place: int) -> Gap:
-        """The gap of one rate at one client, by itself."""
+        """The gap of one rate at one site, by itself."""
         low, high = self._own_limits
         return self._gap(rate, place, low[rate, place], high[rate, place])
 
@@ -455,32 +455,32 @@ class Side:
         return self.limits()
 
     def largest(self) -> tuple[Gap, ...]:
-        """The gap of every rate at the client where it is largest."""
+        """The gap of every rate at the site where it is largest."""
         (low, high), at = self.limits((1,)), _argmax(self.gaps, 1)
         floors = self.floor.by_rate.tolist()
         found = [self._gap(k, int(at[k]), low[k, 0], high[k, 0], *floors[k]) for k in range(len(self.rates))]
-        return tuple(gap if gap.reason is None else replace(gap, client=None) for gap in found)
+        return tuple(gap if gap.reason is None else replace(gap, site=None) for gap in found)
 
-    def by_client(self) -> tuple[Gap, ...]:
-        """The largest gap of any rate at every client; its floor is that of the client."""
+    def by_site(self) -> tuple[Gap, ...]:
+        """The largest gap of any rate at every site; its floor is that of the site."""
         (low, high), at = self.limits((0,)), _argmax(self.gaps, 0)
-        floors = self.floor.by_client.tolist()
-        return tuple(self._gap(int(at[c]), c, low[0, c], high[0, c], floors[c]) for c in range(len(self.clients)))
+        floors = self.floor.by_site.tolist()
+        return tuple(self._gap(int(at[c]), c, low[0, c], high[0, c], floors[c]) for c in range(len(self.sites)))
 
     def worst(self) -> Gap:
-        """The largest gap of any rate at any client."""
+        """The largest gap of any rate at any site."""
         rate, place = np.unravel_index(int(np.where(np.isnan(self.gaps), -1.0, self.gaps).argmax()), self.gaps.shape)
         (low, high), floor = self.limits((0, 1)), self.floor
         gap = self._gap(int(rate), int(place), low[0, 0], high[0, 0], floor.mean, floor.detectable)
-        return gap if gap.reason is None else replace(gap, client=None)
+        return gap if gap.reason is None else replace(gap, site=None)
 
     def _gap(
         self, rate: int, place: int, low: float, high: float, floor: float = math.nan, detectable: float = math.nan
     ) -> Gap:
-        name, client, gap = self.rates[rate].name, self.clients[place], float(self.gaps[rate, place])
+        name, site, gap = self.rates[rate].name, self.sites[place], float(self.gaps[rate, place])
         if math.isnan(gap):
             have = f"a {name} on {self.fewest} rows or more" if self.fewest > 1 else f"a defined {name}"
-            return Gap(None, name, client=client, reason=f"fewer than two groups have {have}")
+            return Gap(None, name, site=site, reason=f"fewer than two groups have {have}")
         value = Measured(
             gap,
             # the limits are of the largest gap in truth, which may be of another pair than the largest found
@@ -491,10 +491,10 @@ class Side:
             detectable=value_of(detectable),
         )
         highest, lowest = (self.groups[int(at[rate, place])] for at in (self.highest, self.lowest))
-        return Gap(value, name, highest, lowest, client)
+        return Gap(value, name, highest, lowest, site)
 
     def measured_rates(self, place: int) -> dict[str, dict[Label, Measured | None]]:
-        """Every rate of every group at one client; None where undefined."""
+        """Every rate of every group at one site; None where undefined."""
         low, high = self.rate_limits
         found: dict[str, dict[Label, Measured | None]] = {}
         for k, rate in enumerate(self.rates):
@@ -507,15 +507,15 @@ class Side:
         return found
 
     def undefined(self, place: int) -> Iterator[str]:
-        """Sentences on the undefined rates of one client."""
-        at = "" if self.clients[place] is None else f" at client {self.clients[place]!r}"
+        """Sentences on the undefined rates of one site."""
+        at = "" if self.sites[place] is None else f" at site {self.sites[place]!r}"
         for rate, group in np.argwhere(np.isnan(self.values[:, place])).tolist():
             why = self.tally.why_undefined(self.rates[rate], place, group)
             yield f"{self.rates[rate].name} of group {self.groups[group]!r}{at} is undefined: {why}"
 
 
 def _spent(accepted: Floats, mass: Floats, costs: Costs) -> Floats:
-    """What errors cost by (client, group), given accepted and all mass by label."""
+    """What errors cost by (site, group), given accepted and all mass by label."""
     wrongly_accepted = costs.wrongly_accepted[:, None] * accepted[..., 0]
     wrongly_rejected = costs.wrongly_rejected[:, None] * np.maximum(mass[..., 1] - accepted[..., 1], 0.0)
     return np.asarray(wrongly_accepted + wrongly_rejected)
@@ -546,7 +546,7 @@ def _effective(mass: Floats, hits: Floats, squares: Floats, products: Floats | N
 
 
 def _pairs(shares: Floats) -> Indices:
-    """How many pairs of one group and another are compared, (rates, clients)."""
+    """How many pairs of one group and another are compared, (rates, sites)."""
     known = (~np.isnan(shares)).sum(axis=2)
     return np.asarray(known * (known - 1))
 
@@ -567,13 +567,13 @@ def tally_of(
     positive: Binary | None,
     weight: Floats | None,
     group: Codes,
-    client: Codes,
+    site: Codes,
     ids: Codes | None = None,
 ) -> Tally:
-    """Count and weigh the rows of every (client, group, label); rows of one id are one person."""
+    """Count and weigh the rows of every (site, group, label); rows of one id are one person."""
     weight = comparable(weight)
-    shape = (len(client.names), len(group.names))
-    cell = client.codes.astype(np.intp) * shape[1] + group.codes
+    shape = (len(site.names), len(group.names))
+    cell = site.codes.astype(np.intp) * shape[1] + group.codes
     label = np.zeros_like(cell) if positive is None else positive.astype(np.intp)
     both = (*shape, 2)
     rows = np.bincount(2 * cell + label, minlength=math.prod(both)).reshape(both)
@@ -586,7 +586,7 @@ def tally_of(
     if ids is None:
         people, squares, products = map(with_both_labels, (people, squares, products))
     several = ids is not None and shape[0] > 1
-    over_all = tally_of(chance, positive, weight, group, one_client(cell.size), ids) if several else None
+    over_all = tally_of(chance, positive, weight, group, one_site(cell.size), ids) if several else None
     return Tally(rows, mass, accepted, people, squares, positive is not None, products, over_all)
 
 
@@ -610,7 +610,7 @@ def people_of(
 ) -> tuple[Indices, Floats, Floats]:
     """People of some weight, and the sums of their squared weights and of weight times accepted weight.
 
-    By (client, group, label); with ids also by both labels.
+    By (site, group, label); with ids also by both labels.
     """
     weight = np.ones(cell.size) if weight is None else weight
     if ids is None:
@@ -640,18 +640,18 @@ def _sums(place: npt.NDArray[np.intp], values: npt.NDArray[Any], shape: tuple[in
 def side_of(
     rates: tuple[Rate, ...],
     groups: tuple[Label, ...],
-    clients: tuple[Label | None, ...],
+    sites: tuple[Label | None, ...],
     tally: Tally,
     like: Side | None = None,
 ) -> Side:
-    """Measure every rate, and its gap at every client."""
-    return _compared(rates, groups, clients, tally, np.stack([tally.rate(rate) for rate in rates]), like=like)
+    """Measure every rate, and its gap at every site."""
+    return _compared(rates, groups, sites, tally, np.stack([tally.rate(rate) for rate in rates]), like=like)
 
 
 def _compared(
     rates: tuple[Rate, ...],
     groups: tuple[Label, ...],
-    clients: tuple[Label | None, ...],
+    sites: tuple[Label | None, ...],
     tally: Tally,
     values: Floats,
     fewest: int = 1,
@@ -662,7 +662,7 @@ def _compared(
     high, low = np.where(known, values, -np.inf), np.where(known, values, np.inf)
     enough = known.sum(2) >= 2
     gaps = np.subtract(high.max(2), low.min(2), where=enough, out=np.full(enough.shape, np.nan))
-    return Side(rates, groups, clients, tally, values, gaps, high.argmax(2), low.argmin(2), fewest, like)
+    return Side(rates, groups, sites, tally, values, gaps, high.argmax(2), low.argmin(2), fewest, like)
 
 
 def counting_labels(rate: Rate) -> list[int]:

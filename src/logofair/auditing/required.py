@@ -1,7 +1,7 @@
 """Which requirements hold on some rows, and how surely: kept, broken, or too small to say.
 
 On the rows that chose a rule the figures are proved; on others each has its interval, and a requirement is kept or
-broken where chance does not explain it, all clients judged together. A ratio where nobody is selected says nothing.
+broken where chance does not explain it, all sites judged together. A ratio where nobody is selected says nothing.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _CALLED = {
 
 @dataclass(frozen=True)
 class CheckedAt:
-    """A requirement at one client, or over all (None): what must hold, what was found, and whether it does."""
+    """A requirement at one site, or over all (None): what must hold, what was found, and whether it does."""
 
-    client: Label | None
+    site: Label | None
     required: float
     found: Measured | None
     state: str
@@ -51,16 +51,16 @@ class CheckedAt:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         found, required = None if self.found is None else self.found.as_dict(), value_of(self.required)
-        return {"client": plain(self.client), "required": required, "found": found, "state": self.state}
+        return {"site": plain(self.site), "required": required, "found": found, "state": self.state}
 
 
 @dataclass(frozen=True, eq=False)
 class RequirementCheck:
-    """One requirement wherever it holds: inside clients, or over all of them.
+    """One requirement wherever it holds: inside sites, or over all of them.
 
     ``kind`` is "tolerance", "ratio", "floor", "ceiling", "most selected" or "least selected"; ``group`` whose rate it
-    is, where it is of one; ``clients`` where it holds, (None,) over all or where there is one client. ``required``,
-    ``found``, ``low``, ``high`` and ``rows`` have one entry per client (NaN: not measured; of ``low`` and ``high``:
+    is, where it is of one; ``sites`` where it holds, (None,) over all or where there is one site. ``required``,
+    ``found``, ``low``, ``high`` and ``rows`` have one entry per site (NaN: not measured; of ``low`` and ``high``:
     proved, no interval), ``states`` says whether it is kept there. ``today`` says that the number is what the rule
     gives that nothing is required of, NaN where that is not measured either. ``reason`` says why nothing is measured,
     where that is so everywhere. ``price`` is what giving way by a unit would win at most, where that is known; of
@@ -81,7 +81,7 @@ class RequirementCheck:
     kind: str
     rate: str
     group: Label | None
-    clients: tuple[Label | None, ...]
+    sites: tuple[Label | None, ...]
     required: Floats
     found: Floats
     low: Floats
@@ -104,7 +104,7 @@ class RequirementCheck:
 
     @property
     def room(self) -> Floats:
-        """What is left before it is broken, by client; negative: by how much it is."""
+        """What is left before it is broken, by site; negative: by how much it is."""
         return np.asarray(self.found - self.required if self.kind in _AT_LEAST else self.required - self.found)
 
     @property
@@ -113,15 +113,15 @@ class RequirementCheck:
         return min(self.states, key=_ORDER.index)
 
     def count(self, state: str) -> int:
-        """At how many clients it has a state."""
+        """At how many sites it has a state."""
         return sum(each == state for each in self.states)
 
     def at(self, place: int) -> CheckedAt:
-        """One client."""
+        """One site."""
         found = value_of(float(self.found[place]))
         low, high = (value_of(float(end[place])) for end in (self.low, self.high))
         measured = None if found is None else Measured(found, low=low, high=high, rows=int(self.rows[place]) or None)
-        return CheckedAt(self.clients[place], float(self.required[place]), measured, self.states[place])
+        return CheckedAt(self.sites[place], float(self.required[place]), measured, self.states[place])
 
     @property
     def worst(self) -> CheckedAt:
@@ -131,13 +131,13 @@ class RequirementCheck:
 
     @property
     def where(self) -> str:
-        """Where it holds, in words; empty for a single client."""
+        """Where it holds, in words; empty for a single site."""
         if self.side == "global":
-            return "over all clients"
-        return "" if self.clients == (None,) else "inside each client"
+            return "over all sites"
+        return "" if self.sites == (None,) else "inside each site"
 
     def __str__(self) -> str:
-        """One sentence: of many clients the worst, and how many are in each state."""
+        """One sentence: of many sites the worst, and how many are in each state."""
         at = self.worst
         if at.state == SILENT:
             return f"The {self._about}: nobody is selected there, so a ratio says nothing{self._others}."
@@ -145,14 +145,14 @@ class RequirementCheck:
 
     @property
     def reading(self) -> str:
-        """What was found, of many clients at the worst, in words."""
+        """What was found, of many sites at the worst, in words."""
         found = self.worst.found
         return self._about if found is None else f"{self._about} is {found}"
 
     @property
     def _about(self) -> str:
         at = self.worst
-        where = f" {self.where}" if self.side == "global" else "" if at.client is None else f" at client {at.client!r}"
+        where = f" {self.where}" if self.side == "global" else "" if at.site is None else f" at site {at.site!r}"
         return f"{self.called}{where}"
 
     def _must(self, at: CheckedAt) -> str:
@@ -168,12 +168,12 @@ class RequirementCheck:
 
     @property
     def _others(self) -> str:
-        if len(self.clients) < 2:
+        if len(self.sites) < 2:
             return ""
         if len(set(self.states)) == 1:
-            return f" (so at all {len(self.clients):,} clients)"
+            return f" (so at all {len(self.sites):,} sites)"
         counts = [f"{self.count(state):,} {state}" for state in reversed(_ORDER) if self.count(state)]
-        return f" ({len(self.clients):,} clients: {listed(counts, len(counts))})"
+        return f" ({len(self.sites):,} sites: {listed(counts, len(counts))})"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -186,7 +186,7 @@ class RequirementCheck:
             "state": self.state,
             "reason": self.reason or None,
             "sentence": str(self),
-            "by_client": [self.at(place).as_dict() for place in range(len(self.clients))],
+            "by_site": [self.at(place).as_dict() for place in range(len(self.sites))],
         }
 
 
@@ -205,16 +205,16 @@ class Today:
         return cls(tally_of(unconstrained, *rows), Changes.of(change, rows), Changes.of(change, one_place(rows)))
 
     def side(self, side: str) -> tuple[Tally, Changes]:
-        """That inside clients or over all."""
+        """That inside sites or over all."""
         return (self.tally, self.local) if side == "local" else (self.tally.merged(), self.global_)
 
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """The numbers of one side's requirements: for every client or once for all of them."""
+    """The numbers of one side's requirements: for every site or once for all of them."""
 
     side: str
-    clients: tuple[Label | None, ...]
+    sites: tuple[Label | None, ...]
     groups: tuple[Label, ...]
     rates: tuple[Rate, ...]
     tolerance: Floats  # (n, rates)
@@ -246,7 +246,7 @@ class _Side:
         if not at.size:
             return
         today = bool(self.today[rate]) and kind in ("floor", "ceiling")
-        tail = TAIL / at.size  # all clients are judged together
+        tail = TAIL / at.size  # all sites are judged together
         found, low, high, rows, silent = figures.of(kind, rate, group, tail, today)
         if figures.reason and today:
             required = np.where(np.isfinite(required), np.nan, required)
@@ -256,7 +256,7 @@ class _Side:
             kind,
             self.rates[rate].name,
             None if group is None else self.groups[group],
-            (None,) if len(self.clients) == 1 else tuple(self.clients[i] for i in at.tolist()),
+            (None,) if len(self.sites) == 1 else tuple(self.sites[i] for i in at.tolist()),
             required[at],
             found[at],
             low[at],
@@ -293,7 +293,7 @@ class _Figures:
     reason = ""  # why nothing was found
 
     def of(self, kind: str, number: int, group: int | None, tail: float, today: bool) -> _Found:
-        """Of the rate of this number, by client."""
+        """Of the rate of this number, by site."""
         raise NotImplementedError
 
     def price(self, rate: int, at: Indices) -> Floats | None:
@@ -357,12 +357,12 @@ class _Counted(_Figures):
 class _NotMeasured(_Figures):
     """Nothing, for a reason."""
 
-    clients: int
+    sites: int
     reason: str
 
     def of(self, kind: str, number: int, group: int | None, tail: float, today: bool) -> _Found:
-        none = np.full(self.clients, np.nan)
-        return none, none, none, np.zeros(self.clients, dtype=np.int64), np.zeros(self.clients, dtype=bool)
+        none = np.full(self.sites, np.nan)
+        return none, none, none, np.zeros(self.sites, dtype=np.int64), np.zeros(self.sites, dtype=bool)
 
 
 def measured_requirements(
@@ -370,10 +370,10 @@ def measured_requirements(
     known: Sequence[Label | None],
     tally: Tally,
     groups: tuple[Label, ...],
-    clients: tuple[Label | None, ...],
+    sites: tuple[Label | None, ...],
     today: Today | None = None,
 ) -> tuple[RequirementCheck, ...]:
-    """Judge requirements on counted rows; ``known`` are the clients they are about: nothing is required of others.
+    """Judge requirements on counted rows; ``known`` are the sites they are about: nothing is required of others.
 
     Without ``today`` floors and ceilings that are today's rates are left out. Without labels what counts by label is
     not measured, and said to be so.
@@ -390,7 +390,7 @@ def measured_requirements(
     found: list[RequirementCheck] = []
     for side in ("local", "global"):
         counted = tally if side == "local" else tally.merged()
-        names = clients if side == "local" else (None,)
+        names = sites if side == "local" else (None,)
         then = None if today is None else today.side(side)
         numbers = _numbers(required, side, known, names, groups, None if then is None else then[0])
         found += numbers.checks(_Counted(numbers.rates, counted, then))
@@ -416,16 +416,16 @@ def _numbers(
     required: Requirements,
     side: str,
     known: Sequence[Label | None],
-    clients: tuple[Label | None, ...],
+    sites: tuple[Label | None, ...],
     groups: tuple[Label, ...],
     today: Tally | None,
 ) -> _Side:
-    """One side's requirements as numbers for these clients and groups."""
+    """One side's requirements as numbers for these sites and groups."""
     compared = required.local if side == "local" else required.global_
     rates = (*(each.rate for each in compared), *limited_rates(required, side))
-    n, more = len(clients), len(rates) - len(compared)
+    n, more = len(sites), len(rates) - len(compared)
     place = {name: i for i, name in enumerate(known)}
-    at = np.array([place.get(name, -1) for name in clients])
+    at = np.array([place.get(name, -1) for name in sites])
     if side == "local":
         ratios = np.zeros_like(required.tolerances) if required.ratios is None else required.ratios
         own = np.where(at[:, None] < 0, np.inf, required.tolerances[np.maximum(at, 0)])
@@ -447,7 +447,7 @@ def _numbers(
         limits.total_least[at < 0], limits.total_most[at < 0] = free.total_least[at < 0], free.total_most[at < 0]
     of_today = {limit.rate for limit in required.limits if limit.value is None and limit.side == side}
     marks = np.array([k >= len(compared) and rate in of_today for k, rate in enumerate(rates)], dtype=bool)
-    return _Side(side, clients, groups, rates, tolerance, limits, marks)
+    return _Side(side, sites, groups, rates, tolerance, limits, marks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -482,12 +482,12 @@ def proved_requirements(
 ) -> tuple[RequirementCheck, ...]:
     """Judge requirements on the rows of a problem, in expectation, where rules have these (u, v).
 
-    ``prices`` are those of tolerances inside clients, (clients, rates), and over all, (rates,).
+    ``prices`` are those of tolerances inside sites, (sites, rates), and over all, (rates,).
     """
-    clients, groups = names
+    sites, groups = names
     local, global_ = problem.local_values(*shares), problem.global_shares(*shares)[None]
     sides = (
-        ("local", clients, problem.local_rates, problem.local_tolerance, problem.local_limits, problem.local_units),
+        ("local", sites, problem.local_rates, problem.local_tolerance, problem.local_limits, problem.local_units),
         (
             "global",
             (None,),

@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 FITTED_ROWS = "measured on the rows that chose the rule: these intervals are too narrow for new rows"
 NOT_TESTED = "not yet tested on other rows"
 _LISTED = 20  # lines of a list for people
-_NAMED = 5  # clients that one sentence names
-_WIDER = (0.05, 0.1, 0.2, 0.3, 0.5)  # tolerances to look at where too few clients can be checked
+_NAMED = 5  # sites that one sentence names
+_WIDER = (0.05, 0.1, 0.2, 0.3, 0.5)  # tolerances to look at where too few sites can be checked
 
 
 @dataclass(frozen=True)
-class ClientAudit:
-    """One client: its rows, accuracy, cost, rates, largest gap, the gap of every rate, and undefined rates in words.
+class SiteAudit:
+    """One site: its rows, accuracy, cost, rates, largest gap, the gap of every rate, and undefined rates in words.
 
     ``large_gap`` is the largest gap between rates that rest on 30 rows or more.
 
     Examples
     --------
     >>> from logofair.auditing import audit
-    >>> audit([1, 0, 0], [1, 0, 1], groups=["M", "F", "F"], clients=["a", "a", "b"]).by_client[1].undefined
-    ("selection rate of group 'M' at client 'b' is undefined: no rows",)
+    >>> audit([1, 0, 0], [1, 0, 1], groups=["M", "F", "F"], sites=["a", "a", "b"]).by_site[1].undefined
+    ("selection rate of group 'M' at site 'b' is undefined: no rows",)
     """
 
-    client: Label
+    site: Label
     rows: int
     accuracy: Measured | None
     gap: Measured | None
@@ -53,31 +53,31 @@ class ClientAudit:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClientTable:
-    """The clients of an audit, in order; a row is built when asked for, and printing shows the first 20.
+class SiteTable:
+    """The sites of an audit, in order; a row is built when asked for, and printing shows the first 20.
 
     Examples
     --------
     >>> from logofair.auditing import audit
-    >>> audit([1, 0, 0], [1, 0, 1], groups=["M", "F", "F"], clients=["a", "a", "b"]).by_client
-    client  rows  accuracy  gap
+    >>> audit([1, 0, 0], [1, 0, 1], groups=["M", "F", "F"], sites=["a", "a", "b"]).by_site
+    site  rows  accuracy  gap
     a       2     1.0000    1.0000
     b       1     0.0000    undefined
     """
 
-    clients: tuple[Label, ...]
+    sites: tuple[Label, ...]
     _side: Side
     _costs: Costs | None = None
 
     def __len__(self) -> int:
-        return len(self.clients)
+        return len(self.sites)
 
-    def __getitem__(self, index: int) -> ClientAudit:
+    def __getitem__(self, index: int) -> SiteAudit:
         place = range(len(self))[index]
         gaps = tuple(self._side.gap(rate, place) for rate in range(len(self._side.rates)))
         tally, costs = self._side.tally.only(place), self._costs
-        return ClientAudit(
-            client=self.clients[place],
+        return SiteAudit(
+            site=self.sites[place],
             rows=int(self._side.tally.rows[place].sum()),
             accuracy=tally.measured_accuracy(),
             cost=None if costs is None else tally.measured_cost(costs.only(place)),
@@ -90,19 +90,19 @@ class ClientTable:
 
     @cached_property
     def _worst(self) -> tuple[Gap, ...]:
-        return self._side.by_client()
+        return self._side.by_site()
 
-    def __iter__(self) -> Iterator[ClientAudit]:
+    def __iter__(self) -> Iterator[SiteAudit]:
         return (self[place] for place in range(len(self)))
 
     def __repr__(self) -> str:
         rates = self._side.rates if len(self._side.rates) > 1 else ()
         cost = [] if self._costs is None else ["cost"]
-        lines = [["client", "rows", "accuracy", *cost, "gap", *(f"gap of {rate.name}" for rate in rates)]]
+        lines = [["site", "rows", "accuracy", *cost, "gap", *(f"gap of {rate.name}" for rate in rates)]]
         for row in islice(self, _LISTED):
             spent = [row.cost] if cost else []
             figures = (row.accuracy, *spent, row.gap, *(gap.value for gap in row.gaps[: len(rates)]))
-            lines.append([str(row.client), str(row.rows), *map(text, figures)])
+            lines.append([str(row.site), str(row.rows), *map(text, figures)])
         return aligned(lines) + (f"\n... and {len(self) - _LISTED} more" if len(self) > _LISTED else "")
 
     def as_dicts(self) -> list[dict[str, Any]]:
@@ -111,23 +111,23 @@ class ClientTable:
 
 
 @dataclass(frozen=True)
-class ClientCheck:
-    """How many clients have gaps above a tolerance, or within it, beyond chance; all clients judged together.
+class SiteCheck:
+    """How many sites have gaps above a tolerance, or within it, beyond chance; all sites judged together.
 
-    ``above`` are the clients where a gap above is shown, ``within`` the number where all gaps are shown to be within,
+    ``above`` are the sites where a gap above is shown, ``within`` the number where all gaps are shown to be within,
     ``checkable`` the number with rows enough to show that a gap of 0 is within; ``wider`` is a larger tolerance and
     the number that could be checked there, None where all can be checked already. ``tolerance`` is None where that of
     one gap is not that of another.
 
     Examples
     --------
-    >>> print(ClientCheck(0.05, 47, above=("north",), within=3, checkable=5, wider=(0.2, 30)))
-    A gap above 0.05 is shown at 1 of 47 clients ('north'); 3 are shown to be within; 43 cannot be told: too few rows.
-    5 of 47 clients can be checked at this tolerance; 30 could at 0.2.
+    >>> print(SiteCheck(0.05, 47, above=("north",), within=3, checkable=5, wider=(0.2, 30)))
+    A gap above 0.05 is shown at 1 of 47 sites ('north'); 3 are shown to be within; 43 cannot be told: too few rows.
+    5 of 47 sites can be checked at this tolerance; 30 could at 0.2.
     """
 
     tolerance: float | None
-    clients: int
+    sites: int
     above: tuple[Label, ...]
     within: int
     checkable: int
@@ -135,23 +135,23 @@ class ClientCheck:
 
     @property
     def unclear(self) -> int:
-        """Number of clients of which neither is shown."""
-        return self.clients - len(self.above) - self.within
+        """Number of sites of which neither is shown."""
+        return self.sites - len(self.above) - self.within
 
     def __str__(self) -> str:
-        n = self.clients
+        n = self.sites
         names = f" ({listed(map(repr, self.above[:_NAMED]), len(self.above), _NAMED)})" if self.above else ""
         limit = "its tolerance" if self.tolerance is None else f"{self.tolerance:g}"
-        above = f"A gap above {limit} is shown at {len(self.above):,} of {_clients(n)}{names}"
+        above = f"A gap above {limit} is shown at {len(self.above):,} of {_sites(n)}{names}"
         within = f"{self.within:,} {'is' if self.within == 1 else 'are'} shown to be within"
         unclear = f"; {self.unclear:,} cannot be told: too few rows" if self.unclear else ""
         return f"{above}; {within}{unclear}.{chr(10) + self.reach if self.checkable < n else ''}"
 
     @property
     def reach(self) -> str:
-        """How many clients have rows enough to be checked, in a sentence."""
+        """How many sites have rows enough to be checked, in a sentence."""
         could = "" if self.wider is None else f"; {self.wider[1]:,} could at {self.wider[0]:g}"
-        return f"{self.checkable:,} of {_clients(self.clients)} can be checked at this tolerance{could}."
+        return f"{self.checkable:,} of {_sites(self.sites)} can be checked at this tolerance{could}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -160,24 +160,24 @@ class ClientCheck:
 
 @dataclass(frozen=True)
 class RateRows:
-    """A rate of a group at a client, and how many rows count in it."""
+    """A rate of a group at a site, and how many rows count in it."""
 
     rate: str
-    client: Label
+    site: Label
     group: Label
     rows: int
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        return {"rate": self.rate, "client": plain(self.client), "group": plain(self.group), "rows": self.rows}
+        return {"rate": self.rate, "site": plain(self.site), "group": plain(self.group), "rows": self.rows}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit:
-    """What :func:`audit` measured; arrays are in the order of ``clients`` and ``groups``.
+    """What :func:`audit` measured; arrays are in the order of ``sites`` and ``groups``.
 
     Accuracy, rates and gaps are :class:`Measured`: numbers that carry their interval, the rows they rest on and, for
-    gaps, the noise floor. Without ``clients=`` there is one client, ``"all"``. ``headline_...`` gaps are what pages
+    gaps, the noise floor. Without ``sites=`` there is one site, ``"all"``. ``headline_...`` gaps are what pages
     tell first: between rates on 30 rows or more where there are such, so that a few people hide nobody. ``score_auc``
     is the chance that a row with label 1 scores above one with label 0, ties counting half; None where undefined.
     ``fitted_rows`` says that the decisions were chosen on these very rows: intervals are then too narrow for new ones.
@@ -198,7 +198,7 @@ class Audit:
     """
 
     groups: tuple[Label, ...]
-    clients: tuple[Label, ...]
+    sites: tuple[Label, ...]
     local: Side
     global_: Side
     score_auc: float | None = None
@@ -212,22 +212,22 @@ class Audit:
         cls,
         tally: Tally,
         groups: tuple[Label, ...],
-        clients: tuple[Label | None, ...],
+        sites: tuple[Label | None, ...],
         local: tuple[Rate, ...],
         global_: tuple[Rate, ...] | None = None,
         like: Audit | None = None,
         **others: Any,
     ) -> Audit:
-        """Measure counted rows; ``clients`` is ``(None,)`` where there are none, ``global_`` None: as ``local``.
+        """Measure counted rows; ``sites`` is ``(None,)`` where there are none, ``global_`` None: as ``local``.
 
         ``like`` is the audit of another rule on the same rows, whose noise floors serve.
         """
-        side = side_of(local, groups, clients, tally, None if like is None else like.local)
+        side = side_of(local, groups, sites, tally, None if like is None else like.local)
         rates = local if global_ is None else global_
-        same = clients == (None,) and rates == local
+        same = sites == (None,) and rates == local
         likewise = None if like is None else like.global_
         merged = side if same else side_of(rates, groups, (None,), tally.merged(), likewise)
-        return cls(groups, ("all",) if clients == (None,) else clients, side, merged, **others)
+        return cls(groups, ("all",) if sites == (None,) else sites, side, merged, **others)
 
     @cached_property
     def accuracy(self) -> Measured | None:
@@ -245,9 +245,9 @@ class Audit:
         return self.global_.tally.measured_accepted()
 
     @cached_property
-    def by_client(self) -> ClientTable:
-        """A table with a row per client."""
-        return ClientTable(self.clients, self.local, self.costs)
+    def by_site(self) -> SiteTable:
+        """A table with a row per site."""
+        return SiteTable(self.sites, self.local, self.costs)
 
     @property
     def global_gap(self) -> Measured | None:
@@ -256,42 +256,42 @@ class Audit:
 
     @property
     def global_gaps(self) -> tuple[Gap, ...]:
-        """The gap of every rate over all clients together."""
+        """The gap of every rate over all sites together."""
         return self.global_.largest()
 
     @cached_property
     def worst_global(self) -> Gap:
-        """The largest gap of any rate over all clients together, with what it rests on."""
+        """The largest gap of any rate over all sites together, with what it rests on."""
         return self.global_.worst()
 
     @property
     def local_gap(self) -> Measured | None:
-        """The largest of :attr:`local_gaps`; None where no client has any defined gap."""
+        """The largest of :attr:`local_gaps`; None where no site has any defined gap."""
         return self.worst_local.value
 
     @property
     def local_gaps(self) -> tuple[Gap, ...]:
-        """The gap of every rate at the client where it is largest."""
+        """The gap of every rate at the site where it is largest."""
         return self.local.largest()
 
     @cached_property
     def worst_local(self) -> Gap:
-        """The largest gap of any rate at any client, with what it rests on."""
+        """The largest gap of any rate at any site, with what it rests on."""
         return self.worst_global if self.local is self.global_ else self.local.worst()
 
     @property
     def large_local_gap(self) -> Measured | None:
-        """The largest gap at any client between rates on 30 rows or more; None where there is none."""
+        """The largest gap at any site between rates on 30 rows or more; None where there is none."""
         return self.local.large.worst().value
 
     @cached_property
     def headline_global(self) -> Gap:
-        """The gap over all clients that is told first: between groups with 30 rows or more where there are two."""
+        """The gap over all sites that is told first: between groups with 30 rows or more where there are two."""
         return self.global_.headline.worst()
 
     @cached_property
     def headline_local(self) -> Gap:
-        """The largest gap at a client that is told first: between rates on 30 rows or more where there are any."""
+        """The largest gap at a site that is told first: between rates on 30 rows or more where there are any."""
         return self.headline_global if self.local is self.global_ else self.local.headline.worst()
 
     def with_few_rows(self, *, local: bool) -> str:
@@ -302,14 +302,14 @@ class Audit:
         return "" if same else with_few_rows(both[1])
 
     @cached_property
-    def client_gaps(self) -> tuple[Gap, ...]:
-        """The largest gap of any rate at every client."""
-        return self.local.by_client()
+    def site_gaps(self) -> tuple[Gap, ...]:
+        """The largest gap of any rate at every site."""
+        return self.local.by_site()
 
-    def check_clients(self, tolerance: Floats | float) -> ClientCheck:
-        """Count the clients whose gaps are shown to be above their tolerance, or within it.
+    def check_sites(self, tolerance: Floats | float) -> SiteCheck:
+        """Count the sites whose gaps are shown to be above their tolerance, or within it.
 
-        ``tolerance`` is one for all, or an array (rates, clients) that is infinite where nothing is required; clients
+        ``tolerance`` is one for all, or an array (rates, sites) that is infinite where nothing is required; sites
         of whom nothing is required are not counted.
         """
         given = np.broadcast_to(tolerance, self.local.gaps.shape)
@@ -323,51 +323,51 @@ class Audit:
                 wider = (wide, could)
                 if 2 * could >= count:
                     break
-        names = tuple(self.clients[place] for place in np.flatnonzero(above))
+        names = tuple(self.sites[place] for place in np.flatnonzero(above))
         common = float(limits[0]) if limits.size == 1 else None
-        return ClientCheck(common, count, names, int(within.sum()), checkable, wider)
+        return SiteCheck(common, count, names, int(within.sum()), checkable, wider)
 
     @property
     def rows_behind(self) -> dict[str, Indices]:
-        """How many rows count in every rate of :attr:`local_rates`, as (clients, groups) arrays."""
+        """How many rows count in every rate of :attr:`local_rates`, as (sites, groups) arrays."""
         return {rate.name: rows.copy() for rate, rows in zip(self.local.rates, self.local.rows, strict=True)}
 
     @property
     def small_cells(self) -> Booleans:
-        """Which cells have a rate that rests on fewer than 30 rows, or none, as a (clients, groups) array."""
+        """Which cells have a rate that rests on fewer than 30 rows, or none, as a (sites, groups) array."""
         return np.asarray((self.local.rows < FEW_ROWS).any(axis=0))
 
     @property
-    def small_clients(self) -> int:
-        """Number of clients with such a cell."""
+    def small_sites(self) -> int:
+        """Number of sites with such a cell."""
         return int(self.small_cells.any(axis=1).sum())
 
     @property
     def smallest(self) -> RateRows:
-        """The rate, client and group that rest on the fewest rows."""
+        """The rate, site and group that rest on the fewest rows."""
         rows = self.local.rows
-        rate, client, group = np.unravel_index(rows.argmin(), rows.shape)
+        rate, site, group = np.unravel_index(rows.argmin(), rows.shape)
         name = self.local.rates[rate].name
-        return RateRows(name, self.clients[client], self.groups[group], int(rows[rate, client, group]))
+        return RateRows(name, self.sites[site], self.groups[group], int(rows[rate, site, group]))
 
     @property
-    def undefined_clients(self) -> int:
-        """Number of clients where the gap of at least one rate is undefined."""
+    def undefined_sites(self) -> int:
+        """Number of sites where the gap of at least one rate is undefined."""
         return int(np.isnan(self.local.gaps).any(0).sum())
 
     @property
     def rates(self) -> dict[str, dict[Label, Measured | None]]:
-        """Every rate of every group over all clients together; None where undefined."""
+        """Every rate of every group over all sites together; None where undefined."""
         return self.global_.measured_rates(0)
 
     @property
     def local_rates(self) -> dict[str, Floats]:
-        """Every rate as a (clients, groups) array; NaN where undefined."""
+        """Every rate as a (sites, groups) array; NaN where undefined."""
         return {rate.name: values.copy() for rate, values in zip(self.local.rates, self.local.values, strict=True)}
 
     @property
     def counts(self) -> dict[str, npt.NDArray[np.intp]]:
-        """Unweighted ``"rows"`` and, with labels, ``"positives"`` of every cell as (clients, groups) arrays."""
+        """Unweighted ``"rows"`` and, with labels, ``"positives"`` of every cell as (sites, groups) arrays."""
         tally = self.local.tally
         return {"rows": tally.rows.sum(2)} | ({"positives": tally.rows[..., 1].copy()} if tally.labelled else {})
 
@@ -396,9 +396,9 @@ class Audit:
             figures.append(["", FITTED_ROWS])
         reasons = list(islice(self._undefined(), _LISTED + 1))
         reasons[_LISTED:] = ["... and more"] if len(reasons) > _LISTED else []
-        clients = repr(self.by_client) if len(self.clients) > 1 else ""
+        sites = repr(self.by_site) if len(self.sites) > 1 else ""
         required = "\n".join(["Requirements:", *(f"  {check}" for check in self.requirements)])
-        parts = [aligned(rates), aligned(figures), required if self.requirements else "", clients, "\n".join(reasons)]
+        parts = [aligned(rates), aligned(figures), required if self.requirements else "", sites, "\n".join(reasons)]
         return "\n\n".join(part for part in parts if part)
 
     def _gap_lines(self) -> Iterator[list[str]]:
@@ -412,21 +412,21 @@ class Audit:
                 yield [name, str(gap)]
                 yield from ([["", gap.finding]] if gap.finding else [])
             before = gap
-        if self.undefined_clients and len(self.clients) > 1:
-            yield ["", f"some gap is undefined at {self.undefined_clients} of {len(self.clients)} clients"]
+        if self.undefined_sites and len(self.sites) > 1:
+            yield ["", f"some gap is undefined at {self.undefined_sites} of {len(self.sites)} sites"]
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON; what is undefined is None."""
-        names = ("groups", "clients", "accuracy", "cost", "accepted", "score_auc", "fitted_rows", "undefined_clients")
+        names = ("groups", "sites", "accuracy", "cost", "accepted", "score_auc", "fitted_rows", "undefined_sites")
         gaps = ("rates", "global_gap", "local_gap", "global_gaps", "local_gaps")
         found = {name: getattr(self, name) for name in (*names, *gaps, "counts", "undefined")}
         found["costs"] = None if self.costs is None else self.costs.as_dict()
         found["requirements"] = [check.as_dict() for check in self.requirements]
         found["headline"] = {"global": self.headline_global, "local": self.headline_local}
-        return {**_plain(found), "small": self.small_as_dict(), "by_client": self.by_client.as_dicts()}
+        return {**_plain(found), "small": self.small_as_dict(), "by_site": self.by_site.as_dicts()}
 
     def largest_as_dict(self) -> dict[str, Any]:
-        """Return the largest gap over all and at any client, and those told first, as plain values."""
+        """Return the largest gap over all and at any site, and those told first, as plain values."""
         return {
             "global": self.worst_global.as_dict(),
             "largest_local": self.worst_local.as_dict(),
@@ -434,10 +434,10 @@ class Audit:
         }
 
     def small_as_dict(self) -> dict[str, Any]:
-        """Return how many clients and cells are small, and the smallest, as plain values."""
+        """Return how many sites and cells are small, and the smallest, as plain values."""
         return {
             "fewer_than": FEW_ROWS,
-            "clients": self.small_clients,
+            "sites": self.small_sites,
             "cells": int(self.small_cells.sum()),
             "smallest": self.smallest.as_dict(),
         }
@@ -459,13 +459,13 @@ class RuleAudit:
         cls,
         tally: Tally,
         groups: tuple[Label, ...],
-        clients: tuple[Label | None, ...],
+        sites: tuple[Label | None, ...],
         notions: Iterable[Notion],
         costs: Costs | None = None,
     ) -> RuleAudit:
         """Measure every notion, without labels those that need none."""
         measured = [notion for notion in notions if tally.labelled or not notion.needs_labels]
-        audits = {notion.name: Audit.of(tally, groups, clients, notion.rates, costs=costs) for notion in measured}
+        audits = {notion.name: Audit.of(tally, groups, sites, notion.rates, costs=costs) for notion in measured}
         return cls(tally, audits, costs)
 
     @property
@@ -485,7 +485,7 @@ class RuleAudit:
 
     @property
     def rates(self) -> dict[str, dict[Label, Measured | None]]:
-        """Every rate of every group over all clients together; None where undefined."""
+        """Every rate of every group over all sites together; None where undefined."""
         return {name: row for audit in self.by_notion.values() for name, row in audit.rates.items()}
 
     def as_dict(self) -> dict[str, Any]:
@@ -496,8 +496,8 @@ class RuleAudit:
         return {**_plain({name: getattr(self, name) for name in names}), "gaps": gaps, "requirements": required}
 
 
-def _clients(count: int) -> str:
-    return f"{count:,} client{'' if count == 1 else 's'}"
+def _sites(count: int) -> str:
+    return f"{count:,} site{'' if count == 1 else 's'}"
 
 
 def with_few_rows(gap: Gap | None) -> str:

@@ -13,14 +13,14 @@ from logofair.auditing.required import Today, measured_requirements
 from logofair.auditing.result import Audit
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Binary, Floats, Label
-from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_client
+from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
 from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.notions import Notion, named_notion, sides
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, make_requirements
 
-_MOST_CELLS = 20_000_000  # more (client, group) pairs than this are ids passed by mistake
+_MOST_CELLS = 20_000_000  # more (site, group) pairs than this are ids passed by mistake
 
 
 def audit(
@@ -28,7 +28,7 @@ def audit(
     labels: object,
     *,
     groups: object,
-    clients: object = None,
+    sites: object = None,
     notion: object = "demographic_parity",
     scores: object = None,
     sample_weight: object = None,
@@ -42,7 +42,7 @@ def audit(
     ceilings: object = None,
     capacity: object = None,
 ) -> Audit:
-    """Measure a decision rule's accuracy, its gaps over all clients, and its gaps inside each of them.
+    """Measure a decision rule's accuracy, its gaps over all sites, and its gaps inside each of them.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def audit(
         acceptance, 0 to 1. None: those of ``policy`` on ``scores``.
     labels : column of 0 and 1, or None
         None where no rate needs labels, as for demographic parity; accuracy is then undefined.
-    groups, clients : columns of any hashable labels
-        ``clients=None``: all rows belong to one client.
+    groups, sites : columns of any hashable labels
+        ``sites=None``: all rows belong to one site.
     notion : str, Notion, several of them in a list, tuple or mapping, or {"local": ..., "global": ...}
         Whose rates to measure. The tolerances of a mapping are not used: an audit measures, it does not judge.
     scores : column of probabilities, optional
@@ -60,12 +60,12 @@ def audit(
     sample_weight : column of numbers, none negative, optional
         How much each row counts; by default all count alike. Intervals rest on the effective number of rows.
     ids : column of labels, optional
-        Who each row is of: rows of the same id at a client are one person, who counts once in every interval.
+        Who each row is of: rows of the same id at a site are one person, who counts once in every interval.
     policy : Policy, optional
-        Decides in place of ``decisions``; clients it does not know take its merged rule.
+        Decides in place of ``decisions``; sites it does not know take its merged rule.
     chances : bool
         Whether ``decisions`` are chances of acceptance: every figure is then an expectation over them.
-    costs : pair of numbers, or mapping from every client to its pair, optional
+    costs : pair of numbers, or mapping from every site to its pair, optional
         What a wrongly accepted row costs, and a wrongly rejected one: the audit then has a ``cost``, the mean over the
         rows. With costs 1 and 1 it is 1 less the accuracy. By default those of the policy, if any.
     local_tolerance, global_tolerance, floors, ceilings, capacity
@@ -85,13 +85,13 @@ def audit(
 
     Examples
     --------
-    >>> found = audit([1, 1, 0, 1], [1, 0, 0, 1], groups=["M", "M", "F", "F"], clients=["a", "b", "a", "b"])
+    >>> found = audit([1, 1, 0, 1], [1, 0, 0, 1], groups=["M", "M", "F", "F"], sites=["a", "b", "a", "b"])
     >>> found.accuracy, found.global_gap, found.local_gap
     (0.75, 0.5, 1.0)
     >>> found.global_gap.low, round(found.global_gap.high, 2), found.global_gap.rows
     (0.0, 0.99, 2)
     >>> print(found.local_gaps[0])
-    1.0000 (selection rate, 'M' over 'F', client 'a'; 95%: 0.0000 to 1.0000; 1 row)
+    1.0000 (selection rate, 'M' over 'F', site 'a'; 95%: 0.0000 to 1.0000; 1 row)
 
     A wrong rejection is three times as bad as a wrong approval:
 
@@ -99,24 +99,24 @@ def audit(
     >>> dear.accuracy, dear.cost
     (0.5, 1.0)
     """
-    chance = decisions if policy is None else _decided(policy, decisions, scores, groups, clients)
+    chance = decisions if policy is None else _decided(policy, decisions, scores, groups, sites)
     if policy is None and not chances:
         check_decisions(decisions)
-    rows = checked_columns(chance, labels, groups, clients, notion, scores, sample_weight, ids)
-    tally = tally_of(rows.chance, rows.positive, rows.weight, rows.group, rows.client, rows.ids)
+    rows = checked_columns(chance, labels, groups, sites, notion, scores, sample_weight, ids)
+    tally = tally_of(rows.chance, rows.positive, rows.weight, rows.group, rows.site, rows.ids)
     auc = None if rows.score is None or rows.positive is None else _auc(rows.score, rows.positive, rows.weight)
     given = {"floors": floors, "ceilings": ceilings, "capacity": capacity}
     tolerances = (local_tolerance, global_tolerance)
     if policy is None or any(each is not None for each in (*tolerances, *given.values())):
         measured = {"local": rows.local, "global": rows.global_}
-        required = make_requirements(measured, *tolerances, None, rows.client, groups=rows.group.names, **given)
-        known: Sequence[Label | None] = rows.client.names
+        required = make_requirements(measured, *tolerances, None, rows.site, groups=rows.group.names, **given)
+        known: Sequence[Label | None] = rows.site.names
     else:
-        required, known = policy_requirements(policy, rows.group.names, rows.client.names)
-    priced = policy_costs(policy, rows.client.names) if costs is None else read_costs(costs, rows.client)
+        required, known = policy_requirements(policy, rows.group.names, rows.site.names)
+    priced = policy_costs(policy, rows.site.names) if costs is None else read_costs(costs, rows.site)
     missing = _notes(rows.positive, rows.score, auc, priced)
-    names, rates = (rows.group.names, rows.client.names), (rows.local.rates, rows.global_.rates)
-    today = None if policy is None else today_of(policy, scores, groups, clients, rows)
+    names, rates = (rows.group.names, rows.site.names), (rows.local.rates, rows.global_.rates)
+    today = None if policy is None else today_of(policy, scores, groups, sites, rows)
     if today is None and (unknown := [limit.kind for limit in required.limits if limit.value is None]):
         raise InputError(
             f"{unknown[0]}s: 'today' is what a policy's unconstrained rule gives; pass policy=, or a number."
@@ -126,42 +126,42 @@ def audit(
 
 
 def policy_requirements(
-    policy: Policy, groups: tuple[Label, ...], clients: tuple[Label | None, ...]
+    policy: Policy, groups: tuple[Label, ...], sites: tuple[Label | None, ...]
 ) -> tuple[Requirements, tuple[Label | None, ...]]:
-    """What a policy was made for, in the names of the rows, and the clients it is about.
+    """What a policy was made for, in the names of the rows, and the sites it is about.
 
-    Of a federation's site only what holds inside it; what holds for a policy without clients holds over all of them.
+    Of a federation's site only what holds inside it; what holds for a policy without sites holds over all of them.
     """
-    required = Requirements.from_dict(policy.info.requirements.as_dict(), policy.clients, groups)
-    if policy.client is not None:
+    required = Requirements.from_dict(policy.info.requirements.as_dict(), policy.sites, groups)
+    if policy.site is not None:
         required = replace(
             required,
             global_=(),
             limits=tuple(each for each in required.limits if each.side == "local"),
             capacities=tuple(each for each in required.capacities if each.side == "local"),
         )
-    if policy.has_clients:
-        named = {str(name): name for name in clients}
-        return required, tuple(named.get(str(name), name) for name in policy.clients)
-    return (required, clients) if len(clients) == 1 else (required.over_all(), ())
+    if policy.has_sites:
+        named = {str(name): name for name in sites}
+        return required, tuple(named.get(str(name), name) for name in policy.sites)
+    return (required, sites) if len(sites) == 1 else (required.over_all(), ())
 
 
-def policy_costs(policy: Policy | None, clients: Sequence[Label | None]) -> Costs | None:
-    """What errors cost by the policy, at these clients; at those it does not know what they cost on average."""
+def policy_costs(policy: Policy | None, sites: Sequence[Label | None]) -> Costs | None:
+    """What errors cost by the policy, at these sites; at those it does not know what they cost on average."""
     if policy is None or policy.info.requirements.costs is None:
         return None
-    place = {str(name): i for i, name in enumerate(policy.clients)}
-    at = np.array([place.get(str(name), -1) for name in clients])
+    place = {str(name): i for i, name in enumerate(policy.sites)}
+    at = np.array([place.get(str(name), -1) for name in sites])
     return Costs.from_dict(policy.info.requirements.costs).at(at)
 
 
-def today_of(policy: Policy, scores: object, groups: object, clients: object, rows: AuditedRows) -> Today | None:
+def today_of(policy: Policy, scores: object, groups: object, sites: object, rows: AuditedRows) -> Today | None:
     """What the policy's unconstrained rule does on the rows, where something is required by it."""
     if all(limit.value is not None for limit in policy.info.requirements.limits):
         return None
     known = "merged" if policy.has_merged else "raise"
-    chance = policy.unconstrained(scores, groups=groups, clients=clients, on_unknown=known)
-    columns = (rows.positive, rows.weight, rows.group, rows.client, rows.ids)
+    chance = policy.unconstrained(scores, groups=groups, sites=sites, on_unknown=known)
+    columns = (rows.positive, rows.weight, rows.group, rows.site, rows.ids)
     return Today.of(chance, rows.chance, columns)
 
 
@@ -174,7 +174,7 @@ class AuditedRows:
     score: Floats | None
     weight: Floats | None
     group: Codes
-    client: Codes
+    site: Codes
     ids: Codes | None
     local: Notion
     global_: Notion
@@ -184,7 +184,7 @@ def checked_columns(
     decisions: object,
     labels: object,
     groups: object,
-    clients: object,
+    sites: object,
     notion: object,
     scores: object,
     sample_weight: object,
@@ -193,28 +193,28 @@ def checked_columns(
     """Check every column of an audit."""
     local, global_ = map(_merged, (notion, notion) if isinstance(notion, list | tuple) else sides(notion))
     inputs.same_order(
-        decisions=decisions, labels=labels, groups=groups, clients=clients, scores=scores, sample_weight=sample_weight
+        decisions=decisions, labels=labels, groups=groups, sites=sites, scores=scores, sample_weight=sample_weight
     )
     chance = checked_chances(decisions)
     positive = None if labels is None else inputs.binary(labels)
     score = None if scores is None else inputs.probabilities(scores)
     weight = inputs.weights(sample_weight, chance.size)
     group = encode(groups, "groups")
-    client = one_client(chance.size) if clients is None else encode(clients, "clients")
+    site = one_site(chance.size) if sites is None else encode(sites, "sites")
     people = None if ids is None else encode(ids, "ids")
-    inputs.same_length(chance.size, labels=positive, groups=group, clients=client, scores=score, ids=people)
-    _check(group, client, positive, local.needs_labels or global_.needs_labels)
-    return AuditedRows(chance, positive, score, weight, group, client, people, local, global_)
+    inputs.same_length(chance.size, labels=positive, groups=group, sites=site, scores=score, ids=people)
+    _check(group, site, positive, local.needs_labels or global_.needs_labels)
+    return AuditedRows(chance, positive, score, weight, group, site, people, local, global_)
 
 
-def _decided(policy: Policy, decisions: object, scores: object, groups: object, clients: object) -> Floats:
+def _decided(policy: Policy, decisions: object, scores: object, groups: object, sites: object) -> Floats:
     """A policy's chances of acceptance."""
     if decisions is not None:
         raise InputError("decisions: given together with policy=; pass None for decisions, or leave the policy out.")
     if scores is None:
         raise InputError("scores: missing, but the policy decides by them; pass one per row.")
     known = "merged" if policy.has_merged else "raise"
-    return policy.probabilities(scores, groups=groups, clients=clients, on_unknown=known)
+    return policy.probabilities(scores, groups=groups, sites=sites, on_unknown=known)
 
 
 def _merged(side: object) -> Notion:
@@ -252,15 +252,15 @@ def checked_chances(decisions: object) -> Floats:
     return chance
 
 
-def _check(group: Codes, client: Codes, positive: Binary | None, needs_labels: bool) -> None:
+def _check(group: Codes, site: Codes, positive: Binary | None, needs_labels: bool) -> None:
     """Refuse what has no gap, no labels where a rate needs them, or no sense."""
     if len(group.names) < 2:
         raise InputError(f"groups: every row is of group {group.names[0]!r:.40}; a gap needs at least two groups.")
     check_groups(group.names, len(group))
-    check_spelling(client.names, "clients")
-    if len(group.names) * len(client.names) > _MOST_CELLS:
-        many = f"{len(group.names)} groups at {len(client.names)} clients"
-        raise InputError(f"groups: {many} are too many to audit; pass names of groups and clients, not ids of rows.")
+    check_spelling(site.names, "sites")
+    if len(group.names) * len(site.names) > _MOST_CELLS:
+        many = f"{len(group.names)} groups at {len(site.names)} sites"
+        raise InputError(f"groups: {many} are too many to audit; pass names of groups and sites, not ids of rows.")
     if positive is None and needs_labels:
         raise InputError("labels: got None, but a rate of the notion counts by label; pass 0 or 1 for every row.")
 

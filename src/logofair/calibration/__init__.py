@@ -1,7 +1,7 @@
-"""Calibration: from scores to chances, eta = P(Y = 1 | score, group, client).
+"""Calibration: from scores to chances, eta = P(Y = 1 | score, group, site).
 
-Every cell (a group at a client) has a map of its own, which its group's map is the prior of, as that of all rows is of
-the groups': the fewer rows, the nearer to the prior. The cells of a client that has all rows are the groups. Methods:
+Every cell (a group at a site) has a map of its own, which its group's map is the prior of, as that of all rows is of
+the groups': the fewer rows, the nearer to the prior. The cells of a site that has all rows are the groups. Methods:
 "beta" (default), "platt" and "temperature" are logistic regressions on features of the score, "isotonic" is a free
 nondecreasing curve, "none" takes the scores as they are.
 """

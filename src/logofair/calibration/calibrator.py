@@ -28,19 +28,19 @@ STRENGTH = 200.0
 
 @dataclass(frozen=True, eq=False)
 class Calibrator:
-    """Chance of label 1 given score, group and client: eta = P(Y = 1 | score, group, client).
+    """Chance of label 1 given score, group and site: eta = P(Y = 1 | score, group, site).
 
-    Within a cell (a group at a client) a higher score never has a lower eta.
+    Within a cell (a group at a site) a higher score never has a lower eta.
     """
 
     method: str  # one of METHODS
     n_groups: int
-    n_clients: int
+    n_sites: int
     maps: LogisticMaps | IsotonicMaps | None  # of all rows, of every group and of every cell; None: method "none"
 
-    def __call__(self, scores: Floats, group_codes: Integers, client_codes: Integers) -> Floats:
-        """Eta of every row; client code -1 (unknown) takes the map of the row's group."""
-        return self.at(scores, Units(self.n_groups, self.n_clients).of(group_codes, client_codes))
+    def __call__(self, scores: Floats, group_codes: Integers, site_codes: Integers) -> Floats:
+        """Eta of every row; site code -1 (unknown) takes the map of the row's group."""
+        return self.at(scores, Units(self.n_groups, self.n_sites).of(group_codes, site_codes))
 
     def at(self, scores: Floats, unit: Indices) -> Floats:
         """Eta of every row by the map of a unit, as :class:`Units` number them: of its cell or of its group."""
@@ -56,17 +56,17 @@ class Calibrator:
 
     @classmethod
     def joined(cls, parts: Sequence[Calibrator]) -> Calibrator:
-        """One calibrator of the clients of several, one part's after the other's, with the same maps of groups."""
-        first, clients = parts[0], sum(part.n_clients for part in parts)
+        """One calibrator of the sites of several, one part's after the other's, with the same maps of groups."""
+        first, sites = parts[0], sum(part.n_sites for part in parts)
         above = 1 + first.n_groups
         tables = [part.maps.parameters for part in parts if isinstance(part.maps, LogisticMaps)]
         parameters = np.vstack([tables[0][:above], *(table[above:] for table in tables)])
-        return cls(first.method, first.n_groups, clients, LogisticMaps(first.method, parameters))
+        return cls(first.method, first.n_groups, sites, LogisticMaps(first.method, parameters))
 
     def as_json(self) -> dict[str, object]:
         """Plain lists and numbers, from which :meth:`from_json` rebuilds the same floats."""
         maps = {} if self.maps is None else self.maps.as_json()
-        return {"method": self.method, "n_groups": self.n_groups, "n_clients": self.n_clients, **maps}
+        return {"method": self.method, "n_groups": self.n_groups, "n_sites": self.n_sites, **maps}
 
     @classmethod
     def from_json(cls, data: object) -> Calibrator:
@@ -78,13 +78,13 @@ class Calibrator:
         method = of_type(data["method"], str)
         if method not in METHODS:
             raise InputError(f"'method' must be one of {', '.join(METHODS)}, got {method!r}.")
-        units = Units(*(whole_number(data[name], name) for name in ("n_groups", "n_clients")))
+        units = Units(*(whole_number(data[name], name) for name in ("n_groups", "n_sites")))
         maps: LogisticMaps | IsotonicMaps | None = None
         if method in FAMILIES:
             maps = LogisticMaps.from_json(method, data, units)
         elif method == "isotonic":
             maps = IsotonicMaps.from_json(data, units)
-        return cls(method, units.n_groups, units.n_clients, maps)
+        return cls(method, units.n_groups, units.n_sites, maps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class Sample:
     scores: Floats
     labels: Binary
     group_codes: Integers
-    client_codes: Integers
+    site_codes: Integers
     weights: Floats | None
     units: Units
     people: Integers | None = None  # who each row is of, where somebody has several
@@ -102,7 +102,7 @@ class Sample:
     @property
     def cells(self) -> Integers:
         """The cell of every row."""
-        return cell_numbers(self.group_codes, self.client_codes, self.units.n_groups)
+        return cell_numbers(self.group_codes, self.site_codes, self.units.n_groups)
 
     def columns_at(self, rows: npt.NDArray[Any]) -> tuple[Floats, Binary, Floats | None]:
         """Scores, labels and weights of the rows at some places."""
@@ -115,7 +115,7 @@ class Sample:
             self.scores[rows],
             self.labels[rows],
             self.group_codes[rows],
-            self.client_codes[rows],
+            self.site_codes[rows],
             None if self.weights is None else self.weights[rows],
             self.units,
             None if self.people is None else self.people[rows],
@@ -175,7 +175,7 @@ class Fits:
         else:
             strengths = self.strength, strength
             fitted = [fit_isotonic(self.rows, strengths, int(fold)) for fold in self.without[fits]]
-        return [Calibrator(self.method, self.units.n_groups, self.units.n_clients, maps) for maps in fitted]
+        return [Calibrator(self.method, self.units.n_groups, self.units.n_sites, maps) for maps in fitted]
 
 
 def fit_calibrator(
@@ -185,7 +185,7 @@ def fit_calibrator(
 
     A row of weight 2 counts as two rows. ``strength`` says how many rows the parent's map is worth: a cell of this many
     lies about halfway between its group's map and its own. ``cell_strength`` is another one for the cells alone.
-    Where all rows are one client's, a cell is its group and has its map.
+    Where all rows are one site's, a cell is its group and has its map.
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
     fold = np.zeros(order.rows.size, dtype=np.int16)

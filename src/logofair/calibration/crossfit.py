@@ -105,7 +105,7 @@ class HeldOut:
         return self.order.as_they_came(self.chances)
 
     def merged(self, scores: Floats, groups: Indices, rows: npt.NDArray[Any]) -> Floats:
-        """Chances by the maps of the groups, for rules that ignore the client: of the rows at some places."""
+        """Chances by the maps of the groups, for rules that ignore the site: of the rows at some places."""
         return held_out_chances(scores, groups + 1, self.order.as_they_came(self.fold)[rows], self.without)
 
 
@@ -181,7 +181,7 @@ def _calibrators(
         # Columns are made here, where strengths are compared, and let go: one strength alone needs none of them.
         compared = np.flatnonzero(fold < enough)
         rows = sample.at(order.rows[compared])
-        unit = sample.units.of(rows.group_codes, rows.client_codes)
+        unit = sample.units.of(rows.group_codes, rows.site_codes)
         without = fits.calibrators(strength, every[:enough])
         return float(log_losses(rows, held_out_chances(rows.scores, unit, fold[compared], without)).sum())
 
@@ -273,9 +273,9 @@ def draw_folds(begins: Indices, cells: int, folds: int, *rngs: np.random.Generat
     for part, rng in enumerate(rngs):
         first, last = begins[part], begins[part + 1]
         rng.shuffle(drawn[first:last])
-        # Cells in an order drawn at random: in their own, five rows at each client would put a group into one fold.
+        # Cells in an order drawn at random: in their own, five rows at each site would put a group into one fold.
         rng.shuffle(place[part * share : (part + 1) * share])
-        # In an order of their own, or the few rows of each small client would all lie in the first folds.
+        # In an order of their own, or the few rows of each small site would all lie in the first folds.
         numbers = np.tile(rng.permutation(folds).astype(np.int16), 1 + (last - first) // folds)
         dealt[first:last] = numbers[: last - first]
     return DrawnFolds(drawn, place, dealt)

@@ -33,7 +33,7 @@ from logofair.columns.segments import Booleans, Indices, narrowest
 NO_FOLD = -1
 # In a federation all sites see sums over the rows of a fold, and each can take its own part off: those of a few rows of
 # the others would tell every row's score and label. So a group has a map of its own above the cells where, whichever
-# client is left out, the others have this many of its rows: about 50 in each of five folds.
+# site is left out, the others have this many of its rows: about 50 in each of five folds.
 LEAST_ROWS = 250
 # A fit is done when its next step, which is still taken, would gain less than this many nats per row. Tried on units of
 # 20 to 100,000 rows: after that step no chance is off by more than 14 times as much. It is in proportion to the number
@@ -48,9 +48,9 @@ _CELLS_AT_ONCE = 4_000  # small ones, of which numpy works on many at once
 
 
 def capped_rows(rows: Floats) -> tuple[Floats, Floats]:
-    """Each client's rows of each group, (clients, groups), and in all, (clients,), none above the least number.
+    """Each site's rows of each group, (sites, groups), and in all, (sites,), none above the least number.
 
-    Where such numbers add up to twice the least, those of all clients but any one add up to it.
+    Where such numbers add up to twice the least, those of all sites but any one add up to it.
     """
     return np.minimum(rows, LEAST_ROWS), np.minimum(rows.sum(axis=1), LEAST_ROWS)
 
@@ -59,7 +59,7 @@ def summed_at(rows: Floats, everybody: float, fed: Booleans | None = None) -> In
     """As which group each group's rows are summed above its cells, -1: not at all; from totals of capped rows.
 
     A group with enough of them stands for itself, and the map of such groups serves the others. Where no group has
-    enough, and all together have, they are summed as one. ``fed`` says which groups enough clients contribute to,
+    enough, and all together have, they are summed as one. ``fed`` says which groups enough sites contribute to,
     where that matters.
 
     Examples
@@ -86,7 +86,7 @@ class DealtRows:
     cell: Indices  # of each run, rising
     fold: Indices  # of each run
     folds: int
-    part_of: DealtRows | None = None  # those of all clients, where these are those of some
+    part_of: DealtRows | None = None  # those of all sites, where these are those of some
 
     @classmethod
     def of(
@@ -112,16 +112,16 @@ class DealtRows:
         runs = Runs(columns, family.intercept, labels, weights, starts)
         return cls(family, units, runs, cell, fold, counts.shape[1])
 
-    def of_clients(self, clients: slice) -> DealtRows:
-        """Those of some clients, numbered anew."""
-        units = Units(self.units.n_groups, clients.stop - clients.start)
-        first, last = np.searchsorted(self.cell, np.array([clients.start, clients.stop]) * units.n_groups)
+    def of_sites(self, sites: slice) -> DealtRows:
+        """Those of some sites, numbered anew."""
+        units = Units(self.units.n_groups, sites.stop - sites.start)
+        first, last = np.searchsorted(self.cell, np.array([sites.start, sites.stop]) * units.n_groups)
         starts = self.runs.starts[first : last + 1]
         rows = slice(starts[0], starts[-1])
         weights = None if self.runs.weights is None else self.runs.weights[rows]
         columns = tuple(column[rows] for column in self.runs.columns)
         runs = Runs(columns, self.runs.intercept, self.runs.targets[rows], weights, starts - starts[0])
-        cell = self.cell[first:last] - clients.start * units.n_groups
+        cell = self.cell[first:last] - sites.start * units.n_groups
         return DealtRows(self.family, units, runs, cell, self.fold[first:last], self.folds, self)
 
     @cached_property
@@ -151,9 +151,9 @@ class DealtRows:
 
     @property
     def places(self) -> Indices:
-        """As which group each group's rows are summed above its cells; those of one client all as their own."""
+        """As which group each group's rows are summed above its cells; those of one site all as their own."""
         units = self.units
-        if units.n_clients == 1:
+        if units.n_sites == 1:
             return np.arange(units.n_groups)
         rows = np.bincount(self.cell, np.diff(self.runs.starts), units.n_cells).reshape(-1, units.n_groups)
         of_groups, of_all = capped_rows(rows.astype(np.float64))
@@ -302,12 +302,12 @@ def sums_alone(places: Indices) -> Booleans:
 def fit_logistic(method: str, rows: DealtRows, above: Above, strength: float, fits: Indices) -> list[LogisticMaps]:
     """Fit the cells around their groups with a strength, in some of the fits of those.
 
-    Where all rows of a fit are one client's, its cells are the groups and have their maps: fitted again, the same rows
+    Where all rows of a fit are one site's, its cells are the groups and have their maps: fitted again, the same rows
     would count twice.
     """
     without, groups = above.without[fits], above.groups[:, fits]
-    alone = _of_one_client(above.summed, without)[:, None] & np.tile(sums_alone(above.places), rows.units.n_clients)
-    cells = np.tile(groups, (1, 1, rows.units.n_clients)) if alone.any() else groups
+    alone = _of_one_site(above.summed, without)[:, None] & np.tile(sums_alone(above.places), rows.units.n_sites)
+    cells = np.tile(groups, (1, 1, rows.units.n_sites)) if alone.any() else groups
     if not alone.all():
         own = _cells(rows, above, above.on_cells(strength, fits), without)
         cells = np.where(alone, cells, own) if alone.any() else own
@@ -324,14 +324,14 @@ def _cells(rows: DealtRows, above: Above, prior: Prior, without: Indices) -> Flo
         return level.centre.reshape(-1, without.size, n_cells)
     found = np.empty((prior.beliefs.centre.shape[0], without.size, n_cells))
 
-    def descend(clients: slice) -> None:
+    def descend(sites: slice) -> None:
         # Some at a time: what a step knows of all small cells in every fit would be larger than any cache.
-        some = rows.of_clients(clients)
+        some = rows.of_sites(sites)
         own = prior.of(_parents(without.size, n_groups, some.units.n_cells))
-        cells = slice(clients.start * n_groups, clients.stop * n_groups)
+        cells = slice(sites.start * n_groups, sites.stop * n_groups)
         found[:, :, cells] = _level(some, own, None, without, counts).result.centre.reshape(found[:, :, cells].shape)
 
-    side_by_side(descend, pieces(rows.units.n_clients, max(_CELLS_AT_ONCE // n_groups, 1)), rows.runs.targets.size)
+    side_by_side(descend, pieces(rows.units.n_sites, max(_CELLS_AT_ONCE // n_groups, 1)), rows.runs.targets.size)
     return found
 
 
@@ -345,10 +345,10 @@ def _parents(fits: int, size: int, below: int) -> Indices:
     return (np.arange(fits)[:, None] * size + np.arange(below) % size).ravel()
 
 
-def _of_one_client(rows: DealtRows, without: Indices) -> Booleans:
-    """Whether no two rows of a fit are of different clients, (fits,)."""
+def _of_one_site(rows: DealtRows, without: Indices) -> Booleans:
+    """Whether no two rows of a fit are of different sites, (fits,)."""
     units = rows.units
-    mass = rows.seen(units.n_cells, without).reshape(-1, units.n_clients, units.n_groups)
+    mass = rows.seen(units.n_cells, without).reshape(-1, units.n_sites, units.n_groups)
     return np.asarray(np.count_nonzero(mass.any(axis=2), axis=1) <= 1)
 
 
@@ -406,7 +406,7 @@ def _sums_at(rows: DealtRows, point: Floats, live: Indices, without: Indices) ->
 def _shift(rows: DealtRows, size: int, without: Indices, label_mass: Floats) -> Floats:
     """What Platt's targets in place of the labels add to the gradient of each unit in each fit.
 
-    His targets are of all labels of a fit that are summed, whichever clients' rows these are.
+    His targets are of all labels of a fit that are summed, whichever sites' rows these are.
     """
     k = len(rows.family.identity)
     if not rows.family.smoothed:

@@ -117,7 +117,7 @@ class SortedRows:
 
 
 def fit_isotonic(rows: SortedRows, strengths: tuple[float, float], without: int) -> IsotonicMaps:
-    """Fit the curve of all rows, every group and every cell outside a fold; one client's cells as in logistic fits."""
+    """Fit the curve of all rows, every group and every cell outside a fold; one site's cells as in logistic fits."""
     units = rows.units
     sizes, worth = (1, units.n_groups, units.n_cells), (IDENTITY_ROWS, *strengths)
     shares: list[Floats] = []
@@ -125,7 +125,7 @@ def fit_isotonic(rows: SortedRows, strengths: tuple[float, float], without: int)
     for level, size, parent in zip(rows.levels, sizes, worth, strict=True):
         inside = level[-1] != without
         unit, scores, labels, weights = (column[inside] for column in level[:-1])
-        if len(shares) == 2 and units.of_one_client(unit):
+        if len(shares) == 2 and units.of_one_site(unit):
             unit, scores, labels, weights = unit[:0], scores[:0], labels[:0], weights[:0]
         mass = np.bincount(unit, weights=weights, minlength=size)
         shares.append(np.divide(mass, mass + parent, out=np.zeros(size), where=mass > 0.0))

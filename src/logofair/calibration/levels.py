@@ -1,4 +1,4 @@
-"""The server's side of a federated calibration: all rows and every group, fitted through totals of the clients' sums.
+"""The server's side of a federated calibration: all rows and every group, fitted through totals of the sites' sums.
 
 The formulas are those of :func:`fit_logistic`. A round costs a real engine seconds, and two things save rounds:
 
@@ -44,7 +44,7 @@ _MOST_ROUNDS = 60
 
 @dataclass(frozen=True, eq=False)
 class GroupMaps:
-    """What the federation publishes: the maps of all rows and of the groups, and the priors of a client's cells."""
+    """What the federation publishes: the maps of all rows and of the groups, and the priors of a site's cells."""
 
     method: str
     everyone: Floats  # parameters of all rows, (k, fits); the last fit is the one of all folds
@@ -55,7 +55,7 @@ class GroupMaps:
     strength: float = STRENGTH  # how many rows a group's map is worth in its cells
 
     def prior(self, fits: Indices) -> Normal:
-        """The priors of a client's cells in some fits; unit ``place * groups + group``."""
+        """The priors of a site's cells in some fits; unit ``place * groups + group``."""
         k = len(self.groups)
         information = self.information[packed_places(k)][:, :, fits].reshape(k, k, -1)
         return sharp(FAMILIES[self.method], self.groups[:, fits].reshape(k, -1), information, self.strength)
@@ -103,7 +103,7 @@ class Levels:
 
     @property
     def request(self) -> Points:
-        """Where the clients' sums are needed."""
+        """Where the sites' sums are needed."""
         shape = (self._fits, self._n_groups)
         everyone, groups = (descent.best + descent.step for descent in (self.everyone, self.groups))
         at = np.concatenate([everyone[:, :, None], groups.reshape(-1, *shape)], axis=2)
@@ -134,15 +134,15 @@ class Levels:
         )
 
     def count(self, counts: Floats) -> Levels:
-        """Take the totals of the clients' counts; needed before any sums, and may come with the first of them."""
+        """Take the totals of the sites' counts; needed before any sums, and may come with the first of them."""
         return replace(self, counts=counts)
 
     def take(self, sums: Floats) -> Levels:
-        """Take the totals of the clients' sums at the points asked for."""
+        """Take the totals of the sites' sums at the points asked for."""
         if self.rounds >= _MOST_ROUNDS:
             raise InputError(
                 f"calibration: no end after {self.rounds} rounds of sums, so they are not sums over one set of rows; "
-                "start again with the same clients in every round."
+                "start again with the same sites in every round."
             )
         sums = self._aimed_at_targets(sums)
         if self.rounds == 0:
@@ -203,7 +203,7 @@ class Levels:
     def _mass(self) -> Floats:
         """Rows by label, fit and group, (2, fits, groups)."""
         if self.counts is None:
-            raise InputError("calibration: sums came before counts; take the counts of the same clients first.")
+            raise InputError("calibration: sums came before counts; take the counts of the same sites first.")
         return np.asarray(self.counts[:, -1])
 
 
@@ -213,11 +213,11 @@ def _taken(descent: Descent, sums: Floats) -> Descent:
 
 
 def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
-    """Fit clients' cells around the groups' maps: out-of-fold chances, and the calibrator of all their rows.
+    """Fit sites' cells around the groups' maps: out-of-fold chances, and the calibrator of all their rows.
 
-    The answer is that of :func:`cross_fit` on all rows of the federation, for these clients' rows, with the folds
-    as dealt; the calibrator knows these clients alone. It needs nothing but the published maps, so a client that joins
-    later gets its own in the same way. Where all rows of a fit are one client's, its cells have the groups' maps.
+    The answer is that of :func:`cross_fit` on all rows of the federation, for these sites' rows, with the folds
+    as dealt; the calibrator knows these sites alone. It needs nothing but the published maps, so a site that joins
+    later gets its own in the same way. Where all rows of a fit are one site's, its cells have the groups' maps.
     """
     *without, calibrator = _calibrators(rows, maps)
     fold, order = np.empty_like(rows.fold), rows.by_score
@@ -228,13 +228,13 @@ def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
 
 
 def strength_losses(rows: OwnRows, maps: GroupMaps, strengths: tuple[float, ...]) -> Floats:
-    """Log-loss of clients' held-out labels if a group's map were worth so much in their cells.
+    """Log-loss of sites' held-out labels if a group's map were worth so much in their cells.
 
-    (clients, strengths, folds).
+    (sites, strengths, folds).
     """
-    sample, shape = rows.sample, (rows.sample.units.n_clients, rows.folds)
-    unit = sample.units.of(sample.group_codes, sample.client_codes)
-    places = sample.client_codes.astype(np.int64) * rows.folds + rows.fold
+    sample, shape = rows.sample, (rows.sample.units.n_sites, rows.folds)
+    unit = sample.units.of(sample.group_codes, sample.site_codes)
+    places = sample.site_codes.astype(np.int64) * rows.folds + rows.fold
     found = []
     for strength in strengths:
         without = _calibrators(rows, replace(maps, strength=strength))[:-1]
@@ -244,13 +244,13 @@ def strength_losses(rows: OwnRows, maps: GroupMaps, strengths: tuple[float, ...]
 
 
 def least_loss(losses: Floats, strengths: tuple[float, ...], rows: int) -> float:
-    """The strength that :func:`cross_fit` takes, from the losses of all clients with so many rows."""
+    """The strength that :func:`cross_fit` takes, from the losses of all sites with so many rows."""
     first = folds_compared(losses.shape[1], rows)
     return walked(strengths, lambda each: float(losses[strengths.index(each), :first].sum()))
 
 
 def _calibrators(rows: OwnRows, maps: GroupMaps) -> list[Calibrator]:
-    """The clients' calibrator of every fit."""
+    """The sites' calibrator of every fit."""
     mass = calibration_counts(rows, maps.places)[:, :, -1].sum(axis=3)
     alone = np.isclose(mass, maps.mass, rtol=1e-9, atol=0.0).all(axis=1)[:, :, None] & sums_alone(maps.places)
     return [
@@ -260,7 +260,7 @@ def _calibrators(rows: OwnRows, maps: GroupMaps) -> list[Calibrator]:
 
 
 def _cells(rows: OwnRows, maps: GroupMaps) -> Iterator[Floats]:
-    """The parameters of the clients' cells in every fit, each (k, clients, groups)."""
+    """The parameters of the sites' cells in every fit, each (k, sites, groups)."""
     family, units = FAMILIES[maps.method], rows.sample.units
     for fits in rows.portions(np.arange(rows.folds + 1)):
         runs, unit = rows.runs(fits)
@@ -271,11 +271,11 @@ def _cells(rows: OwnRows, maps: GroupMaps) -> Iterator[Floats]:
         place, cell = np.divmod(np.arange(fits.size * units.n_cells), units.n_cells)
         prior = maps.prior(fits).of(place * rows.n_groups + cell % rows.n_groups)
         fitted = most_probable(runs, unit, prior, family.slopes)
-        yield from fitted.centre.reshape(-1, fits.size, units.n_clients, rows.n_groups).swapaxes(0, 1)
+        yield from fitted.centre.reshape(-1, fits.size, units.n_sites, rows.n_groups).swapaxes(0, 1)
 
 
 def _calibrator(maps: GroupMaps, fit: int, cells: Floats) -> Calibrator:
-    """The calibrator of one fit for some clients, from their cells' parameters (k, clients, groups)."""
-    k, n_clients, n_groups = cells.shape
+    """The calibrator of one fit for some sites, from their cells' parameters (k, sites, groups)."""
+    k, n_sites, n_groups = cells.shape
     parameters = np.vstack([maps.everyone[:, fit], maps.groups[:, fit].T, cells.reshape(k, -1).T])
-    return Calibrator(maps.method, n_groups, n_clients, LogisticMaps.of(maps.method, parameters))
+    return Calibrator(maps.method, n_groups, n_sites, LogisticMaps.of(maps.method, parameters))

@@ -1,7 +1,7 @@
 """Many small convex fits at once by Newton's method: state in, state out, fed with sums over rows.
 
 A descent sees no row. It names the points at which it needs sums over the rows of its units, and takes the sums: from
-the rows at hand (:class:`Runs`, :func:`most_probable`), or from many clients' added up. Units are what has a map of its
+the rows at hand (:class:`Runs`, :func:`most_probable`), or from many sites' added up. Units are what has a map of its
 own: all rows, every group, every cell.
 """
 
@@ -136,33 +136,33 @@ IDENTITY_ROWS = 1.0
 class Units:
     """Unit 0 is all rows, unit 1 + g group g, unit 1 + n_groups + cell a cell.
 
-    A cell is one (group, client) pair, numbered by :func:`cell_numbers`.
+    A cell is one (group, site) pair, numbered by :func:`cell_numbers`.
     """
 
     n_groups: int
-    n_clients: int
+    n_sites: int
 
     @property
     def n_cells(self) -> int:
-        """How many (group, client) pairs there are."""
-        return self.n_groups * self.n_clients
+        """How many (group, site) pairs there are."""
+        return self.n_groups * self.n_sites
 
     @property
     def size(self) -> int:
         """How many units there are."""
         return 1 + self.n_groups + self.n_cells
 
-    def cells(self, group_codes: Integers, client_codes: Integers) -> Indices:
-        """The cell of every row; its client must be known."""
-        return cell_numbers(group_codes, client_codes, self.n_groups).astype(np.int64)
+    def cells(self, group_codes: Integers, site_codes: Integers) -> Indices:
+        """The cell of every row; its site must be known."""
+        return cell_numbers(group_codes, site_codes, self.n_groups).astype(np.int64)
 
-    def of(self, group_codes: Integers, client_codes: Integers) -> Indices:
-        """The unit that serves every row: its cell, or its group where the client is unknown (-1)."""
-        # Client -1 falls on the numbers just before the cells, which are the groups'.
-        return self.cells(group_codes, client_codes) + (1 + self.n_groups)
+    def of(self, group_codes: Integers, site_codes: Integers) -> Indices:
+        """The unit that serves every row: its cell, or its group where the site is unknown (-1)."""
+        # Site -1 falls on the numbers just before the cells, which are the groups'.
+        return self.cells(group_codes, site_codes) + (1 + self.n_groups)
 
-    def of_one_client(self, cells: Indices) -> bool:
-        """Whether no two of these cells are of different clients."""
+    def of_one_site(self, cells: Indices) -> bool:
+        """Whether no two of these cells are of different sites."""
         return cells.size == 0 or bool(cells.min() // self.n_groups == cells.max() // self.n_groups)
 
 

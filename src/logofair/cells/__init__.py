@@ -1,1 +1,1 @@
-"""Cells: the rows of one group at one client, ordered by score, with running sums."""
+"""Cells: the rows of one group at one site, ordered by score, with running sums."""

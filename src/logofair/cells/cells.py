@@ -1,4 +1,4 @@
-"""Cells: the rows of each (group, client) pair, ordered by score, with running sums.
+"""Cells: the rows of each (group, site) pair, ordered by score, with running sums.
 
 All that a decision rule does to accuracy and to any rate it does through two numbers per cell::
 
@@ -45,7 +45,7 @@ class Cells:
     """
 
     n_groups: int
-    n_clients: int
+    n_sites: int
     starts: Indices
     lowest: Floats
     highest: Floats
@@ -62,14 +62,14 @@ class Cells:
         """The same rows with one block per score, on which thresholds are counted."""
         return self.hull_of or self
 
-    def of_clients(self, clients: Indices) -> Cells:
-        """The cells of some clients."""
-        cells = (clients[:, None] * self.n_groups + np.arange(self.n_groups)).ravel()
+    def of_sites(self, sites: Indices) -> Cells:
+        """The cells of some sites."""
+        cells = (sites[:, None] * self.n_groups + np.arange(self.n_groups)).ravel()
         blocks, starts = _runs_at(self.starts[cells], self.starts[cells + 1])
         sums, _ = _runs_at(self.starts[cells] + cells, self.starts[cells + 1] + cells + 1)
         return Cells(
             self.n_groups,
-            clients.size,
+            sites.size,
             starts,
             self.lowest[blocks],
             self.highest[blocks],
@@ -77,7 +77,7 @@ class Cells:
             self.positives_below[sums],
             None if self.mass_below is None else self.mass_below[sums],
             self.rows[cells],
-            None if self.hull_of is None else self.hull_of.of_clients(clients),
+            None if self.hull_of is None else self.hull_of.of_sites(sites),
             None if self.cut_of is None else self.cut_of[sums],
             None if self.reversed is None else self.reversed[sums],
         )
@@ -99,7 +99,7 @@ class Cells:
         mean = (positives[inner + 1] - positives[inner]) / (mass[inner + 1] - mass[inner])
         values = np.where(first == last, self.values[first], mean)
         lowest, highest = self.lowest[first], self.highest[last]
-        return Cells(self.n_groups, self.n_clients, starts, lowest, highest, values, positives, mass, self.rows)
+        return Cells(self.n_groups, self.n_sites, starts, lowest, highest, values, positives, mass, self.rows)
 
     def rules(self, cells: Indices, cuts: Indices, upper: Booleans) -> tuple[Indices, Booleans]:
         """The threshold rule behind a corner: a cut of the score levels, and whether scores above it are accepted.
@@ -184,10 +184,10 @@ class Cells:
 def build_cells(
     scores: Floats,
     groups: Integers,
-    clients: Integers,
+    sites: Integers,
     *,
     n_groups: int,
-    n_clients: int,
+    n_sites: int,
     values: Floats | Binary | None = None,
     weights: Floats | None = None,
     rising: bool = False,
@@ -196,15 +196,15 @@ def build_cells(
 
     ``rising`` says that the values rise with the scores in every cell, so that no hull is needed.
     """
-    cells = groups, clients, n_groups, n_clients
+    cells = groups, sites, n_groups, n_sites
     if values is None and weights is None:  # sorting bare numbers is faster
         ordered, starts = sorted_by_cell(*cells, scores)
         sums = cumulative(ordered, starts)
-        return Cells(n_groups, n_clients, starts, ordered, ordered, ordered, sums, None, np.diff(starts))
+        return Cells(n_groups, n_sites, starts, ordered, ordered, ordered, sums, None, np.diff(starts))
     if weights is None and values is not None and np.all((values == 0.0) | (values == 1.0)):
         levels, mass = _label_levels(*cells, scores, values)
         return levels if rising else _hulled(levels, mass)
-    order = RowOrder.of(scores, cell_numbers(groups, clients, n_groups), n_groups * n_clients)
+    order = RowOrder.of(scores, cell_numbers(groups, sites, n_groups), n_groups * n_sites)
     scores = scores[order.rows]
     own = scores if values is None else values[order.rows].astype(np.float64, copy=False)
     weights = None if weights is None else weights[order.rows]
@@ -220,7 +220,7 @@ def cells_in_order(
 
 
 def _label_levels(
-    groups: Integers, clients: Integers, n_groups: int, n_clients: int, scores: Floats, labels: Floats | Binary
+    groups: Integers, sites: Integers, n_groups: int, n_sites: int, scores: Floats, labels: Floats | Binary
 ) -> tuple[Cells, Floats]:
     """One block per score, and its mass, for labels of equal weight: the same as `_levels` finds, by a faster sort.
 
@@ -228,11 +228,11 @@ def _label_levels(
     """
     bits = (scores + 0.0).view(np.int64) << 1  # + 0.0: -0.0 has its bit set
     bits |= labels.astype(np.int64)
-    ordered, starts = sorted_by_cell(groups, clients, n_groups, n_clients, scores, bits.view(np.float64))
+    ordered, starts = sorted_by_cell(groups, sites, n_groups, n_sites, scores, bits.view(np.float64))
     level_starts, level, mass, values, mass_below, positives_below = _counted(ordered.view(np.int64), starts)
     lowest = level.view(np.float64)
     rows = np.diff(starts)
-    levels = Cells(n_groups, n_clients, level_starts, lowest, lowest, values, positives_below, mass_below, rows)
+    levels = Cells(n_groups, n_sites, level_starts, lowest, lowest, values, positives_below, mass_below, rows)
     return levels, mass
 
 
@@ -262,7 +262,7 @@ def _levels(
     scores: Floats, values: Floats, weights: Floats | None, row_starts: Indices, n_groups: int
 ) -> tuple[Cells, Floats | None]:
     """One block per score, and its mass (None: each is one row of weight 1)."""
-    starts, n_clients = row_starts, (row_starts.size - 1) // n_groups
+    starts, n_sites = row_starts, (row_starts.size - 1) // n_groups
     if weights is not None and not weights.all():
         kept = weights > 0  # a row of weight 0 must not become a corner of its own
         scores, values, weights = scores[kept], values[kept], weights[kept]
@@ -276,7 +276,7 @@ def _levels(
         starts = np.searchsorted(blocks, starts)
     levels = Cells(
         n_groups,
-        n_clients,
+        n_sites,
         starts,
         lowest=scores,
         highest=scores,
@@ -321,7 +321,7 @@ def _hulled(levels: Cells, mass_of: Floats | None) -> Cells:
     starts = np.searchsorted(cell[edge], np.arange(levels.starts.size)).astype(np.int64)
     return Cells(
         levels.n_groups,
-        levels.n_clients,
+        levels.n_sites,
         starts,
         lowest=values,
         highest=values,

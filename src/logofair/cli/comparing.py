@@ -16,7 +16,7 @@ from logofair.auditing.measure import tally_of
 from logofair.auditing.required import RequirementCheck, Today, measured_requirements
 from logofair.auditing.result import FITTED_ROWS, RuleAudit
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, policy_requirements
-from logofair.cli.options import CostsText, costs_by_client
+from logofair.cli.options import CostsText, costs_by_site
 from logofair.cli.requiring import Wanted
 from logofair.columns.checks import Floats, Integers, Label, listed, shown
 from logofair.columns.labels import Codes, encode
@@ -61,7 +61,7 @@ class ComparedRules:
     """A policy against another rule on the same rows: for every notion the difference, the policy less the other.
 
     ``in_fit`` says which of the rows the policy was fitted on: "all", "some", "none", "unknown", or "another file";
-    ``against_in_fit`` the same of another policy, None of score >= threshold. ``unknown`` are the rows of clients that
+    ``against_in_fit`` the same of another policy, None of score >= threshold. ``unknown`` are the rows of sites that
     the policy does not know, which took its merged rule.
     """
 
@@ -93,16 +93,16 @@ class ComparedRules:
         return _rule_audit({name: found.first for name, found in self.by_notion.items()})
 
     def required(self, notion: str) -> Floats | None:
-        """What the policy requires of a notion inside the rows' clients, (rates, clients); None: nothing.
+        """What the policy requires of a notion inside the rows' sites, (rates, sites); None: nothing.
 
-        A policy that knows no clients requires nothing inside them.
+        A policy that knows no sites requires nothing inside them.
         """
         rules, local = self.policy, self.by_notion[notion].second.local
         usual = {each.rate: each.tolerance for each in rules.info.requirements.local if each.notion == notion}
-        if not usual or not rules.has_clients:
+        if not usual or not rules.has_sites:
             return None
-        single = dict(rules.info.requirements.client_tolerances)
-        given = [[single.get(str(client), usual.get(rate.name)) for client in local.clients] for rate in local.rates]
+        single = dict(rules.info.requirements.site_tolerances)
+        given = [[single.get(str(site), usual.get(rate.name)) for site in local.sites] for rate in local.rates]
         tolerance = np.array([[np.inf if each is None else each for each in line] for line in given])
         return tolerance if np.isfinite(tolerance).any() else None
 
@@ -113,7 +113,7 @@ class ComparedRules:
             "against": self.against,
             "rows_in_fit": self.in_fit,
             "rows_in_fit_of_other": self.against_in_fit,
-            "unknown_client_rows": self.unknown,
+            "unknown_site_rows": self.unknown,
             "sentence": self.sentence,
             "differences": {name: found.as_dict() for name, found in self.by_notion.items()},
             "other": self.against_audit.as_dict(),
@@ -156,17 +156,17 @@ def compare_rules(
 
 def _costs(costs: CostsText | None, policy: Policy, rows: AuditedRows) -> Costs | None:
     """What errors cost, by default as in the policy."""
-    clients = None if rows.client.names == (None,) else list(rows.client.names)
-    given = costs_by_client(costs, clients)
-    return policy_costs(policy, rows.client.names) if given is None else read_costs(given, rows.client, "--costs")
+    sites = None if rows.site.names == (None,) else list(rows.site.names)
+    given = costs_by_site(costs, sites)
+    return policy_costs(policy, rows.site.names) if given is None else read_costs(given, rows.site, "--costs")
 
 
 def _requirements(
     policy: Policy, checked: AuditedRows, rows: DataRows, wanted: Wanted | None
 ) -> tuple[RequirementCheck, ...]:
     """Whether what was wanted, or else what the policy was made for, is kept on the rows."""
-    names = (checked.group.names, checked.client.names)
-    columns = (checked.positive, checked.weight, checked.group, checked.client, checked.ids)
+    names = (checked.group.names, checked.site.names)
+    columns = (checked.positive, checked.weight, checked.group, checked.site, checked.ids)
     tally = tally_of(checked.chance, *columns)
     if wanted is None:
         required, known = policy_requirements(policy, *names)
@@ -182,14 +182,14 @@ def policy_columns(
 ) -> tuple[DataFiles, ColumnNames]:
     """The files, and the columns named with those of the fit for the others."""
     named = (policy.info.columns or ColumnsInfo()).filling(columns, names.scale, names.na)
-    if columns.client is None and (
-        policy.client is not None  # then all rows are of the policy's site
-        or named.client not in (None, *column_names(find_files(data, client="any").paths[0]))  # or named by their files
+    if columns.site is None and (
+        policy.site is not None  # then all rows are of the policy's site
+        or named.site not in (None, *column_names(find_files(data, site="any").paths[0]))  # or named by their files
     ):
-        named = replace(named, client=None)
-    files = find_files(data, client=named.client)
+        named = replace(named, site=None)
+    files = find_files(data, site=named.site)
     named.require(files, score="the model's scores", group="the groups")
-    return (files if policy.client is None else replace(files, by_file=False)), named
+    return (files if policy.site is None else replace(files, by_file=False)), named
 
 
 def rows_in_fit(policy: Policy, source: DataSource) -> str:
@@ -234,34 +234,34 @@ def _others(
 
 
 def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool = False) -> tuple[Floats, int]:
-    """A policy's chances of acceptance, and how many rows are of clients that it does not know.
+    """A policy's chances of acceptance, and how many rows are of sites that it does not know.
 
     ``unconstrained``: those of its rule that nothing is required of.
     """
-    groups, clients = _numbers(rows.groups, policy.groups), None
+    groups, sites = _numbers(rows.groups, policy.groups), None
     if (groups < 0).any():
         strange, known = rows.groups[groups < 0], listed(map(repr, policy.groups), len(policy.groups), 6)
         raise InputError(
             f"--group: {strange.size:,} rows are of groups that {name} does not know, such as {shown(strange[0])} "
             f"(it knows {known}); leave them out, or correct --group."
         )
-    if policy.has_clients:
-        if rows.clients is None:
-            many = f"{len(policy.clients):,} clients"
-            raise InputError(f"--client: not given, but {name} has rules for {many}; name the column of clients.")
-        clients = _numbers(rows.clients, policy.clients)
-        if (clients < 0).any() and not policy.has_merged:
-            strange = rows.clients[clients < 0]
+    if policy.has_sites:
+        if rows.sites is None:
+            many = f"{len(policy.sites):,} sites"
+            raise InputError(f"--site: not given, but {name} has rules for {many}; name the column of sites.")
+        sites = _numbers(rows.sites, policy.sites)
+        if (sites < 0).any() and not policy.has_merged:
+            strange = rows.sites[sites < 0]
             raise InputError(
-                f"--client: {strange.size:,} rows are of clients that {name} does not know, such as "
-                f"{shown(strange[0])}, and it lacks the rule of all clients taken as one; leave such rows out."
+                f"--site: {strange.size:,} rows are of sites that {name} does not know, such as "
+                f"{shown(strange[0])}, and it lacks the rule of all sites taken as one; leave such rows out."
             )
-    elif policy.client is not None and rows.clients is not None:
-        _check_site(policy.client, rows.clients, name)
-    sites = None if clients is None else Codes(policy.clients, clients)
+    elif policy.site is not None and rows.sites is not None:
+        _check_site(policy.site, rows.sites, name)
+    sites = None if sites is None else Codes(policy.sites, sites)
     decide = policy.unconstrained if unconstrained else policy.probabilities
-    chance = decide(rows.scores, groups=Codes(policy.groups, groups), clients=sites, on_unknown="merged")
-    return chance, 0 if clients is None else int((clients < 0).sum())
+    chance = decide(rows.scores, groups=Codes(policy.groups, groups), sites=sites, on_unknown="merged")
+    return chance, 0 if sites is None else int((sites < 0).sum())
 
 
 def _numbers(labels: npt.NDArray[Any], names: Sequence[Label]) -> Integers:
@@ -271,20 +271,20 @@ def _numbers(labels: npt.NDArray[Any], names: Sequence[Label]) -> Integers:
     return np.array([known.get(label_text(name), -1) for name in found.names], dtype=np.int32)[found.codes]
 
 
-def _check_site(site: str, clients: npt.NDArray[Any], name: str) -> None:
-    strange = [client for client in encode(clients, "clients").names if label_text(client) != site]
+def _check_site(site: str, sites: npt.NDArray[Any], name: str) -> None:
+    strange = [site for site in encode(sites, "sites").names if label_text(site) != site]
     if strange:
         others = listed(map(repr, strange), len(strange))
-        raise InputError(f"--client: {name} is of site {site!r} alone, but there are rows of {others}; leave them out.")
+        raise InputError(f"--site: {name} is of site {site!r} alone, but there are rows of {others}; leave them out.")
 
 
 def _checked(chance: Floats, rows: DataRows) -> AuditedRows:
     """The columns of an audit of chances."""
-    columns = (rows.labels, rows.groups, rows.clients, "demographic_parity", rows.scores, rows.weights, rows.ids)
+    columns = (rows.labels, rows.groups, rows.sites, "demographic_parity", rows.scores, rows.weights, rows.ids)
     return checked_columns(chance, *columns)
 
 
 def _compared(before: Floats, rows: AuditedRows, notion: Notion, costs: Costs | None, *, fitted: bool) -> Comparison:
-    columns = (rows.positive, rows.weight, rows.group, rows.client, rows.ids)
+    columns = (rows.positive, rows.weight, rows.group, rows.site, rows.ids)
     found = compared_audits(before, rows.chance, columns, notion.rates, notion.rates, costs)
     return replace(found, second=replace(found.second, fitted_rows=fitted))

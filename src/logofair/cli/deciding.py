@@ -20,7 +20,7 @@ from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.inputs import ColumnNames, DataFiles, client_name
+from logofair.files.inputs import ColumnNames, DataFiles, site_name
 from logofair.files.tables import Table, estimated_rows, open_table
 from logofair.files.values import (
     as_chances,
@@ -51,7 +51,7 @@ _INTEGER_KINDS = "^(0|-?[1-9][0-9]{0,17})$"  # how an integer of 64 bits is writ
 class DecisionCounts:
     """How many rows were decided and accepted, by group; grows batch by batch.
 
-    ``unknown`` rows are of groups or clients that the policy does not know, ``dropped`` ones were left out; ``ids`` are
+    ``unknown`` rows are of groups or sites that the policy does not know, ``dropped`` ones were left out; ``ids`` are
     the ids met, as numbers of 64 bits. ``excess`` is how many more rows were accepted than their chances sum to, where
     counts are exact: less than one either way.
     """
@@ -165,7 +165,7 @@ class Decider:
         if self.exact_counts and self.deterministic:
             raise InputError("--exact-counts: given together with --deterministic, which draws nothing; choose one.")
         if self.on_unknown == "merged" and not self.policy.has_merged:
-            raise InputError("--on-unknown: the policy lacks the rule of all clients together; use base or raise.")
+            raise InputError("--on-unknown: the policy lacks the rule of all sites together; use base or raise.")
         if self.by_position and self.seed is None:
             raise InputError(
                 "--id: missing, but the policy tosses coins; name the column of ids, so that the same person always "
@@ -200,31 +200,31 @@ class Decider:
         score = as_numbers(pl.col("score"), schema["score"], self.columns.scale)
         unread = (pl.col("score").is_not_null() & score.is_null()).alias("unread")
         found = [pl.col("row"), score.fill_nan(None), unread, groups.alias("group")]
-        found += [_text("client", schema["client"]).alias("client")] if "client" in table.names else []
+        found += [_text("site", schema["site"]).alias("site")] if "site" in table.names else []
         found += [pl.col(role) for role in table.names if role == "id" or role.startswith("keep ")]
         codes = [_code("group", self.policy.groups)]
-        codes += [_code("client", self.policy.clients)] if "client" in table.names else []
+        codes += [_code("site", self.policy.sites)] if "site" in table.names else []
         return table.numbered.select(found).with_columns(codes)
 
     def complete(self, rows: polars.DataFrame) -> polars.DataFrame:
         """The rows that have every value they cannot be decided without; all where none may be left out."""
         if not self.columns.drop_missing:
             return rows
-        pl, needed = polars_module(), ("score", "id", "group", "client")
+        pl, needed = polars_module(), ("score", "id", "group", "site")
         present = [pl.col(role).is_not_null() for role in needed if role in rows.columns]
         return rows.filter(pl.all_horizontal(present) | pl.col("unread"))  # what cannot be read is not missing
 
     def decide(self, batch: Batch, toss: Toss = Tosses.by_coin) -> Decisions:
         """Decide on a batch; ``toss`` where chance does."""
         scores, group = self._scores(batch), self._codes(batch, "group")
-        client = self._client(batch)
-        strange = (group < 0) if client is None else (group < 0) | (client < 0)
+        site = self._site(batch)
+        strange = (group < 0) if site is None else (group < 0) | (site < 0)
         decided = np.empty(batch.rows.height, dtype=np.int64)
         for rows, ids in self._ids(batch):
             tosses = self.keyed.tosses(
                 scores[rows],
                 groups=Codes(self.policy.groups, group[rows]),
-                clients=None if client is None else Codes(self.policy.clients, client[rows]),
+                sites=None if site is None else Codes(self.policy.sites, site[rows]),
                 ids=ids,
                 on_unknown=self.on_unknown,
                 deterministic=self.deterministic,
@@ -242,9 +242,9 @@ class Decider:
         return np.asarray(as_chances(column, self.columns.scale).to_numpy(), dtype=np.float64)
 
     def _codes(self, batch: Batch, role: str) -> npt.NDArray[np.int32]:
-        """Numbers of groups or clients, -1 where unknown; raise where a value is missing or may not be unknown."""
+        """Numbers of groups or sites, -1 where unknown; raise where a value is missing or may not be unknown."""
         labels, codes = batch.rows[role], batch.rows[f"{role} code"]
-        allowed = ("merged", "base") if role == "client" else ("base",)
+        allowed = ("merged", "base") if role == "site" else ("base",)
         if labels.null_count():
             raise self._missing_error(batch, role)
         if self.on_unknown not in allowed and codes.null_count() > labels.null_count():
@@ -265,22 +265,22 @@ class Decider:
         return InputError(f"{where}: row {row} has no value{hint}; fill it, or add --drop-missing.")
 
     def _unknown_error(self, batch: Batch, role: str, row: dict[str, Any]) -> InputError:
-        if role == "client" and self.policy.client is not None:
+        if role == "site" and self.policy.site is not None:
             return self._other_site_error(f"{self._where(batch.table, role)}: row {row['row']} is {shown(row[role])}")
         use = "--on-unknown base" if role == "group" else "--on-unknown merged, or base"
-        known = listed_names(self.policy.groups if role == "group" else self.policy.clients, 6)
+        known = listed_names(self.policy.groups if role == "group" else self.policy.sites, 6)
         does = f"a {role} the policy does not know (it knows {known})"
         where = self._where(batch.table, role)
         return InputError(f"{where}: row {row['row']} is {shown(row[role])}, {does}; use {use}.")
 
     def _other_site_error(self, found: str) -> InputError:
         advice = "take that site's policy, leave such rows out, or use --on-unknown base (score from 1/2 on)"
-        return InputError(f"{found}, but the policy is of site {self.policy.client!r} alone; {advice}.")
+        return InputError(f"{found}, but the policy is of site {self.policy.site!r} alone; {advice}.")
 
     def _at_site(self, path: Path, height: int) -> npt.NDArray[np.int32] | None:
-        """Rows without a column of clients are the site's own, except in a file named after another site."""
-        name = client_name(path)
-        if name == self.policy.client or not self._is_other_site(name):
+        """Rows without a column of sites are the site's own, except in a file named after another site."""
+        name = site_name(path)
+        if name == self.policy.site or not self._is_other_site(name):
             return None
         if self.on_unknown == "raise":
             raise self._other_site_error(f"{path}: is named after site {name!r}")
@@ -301,22 +301,22 @@ class Decider:
             return False
         return other is not None and other.run == run.run
 
-    def _client(self, batch: Batch) -> npt.NDArray[np.int32] | None:
-        """Numbers of clients, -1 where unknown; None where the policy needs none."""
-        if "client" in batch.table.names:
-            return self._codes(batch, "client")
-        if self.policy.client is not None:
+    def _site(self, batch: Batch) -> npt.NDArray[np.int32] | None:
+        """Numbers of sites, -1 where unknown; None where the policy needs none."""
+        if "site" in batch.table.names:
+            return self._codes(batch, "site")
+        if self.policy.site is not None:
             return self._at_site(batch.table.file.path, batch.rows.height)
-        if not self.policy.has_clients:
+        if not self.policy.has_sites:
             return None
-        path, names = batch.table.file.path, [label_text(name) for name in self.policy.clients]
-        client = client_name(path)
-        if client not in names and self.on_unknown == "raise":
+        path, names = batch.table.file.path, [label_text(name) for name in self.policy.sites]
+        site = site_name(path)
+        if site not in names and self.on_unknown == "raise":
             raise InputError(
-                f"{path}: without --client the file's name is the client, and the policy does not know {client!r} "
-                f"(it knows {listed_names(names, 6)}); name the column of clients or use --on-unknown merged."
+                f"{path}: without --site the file's name is the site, and the policy does not know {site!r} "
+                f"(it knows {listed_names(names, 6)}); name the column of sites or use --on-unknown merged."
             )
-        code = names.index(client) if client in names else -1
+        code = names.index(site) if site in names else -1
         return np.full(batch.rows.height, code, dtype=np.int32)
 
     def _ids(self, batch: Batch) -> Iterator[tuple[npt.NDArray[np.intp], Any]]:

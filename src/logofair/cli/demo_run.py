@@ -1,4 +1,4 @@
-"""The demonstration's run: deal rows to clients, train, post-process in three ways, measure on the test rows."""
+"""The demonstration's run: deal rows to sites, train, post-process in three ways, measure on the test rows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing import Audit, ClientCheck, audit
+from logofair.auditing import Audit, SiteCheck, audit
 from logofair.auditing import Comparison as RulesCompared
 from logofair.auditing import compare as compare_rules
 from logofair.columns.checks import Floats, Integers, Label
-from logofair.datasets import Dataset, dirichlet_clients, split
+from logofair.datasets import Dataset, dirichlet_sites, split
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.progress import no_progress
@@ -33,12 +33,12 @@ _VARIANTS = {"LoGoFair_g": (False, True), "LoGoFair_l": (True, False), "LoGoFair
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run depends on; ``clients`` is their number, ``alpha`` how evenly groups are spread over them."""
+    """What a run depends on; ``sites`` is their number, ``alpha`` how evenly groups are spread over them."""
 
     notion: str = "demographic_parity"
     local_tolerance: Tolerance = 0.01
     global_tolerance: Tolerance = 0.01
-    clients: int = 5
+    sites: int = 5
     alpha: float = 0.5
     random_state: int = 0
 
@@ -55,7 +55,7 @@ class SplitRows:
     scores: Floats
     labels: npt.NDArray[np.int64]
     groups: npt.NDArray[np.str_]
-    clients: Integers
+    sites: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +74,10 @@ class MethodResult:
     certificate: Certificate | None = None
 
     @property
-    def clients(self) -> ClientCheck | None:
-        """At how many clients a gap above the local tolerance is shown; None without such a tolerance."""
+    def sites(self) -> SiteCheck | None:
+        """At how many sites a gap above the local tolerance is shown; None without such a tolerance."""
         own = self.local_tolerance
-        return None if own is None or isinstance(own, Ratio) else self.audit.check_clients(own)
+        return None if own is None or isinstance(own, Ratio) else self.audit.check_sites(own)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -89,7 +89,7 @@ class MethodResult:
             },
             **measured_values(self.audit),
             "difference": None if self.difference is None else self.difference.as_dict(),
-            "clients": None if self.clients is None else self.clients.as_dict(),
+            "sites": None if self.sites is None else self.sites.as_dict(),
             "certificate": None if self.certificate is None else self.certificate.as_dict(),
         }
 
@@ -98,7 +98,7 @@ class MethodResult:
 class Comparison:
     """Methods side by side: the base model first, then the three variants; :func:`compare` makes one.
 
-    ``fair`` is the variant that is fair inside each client and over all.
+    ``fair`` is the variant that is fair inside each site and over all.
     """
 
     settings: Settings
@@ -138,15 +138,15 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
     >>> random = np.random.default_rng(0)
     >>> features = random.random((2000, 2))
     >>> data = Dataset("toy", features, ("a", "b"), features.sum(1) > 1, np.where(features[:, 0] > 0.4, "M", "F"))
-    >>> [outcome.name for outcome in compare(data, Settings(clients=2, alpha=5)).outcomes]
+    >>> [outcome.name for outcome in compare(data, Settings(sites=2, alpha=5)).outcomes]
     ['Plain model', 'LoGoFair_g', 'LoGoFair_l', 'LoGoFair_l&g']
     """
     dealing, splitting = np.random.default_rng(settings.random_state).spawn(2)
-    clients = dirichlet_clients(data.sensitive, n_clients=settings.clients, alpha=settings.alpha, rng=dealing)
+    sites = dirichlet_sites(data.sensitive, n_sites=settings.sites, alpha=settings.alpha, rng=dealing)
     parts = split(len(data), _PARTS, rng=splitting)
     (scores,) = progress(map(_scores, [data], [parts["train"]]), "Training a logistic regression", total=1)
     calibration, test = (
-        SplitRows(scores[rows], data.labels[rows], data.sensitive[rows], clients[rows])
+        SplitRows(scores[rows], data.labels[rows], data.sensitive[rows], sites[rows])
         for rows in (parts["calibration"], parts["test"])
     )
     fits = list(progress(_fits(calibration, settings), "Fitting LoGoFair", total=len(_VARIANTS)))
@@ -184,7 +184,7 @@ def _fits(rows: SplitRows, settings: Settings) -> Iterator[tuple[str, Solution]]
                 rows.scores,
                 rows.labels,
                 groups=rows.groups,
-                clients=rows.clients,
+                sites=rows.sites,
                 notion=settings.notion,
                 local_tolerance=settings.local_tolerance if local else None,
                 global_tolerance=settings.global_tolerance if global_ else None,
@@ -195,7 +195,7 @@ def _fits(rows: SplitRows, settings: Settings) -> Iterator[tuple[str, Solution]]
 
 def _outcome(name: str, solution: Solution, rows: SplitRows, settings: Settings) -> MethodResult:
     """What a variant does on the test rows in expectation over its coins, beside the base model."""
-    columns: dict[str, Any] = {"groups": rows.groups, "clients": rows.clients}
+    columns: dict[str, Any] = {"groups": rows.groups, "sites": rows.sites}
     chance = solution.policy.probabilities(rows.scores, on_unknown="merged", **columns)
     compared = compare_rules(rows.scores >= 0.5, chance, rows.labels, notion=settings.notion, chances=True, **columns)
     local, global_ = _VARIANTS[name]
@@ -210,4 +210,4 @@ def _outcome(name: str, solution: Solution, rows: SplitRows, settings: Settings)
 
 
 def _audit(decisions: npt.NDArray[Any], rows: SplitRows, settings: Settings) -> Audit:
-    return audit(decisions, rows.labels, groups=rows.groups, clients=rows.clients, notion=settings.notion)
+    return audit(decisions, rows.labels, groups=rows.groups, sites=rows.sites, notion=settings.notion)

@@ -22,7 +22,7 @@ _ADDED = "logofair.commands"
 # Where each command lives and what it does, so that help need not import it.
 _COMMANDS = {
     "apply": ("logofair.cli.commands.apply:apply", "Decide on new rows by a policy; files of any size."),
-    "audit": ("logofair.cli.commands.audit:audit", "Show how fair decisions are, inside every client and over all."),
+    "audit": ("logofair.cli.commands.audit:audit", "Show how fair decisions are, inside every site and over all."),
     "data": (_ADDED, "List and prepare data sets (with logofair-reproduction)."),
     "demo": ("logofair.cli.commands.demo:demo", "Train, post-process and audit on the embedded Adult data."),
     "explain": ("logofair.cli.commands.explain:explain", "Say in words what a policy does."),
@@ -30,7 +30,7 @@ _COMMANDS = {
     "fit": ("logofair.cli.commands.fit:fit", "Make fair decision rules, with a certificate."),
     "frontier": ("logofair.cli.commands.frontier:frontier", "Show what fairness costs for every pair of tolerances."),
     "reproduce": (_ADDED, "Run the paper's experiments (with logofair-reproduction)."),
-    "train": (_ADDED, "Train a model over clients (with logofair-reproduction)."),
+    "train": (_ADDED, "Train a model over sites (with logofair-reproduction)."),
 }
 
 
@@ -173,16 +173,16 @@ def _explained(error: Exception) -> tuple[str, int]:
     )
 
 
-_BEGINNING = """Fair decisions inside every client and over all of them.
+_BEGINNING = """Fair decisions inside every site and over all of them.
 
 Three commands to begin with:
   logofair demo
       the whole story on embedded data in seconds, and a report of it
   logofair audit data/together.csv --score score --label label --group sex \\
-                 --client site
-      how fair decisions are now, inside every client and over all
+                 --site site
+      how fair decisions are now, inside every site and over all
   logofair fit data/together.csv --score score --label label --group sex \\
-               --client site --out policy.json
+               --site site --out policy.json
       the most accurate fair rules, with a certificate; then explain and apply
 
 Files to try it on: logofair federate example --out data
@@ -193,7 +193,7 @@ cli = LazyGroup(
     "logofair",
     lazy=_COMMANDS,
     beginning=_BEGINNING,
-    help="""Fair decisions inside every client and over all of them.
+    help="""Fair decisions inside every site and over all of them.
 
     LoGoFair turns the scores of a trained model into decisions whose rates agree
     across groups, and certifies how good they are.

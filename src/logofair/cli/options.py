@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # As in logofair.notions, whose import would bring numpy.
 NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
-TOLERANCE = 0.05  # by which an audit judges clients where nobody said
+TOLERANCE = 0.05  # by which an audit judges sites where nobody said
 BASES = ("eta", "labels")
 CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
 POOLING = ("auto", "none", "full")  # as in logofair.fitting.pooling
@@ -103,7 +103,7 @@ def _ratio(ctx: click.Context, param: click.Parameter, value: str) -> Ratio:
 
 
 def single_tolerances(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, Tolerance]:
-    """Read the tolerances of single clients, each named once; None where the gap is free."""
+    """Read the tolerances of single sites, each named once; None where the gap is free."""
     found: dict[str, Tolerance] = {}
     for text in values:
         name, equals, number = text.rpartition("=")
@@ -236,8 +236,8 @@ pooling_option = click.option(
     default="auto",
     show_default=True,
     callback=one_of(POOLING),
-    help="What small cells (a group at a client) borrow from their group at other clients: auto (what cross-validation "
-    "supports), none, or full (all clients of a group count as one).",
+    help="What small cells (a group at a site) borrow from their group at other sites: auto (what cross-validation "
+    "supports), none, or full (all sites of a group count as one).",
 )
 
 
@@ -248,11 +248,11 @@ id_option = click.option(
 )
 
 
-CostsText: TypeAlias = "tuple[float, float] | dict[str, tuple[float, float]]"  # one pair, or by client, "" for others
+CostsText: TypeAlias = "tuple[float, float] | dict[str, tuple[float, float]]"  # one pair, or by site, "" for others
 
 
 def read_costs(place: str, ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> CostsText | None:
-    """Read pairs of numbers, one for all or by client; whether they can be costs is for the library to say."""
+    """Read pairs of numbers, one for all or by site; whether they can be costs is for the library to say."""
     found: dict[str, tuple[float, float]] = {}
     for text in texts:
         name, _, pair = text.rpartition("=")
@@ -268,20 +268,20 @@ def read_costs(place: str, ctx: click.Context, param: click.Parameter, texts: Se
     return found[""] if list(found) == [""] else found or None
 
 
-def costs_by_client(costs: CostsText | None, clients: Sequence[Any] | None) -> Any:
-    """Return costs as the library takes them: a pair, or a mapping of every client to its own."""
+def costs_by_site(costs: CostsText | None, sites: Sequence[Any] | None) -> Any:
+    """Return costs as the library takes them: a pair, or a mapping of every site to its own."""
     if not isinstance(costs, dict):
         return costs
-    if clients is None:
-        raise InputError("--costs: names a client, but the data have none; add --client, or give one pair for all.")
+    if sites is None:
+        raise InputError("--costs: names a site, but the data have none; add --site, or give one pair for all.")
     from logofair.files.values import known_label, labels_by_text
 
-    known = labels_by_text(clients, "--client")
+    known = labels_by_text(sites, "--site")
     own = {known_label(name, known, "--costs"): pair for name, pair in costs.items() if name}
-    return (dict.fromkeys(clients, costs[""]) if "" in costs else {}) | own
+    return (dict.fromkeys(sites, costs[""]) if "" in costs else {}) | own
 
 
-def costs_option(place: str = "client") -> Decorator[Any]:
+def costs_option(place: str = "site") -> Decorator[Any]:
     """Return the option that says what errors cost, at participants of this word."""
     return click.option(
         "--costs",
@@ -373,7 +373,7 @@ _FIRST = (
         help="Groups to compare, such as sex; give it again for intersections ('Female, Black').",
     ),
 )
-_CLIENT = click.option("--client", metavar="COLUMN", help="Clients (sites); by default each file is one.")
+_SITE = click.option("--site", metavar="COLUMN", help="Sites (sites); by default each file is one.")
 _LAST = (
     click.option("--weight", metavar="COLUMN", help="Row weights, where rows count differently."),
     click.option("--positive", metavar="VALUE", help="Label that counts as 1, such as '>50K'."),
@@ -395,18 +395,18 @@ _LAST = (
 def data_options(command: Command) -> Command:
     """Add DATA and the options that name its columns; the command gets ``data`` (names) and ``columns``."""
     data = click.argument("data", metavar="DATA...", nargs=-1, required=True)
-    found: Command = together(data, *_FIRST, _CLIENT, *_LAST)(_with_columns(command))
+    found: Command = together(data, *_FIRST, _SITE, *_LAST)(_with_columns(command))
     return found
 
 
 def column_options(command: Command) -> Command:
-    """Add the options that name the columns of one client's file; the command gets ``columns``."""
+    """Add the options that name the columns of one site's file; the command gets ``columns``."""
     found: Command = together(*_FIRST, *_LAST)(_with_columns(command))
     return found
 
 
 def _with_columns(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Collect the options that name columns, the command's own ``--decision`` or ``--client`` too."""
+    """Collect the options that name columns, the command's own ``--decision`` or ``--site`` too."""
 
     @functools.wraps(command)
     def with_columns(**values: Any) -> Any:

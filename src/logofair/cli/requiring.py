@@ -15,7 +15,7 @@ from logofair.cli.options import (
     CostsText,
     Decorator,
     constrained,
-    costs_by_client,
+    costs_by_site,
     costs_option,
     one_of,
     together,
@@ -77,9 +77,9 @@ class Required:
 
     def arguments(self, rows: DataRows) -> dict[str, Any]:
         """What :func:`logofair.fit` takes for these rows."""
-        clients = None if rows.clients is None else list(dict.fromkeys(rows.clients.tolist()))
+        sites = None if rows.sites is None else list(dict.fromkeys(rows.sites.tolist()))
         found = self.of_groups(list(dict.fromkeys(rows.groups.tolist())), len(rows.groups))
-        return found | {"costs": costs_by_client(self.costs, clients)}
+        return found | {"costs": costs_by_site(self.costs, sites)}
 
     def of_groups(self, names: list[Any], people: int) -> dict[str, Any]:
         """Floors, ceilings and the capacity as the library takes them, for groups of these names and so many people."""
@@ -119,8 +119,8 @@ class Wanted:
             return None
         return cls(tuple(notion) or NOTIONS[:1], local, global_, required)
 
-    def requirements(self, groups: Sequence[Any], clients: Sequence[Any], people: int) -> Requirements:
-        """What must hold of these groups and clients."""
+    def requirements(self, groups: Sequence[Any], sites: Sequence[Any], people: int) -> Requirements:
+        """What must hold of these groups and sites."""
         import numpy as np
 
         from logofair.columns.labels import Codes
@@ -128,7 +128,7 @@ class Wanted:
 
         sides = {"local": self.local_tolerance, "global": self.global_tolerance}
         notion = {side: dict.fromkeys(self.notions, own) for side, own in sides.items()}
-        named = Codes(tuple(clients), np.zeros(0, dtype=np.int32))
+        named = Codes(tuple(sites), np.zeros(0, dtype=np.int32))
         given = self.required.of_groups(list(groups), people)
         tolerances = (self.local_tolerance, self.global_tolerance)
         return make_requirements(notion, *tolerances, None, named, groups=list(groups), **given)
@@ -211,7 +211,7 @@ def _limit_option(kind: str, how: str, place: str) -> Any:
     )
 
 
-def limit_options(place: str = "client") -> Decorator[Any]:
+def limit_options(place: str = "site") -> Decorator[Any]:
     """Return the options for floors, ceilings and a capacity, at participants of this word."""
     return together(
         _limit_option("floor", "at least", place),
@@ -226,6 +226,6 @@ def limit_options(place: str = "client") -> Decorator[Any]:
     )
 
 
-def requirement_options(place: str = "client") -> Decorator[Any]:
+def requirement_options(place: str = "site") -> Decorator[Any]:
     """Return the options for all that is required beside tolerances, and for costs."""
     return together(limit_options(place), costs_option(place))

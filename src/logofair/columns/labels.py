@@ -1,4 +1,4 @@
-"""Columns of labels (groups, clients) as integers, without missing values: any hashable labels, any number of them.
+"""Columns of labels (groups, sites) as integers, without missing values: any hashable labels, any number of them.
 
 A column that holds codes already (a categorical of pandas or polars, a dictionary of Arrow) is numbered by these.
 """
@@ -58,14 +58,14 @@ class Codes:
         return table[self.codes]
 
 
-def check_clients(named: Iterable[Label], clients: Codes, where: str) -> None:
-    """Raise where one of the clients that are named has no rows."""
-    known = set(clients.names)
+def check_sites(named: Iterable[Label], sites: Codes, where: str) -> None:
+    """Raise where one of the sites that are named has no rows."""
+    known = set(sites.names)
     for name in named:
         if name not in known:
             raise InputError(
-                f"{where}: names client {name!r}, which has no rows{nearest_name(name, known)}; "
-                f"there are {len(known)} clients, the first is {clients.names[0]!r}."
+                f"{where}: names site {name!r}, which has no rows{nearest_name(name, known)}; "
+                f"there are {len(known)} sites, the first is {sites.names[0]!r}."
             )
 
 
@@ -90,8 +90,8 @@ def check_spelling(names: Sequence[Label], where: str) -> None:
             )
 
 
-def one_client(rows: int) -> Codes:
-    """The clients of rows that have none: one client, named None, which no row of a user's can be."""
+def one_site(rows: int) -> Codes:
+    """The sites of rows that have none: one site, named None, which no row of a user's can be."""
     return Codes((None,), np.zeros(rows, dtype=np.int32))
 
 

@@ -55,9 +55,9 @@ def grouped(keys: npt.NDArray[Any], n_keys: int) -> Indices:
     return group_by(keys, n_keys, np.arange(keys.size))[0]
 
 
-def cell_numbers(groups: Integers, clients: Integers, n_groups: int) -> Integers:
-    """Number of every row's cell, its (group, client) pair; clients of code -1 fall just before the first cell."""
-    numbers = clients * np.int32(n_groups)
+def cell_numbers(groups: Integers, sites: Integers, n_groups: int) -> Integers:
+    """Number of every row's cell, its (group, site) pair; sites of code -1 fall just before the first cell."""
+    numbers = sites * np.int32(n_groups)
     numbers += groups
     return numbers
 
@@ -69,19 +69,19 @@ def bucket_count(rows: int, n_cells: int) -> int:
 
 
 def sorted_by_cell(
-    groups: Integers, clients: Integers, n_groups: int, n_clients: int, scores: Floats, data: Floats | None = None
+    groups: Integers, sites: Integers, n_groups: int, n_sites: int, scores: Floats, data: Floats | None = None
 ) -> tuple[Floats, Indices]:
     """Scores in [0, 1] ordered by cell and ascending inside each, and where each cell starts.
 
     ``data`` stands for the scores: numbers that rise with them and may tell equal ones apart.
     """
-    n_cells = n_groups * n_clients
+    n_cells = n_groups * n_sites
     buckets = bucket_count(scores.size, n_cells)
     keys = np.empty(scores.size, dtype=np.int32)
     # Piece by piece: temporaries of full length cost more in page faults than in arithmetic.
     for first in range(0, scores.size, _CHUNK):
         piece = slice(first, first + _CHUNK)
-        key = cell_numbers(groups[piece], clients[piece], n_groups)
+        key = cell_numbers(groups[piece], sites[piece], n_groups)
         if buckets > 1:
             key *= np.int32(buckets)
             # Rounding is monotone, so a larger score never falls into a lower bucket.
@@ -146,7 +146,7 @@ def cumulative(data: Floats, starts: Indices) -> Floats:
     """Running sums within each run, a leading 0 for each: run i occupies ``starts[i] + i`` onwards.
 
     Summing run by run (short ones in chunks) keeps the rounding error at the scale of the run, not of the whole array:
-    a client with one millionth of the rows needs its own sums to the last digit.
+    a site with one millionth of the rows needs its own sums to the last digit.
     """
     n_runs = starts.size - 1
     sums = np.zeros(data.size + n_runs)

@@ -1,11 +1,11 @@
-"""Adult and generated rows, with their terms and known harms, and the ways rows are dealt to clients.
+"""Adult and generated rows, with their terms and known harms, and the ways rows are dealt to sites.
 
 Nothing is read before a loader is called.
 """
 
 from logofair.datasets.adult import load_adult
 from logofair.datasets.generated import Population, make_population
-from logofair.datasets.partition import Partition, deal, dirichlet_clients, split
+from logofair.datasets.partition import Partition, deal, dirichlet_sites, split
 from logofair.datasets.table import Dataset
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "Partition",
     "Population",
     "deal",
-    "dirichlet_clients",
+    "dirichlet_sites",
     "load_adult",
     "make_population",
     "split",

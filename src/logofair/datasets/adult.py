@@ -52,7 +52,7 @@ def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Datase
     Examples
     --------
     >>> load_adult()
-    Dataset(adult: 48,842 rows, 91 features, 23.9 % positive, groups Female 16,192, Male 32,650, no natural clients)
+    Dataset(adult: 48,842 rows, 91 features, 23.9 % positive, groups Female 16,192, Male 32,650, no natural sites)
     >>> load_adult("race", keep_sensitive=False).features.shape
     (48842, 86)
     """

@@ -35,7 +35,7 @@ class BestRule(NamedTuple):
     accuracy: float
     """Its accuracy on the whole population."""
     acceptance: Floats
-    """Its chance to accept in every entry of the population, (clients, groups, levels)."""
+    """Its chance to accept in every entry of the population, (sites, groups, levels)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +44,14 @@ class Population:
 
     Parameters
     ----------
-    mass : array of shape (clients, groups, levels)
+    mass : array of shape (sites, groups, levels)
         Share of each entry in the population, in all 1.
     chance : array of the same shape
         Probability of label 1 (eta in the paper).
 
     Examples
     --------
-    One client in which level 1 has better chances, and group 1 more people of that level:
+    One site in which level 1 has better chances, and group 1 more people of that level:
 
     >>> people = Population(mass=[[[0.4, 0.1], [0.2, 0.3]]], chance=[[[0.2, 0.9], [0.2, 0.9]]])
     >>> free = people.optimum("demographic_parity", None, None)
@@ -68,7 +68,7 @@ class Population:
         if mass.ndim != 3 or mass.shape != chance.shape or not mass.size:
             raise InputError(
                 f"Population: got mass of shape {mass.shape} and chance of shape {chance.shape}; "
-                "pass both as (clients, groups, levels)."
+                "pass both as (sites, groups, levels)."
             )
         for values, where in ((mass, "mass"), (chance, "chance")):
             probabilities(values.ravel(), where)
@@ -78,9 +78,9 @@ class Population:
         object.__setattr__(self, "chance", chance)
 
     @property
-    def clients(self) -> tuple[str, ...]:
-        """The names of the clients."""
-        return tuple(f"client {number}" for number in range(self.mass.shape[0]))
+    def sites(self) -> tuple[str, ...]:
+        """The names of the sites."""
+        return tuple(f"site {number}" for number in range(self.mass.shape[0]))
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -94,33 +94,33 @@ class Population:
         --------
         >>> import logofair
         >>> from logofair.datasets.generated import make_population
-        >>> people = make_population(n_clients=2, rng=0)
+        >>> people = make_population(n_sites=2, rng=0)
         >>> best = people.optimum("equal_opportunity", 0.05, 0.01).accuracy
         >>> notion = {"notion": "equal_opportunity", "local_tolerance": 0.05, "global_tolerance": 0.01}
         >>> fitted = logofair.fit(labels=None, calibration="none", pooling="none", **people.columns(), **notion)
         >>> bool(abs(fitted.certificate.primal - best) < 1e-6)
         True
         """
-        client, group, _ = np.indices(self.mass.shape)
+        site, group, _ = np.indices(self.mass.shape)
         return {
             "scores": self.chance.ravel(),
             "groups": np.array(self.groups)[group.ravel()],
-            "clients": np.array(self.clients)[client.ravel()],
+            "sites": np.array(self.sites)[site.ravel()],
             "sample_weight": self.mass.ravel(),
         }
 
     def draw(self, n: int, rng: RandomSource) -> Dataset:
-        """Draw rows at random; a model sees the group and the level, not the client.
+        """Draw rows at random; a model sees the group and the level, not the site.
 
         Examples
         --------
         >>> from logofair.datasets.generated import make_population
-        >>> make_population(n_clients=3, rng=0).draw(1_000, rng=1)
-        Dataset(generated: 1,000 rows, 10 features, 46.0 % positive, groups a 746, b 254, 3 natural clients)
+        >>> make_population(n_sites=3, rng=0).draw(1_000, rng=1)
+        Dataset(generated: 1,000 rows, 10 features, 46.0 % positive, groups a 746, b 254, 3 natural sites)
         """
         n, random = whole_number(n, "n"), generator(rng)
         entry = random.choice(self.mass.size, size=n, p=self.mass.ravel())
-        client, group, level = np.unravel_index(entry, self.mass.shape)
+        site, group, level = np.unravel_index(entry, self.mass.shape)
         groups, levels = self.mass.shape[1:]
         return Dataset(
             **terms_of("generated"),
@@ -128,7 +128,7 @@ class Population:
             feature_names=(*(f"group={name}" for name in self.groups), *(f"level={k}" for k in range(levels))),
             labels=(random.random(n) < self.chance.ravel()[entry]).astype(np.int64),
             sensitive=np.array(self.groups)[group],
-            clients=np.array(self.clients)[client],
+            sites=np.array(self.sites)[site],
         )
 
     def scores(self, rows: Dataset) -> Floats:
@@ -137,18 +137,18 @@ class Population:
         Examples
         --------
         >>> from logofair.datasets.generated import make_population
-        >>> people = make_population(n_clients=3, rng=0)
+        >>> people = make_population(n_sites=3, rng=0)
         >>> people.scores(people.draw(4, rng=0)).round(2)
         array([0.44, 0.17, 0.14, 0.14])
         """
         levels = self.mass.shape[2]
-        if rows.clients is None or rows.features.shape[1:] != (len(self.groups) + levels,):
+        if rows.sites is None or rows.features.shape[1:] != (len(self.groups) + levels,):
             raise InputError(f"scores: {rows.name} was not drawn from this population; pass what its draw returned.")
-        client = encode_known(rows.clients, self.clients, "clients")
+        site = encode_known(rows.sites, self.sites, "sites")
         group = encode_known(rows.sensitive, self.groups, "sensitive")
-        if min(client.min(), group.min()) < 0:
-            raise InputError(f"scores: {rows.name} has clients or groups that are not of this population.")
-        scores: Floats = self.chance[client, group, rows.features[:, len(self.groups) :].argmax(axis=1)]
+        if min(site.min(), group.min()) < 0:
+            raise InputError(f"scores: {rows.name} has sites or groups that are not of this population.")
+        scores: Floats = self.chance[site, group, rows.features[:, len(self.groups) :].argmax(axis=1)]
         return scores
 
     def accuracy(self, acceptance: Floats) -> float:
@@ -166,7 +166,7 @@ class Population:
         Examples
         --------
         >>> from logofair.datasets.generated import make_population
-        >>> people = make_population(n_clients=3, rng=0)
+        >>> people = make_population(n_sites=3, rng=0)
         >>> [round(people.optimum("equalized_odds", eps, eps).accuracy, 4) for eps in (0.0, 0.05, None)]
         [0.687, 0.698, 0.7172]
         """
@@ -191,8 +191,8 @@ class Population:
     ) -> Iterator[tuple[float, list[Floats]]]:
         """Every gap that is bounded: its tolerance, and each group's rate as weights of the acceptance chances."""
         local_notion, global_notion = sides(notion)
-        everybody = np.ones(len(self.clients), dtype=bool)
-        for part in np.eye(len(self.clients), dtype=bool):
+        everybody = np.ones(len(self.sites), dtype=bool)
+        for part in np.eye(len(self.sites), dtype=bool):
             for requirement in side_requirements(local_notion, local, "local"):
                 if requirement.tolerance is not None:
                     yield requirement.tolerance, self._rates(requirement.rate, part)
@@ -201,7 +201,7 @@ class Population:
                 yield requirement.tolerance, self._rates(requirement.rate, everybody)
 
     def _rates(self, rate: Rate, part: npt.NDArray[np.bool_]) -> list[Floats]:
-        """The rate of every group among some clients; groups of which nobody counts in it are left out."""
+        """The rate of every group among some sites; groups of which nobody counts in it are left out."""
         mass = self.mass * part[:, None, None]
         base = (mass * rate.weight(self.chance)).sum(axis=(0, 2))
         counted = np.flatnonzero(base > _NOBODY * mass.sum(axis=(0, 2)))
@@ -233,7 +233,7 @@ _MOST_ROWS = 5_000_000
 
 
 def make_population(
-    n_clients: int = 5,
+    n_sites: int = 5,
     n_groups: int = 2,
     levels: int = 8,
     *,
@@ -243,12 +243,12 @@ def make_population(
 ) -> Population:
     """Make a population at random.
 
-    Clients, the groups in each and the levels in each of these have shares from Dirichlet distributions. The log-odds
-    of label 1 rise with the level from -2 to 2 and with the group's number, and differ at random by client.
+    Sites, the groups in each and the levels in each of these have shares from Dirichlet distributions. The log-odds
+    of label 1 rise with the level from -2 to 2 and with the group's number, and differ at random by site.
 
     Parameters
     ----------
-    n_clients, n_groups, levels : int
+    n_sites, n_groups, levels : int
         Sizes of the table.
     rng : np.random.Generator or int
         Source of randomness, or a seed.
@@ -259,33 +259,33 @@ def make_population(
 
     Examples
     --------
-    >>> make_population(n_clients=4, n_groups=3, levels=6, rng=0).mass.shape
+    >>> make_population(n_sites=4, n_groups=3, levels=6, rng=0).mass.shape
     (4, 3, 6)
     """
-    counts = {"n_clients": n_clients, "n_groups": n_groups, "levels": levels}
-    shape = clients, groups, _ = tuple(
+    counts = {"n_sites": n_sites, "n_groups": n_groups, "levels": levels}
+    shape = sites, groups, _ = tuple(
         whole_number(count, name, least=2 if name == "n_groups" else 1) for name, count in counts.items()
     )
     if np.prod(shape, dtype=float) > _MOST_ENTRIES:
         raise InputError(f"make_population: {shape} makes more than {_MOST_ENTRIES:,} entries; pass smaller numbers.")
     alpha, random = positive_number(alpha, "alpha", 1e6), generator(rng)
     difference = float(numbers([difference], "difference")[0])
-    of_client = random.dirichlet(np.full(clients, alpha))
-    of_group = random.dirichlet(np.full(groups, alpha), size=clients)
-    of_level = random.dirichlet(np.full(shape[2], alpha), size=(clients, groups))
+    of_site = random.dirichlet(np.full(sites, alpha))
+    of_group = random.dirichlet(np.full(groups, alpha), size=sites)
+    of_level = random.dirichlet(np.full(shape[2], alpha), size=(sites, groups))
     ahead = difference * np.linspace(-0.5, 0.5, groups)[:, None]
     odds = np.linspace(-2.0, 2.0, shape[2]) + ahead + 0.5 * random.standard_normal(shape)
-    return Population(of_client[:, None, None] * of_group[:, :, None] * of_level, expit(odds))
+    return Population(of_site[:, None, None] * of_group[:, :, None] * of_level, expit(odds))
 
 
-def load_generated(*, sensitive: str = "group", rows: int = 20_000, clients: int = 5, rng: RandomSource = 0) -> Dataset:
-    """Draw a data set of two groups and eight levels from ``make_population(clients, rng=rng)``.
+def load_generated(*, sensitive: str = "group", rows: int = 20_000, sites: int = 5, rng: RandomSource = 0) -> Dataset:
+    """Draw a data set of two groups and eight levels from ``make_population(sites, rng=rng)``.
 
-    ``sensitive``, the column of the groups, can be "group" alone. ``rows`` (at most 5,000,000) and ``clients``: how
-    many rows and natural clients; ``rng``: source of randomness, or a seed.
+    ``sensitive``, the column of the groups, can be "group" alone. ``rows`` (at most 5,000,000) and ``sites``: how
+    many rows and natural sites; ``rng``: source of randomness, or a seed.
     """
     chosen(sensitive, ("group",), "sensitive")
     random, rows = generator(rng), whole_number(rows, "rows")
     if rows > _MOST_ROWS:
         raise InputError(f"rows: got {rows:,}; at most {_MOST_ROWS:,} are drawn at once: ask for fewer.")
-    return make_population(whole_number(clients, "clients"), rng=random).draw(rows, random)
+    return make_population(whole_number(sites, "sites"), rng=random).draw(rows, random)

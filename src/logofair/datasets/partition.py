@@ -1,4 +1,4 @@
-"""Dealing the rows of a data set to clients, and splitting rows into parts; seeded, no row twice."""
+"""Dealing the rows of a data set to sites, and splitting rows into parts; seeded, no row twice."""
 
 from __future__ import annotations
 
@@ -25,128 +25,128 @@ from logofair.errors import InputError
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
-# The authors' code redraws until every (group, client) cell holds this many rows.
+# The authors' code redraws until every (group, site) cell holds this many rows.
 SMALLEST_CELL = 20
 # numpy's Dirichlet draws overflow to all zeros near the largest double.
 _LARGEST_ALPHA = 1e100
 
 
-def dirichlet_clients(
+def dirichlet_sites(
     sensitive: object,
     *,
-    n_clients: int,
+    n_sites: int,
     alpha: float,
     rng: RandomSource,
     scheme: str = "plain",
     max_redraws: int = 20_000,
 ) -> Integers:
-    """Deal rows to clients so that groups are spread unevenly: the smaller ``alpha``, the more so.
+    """Deal rows to sites so that groups are spread unevenly: the smaller ``alpha``, the more so.
 
     Parameters
     ----------
     sensitive : column of labels
         The group of each row, or any other column whose values are to be spread, such as the labels 0 and 1.
-    n_clients : int
-        Number of clients K, at most one per row.
+    n_sites : int
+        Number of sites K, at most one per row.
     alpha : float
         Concentration of the Dirichlet distribution; the paper uses 0.5, 5 and 100.
     rng : np.random.Generator or int
         Source of randomness, or a seed.
     scheme : {"plain", "authors"}
-        "plain": for each group draw shares from Dir_K(alpha) and deal its shuffled rows by share; a client
+        "plain": for each group draw shares from Dir_K(alpha) and deal its shuffled rows by share; a site
         may end up with few rows of a group, or none. "authors", as in the code released with the paper:
-        shares from Dir_K(2 alpha); clients that already hold n/K rows get none of the groups still to
-        come; all shares are drawn again until every (group, client) cell holds at least 20 rows.
+        shares from Dir_K(2 alpha); sites that already hold n/K rows get none of the groups still to
+        come; all shares are drawn again until every (group, site) cell holds at least 20 rows.
     max_redraws : int
         How often "authors" draws again before it gives up with an error. On Adult at alpha 0.5 it takes, on
-        average, 0.2 redraws with 5 clients and some 1,700 with 50; 20,000 take about a second.
+        average, 0.2 redraws with 5 sites and some 1,700 with 50; 20,000 take about a second.
 
     Returns
     -------
     array of shape (n_rows,)
-        The client of each row, from 0 to K - 1.
+        The site of each row, from 0 to K - 1.
 
     Examples
     --------
-    >>> clients = dirichlet_clients(["a", "b"] * 50, n_clients=3, alpha=0.5, rng=0)
-    >>> np.bincount(clients, minlength=3)
+    >>> sites = dirichlet_sites(["a", "b"] * 50, n_sites=3, alpha=0.5, rng=0)
+    >>> np.bincount(sites, minlength=3)
     array([26,  9, 65])
     """
     groups = encode(sensitive, "sensitive")
     not_empty(len(groups), "sensitive")
-    n_clients = whole_number(n_clients, "n_clients")
-    if n_clients > len(groups):
-        raise InputError(f"n_clients: got {n_clients} clients for {len(groups)} rows; pass at most one client per row.")
+    n_sites = whole_number(n_sites, "n_sites")
+    if n_sites > len(groups):
+        raise InputError(f"n_sites: got {n_sites} sites for {len(groups)} rows; pass at most one site per row.")
     alpha = positive_number(alpha, "alpha", _LARGEST_ALPHA)
     random = generator(rng)
     sizes = np.bincount(groups.codes, minlength=len(groups.names))
     if chosen(scheme, ("plain", "authors"), "scheme") == "plain":
-        counts = _plain_counts(sizes, n_clients, alpha, random)
+        counts = _plain_counts(sizes, n_sites, alpha, random)
     else:
-        _check_sizes(sizes, groups, n_clients)
-        counts = _authors_counts(sizes, n_clients, alpha, random, whole_number(max_redraws, "max_redraws"))
+        _check_sizes(sizes, groups, n_sites)
+        counts = _authors_counts(sizes, n_sites, alpha, random, whole_number(max_redraws, "max_redraws"))
     return _deal(groups, counts, random)
 
 
-def _plain_counts(sizes: Counts, n_clients: int, alpha: float, rng: np.random.Generator) -> Counts:
-    """Rows of each group (down) for each client (across), by Dirichlet shares."""
-    return np.array([_by_share(rng.dirichlet(np.full(n_clients, alpha)), int(size)) for size in sizes])
+def _plain_counts(sizes: Counts, n_sites: int, alpha: float, rng: np.random.Generator) -> Counts:
+    """Rows of each group (down) for each site (across), by Dirichlet shares."""
+    return np.array([_by_share(rng.dirichlet(np.full(n_sites, alpha)), int(size)) for size in sizes])
 
 
-def _authors_counts(sizes: Counts, n_clients: int, alpha: float, rng: np.random.Generator, max_redraws: int) -> Counts:
+def _authors_counts(sizes: Counts, n_sites: int, alpha: float, rng: np.random.Generator, max_redraws: int) -> Counts:
     """The first of at most ``1 + max_redraws`` draws whose cells all hold enough rows."""
     best = 0
     for _ in range(1 + max_redraws):
-        counts = _authors_draw(sizes, n_clients, alpha, rng)
+        counts = _authors_draw(sizes, n_sites, alpha, rng)
         smallest = int(counts.min())
         if smallest >= SMALLEST_CELL:
             return counts
         best = max(best, smallest)
     raise InputError(
-        f"dirichlet_clients: with alpha {alpha:g} and {n_clients} clients none of {1 + max_redraws} draws gave every "
-        f"(value, client) cell {SMALLEST_CELL} rows, the best had a cell of {best}; pass a larger alpha, "
-        "fewer clients, a larger max_redraws, or scheme='plain'."
+        f"dirichlet_sites: with alpha {alpha:g} and {n_sites} sites none of {1 + max_redraws} draws gave every "
+        f"(value, site) cell {SMALLEST_CELL} rows, the best had a cell of {best}; pass a larger alpha, "
+        "fewer sites, a larger max_redraws, or scheme='plain'."
     )
 
 
-def _authors_draw(sizes: Counts, n_clients: int, alpha: float, rng: np.random.Generator) -> Counts:
-    """One draw in which clients that already hold n/K rows get none of the later groups."""
-    counts: Counts = np.zeros((sizes.size, n_clients), dtype=np.int64)
-    full = sizes.sum() / n_clients
+def _authors_draw(sizes: Counts, n_sites: int, alpha: float, rng: np.random.Generator) -> Counts:
+    """One draw in which sites that already hold n/K rows get none of the later groups."""
+    counts: Counts = np.zeros((sizes.size, n_sites), dtype=np.int64)
+    full = sizes.sum() / n_sites
     for group, size in enumerate(sizes):
-        shares = rng.dirichlet(np.full(n_clients, 2.0 * alpha))
+        shares = rng.dirichlet(np.full(n_sites, 2.0 * alpha))
         shares[counts.sum(axis=0) >= full] = 0.0
-        if shares.sum() == 0.0:  # alpha so small that only full clients drew anything: a failed draw
+        if shares.sum() == 0.0:  # alpha so small that only full sites drew anything: a failed draw
             return np.zeros_like(counts)
         counts[group] = _by_share(shares / shares.sum(), int(size))
     return counts
 
 
-def _check_sizes(sizes: Counts, groups: Codes, n_clients: int) -> None:
+def _check_sizes(sizes: Counts, groups: Codes, n_sites: int) -> None:
     """Raise where no draw could give every cell enough rows."""
     smallest = int(np.argmin(sizes))
-    if sizes[smallest] < SMALLEST_CELL * n_clients:
+    if sizes[smallest] < SMALLEST_CELL * n_sites:
         raise InputError(
-            f"dirichlet_clients: value {groups.names[smallest]!r} has {sizes[smallest]} rows, too few for {n_clients} "
-            f"clients with {SMALLEST_CELL} each; pass fewer clients, or use scheme='plain'."
+            f"dirichlet_sites: value {groups.names[smallest]!r} has {sizes[smallest]} rows, too few for {n_sites} "
+            f"sites with {SMALLEST_CELL} each; pass fewer sites, or use scheme='plain'."
         )
 
 
 def _by_share(shares: Floats, size: int) -> Counts:
-    """Cut ``size`` rows where the running shares fall; the last client takes what is left."""
+    """Cut ``size`` rows where the running shares fall; the last site takes what is left."""
     cuts = np.floor(np.cumsum(shares[:-1]) * size).astype(np.int64)
     counts: Counts = np.diff(np.concatenate([[0], np.minimum(cuts, size), [size]]))
     return counts
 
 
 def _deal(groups: Codes, counts: Counts, rng: np.random.Generator) -> Integers:
-    """Deal each group's shuffled rows, ``counts[group, client]`` to each client."""
-    clients: Integers = np.empty(len(groups), dtype=np.int32)
+    """Deal each group's shuffled rows, ``counts[group, site]`` to each site."""
+    sites: Integers = np.empty(len(groups), dtype=np.int32)
     numbers = np.arange(counts.shape[1], dtype=np.int32)
     for group, of_group in enumerate(counts):
         rows = rng.permutation(np.flatnonzero(groups.codes == group))
-        clients[rows] = np.repeat(numbers, of_group)
-    return clients
+        sites[rows] = np.repeat(numbers, of_group)
+    return sites
 
 
 RowNumbers: TypeAlias = npt.NDArray[np.intp]
@@ -154,136 +154,136 @@ RowNumbers: TypeAlias = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Partition:
-    """Which rows belong to which client, and who was left out.
+    """Which rows belong to which site, and who was left out.
 
     Attributes
     ----------
     rows : array of int
-        Numbers of the rows that have a client, in increasing order.
-    clients : array
-        The client of each of these rows.
+        Numbers of the rows that have a site, in increasing order.
+    sites : array
+        The site of each of these rows.
     left_out : tuple
-        The natural clients whose rows were left out, the largest first; nobody where rows are dealt by chance.
+        The natural sites whose rows were left out, the largest first; nobody where rows are dealt by chance.
     rows_left_out : int
         How many rows these have.
 
     Examples
     --------
     >>> Partition(np.array([0, 2]), np.array(["north", "south"]), left_out=("east",), rows_left_out=1)
-    Partition(2 rows of 2 clients; left out: 1 row of 1 client)
+    Partition(2 rows of 2 sites; left out: 1 row of 1 site)
     """
 
     rows: RowNumbers
-    clients: npt.NDArray[Any]
+    sites: npt.NDArray[Any]
     left_out: tuple[Label, ...] = ()
     rows_left_out: int = 0
 
     def __repr__(self) -> str:
-        kept = _counted(self.rows.size, len(set(self.clients.tolist())))
+        kept = _counted(self.rows.size, len(set(self.sites.tolist())))
         without = f"; left out: {_counted(self.rows_left_out, len(self.left_out))}" if self.left_out else ""
         return f"Partition({kept}{without})"
 
 
-def _counted(rows: int, clients: int) -> str:
-    return f"{rows:,} row{'s' * (rows != 1)} of {clients:,} client{'s' * (clients != 1)}"
+def _counted(rows: int, sites: int) -> str:
+    return f"{rows:,} row{'s' * (rows != 1)} of {sites:,} site{'s' * (sites != 1)}"
 
 
 def deal(
     dataset: Dataset,
     *,
     by: str = "sensitive",
-    n_clients: int | None = None,
+    n_sites: int | None = None,
     alpha: float | None = None,
     scheme: str = "plain",
     least_rows: int | None = None,
     rng: RandomSource | None = None,
 ) -> Partition:
-    """Deal the rows of a data set to clients, by chance or as they come.
+    """Deal the rows of a data set to sites, by chance or as they come.
 
     Parameters
     ----------
     dataset : Dataset
         The rows.
     by : {"sensitive", "label", "natural"}
-        "sensitive" or "label": by `dirichlet_clients`, so that clients differ in their groups or in their labels; every
-        client must get rows. "natural": the data set's own clients.
-    n_clients : int
-        Number of clients. For natural clients optional: only so many, the largest (of equals the first by name).
+        "sensitive" or "label": by `dirichlet_sites`, so that sites differ in their groups or in their labels; every
+        site must get rows. "natural": the data set's own sites.
+    n_sites : int
+        Number of sites. For natural sites optional: only so many, the largest (of equals the first by name).
     alpha, scheme, rng
-        As of `dirichlet_clients`; not for natural clients.
+        As of `dirichlet_sites`; not for natural sites.
     least_rows : int, optional
-        Only natural clients with at least so many rows.
+        Only natural sites with at least so many rows.
 
     Returns
     -------
     Partition
-        The rows and their clients. Rows of other natural clients are left out, never merged into one.
+        The rows and their sites. Rows of other natural sites are left out, never merged into one.
 
     Examples
     --------
     >>> people = Dataset(
     ...     name="toy", features=[[0.1], [0.9], [0.4], [0.2]], feature_names=("age",), labels=[0, 1, 1, 0],
-    ...     sensitive=["a", "b", "a", "b"], clients=["north", "south", "south", "south"],
+    ...     sensitive=["a", "b", "a", "b"], sites=["north", "south", "south", "south"],
     ... )
-    >>> deal(people, by="label", n_clients=2, alpha=1.0, rng=0).clients
+    >>> deal(people, by="label", n_sites=2, alpha=1.0, rng=0).sites
     array([1, 1, 0, 1], dtype=int32)
     >>> dealt = deal(people, by="natural", least_rows=2)
     >>> dealt
-    Partition(3 rows of 1 client; left out: 1 row of 1 client)
+    Partition(3 rows of 1 site; left out: 1 row of 1 site)
     >>> people.take(dealt.rows).labels
     array([1, 1, 0])
     """
     if chosen(by, ("sensitive", "label", "natural"), "by") == "natural":
         if alpha is not None:
-            raise InputError(f"alpha: got {alpha!r}, but natural clients are not dealt by chance; leave it out.")
-        return _natural(dataset, n_clients, least_rows)
+            raise InputError(f"alpha: got {alpha!r}, but natural sites are not dealt by chance; leave it out.")
+        return _natural(dataset, n_sites, least_rows)
     if least_rows is not None:
-        raise InputError(f"least_rows: got {least_rows!r}, but only natural clients are chosen; use by='natural'.")
-    return Partition(np.arange(len(dataset)), _by_chance(dataset, by, n_clients, alpha, scheme, rng))
+        raise InputError(f"least_rows: got {least_rows!r}, but only natural sites are chosen; use by='natural'.")
+    return Partition(np.arange(len(dataset)), _by_chance(dataset, by, n_sites, alpha, scheme, rng))
 
 
-def _by_chance(dataset: Dataset, by: str, n_clients: Any, alpha: Any, scheme: str, rng: Any) -> Integers:
-    """Clients by Dirichlet shares of the groups or the labels, all with rows."""
+def _by_chance(dataset: Dataset, by: str, n_sites: Any, alpha: Any, scheme: str, rng: Any) -> Integers:
+    """Sites by Dirichlet shares of the groups or the labels, all with rows."""
     values = dataset.sensitive if by == "sensitive" else dataset.labels
-    clients = dirichlet_clients(values, n_clients=n_clients, alpha=alpha, rng=rng, scheme=scheme)
-    empty = np.flatnonzero(np.bincount(clients, minlength=n_clients) == 0)
+    sites = dirichlet_sites(values, n_sites=n_sites, alpha=alpha, rng=rng, scheme=scheme)
+    empty = np.flatnonzero(np.bincount(sites, minlength=n_sites) == 0)
     if empty.size:
         raise InputError(
-            f"n_clients: with alpha {alpha:g}, {empty.size} of {n_clients} clients got no rows; "
-            "pass fewer clients, a larger alpha or another seed."
+            f"n_sites: with alpha {alpha:g}, {empty.size} of {n_sites} sites got no rows; "
+            "pass fewer sites, a larger alpha or another seed."
         )
-    return clients
+    return sites
 
 
-def _natural(dataset: Dataset, n_clients: int | None, least_rows: int | None) -> Partition:
-    """The data set's own clients: those large enough, or the largest."""
-    if dataset.clients is None:
-        raise InputError(f"by: {dataset.name} has no natural clients; use 'sensitive' or 'label'.")
-    codes = encode(dataset.clients, "clients")
+def _natural(dataset: Dataset, n_sites: int | None, least_rows: int | None) -> Partition:
+    """The data set's own sites: those large enough, or the largest."""
+    if dataset.sites is None:
+        raise InputError(f"by: {dataset.name} has no natural sites; use 'sensitive' or 'label'.")
+    codes = encode(dataset.sites, "sites")
     if len(codes.names) == 1:
-        only = f"one natural client alone, {codes.names[0]!r}"
+        only = f"one natural site alone, {codes.names[0]!r}"
         raise InputError(f"by: {dataset.name} has {only}; take in more of them, or use 'sensitive' or 'label'.")
     sizes = np.bincount(codes.codes, minlength=len(codes.names))
     by_size = np.argsort(-sizes, kind="stable")
-    kept = _how_many(sizes, n_clients, least_rows, dataset.name)
+    kept = _how_many(sizes, n_sites, least_rows, dataset.name)
     rows = np.flatnonzero(np.isin(codes.codes, by_size[:kept]))
     left_out = tuple(codes.names[place] for place in by_size[kept:])
-    return Partition(rows, dataset.clients[rows], left_out, len(dataset) - rows.size)
+    return Partition(rows, dataset.sites[rows], left_out, len(dataset) - rows.size)
 
 
-def _how_many(sizes: npt.NDArray[np.intp], n_clients: int | None, least_rows: int | None, name: str) -> int:
-    """How many of the natural clients, from the largest down, are wanted."""
+def _how_many(sizes: npt.NDArray[np.intp], n_sites: int | None, least_rows: int | None, name: str) -> int:
+    """How many of the natural sites, from the largest down, are wanted."""
     least = 1 if least_rows is None else whole_number(least_rows, "least_rows")
     available = int((sizes >= least).sum())
     if not available:
         raise InputError(
-            f"least_rows: got {least:,}, but the largest natural client of {name} has {sizes.max():,} rows; pass less."
+            f"least_rows: got {least:,}, but the largest natural site of {name} has {sizes.max():,} rows; pass less."
         )
-    wanted = available if n_clients is None else whole_number(n_clients, "n_clients")
+    wanted = available if n_sites is None else whole_number(n_sites, "n_sites")
     if wanted > available:
         enough = f" with at least {least:,} rows" * (least > 1)
         raise InputError(
-            f"n_clients: got {wanted:,}, but {name} has {available:,} natural clients{enough}; pass at most as many."
+            f"n_sites: got {wanted:,}, but {name} has {available:,} natural sites{enough}; pass at most as many."
         )
     return wanted
 

@@ -1,4 +1,4 @@
-"""The one shape of every data set: features, labels, sensitive groups, clients, and what a reader must know.
+"""The one shape of every data set: features, labels, sensitive groups, sites, and what a reader must know.
 
 How stored codes become features is said here too. Their number is fixed by ranges and lists of categories and not by
 the rows, so that every part of the data has the same features.
@@ -42,8 +42,8 @@ class Dataset:
         0 or 1.
     sensitive : array of shape (n_rows,)
         The sensitive group of each row, as text.
-    clients : array of shape (n_rows,), optional
-        The natural client of each row (a state, a school); None where the data have none.
+    sites : array of shape (n_rows,), optional
+        The natural site of each row (a state, a school); None where the data have none.
     licence, citation : str
         Terms of use, and how to cite the source.
     known_harms : tuple of str
@@ -57,14 +57,14 @@ class Dataset:
     --------
     >>> people = Dataset(
     ...     name="toy", features=[[0.1], [0.9], [0.4]], feature_names=("age",), labels=[0, 1, 1],
-    ...     sensitive=["a", "b", "a"], clients=["north", "south", "south"],
+    ...     sensitive=["a", "b", "a"], sites=["north", "south", "south"],
     ... )
     >>> people
-    Dataset(toy: 3 rows, 1 feature, 66.7 % positive, groups a 2, b 1, 2 natural clients)
+    Dataset(toy: 3 rows, 1 feature, 66.7 % positive, groups a 2, b 1, 2 natural sites)
     >>> people.take([0, 2]).labels
     array([0, 1])
     >>> Dataset("faces", np.zeros((2, 3, 64, 64), np.uint8), feature_names=(), labels=[0, 1], sensitive=["a", "b"])
-    Dataset(faces: 2 rows, 64 x 64 images, 50.0 % positive, groups a 1, b 1, no natural clients)
+    Dataset(faces: 2 rows, 64 x 64 images, 50.0 % positive, groups a 1, b 1, no natural sites)
     """
 
     name: str
@@ -72,7 +72,7 @@ class Dataset:
     feature_names: tuple[str, ...]
     labels: npt.NDArray[np.int64]
     sensitive: npt.NDArray[np.str_]
-    clients: npt.NDArray[Any] | None = None
+    sites: npt.NDArray[Any] | None = None
     licence: str = ""
     citation: str = ""
     known_harms: tuple[str, ...] = ()
@@ -85,13 +85,13 @@ class Dataset:
             "feature_names": tuple(self.feature_names),
             "labels": binary(self.labels, "labels").astype(np.int64),
             "sensitive": column(self.sensitive, "sensitive").astype(np.str_),
-            "clients": None if self.clients is None else column(self.clients, "clients"),
+            "sites": None if self.sites is None else column(self.sites, "sites"),
             "notes": tuple(self.notes),
             "numbers": None if self.numbers is None else _every_row(self.numbers),
         }
         n_rows = len(checked["features"])
         not_empty(n_rows, "features")
-        same_length(n_rows, **{name: checked[name] for name in ("labels", "sensitive", "clients", "numbers")})
+        same_length(n_rows, **{name: checked[name] for name in ("labels", "sensitive", "sites", "numbers")})
         _check_names(checked["feature_names"], checked["features"])
         for field, value in checked.items():
             object.__setattr__(self, field, value)
@@ -111,7 +111,7 @@ class Dataset:
 
     def __repr__(self) -> str:
         groups, sizes = np.unique(self.sensitive, return_counts=True)
-        n_clients = None if self.clients is None else len(set(self.clients.tolist()))
+        n_sites = None if self.sites is None else len(set(self.sites.tolist()))
         listed = ", ".join(f"{group} {size:,}" for group, size in zip(groups, sizes, strict=True))
         n_features, *image = self.features.shape[1:]
         parts = (
@@ -119,7 +119,7 @@ class Dataset:
             f"{image[0]} x {image[1]} images" if image else f"{n_features:,} feature{'s' * (n_features != 1)}",
             f"{100 * self.labels.mean():.1f} % positive",
             f"groups {listed}" if groups.size <= _GROUPS_SHOWN else f"{groups.size:,} groups",
-            "no natural clients" if n_clients is None else f"{n_clients:,} natural client{'s' * (n_clients != 1)}",
+            "no natural sites" if n_sites is None else f"{n_sites:,} natural site{'s' * (n_sites != 1)}",
         )
         return f"Dataset({self.name}: {', '.join(parts)})"
 
@@ -135,7 +135,7 @@ class Dataset:
         --------
         >>> toy = Dataset("toy", features=[[0.1], [0.9]], feature_names=("age",), labels=[0, 1], sensitive=["a", "b"])
         >>> toy.take([True, False])
-        Dataset(toy: 1 row, 1 feature, 0.0 % positive, groups a 1, no natural clients)
+        Dataset(toy: 1 row, 1 feature, 0.0 % positive, groups a 1, no natural sites)
         """
         chosen = self._chosen(rows)
         return replace(
@@ -143,7 +143,7 @@ class Dataset:
             features=self.features[chosen],
             labels=self.labels[chosen],
             sensitive=self.sensitive[chosen],
-            clients=None if self.clients is None else self.clients[chosen],
+            sites=None if self.sites is None else self.sites[chosen],
             numbers=self.row_numbers[chosen],
         )
 

@@ -72,14 +72,14 @@ def run(plan: Plan, sites: Mapping[str, SiteColumns], progress: Progress = no_pr
 
 
 class LocalTransport:
-    """Clients in this process behind the same bytes that travel between machines: for tests and rehearsals."""
+    """Sites in this process behind the same bytes that travel between machines: for tests and rehearsals."""
 
-    def __init__(self, clients: Mapping[str, Client]) -> None:
-        self.clients = dict(clients)
+    def __init__(self, sites: Mapping[str, Client]) -> None:
+        self.sites = dict(sites)
 
     def present(self) -> tuple[str, ...]:
         """The sites, in ascending order."""
-        return tuple(sorted(self.clients))
+        return tuple(sorted(self.sites))
 
     def exchange(self, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | NoReply]:
         """Hand every client its message."""
@@ -87,9 +87,9 @@ class LocalTransport:
 
     def deliver(self, site: str, message: bytes) -> bytes | NoReply:
         """One message to one client, and its reply."""
-        if site not in self.clients:
+        if site not in self.sites:
             return NoReply("not connected")
-        self.clients[site], reply = self.clients[site].handle(decode(message))
+        self.sites[site], reply = self.sites[site].handle(decode(message))
         return encode(reply)
 
 
@@ -105,4 +105,4 @@ def run_apart(
         raise InputError("identities: secure sums need the keys of every site; pass one SecureIdentity each.")
     transport = LocalTransport({site: Client(site, rows, identity=keys.get(site)) for site, rows in sites.items()})
     result = result_of(conduct(ServerState(Server.start(plan, transport.present())), transport))
-    return FederatedRun(result, {site: SitePolicies(client.batch)[site] for site, client in transport.clients.items()})
+    return FederatedRun(result, {site: SitePolicies(client.batch)[site] for site, client in transport.sites.items()})

@@ -164,7 +164,7 @@ def read_site(settings: SiteSettings, plan: Plan) -> SiteColumns:
 def with_columns(policy: Policy, settings: SiteSettings) -> Policy:
     """A site's policy that knows the columns of the site's file, so that new files need not name them again."""
     names = settings.columns
-    columns = ColumnsInfo(names.score, names.group, names.client, names.scale, na=names.na)
+    columns = ColumnsInfo(names.score, names.group, names.site, names.scale, na=names.na)
     return replace(policy, info=replace(policy.info, columns=columns))
 
 

@@ -19,8 +19,8 @@ All are frozen values without input or output: a state goes in, the next one com
 ``requests``        what a server asks
 ``replies``         what a client answers: the type is the privacy statement, field by field
 ``reply_checks``    which reply a request has, its shapes, and the numbers that no rows can give
-``rows``            what clients do with their rows before there are prices: calibration, pooling, noise
-``batch``           how clients answer each request, and their state between the requests
+``rows``            what sites do with their rows before there are prices: calibration, pooling, noise
+``batch``           how sites answer each request, and their state between the requests
 ``phases``          what a server asks when, and what follows from the total of the replies
 ``client``          one site: the order of messages, and what it stores between them
 ``server, result``  the run as the server knows it, and what it publishes

@@ -1,6 +1,6 @@
-"""Several clients answering in one pass; a real client is a batch of one.
+"""Several sites answering in one pass; a real client is a batch of one.
 
-Given the prices of the global rates clients do not interact, so many of them can be solved in one vectorised pass: that
+Given the prices of the global rates sites do not interact, so many of them can be solved in one vectorised pass: that
 is what makes runs inside one process fast. Each client's numbers are the same whoever else is in the batch.
 """
 
@@ -57,36 +57,36 @@ _EXCESS = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class BatchAnswer:
-    """The clients' best rules at some prices of the global rates; the first axis counts clients."""
+    """The sites' best rules at some prices of the global rates; the first axis counts sites."""
 
-    u: Floats  # (clients, groups)
+    u: Floats  # (sites, groups)
     v: Floats
-    gain: Floats  # (clients,), above rejecting everybody, as a share of all rows
-    shares: Floats  # (clients, groups, global rates)
-    bound: Floats  # (clients,): no rule within the local tolerances is worth more at these prices
+    gain: Floats  # (sites,), above rejecting everybody, as a share of all rows
+    shares: Floats  # (sites, groups, global rates)
+    bound: Floats  # (sites,): no rule within the local tolerances is worth more at these prices
 
 
 def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
     """Every client's optimum at given prices (groups, global rates), with the bound that proves it."""
     gain_u, gain_v = problem.priced_gain(prices)
     u, v, local_prices = np.zeros_like(gain_u), np.zeros_like(gain_v), np.zeros_like(problem.local[0])
-    for clients in _alike(problem, gain_v):
-        u[clients], v[clients], local_prices[clients] = _solved(_of_clients(problem, clients), prices)
-    bound = problem.client_mass * local_bound(problem, gain_u, gain_v, local_prices)
-    return BatchAnswer(u, v, problem.client_gains(u, v), problem.client_shares(u, v), bound)
+    for sites in _alike(problem, gain_v):
+        u[sites], v[sites], local_prices[sites] = _solved(_of_sites(problem, sites), prices)
+    bound = problem.site_mass * local_bound(problem, gain_u, gain_v, local_prices)
+    return BatchAnswer(u, v, problem.site_gains(u, v), problem.site_shares(u, v), bound)
 
 
 def _alike(problem: Problem, gain_v: Floats) -> list[Indices]:
-    """The clients by the method that solves them alone: who else is in the batch must not choose it."""
-    limits, clients = problem.local_limits, problem.shape[0]
+    """The sites by the method that solves them alone: who else is in the batch must not choose it."""
+    limits, sites = problem.local_limits, problem.shape[0]
     if limits is not None:  # a single client may have a ratio where the others have a tolerance
         ratio = (limits.ratio > 0).any(axis=1)
         limited = np.stack([ratio, limits.anything.any(axis=1)], axis=1)
         kinds = [np.flatnonzero((limited == kind).all(axis=1)) for kind in np.unique(limited, axis=0)]
         if len(kinds) > 1:
-            return [own[each] for own in kinds for each in _alike(_of_clients(problem, own), gain_v[own])]
+            return [own[each] for own in kinds for each in _alike(_of_sites(problem, own), gain_v[own])]
     if not problem.compares_selection:
-        return [np.arange(clients)]
+        return [np.arange(sites)]
     by_rank = (gain_v.min(axis=1) >= 0) | ~problem.local_counts.any(axis=(1, 2))
     return [some for some in (np.flatnonzero(by_rank), np.flatnonzero(~by_rank)) if some.size]
 
@@ -96,9 +96,9 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
     gain_u, gain_v = problem.priced_gain(prices)
     found = solve_local(problem, gain_u, gain_v)
     u, v, local_prices = found.u, found.v, found.prices
-    clients = problem.shape[0]
-    if not found.sound and clients > 1:  # one unsound program would have all of them solved again, otherwise
-        each = [_solved(_of_clients(problem, np.array([c])), prices) for c in range(clients)]
+    sites = problem.shape[0]
+    if not found.sound and sites > 1:  # one unsound program would have all of them solved again, otherwise
+        each = [_solved(_of_sites(problem, np.array([c])), prices) for c in range(sites)]
         u, v, local_prices = (np.concatenate(parts) for parts in zip(*each, strict=True))
     elif not found.sound:
         solved = _by_program(problem.at_prices(prices))
@@ -115,11 +115,11 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
     return u, v, local_prices
 
 
-def _of_clients(problem: Problem, clients: Indices) -> Problem:
-    """The same problem for some of the clients; totals are those of the roster."""
-    if clients.size == problem.shape[0]:
+def _of_sites(problem: Problem, sites: Indices) -> Problem:
+    """The same problem for some of the sites; totals are those of the roster."""
+    if sites.size == problem.shape[0]:
         return problem
-    return replace(problem.of_clients(clients), totals=problem.totals)
+    return replace(problem.of_sites(sites), totals=problem.totals)
 
 
 def _by_program(problem: Problem) -> Optimum | None:
@@ -131,17 +131,17 @@ def _by_program(problem: Problem) -> Optimum | None:
 
 
 def mixed_rules(problem: Problem, u: Floats, v: Floats, weights: Floats, *, selection_only: bool) -> Mixtures:
-    """The stored rules of answers (answers, clients, groups) mixed with weights (answers,)."""
-    # Term by term: a matrix product sums in an order that depends on how many clients are in the batch.
+    """The stored rules of answers (answers, sites, groups) mixed with weights (answers,)."""
+    # Term by term: a matrix product sums in an order that depends on how many sites are in the batch.
     mixed_u, mixed_v = (sum(w * a for w, a in zip(weights, each, strict=True)).ravel() for each in (u, v))
     return reduce(problem.cells, mixed_u, mixed_v, selection_only=selection_only)
 
 
 def measure(problem: Problem, rules: Mixtures) -> tuple[Floats, Floats, Floats]:
-    """Gain, shares and largest local excess, in the user's units, of stored rules; the first axis counts clients."""
+    """Gain, shares and largest local excess, in the user's units, of stored rules; the first axis counts sites."""
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, rules))
     excess = problem.local_excess(u, v) / problem.local_units
-    return problem.client_gains(u, v), problem.client_shares(u, v), np.max(excess, axis=1, initial=0.0)
+    return problem.site_gains(u, v), problem.site_shares(u, v), np.max(excess, axis=1, initial=0.0)
 
 
 # Prices are accuracy per unit of a rate: beyond this no requirement is worth anything.
@@ -151,7 +151,7 @@ _LARGEST_PRICE = 1e10
 @wire_type
 @dataclass(frozen=True, eq=False)
 class ClientState:
-    """A client's side of a run; where several clients are in one process, the axes named ``clients`` count them.
+    """A client's side of a run; where several sites are in one process, the axes named ``sites`` count them.
 
     Answers are stored before they are sent: the final policy mixes the very ones the server has counted.
     """
@@ -166,21 +166,21 @@ class ClientState:
     mass: Floats | None = None  # of the roster, (groups,)
     positives: Floats | None = None
     prices: Floats | None = None  # (answers, groups, global rates)
-    u: Floats | None = None  # (answers, clients, groups)
+    u: Floats | None = None  # (answers, sites, groups)
     v: Floats | None = None
-    local_multipliers: Floats | None = None  # Algorithm 1: (clients, pairs, local rates)
+    local_multipliers: Floats | None = None  # Algorithm 1: (sites, pairs, local rates)
     steps: int = 0  # Algorithm 1: rounds taken
     rules: Mixtures | None = None
     exceeding: bool = False  # whether these rules exceed a local tolerance
     result: dict[str, Any] | None = None
     forged: str = ""  # why a result that was published was not stored
     members: Members | None = None  # of the roster, as the server says; None: not known
-    local_tolerance: float | None = None  # the clients' own, in place of the plan's
+    local_tolerance: float | None = None  # the sites' own, in place of the plan's
     costs: tuple[float, float] | None = None  # likewise
 
     @property
     def requirements(self) -> Requirements:
-        """What is required of the clients."""
+        """What is required of the sites."""
         return self.plan.requirements(self.sites, self.local_tolerance, self.costs)
 
     def opened(self, roster: int) -> ClientState:
@@ -216,7 +216,7 @@ class _Derived:
     """What follows from rows and state: chances, cells, and the problem once the totals are known."""
 
     chances: Chances
-    own_cells: Cells  # of the clients' own rows
+    own_cells: Cells  # of the sites' own rows
     cells: Cells  # of these together with what small cells borrow
     borrowed: Borrowed | None = None  # where cells may borrow
     problem: Problem | None = None
@@ -258,7 +258,7 @@ class ClientBatch:
         return cls(Preparation.of(rows, state.plan, state.sites), state)
 
     def answer(self, request: object) -> tuple[ClientBatch, Sums]:
-        """Answer a request: the next state, and sums whose first axis counts the clients."""
+        """Answer a request: the next state, and sums whose first axis counts the sites."""
         handlers: dict[type, Callable[[Any], tuple[ClientBatch, Sums]]] = {
             requests.ContributorsRequest: self._contributors,
             requests.GroupRowsRequest: self._prepare,
@@ -289,7 +289,7 @@ class ClientBatch:
 
     @property
     def problem(self) -> Problem:
-        """The clients' part of the federation's problem; known once its totals are."""
+        """The sites' part of the federation's problem; known once its totals are."""
         problem = self._derive().problem
         if problem is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
@@ -297,7 +297,7 @@ class ClientBatch:
 
     @property
     def chances(self) -> Chances:
-        """The clients' rows as they count, with their calibrator."""
+        """The sites' rows as they count, with their calibrator."""
         return self._derive().chances
 
     def _contributors(self, request: requests.ContributorsRequest) -> tuple[ClientBatch, Sums]:
@@ -334,17 +334,17 @@ class ClientBatch:
         return replace(after, derived=derived), sums
 
     def _slack(self, cells: Cells) -> Floats:
-        """By how much the clients' own requirements would have to give way, (clients, 1); none where they can be met.
+        """By how much the sites' own requirements would have to give way, (sites, 1); none where they can be met.
 
         Only floors, ceilings and capacities can fail: all else allows to reject everybody.
         """
-        state, clients = self.state, len(self.state.sites)
+        state, sites = self.state, len(self.state.sites)
         if not state.plan.limited_inside:
-            return np.zeros((clients, 0))
-        found = np.zeros((clients, 1))
+            return np.zeros((sites, 0))
+        found = np.zeros((sites, 1))
         for number, site in enumerate(state.sites):
             required = _inside(replace(state, sites=(site,)).requirements)
-            one = make_problem(required, cells.of_clients(np.array([number]))).tied()
+            one = make_problem(required, cells.of_sites(np.array([number]))).tied()
             if not solve_local(one, *one.gain).sound:
                 found[number] = least_slack(one)
         return found
@@ -363,7 +363,7 @@ class ClientBatch:
         return _Derived(chances, own, cells, borrowed, None if state.mass is None else _problem(cells, state))
 
     def _expected_cells(self) -> Cells | None:
-        """The cells, with their group's scores at all clients in those without rows; None where nothing is known."""
+        """The cells, with their group's scores at all sites in those without rows; None where nothing is known."""
         state, derived = self.state, self._derive()
         if state.priors is None or derived.cells.mass.all():
             return None
@@ -407,7 +407,7 @@ class ClientBatch:
         if settings is None or not request.round == after.state.steps + 1 <= settings.rounds:
             raise RefusedError(Refusal.OUT_OF_TURN)
         local = pairs.zeros()[1] if local is None else local
-        changes, local = pairs.descend(request.multipliers, local, settings, request.step, request.clients)
+        changes, local = pairs.descend(request.multipliers, local, settings, request.step, request.sites)
         state = replace(after.state, local_multipliers=local, steps=request.round)
         return replace(after, state=state), Steps(change=changes)
 
@@ -445,7 +445,7 @@ class ClientBatch:
         return replace(after, state=replace(after.state, rules=rules, exceeding=exceeding)), sums
 
     def _on_own_rows(self, rules: Mixtures) -> Floats:
-        """Weight accepted, positives expected among them and in all, (clients, groups, 3); none without pooling."""
+        """Weight accepted, positives expected among them and in all, (sites, groups, 3); none without pooling."""
         shape = (len(self.state.sites), len(self.state.plan.groups))
         if self.state.plan.pooling == "none":
             return np.zeros((shape[0], 0, 3))
@@ -455,7 +455,7 @@ class ClientBatch:
 
     @property
     def spared(self) -> Floats:
-        """By how much rejecting everybody is cheaper at each client than at the plan's dearest costs, (clients,).
+        """By how much rejecting everybody is cheaper at each client than at the plan's dearest costs, (sites,).
 
         As a share of all rows. Replies count gains from rejecting everybody at the dearest costs, so that the cost
         follows from their total and from the positives, which the server knows, whatever errors cost at a site.
@@ -468,12 +468,12 @@ class ClientBatch:
 
     @property
     def own_problem(self) -> Problem:
-        """The problem on the clients' own rows alone, nothing borrowed."""
+        """The problem on the sites' own rows alone, nothing borrowed."""
         return replace(self.problem, cells=self._derive().own_cells)
 
     @property
     def borrowed(self) -> Borrowed | None:
-        """What the cells of the clients borrow; None where nobody does."""
+        """What the cells of the sites borrow; None where nobody does."""
         return self._derive().borrowed
 
     def _counted_answer(self, prices: Floats) -> tuple[Floats, Floats]:
@@ -559,7 +559,7 @@ def _check_shift_rule(request: Any) -> None:
 
 
 def _check_totals(mass: Floats, positives: Floats, cells: Cells) -> None:
-    """A roster has at least the rows of these clients: refuse totals that say otherwise."""
+    """A roster has at least the rows of these sites: refuse totals that say otherwise."""
     for total, own in ((mass, cells.mass), (positives, cells.positives)):
         least = own.reshape(-1, cells.n_groups).sum(axis=0)
         if total.shape != least.shape or not np.all((total >= least * (1 - 1e-6) - 1e-6) & (total <= 1e15)):
@@ -573,7 +573,7 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
     inside = _inside(state.requirements)
     problem, costs = make_problem(inside, cells, totals), inside.costs
     if costs is not None:  # in units of the dearest at any site
-        pairs = cost_pairs(costs, plan.cost_unit, cells.n_clients)
+        pairs = cost_pairs(costs, plan.cost_unit, cells.n_sites)
         problem = replace(problem, costs=pairs, cost_unit=plan.cost_unit)
     required = GlobalRequirements(plan, state.mass, state.positives)
     return replace(
@@ -586,7 +586,7 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
 
 
 def _inside(required: Requirements) -> Requirements:
-    """What is required inside clients alone."""
+    """What is required inside sites alone."""
     return replace(
         required,
         global_=(),
@@ -596,8 +596,8 @@ def _inside(required: Requirements) -> Requirements:
 
 
 def _accepted_today(cells: Cells, state: ClientState) -> Floats:
-    """What the rows accepted without any requirement count in some global rates, (clients, groups, such rates)."""
-    shape, rates = (cells.n_clients, cells.n_groups), state.plan.today_rates
+    """What the rows accepted without any requirement count in some global rates, (sites, groups, such rates)."""
+    shape, rates = (cells.n_sites, cells.n_groups), state.plan.today_rates
     if not rates:
         return np.zeros((*shape, 0))
     u, v = unconstrained(cells, make_problem(_inside(state.requirements), cells).row_worth)

@@ -23,7 +23,7 @@ _EXCESS = 1e3
 def merged_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
     """The rules of cells without rows, where nothing can be required: one for each group.
 
-    Where errors do not cost the same at all clients, one for each cell. A rule is what a client that requires nothing
+    Where errors do not cost the same at all sites, one for each cell. A rule is what a client that requires nothing
     inside answers to the prices that are mixed: at each of them a threshold on the chance. Where they are more than a
     stored rule has room for, the heaviest stand for all.
     """
@@ -41,7 +41,7 @@ def _group_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
     """The rule of each group where errors cost the same."""
     groups = np.arange(problem.shape[1], dtype=np.int32)
     # What accepting a row gains is linear in its chance, so that one row tells the whole line.
-    row = build_cells(np.full(groups.size, 0.5), groups, 0 * groups, n_groups=groups.size, n_clients=1)
+    row = build_cells(np.full(groups.size, 0.5), groups, 0 * groups, n_groups=groups.size, n_sites=1)
     gains = [replace(problem, cells=row).priced_gain(each) for each in prices]
     rules = base_rule(groups.size)
     for a in groups:
@@ -82,7 +82,7 @@ def held_rules(
 ) -> Mixtures:
     """The rules, with those of cells without rows held to the local requirements as far as their rows are expected.
 
-    ``expected`` are the cells with their group's scores at all clients where there are no rows. The rules of the other
+    ``expected`` are the cells with their group's scores at all sites where there are no rows. The rules of the other
     cells stay as they are, and those of the client's other groups say between which limits a rate has to lie.
     """
     full = replace(problem, cells=expected)

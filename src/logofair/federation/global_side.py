@@ -289,7 +289,7 @@ class GlobalRequirements:
                 few = rest
         amounts = {name: self._least(state, typed[name]) for name in few}
         inside = any(r.tolerance is not None or r.ratio is not None for r in self.plan.local)
-        inside = inside or self.plan.limited_inside or bool(self.plan.client_tolerances)
+        inside = inside or self.plan.limited_inside or bool(self.plan.site_tolerances)
         sentence = conflict_sentence(amounts, held="what is required inside sites" if inside else "", at_least=True)
         return InfeasibleError(amounts, sentence)
 

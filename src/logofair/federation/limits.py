@@ -141,7 +141,7 @@ class SiteLimits:
             yield f"it leaves out cells below {plan.smallest_cell} rows; this site allows {self.most_smallest_cell}"
         if self.least_sites is not None and sites is not None and sites < self.least_sites:
             yield f"its roster has {sites} sites; this site wants {self.least_sites} at least"
-        single = dict(plan.client_tolerances)
+        single = dict(plan.site_tolerances)
         own, local = self.local_tolerance, [_required_of(r, single, site) for r in plan.local]
         inside = local if own is None else [replace(r, tolerance=own) for r in local]
         yield from _too_wide(inside, "inside this site", self.most_local_tolerance)

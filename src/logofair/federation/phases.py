@@ -1,9 +1,9 @@
-"""The server's side, phase by phase: each sends one request to all clients and takes the total of their replies.
+"""The server's side, phase by phase: each sends one request to all sites and takes the total of their replies.
 
 In the order of a run: calibration, pooling, totals, then prices and answers (or the steps of Algorithm 1), the final
 figures, publication. A phase is a frozen value that can be encoded
 (:mod:`logofair.federation.wire`), so that a server can be stored after every exchange and resumed to the bit. ``take``
-returns the next phase. When clients are excluded, ``without`` says how to go on: totals that do not depend on who else
+returns the next phase. When sites are excluded, ``without`` says how to go on: totals that do not depend on who else
 takes part are simply taken from those who remain; the answers of a roster are void with it. Once the totals are known,
 and each client's part of them, the others go on from what remains of them (``corrected``).
 """
@@ -46,7 +46,7 @@ _SLACK = 1e-8
 
 
 class Phase:
-    """One request to all clients, and what follows from the total of the replies."""
+    """One request to all sites, and what follows from the total of the replies."""
 
     name: ClassVar[str]  # what the exchange is counted as
 
@@ -55,12 +55,12 @@ class Phase:
         """What is sent to every client."""
         raise NotImplementedError
 
-    def take(self, total: Any, plan: Plan, clients: int) -> Phase:
-        """The next phase, given the total of the replies of so many clients."""
+    def take(self, total: Any, plan: Plan, sites: int) -> Phase:
+        """The next phase, given the total of the replies of so many sites."""
         raise NotImplementedError
 
     def without(self, plan: Plan) -> Phase | None:
-        """Where to go on with fewer clients; None: the replies of those who remain can be taken as they are."""
+        """Where to go on with fewer sites; None: the replies of those who remain can be taken as they are."""
         return None
 
     def following(self, request: Request) -> Phase:
@@ -110,7 +110,7 @@ class ContributorsPhase(Phase):
         """Ask who contributes to what."""
         return requests.ContributorsRequest()
 
-    def take(self, total: replies.Contributors, plan: Plan, clients: int) -> Phase:
+    def take(self, total: replies.Contributors, plan: Plan, sites: int) -> Phase:
         """Go on where every group, and everybody of whom a rate is a share, is at enough sites.
 
         Raises
@@ -127,7 +127,7 @@ class ContributorsPhase(Phase):
         few = next(((who, number) for who, number in (*of_groups, *of_rates) if number < FEWEST_CONTRIBUTORS), None)
         if few is not None:
             raise RunError(
-                f"run {plan.run}: {few[0]}: NOT MEASURED, since {round(few[1])} of {clients} sites have enough such "
+                f"run {plan.run}: {few[0]}: NOT MEASURED, since {round(few[1])} of {sites} sites have enough such "
                 f"people, and a total of fewer than {FEWEST_CONTRIBUTORS} could be one site's; drop the group's rows "
                 "and agree on a plan without it, or run without secure sums."
             )
@@ -148,13 +148,11 @@ class GroupRowsPhase(Phase):
         """Ask for the rows of each group."""
         return requests.GroupRowsRequest()
 
-    def take(self, total: replies.GroupRows, plan: Plan, clients: int) -> Phase:
+    def take(self, total: replies.GroupRows, plan: Plan, sites: int) -> Phase:
         """Begin the fits of the groups that are large enough."""
         # Sums of limited precision cannot show progress below it.
         precision = {"slack": 1e-3, "least_gain": 1e-4} if plan.secure else {}
-        places = (
-            summed_at(total.rows, float(total.everybody[0]), self.fed) if clients > 1 else np.arange(total.rows.size)
-        )
+        places = summed_at(total.rows, float(total.everybody[0]), self.fed) if sites > 1 else np.arange(total.rows.size)
         levels = Levels.start(plan.calibration, places, folds=plan.folds, **precision)
         return CalibrationPhase(levels, total.mass, self.prices)
 
@@ -181,7 +179,7 @@ class CalibrationPhase(Phase):
             return requests.FoldCountsRequest(points.at, points.places, points.live)
         return requests.CurvatureRequest(points.at, points.places, points.live)
 
-    def take(self, total: replies.FoldCounts | replies.Curvature, plan: Plan, clients: int) -> Phase:
+    def take(self, total: replies.FoldCounts | replies.Curvature, plan: Plan, sites: int) -> Phase:
         """One Newton step."""
         levels = self.levels.count(total.counts) if isinstance(total, replies.FoldCounts) else self.levels
         levels = levels.take(total.sums)
@@ -216,9 +214,9 @@ class ScoreMomentsPhase(PoolingPhase):
         """Ask for moments of scores, and for the losses of calibrators."""
         return requests.ScoreMomentsRequest(self.after.maps)
 
-    def take(self, total: replies.ScoreMoments, plan: Plan, clients: int) -> Phase:
+    def take(self, total: replies.ScoreMoments, plan: Plan, sites: int) -> Phase:
         """Choose the strength, and go on where there is anything to borrow."""
-        if not may_borrow(plan.pooling, clients, round(float(total.small_cells[0]))):
+        if not may_borrow(plan.pooling, sites, round(float(total.small_cells[0]))):
             return self.after
         after = self.after
         if after.maps is not None:
@@ -226,7 +224,7 @@ class ScoreMomentsPhase(PoolingPhase):
             after = after.with_strength(least_loss(total.losses, STRENGTHS["auto"], rows))
         names = pooling.ScoreMoments.__match_args__
         sums = pooling.ScoreMoments(*(getattr(total, name) for name in names))
-        return ShiftMomentsPhase(after, Reference.of(sums, clients))
+        return ShiftMomentsPhase(after, Reference.of(sums, sites))
 
     def without(self, plan: Plan) -> Phase | None:
         """Sums of those who remain; where calibrators hold the excluded rows too, these are fitted again first."""
@@ -236,7 +234,7 @@ class ScoreMomentsPhase(PoolingPhase):
 @wire_type
 @dataclass(frozen=True, eq=False)
 class ShiftMomentsPhase(PoolingPhase):
-    """Pooling: how far clients, and cells inside them, truly differ."""
+    """Pooling: how far sites, and cells inside them, truly differ."""
 
     reference: Reference
 
@@ -245,7 +243,7 @@ class ShiftMomentsPhase(PoolingPhase):
         """Ask for moments of shifts."""
         return requests.ShiftMomentsRequest(self.reference)
 
-    def take(self, total: replies.ShiftMoments, plan: Plan, clients: int) -> Phase:
+    def take(self, total: replies.ShiftMoments, plan: Plan, sites: int) -> Phase:
         """What is beyond chance."""
         between = pooling.shift_variance(total.sums, self.reference)
         return FoldHistogramsPhase(self.after, self.reference, between)
@@ -264,7 +262,7 @@ class FoldHistogramsPhase(PoolingPhase):
         """Ask what cells give to each."""
         return requests.FoldHistogramsRequest(self.reference, self.between)
 
-    def take(self, total: replies.FoldHistograms, plan: Plan, clients: int) -> Phase:
+    def take(self, total: replies.FoldHistograms, plan: Plan, sites: int) -> Phase:
         """Hand all of them out."""
         return CandidateErrorsPhase(self.after, self.reference, self.between, total.mass)
 
@@ -283,10 +281,10 @@ class CandidateErrorsPhase(PoolingPhase):
         """Ask for the errors of every candidate."""
         return requests.CandidateErrorsRequest(self.reference, self.between, self.priors)
 
-    def take(self, total: replies.CandidateErrors, plan: Plan, clients: int) -> Phase:
+    def take(self, total: replies.CandidateErrors, plan: Plan, sites: int) -> Phase:
         """Choose."""
         sums = pooling.CandidateErrors(total.excess, total.products)
-        choice = pooling.least_error(sums, clients * len(plan.groups))
+        choice = pooling.least_error(sums, sites * len(plan.groups))
         if choice.kind == "none":
             return self.after
         rule = ShiftRule.of(self.reference, self.between).last
@@ -308,9 +306,9 @@ class PriorPhase(PoolingPhase):
         """Ask what cells give to it."""
         return requests.PriorRequest(self.kind, self.kappa, self.rule)
 
-    def take(self, total: replies.PriorSums, plan: Plan, clients: int) -> Phase:
+    def take(self, total: replies.PriorSums, plan: Plan, sites: int) -> Phase:
         """Hand it out with the request for totals, unless nobody borrows from anybody."""
-        if not may_borrow(plan.pooling, clients, 1):
+        if not may_borrow(plan.pooling, sites, 1):
             return self.after.with_strength(STRENGTH)
         sums = pooling.PriorSums(total.mass, total.odds, total.cells)
         priors = GroupPriors.of(Choice.of(self.kind, self.kappa), self.rule, sums)
@@ -340,7 +338,7 @@ class TotalsPhase(Phase):
         """Ask for rows and expected positives per group."""
         return requests.TotalsRequest(self.maps, self.priors)
 
-    def take(self, total: replies.Totals, plan: Plan, clients: int) -> Phase:
+    def take(self, total: replies.Totals, plan: Plan, sites: int) -> Phase:
         """Begin with prices, or with Algorithm 1.
 
         Raises
@@ -356,7 +354,7 @@ class TotalsPhase(Phase):
                 f"its rates would have to give way by {slack:.4g} at least, and each site can see its own part by "
                 "fitting its own rows.",
             )
-        totals = RosterTotals(total.mass, total.positives, clients, self, total.today)
+        totals = RosterTotals(total.mass, total.positives, sites, self, total.today)
         if plan.solver is None:
             return PricingPhase.start(totals, plan)
         if plan.solver.step is None:
@@ -376,14 +374,14 @@ class RosterTotals:
 
     mass: Floats
     positives: Floats
-    clients: int
+    sites: int
     before: TotalsPhase  # whose replies they are
     today: Floats  # what is accepted where nothing is required, (groups, rates of today)
 
     @property
     def counts(self) -> GroupCounts:
         """The rows of the roster."""
-        return GroupCounts(self.mass, self.positives, self.clients)
+        return GroupCounts(self.mass, self.positives, self.sites)
 
     def required(self, plan: Plan) -> GlobalRequirements:
         """What is required over all sites."""
@@ -391,7 +389,7 @@ class RosterTotals:
 
 
 class AfterTotals(Phase):
-    """A phase that knows the totals of its roster: the answers of clients are void without one of them."""
+    """A phase that knows the totals of its roster: the answers of sites are void without one of them."""
 
     totals: RosterTotals
 
@@ -403,9 +401,9 @@ class AfterTotals(Phase):
         """Begin again: calibrators and totals were those of other rows."""
         return first_phase(plan, self.telling(plan))
 
-    def corrected(self, totals: replies.Totals, plan: Plan, clients: int) -> Phase:
+    def corrected(self, totals: replies.Totals, plan: Plan, sites: int) -> Phase:
         """Where a new roster goes on whose totals are known already; calibrators and priors stay as they are."""
-        return replace(self.totals.before, prices=self.telling(plan)).take(totals, plan, clients)
+        return replace(self.totals.before, prices=self.telling(plan)).take(totals, plan, sites)
 
 
 @wire_type
@@ -436,7 +434,7 @@ class PricingPhase(AfterTotals):
         """Ask for the best answer to every price vector of the batch."""
         return requests.AnswersRequest(self.totals.mass, self.totals.positives, self.prices)
 
-    def take(self, total: replies.Answers, plan: Plan, clients: int) -> Phase:
+    def take(self, total: replies.Answers, plan: Plan, sites: int) -> Phase:
         """Add the answers; go on to the final step where the certificate is good enough, else ask for more.
 
         Raises
@@ -475,7 +473,7 @@ def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floa
     """The next batch; a single zero price where nothing global is constrained."""
     if not state.counts.any():
         return np.zeros((1, *state.tolerance.shape))
-    size = plan.trials_at_most(_SEALED * totals.clients if plan.secure else 0)
+    size = plan.trials_at_most(_SEALED * totals.sites if plan.secure else 0)
     return trial_prices(state, size, totals.required(plan).marks)
 
 
@@ -492,7 +490,7 @@ class SmoothnessPhase(AfterTotals):
         """Ask for smoothness constants."""
         return requests.SmoothnessRequest(self.totals.mass, self.totals.positives)
 
-    def take(self, total: replies.Smoothness, plan: Plan, clients: int) -> Phase:
+    def take(self, total: replies.Smoothness, plan: Plan, sites: int) -> Phase:
         """``total`` holds the largest constants, not their sums."""
         assert plan.solver is not None
         step = plan.solver.length(total.constant, len(plan.groups))
@@ -502,7 +500,7 @@ class SmoothnessPhase(AfterTotals):
 @wire_type
 @dataclass(frozen=True, eq=False)
 class StepsPhase(AfterTotals):
-    """One round of Algorithm 1; the server takes the mean of the clients' changes and projects it."""
+    """One round of Algorithm 1; the server takes the mean of the sites' changes and projects it."""
 
     totals: RosterTotals
     multipliers: Floats  # (pairs, rates)
@@ -520,12 +518,12 @@ class StepsPhase(AfterTotals):
     def request(self) -> Request:
         """Ask for local steps."""
         t = self.totals
-        return requests.StepsRequest(t.mass, t.positives, self.multipliers, self.step, self.round, t.clients)
+        return requests.StepsRequest(t.mass, t.positives, self.multipliers, self.step, self.round, t.sites)
 
-    def take(self, total: replies.Steps, plan: Plan, clients: int) -> Phase:
+    def take(self, total: replies.Steps, plan: Plan, sites: int) -> Phase:
         """Average, project, and after the last round stop at the multipliers reached."""
         assert plan.solver is not None
-        after = np.maximum(self.multipliers + total.change / clients, 0.0)
+        after = np.maximum(self.multipliers + total.change / sites, 0.0)
         if self.round < plan.solver.rounds:
             return replace(self, multipliers=after, round=self.round + 1)
         prices = signed(after, len(plan.groups))
@@ -547,7 +545,7 @@ class BoundPhase(AfterTotals):
         """Ask for the answer to the final multipliers."""
         return requests.AnswersRequest(self.totals.mass, self.totals.positives, self.prices)
 
-    def take(self, total: replies.Answers, plan: Plan, clients: int) -> Phase:
+    def take(self, total: replies.Answers, plan: Plan, sites: int) -> Phase:
         """That one answer is the rule, whether it is within the tolerances or not."""
         tried = TriedPrices(self.prices, total.gain, total.shares, total.bound)
         bound = float(self.totals.required(plan).decomposition(tried).bounds[0])
@@ -581,7 +579,7 @@ class FinalPhase(AfterTotals):
         """Ask every client to store its policy and to measure it."""
         return requests.FinalRequest(self.prices, self.weights)
 
-    def take(self, total: replies.FinalFigures, plan: Plan, clients: int) -> Phase:
+    def take(self, total: replies.FinalFigures, plan: Plan, sites: int) -> Phase:
         """What was measured is the result."""
         required = self.totals.required(plan)
         rates = required.columns(total.shares, total.selected)

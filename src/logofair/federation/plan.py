@@ -116,7 +116,7 @@ class Plan:
         The groups compared, in the order of all tables.
     local, global_ : tuple of Requirement
         Which gaps stay within which tolerance, or rates within which ratio, inside each client, and over all.
-    client_tolerances : tuple of (site, tolerance)
+    site_tolerances : tuple of (site, tolerance)
         Single sites whose local tolerance replaces that of ``local`` (None: free); none with secure sums, where a site
         sets its own (:class:`SiteLimits`).
     limits : tuple of RateLimit
@@ -124,9 +124,9 @@ class Plan:
     capacities : tuple of Capacity
         How large a share of people may be selected, or has to be, at each client or over all.
     costs : tuple of two floats, or None
-        What a wrongly accepted and a wrongly rejected row cost, at every site that ``client_costs`` does not name.
+        What a wrongly accepted and a wrongly rejected row cost, at every site that ``site_costs`` does not name.
         None, and none there: accuracy counts.
-    client_costs : tuple of (site, costs)
+    site_costs : tuple of (site, costs)
         Single sites whose costs replace ``costs``; none with secure sums, where a site sets its own
         (:class:`SiteLimits`), neither of them larger than the plan's.
     calibration, folds, random_state
@@ -142,7 +142,7 @@ class Plan:
     trials, rounds : int
         Prices per message (0: as many as pay), and the most rounds before the optimality gap reached is accepted.
     quorum : int
-        With fewer clients than this the run fails.
+        With fewer sites than this the run fails.
     secure : bool
         Whether the server may see nothing but sums over 3 sites or more.
     privacy : Privacy or None
@@ -165,11 +165,11 @@ class Plan:
     groups: tuple[Label, ...]
     local: tuple[Requirement, ...]
     global_: tuple[Requirement, ...]
-    client_tolerances: tuple[tuple[str, Tolerance], ...] = ()
+    site_tolerances: tuple[tuple[str, Tolerance], ...] = ()
     limits: tuple[RateLimit, ...] = ()
     capacities: tuple[Capacity, ...] = ()
     costs: tuple[float, float] | None = None
-    client_costs: tuple[tuple[str, tuple[float, float]], ...] = ()
+    site_costs: tuple[tuple[str, tuple[float, float]], ...] = ()
     calibration: str = "beta"
     folds: int = 5
     random_state: int = 0
@@ -211,9 +211,9 @@ class Plan:
         checked = {
             "groups": groups,
             "costs": None if self.costs is None else read_pair(self.costs, "costs"),
-            "client_costs": _named_costs(dict(self.client_costs)),
-            "client_tolerances": _overrides(
-                dict(self.client_tolerances), of_shares=all(r.rate.is_share for r in self.local)
+            "site_costs": _named_costs(dict(self.site_costs)),
+            "site_tolerances": _overrides(
+                dict(self.site_tolerances), of_shares=all(r.rate.is_share for r in self.local)
             ),
             "folds": _checked_folds(self.folds, self.secure),
             "random_state": whole_number(self.random_state, "random_state", least=0),
@@ -267,7 +267,7 @@ class Plan:
 
     def selection_only(self, own: float | None = None) -> bool:
         """Whether nothing but plain selection rates is constrained, at any site or over all, or by a site's own."""
-        single = any(tolerance is not None for tolerance in (own, *dict(self.client_tolerances).values()))
+        single = any(tolerance is not None for tolerance in (own, *dict(self.site_tolerances).values()))
         local = [r.rate for r in self.local if single or r.tolerance is not None or r.ratio is not None]
         limited = [limit.rate for limit in self.limits]
         return all(rate.slope == 0 for rate in (*local, *limited, *(r.rate for r in self.constrained)))
@@ -275,7 +275,7 @@ class Plan:
     @property
     def are_tolerances(self) -> bool:
         """Whether tolerances are all that is required, and accuracy is all that counts."""
-        single = any(isinstance(tolerance, Ratio) for _, tolerance in self.client_tolerances)
+        single = any(isinstance(tolerance, Ratio) for _, tolerance in self.site_tolerances)
         ratios = single or any(r.ratio is not None for r in (*self.local, *self.global_))
         return not (ratios or self.limits or self.capacities or self.priced is not None)
 
@@ -304,7 +304,7 @@ class Plan:
     @property
     def priced(self) -> Costs | None:
         """What errors cost, each pair that some site may have; None: accuracy counts."""
-        pairs = [*(() if self.costs is None else (self.costs,)), *(pair for _, pair in self.client_costs)]
+        pairs = [*(() if self.costs is None else (self.costs,)), *(pair for _, pair in self.site_costs)]
         return Costs.of(pairs) if pairs else None
 
     @property
@@ -325,7 +325,7 @@ class Plan:
 
     def has_costs(self, site: str) -> bool:
         """Whether it says what errors cost at a site, or that accuracy counts at all of them."""
-        return self.costs is not None or not self.client_costs or site in dict(self.client_costs)
+        return self.costs is not None or not self.site_costs or site in dict(self.site_costs)
 
     def costs_at(self, sites: Sequence[str], own: tuple[float, float] | None = None) -> Costs | None:
         """What errors cost at some sites, or at all alike; ``own`` are the costs that they set themselves.
@@ -334,7 +334,7 @@ class Plan:
         """
         if own is not None:
             return Costs.of([own])
-        single, others = dict(self.client_costs), self.costs or self.dearest
+        single, others = dict(self.site_costs), self.costs or self.dearest
         return Costs.of([single.get(site, others) for site in sites]) if single and sites else self.priced
 
     @property
@@ -390,11 +390,11 @@ class Plan:
     def requirements(
         self, sites: Sequence[str], own: float | None = None, own_costs: tuple[float, float] | None = None
     ) -> Requirements:
-        """The requirements of a run with these clients; ``own`` is the local tolerance that they set themselves.
+        """The requirements of a run with these sites; ``own`` is the local tolerance that they set themselves.
 
         ``own_costs`` likewise.
         """
-        single: dict[str, Tolerance] = dict(self.client_tolerances) if own is None else dict.fromkeys(sites, own)
+        single: dict[str, Tolerance] = dict(self.site_tolerances) if own is None else dict.fromkeys(sites, own)
         tolerances = np.tile([tolerance_of(r) for r in self.local], (len(sites), 1))
         ratios = np.tile([r.ratio or 0.0 for r in self.local], (len(sites), 1))
         for place, site in enumerate(sites):
@@ -416,12 +416,12 @@ class Plan:
 
     def summary(self) -> str:
         """What must hold, in words."""
-        required = replace(self.requirements([site for site, _ in self.client_tolerances]), costs=None)
+        required = replace(self.requirements([site for site, _ in self.site_tolerances]), costs=None)
         return " ".join([*requirement_sentences(required.as_dict(), place="site"), *self._costs_sentence()])
 
     def _costs_sentence(self) -> Iterator[str]:
         """What errors cost at which site."""
-        single = [f"{accepted:g} and {rejected:g} at {site}" for site, (accepted, rejected) in self.client_costs]
+        single = [f"{accepted:g} and {rejected:g} at {site}" for site, (accepted, rejected) in self.site_costs]
         if self.costs is not None:
             alike = Costs.of([self.costs]).summary().removesuffix(".")
             yield f"{alike}; {', '.join(single) if single else 'a site may count less'}."
@@ -513,12 +513,12 @@ def make_plan(
     notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
     local_tolerance: Tolerance = 0.02,
     global_tolerance: Tolerance = 0.02,
-    client_tolerances: Mapping[str, Tolerance] | None = None,
+    site_tolerances: Mapping[str, Tolerance] | None = None,
     floors: object = None,
     ceilings: object = None,
     capacity: object = None,
     costs: object = None,
-    client_costs: Mapping[str, object] | None = None,
+    site_costs: Mapping[str, object] | None = None,
     calibration: str = "beta",
     pooling: str = "auto",
     folds: int = 5,
@@ -535,7 +535,7 @@ def make_plan(
 ) -> Plan:
     """Agree on a run; what is not described here is as in :func:`logofair.fit` and in :class:`Plan`.
 
-    ``costs`` are one pair, beside which ``client_costs`` has those of single sites, or a mapping of every site to its
+    ``costs`` are one pair, beside which ``site_costs`` has those of single sites, or a mapping of every site to its
     pair. ``quorum`` is 2 by default, with secure sums 3; ``smallest_cell`` 5, under differential privacy 1.
 
     Examples
@@ -546,17 +546,17 @@ def make_plan(
     """
     local, global_ = sides(notion)
     names = _group_names(groups)
-    of_all, of_single = _read_costs(costs, client_costs)
+    of_all, of_single = _read_costs(costs, site_costs)
     return Plan(
         run=secrets.token_hex(8) if run is None else run,
         groups=names,
         limits=(*read_limits(floors, "floor", names), *read_limits(ceilings, "ceiling", names)),
         capacities=read_capacity(capacity),
         costs=of_all,
-        client_costs=of_single,
+        site_costs=of_single,
         local=side_requirements(local, local_tolerance, "local"),
         global_=side_requirements(global_, global_tolerance, "global"),
-        client_tolerances=_named_tolerances(client_tolerances),
+        site_tolerances=_named_tolerances(site_tolerances),
         calibration=calibration,
         folds=folds,
         random_state=0 if random_state is None else random_number(random_state),
@@ -577,7 +577,7 @@ def _read_costs(
 ) -> tuple[tuple[float, float] | None, tuple[tuple[str, tuple[float, float]], ...]]:
     """The costs of sites that are not named, and those of single ones."""
     if isinstance(costs, Mapping) and single is not None:
-        raise InputError("client_costs: beside costs that name sites; pass one pair as costs, or all in one of them.")
+        raise InputError("site_costs: beside costs that name sites; pass one pair as costs, or all in one of them.")
     if isinstance(costs, Mapping) and not costs:
         raise InputError("costs: got {}, which names no site; pass a pair such as (1, 3), or one for every site.")
     if isinstance(costs, Mapping):
@@ -588,7 +588,7 @@ def _read_costs(
 def _named_costs(costs: Mapping[str, object]) -> tuple[tuple[str, tuple[float, float]], ...]:
     """Sites, in their order, each with its pair."""
     if not isinstance(costs, Mapping) or not all(isinstance(site, str) for site in costs):
-        raise InputError(f"client_costs: got {costs!r}; pass a mapping from site name to a pair, such as (1, 3).")
+        raise InputError(f"site_costs: got {costs!r}; pass a mapping from site name to a pair, such as (1, 3).")
     return tuple((site, read_pair(costs[site], f"costs: site {site!r}")) for site in sorted(costs))
 
 
@@ -656,13 +656,13 @@ def _named_tolerances(tolerances: Mapping[str, Tolerance] | None) -> tuple[tuple
     if tolerances is None:
         return ()
     if not isinstance(tolerances, Mapping) or not all(isinstance(site, str) for site in tolerances):
-        raise InputError(f"client_tolerances: got {tolerances!r}; pass a mapping from site name to tolerance.")
+        raise InputError(f"site_tolerances: got {tolerances!r}; pass a mapping from site name to tolerance.")
     return tuple(sorted(tolerances.items(), key=lambda item: item[0]))
 
 
 def _overrides(tolerances: Mapping[str, Tolerance], *, of_shares: bool) -> tuple[tuple[str, Tolerance], ...]:
     return tuple(
-        (site, check_tolerance(tolerance, f"client_tolerances: site {site!r}", of_shares=of_shares))
+        (site, check_tolerance(tolerance, f"site_tolerances: site {site!r}", of_shares=of_shares))
         for site, tolerance in _named_tolerances(tolerances)
     )
 
@@ -672,7 +672,7 @@ def _check_calibration(method: object, privacy: Privacy | None) -> None:
     if not isinstance(method, str) or method not in additive:
         raise InputError(
             f"calibration: got {method!r}{nearest_name(method, additive)}; in a federation use one of "
-            f"{', '.join(additive)} (isotonic curves are not sums of what clients know)."
+            f"{', '.join(additive)} (isotonic curves are not sums of what sites know)."
         )
     if privacy is not None and method != "none":
         raise InputError(
@@ -730,12 +730,12 @@ def _checked_smallest(cell: object, privacy: Privacy | None, *, secure: bool) ->
 
 
 def _check_combination(plan: Plan) -> None:
-    if plan.secure and plan.client_tolerances:
+    if plan.secure and plan.site_tolerances:
         raise InputError(
-            "client_tolerances: cannot be combined with secure sums, since a tolerance of one site alone can tell its "
+            "site_tolerances: cannot be combined with secure sums, since a tolerance of one site alone can tell its "
             "numbers from the others'; agree on one for all sites; a site may set its own (federate client --local)."
         )
-    if plan.secure and plan.client_costs:
+    if plan.secure and plan.site_costs:
         raise InputError(
             "costs: those of single sites cannot be combined with secure sums, since what one site alone saves would "
             "stand out in a total; agree on the largest for all sites; a site may set its own, neither of them larger "

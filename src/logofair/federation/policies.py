@@ -40,7 +40,7 @@ _LATE = (
 
 
 class SitePolicies(Mapping[str, Policy]):
-    """The stored policies of the clients of a batch by site, each put together when it is looked up.
+    """The stored policies of the sites of a batch by site, each put together when it is looked up.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: st
     rules, chances, published = batch.rules_of(number), one.chances, _published(result)
     return Policy(
         groups=plan.groups,
-        clients=(site,),
+        sites=(site,),
         # On a histogram thresholds stand at the edges of bins, whose rows are treated alike.
         mixtures=rules if plan.privacy is None else at_edges(rules, plan.privacy.bins),
         calibrator=chances.calibrator,
@@ -166,7 +166,7 @@ def _published(result: Mapping[str, Any]) -> PolicyInfo:
             certificate=record_from(CertificateInfo, result["certificate"]),
             version=of_type(result["logofair"], str),
             price_sentences=tuple(
-                relief_sentence(p, name, " over all clients", of_type(result["certificate"]["objective"], str))
+                relief_sentence(p, name, " over all sites", of_type(result["certificate"]["objective"], str))
                 for name, p in run.prices.items()
                 if p > 1e-9
             ),
@@ -182,8 +182,8 @@ def _of_site(required: RequirementsInfo, state: ClientState) -> RequirementsInfo
     required = replace(required, costs=None if costs is None else costs.as_dict())
     if tolerance is None:
         return required
-    single = {**dict(required.client_tolerances), state.sites[0]: tolerance}
-    return replace(required, client_tolerances=tuple(sorted(single.items())))
+    single = {**dict(required.site_tolerances), state.sites[0]: tolerance}
+    return replace(required, site_tolerances=tuple(sorted(single.items())))
 
 
 def _pooling(one: ClientBatch) -> PoolingInfo:

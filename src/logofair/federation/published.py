@@ -70,7 +70,7 @@ class OwnFigures:
                 (self.roster.positives, self.own.positives),
             )
         )
-        return GroupCounts(mass, positives, self.roster.clients)
+        return GroupCounts(mass, positives, self.roster.sites)
 
     @property
     def required(self) -> GlobalRequirements:
@@ -125,7 +125,7 @@ def _about_others(members: Members, requirements: RequirementsInfo, own: OwnFigu
     if own.members is not None and not members.within(own.members):
         yield "it is about sites that were not in the roster"
     # Without names, those whose tolerance or ratio is another are whom it says, but for the site itself.
-    others = (*requirements.client_tolerances, *requirements.client_ratios)
+    others = (*requirements.site_tolerances, *requirements.site_ratios)
     single = names or {*own.sites, *(site for site, _ in others)}
     if requirements != RequirementsInfo.from_dict(plan.published_requirements(sorted(single))):
         yield "it has other requirements than the plan"
@@ -206,7 +206,7 @@ def _about_pooling(
     gaps = borrowed.global_gaps
     if gaps.keys() != units.keys() or not all(0.0 <= gap <= (1.0 + _ROUNDING) / units[r] for r, gap in gaps.items()):
         yield "its gaps on the sites' own rows cannot be"
-    if (borrowed.accuracy is None) != bool(plan.client_costs):
+    if (borrowed.accuracy is None) != bool(plan.site_costs):
         yield "its figures on the sites' own rows are incomplete"
     if borrowed.accuracy is not None:
         constant, slope = plan.row_worth
@@ -238,7 +238,7 @@ def _beyond_own(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) ->
     """Where the others cannot have made up for what this site measured."""
     roster, others = own.roster, own.others
     total = float(roster.mass.sum())
-    slack = _ROUNDING * (1.0 + roster.clients / total)
+    slack = _ROUNDING * (1.0 + roster.sites / total)
     constant, slope = own.plan.row_worth
     worst = own.gain + constant * float((others.mass - others.positives).sum()) / total
     best = own.gain + (constant + slope) * float(others.positives.sum()) / total

@@ -48,16 +48,16 @@ class Sums:
         return [(name, disclosure.meaning) for name, disclosure in _disclosures(cls).items()]
 
     def total(self) -> Self:
-        """The clients' total over the first axis, rounded once: their order does not matter."""
+        """The sites' total over the first axis, rounded once: their order does not matter."""
         return type(self)(**{f.name: _exact_sum(getattr(self, f.name)) for f in fields(self)})
 
     def combined(self) -> Self:
-        """What the server works with of the clients along the first axis: their total, unless a type says otherwise."""
+        """What the server works with of the sites along the first axis: their total, unless a type says otherwise."""
         return self.total()
 
     @classmethod
     def stacked(cls, parts: Sequence[Self]) -> Self:
-        """The numbers of several clients along a first axis."""
+        """The numbers of several sites along a first axis."""
         return cls(**{f.name: np.stack([getattr(part, f.name) for part in parts]) for f in fields(cls)})
 
     def client(self, number: int) -> Self:
@@ -94,14 +94,14 @@ def _exact_sum(stacked: Floats) -> Floats:
         return np.array(stacked[0])
     if not np.isfinite(flat).all():  # fsum refuses infinities of both signs; the checks of replies name them
         return np.asarray(stacked.sum(axis=0))
-    # Column by column: numbers of a hundred thousand clients would fill the memory as Python's.
+    # Column by column: numbers of a hundred thousand sites would fill the memory as Python's.
     return np.array([math.fsum(column.tolist()) for column in flat.T]).reshape(stacked.shape[1:])
 
 
 @wire_type
 @dataclass(frozen=True, eq=False)
 class Contributors(Sums):
-    """The first of secure sums: how many clients contribute to what is summed later, and nothing of how much."""
+    """The first of secure sums: how many sites contribute to what is summed later, and nothing of how much."""
 
     groups: Annotated[Floats, Disclosure("1 where it counts rows of the group, else 0, (groups,)", _OF_ROWS)]
     rates: Annotated[
@@ -186,7 +186,7 @@ class ShiftMoments(Sums):
     sums: Annotated[
         Floats,
         Disclosure(
-            "precision of each shift in log-odds as a share of all clients', that times the shift, times its square, "
+            "precision of each shift in log-odds as a share of all sites', that times the shift, times its square, "
             "the share squared, and 1 where there is a shift, (5, fits, 1 + groups)",
             _OF_SHIFTS,
         ),
@@ -202,7 +202,7 @@ class FoldHistograms(Sums):
         Floats,
         Disclosure(
             "weight of the scores of each group, unmoved or moved back by the client's shifts, in about 128 bins that "
-            "hold about as many rows of all clients each, (kinds, folds, groups, bins)",
+            "hold about as many rows of all sites each, (kinds, folds, groups, bins)",
             _OF_CHANCES,
         ),
     ]
@@ -256,7 +256,7 @@ class Totals(Sums):
     slack: Annotated[
         Floats,
         Disclosure(
-            "where floors, ceilings or capacities hold inside clients: the least sum by which requirements there would "
+            "where floors, ceilings or capacities hold inside sites: the least sum by which requirements there would "
             "have to give way, 0 where some rule meets them, (1,)",
             _OF_SHARES,
         ),

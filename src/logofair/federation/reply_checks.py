@@ -45,7 +45,7 @@ class GroupCounts:
 
     mass: Floats
     positives: Floats
-    clients: int = 1
+    sites: int = 1
 
     @classmethod
     def from_reply(cls, reply: Any) -> GroupCounts:
@@ -106,7 +106,7 @@ def reply_form(request: requests.Request, plan: Plan) -> tuple[type[replies.Sums
 def fault(
     reply: object, request: requests.Request, plan: Plan, counts: GroupCounts | None, roster: GroupCounts | None
 ) -> str | None:
-    """What is wrong with a reply, or None; ``counts`` are of the rows behind it, ``roster`` of all clients' rows."""
+    """What is wrong with a reply, or None; ``counts`` are of the rows behind it, ``roster`` of all sites' rows."""
     kind, shapes = reply_form(request, plan)
     if type(reply) is not kind:
         return f"sent a {type(reply).__name__} where a {kind.__name__} was requested"
@@ -219,13 +219,13 @@ def _of_score_moments(reply: replies.ScoreMoments, counts: GroupCounts | None) -
 
 def _cells(counts: GroupCounts | None, groups: int) -> float:
     """The most cells that can stand behind a reply."""
-    return _MOST_ROWS if counts is None else counts.clients * groups
+    return _MOST_ROWS if counts is None else counts.sites * groups
 
 
 def _of_shift_moments(reply: replies.ShiftMoments, counts: GroupCounts | None) -> str | None:
     """Shares of all precision, at most 1, and moments of shifts that they can have."""
     weight, first, second, square, number = reply.sums
-    slack = _ROUNDING * (1.0 if counts is None else counts.clients)
+    slack = _ROUNDING * (1.0 if counts is None else counts.sites)
     fits = min(weight.min(), second.min(), square.min(), number.min()) >= 0 and weight.max() <= 1.0 + slack
     fits &= bool(np.all(second <= _LARGEST_SHIFT**2 * weight + slack) and np.all(square <= weight + slack))
     fits &= bool(np.all(first**2 <= weight * second + slack) and number.max() <= _cells(counts, 1) + _ROUNDING)
@@ -297,7 +297,7 @@ def _of_answers(
         return "claims a larger share of a group's rate than its rows allow"
     if isinstance(reply, replies.FinalFigures):
         whole_numbers = (
-            0 <= reply.exceeding[0] <= counts.clients and abs(reply.exceeding[0] - round(reply.exceeding[0])) < 1e-3
+            0 <= reply.exceeding[0] <= counts.sites and abs(reply.exceeding[0] - round(reply.exceeding[0])) < 1e-3
         )
         if not whole_numbers:
             return "sent a mark that is neither 0 nor 1"
@@ -328,6 +328,6 @@ def share_limits(rates: Sequence[Rate], counts: GroupCounts, roster: GroupCounts
         value = np.stack([rate.numerator(u, v) for u, v in corners])
         value = np.divide(value, base, out=np.zeros_like(value), where=defined)
         # Under secure sums every client's share of a total is rounded, which shows where a group is next to empty.
-        slack = _ROUNDING * (1.0 + (counts.clients - 1) / np.maximum(base, _ROUNDING))
+        slack = _ROUNDING * (1.0 + (counts.sites - 1) / np.maximum(base, _ROUNDING))
         low[:, k], high[:, k] = value.min(axis=0) - slack, value.max(axis=0) + slack
     return low, high

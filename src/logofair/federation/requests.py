@@ -146,7 +146,7 @@ class StepsRequest(Request):
     multipliers: Floats  # (pairs, rates)
     step: float
     round: int
-    clients: int
+    sites: int
 
 
 @wire_type

@@ -148,7 +148,7 @@ class RunResult:
         """
         if not self.own.size:
             return self.accuracy
-        if self.plan.client_costs:
+        if self.plan.site_costs:
             return None
         accepted, positives, _ = self.own.sum(axis=0)
         constant, slope = self.plan.row_worth

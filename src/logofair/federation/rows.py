@@ -117,11 +117,11 @@ def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """The rows that clients' policies are made from, those of a client next to one another."""
+    """The rows that sites' policies are made from, those of a client next to one another."""
 
     scores: Floats
     groups: Integers
-    clients: Integers
+    sites: Integers
     labels: Binary | None
     weights: Floats | None
 
@@ -141,15 +141,15 @@ class ScoredRows:
 
     def cells(self, n_groups: int) -> Integers:
         """The cell of every row."""
-        return cell_numbers(self.groups, self.clients, n_groups)
+        return cell_numbers(self.groups, self.sites, n_groups)
 
     def of(self, first: int, last: int) -> ScoredRows:
-        """The rows of the clients from one number up to another, which are numbered from 0."""
-        low, high = np.searchsorted(self.clients, [first, last])
+        """The rows of the sites from one number up to another, which are numbered from 0."""
+        low, high = np.searchsorted(self.sites, [first, last])
         labels = None if self.labels is None else self.labels[low:high]
         weights = None if self.weights is None else self.weights[low:high]
-        clients = self.clients[low:high] - np.int32(first)
-        return ScoredRows(self.scores[low:high], self.groups[low:high], clients, labels, weights)
+        sites = self.sites[low:high] - np.int32(first)
+        return ScoredRows(self.scores[low:high], self.groups[low:high], sites, labels, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +162,7 @@ class Chances:
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """What each client does with its own rows before there are cells; the first axis of all sums counts clients."""
+    """What each client does with its own rows before there are cells; the first axis of all sums counts sites."""
 
     rows: tuple[SiteRows, ...]
     plan: Plan
@@ -197,7 +197,7 @@ class Preparation:
         )
 
     def _full_folds(self) -> Floats:
-        """1 where every fold of a client's group holds both labels, (clients, groups)."""
+        """1 where every fold of a client's group holds both labels, (sites, groups)."""
         every = np.arange(len(self.plan.groups))
         mass = np.concatenate([calibration_counts(rows, every)[:, :, -1] for rows in self._dealt])
         full: Booleans = np.all(mass[:, :, -1:] > mass[:, :, :-1], axis=(1, 2))
@@ -238,9 +238,9 @@ class Preparation:
 
     @cached_property
     def _dealt(self) -> Sequence[OwnRows]:
-        """The rows dealt into calibration folds, the same in every message, some clients at a time."""
+        """The rows dealt into calibration folds, the same in every message, some sites at a time."""
         scored = self._scored
-        ends = np.bincount(scored.clients, minlength=len(self.rows)).cumsum() * (self.plan.folds + 1)
+        ends = np.bincount(scored.sites, minlength=len(self.rows)).cumsum() * (self.plan.folds + 1)
         bounds = np.flatnonzero(np.diff(ends // ROWS_AT_ONCE)) + 1
         return [self._deal_some(scored, *some) for some in pairwise([0, *bounds.tolist(), len(self.rows)])]
 
@@ -251,11 +251,11 @@ class Preparation:
             some.scores,
             some.labels,
             some.groups,
-            some.clients,
+            some.sites,
             n_groups=len(self.plan.groups),
             weights=some.weights,
             folds=self.plan.folds,
-            rngs=[_client_rng(self.plan, site, "folds") for site in self.sites[first:last]],
+            rngs=[_site_rng(self.plan, site, "folds") for site in self.sites[first:last]],
         )
 
     def _for_prior(self, request: Any) -> Sums:
@@ -272,7 +272,7 @@ class Preparation:
         if isinstance(request, PriorRequest):
             choice = pooling.Choice.of(request.kind, request.kappa)
             return PriorSums(**vars(pooling.prior_sums(rows, choice, request.rule)))
-        rows = rows.dealt(self.plan.folds, _client_rng(self.plan, self.sites[number], "pooling folds"))
+        rows = rows.dealt(self.plan.folds, _site_rng(self.plan, self.sites[number], "pooling folds"))
         if isinstance(request, ScoreMomentsRequest):
             size = np.array([float(rows.odds.size)])
             return ScoreMoments(**vars(pooling.score_moments(rows)), losses=np.zeros(0), rows=size)
@@ -283,11 +283,11 @@ class Preparation:
             return FoldHistograms(mass=pooling.fold_histograms(rows, *known))
         return CandidateErrors(**vars(pooling.candidate_errors(rows, *known, request.priors)))
 
-    def _for_pooling(self, rows: ScoredRows, n_clients: int) -> pooling.ScoredRows:
-        """Rows of some clients as pooling sees them."""
+    def _for_pooling(self, rows: ScoredRows, n_sites: int) -> pooling.ScoredRows:
+        """Rows of some sites as pooling sees them."""
         n_groups = len(self.plan.groups)
         cells = rows.cells(n_groups)
-        return pooling.ScoredRows.of(rows.scores, cells, rows.weights, n_groups, n_clients)
+        return pooling.ScoredRows.of(rows.scores, cells, rows.weights, n_groups, n_sites)
 
     def _strength_losses(self, maps: GroupMaps | None) -> Floats:
         if self.plan.calibration == "none":
@@ -327,14 +327,14 @@ class Preparation:
         return Chances(with_chances(rows, calibrator, order, eta[order.rows], eta), calibrator)
 
     def _noised(self, made: tuple[Release, ...]) -> ScoredRows:
-        """The rows as the clients' noised histograms have them."""
+        """The rows as the sites' noised histograms have them."""
         tables = (each.rows() for each in made)
         return ScoredRows.joined([(middle, codes, None, counts) for middle, codes, counts in tables])
 
     def _columns(self, rows: ScoredRows) -> CalibrationRows:
         """The rows under the names of the plan."""
-        groups, clients = Codes(self.plan.groups, rows.groups), Codes(self.sites, rows.clients)
-        return CalibrationRows(rows.scores, rows.labels, groups, clients, rows.weights)
+        groups, sites = Codes(self.plan.groups, rows.groups), Codes(self.sites, rows.sites)
+        return CalibrationRows(rows.scores, rows.labels, groups, sites, rows.weights)
 
 
 def _counted(rows: SiteRows, plan: Plan) -> SiteRows:
@@ -346,7 +346,7 @@ def _counted(rows: SiteRows, plan: Plan) -> SiteRows:
     return rows if stay.all() else rows.at(stay)
 
 
-def _client_rng(plan: Plan, site: str, purpose: str) -> np.random.Generator:
+def _site_rng(plan: Plan, site: str, purpose: str) -> np.random.Generator:
     """Randomness of one site for one purpose: the same in every process and at every call."""
     digest = hashlib.sha256(f"{plan.random_state}|{site}|{purpose}".encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))

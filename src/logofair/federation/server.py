@@ -61,7 +61,7 @@ class Server:
         names = tuple(sorted(sites))
         if len(set(names)) != len(names):
             raise InputError("sites: some name occurs twice; give every site a name of its own.")
-        for where, named in (("client_tolerances", plan.client_tolerances), ("costs", plan.client_costs)):
+        for where, named in (("site_tolerances", plan.site_tolerances), ("costs", plan.site_costs)):
             unknown = [site for site, _ in named if site not in (*names, *absent)]
             if unknown:
                 here = f"sites are {', '.join(names[:9])}"

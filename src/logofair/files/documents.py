@@ -4,7 +4,7 @@ A document is one object: ``format``, ``version``, ``checksum`` and its body und
 checksum is the SHA-256 of the body's canonical JSON (ASCII, sorted keys, no blanks). Reading checks each, so that a
 file cut short, edited, foreign or newer says so. Floats come back to the last bit (as their shortest exact text).
 
-Arrays of more than 100,000 numbers (the rules of many clients) would be slow and large as text. A document that holds
+Arrays of more than 100,000 numbers (the rules of many sites) would be slow and large as text. A document that holds
 some is a ZIP file: its member ``document.json`` is the document, and in place of such an array stands
 ``{"packed": "0", "kind": "<f8", "shape": [2000000, 3], "sha256": "..."}``. The member ``0`` holds its bytes: of each
 entry along the first axis the first byte, then of each the second, and so on, since bytes of equal place pack well.

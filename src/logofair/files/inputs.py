@@ -11,10 +11,10 @@ from typing import Any
 from logofair.errors import InputError
 
 SCALES = ("chance", "percent", "logit")
-_SINGLE = ("score", "label", "client", "weight", "decision", "id")  # roles of one column each
+_SINGLE = ("score", "label", "site", "weight", "decision", "id")  # roles of one column each
 # Texts that stand for a missing value, as an empty cell does, unless other ones are named.
 MISSING = ("NA", "N/A", "NaN", "nan", "NULL", "null")
-_SINGLE = ("score", "label", "client", "weight", "decision", "id")  # roles of one column each
+_SINGLE = ("score", "label", "site", "weight", "decision", "id")  # roles of one column each
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class ColumnNames:
     """Which columns mean what, as the options name them; ``group`` may be several, which form intersections.
 
     ``where`` are columns and values: only rows that have all of these values count, and of those not the rows that have
-    all values of ``unless``. ``id`` tells people apart: rows of the same id at a client are one person. ``na`` are the
+    all values of ``unless``. ``id`` tells people apart: rows of the same id at a site are one person. ``na`` are the
     texts that stand for a missing value.
     """
 
     score: str | None = None
     label: str | None = None
     group: tuple[str, ...] = ()
-    client: str | None = None
+    site: str | None = None
     weight: str | None = None
     decision: str | None = None
     id: str | None = None
@@ -118,7 +118,7 @@ def _typed(pairs: Sequence[tuple[str, str]]) -> list[str]:
 
 @dataclass(frozen=True)
 class DataFiles:
-    """The files of some data; ``by_file``: each is a client, called as the file without its ending."""
+    """The files of some data; ``by_file``: each is a site, called as the file without its ending."""
 
     name: str
     paths: tuple[Path, ...]
@@ -131,25 +131,25 @@ def ending_of(path: Path) -> str:
     return "".join(endings).lower()
 
 
-def client_name(path: Path) -> str:
-    """The client whose rows a file holds: its name without folders and ending."""
+def site_name(path: Path) -> str:
+    """The site whose rows a file holds: its name without folders and ending."""
     return path.name[: len(path.name) - len(ending_of(path))]
 
 
 def one_file(path: Path) -> DataFiles:
-    """One file, whose rows are of one client or name their clients."""
+    """One file, whose rows are of one site or name their sites."""
     return DataFiles(str(path), (path,), by_file=False)
 
 
-def find_files(data: Sequence[str], *, client: str | None = None) -> DataFiles:
-    """Find the files meant by DATA: a file, several, a pattern, or a folder with one file per client.
+def find_files(data: Sequence[str], *, site: str | None = None) -> DataFiles:
+    """Find the files meant by DATA: a file, several, a pattern, or a folder with one file per site.
 
-    With a ``client`` column, files are no clients.
+    With a ``site`` column, files are no sites.
     """
     name = data[0] if len(data) == 1 else f"{len(data)} files"
     paths = [path for each in data for path in _matching(each)]
     single = len(data) == 1 and paths == [Path(data[0])]
-    found = DataFiles(Path(name).name or name, tuple(dict.fromkeys(paths)), not single and client is None)
+    found = DataFiles(Path(name).name or name, tuple(dict.fromkeys(paths)), not single and site is None)
     if found.by_file:
         _check_names(found.paths)
     return found
@@ -174,10 +174,10 @@ def _matching(name: str) -> list[Path]:
 
 
 def _check_names(paths: Sequence[Path]) -> None:
-    """Raise if two files would be the same client."""
+    """Raise if two files would be the same site."""
     known: dict[str, Path] = {}
     for path in paths:
-        name = client_name(path)
+        name = site_name(path)
         if name in known:
-            raise InputError(f"{path}: would be the same client as {known[name]}; rename one of them.")
+            raise InputError(f"{path}: would be the same site as {known[name]}; rename one of them.")
         known[name] = path

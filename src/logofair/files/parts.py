@@ -38,7 +38,7 @@ def parts_of(
     if not test and not test_where:
         return columns, None
     columns.require(files, label="labels, which test rows are measured with")
-    others = replace(find_files(test, client=columns.client), by_file=files.by_file) if test else files
+    others = replace(find_files(test, site=columns.site), by_file=files.by_file) if test else files
     same = _same_file(others.paths, files.paths)
     if same is not None and not test_where:
         raise InputError(
@@ -86,9 +86,9 @@ def read_parts(
 
 
 def _named_as(found: DataRows, rows: DataRows) -> DataRows:
-    """Rows with the names of groups and clients as other rows have them."""
-    clients = None if found.clients is None or rows.clients is None else _as_known(found.clients, rows.clients)
-    return replace(found, groups=_as_known(found.groups, rows.groups), clients=clients)
+    """Rows with the names of groups and sites as other rows have them."""
+    sites = None if found.sites is None or rows.sites is None else _as_known(found.sites, rows.sites)
+    return replace(found, groups=_as_known(found.groups, rows.groups), sites=sites)
 
 
 def _check_groups(found: npt.NDArray[Any], known: npt.NDArray[Any]) -> None:
@@ -99,7 +99,7 @@ def _check_groups(found: npt.NDArray[Any], known: npt.NDArray[Any]) -> None:
 
 
 def _check_people(fitted: npt.NDArray[Any], measured: npt.NDArray[Any], column: str | None) -> None:
-    """Raise where an id is among both, whatever client it is at: the same people are no test."""
+    """Raise where an id is among both, whatever site it is at: the same people are no test."""
     known, others = ({label_text(name) for name in dict.fromkeys(ids.tolist())} for ids in (fitted, measured))
     if both := known & others:
         are = "id of the test rows is" if len(both) == 1 else "ids of the test rows are"
@@ -115,7 +115,7 @@ def _check_copies(known: DataRows, found: DataRows) -> None:
     A new row is like a known one about as often as a known one is like another: where scores are so coarse that this
     is common, nothing is said.
     """
-    names = [name for name in ("scores", "labels", "groups", "clients") if getattr(found, name) is not None]
+    names = [name for name in ("scores", "labels", "groups", "sites") if getattr(found, name) is not None]
     there, here = _lines(known, names), _lines(found, names)
     twins, copies = int(there.is_duplicated().sum()), here.join(there, on=here.columns, how="semi").height
     if twins <= _TWINS * there.height and copies > _COPIES * here.height:
@@ -128,7 +128,7 @@ def _check_copies(known: DataRows, found: DataRows) -> None:
 
 
 def _lines(rows: DataRows, names: Sequence[str]) -> polars.DataFrame:
-    """These columns, which tell rows apart where there are no ids; groups and clients as text."""
+    """These columns, which tell rows apart where there are no ids; groups and sites as text."""
     pl = polars_module()
     numbers = {name: getattr(rows, name) for name in names if name in ("scores", "labels")}
     lines: polars.DataFrame = pl.DataFrame(

@@ -14,14 +14,14 @@ import numpy.typing as npt
 from logofair.columns.checks import Floats, nearest_name, shown
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.inputs import ColumnNames, DataFiles, DataSource, client_name
+from logofair.files.inputs import ColumnNames, DataFiles, DataSource, site_name
 from logofair.files.tables import Table, estimated_rows, fingerprint, kind_of, open_table
 from logofair.files.values import (
     as_chances,
     as_numbers,
     binary_labels,
-    check_clients,
     check_scores,
+    check_sites,
     combine_columns,
     group_parts,
     is_number,
@@ -47,7 +47,7 @@ class DataRows:
     scores: Floats | None
     labels: npt.NDArray[np.int64] | None
     groups: npt.NDArray[Any]
-    clients: npt.NDArray[Any] | None
+    sites: npt.NDArray[Any] | None
     weights: Floats | None
     ids: npt.NDArray[Any] | None
     dropped: int
@@ -72,15 +72,15 @@ def read_rows(
     combined = {role: whole_column([part[role] for part in parts], role, files, columns) for role in parts[0].columns}
     group_columns = [combined.pop(role) for role in parts[0].columns if role.startswith("group ")]
     group = join_groups(group_columns)
-    if "client" in combined:
-        check_clients(combined["client"].n_unique(), group.len(), columns.client)
+    if "site" in combined:
+        check_sites(combined["site"].n_unique(), group.len(), columns.site)
     combined["group"] = group
     arrays = {role: _array(column) for role, column in combined.items()}
     return DataRows(
         scores=arrays.get("score"),
         labels=arrays.get("label"),
         groups=arrays["group"],
-        clients=arrays.get("client"),
+        sites=arrays.get("site"),
         weights=arrays.get("weight"),
         ids=arrays.get("id"),
         dropped=sum(left_out for _, left_out in read),
@@ -158,7 +158,7 @@ def _part(
             check_scores(float(scores.min()), float(scores.max()), columns.scale, table.where("score"))  # type: ignore[arg-type]
             complete = complete.with_columns(as_chances(pl.col("score"), columns.scale))
     if files.by_file:
-        complete = complete.with_columns(client=pl.lit(client_name(path)))
+        complete = complete.with_columns(site=pl.lit(site_name(path)))
     return complete, rows.height - complete.height
 
 

@@ -47,11 +47,11 @@ def is_number(role: str) -> bool:
     return role in ("score", "weight")
 
 
-def check_clients(clients: int, rows: int, column: str | None) -> None:
-    """Raise if every row is a client of its own."""
-    if clients == rows > 1:
+def check_sites(sites: int, rows: int, column: str | None) -> None:
+    """Raise if every row is a site of its own."""
+    if sites == rows > 1:
         named = "the files hold one row each" if column is None else f"column {column!r} has another value in each row"
-        raise InputError(f"--client: every client has one row ({named}); name a column of sites, not of ids.")
+        raise InputError(f"--site: every site has one row ({named}); name a column of sites, not of ids.")
 
 
 def has_value(column: str, kind: Any, value: str, where: str) -> Any:

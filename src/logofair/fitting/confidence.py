@@ -104,7 +104,7 @@ def part_rows(
         [key, 1]
     )  # a stream of its own: the folds of the calibration are drawn from the key alone
     if rows.people is not None:
-        n_cells = len(rows.groups.names) * len(rows.clients.names)
+        n_cells = len(rows.groups.names) * len(rows.sites.names)
         chooses = deal_people(rows.people.codes, rows.cells, n_cells, _PARTS, rng) < _CHOOSE[method]
     else:
         order = prepared.order or order_by_cell(rows)
@@ -239,24 +239,24 @@ def _by_rank(
     judged = int((ranks.risks <= 1.0).sum())
     needs = _needs(BY_RANK, error, judged, rows)
     claims = claims_of(requirements)
-    entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs))
+    entries = tuple(stated(requirements, claims, rows.sites.names, rows.groups.names, found, needs))
     return mixtures, Promises(confidence, parted.method, parted.why, entries, placed.largest_local_bound(error))
 
 
 def _kept(made: Booleans, global_made: Booleans) -> Booleans:
-    """At which clients the rules that promises are about are worth their price, (clients,).
+    """At which sites the rules that promises are about are worth their price, (sites,).
 
-    Where they get no promise, the rules fitted on all rows are better: few of a small client's rows choose badly. A
+    Where they get no promise, the rules fitted on all rows are better: few of a small site's rows choose badly. A
     global promise is about the rules of all. Whose rules are kept changes no promise about others: by rank it follows
     from ranks and numbers of rows alone, and on rows held out each promise was tested by itself. ``made`` is
-    (requirements, clients).
+    (requirements, sites).
     """
     return np.asarray(made.any(axis=0) | global_made.any())
 
 
 @dataclass(frozen=True, eq=False)
 class _Rests:
-    """What a promise rests on, at every client or over all: the shares counted and by how many, (places, groups)."""
+    """What a promise rests on, at every site or over all: the shares counted and by how many, (places, groups)."""
 
     claim: Claim
     shares: Floats
@@ -264,7 +264,7 @@ class _Rests:
 
     @classmethod
     def of(cls, claim: Claim, tally: Tally) -> _Rests:
-        """Read what is claimed off a tally of all clients."""
+        """Read what is claimed off a tally of all sites."""
         tally = tally if claim.side == "local" else tally.merged()
         if claim.kind.endswith("capacity"):
             tally = tally.summed(1)
@@ -382,7 +382,7 @@ def _on_held_out_rows(
     for part, at in zip(parts, places, strict=True):
         bounds[at] = np.where(part.judged, part.limits(np.full(part.judged.size, error)), np.nan)
     size = sum(each.values.size for each in claims if each.side == "local")
-    kept = _kept(made[:size].reshape(-1, len(rows.clients.names)), made[size:])
+    kept = _kept(made[:size].reshape(-1, len(rows.sites.names)), made[size:])
     local = np.concatenate([np.full(each.values.size, each.side == "local") for each in claims])
     bounds[local & ~np.tile(kept, judged.size // kept.size + 1)[: judged.size]] = np.nan
     bounds[~local & (not kept.all())] = np.nan
@@ -391,7 +391,7 @@ def _on_held_out_rows(
     largest = float(bounds[gaps].max()) if gaps.any() and not np.isnan(bounds[gaps]).any() else None
     needs = _needs(HELD_OUT, error, number, rows)
     found = Found(made, bounds, _rows_behind(rows, claims), [share for part in parts for share in part.shares])
-    entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs))
+    entries = tuple(stated(requirements, claims, rows.sites.names, rows.groups.names, found, needs))
     rule = np.arange(mixtures.single.size)
     own = np.repeat(kept, len(rows.groups.names))
     chosen = mixtures.and_also(otherwise).at(np.where(own, rule, rule + rule.size))
@@ -402,7 +402,7 @@ def _rows_behind(rows: CalibrationRows, claims: list[Claim]) -> list[Indices]:
     """The rows, or people where ids repeat, that each promise is about, by the groups it rests on."""
     found: list[Indices] = []
     nobody = np.zeros(rows.scores.size)
-    tally = tally_of(nobody, rows.labels, rows.weights, rows.groups, rows.clients, rows.people)
+    tally = tally_of(nobody, rows.labels, rows.weights, rows.groups, rows.sites, rows.people)
     for each in claims:
         counts = tally if each.side == "local" else tally.merged()
         found += list(each.columns(counts.rows_behind(each.rate)))
@@ -416,7 +416,7 @@ def _none_possible(parted: Parted, requirements: Requirements, claims: list[Clai
     found = Found(np.zeros(len(counts), dtype=bool), nothing, counts, [np.full(n.size, np.nan) for n in counts])
     needs = _needs(HELD_OUT, 1.0 - confidence, len(counts), rows)
     because = "on the rows left to choose a rule none meets all requirements"
-    entries = tuple(stated(requirements, claims, rows.clients.names, rows.groups.names, found, needs, because))
+    entries = tuple(stated(requirements, claims, rows.sites.names, rows.groups.names, found, needs, because))
     return Promises(confidence, parted.method, parted.why, entries)
 
 
@@ -437,20 +437,20 @@ def _together(promises: int) -> str:
 def _tally(parted: Parted, mixtures: Mixtures, which: Booleans) -> Tally:
     """What the rule does on some of the rows."""
     rows, some = parted.prepared.rows, parted.prepared.rows.at(which)
-    policy = Policy(rows.groups.names, rows.clients.names, mixtures, parted.prepared.fitted.calibrator, None, 0)
+    policy = Policy(rows.groups.names, rows.sites.names, mixtures, parted.prepared.fitted.calibrator, None, 0)
     chance = policy.chances(rows.calibrated[which], some.cells)
     return tally_of(
-        chance, some.labels, some.weights, some.groups, some.clients, None if rows.people is None else some.ids
+        chance, some.labels, some.weights, some.groups, some.sites, None if rows.people is None else some.ids
     )
 
 
 def _shares(tally: Tally, rate: Rate) -> Floats:
-    """A rate of every client and group; NaN where it is no share of rows, for which there are no limits."""
+    """A rate of every site and group; NaN where it is no share of rows, for which there are no limits."""
     return tally.rate(rate) if counts_rows(rate) else np.full(tally.mass.shape[:2], np.nan)
 
 
 def _common_rate(tally: Tally, rate: Rate) -> Floats:
-    """The rate of all groups together at every client, (clients,); a half where there is none."""
+    """The rate of all groups together at every site, (sites,); a half where there is none."""
     return np.nan_to_num(tally.summed(1).rate(rate)[:, 0], nan=0.5)
 
 
@@ -463,8 +463,8 @@ def _counted(rows: CalibrationRows, rate: Rate) -> Booleans:
 
 
 def _by_cell(rows: CalibrationRows, which: Booleans) -> Indices:
-    """How many of some rows every cell has, (clients, groups)."""
-    shape = len(rows.clients.names), len(rows.groups.names)
+    """How many of some rows every cell has, (sites, groups)."""
+    shape = len(rows.sites.names), len(rows.groups.names)
     return np.bincount(rows.cells[which], minlength=shape[0] * shape[1]).reshape(shape)
 
 

@@ -125,7 +125,7 @@ def _figures(tested: TestedInfo) -> str:
     gaps: list[str] = []
     others: list[str] = []
     for each in tested.findings or ():
-        at = "" if each.client is None else f" at client {each.client!r}"
+        at = "" if each.site is None else f" at site {each.site!r}"
         gap = "undefined" if each.gap is None else str(Measured(**asdict(each.gap)))
         what = f"{each.where} {gap}{at}, {each.how} {each.tolerance:.4g}"
         (gaps if each.how == "tolerance" else others).append(what)
@@ -152,9 +152,9 @@ class Finding:
     @property
     def info(self) -> FindingInfo:
         """What a policy stores of it."""
-        gap, client = self.gap.value, self.gap.client
+        gap, site = self.gap.value, self.gap.site
         figure = None if gap is None else FigureInfo(**gap.as_dict())
-        name = None if client is None else str(client)
+        name = None if site is None else str(site)
         return FindingInfo(self.where, self.shown, self.phrase, self.tolerance, figure, name, self.how)
 
 
@@ -166,26 +166,26 @@ def _of_requirement(check: RequirementCheck) -> Finding:
     """What other rows show of another requirement than a tolerance."""
     at, (shown, phrase) = check.worst, _SHOWN[check.state]
     where = f"{check.called} {check.where}".strip()
-    gap = Gap(at.found, check.rate, client=at.client)
+    gap = Gap(at.found, check.rate, site=at.site)
     return Finding(where, shown, phrase, str(check), gap, at.required, check.how)
 
 
 def findings(audit: Audit, local_tolerance: Floats, global_tolerance: Floats) -> Iterator[Finding]:
     """What other rows show on each side on which something was required and can be measured.
 
-    Tolerances are (rates, clients) and (rates, 1), infinite where a gap is free.
+    Tolerances are (rates, sites) and (rates, 1), infinite where a gap is free.
     """
-    several = len(audit.clients) > 1
-    over_all = "over all clients" if several else "between groups"
+    several = len(audit.sites) > 1
+    over_all = "over all sites" if several else "between groups"
     for side, tolerance, where in (
         (audit.global_, global_tolerance, over_all),
-        (audit.local, local_tolerance, "inside clients" if several else over_all),
+        (audit.local, local_tolerance, "inside sites" if several else over_all),
     ):
         if not (np.isfinite(tolerance) & ~np.isnan(side.gaps)).any():
             continue
         finding = _finding(side, tolerance, where)
         if several and side is audit.local:
-            check = str(audit.check_clients(tolerance)).replace("\n", " ")
+            check = str(audit.check_sites(tolerance)).replace("\n", " ")
             finding = replace(finding, words=f"{finding.words} {check}")
         yield finding
     yield from (_of_requirement(check) for check in audit.requirements if check.kind != "tolerance")
@@ -196,7 +196,7 @@ def _finding(side: Side, tolerance: Floats, where: str) -> Finding:
     first = side.headline
     shown, phrase, gap, limit = _judged(first, tolerance)
     largest = "The largest gap" if gap == first.worst() else "A gap"
-    words = f"{largest if len(side.clients) > 1 else 'The gap'} {where} is {gap}, tolerance {limit:g}: {phrase}."
+    words = f"{largest if len(side.sites) > 1 else 'The gap'} {where} is {gap}, tolerance {limit:g}: {phrase}."
     found = Finding(where, shown, phrase, words, gap, limit)
     if np.array_equal(np.isnan(first.values), np.isnan(side.values)):
         return found
@@ -216,12 +216,12 @@ def _judged(side: Side, tolerance: Floats) -> tuple[bool | None, str, Gap, float
     excess = (side.limits()[0] if shown is False else side.gaps) - tolerance
     rate, place = np.unravel_index(int(np.where(np.isnan(excess), -np.inf, excess).argmax()), excess.shape)
     gap, worst = side.gap(int(rate), int(place)), side.worst()
-    gap = worst if (worst.rate, worst.client) == (gap.rate, gap.client) else gap
+    gap = worst if (worst.rate, worst.site) == (gap.rate, gap.site) else gap
     return shown, phrase, gap, float(tolerance[rate, place])
 
 
 def _shown(side: Side, tolerance: Floats) -> tuple[bool | None, str]:
-    """Whether gaps are shown to be within their tolerances or above, and in words; all clients judged together."""
+    """Whether gaps are shown to be within their tolerances or above, and in words; all sites judged together."""
     required = np.isfinite(tolerance).any(axis=0)
     above, within = side.above(tolerance), side.within(tolerance)
     if above.any():
@@ -235,14 +235,14 @@ def _shown(side: Side, tolerance: Floats) -> tuple[bool | None, str]:
 
 
 def required_tolerances(
-    requirements: Requirements, clients: Sequence[Label | None], audit: Audit
+    requirements: Requirements, sites: Sequence[Label | None], audit: Audit
 ) -> tuple[Floats, Floats]:
-    """The tolerances of an audit's gaps, (rates, clients) and (rates, 1), infinite where a gap is free.
+    """The tolerances of an audit's gaps, (rates, sites) and (rates, 1), infinite where a gap is free.
 
-    ``clients`` are those the requirements are about; nothing is required of others.
+    ``sites`` are those the requirements are about; nothing is required of others.
     """
-    place = {name: i for i, name in enumerate(clients)}
-    at = np.array([place.get(name, len(clients)) for name in audit.local.clients])
+    place = {name: i for i, name in enumerate(sites)}
+    at = np.array([place.get(name, len(sites)) for name in audit.local.sites])
     lines = [[k for k, r in enumerate(requirements.local) if r.rate == rate] for rate in audit.local.rates]
     by_rate = [requirements.tolerances[:, k].min(axis=1, initial=np.inf) for k in lines]
     local = np.array([np.append(column, np.inf)[at] for column in by_rate])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from logofair.auditing import Audit, ClientCheck, Comparison, Gap, Measured
+from logofair.auditing import Audit, Comparison, Gap, Measured, SiteCheck
 from logofair.auditing.measure import plain, text
 from logofair.columns.checks import Floats, Label
 from logofair.policy.info import FigureInfo, FindingInfo, TestedInfo
@@ -45,7 +45,7 @@ def figures_table(found: Comparison) -> list[list[str]]:
 
 
 def _gaps(found: Comparison) -> dict[str, tuple[Gap, Gap]]:
-    """The gaps that are told first, by what they are called: over all and, with several clients, at one of them."""
+    """The gaps that are told first, by what they are called: over all and, with several sites, at one of them."""
     before, after = found.first, found.second
     if not _several(after):
         return {"largest gap": (before.headline_global, after.headline_global)}
@@ -56,7 +56,7 @@ def _gaps(found: Comparison) -> dict[str, tuple[Gap, Gap]]:
 
 
 def _several(audit: Audit) -> bool:
-    return len(audit.clients) > 1
+    return len(audit.sites) > 1
 
 
 def _size(figure: Measured | None) -> int:
@@ -71,7 +71,7 @@ def _with_interval(figure: Measured | None) -> str:
     return text(figure) if figure is None or not figure.interval else f"{text(figure)} ({figure.interval})"
 
 
-def figure_sentences(found: Comparison, check: ClientCheck | None) -> Iterator[tuple[str, str]]:
+def figure_sentences(found: Comparison, check: SiteCheck | None) -> Iterator[tuple[str, str]]:
     """What the figures show, each sentence with the figure it is about."""
     if found.accuracy is not None:
         yield "Accuracy", f"{found.sentence('accuracy')}."
@@ -82,7 +82,7 @@ def figure_sentences(found: Comparison, check: ClientCheck | None) -> Iterator[t
         if small := found.second.with_few_rows(local=name == "local gap"):
             yield "", small
     if check is not None:
-        yield "Clients", str(check)
+        yield "Sites", str(check)
     others = (str(each) for each in found.second.requirements if each.kind != "tolerance")
     yield from zip(chain(["Required"], repeat("")), others, strict=False)
 
@@ -92,24 +92,24 @@ def _shown(gap: Gap) -> str:
     if gap.value is None:
         return f"Undefined: {gap.reason}."
     pair = f"{gap.rate}, {gap.highest!r} over {gap.lowest!r}" if gap.value else gap.rate
-    where = pair[:1].upper() + pair[1:] if gap.client is None else f"Largest at client {gap.client!r} ({pair})"
-    chance = f" ({gap.chance})" if gap.client is not None and gap.chance else ""
+    where = pair[:1].upper() + pair[1:] if gap.site is None else f"Largest at site {gap.site!r} ({pair})"
+    chance = f" ({gap.chance})" if gap.site is not None and gap.chance else ""
     return f"{where}{f': {gap.finding}' if gap.finding else ''}{chance}."
 
 
-def required_check(found: Audit, requirements: Requirements, clients: Sequence[Label | None]) -> ClientCheck | None:
-    """How many clients are shown above or within what was required inside them; None where nothing was.
+def required_check(found: Audit, requirements: Requirements, sites: Sequence[Label | None]) -> SiteCheck | None:
+    """How many sites are shown above or within what was required inside them; None where nothing was.
 
-    ``clients`` are those the requirements are about; others are judged by the usual tolerance.
+    ``sites`` are those the requirements are about; others are judged by the usual tolerance.
     """
-    tolerance = _required(found, requirements, clients)
-    return found.check_clients(tolerance) if _several(found) and np.isfinite(tolerance).any() else None
+    tolerance = _required(found, requirements, sites)
+    return found.check_sites(tolerance) if _several(found) and np.isfinite(tolerance).any() else None
 
 
-def _required(found: Audit, requirements: Requirements, clients: Sequence[Label | None]) -> Floats:
-    """The tolerance of every (rate, client) of an audit, infinite where a gap is free."""
-    place = {name: i for i, name in enumerate(clients)}
-    known = np.array([place.get(name, len(clients)) for name in found.clients])
+def _required(found: Audit, requirements: Requirements, sites: Sequence[Label | None]) -> Floats:
+    """The tolerance of every (rate, site) of an audit, infinite where a gap is free."""
+    place = {name: i for i, name in enumerate(sites)}
+    known = np.array([place.get(name, len(sites)) for name in found.sites])
     usual = [tolerance_of(requirement) for requirement in requirements.local]
     own = np.vstack([requirements.tolerances, usual])[known]
     tolerance = np.full(found.local.gaps.shape, np.inf)
@@ -119,16 +119,16 @@ def _required(found: Audit, requirements: Requirements, clients: Sequence[Label 
     return tolerance
 
 
-def unknown_clients(found: Audit, clients: Sequence[Label | None]) -> tuple[list[Label], int]:
-    """The clients that a policy for ``clients`` does not know, and their rows."""
-    known = set(clients)
+def unknown_sites(found: Audit, sites: Sequence[Label | None]) -> tuple[list[Label], int]:
+    """The sites that a policy for ``sites`` does not know, and their rows."""
+    known = set(sites)
     if known == {None}:
         return [], 0
-    unknown = [place for place, name in enumerate(found.clients) if name not in known]
-    return [found.clients[place] for place in unknown], int(found.local.tally.rows[unknown].sum())
+    unknown = [place for place, name in enumerate(found.sites) if name not in known]
+    return [found.sites[place] for place in unknown], int(found.local.tally.rows[unknown].sum())
 
 
-def figures_as_dict(found: Comparison, check: ClientCheck | None) -> dict[str, Any]:
+def figures_as_dict(found: Comparison, check: SiteCheck | None) -> dict[str, Any]:
     """Plain values, ready for JSON: rates first."""
     before, after, change = found.first, found.second, found.as_dict()
     rates = {
@@ -153,7 +153,7 @@ def figures_as_dict(found: Comparison, check: ClientCheck | None) -> dict[str, A
             name.removesuffix("_gap"): _both(*pair) | {"difference": change[name]} for name, pair in largest.items()
         },
         "check": None if check is None else check.as_dict(),
-        "by_client": after.by_client.as_dicts() if _several(after) else [],
+        "by_site": after.by_site.as_dicts() if _several(after) else [],
     }
 
 
@@ -171,7 +171,7 @@ def tested_info(found: Comparison, findings: Iterable[FindingInfo]) -> TestedInf
         cost=_figure_info(after.cost),
         global_gap=_figure_info(after.headline_global.value),
         local_gap=None if local is None else _figure_info(local.value),
-        local_gap_client=None if local is None or local.client is None else str(plain(local.client)),
+        local_gap_site=None if local is None or local.site is None else str(plain(local.site)),
         findings=tuple(findings),
     )
 

@@ -35,11 +35,11 @@ def fit(
     labels: object,
     *,
     groups: object,
-    clients: object = None,
+    sites: object = None,
     notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
     local_tolerance: Tolerance = 0.02,
     global_tolerance: Tolerance = 0.02,
-    client_tolerances: Mapping[Label, Tolerance] | None = None,
+    site_tolerances: Mapping[Label, Tolerance] | None = None,
     costs: object = None,
     floors: Mapping[str, object] | None = None,
     ceilings: Mapping[str, object] | None = None,
@@ -54,7 +54,7 @@ def fit(
     random_state: int | None = None,
     progress: Progress = no_progress,
 ) -> Solution:
-    """Find the most accurate decision rule that is fair inside every client and over all of them.
+    """Find the most accurate decision rule that is fair inside every site and over all of them.
 
     Parameters
     ----------
@@ -64,48 +64,48 @@ def fit(
         0 or 1. None is allowed where nothing needs them: ``calibration="none"`` with ``basis="eta"``.
     groups : array-like of shape (n,)
         The sensitive attribute: any hashable labels, two groups or more.
-    clients : array-like of shape (n,), optional
-        The site of each row; by default all rows belong to one client, and the smaller tolerance holds.
+    sites : array-like of shape (n,), optional
+        The site of each row; by default all rows belong to one site, and the smaller tolerance holds.
     notion : str, Notion or mapping
         ``"demographic_parity"``, ``"equal_opportunity"``, ``"predictive_equality"``, ``"equalized_odds"``, a
         :class:`Notion`, a mapping of these to tolerances (several at once), or ``{"local": ..., "global": ...}``. The
         tolerances of a mapping take the place of ``local_tolerance`` and ``global_tolerance``, which then only say
         whether a side is constrained at all (None: it is not).
     local_tolerance, global_tolerance : float, Ratio or None
-        Largest gap allowed inside each client and over all of them, or ``Ratio(0.8)``: the smallest rate is at least
+        Largest gap allowed inside each site and over all of them, or ``Ratio(0.8)``: the smallest rate is at least
         0.8 times the largest; None: not constrained. Where nobody is selected a ratio says nothing: pair it with a
         floor.
-    client_tolerances : mapping, optional
-        Tolerances of single clients, for all local rates, in place of ``local_tolerance``; None frees a client. The
-        merged rule for unknown clients follows the tolerances of all.
+    site_tolerances : mapping, optional
+        Tolerances of single sites, for all local rates, in place of ``local_tolerance``; None frees a site. The
+        merged rule for unknown sites follows the tolerances of all.
     costs : pair of float or mapping, optional
-        What a wrongly accepted and a wrongly rejected row cost, for all clients or ``{client: pair}``. The policy is
+        What a wrongly accepted and a wrongly rejected row cost, for all sites or ``{site: pair}``. The policy is
         then the cheapest, and certificate and prices are in cost per row. None: the most accurate (1 and 1).
     floors, ceilings : mapping, optional
         What a group's rate is at least, or at most: ``{notion: number}``, ``{notion: {group: number}}``, or "today" in
-        place of a number for what the rule gives that nothing is required of. Inside each client, and so over all;
+        place of a number for what the rule gives that nothing is required of. Inside each site, and so over all;
         ``{"local": ..., "global": ...}`` for one side.
     capacity : float, Exactly or mapping, optional
         The share of all people that is accepted at most, ``Exactly(0.2)`` where it has to be met, or ``{"local": ...,
-        "global": ...}``: at each client. It holds in expectation; see ``exact_counts`` of :meth:`Policy.decide`.
+        "global": ...}``: at each site. It holds in expectation; see ``exact_counts`` of :meth:`Policy.decide`.
     solver : {"exact", "algorithm1"} or Algorithm1
         The certified optimum, or the paper's iterative procedure (whose result may violate its tolerances).
     calibration : {"beta", "platt", "temperature", "isotonic", "none"}
-        How scores become chances of label 1 in each group and client, cross-fitted on these rows.
+        How scores become chances of label 1 in each group and site, cross-fitted on these rows.
     basis : {"eta", "labels"}
         What counts as positive when rates and accuracy are measured: the calibrated chance, or the label itself (the
         best achievable with these scores on these very rows).
     pooling : {"auto", "none", "full"}
-        What small cells (a group at a client) borrow from their group at the other clients: a prior of scores, read by
+        What small cells (a group at a site) borrow from their group at the other sites: a prior of scores, read by
         the cell's own calibrator, and strength of that calibrator; both by cross-validation ("auto"), nothing ("none":
-        every cell has a map of its own, in which its group's is worth one row), or everything ("full": all clients of a
+        every cell has a map of its own, in which its group's is worth one row), or everything ("full": all sites of a
         group share one distribution and one map). With ``basis="labels"`` nothing.
     confidence : float, optional
         Also certify what holds for new rows, with this confidence: 0.95, say (see :class:`Promises`). One rate (all
         notions but equalized odds) of rows without weights is certified by rank: 3 of 10 rows, drawn at random, choose
         target rates, and the others place the thresholds. Otherwise, and where ratios, floors, ceilings or capacities
         are required, half of the rows choose the policy and the others test it. Small cells borrow among the rows that
-        choose; what is promised rests on a client's own rows. Where nothing can be certified, the policy is that of a
+        choose; what is promised rests on a site's own rows. Where nothing can be certified, the policy is that of a
         fit without ``confidence``. None: nothing is promised. The certificate is still about the calibration rows: its
         bound is that of all rules, its accuracy and violation those of this policy, which gives some accuracy for what
         it promises (``solution.promises.price``).
@@ -125,8 +125,8 @@ def fit(
     -------
     Solution
         ``policy``, ``certificate``, ``promises``, ``warnings`` and a ``summary()``. The policy also has a rule for
-        clients that are not known yet, that of all rows taken as one client; it is made when it is first needed, of
-        rows that the policy keeps until then: to decide on such a client, to be saved or to be shown.
+        sites that are not known yet, that of all rows taken as one site; it is made when it is first needed, of
+        rows that the policy keeps until then: to decide on such a site, to be saved or to be shown.
 
     Raises
     ------
@@ -145,19 +145,19 @@ def fit(
     >>> site, sex = rng.integers(0, 3, 3000), rng.integers(0, 2, 3000)
     >>> score = rng.beta(1 + sex, 2, 3000)
     >>> label = rng.random(3000) < score
-    >>> solution = logofair.fit(score, label, groups=sex, clients=site, local_tolerance=0.05)
+    >>> solution = logofair.fit(score, label, groups=sex, sites=site, local_tolerance=0.05)
     >>> bool(solution.certificate.optimality_gap <= 1e-6), bool(solution.certificate.violation <= 1e-9)
     (True, True)
     """
     stages = Stages(progress, "Fitting", _STAGES)
-    rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis, ids)
+    rows = checked_rows(scores, labels, groups, sites, sample_weight, calibration, basis, ids)
     number = None if random_state is None else random_number(random_state)
     requirements = make_requirements(
         notion,
         local_tolerance,
         global_tolerance,
-        client_tolerances,
-        rows.clients,
+        site_tolerances,
+        rows.sites,
         groups=rows.groups.names,
         floors=floors,
         ceilings=ceilings,
@@ -197,7 +197,7 @@ class _Solved:
     prepared: Prepared
     problem: Problem
     mixtures: Mixtures
-    merged: Mixtures | DeferredRules | None  # for clients that are not known yet
+    merged: Mixtures | DeferredRules | None  # for sites that are not known yet
     certificate: Certificate
     optimum: Optimum
 
@@ -209,7 +209,7 @@ def _solved(prepared: Prepared, requirements: Requirements, settings: Algorithm1
     except InfeasibleError:
         raise named_conflict(requirements, prepared.cells) from None
     certificate = replace(certificate, pooling=prepared.pooling.prior)
-    rules = _merged(prepared, requirements, basis) if prepared.rows.has_clients else None
+    rules = _merged(prepared, requirements, basis) if prepared.rows.has_sites else None
     mixtures = filled(problem.cells, mixtures, None if isinstance(rules, DeferredRules) else rules, requirements.costs)
     return _Solved(prepared, problem, mixtures, rules, certificate, optimum)
 
@@ -241,7 +241,7 @@ def _handed_over(
         certificate=solved.certificate,
         requirements=requirements,
         problem=solved.problem,
-        warnings=(*warnings, *([NO_MERGED_RULE] if prepared.rows.has_clients and solved.merged is None else [])),
+        warnings=(*warnings, *([NO_MERGED_RULE] if prepared.rows.has_sites and solved.merged is None else [])),
         solver=solved.optimum.solver,
         rounds=solved.optimum.rounds,
         calibration_errors=prepared.fitted.errors,
@@ -266,7 +266,7 @@ def _policy(solved: _Solved, requirements: Requirements, promises: Promises, cal
     rows = solved.prepared.rows
     return Policy(
         groups=rows.groups.names,
-        clients=rows.clients.names,
+        sites=rows.sites.names,
         mixtures=solved.mixtures,
         calibrator=solved.prepared.fitted.calibrator,
         merged_rules=solved.merged,
@@ -291,12 +291,12 @@ def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[M
     *_, last = rounds(problem, settings)
     optimum = finish(problem, last)
     if optimum is None:
-        raise SolverError("algorithm1: a client's own problem could not be solved; use solver='exact'.")
+        raise SolverError("algorithm1: a site's own problem could not be solved; use solver='exact'.")
     return (*_stored(problem, optimum, basis), optimum)
 
 
 def _own_value(solved: _Solved, basis: str) -> float:
-    """Expected accuracy, or cost, of rules on the clients' own rows, nothing borrowed."""
+    """Expected accuracy, or cost, of rules on the sites' own rows, nothing borrowed."""
     problem, prepared = solved.problem, solved.prepared
     if prepared.pooling.prior != "none":
         problem = replace(problem, cells=ordered_cells(prepared.rows, basis, None))
@@ -359,14 +359,14 @@ def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, C
 
 
 def merged_cells(prepared: Prepared, basis: str) -> Cells:
-    """The cells of the federation taken as one client, with the groups' calibrators."""
+    """The cells of the federation taken as one site, with the groups' calibrators."""
     return ordered_cells(with_merged(prepared.rows, prepared.fitted), basis, None)
 
 
 def merged_rules(cells: Cells, requirements: Requirements, basis: str) -> Mixtures | None:
-    """The rules of the federation taken as one client, one per group; None where none meets the requirements there.
+    """The rules of the federation taken as one site, one per group; None where none meets the requirements there.
 
-    That proves nothing of the clients' own rules, which need not be alike.
+    That proves nothing of the sites' own rules, which need not be alike.
     """
     try:
         return certified(make_problem(requirements.merged(), cells), basis)[0]

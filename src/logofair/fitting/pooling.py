@@ -1,16 +1,16 @@
-"""Pooling: what the score distribution of a small cell borrows from its group at the other clients.
+"""Pooling: what the score distribution of a small cell borrows from its group at the other sites.
 
 A cell of twenty rows knows its rates to a tenth; a rule fitted to them is fair to those twenty people and nobody else.
 So a cell's measure becomes ``W own + (1 - W) prior`` with ``W = n / (n + kappa)``, in accuracy and in every rate. The
-prior is the group's distribution of raw scores over all clients, moved by a shift in log-odds where sites differ, and
+prior is the group's distribution of raw scores over all sites, moved by a shift in log-odds where sites differ, and
 read through the cell's own calibrator: chances are never borrowed. The mass of a cell stays, and a cell puts into the
-prior the mass it takes out, so that without shifts the group's distribution over all clients stays what it was.
+prior the mass it takes out, so that without shifts the group's distribution over all sites stays what it was.
 
-Prior and kappa are chosen by cross-validation of held-out rates. Everything that clients tell for it is a sum over
-them, so that a federation and one process do the very same: a function from rows to sums for the clients
+Prior and kappa are chosen by cross-validation of held-out rates. Everything that sites tell for it is a sum over
+them, so that a federation and one process do the very same: a function from rows to sums for the sites
 (:func:`score_moments`, :func:`shift_moments`, :func:`fold_histograms`, :func:`candidate_errors`,
-:func:`prior_sums`), and one from the sums to what all clients go on with (:class:`Reference`,
-:func:`shift_variance`, :func:`least_error`, :class:`GroupPriors`). In one process the rows are those of all clients.
+:func:`prior_sums`), and one from the sums to what all sites go on with (:class:`Reference`,
+:func:`shift_variance`, :func:`least_error`, :class:`GroupPriors`). In one process the rows are those of all sites.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LEAST_VARIANCE = 1.0 / (12 * _BINS_PER_UNIT**2)
 _THRESHOLDS, _FEWEST_THRESHOLDS, _MOST_ENTRIES = 31, 7, 1 << 23
 # Priors without a fold are counted in as many bins between two thresholds, from at most so many pieces of the rows.
 _BINS_BETWEEN, _MOST_PIECES = 4, 256
-KINDS = ("group", "client", "cell")
+KINDS = ("group", "site", "cell")
 KAPPAS = (0.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, np.inf)
 # While candidates are compared, cells give to the prior as if kappa were this: one prior for all of them.
 _KAPPA_WHILE_CHOOSING = 100.0
@@ -67,7 +67,7 @@ _MOST_PRIOR_ROWS, _FEWEST_PRIOR_ROWS, _MOST_ROWS_IN_ALL = 256, 32, 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """Raw scores in log-odds, the cells and the weights of rows, each (n,), of one client or of several.
+    """Raw scores in log-odds, the cells and the weights of rows, each (n,), of one site or of several.
 
     Rows dealt into folds are seen in ``folds + 1`` fits: fit f leaves out fold f, the last one nothing. Others are seen
     in that last fit alone.
@@ -77,7 +77,7 @@ class ScoredRows:
     cells: Integers
     weights: Floats | None
     n_groups: int
-    n_clients: int
+    n_sites: int
     fold: Indices | None = None
     folds: int = 0
     people: Integers | None = None  # who each row is of, where somebody has several
@@ -89,16 +89,16 @@ class ScoredRows:
         cells: Integers,
         weights: Floats | None,
         n_groups: int,
-        n_clients: int,
+        n_sites: int,
         people: Integers | None = None,
     ) -> ScoredRows:
         """Rows from their scores."""
         inside = np.clip(scores, EDGE, 1.0 - EDGE)
-        return cls(np.log(inside) - np.log1p(-inside), cells, weights, n_groups, n_clients, people=people)
+        return cls(np.log(inside) - np.log1p(-inside), cells, weights, n_groups, n_sites, people=people)
 
     def dealt(self, folds: int, rng: np.random.Generator) -> ScoredRows:
         """The rows in random folds, each cell dealt evenly, those of one person together."""
-        n_cells = self.n_groups * self.n_clients
+        n_cells = self.n_groups * self.n_sites
         if self.people is not None:
             dealt = deal_people(self.people, self.cells, n_cells, folds, rng)
             return replace(self, fold=dealt.astype(np.int64), folds=folds)
@@ -108,10 +108,10 @@ class ScoredRows:
         return replace(self, fold=fold, folds=folds)
 
     def _sums(self, values: Floats | None) -> Floats:
-        """Weighted sum of a column (None: of 1) over each cell in every fit, (fits, clients, groups)."""
+        """Weighted sum of a column (None: of 1) over each cell in every fit, (fits, sites, groups)."""
         if values is not None and self.weights is not None:
             values = values * self.weights
-        column, size = self.weights if values is None else values, self.n_groups * self.n_clients
+        column, size = self.weights if values is None else values, self.n_groups * self.n_sites
         keys = self.cells if self.fold is None else self.fold * size + self.cells
         parts = max(self.folds, 1)
         table = _histogram(keys, column, parts * size).reshape(parts, -1, self.n_groups)
@@ -120,22 +120,22 @@ class ScoredRows:
 
     @cached_property
     def mass(self) -> Floats:
-        """Weight of each cell, (fits, clients, groups)."""
+        """Weight of each cell, (fits, sites, groups)."""
         return self._sums(None)
 
     @cached_property
     def counts(self) -> Floats:
-        """How many rows of equal weight each cell is worth, (fits, clients, groups)."""
+        """How many rows of equal weight each cell is worth, (fits, sites, groups)."""
         return self.mass if self.weights is None else _ratio(self.mass**2, self._sums(self.weights))
 
     @cached_property
     def means(self) -> Floats:
-        """Mean log-odds of each cell, (fits, clients, groups)."""
+        """Mean log-odds of each cell, (fits, sites, groups)."""
         return _ratio(self._sums(self.odds), self.mass)
 
     @cached_property
     def squares(self) -> Floats:
-        """Squared distances from each cell's mean log-odds, summed, (fits, clients, groups)."""
+        """Squared distances from each cell's mean log-odds, summed, (fits, sites, groups)."""
         return np.maximum(self._sums(self.odds**2) - self.mass * self.means**2, 0.0)
 
     @property
@@ -145,7 +145,7 @@ class ScoredRows:
         return int(((counts > 0) & (counts < _ENOUGH_ROWS)).sum())
 
     def may_borrow(self, pooling: str) -> bool:
-        """Whether there is anything to borrow, if these are the rows of all clients."""
+        """Whether there is anything to borrow, if these are the rows of all sites."""
         return may_borrow(pooling, int(np.count_nonzero(self.mass[-1].sum(axis=1))), self.small_cells)
 
     def moved_back(self, at: Indices | slice, share: Floats, *shifts: Floats) -> tuple[Integers, Floats, list[Floats]]:
@@ -155,9 +155,9 @@ class ScoredRows:
         return cells % self.n_groups, weight, [odds - shift.ravel()[cells] for shift in shifts]
 
 
-def may_borrow(pooling: str, clients: int, small_cells: int) -> bool:
+def may_borrow(pooling: str, sites: int, small_cells: int) -> bool:
     """Whether there is anybody to borrow from, and for "auto" a cell that has not enough rows of its own."""
-    return pooling != "none" and clients >= 2 and (pooling == "full" or small_cells > 0)
+    return pooling != "none" and sites >= 2 and (pooling == "full" or small_cells > 0)
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
@@ -185,8 +185,8 @@ def own_shares(counts: Floats, kappa: float) -> Floats:
 class Choice:
     """Which prior cells borrow from, and how many rows it is worth (``kappa``).
 
-    ``kind``: "none"; "group", the group's rows at all clients; "client", these moved by the client's shift in log-odds;
-    "cell", moved by a shift for each group of the client.
+    ``kind``: "none"; "group", the group's rows at all sites; "site", these moved by the site's shift in log-odds;
+    "cell", moved by a shift for each group of the site.
     """
 
     kind: str = "none"
@@ -208,7 +208,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class ScoreMoments:
-    """Sums over clients of what their cells hold, (fits, groups) unless said otherwise."""
+    """Sums over sites of what their cells hold, (fits, groups) unless said otherwise."""
 
     mass: Floats
     counts: Floats  # effective rows
@@ -235,34 +235,34 @@ def score_moments(rows: ScoredRows) -> ScoreMoments:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What every cell is compared with, known to all clients; (fits, groups) unless said otherwise."""
+    """What every cell is compared with, known to all sites; (fits, groups) unless said otherwise."""
 
     centre: Floats  # mean log-odds
     variance: Floats  # of log-odds inside cells; 0 where unknown
-    counts: Floats  # effective rows of all clients
-    mass: Floats  # of all clients, (groups,)
+    counts: Floats  # effective rows of all sites
+    mass: Floats  # of all sites, (groups,)
     cuts: Indices  # bins up to which held-out rows are counted, (thresholds,)
     edges: Indices  # the same for priors, which are moved: finer, (edges,)
 
     @classmethod
-    def of(cls, sums: ScoreMoments, clients: int) -> Reference:
-        """From the sums of so many clients."""
+    def of(cls, sums: ScoreMoments, sites: int) -> Reference:
+        """From the sums of so many sites."""
         fits, groups = sums.mass.shape
         unknown = sums.freedom <= 1e-9 * sums.mass
         variance = np.where(unknown, 0.0, np.maximum(_ratio(sums.squares, sums.freedom), _LEAST_VARIANCE))
-        number = int(np.clip(_MOST_ENTRIES // max((fits - 1) * clients * groups, 1), _FEWEST_THRESHOLDS, _THRESHOLDS))
+        number = int(np.clip(_MOST_ENTRIES // max((fits - 1) * sites * groups, 1), _FEWEST_THRESHOLDS, _THRESHOLDS))
         cuts, edges = (_even_ends(sums.histogram, each) for each in (number + 1, _BINS_BETWEEN * (number + 1)))
         return cls(_ratio(sums.odds, sums.mass), variance, sums.counts, sums.mass[-1], cuts, edges)
 
     @property
     def scale(self) -> Floats:
-        """The largest weights that shifts of clients, then of each group's cells, can have in all, (fits, 1 + groups).
+        """The largest weights that shifts of sites, then of each group's cells, can have in all, (fits, 1 + groups).
 
         A shift's weight is one over its variance, which is at least the least variance of a row over the rows.
         """
         least = np.min(np.where(self.variance > 0, self.variance, np.inf), axis=1, initial=np.inf)
-        of_clients = _ratio(self.counts.sum(axis=1), np.where(np.isinf(least), 0.0, least))
-        return np.column_stack([of_clients, _ratio(self.counts, self.variance)])
+        of_sites = _ratio(self.counts.sum(axis=1), np.where(np.isinf(least), 0.0, least))
+        return np.column_stack([of_sites, _ratio(self.counts, self.variance)])
 
 
 def _even_ends(counts: Floats, parts: int) -> Indices:
@@ -271,7 +271,7 @@ def _even_ends(counts: Floats, parts: int) -> Indices:
     return np.unique(np.searchsorted(below, below[-1] * np.arange(1, parts) / parts))
 
 
-# --- Second: how far clients, and cells inside them, truly differ.
+# --- Second: how far sites, and cells inside them, truly differ.
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +280,7 @@ class ShiftRule:
 
     centre: Floats  # (fits, groups), as in the reference
     variance: Floats
-    between: Floats  # variance between clients, and between each group's cells inside them, (fits, 1 + groups)
+    between: Floats  # variance between sites, and between each group's cells inside them, (fits, 1 + groups)
 
     @classmethod
     def none(cls, groups: int) -> ShiftRule:
@@ -304,9 +304,9 @@ class ShiftRule:
         return ShiftRule(self.centre[-1:], self.variance[-1:], self.between[-1:])
 
     def shifts(self, rows: ScoredRows, kind: str) -> Floats:
-        """How far each cell's prior is moved in log-odds, (fits, clients, groups).
+        """How far each cell's prior is moved in log-odds, (fits, sites, groups).
 
-        Nowhere for the kind "group"; for "client" by one number for all groups of a client; for "cell" by another one
+        Nowhere for the kind "group"; for "site" by one number for all groups of a site; for "cell" by another one
         for each group besides. Each is drawn to 0 as far as its own variance explains it.
         """
         if kind in ("none", "group"):
@@ -318,22 +318,22 @@ class ShiftRule:
 
 
 def _effects(rows: ScoredRows, centre: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """How far clients lie from their groups, then their cells from there; and the variance of that by chance.
+    """How far sites lie from their groups, then their cells from there; and the variance of that by chance.
 
-    Each is (fits, clients, 1 + groups); a variance of 0 means that nothing is known.
+    Each is (fits, sites, 1 + groups); a variance of 0 means that nothing is known.
     """
     mass, centre = rows.mass, centre[:, None, :]
     noise = _ratio(variance[:, None, :] * (mass > 0), rows.counts)
-    of_client = mass.sum(axis=2)
-    of_clients = _ratio((mass * (rows.means - centre)).sum(axis=2), of_client)
+    of_site = mass.sum(axis=2)
+    of_sites = _ratio((mass * (rows.means - centre)).sum(axis=2), of_site)
     known = ~np.any((mass > 0) & (noise == 0), axis=2)
-    client_noise = np.where(known, _ratio((mass**2 * noise).sum(axis=2), of_client**2), 0.0)
-    of_cells = np.where(mass > 0, rows.means - centre - of_clients[:, :, None], 0.0)
-    return np.dstack([of_clients, of_cells]), np.dstack([client_noise, noise])
+    site_noise = np.where(known, _ratio((mass**2 * noise).sum(axis=2), of_site**2), 0.0)
+    of_cells = np.where(mass > 0, rows.means - centre - of_sites[:, :, None], 0.0)
+    return np.dstack([of_sites, of_cells]), np.dstack([site_noise, noise])
 
 
 def shift_moments(rows: ScoredRows, reference: Reference) -> Floats:
-    """Sums over clients of the weights of shifts, these times shifts and their squares, weights squared, and counts.
+    """Sums over sites of the weights of shifts, these times shifts and their squares, weights squared, and counts.
 
     These are what DerSimonian and Laird's estimate of true variance needs, (5, fits, 1 + groups); weights in units of
     the reference's scale.
@@ -429,7 +429,7 @@ def held_out_errors(rows: ScoredRows, reference: Reference, between: Floats, pri
 
 
 def _prior_below(mass: Floats, shifts: Floats, reference: Reference) -> Floats:
-    """Share of each cell's moved prior up to each cut, (clients, groups, cuts), from its mass by edges."""
+    """Share of each cell's moved prior up to each cut, (sites, groups, cuts), from its mass by edges."""
     ends = np.concatenate([[0], reference.edges + 1, [BINS]]).astype(np.float64)
     below = np.concatenate([np.zeros((len(mass), 1)), np.cumsum(mass, axis=1)], axis=1)
     below = _ratio(below, below[:, -1:])
@@ -450,15 +450,15 @@ def least_error(sums: CandidateErrors, cells: int) -> Choice:
 def choose(rows: ScoredRows, pooling: str, folds: int, rng: np.random.Generator) -> Choice:
     """What the option says, or for "auto" the candidate with the least error on held-out rows.
 
-    ``rows`` are those of all clients, and may borrow.
+    ``rows`` are those of all sites, and may borrow.
     """
     if pooling == "full":
         return Choice("group", np.inf)
     rows = rows.dealt(folds, rng)
-    reference = Reference.of(score_moments(rows), rows.n_clients)
+    reference = Reference.of(score_moments(rows), rows.n_sites)
     between = shift_variance(shift_moments(rows, reference), reference)
     priors = fold_histograms(rows, reference, between)
-    return least_error(candidate_errors(rows, reference, between, priors), rows.n_clients * rows.n_groups)
+    return least_error(candidate_errors(rows, reference, between, priors), rows.n_sites * rows.n_groups)
 
 
 # --- Last: the prior, and what each cell borrows of it.
@@ -466,7 +466,7 @@ def choose(rows: ScoredRows, pooling: str, folds: int, rng: np.random.Generator)
 
 @dataclass(frozen=True, eq=False)
 class PriorSums:
-    """Sums over clients of what their cells give to the prior, and how many borrow from it."""
+    """Sums over sites of what their cells give to the prior, and how many borrow from it."""
 
     mass: Floats  # (groups, bins)
     odds: Floats  # summed, moved back by the cell's shift, (groups, bins)
@@ -484,7 +484,7 @@ def prior_sums(rows: ScoredRows, choice: Choice, rule: ShiftRule) -> PriorSums:
 
 
 def _own(rows: ScoredRows, kappa: float, cell_mass: Floats) -> Floats:
-    """W of every cell, (clients, groups); 1 where the cell borrows too little to count."""
+    """W of every cell, (sites, groups); 1 where the cell borrows too little to count."""
     own = own_shares(rows.counts[-1], kappa)
     return np.where((cell_mass == 0) | (1.0 - own < _LEAST_SHARE), 1.0, own)
 
@@ -502,7 +502,7 @@ class GroupPriors:
 
     @classmethod
     def of(cls, choice: Choice, rule: ShiftRule, sums: PriorSums) -> GroupPriors:
-        """From the sums of all clients: neighbouring bins of about equal mass become one score."""
+        """From the sums of all sites: neighbouring bins of about equal mass become one score."""
         cells = round(float(sums.cells[0]))
         most = int(np.clip(_MOST_ROWS_IN_ALL // max(cells, 1), _FEWEST_PRIOR_ROWS, _MOST_PRIOR_ROWS))
         odds, share = np.zeros((2, len(sums.mass), most))
@@ -521,26 +521,26 @@ class GroupPriors:
 
 
 def group_priors(rows: ScoredRows, choice: Choice) -> GroupPriors:
-    """The priors of a choice, from the rows of all clients."""
+    """The priors of a choice, from the rows of all sites."""
     rule = ShiftRule.none(rows.n_groups)
     if choice.kind not in ("none", "group"):
-        reference = Reference.of(score_moments(rows), rows.n_clients)
+        reference = Reference.of(score_moments(rows), rows.n_sites)
         rule = ShiftRule.of(reference, shift_variance(shift_moments(rows, reference), reference))
     return GroupPriors.of(choice, rule, prior_sums(rows, choice, rule))
 
 
 @dataclass(frozen=True, eq=False)
 class Borrowed:
-    """What cells borrow: the share that stays their own rows', (clients, groups), and the rows of their priors.
+    """What cells borrow: the share that stays their own rows', (sites, groups), and the rows of their priors.
 
     A prior row has a raw score, the codes of its cell and a weight, each (rows,).
     """
 
     own: Floats
-    counts: Floats  # what share of its weight a row of each cell counts with, (clients, groups)
+    counts: Floats  # what share of its weight a row of each cell counts with, (sites, groups)
     scores: Floats
     groups: npt.NDArray[np.int32]
-    clients: npt.NDArray[np.int32]
+    sites: npt.NDArray[np.int32]
     weights: Floats
 
     @property
@@ -559,17 +559,17 @@ def borrow(rows: ScoredRows, priors: GroupPriors, cell_mass: Floats | None = Non
     cell_mass = rows.mass[-1] if cell_mass is None else cell_mass
     own, shifts = _own(rows, priors.choice.kappa, cell_mass), priors.rule.shifts(rows, priors.kind)[-1]
     parts = list(_prior_rows(priors, own, shifts, (1.0 - own) * cell_mass))
-    scores, groups, clients, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    scores, groups, sites, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     counts = own * _ratio(cell_mass, rows.mass[-1])
-    return Borrowed(own, counts, scores, groups.astype(np.int32), clients.astype(np.int32), weights)
+    return Borrowed(own, counts, scores, groups.astype(np.int32), sites.astype(np.int32), weights)
 
 
 def _prior_rows(
     priors: GroupPriors, own: Floats, shifts: Floats, borrowed: Floats
 ) -> Iterator[tuple[Floats, Indices, Indices, Floats]]:
-    """Scores, group, client and weight of each group's prior rows."""
-    for a, clients in enumerate(own.T < 1.0):
-        here, used = np.flatnonzero(clients), priors.share[a] > 0
+    """Scores, group, site and weight of each group's prior rows."""
+    for a, sites in enumerate(own.T < 1.0):
+        here, used = np.flatnonzero(sites), priors.share[a] > 0
         scores = expit(priors.odds[a, used] + shifts[here, a][:, None])
         weights = priors.share[a, used] * borrowed[here, a][:, None]
         yield scores.ravel(), np.full(scores.size, a), np.repeat(here, int(used.sum())), weights.ravel()

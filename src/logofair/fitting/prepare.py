@@ -24,7 +24,7 @@ from logofair.columns.checks import (
     same_order,
     weights,
 )
-from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_client
+from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
 from logofair.columns.segments import Booleans, RowOrder, cell_numbers, taken
 from logofair.errors import InputError
 from logofair.fitting.pooling import POOLING, STRENGTHS, Borrowed, Choice, ScoredRows, borrow, choose, group_priors
@@ -71,19 +71,19 @@ class CalibrationRows:
     scores: Floats
     labels: Binary | None
     groups: Codes
-    clients: Codes
+    sites: Codes
     weights: Floats | None
     calibration: CalibratedScores | None = None
     held_out: HeldOut | Floats | None = None
     ids: Codes | None = None  # who each row is of, where that was said
 
     def at(self, which: Booleans) -> CalibrationRows:
-        """Some of the rows, not yet calibrated, with the names of all groups and clients."""
+        """Some of the rows, not yet calibrated, with the names of all groups and sites."""
         return CalibrationRows(
             self.scores[which],
             None if self.labels is None else self.labels[which],
             Codes(self.groups.names, self.groups.codes[which]),
-            Codes(self.clients.names, self.clients.codes[which]),
+            Codes(self.sites.names, self.sites.codes[which]),
             None if self.weights is None else self.weights[which],
             ids=None if self.ids is None else Codes(self.ids.names, self.ids.codes[which]),
         )
@@ -117,14 +117,14 @@ class CalibrationRows:
         return None if self.ids is None or np.bincount(self.ids.codes).max() <= 1 else self.ids
 
     @property
-    def has_clients(self) -> bool:
-        """Whether the user said which client each row is of."""
-        return self.clients.names != (None,)
+    def has_sites(self) -> bool:
+        """Whether the user said which site each row is of."""
+        return self.sites.names != (None,)
 
     @property
     def cells(self) -> Integers:
         """Number of each row's cell."""
-        return cell_numbers(self.groups.codes, self.clients.codes, len(self.groups.names))
+        return cell_numbers(self.groups.codes, self.sites.codes, len(self.groups.names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ def checked_rows(
     scores: object,
     labels: object,
     groups: object,
-    clients: object,
+    sites: object,
     sample_weight: object,
     calibration: str,
     basis: str,
@@ -156,7 +156,7 @@ def checked_rows(
     for value, known, where in ((calibration, METHODS, "calibration"), (basis, BASES, "basis")):
         if not isinstance(value, str) or value not in known:
             raise InputError(f"{where}: got {value!r}{nearest_name(value, known)}; use one of {', '.join(known)}.")
-    same_order(scores=scores, labels=labels, groups=groups, clients=clients, sample_weight=sample_weight, ids=ids)
+    same_order(scores=scores, labels=labels, groups=groups, sites=sites, sample_weight=sample_weight, ids=ids)
     score = probabilities(scores)
     not_empty(score.size, "scores")
     if labels is None and (calibration != "none" or basis == "labels"):
@@ -166,19 +166,19 @@ def checked_rows(
         )
     label = None if labels is None else binary(labels)
     group = encode(groups, "groups")
-    client = one_client(score.size) if clients is None else encode(clients, "clients")
+    site = one_site(score.size) if sites is None else encode(sites, "sites")
     people = None if ids is None else encode(ids, "ids")
-    same_length(score.size, labels=label, groups=group, clients=client, ids=people)
+    same_length(score.size, labels=label, groups=group, sites=site, ids=people)
     if len(group.names) < 2:
         raise InputError(f"groups: only one group, {group.names[0]!r}; fairness compares two or more.")
     check_groups(group.names, score.size)
-    check_spelling(client.names, "clients")
+    check_spelling(site.names, "sites")
     if label is not None and calibration != "none" and (label == label[0]).all():
         raise InputError(
             f"labels: every one of the {label.size:,} rows has label {label[0]}, so nothing can be learnt of the "
             "other; check which column and which value mean label 1."
         )
-    return CalibrationRows(score, label, group, client, _scaled(weights(sample_weight, score.size)), ids=people)
+    return CalibrationRows(score, label, group, site, _scaled(weights(sample_weight, score.size)), ids=people)
 
 
 def _scaled(weight: Floats | None) -> Floats | None:
@@ -232,32 +232,32 @@ def prepare(rows: CalibrationRows, calibration: str, basis: str, random_state: i
 def _scored(rows: CalibrationRows) -> ScoredRows:
     """The rows as pooling sees them."""
     people = None if rows.people is None else rows.people.codes
-    return ScoredRows.of(rows.scores, rows.cells, rows.weights, len(rows.groups.names), len(rows.clients.names), people)
+    return ScoredRows.of(rows.scores, rows.cells, rows.weights, len(rows.groups.names), len(rows.sites.names), people)
 
 
 def with_borrowed(rows: CalibrationRows, borrowed: Borrowed, calibrator: Calibrator) -> CalibrationRows:
     """The rows and what each cell borrows, all read by the cell's own calibrator."""
-    groups, clients = rows.groups.names, rows.clients.names
+    groups, sites = rows.groups.names, rows.sites.names
     own = borrowed.counts.ravel()[rows.cells]
     longer = CalibrationRows(
         np.concatenate([rows.scores, borrowed.scores]),
         None,
         Codes(groups, np.concatenate([rows.groups.codes, borrowed.groups])),
-        Codes(clients, np.concatenate([rows.clients.codes, borrowed.clients])),
+        Codes(sites, np.concatenate([rows.sites.codes, borrowed.sites])),
         np.concatenate([own if rows.weights is None else own * rows.weights, borrowed.weights]),
     )
     if rows.calibration is None:
         return longer
-    read = calibrator(borrowed.scores, borrowed.groups, borrowed.clients)
+    read = calibrator(borrowed.scores, borrowed.groups, borrowed.sites)
     scores, chances = (np.concatenate([each, read]) for each in (rows.calibrated, rows.out_of_fold))
-    order = RowOrder.of(scores, longer.cells, len(groups) * len(clients))
+    order = RowOrder.of(scores, longer.cells, len(groups) * len(sites))
     made = CalibratedScores.of(order, scores[order.rows], chances[order.rows], longer)
     return replace(longer, calibration=made, held_out=chances)
 
 
 def order_by_cell(rows: CalibrationRows) -> RowOrder:
     """The rows by cell and score."""
-    return RowOrder.of(rows.scores, rows.cells, len(rows.groups.names) * len(rows.clients.names))
+    return RowOrder.of(rows.scores, rows.cells, len(rows.groups.names) * len(rows.sites.names))
 
 
 def _calibrate(
@@ -268,11 +268,11 @@ def _calibrate(
     strengths: tuple[float, ...],
 ) -> CrossFit:
     """Turn scores into chances, out of fold."""
-    units = Units(len(rows.groups.names), len(rows.clients.names))
+    units = Units(len(rows.groups.names), len(rows.sites.names))
     if method == "none" or rows.labels is None:
-        return CrossFit(Calibrator("none", units.n_groups, units.n_clients, None))
+        return CrossFit(Calibrator("none", units.n_groups, units.n_sites, None))
     people = None if rows.people is None else rows.people.codes
-    sample = Sample(rows.scores, rows.labels, rows.groups.codes, rows.clients.codes, rows.weights, units, people)
+    sample = Sample(rows.scores, rows.labels, rows.groups.codes, rows.sites.codes, rows.weights, units, people)
     rng = np.random.default_rng(random_state)
     return cross_fit(sample, method, folds=folds, rng=rng, strengths=strengths)
 
@@ -310,8 +310,8 @@ def _calibrated(scores: Floats, calibrator: Calibrator, order: RowOrder) -> Floa
 
 
 def with_merged(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
-    """The rows as those of one client, calibrated by the maps of their groups."""
-    one = replace(rows, clients=one_client(rows.scores.size), calibration=None, held_out=None)
+    """The rows as those of one site, calibrated by the maps of their groups."""
+    one = replace(rows, sites=one_site(rows.scores.size), calibration=None, held_out=None)
     if fitted.held_out is None:
         return one
     order = order_by_cell(one)
@@ -323,14 +323,14 @@ def with_merged(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
 
 def ordered_cells(rows: CalibrationRows, basis: str, order: RowOrder | None) -> Cells:
     """Rows ordered by the calibrated score, valued by their chance or by their label; ``order`` is by raw score."""
-    n_groups, n_clients = len(rows.groups.names), len(rows.clients.names)
+    n_groups, n_sites = len(rows.groups.names), len(rows.sites.names)
     made, labels = rows.calibration, rows.labels if basis == "labels" else None
     if made is not None:
         order = made.order
     if order is None:
-        codes = rows.groups.codes, rows.clients.codes
+        codes = rows.groups.codes, rows.sites.codes
         more: Any = {"values": labels, "weights": rows.weights, "rising": basis == "eta"}
-        return build_cells(rows.scores, *codes, n_groups=n_groups, n_clients=n_clients, **more)
+        return build_cells(rows.scores, *codes, n_groups=n_groups, n_sites=n_sites, **more)
     scores = rows.scores[order.rows] if made is None else made.scores
     values = labels[order.rows].astype(np.float64) if labels is not None else scores if made is None else made.eta
     weights = None if rows.weights is None else rows.weights[order.rows]

@@ -1,4 +1,4 @@
-"""What is promised for new rows: per requirement and client certified, or what it would take."""
+"""What is promised for new rows: per requirement and site certified, or what it would take."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _REQUIRED = {"gap": "tolerance", "exact capacity": "capacity"}  # what other num
 
 @dataclass(frozen=True)
 class Promise:
-    """One gap of new rows, inside a client or over all of them; or a ratio, a floor, a ceiling or a capacity.
+    """One gap of new rows, inside a site or over all of them; or a ratio, a floor, a ceiling or a capacity.
 
     Attributes
     ----------
     side : str
-        ``"local"`` or ``"global"``; ``rate``: of what; ``client``: where (None: over all clients, or there is one).
+        ``"local"`` or ``"global"``; ``rate``: of what; ``site``: where (None: over all sites, or there is one).
     tolerance : float or None
         What was required: the tolerance, or the ratio, floor, ceiling or capacity; None: nothing.
     status : str
@@ -76,12 +76,12 @@ class Promise:
     Examples
     --------
     >>> print(Promise("local", "selection rate", 7, 0.1, "certified", bound=0.083))
-    certified: the gap of the selection rate inside client 7 is within 0.1 (bound 0.0830)
+    certified: the gap of the selection rate inside site 7 is within 0.1 (bound 0.0830)
     """
 
     side: str
     rate: str
-    client: Label | None
+    site: Label | None
     tolerance: float | None
     status: str
     bound: float | None = None
@@ -112,7 +112,7 @@ class Promise:
     @property
     def what(self) -> str:
         """What it is about, for a line of a table."""
-        return self.rate if self.kind == "gap" else replace(self, side="local", client=None).subject[4:]
+        return self.rate if self.kind == "gap" else replace(self, side="local", site=None).subject[4:]
 
     def _worded(self, sentences: Mapping[str, str]) -> str:
         of = "every group" if self.of_group is None else f"group {self.of_group!r}"
@@ -122,8 +122,8 @@ class Promise:
     def place(self) -> str:
         """Where the gap is, for a line of a table."""
         if self.side == "global":
-            return "over all clients"
-        return "between groups" if self.client is None else f"client {self.client!r}"
+            return "over all sites"
+        return "between groups" if self.site is None else f"site {self.site!r}"
 
     @property
     def figures(self) -> list[str]:
@@ -139,8 +139,8 @@ class Promise:
     def where(self) -> str:
         """Where the gap is, in words."""
         if self.side == "global":
-            return " over all clients"
-        return "" if self.client is None else f" inside client {self.client!r}"
+            return " over all sites"
+        return "" if self.site is None else f" inside site {self.site!r}"
 
     @property
     def missing(self) -> float:
@@ -150,9 +150,9 @@ class Promise:
     @property
     def info(self) -> PromiseInfo:
         """What a policy stores of it."""
-        client, group, of = (None if name is None else str(name) for name in (self.client, self.group, self.of_group))
+        site, group, of = (None if name is None else str(name) for name in (self.site, self.group, self.of_group))
         found = (self.tolerance, self.status, self.bound, str(self), group, self.rows, self.rows_needed)
-        return PromiseInfo(self.side, self.rate, client, *found, self.kind, of)
+        return PromiseInfo(self.side, self.rate, site, *found, self.kind, of)
 
     @classmethod
     def of(cls, info: PromiseInfo) -> Promise:
@@ -162,16 +162,16 @@ class Promise:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        named = {name: plain(getattr(self, name)) for name in ("client", "group", "of_group")}
+        named = {name: plain(getattr(self, name)) for name in ("site", "group", "of_group")}
         return vars(self) | named | {"sentence": str(self)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Promises(Sequence[Promise]):
-    """What holds for new rows: a :class:`Promise` for every requirement and client, in order.
+    """What holds for new rows: a :class:`Promise` for every requirement and site, in order.
 
     All certified promises hold together with the confidence asked for, were the rows drawn again and the policy fitted
-    again; for new rows drawn like the calibration rows of the same client. Made by :func:`logofair.fit`.
+    again; for new rows drawn like the calibration rows of the same site. Made by :func:`logofair.fit`.
 
     Attributes
     ----------
@@ -281,7 +281,7 @@ class Promises(Sequence[Promise]):
         those = [p for p in self.entries if (p.what, p.side) == (rate, side)]
         counts = [sum(p.status == status for p in those) for status in (CERTIFIED, CANNOT, NOT_REQUIRED)]
         refused = [p for p in those if p.status == CANNOT]
-        where = "over all" if side == "global" else "inside clients"
+        where = "over all" if side == "global" else "inside sites"
         medians = (_median([p.rows for p in refused]), _median([p.rows_needed for p in refused]))
         return [
             f"{rate}, {where}",
@@ -427,10 +427,10 @@ def _median(numbers: list[int | None]) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """What is to be promised of one rate, at every client or over all of them.
+    """What is to be promised of one rate, at every site or over all of them.
 
     ``group`` is the number of the group whose floor or ceiling it is; None: of every group. ``values`` is what is
-    required, (clients,) or (1,); NaN: nothing.
+    required, (sites,) or (1,); NaN: nothing.
     """
 
     side: str
@@ -455,10 +455,10 @@ class Claim:
             return np.asarray(by_group.sum(axis=1, keepdims=True))
         return by_group if self.group is None else by_group[:, self.group : self.group + 1]
 
-    def promise(self, client: Label | None, value: float | None, groups: tuple[Label, ...]) -> Promise:
+    def promise(self, site: Label | None, value: float | None, groups: tuple[Label, ...]) -> Promise:
         """The promise at a place, whose status is still to be found."""
         of = None if self.group is None else groups[self.group]
-        return Promise(self.side, self.rate.name, client, value, CERTIFIED, kind=self.kind, of_group=of)
+        return Promise(self.side, self.rate.name, site, value, CERTIFIED, kind=self.kind, of_group=of)
 
 
 def claims_of(requirements: Requirements, today: Today | None = None) -> list[Claim]:
@@ -467,7 +467,7 @@ def claims_of(requirements: Requirements, today: Today | None = None) -> list[Cl
     Without ``today`` the floors and ceilings that go by the rule that nothing is required of are not known.
     """
     found = []
-    clients, none = len(requirements.tolerances), np.zeros_like(requirements.tolerances)
+    sites, none = len(requirements.tolerances), np.zeros_like(requirements.tolerances)
     ratios = none if requirements.ratios is None else requirements.ratios
     sides = (
         ("local", requirements.local, requirements.tolerances.T, ratios.T),
@@ -484,7 +484,7 @@ def claims_of(requirements: Requirements, today: Today | None = None) -> list[Cl
                 found.append(Claim(side, "gap", item.rate, np.where(np.isfinite(tolerance), tolerance, np.nan)))
             if (ratio > 0).any():
                 found.append(Claim(side, "ratio", item.rate, np.where(ratio > 0, ratio, np.nan)))
-        places = clients if side == "local" else 1
+        places = sites if side == "local" else 1
         for limit in requirements.limits:
             if limit.side == side:
                 found += _limit_claims(limit, requirements.groups, places, today)
@@ -512,7 +512,7 @@ def _limit_claims(limit: RateLimit, groups: tuple[Label, ...], places: int, toda
 
 
 def none_made(requirements: Requirements, confidence: float | None = None) -> Promises:
-    """Nothing is promised: one entry per requirement, not one per client."""
+    """Nothing is promised: one entry per requirement, not one per site."""
     entries = []
     for claim in claims_of(requirements):
         every = np.unique(claim.values[claim.required])
@@ -525,7 +525,7 @@ def none_made(requirements: Requirements, confidence: float | None = None) -> Pr
 
 
 def _common(requirements: Requirements, claim: Claim) -> float | None:
-    """What is required of most clients: the number that is not of single ones."""
+    """What is required of most sites: the number that is not of single ones."""
     items = requirements.local if claim.side == "local" else requirements.global_
     for item in items:
         if item.rate == claim.rate and claim.kind in ("gap", "ratio"):
@@ -535,7 +535,7 @@ def _common(requirements: Requirements, claim: Claim) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What was found of every claim, place by place: client by client, or over all."""
+    """What was found of every claim, place by place: site by site, or over all."""
 
     made: Booleans  # (promises,): certified together with the others
     bounds: Floats  # (promises,): of each by itself; NaN where there is none
@@ -576,7 +576,7 @@ class Needs:
 def stated(
     requirements: Requirements,
     claims: Sequence[Claim],
-    clients: tuple[Label | None, ...],
+    sites: tuple[Label | None, ...],
     groups: tuple[Label, ...],
     found: Found,
     needs: Needs,
@@ -585,22 +585,22 @@ def stated(
     """What was found, as promises; ``because``: why none could be made, where that is known beforehand."""
     place = 0
     for each in claims:
-        where = clients if each.side == "local" else (None,)
-        for at, (client, value) in enumerate(zip(where, each.values.tolist(), strict=True)):
+        where = sites if each.side == "local" else (None,)
+        for at, (site, value) in enumerate(zip(where, each.values.tolist(), strict=True)):
             if math.isfinite(value):
-                yield _stated(each.promise(client, value, groups), each, groups, found, place, needs, because)
+                yield _stated(each.promise(site, value, groups), each, groups, found, place, needs, because)
             elif each.kind == "gap" and not _has_ratio(requirements, each, at):
-                free = replace(each.promise(client, None, groups), status=NOT_REQUIRED)
+                free = replace(each.promise(site, None, groups), status=NOT_REQUIRED)
                 yield replace(free, reason=f"nothing is required of the {each.rate.name}{free.where}")
             place += 1
 
 
-def _has_ratio(requirements: Requirements, claim: Claim, client: int) -> bool:
-    """Whether a ratio is required at a client where no tolerance is."""
+def _has_ratio(requirements: Requirements, claim: Claim, site: int) -> bool:
+    """Whether a ratio is required at a site where no tolerance is."""
     if claim.side == "global" or requirements.ratios is None:
         return False
     rate = [item.rate for item in requirements.local].index(claim.rate)
-    return bool(requirements.ratios[client, rate] > 0)
+    return bool(requirements.ratios[site, rate] > 0)
 
 
 def _stated(
@@ -631,7 +631,7 @@ def _why_not(promise: Promise, rate: Rate, needs: Needs) -> str:
     labels, count, needed = counting_labels(rate), promise.rows or 0, promise.rows_needed
     of_group = f" of group {promise.group!r}" if promise.group is not None else ""
     of_group += f" with label {labels[0]}" if len(labels) == 1 else ""
-    has = "there are" if promise.client is None else f"client {promise.client!r} has"
+    has = "there are" if promise.site is None else f"site {promise.site!r} has"
     if count == 0:
         return f"{has} no {needs.counts}{of_group}"
     if needed is None and promise.kind in ("gap", "ratio"):

@@ -30,9 +30,9 @@ _HALF = 1e9  # Beta(1e9, 1e9), taken for a rate that no row was left to place; h
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """The rank of every cell's threshold among the rows left to place it, both (clients, groups), and what follows.
+    """The rank of every cell's threshold among the rows left to place it, both (sites, groups), and what follows.
 
-    ``tolerances`` are the clients' and, last, the global one; infinity: free.
+    ``tolerances`` are the sites' and, last, the global one; infinity: free.
     """
 
     ranks: Indices
@@ -40,33 +40,31 @@ class Ranks:
     counts: Indices  # all rows that count in the rate, those that chose the targets among them
     tolerances: Floats
 
-    def only(self, clients: Booleans) -> Ranks:
-        """Thresholds are placed at some clients only."""
-        return replace(
-            self, ranks=np.where(clients[:, None], self.ranks, 0), rows=np.where(clients[:, None], self.rows, 0)
-        )
+    def only(self, sites: Booleans) -> Ranks:
+        """Thresholds are placed at some sites only."""
+        return replace(self, ranks=np.where(sites[:, None], self.ranks, 0), rows=np.where(sites[:, None], self.rows, 0))
 
     @cached_property
     def laws(self) -> RateLaws:
-        """The laws of the true rates at every client."""
+        """The laws of the true rates at every site."""
         found = RateLaws.by_rank(self.ranks, self.rows)
         unknown = self.rows == 0
         return RateLaws(np.where(unknown, _HALF, found.yes), np.where(unknown, _HALF, found.no))
 
     @cached_property
     def merged(self) -> RateLaws:
-        """The laws of the groups' rates over all clients."""
+        """The laws of the groups' rates over all sites."""
         return self.laws.merged(self.counts.astype(np.float64))
 
     @cached_property
     def unplaced(self) -> float:
-        """How far the gap over all clients may be from that of ``merged``: cells that nothing places have any rate."""
+        """How far the gap over all sites may be from that of ``merged``: cells that nothing places have any rate."""
         share = np.where(self.rows == 0, self.counts, 0).sum(axis=0) / np.maximum(self.counts.sum(axis=0), 1)
         return float(np.sort(share)[-2:].sum() / 2.0)
 
     @property
     def known(self) -> Booleans:
-        """At which clients, and last whether over all of them, every group has rows left to place a threshold."""
+        """At which sites, and last whether over all of them, every group has rows left to place a threshold."""
         return np.append((self.rows > 0).all(axis=1), (self.rows.sum(axis=0) > 0).all())
 
     @cached_property
@@ -81,7 +79,7 @@ class Ranks:
         return found
 
     def bounds(self, tail: float) -> tuple[Floats, Floats]:
-        """What the gaps of the clients and of all together, (1,), stay below but for a chance; NaN where not known."""
+        """What the gaps of the sites and of all together, (1,), stay below but for a chance; NaN where not known."""
         known = self.known
         local = np.full(known.size - 1, np.nan)
         local[known[:-1]] = self.laws.at(known[:-1]).bounds(tail)
@@ -145,10 +143,10 @@ def _times(tolerance: Floats, scale: Floats | float) -> Floats:
 
 
 def _targets(cells: Cells, mixtures: Mixtures, rate: Rate) -> Floats:
-    """The rate of every cell under its rule; of a cell where nobody counts, that of its client or else its group."""
+    """The rate of every cell under its rule; of a cell where nobody counts, that of its site or else its group."""
     u, v = evaluate(cells, mixtures)
     base = rate.denominator((cells.mass > 0).astype(np.float64), cells.positives * cells.scale)
-    mass = (cells.mass * base).reshape(cells.n_clients, cells.n_groups)
+    mass = (cells.mass * base).reshape(cells.n_sites, cells.n_groups)
     top = (cells.mass * np.clip(rate.numerator(u, v), 0.0, base)).reshape(mass.shape)
     found = np.full(mass.shape, top.sum() / max(mass.sum(), 1e-300))
     for sums in ((top.sum(0, keepdims=True), mass.sum(0, keepdims=True)), (top.sum(1), mass.sum(1)), (top, mass)):

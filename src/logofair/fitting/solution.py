@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from logofair.auditing import Audit, ClientCheck, Comparison
+from logofair.auditing import Audit, Comparison, SiteCheck
 from logofair.auditing.comparison import compared_audits
 from logofair.auditing.measure import FEW_ROWS, plain
 from logofair.auditing.required import BROKEN, SILENT, RequirementCheck, measured_requirements, proved_requirements
@@ -30,7 +30,7 @@ from logofair.fitting.figures import (
     required_check,
     rows_of,
     tested_info,
-    unknown_clients,
+    unknown_sites,
 )
 from logofair.fitting.prepare import CalibrationRows, ordered_cells
 from logofair.fitting.promises import CERTIFIED, Promises
@@ -51,17 +51,17 @@ _ROWS_AT_ONCE = 1 << 20  # counted at once, so that counting takes little memory
 
 @dataclass(frozen=True)
 class OwnRows:
-    """Expected accuracy and gaps of a policy on the clients' own rows, nothing borrowed, as the certificate counts.
+    """Expected accuracy and gaps of a policy on the sites' own rows, nothing borrowed, as the certificate counts.
 
     Gaps are None where nothing is required on that side.
     """
 
     accuracy: float
-    local_gap: float | None  # the largest, over clients and rates
+    local_gap: float | None  # the largest, over sites and rates
     global_gap: float | None
     objective: str = "accuracy"  # or "cost"
 
-    def summary(self, where: str = "On the clients' own rows alone") -> str:
+    def summary(self, where: str = "On the sites' own rows alone") -> str:
         """Return the figures in a sentence for people."""
         gaps = (("global gap", self.global_gap), ("largest local gap", self.local_gap))
         figures = [f"{name} {gap:.4f}" for name, gap in gaps if gap is not None]
@@ -93,7 +93,7 @@ class Solution:
     calibration_errors : CalibrationErrors or None
         Calibration error per cell before and after calibration.
     pooling : PoolingInfo
-        What cells borrow from other clients; the certificate is then about rows and prior together.
+        What cells borrow from other sites; the certificate is then about rows and prior together.
     promises : Promises
         What is certified for new rows; nothing where ``confidence`` was not given.
     tested : Comparison or None
@@ -145,14 +145,14 @@ class Solution:
 
     @cached_property
     def _own_problem(self) -> Problem:
-        """The problem on the clients' own rows alone."""
+        """The problem on the sites' own rows alone."""
         if self.certificate.pooling == "none":
             return self.problem
         return replace(self.problem, cells=ordered_cells(self.rows, self.certificate.basis, None))
 
     @cached_property
     def own_rows(self) -> OwnRows:
-        """Accuracy and gaps on the clients' own rows alone, counted as the certificate counts."""
+        """Accuracy and gaps on the sites' own rows alone, counted as the certificate counts."""
         return self._expected(self._own_problem)
 
     @cached_property
@@ -184,7 +184,7 @@ class Solution:
         if rows.labels is None and any(rate.needs_labels for side in self._rates for rate in side):
             return None
         chance = self.policy.chances(rows.calibrated, rows.cells)
-        found = self._compared(chance, rows.scores, (rows.labels, rows.weights, rows.groups, rows.clients, rows.people))
+        found = self._compared(chance, rows.scores, (rows.labels, rows.weights, rows.groups, rows.sites, rows.people))
         return replace(found, second=replace(found.second, fitted_rows=True))
 
     @property
@@ -198,13 +198,13 @@ class Solution:
         labels: object,
         *,
         groups: object,
-        clients: object = None,
+        sites: object = None,
         sample_weight: object = None,
         ids: object = None,
     ) -> Solution:
         """Measure the policy on rows that took no part in the fit; arguments as for :func:`logofair.audit`.
 
-        Clients the policy does not know take its merged rule. The rows that were fitted on are refused, in whatever
+        Sites the policy does not know take its merged rule. The rows that were fitted on are refused, in whatever
         order they come.
 
         Returns
@@ -227,16 +227,16 @@ class Solution:
         1000
         """
         known = "merged" if self.policy.has_merged else "raise"
-        chance = self.policy.probabilities(scores, groups=groups, clients=clients, on_unknown=known)
+        chance = self.policy.probabilities(scores, groups=groups, sites=sites, on_unknown=known)
         notion = {side: Notion(side, given=rates) for side, rates in zip(("local", "global"), self._rates, strict=True)}
-        rows = checked_columns(chance, labels, groups, clients, notion, scores, sample_weight, ids)
+        rows = checked_columns(chance, labels, groups, sites, notion, scores, sample_weight, ids)
         assert rows.score is not None
         _check_others(self.rows, rows)
-        columns = (rows.positive, rows.weight, rows.group, rows.client, rows.ids)
+        columns = (rows.positive, rows.weight, rows.group, rows.site, rows.ids)
         tested = self._compared(chance, rows.score, columns)
-        checks = self._measured_requirements(tested.second, scores, groups, clients, rows)
+        checks = self._measured_requirements(tested.second, scores, groups, sites, rows)
         tested = replace(tested, second=replace(tested.second, requirements=checks))
-        tolerances = required_tolerances(self.requirements, self.policy.clients, tested.second)
+        tolerances = required_tolerances(self.requirements, self.policy.sites, tested.second)
         shown = (finding.info for finding in findings(tested.second, *tolerances))
         info = replace(self.policy.info, tested=tested_info(tested, shown))
         return self.with_info(info, tested=tested)
@@ -261,12 +261,12 @@ class Solution:
         return found
 
     def _measured_requirements(
-        self, audit: Audit, scores: object, groups: object, clients: object, rows: AuditedRows
+        self, audit: Audit, scores: object, groups: object, sites: object, rows: AuditedRows
     ) -> tuple[RequirementCheck, ...]:
         """Whether what was required is kept on other rows."""
-        today = today_of(self.policy, scores, groups, clients, rows)
-        tally, names = audit.local.tally, (rows.group.names, rows.client.names)
-        return measured_requirements(self.requirements, self.policy.clients, tally, *names, today)
+        today = today_of(self.policy, scores, groups, sites, rows)
+        tally, names = audit.local.tally, (rows.group.names, rows.site.names)
+        return measured_requirements(self.requirements, self.policy.sites, tally, *names, today)
 
     @cached_property
     def requirement_checks(self) -> tuple[RequirementCheck, ...]:
@@ -277,7 +277,7 @@ class Solution:
         """Every requirement on the rows of a problem, in expectation."""
         prices = self.certificate.prices
         shares = tuple(a.reshape(problem.shape) for a in evaluate(problem.cells, self.policy.mixtures))
-        names = (self.policy.clients, self.policy.groups)
+        names = (self.policy.sites, self.policy.groups)
         return proved_requirements(
             problem, (shares[0], shares[1]), (prices.local, prices.global_), names, self.requirements
         )
@@ -288,14 +288,14 @@ class Solution:
         return evidence_of(self.policy.info)
 
     @property
-    def check(self) -> ClientCheck | None:
-        """At how many clients the test showed gaps above what is required inside them, or within; None: no test."""
+    def check(self) -> SiteCheck | None:
+        """At how many sites the test showed gaps above what is required inside them, or within; None: no test."""
         found = self.tested
-        return None if found is None else required_check(found.second, self.requirements, self.policy.clients)
+        return None if found is None else required_check(found.second, self.requirements, self.policy.sites)
 
     @property
     def _rates(self) -> tuple[tuple[Rate, ...], tuple[Rate, ...]]:
-        """The rates compared inside clients and over all; where one side requires nothing, those of the other."""
+        """The rates compared inside sites and over all; where one side requires nothing, those of the other."""
         local, global_ = self.requirements.local, self.requirements.global_
         return compared_rates(local or global_), compared_rates(global_ or local)
 
@@ -335,14 +335,14 @@ class Solution:
             yield f"{rows} ({FITTED_ROWS}):", table, sentences
 
     def _unknown(self) -> Iterator[tuple[str, str]]:
-        """How many of the test rows are of clients that the policy does not know."""
+        """How many of the test rows are of sites that the policy does not know."""
         if self.tested is not None:
-            names, rows = unknown_clients(self.tested.second, self.policy.clients)
+            names, rows = unknown_sites(self.tested.second, self.policy.sites)
             named = listed(map(repr, names), len(names), _NAMED_BRIEFLY)
             if names:
                 yield (
                     "Unknown",
-                    f"{rows:,} rows are of clients the policy does not know ({named}): they take its merged rule.",
+                    f"{rows:,} rows are of sites the policy does not know ({named}): they take its merged rule.",
                 )
 
     def notes(self) -> Iterator[tuple[str, str]]:
@@ -372,40 +372,40 @@ class Solution:
             rows=int(self.rows.scores.size),
             calibration=self.policy.calibrator.method,
             solver=self.solver,
-            has_clients=len(self.policy.clients) > 1,
+            has_sites=len(self.policy.sites) > 1,
         )
 
     def pooling_sentence(self) -> str | None:
-        """What cells borrow, and the gaps on the clients' own rows beside the pooled ones; None where there is one."""
-        if len(self.rows.clients.names) == 1:
+        """What cells borrow, and the gaps on the sites' own rows beside the pooled ones; None where there is one."""
+        if len(self.rows.sites.names) == 1:
             return None
         if self.promises.with_status(CERTIFIED):
-            own = "Promises and certificate rest on the rows of each client alone."
+            own = "Promises and certificate rest on the rows of each site alone."
             return f"Among the rows that chose the rule: {self.pooling.summary()} {own}"
         if self.certificate.pooling == "none":
             return self.pooling.summary()
         return f"{self.pooling.summary()} {self.own_rows.summary()} {self.counted_rows.summary(_WITH_ADDED)}"
 
     def own_checks_sentence(self) -> str | None:
-        """Which ratios, floors, ceilings and capacities are missed on the clients' own rows alone, or that none is.
+        """Which ratios, floors, ceilings and capacities are missed on the sites' own rows alone, or that none is.
 
         None where there are none, or where they are proved on these very rows: where no cell borrows.
 
         Examples
         --------
         >>> import logofair
-        >>> columns = {"groups": ["a", "b", "b", "a"] * 3, "clients": ["n", "s", "n", "s", *"sssssssn"]}
+        >>> columns = {"groups": ["a", "b", "b", "a"] * 3, "sites": ["n", "s", "n", "s", *"sssssssn"]}
         >>> given = {"calibration": "none", "capacity": 0.4, "pooling": "full"}
         >>> solution = logofair.fit([0.1, 0.4, 0.7, 0.9] * 3, None, **columns, **given)
         >>> print(solution.own_checks_sentence().split("; ")[1])
-        on the clients' own rows alone the share of people selected over all clients is 0.4080.
+        on the sites' own rows alone the share of people selected over all sites is 0.4080.
         """
         if self.certificate.pooling == "none" or self.requirements.only_gaps:
             return None
         missed = [c for c in self._checks(self._own_problem) if c.kind != "tolerance" and BROKEN in c.states]
         found = [f"the {check.reading}" for check in missed]
         said = listed(found, len(found), _NAMED_BRIEFLY) if found else "each of these is kept, too"
-        return f"That is on {self.certificate.measured_on}; on the clients' own rows alone {said}."
+        return f"That is on {self.certificate.measured_on}; on the sites' own rows alone {said}."
 
     def coins_summary(self) -> str:
         """How many rows a coin decides on, what doing without would cost, and how many rules ignore the score."""
@@ -424,10 +424,10 @@ class Solution:
         entries = []
         for k, price in enumerate(self.certificate.prices.global_):
             kind = self.problem.kind("global", k)
-            entries.append((float(price), self.problem.global_rates[k].name, " over all clients", kind))
+            entries.append((float(price), self.problem.global_rates[k].name, " over all sites", kind))
         for c, k in _largest(self.certificate.prices.local, most):
-            name = self.policy.clients[c]
-            where = "" if name is None else f" inside client {name!r}"
+            name = self.policy.sites[c]
+            where = "" if name is None else f" inside site {name!r}"
             price, rate = self.certificate.prices.local[c, k], self.problem.local_rates[k].name
             entries.append((float(price), rate, where, self.problem.kind("local", k)))
         entries = sorted((entry for entry in entries if entry[0] > _LEAST_PRICE), reverse=True)[:most]
@@ -439,7 +439,7 @@ class Solution:
         accuracy, violation = self.deterministic
         return {
             "groups": [plain(name) for name in self.policy.groups],
-            "clients": [plain(name) for name in self.policy.clients] if self.rows.has_clients else None,
+            "sites": [plain(name) for name in self.policy.sites] if self.rows.has_sites else None,
             "rows": int(self.rows.scores.size),
             "requirements": self.requirements.as_dict(),
             "evidence": self.evidence.as_dict(),
@@ -465,16 +465,16 @@ class Solution:
     def _tested_as_dict(self) -> dict[str, Any] | None:
         if self.tested is None:
             return None
-        names, rows = unknown_clients(self.tested.second, self.policy.clients)
-        unknown = {"clients": [plain(name) for name in names], "rows": rows}
+        names, rows = unknown_sites(self.tested.second, self.policy.sites)
+        unknown = {"sites": [plain(name) for name in names], "rows": rows}
         return figures_as_dict(self.tested, self.check) | {"unknown": unknown}
 
     def _prices(self) -> dict[str, Any]:
-        """Every price above 0 inside a client, and those over all clients."""
+        """Every price above 0 inside a site, and those over all sites."""
         prices, problem = self.certificate.prices, self.problem
         local = [
             {
-                "client": plain(self.policy.clients[c]),
+                "site": plain(self.policy.sites[c]),
                 "rate": problem.local_rates[k].name,
                 "of": problem.kind("local", k),
                 "price": price,
@@ -505,7 +505,7 @@ def _check_others(fitted: CalibrationRows, rows: AuditedRows) -> None:
     pairs: list[tuple[Any, Any]] = [(rows.score, fitted.scores)]
     if rows.positive is not None and fitted.labels is not None:
         pairs.append((rows.positive, fitted.labels))
-    for found, known in ((rows.group, fitted.groups), (rows.client, fitted.clients)):
+    for found, known in ((rows.group, fitted.groups), (rows.site, fitted.sites)):
         place = {str(name): i for i, name in enumerate(known.names)}
         pairs.append((np.array([place.get(str(name), -1) for name in found.names])[found.codes], known.codes))
     here, there = (np.lexsort(columns) for columns in zip(*pairs, strict=True))
@@ -516,7 +516,7 @@ def _check_others(fitted: CalibrationRows, rows: AuditedRows) -> None:
 
 
 def _largest(prices: Floats, most: int) -> list[tuple[int, int]]:
-    """Where the largest prices stand, dearest first; only those are sorted, since there may be 100,000 clients."""
+    """Where the largest prices stand, dearest first; only those are sorted, since there may be 100,000 sites."""
     flat = prices.ravel()
     least = np.partition(flat, -most)[-most] if flat.size > most else -np.inf
     places = np.flatnonzero(flat >= least)
@@ -536,7 +536,7 @@ class FitWarning:
     kind: str  # "no rows", "no weight", "one row", "one label", "few rows", "unmeasured gap", "group left out", ...
     about: str  # what the sentence is about besides cells, such as "the gap of the selection rate"; may be empty
     finding: str  # what was found
-    cells: tuple[tuple[Label | None, Label | None], ...]  # the first (client, group) concerned
+    cells: tuple[tuple[Label | None, Label | None], ...]  # the first (site, group) concerned
     count: int  # of the cells concerned
 
     @property
@@ -553,30 +553,30 @@ class FitWarning:
         if self.count <= most:
             return str(self)
         named = ", ".join(_cell_name(*cell) for cell in self.cells[:most])
-        what = "cells" if any(group is not None for _, group in self.cells) else "clients"
+        what = "cells" if any(group is not None for _, group in self.cells) else "sites"
         about = f"{self.about} {self.count:,} {what}" if self.about else f"{self.count:,} {what}"
         return f"{about}, such as {named}: {self.finding}."
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
-        cells = [{"client": plain(client), "group": plain(group)} for client, group in self.cells]
+        cells = [{"site": plain(site), "group": plain(group)} for site, group in self.cells]
         return {"kind": self.kind, "cells": cells, "count": self.count, "sentence": str(self)}
 
 
 NO_MERGED_RULE = FitWarning(
     "no merged rule",
-    "clients that are not known yet",
-    "no rule meets all requirements over all rows taken as one client, so there is no merged rule for them",
+    "sites that are not known yet",
+    "no rule meets all requirements over all rows taken as one site, so there is no merged rule for them",
     (),
     0,
 )
 
 
-def _cell_name(client: Label | None, group: Label | None) -> str:
-    """A cell, a group at all clients, or a client's name; empty where it is everybody."""
+def _cell_name(site: Label | None, group: Label | None) -> str:
+    """A cell, a group at all sites, or a site's name; empty where it is everybody."""
     if group is None:
-        return "" if client is None else repr(client)
-    return f"group {group!r}" + ("" if client is None else f" at client {client!r}")
+        return "" if site is None else repr(site)
+    return f"group {group!r}" + ("" if site is None else f" at site {site!r}")
 
 
 def cell_warnings(
@@ -612,9 +612,7 @@ def _base_rule(problem: Problem) -> str:
     if problem.costs is None:
         return "score >= 1/2"
     even = np.unique(Costs.of(problem.costs).even)
-    return (
-        f"score >= {even[0]:.4g}" if even.size == 1 else "the score from which on accepting wins at the client's costs"
-    )
+    return f"score >= {even[0]:.4g}" if even.size == 1 else "the score from which on accepting wins at the site's costs"
 
 
 def _counted(problem: Problem, rows: CalibrationRows) -> tuple[Indices, Booleans]:
@@ -624,7 +622,7 @@ def _counted(problem: Problem, rows: CalibrationRows) -> tuple[Indices, Booleans
         return problem.cells.rows.reshape(shape), np.zeros(shape, dtype=bool)
     count, positive = np.zeros(n_cells, dtype=np.int64), np.zeros(n_cells)
     for some in pieces(rows.scores.size, _ROWS_AT_ONCE):
-        cells = cell_numbers(rows.groups.codes[some], rows.clients.codes[some], shape[1])
+        cells = cell_numbers(rows.groups.codes[some], rows.sites.codes[some], shape[1])
         weighty = slice(None) if rows.weights is None else rows.weights[some] > 0
         count += np.bincount(cells[weighty], minlength=n_cells)
         if rows.labels is not None:
@@ -642,11 +640,11 @@ def _unmeasured_local(problem: Problem, rows: CalibrationRows) -> Iterator[FitWa
         required = np.isfinite(problem.local_tolerance[:, k]) | (problem.kind("local", k) == "ratio")
         blind = np.flatnonzero(required & ~counts.any(axis=1))
         if blind.size:
-            clients = [rows.clients.names[c] for c in blind[:NAMED]]
-            where = " inside" if rows.has_clients else ""
-            yield _unmeasured(f"{rate.name} cannot be measured{where}", clients, blind.size)
+            sites = [rows.sites.names[c] for c in blind[:NAMED]]
+            where = " inside" if rows.has_sites else ""
+            yield _unmeasured(f"{rate.name} cannot be measured{where}", sites, blind.size)
         left_out = counts.any(axis=1, keepdims=True) & ~counts & (problem.mass > 0)
-        inside = " inside the client" if rows.has_clients else ""
+        inside = " inside the site" if rows.has_sites else ""
         finding = f"nobody counts in its {rate.name}, so the gap{inside} leaves it out"
         yield from _about_cells("group left out", left_out, rows, finding)
 
@@ -658,32 +656,32 @@ def _unmeasured_global(problem: Problem, rows: CalibrationRows) -> Iterator[FitW
         if problem.kind("global", k) in ("limit", "capacity"):
             continue
         if not counts.any():
-            yield _unmeasured(f"{rate.name} over all clients cannot be measured", [None], 1)
+            yield _unmeasured(f"{rate.name} over all sites cannot be measured", [None], 1)
         elif not counts.all():
             missing = np.flatnonzero(~counts)
             groups = [rows.groups.names[a] for a in missing[:NAMED]]
-            finding = f"nobody counts in its {rate.name}, so the gap over all clients leaves it out"
+            finding = f"nobody counts in its {rate.name}, so the gap over all sites leaves it out"
             yield FitWarning("group left out", "", finding, tuple((None, g) for g in groups), missing.size)
 
 
 def empty_ratios(checks: Iterable[RequirementCheck]) -> Iterator[FitWarning]:
     """A warning about every ratio where nobody is selected: it is met there, and says nothing."""
     for check in checks:
-        at = [client for client, state in zip(check.clients, check.states, strict=True) if state == SILENT]
+        at = [site for site, state in zip(check.sites, check.states, strict=True) if state == SILENT]
         if at:
-            cells = tuple((client, None) for client in at[:NAMED])
+            cells = tuple((site, None) for site in at[:NAMED])
             about, finding = f"the ratio of the {check.rate}", "it says nothing, since nobody is selected"
             yield FitWarning("empty ratio", about, finding, cells, len(at))
 
 
-def _unmeasured(what: str, clients: list[Label | None], count: int) -> FitWarning:
+def _unmeasured(what: str, sites: list[Label | None], count: int) -> FitWarning:
     finding = "fewer than two groups have such a rate"
-    return FitWarning("unmeasured gap", f"the gap of the {what}", finding, tuple((c, None) for c in clients), count)
+    return FitWarning("unmeasured gap", f"the gap of the {what}", finding, tuple((c, None) for c in sites), count)
 
 
 def _about_cells(kind: str, which: Booleans, rows: CalibrationRows, finding: str) -> Iterator[FitWarning]:
     """A warning about the cells marked, if there are any."""
     count = int(which.sum())
     if count:
-        cells = [(rows.clients.names[c], rows.groups.names[a]) for c, a in np.argwhere(which)[:NAMED]]
+        cells = [(rows.sites.names[c], rows.groups.names[a]) for c, a in np.argwhere(which)[:NAMED]]
         yield FitWarning(kind, "", finding, tuple(cells), count)

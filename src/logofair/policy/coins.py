@@ -1,8 +1,8 @@
-"""Reproducible coins: a keyed 64-bit mix of a row's client, its group, and its id or position.
+"""Reproducible coins: a keyed 64-bit mix of a row's site, its group, and its id or position.
 
-The same key, client, group and id always give the same number in [0, 1), on any machine: a person who is decided upon
-twice gets the same answer twice. Another policy (its key is another), client or group tosses another coin, so that
-nobody is unlucky everywhere and clients whose ids run alike do not accept alike. The mix is SplitMix64's finaliser
+The same key, site, group and id always give the same number in [0, 1), on any machine: a person who is decided upon
+twice gets the same answer twice. Another policy (its key is another), site or group tosses another coin, so that
+nobody is unlucky everywhere and sites whose ids run alike do not accept alike. The mix is SplitMix64's finaliser
 (Steele, Lea and Flood 2014), applied to one word after another (text: character by character). It is fair, not secret:
 whoever knows the key can foretell the coin.
 """
@@ -34,7 +34,7 @@ def _mix(words: Words) -> Words:
 
 
 def coin_words(words: Words, places: Words, key: int) -> Words:
-    """One random word per row, by the key, the word of its client and group (:func:`place_words`) and its own word."""
+    """One random word per row, by the key, the word of its site and group (:func:`place_words`) and its own word."""
     # The mix of 0 is 0: unless the key is moved first, id 0 under key 0 would always win.
     start = _mix(np.array([(key + int(_GOLDEN)) % 2**64], dtype=np.uint64))
     return _step(words, _step(places, start))
@@ -45,12 +45,12 @@ def coins(random: Words) -> Floats:
     return np.asarray((random >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
 
 
-def place_words(clients: Sequence[str], groups: Sequence[str]) -> Words:
-    """The words of all clients' groups by their texts, client by client; last the groups of clients not known."""
-    client_words, group_words = (_text_words(np.array(names, dtype=np.str_)) for names in (clients, groups))
-    # The word of no text at all: no client's.
-    client_words = np.append(client_words, np.uint64(0))
-    return _step(np.tile(group_words, client_words.size), np.repeat(client_words, group_words.size))
+def place_words(sites: Sequence[str], groups: Sequence[str]) -> Words:
+    """The words of all sites' groups by their texts, site by site; last the groups of sites not known."""
+    site_words, group_words = (_text_words(np.array(names, dtype=np.str_)) for names in (sites, groups))
+    # The word of no text at all: no site's.
+    site_words = np.append(site_words, np.uint64(0))
+    return _step(np.tile(group_words, site_words.size), np.repeat(site_words, group_words.size))
 
 
 def _step(words: Words, state: Words) -> Words:

@@ -59,12 +59,12 @@ class CapacityInfo:
 
 @dataclass(frozen=True)
 class RequirementsInfo:
-    """What must hold inside each client and over all, and the single clients whose tolerance is another."""
+    """What must hold inside each site and over all, and the single sites whose tolerance is another."""
 
     local: tuple[RequirementInfo, ...] = ()
     global_: tuple[RequirementInfo, ...] = ()
-    client_tolerances: tuple[tuple[str, float | None], ...] = ()
-    client_ratios: tuple[tuple[str, float], ...] = ()
+    site_tolerances: tuple[tuple[str, float | None], ...] = ()
+    site_ratios: tuple[tuple[str, float], ...] = ()
     limits: tuple[LimitInfo, ...] = ()
     capacities: tuple[CapacityInfo, ...] = ()
     costs: Mapping[str, Any] | None = None  # of errors; None: accuracy
@@ -73,13 +73,13 @@ class RequirementsInfo:
     def anything(self) -> bool:
         """Whether something is required."""
         compared = [t for each in (*self.local, *self.global_) for t in (each.tolerance, each.ratio)]
-        single = [t for _, t in (*self.client_tolerances, *self.client_ratios)]
+        single = [t for _, t in (*self.site_tolerances, *self.site_ratios)]
         return bool(self.limits or self.capacities) or any(t is not None for t in (*compared, *single))
 
     @property
     def are_tolerances(self) -> bool:
         """Whether gaps within tolerances are all that is required."""
-        ratios = any(each.ratio for each in (*self.local, *self.global_)) or self.client_ratios
+        ratios = any(each.ratio for each in (*self.local, *self.global_)) or self.site_ratios
         return not (self.limits or self.capacities or ratios)
 
     def as_dict(self) -> dict[str, Any]:
@@ -87,9 +87,9 @@ class RequirementsInfo:
         return {
             "local": [asdict(each) for each in self.local],
             "global": [asdict(each) for each in self.global_],
-            "single clients": [
-                *({"client": name, "tolerance": t, "ratio": None} for name, t in self.client_tolerances),
-                *({"client": name, "tolerance": None, "ratio": t} for name, t in self.client_ratios),
+            "single sites": [
+                *({"site": name, "tolerance": t, "ratio": None} for name, t in self.site_tolerances),
+                *({"site": name, "tolerance": None, "ratio": t} for name, t in self.site_ratios),
             ],
             "limits": [asdict(each) for each in self.limits],
             "capacities": [asdict(each) for each in self.capacities],
@@ -101,8 +101,8 @@ class RequirementsInfo:
         """The inverse of :meth:`as_dict`; raises on anything else (for `or_damaged`)."""
         local, global_ = (_value(tuple[RequirementInfo, ...], data[side]) for side in ("local", "global"))
         single = [
-            (of_type(i["client"], str), *(_value(float | None, i[name]) for name in ("tolerance", "ratio")))
-            for i in _list(data["single clients"])
+            (of_type(i["site"], str), *(_value(float | None, i[name]) for name in ("tolerance", "ratio")))
+            for i in _list(data["single sites"])
         ]
         limits = _value(tuple[LimitInfo, ...], data["limits"])
         for each in (*local, *global_, *limits):
@@ -122,10 +122,10 @@ class RequirementsInfo:
 
 @dataclass(frozen=True)
 class PoolingInfo:
-    """What cells borrow from their group at the other clients; nothing by default.
+    """What cells borrow from their group at the other sites; nothing by default.
 
-    ``prior`` is "group", the group's scores at all clients; "client", these moved by the client's shift in log-odds;
-    "cell", moved by a shift for each group of the client; or "none".
+    ``prior`` is "group", the group's scores at all sites; "site", these moved by the site's shift in log-odds;
+    "cell", moved by a shift for each group of the site; or "none".
     """
 
     prior: str = "none"
@@ -142,11 +142,11 @@ class PoolingInfo:
     def summary(self) -> str:
         """Return what is borrowed in a sentence for people."""
         if self.prior == "none":
-            return "No cell borrows from other clients."
-        moved = {"group": "", "client": ", moved by the client's shift", "cell": ", moved by the cell's shift"}
+            return "No cell borrows from other sites."
+        moved = {"group": "", "site": ", moved by the site's shift", "cell": ", moved by the cell's shift"}
         worth = "all of it" if self.kappa is None else f"worth {self.kappa:g} rows in a cell"
         most = "" if self.largest_share is None else f", at most {self.largest_share:.0%} of a cell"
-        return f"{self.cells:,} cells borrow their group's scores at all clients{moved[self.prior]}: {worth}{most}."
+        return f"{self.cells:,} cells borrow their group's scores at all sites{moved[self.prior]}: {worth}{most}."
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class PromiseInfo:
 
     side: str  # "local" or "global"
     rate: str
-    client: str | None  # None: over all clients
+    site: str | None  # None: over all sites
     tolerance: float | None  # None: nothing was required
     status: str  # "certified", "cannot certify" or "not asked"
     bound: float | None
@@ -214,7 +214,7 @@ class ColumnsInfo:
 
     score: str | None = None
     group: tuple[str, ...] = ()
-    client: str | None = None
+    site: str | None = None
     scale: str = "chance"
     na: tuple[str, ...] = MISSING
 
@@ -224,7 +224,7 @@ class ColumnsInfo:
             columns,
             score=columns.score or self.score,
             group=columns.group or self.group,
-            client=columns.client or self.client,
+            site=columns.site or self.site,
             scale=scale or self.scale,
             na=self.na if na is None else na,
         )
@@ -284,7 +284,7 @@ class FindingInfo:
     phrase: str  # that in words
     tolerance: float  # by which ``gap`` is judged
     gap: FigureInfo | None
-    client: str | None = None  # whose gap it is
+    site: str | None = None  # whose gap it is
     how: str = "tolerance"
 
 
@@ -297,8 +297,8 @@ class TestedInfo:
     rows: int
     accuracy: FigureInfo | None
     global_gap: FigureInfo | None
-    local_gap: FigureInfo | None  # the largest at a client; None where there is one client only
-    local_gap_client: str | None = None
+    local_gap: FigureInfo | None  # the largest at a site; None where there is one site only
+    local_gap_site: str | None = None
     data: DataSource | None = None
     findings: tuple[FindingInfo, ...] | None = None  # what it shows of the requirements; None in older files
     cost: FigureInfo | None = None  # per person, where errors have costs
@@ -388,13 +388,13 @@ def relief_sentence(price: float, name: str, where: str, objective: str = "accur
     return f"{name[0].upper()}{name[1:]} 0.01 {way} {words['wins']} {_most(price, words)}."
 
 
-def no_rule(basis: str, *, has_clients: bool = True) -> str:
+def no_rule(basis: str, *, has_sites: bool = True) -> str:
     """Which rules a bound is about, as the subject of a sentence that says what none of them does.
 
     With labels the bound covers rules that order people by their score; with chances any rule of these three. Rules
     that look at other features are not meant: they amount to another score.
     """
-    rule = "no rule of score, group and client" if has_clients else "no rule of score and group"
+    rule = "no rule of score, group and site" if has_sites else "no rule of score and group"
     return "no weighted thresholds of the score" if basis == "labels" else rule
 
 
@@ -404,7 +404,7 @@ def proof_sentence(
     calibration: str | None = None,
     solver: str | None = None,
     *,
-    has_clients: bool = True,
+    has_sites: bool = True,
 ) -> str:
     """What a certificate proves, on which rows, counted in what, and against which rules; of Algorithm 1: nothing.
 
@@ -426,7 +426,7 @@ def proof_sentence(
         return f"{found}; Algorithm 1 claims neither that tolerances hold nor that no rule is better."
     that = f"that {'meet' if labels else 'meets'} them " + ("{}" if cost else ("exceed" if labels else "exceeds"))
     that = that.format("are below" if labels else "is below")
-    none = f"{no_rule(proof.basis, has_clients=has_clients)} {that} {bound}"
+    none = f"{no_rule(proof.basis, has_sites=has_sites)} {that} {bound}"
     return f"{found}; {none} (optimality gap {tiny(proof.optimality_gap)})."
 
 
@@ -490,7 +490,7 @@ def _value(hint: Any, value: Any) -> Any:
 
 
 def _cost(value: Any) -> Any:
-    """One number, or one for each client."""
+    """One number, or one for each site."""
     return _value(tuple[float, ...], value) if isinstance(value, list | tuple) else _value(float, value)
 
 

@@ -1,4 +1,4 @@
-"""The policy: what was decided, per client and group, ready to decide on new rows."""
+"""The policy: what was decided, per site and group, ready to decide on new rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FORMAT = "logofair policy"
 VERSION = 3
 _UNKNOWN = ("raise", "merged", "base")
 _ADVICE_ON_GROUPS = "drop such rows or use on_unknown='base' for raw score >= 1/2"
-_ADVICE_ON_CLIENTS = "use on_unknown='merged' for the merged rule, or 'base'"
+_ADVICE_ON_SITES = "use on_unknown='merged' for the merged rule, or 'base'"
 _ADVICE_ON_SITES = "take that site's policy, leave such rows out, or use on_unknown='base' for raw score >= 1/2"
 _CHUNK = 1 << 16
 
@@ -71,13 +71,13 @@ class DeferredRules:
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """Weighted thresholds per client and group on the calibrated score, with the calibrator.
+    """Weighted thresholds per site and group on the calibrated score, with the calibrator.
 
     Make one with :func:`logofair.fit`; save it to a file and load it anywhere.
 
     Attributes
     ----------
-    groups, clients : tuple
+    groups, sites : tuple
         The labels it knows, in the order of its tables.
     mixtures, calibrator, key
         The rules of its cells, the maps from scores to chances that they are rules of, and the key of its coins.
@@ -98,16 +98,16 @@ class Policy:
     """
 
     groups: tuple[Label, ...]
-    clients: tuple[Label, ...]
+    sites: tuple[Label, ...]
     mixtures: Mixtures
     calibrator: Calibrator
-    merged_rules: Mixtures | DeferredRules | None  # for clients that are not known yet; see ``merged``
+    merged_rules: Mixtures | DeferredRules | None  # for sites that are not known yet; see ``merged``
     key: int
     info: PolicyInfo = field(default_factory=PolicyInfo)
 
     @property
     def merged(self) -> Mixtures | None:
-        """The rules for clients that are not known yet, one per group: those of all rows taken as one client.
+        """The rules for sites that are not known yet, one per group: those of all rows taken as one site.
 
         None where there are none (:attr:`has_merged`). After a fit they are made when first asked for; saving or
         copying the policy asks for them.
@@ -116,12 +116,12 @@ class Policy:
 
     @property
     def has_merged(self) -> bool:
-        """Whether there are rules for clients that are not known yet; to ask makes none.
+        """Whether there are rules for sites that are not known yet; to ask makes none.
 
         Examples
         --------
         >>> import logofair
-        >>> columns = {"groups": ["a", "b"] * 2, "clients": ["n", "n", "s", "s"], "calibration": "none"}
+        >>> columns = {"groups": ["a", "b"] * 2, "sites": ["n", "n", "s", "s"], "calibration": "none"}
         >>> policy = logofair.fit([0.9, 0.6, 0.4, 0.2], None, **columns).policy
         >>> policy.has_merged
         True
@@ -133,7 +133,7 @@ class Policy:
         return self.__dict__ | {"merged_rules": self.merged}
 
     @property
-    def client(self) -> str | None:
+    def site(self) -> str | None:
         """The site a federated policy belongs to."""
         return self.info.site
 
@@ -143,20 +143,20 @@ class Policy:
         return () if self.info.site_figures is None else self.info.site_figures.too_small
 
     @property
-    def has_clients(self) -> bool:
-        """Whether rows come with their clients; not where it was fitted without, nor where it belongs to one site."""
-        return self.clients != (None,) and self.client is None
+    def has_sites(self) -> bool:
+        """Whether rows come with their sites; not where it was fitted without, nor where it belongs to one site."""
+        return self.sites != (None,) and self.site is None
 
     def __repr__(self) -> str:
         coins = int(self.mixtures.mixed.sum())
-        return f"Policy({len(self.clients):,} clients, {len(self.groups):,} groups, {coins:,} cells with coins)"
+        return f"Policy({len(self.sites):,} sites, {len(self.groups):,} groups, {coins:,} cells with coins)"
 
     def decide(
         self,
         scores: object,
         *,
         groups: object,
-        clients: object = None,
+        sites: object = None,
         ids: object = None,
         random_state: int | None = None,
         on_unknown: str = "raise",
@@ -167,26 +167,26 @@ class Policy:
 
         Parameters
         ----------
-        scores, groups, clients : array-like of shape (n,)
-            As in :func:`logofair.fit`; ``clients`` is left out exactly where the policy has none. Labels are found
+        scores, groups, sites : array-like of shape (n,)
+            As in :func:`logofair.fit`; ``sites`` is left out exactly where the policy has none. Labels are found
             as Python compares them: 1, 1.0 and True are one label, ``"1"`` is another. A federated policy takes rows
-            without clients as its site's own; with clients it refuses those of other sites.
+            without sites as its site's own; with sites it refuses those of other sites.
         ids : array-like of shape (n,), optional
-            Ids of the rows (integers or text, none missing): where a coin is needed, the same id of the same client
+            Ids of the rows (integers or text, none missing): where a coin is needed, the same id of the same site
             and group always gets the same decision.
         random_state : int, optional
             Key of the coins where there are no ids: they then depend on the row's position. Where the rules of some
             rows toss coins, there must be one or the other.
         on_unknown : {"raise", "merged", "base"}
-            What to do with clients the policy does not know: refuse, use the rule of the merged federation, or the
+            What to do with sites the policy does not know: refuse, use the rule of the merged federation, or the
             raw score >= 1/2. Unknown groups can only be refused or take ``"base"``.
         deterministic : bool
             One threshold per cell with the mixture's selection rate, no coins. Not optimal, and not within the
             tolerances: it misses those of equalized odds by 0.10 to 0.18 on Adult. Its violation and accuracy stand in
             the solution's summary.
         exact_counts : bool
-            Draw all rows together, so that the number accepted in every cell, at every client and over all is within
-            one of its summed chances; clients that the policy does not know count as one. Each row keeps its chance,
+            Draw all rows together, so that the number accepted in every cell, at every site and over all is within
+            one of its summed chances; sites that the policy does not know count as one. Each row keeps its chance,
             and the same batch with the same ids gets the same decisions, in any order of its rows. But a person's
             decision then depends on who else is in the batch, and rows that share an id need not get the same. A
             capacity met in expectation is met on this batch as nearly as its summed chances do; another batch may
@@ -222,7 +222,7 @@ class Policy:
         tosses = self.tosses(
             scores,
             groups=groups,
-            clients=clients,
+            sites=sites,
             ids=ids,
             random_state=random_state,
             on_unknown=on_unknown,
@@ -235,14 +235,14 @@ class Policy:
         scores: object,
         *,
         groups: object,
-        clients: object = None,
+        sites: object = None,
         ids: object = None,
         random_state: int | None = None,
         on_unknown: str = "raise",
         deterministic: bool = False,
     ) -> Tosses:
         """Decide on rows as far as that goes without chance; arguments as in :meth:`decide`."""
-        eta, cells = self._rows(scores, groups, clients, on_unknown)
+        eta, cells = self._rows(scores, groups, sites, on_unknown)
         id_column = None if ids is None else read_ids(ids)
         same_length(eta.size, ids=id_column)
         number = None if random_state is None else random_number(random_state)
@@ -269,22 +269,22 @@ class Policy:
         return Tosses(decided, rows, chance[tossed], places, coin_words(words, self._places[places], key))
 
     def probabilities(
-        self, scores: object, *, groups: object, clients: object = None, on_unknown: str = "raise"
+        self, scores: object, *, groups: object, sites: object = None, on_unknown: str = "raise"
     ) -> Floats:
         """Chance of acceptance of each row before any coin is tossed; arguments as in :meth:`decide`."""
-        return self.chances(*self._rows(scores, groups, clients, on_unknown))
+        return self.chances(*self._rows(scores, groups, sites, on_unknown))
 
     def unconstrained(
-        self, scores: object, *, groups: object, clients: object = None, on_unknown: str = "raise"
+        self, scores: object, *, groups: object, sites: object = None, on_unknown: str = "raise"
     ) -> Floats:
         """1 where the rule accepts that nothing is required of, else 0: what floors and ceilings of "today" speak of.
 
         It gains most at the policy's costs; arguments as in :meth:`decide`.
         """
-        eta, cells = self._rows(scores, groups, clients, on_unknown)
+        eta, cells = self._rows(scores, groups, sites, on_unknown)
         given = self.info.requirements.costs
         costs = ACCURACY if given is None else Costs.from_dict(given)
-        site = np.where(cells < len(self.groups) * len(self.clients), cells // len(self.groups), -1)
+        site = np.where(cells < len(self.groups) * len(self.sites), cells // len(self.groups), -1)
         return np.asarray(costs.at(site).gain(eta) >= 0.0, dtype=np.float64)
 
     def chances(self, calibrated: Floats, cells: Integers) -> Floats:
@@ -293,13 +293,13 @@ class Policy:
 
     @property
     def rules(self) -> RuleTable:
-        """The rules per client and group, for people."""
-        return RuleTable(self.groups, self.clients, self.mixtures, self.too_small)
+        """The rules per site and group, for people."""
+        return RuleTable(self.groups, self.sites, self.mixtures, self.too_small)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as versioned JSON with a checksum; an existing file is replaced at once or not at all.
 
-        The numbers of very many clients are packed beside the JSON, in a ZIP file (:mod:`logofair.files.documents`).
+        The numbers of very many sites are packed beside the JSON, in a ZIP file (:mod:`logofair.files.documents`).
         """
         write_document(path, FORMAT, VERSION, self._body(), what="policy")
 
@@ -311,7 +311,7 @@ class Policy:
     def _body(self) -> dict[str, Any]:
         return {
             "groups": [label_out(name, "group") for name in self.groups],
-            "clients": [label_out(name, "client") for name in self.clients],
+            "sites": [label_out(name, "site") for name in self.sites],
             "key": self.key,
             "mixtures": self.mixtures.as_json(),
             "merged": None if self.merged is None else self.merged.as_json(),
@@ -328,17 +328,17 @@ class Policy:
 
     @classmethod
     def _read(cls, body: dict[str, Any]) -> Policy:
-        groups, clients = labels_in(body["groups"]), labels_in(body["clients"])
+        groups, sites = labels_in(body["groups"]), labels_in(body["sites"])
         calibrator = Calibrator.from_json(body["calibrator"])
-        if (calibrator.n_groups, calibrator.n_clients) != (len(groups), len(clients)):
-            raise InputError("its calibrator is for other groups or clients; save the policy again.")
+        if (calibrator.n_groups, calibrator.n_sites) != (len(groups), len(sites)):
+            raise InputError("its calibrator is for other groups or sites; save the policy again.")
         merged, info = body["merged"], PolicyInfo.from_dict(body["info"])
-        if info.site is not None and len(clients) > 1:
-            raise ValueError("clients")
+        if info.site is not None and len(sites) > 1:
+            raise ValueError("sites")
         return cls(
             groups=groups,
-            clients=clients,
-            mixtures=Mixtures.from_json(body["mixtures"], len(groups) * len(clients)),
+            sites=sites,
+            mixtures=Mixtures.from_json(body["mixtures"], len(groups) * len(sites)),
             calibrator=calibrator,
             merged_rules=None if merged is None else Mixtures.from_json(merged, len(groups)),
             key=of_type(body["key"], int),
@@ -347,7 +347,7 @@ class Policy:
 
     def _table(self, cells: Integers) -> _Table:
         """Rules of all cells, then of the merged federation per group, then the base rule."""
-        known = len(self.clients) * len(self.groups)
+        known = len(self.sites) * len(self.groups)
         return self._whole_table if cells.max(initial=-1) >= known else self._known_table
 
     @cached_property
@@ -356,64 +356,64 @@ class Policy:
 
     @cached_property
     def _known_table(self) -> _Table:
-        """For rows of known clients and groups, which never meet the merged rules."""
+        """For rows of known sites and groups, which never meet the merged rules."""
         return _Table.build(self.mixtures, None, len(self.groups))
 
     @cached_property
     def _places(self) -> Words:
-        """The word of each rule's client and group, in the order of the table; the base rule tosses no coin."""
-        clients, groups = ([_written(name) for name in names] for names in (self.clients, self.groups))
-        return np.append(place_words(clients, groups), np.uint64(0))
+        """The word of each rule's site and group, in the order of the table; the base rule tosses no coin."""
+        sites, groups = ([_written(name) for name in names] for names in (self.sites, self.groups))
+        return np.append(place_words(sites, groups), np.uint64(0))
 
-    def _rows(self, scores: object, groups: object, clients: object, on_unknown: str) -> tuple[Floats, Integers]:
+    def _rows(self, scores: object, groups: object, sites: object, on_unknown: str) -> tuple[Floats, Integers]:
         """Check rows; their calibrated scores and the number of the rule that applies."""
         if not isinstance(on_unknown, str) or on_unknown not in _UNKNOWN:
             raise InputError(f"on_unknown: got {on_unknown!r}; use one of {', '.join(_UNKNOWN)}.")
-        same_order(scores=scores, groups=groups, clients=clients)
+        same_order(scores=scores, groups=groups, sites=sites)
         score = probabilities(scores)
         group = encode_known(groups, self.groups, "groups")
-        client = self._client_codes(clients, score.size)
-        same_length(score.size, groups=group, clients=client)
-        known = len(self.clients) * len(self.groups)
-        cells = cell_numbers(group, client, len(self.groups))
-        strange_group, strange_client = group < 0, client < 0
-        if not (strange_group.any() or strange_client.any()):
-            return self.calibrator(score, group, client), cells
-        self._refuse(strange_group, strange_client, groups, clients, on_unknown)
-        cells = np.where(strange_client, known + group, cells)
-        base = strange_group | (strange_client & (on_unknown == "base"))
+        site = self._site_codes(sites, score.size)
+        same_length(score.size, groups=group, sites=site)
+        known = len(self.sites) * len(self.groups)
+        cells = cell_numbers(group, site, len(self.groups))
+        strange_group, strange_site = group < 0, site < 0
+        if not (strange_group.any() or strange_site.any()):
+            return self.calibrator(score, group, site), cells
+        self._refuse(strange_group, strange_site, groups, sites, on_unknown)
+        cells = np.where(strange_site, known + group, cells)
+        base = strange_group | (strange_site & (on_unknown == "base"))
         cells = np.where(base, known + len(self.groups), cells)
-        eta = self.calibrator(score, np.maximum(group, 0), client)
+        eta = self.calibrator(score, np.maximum(group, 0), site)
         return np.where(base, score, eta), cells
 
-    def _client_codes(self, clients: object, n: int) -> Integers:
-        if clients is None:
-            if self.has_clients:
+    def _site_codes(self, sites: object, n: int) -> Integers:
+        if sites is None:
+            if self.has_sites:
                 raise InputError(
-                    f"clients: missing, but the policy has rules for {len(self.clients)} clients; pass one per row."
+                    f"sites: missing, but the policy has rules for {len(self.sites)} sites; pass one per row."
                 )
             return np.zeros(n, dtype=np.int32)
-        if self.client is not None and not isinstance(clients, Codes):
-            found = encode(clients, "clients")  # a site's name is text, a file may have it as a number
-            own = np.array([0 if str(name) == self.client else -1 for name in found.names], dtype=np.int32)
+        if self.site is not None and not isinstance(sites, Codes):
+            found = encode(sites, "sites")  # a site's name is text, a file may have it as a number
+            own = np.array([0 if str(name) == self.site else -1 for name in found.names], dtype=np.int32)
             return own[found.codes] if own.size else found.codes
-        if not self.has_clients and self.client is None:
-            raise InputError("clients: the policy was fitted without clients; leave them out.")
-        return encode_known(clients, self.clients, "clients")
+        if not self.has_sites and self.site is None:
+            raise InputError("sites: the policy was fitted without sites; leave them out.")
+        return encode_known(sites, self.sites, "sites")
 
     def _refuse(
-        self, strange_group: Booleans, strange_client: Booleans, groups: object, clients: object, on_unknown: str
+        self, strange_group: Booleans, strange_site: Booleans, groups: object, sites: object, on_unknown: str
     ) -> None:
         """Raise where ``on_unknown`` does not cover what was met."""
-        if self.client is not None and on_unknown == "raise" and strange_client.any():
-            row = int(np.flatnonzero(strange_client)[0])
+        if self.site is not None and on_unknown == "raise" and strange_site.any():
+            row = int(np.flatnonzero(strange_site)[0])
             raise InputError(
-                f"clients: row {row} is {_entry(clients, row)!r}, but the policy is of site {self.client!r} alone; "
+                f"sites: row {row} is {_entry(sites, row)!r}, but the policy is of site {self.site!r} alone; "
                 f"{_ADVICE_ON_SITES}."
             )
         for what, strange, values, names, advice in (
             ("group", strange_group & (on_unknown != "base"), groups, self.groups, _ADVICE_ON_GROUPS),
-            ("client", strange_client & (on_unknown == "raise"), clients, self.clients, _ADVICE_ON_CLIENTS),
+            ("site", strange_site & (on_unknown == "raise"), sites, self.sites, _ADVICE_ON_SITES),
         ):
             if strange.any():
                 row = int(np.flatnonzero(strange)[0])
@@ -421,8 +421,8 @@ class Policy:
                     f"{what}s: row {row} is {_entry(values, row)!r}, a {what} the policy does not know "
                     f"(it knows {listed(map(repr, names), len(names), 6)}); {advice}."
                 )
-        if strange_client.any() and on_unknown == "merged" and not self.has_merged:
-            fitted = "" if self.client is not None else " (see its warnings)"
+        if strange_site.any() and on_unknown == "merged" and not self.has_merged:
+            fitted = "" if self.site is not None else " (see its warnings)"
             raise InputError(
                 f"on_unknown: 'merged' needs the merged federation's rule, which this policy lacks{fitted}; use 'base'."
             )

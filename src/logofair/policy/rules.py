@@ -1,4 +1,4 @@
-"""Rules for people: a policy's mixtures in words, one line per client and group."""
+"""Rules for people: a policy's mixtures in words, one line per site and group."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
 
 @dataclass(frozen=True)
 class RuleRow:
-    """The rule of one client and group."""
+    """The rule of one site and group."""
 
-    client: Label
+    site: Label
     group: Label
     rule: str
     needs_coin: bool
@@ -32,28 +32,28 @@ class RuleTable:
     >>> solution = logofair.fit([0.9, 0.2], None, groups=["a", "b"], calibration="none", global_tolerance=None,
     ...     local_tolerance=None)
     >>> print(solution.policy.rules)
-    client  group  rule
+    site  group  rule
     all     'a'    accepted from a score of 0.5 up; rejected below
     all     'b'    accepted from a score of 0.5 up; rejected below
     """
 
     groups: tuple[Label, ...]
-    clients: tuple[Label, ...]
+    sites: tuple[Label, ...]
     mixtures: Mixtures
     too_small: tuple[str, ...] = ()  # groups with too few rows at a federation's site to say
 
     def __len__(self) -> int:
-        return len(self.groups) * len(self.clients)
+        return len(self.groups) * len(self.sites)
 
     def __getitem__(self, number: int) -> RuleRow:
         if not -len(self) <= number < len(self):
             raise IndexError(number)
         cell = number % len(self)
-        client, group = divmod(cell, len(self.groups))
+        site, group = divmod(cell, len(self.groups))
         edges, chances = steps(self.mixtures, cell)
         name, needs_coin = self.groups[group], bool(((chances > 0) & (chances < 1)).any())
         rule = rule_in_words(edges.tolist(), chances.tolist())
-        return RuleRow(self.clients[client], name, rule, needs_coin, str(name) in self.too_small)
+        return RuleRow(self.sites[site], name, rule, needs_coin, str(name) in self.too_small)
 
     def __iter__(self) -> Iterator[RuleRow]:
         return (self[number] for number in range(len(self)))
@@ -64,7 +64,7 @@ class RuleTable:
     def __str__(self) -> str:
         most = 40
         rows = [self[number] for number in range(min(len(self), most))]
-        table = [("client", "group", "rule"), *((_name(r.client), repr(r.group), _marked(r)) for r in rows)]
+        table = [("site", "group", "rule"), *((_name(r.site), repr(r.group), _marked(r)) for r in rows)]
         widths = [max(len(row[i]) for row in table) for i in (0, 1)]
         lines = [f"{c:<{widths[0]}}  {g:<{widths[1]}}  {rule}" for c, g, rule in table]
         if len(self) > most:
@@ -76,8 +76,8 @@ def _marked(row: RuleRow) -> str:
     return row.rule + (" (too small to say)" if row.too_small else "")
 
 
-def _name(client: Label) -> str:
-    return "all" if client is None else repr(client)
+def _name(site: Label) -> str:
+    return "all" if site is None else repr(site)
 
 
 def steps(mixtures: Mixtures, cell: int) -> tuple[Floats, Floats]:

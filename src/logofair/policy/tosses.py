@@ -3,7 +3,7 @@
 The pass is systematic sampling (Madow 1949): rows lie one after another on a line, each as long as its chance, and of
 the points ``start``, ``start + 1``, ``start + 2``, ... each accepts the row that it falls on. A stretch of the line of
 length s holds s points but for less than one. So where the rows of a cell follow each other, and so do the cells of a
-client, every cell, every client and all together are within one of their summed chances; and where the start is
+site, every cell, every site and all together are within one of their summed chances; and where the start is
 uniform, each row keeps its chance.
 """
 

@@ -1,4 +1,4 @@
-"""The picture of a report: the gaps of clients before and after, a row for each."""
+"""The picture of a report: the gaps of sites before and after, a row for each."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _NARROW = 500.0
 
 @dataclass(frozen=True)
 class GapPoint:
-    """One client in a picture; ``interval`` is where chance leaves its gap after, ``few`` whether its rows are few."""
+    """One site in a picture; ``interval`` is where chance leaves its gap after, ``few`` whether its rows are few."""
 
     name: str
     link: str | None
@@ -77,7 +77,7 @@ class GapPoint:
 
 
 def shows_nothing(points: Sequence[GapPoint], width: float) -> bool:
-    """Whether a picture would show nothing: one client, no gap at all, or all marks within a pixel of one another."""
+    """Whether a picture would show nothing: one site, no gap at all, or all marks within a pixel of one another."""
     values = [value for point in points for value in (point.before, point.after) if value is not None]
     if len(points) < 2:
         return True
@@ -85,7 +85,7 @@ def shows_nothing(points: Sequence[GapPoint], width: float) -> bool:
 
 
 def gap_dumbbells(points: Sequence[GapPoint], *, width: float, label: str) -> Element:
-    """Draw one row per client, its gap before and after joined by a line."""
+    """Draw one row per site, its gap before and after joined by a line."""
     letters = min(max((len(p.name) for p in points), default=0), 22 if width > _NARROW else 13)
     left, top = 16.0 + _LETTER * letters, 26.0
     bottom = top + _ROW * len(points) + 2.0
@@ -107,7 +107,7 @@ def gap_dumbbells(points: Sequence[GapPoint], *, width: float, label: str) -> El
 
 
 def _dumbbell(point: GapPoint, scale: _Scale, y: float, letters: int) -> Element:
-    """One client's row."""
+    """One site's row."""
     place, half = scale.place, _ROW / 2.0
     parts: list[Node] = [
         tag("rect", x=0, y=y - half, width=scale.end + 18.0, height=_ROW, class_="target"),
@@ -137,16 +137,16 @@ def _after(x: float, y: float, radius: float, few: bool) -> Element:
 
 
 def _linked(point: GapPoint, parts: Sequence[Node]) -> Element:
-    """A client's marks, with what they say, leading to its card."""
+    """A site's marks, with what they say, leading to its card."""
     title = tag("title", f"{point.name}: {point.note}")
     if point.link is None:
-        return tag("g", title, parts, class_="client")
+        return tag("g", title, parts, class_="site")
     # Reached by keyboard through the table's links: hundreds of stops in a picture would bar the way.
-    return tag("a", title, parts, class_="client", href=point.link, tabindex="-1", data_client=point.link[1:])
+    return tag("a", title, parts, class_="site", href=point.link, tabindex="-1", data_site=point.link[1:])
 
 
 def _common_tolerance(points: Sequence[GapPoint], scale: _Scale, top: float, bottom: float) -> list[Node]:
-    """The tolerance most clients share: a band from 0, and its name."""
+    """The tolerance most sites share: a band from 0, and its name."""
     limits = [p.tolerance for p in points if p.tolerance is not None]
     if not limits:
         return []

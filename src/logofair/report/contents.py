@@ -45,14 +45,14 @@ def _fingerprint(rows: CalibrationRows) -> str:
     digest = hashlib.sha256()
     for numbers in (rows.scores, rows.labels, rows.weights):
         digest.update(b"none;" if numbers is None else np.ascontiguousarray(numbers, dtype="<f8").tobytes())
-    for column in (rows.groups, rows.clients):
+    for column in (rows.groups, rows.sites):
         digest.update(repr(column.names).encode("utf-8", "backslashreplace"))
         digest.update(np.ascontiguousarray(column.codes, dtype="<i8").tobytes())
     return digest.hexdigest()
 
 
-# Cells and clients listed one by one: a page stays below 6 MB.
-_MOST_CELLS, _MOST_CLIENTS = 2000, 600
+# Cells and sites listed one by one: a page stays below 6 MB.
+_MOST_CELLS, _MOST_SITES = 2000, 600
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +74,14 @@ class ReportContents:
         return self.tested or self.calibration
 
     @property
-    def has_clients(self) -> bool:
-        """Whether there are clients to compare."""
-        return len(self.solution.policy.clients) > 1
+    def has_sites(self) -> bool:
+        """Whether there are sites to compare."""
+        return len(self.solution.policy.sites) > 1
 
     @cached_property
-    def clients(self) -> list[str]:
-        """The name of every client of the policy."""
-        return [name_of(name) for name in self.solution.policy.clients]
+    def sites(self) -> list[str]:
+        """The name of every site of the policy."""
+        return [name_of(name) for name in self.solution.policy.sites]
 
     @cached_property
     def groups(self) -> list[str]:
@@ -90,40 +90,38 @@ class ReportContents:
 
     @cached_property
     def listed(self) -> list[int]:
-        """The policy's clients whose rules are shown: all, or those with the most rows."""
-        most = max(1, min(_MOST_CLIENTS, _MOST_CELLS // len(self.groups)))
+        """The policy's sites whose rules are shown: all, or those with the most rows."""
+        most = max(1, min(_MOST_SITES, _MOST_CELLS // len(self.groups)))
         rows = self.calibration.after.local.tally.rows.sum(axis=(1, 2))
         return sorted(np.argsort(-rows, kind="stable")[:most].tolist())
 
     @property
     def unlisted(self) -> Element | None:
-        """A note where some clients are not shown one by one."""
-        missing = len(self.clients) - len(self.listed)
+        """A note where some sites are not shown one by one."""
+        missing = len(self.sites) - len(self.listed)
         return (
-            note(f"The {len(self.listed):,} clients with the most rows are listed; {missing:,} are not.")
+            note(f"The {len(self.listed):,} sites with the most rows are listed; {missing:,} are not.")
             if missing
             else None
         )
 
-    def link(self, client: int) -> str | None:
-        """The address of a client's card, if it has one."""
-        return self.shown.link(self.solution.policy.clients[client])
+    def link(self, site: int) -> str | None:
+        """The address of a site's card, if it has one."""
+        return self.shown.link(self.solution.policy.sites[site])
 
-    def price(self, rate: str, client: Label | None) -> float:
-        """What 0.01 more local tolerance for a rate at a client would win at most; 0 where nothing is required."""
+    def price(self, rate: str, site: Label | None) -> float:
+        """What 0.01 more local tolerance for a rate at a site would win at most; 0 where nothing is required."""
         for check in self.solution.requirement_checks:
-            if (check.side, check.kind, check.rate) == ("local", "tolerance", rate) and client in check.clients:
-                return 0.0 if check.price is None else 0.01 * float(check.price[check.clients.index(client)])
+            if (check.side, check.kind, check.rate) == ("local", "tolerance", rate) and site in check.sites:
+                return 0.0 if check.price is None else 0.01 * float(check.price[check.sites.index(site)])
         return 0.0
 
-    def rule(self, client: Label | None, group: Label) -> str:
-        """The policy's rule for a client and a group."""
+    def rule(self, site: Label | None, group: Label) -> str:
+        """The policy's rule for a site and a group."""
         policy = self.solution.policy
-        if client not in policy.clients or group not in policy.groups:
+        if site not in policy.sites or group not in policy.groups:
             return "the merged rule"
-        return self.rule_text(
-            policy.rules[policy.clients.index(client) * len(policy.groups) + policy.groups.index(group)]
-        )
+        return self.rule_text(policy.rules[policy.sites.index(site) * len(policy.groups) + policy.groups.index(group)])
 
     def rule_text(self, row: RuleRow) -> str:
         """A rule in words, with the report's own for a positive decision."""

@@ -39,7 +39,7 @@ from logofair.report.wording import (
 )
 
 _MOST_REASONS = 5
-_OF_ALL = "the interval is that of the largest of all clients, wherever it is"
+_OF_ALL = "the interval is that of the largest of all sites, wherever it is"
 
 
 def figures_section(shown: MeasuredRows, accepted: str, calibration: MeasuredRows | None = None) -> Section:
@@ -73,11 +73,9 @@ def _figures(rows: MeasuredRows, accepted: str) -> Iterator[Node]:
     )
     if not rows.in_chances:
         yield from (note(sentence(reason)) for reason in islice(rows.after.global_.undefined(0), _MOST_REASONS))
-    if rows.has_clients and rows.after.undefined_clients:
-        count = counted(len(rows.after.clients), "client")
-        yield note(
-            f"At {rows.after.undefined_clients:,} of {count} some gap is undefined: fewer than two groups count."
-        )
+    if rows.has_sites and rows.after.undefined_sites:
+        count = counted(len(rows.after.sites), "site")
+        yield note(f"At {rows.after.undefined_sites:,} of {count} some gap is undefined: fewer than two groups count.")
 
 
 def _rates(rows: MeasuredRows) -> Element:
@@ -130,7 +128,7 @@ def _change_words(change: Measured | None) -> Iterator[str]:
 
 
 def _which(line: GapLine) -> str:
-    """Which gap is told; where that before is another client's or of other groups, both are named."""
+    """Which gap is told; where that before is another site's or of other groups, both are named."""
     after, before = gap_words(line.after), line.before
     if before is None or before.value is None or gap_words(before) == after:
         return after

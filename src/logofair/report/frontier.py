@@ -14,13 +14,13 @@ _MOST = 12  # points that no rule meets, named
 
 
 def frontier_section(
-    frontier: Frontier | None, *, has_clients: bool, policy_tested: bool, price: float | None = None
+    frontier: Frontier | None, *, has_sites: bool, policy_tested: bool, price: float | None = None
 ) -> Section:
     """Return the accuracy within every pair of tolerances, or how to find it; ``policy_tested``: on other rows.
 
     ``price`` is the expected accuracy that the policy gives for its promises, None where it makes none.
     """
-    title, each = "The trade-off", "pair of tolerances" if has_clients else "tolerance"
+    title, each = "The trade-off", "pair of tolerances" if has_sites else "tolerance"
     if frontier is None:
         command = tag("code", "logofair frontier")
         missing = paragraph("Not computed here; ", command, f" shows the accuracy within every {each}.")

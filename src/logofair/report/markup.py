@@ -51,8 +51,8 @@ def tag(name: str, /, *children: Node | Iterable[Node], **attributes: str | floa
 
     Examples
     --------
-    >>> print(tag("a", "<script>", href="#client-1", class_="name", hidden=False))
-    <a href="#client-1" class="name">&lt;script&gt;</a>
+    >>> print(tag("a", "<script>", href="#site-1", class_="name", hidden=False))
+    <a href="#site-1" class="name">&lt;script&gt;</a>
     """
     written = tuple(
         (key.rstrip("_").replace("_", "-"), None if value is True else _text(value))

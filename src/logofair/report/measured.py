@@ -19,7 +19,7 @@ from logofair.fitting.solution import Solution
 from logofair.notions import Rate
 from logofair.requirements import compared_rates
 
-MOST_CARDS = 50  # clients with a card each; where there are more, lists of them are folded away
+MOST_CARDS = 50  # sites with a card each; where there are more, lists of them are folded away
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class GapLine:
 class MeasuredRows:
     """One set of rows, called ``name``: the audit of the rule, and of score >= 1/2 before it where that is compared.
 
-    ``notions`` are the audits whose gaps are told, one for each notion by name. Tolerances, (rates, clients) and
+    ``notions`` are the audits whose gaps are told, one for each notion by name. Tolerances, (rates, sites) and
     (rates, 1), are infinite where nothing was required. ``in_chances`` says that chances counted in place of labels.
     """
 
@@ -66,46 +66,46 @@ class MeasuredRows:
         return int(self.after.local.tally.rows.sum())
 
     @property
-    def has_clients(self) -> bool:
-        """Whether there are clients to compare."""
-        return len(self.after.clients) > 1
+    def has_sites(self) -> bool:
+        """Whether there are sites to compare."""
+        return len(self.after.sites) > 1
 
     @cached_property
     def ranked(self) -> list[int]:
-        """Every client's place: those whose gap is shown to be largest first, then those with the most rows."""
+        """Every site's place: those whose gap is shown to be largest first, then those with the most rows."""
         side = self.after.local
         low = np.fmax(side.limits()[0], side.large.limits()[0])
         shown = np.where(np.isnan(low), 0.0, low).max(axis=0)
         return [int(place) for place in np.lexsort((-side.tally.rows.sum(axis=(1, 2)), -shown))]
 
-    def client_gap(self, audit: Audit | None, rate: int, place: int) -> Gap | None:
-        """The gap of a rate inside a client that is told: between groups of 30 rows or more where there are two."""
+    def site_gap(self, audit: Audit | None, rate: int, place: int) -> Gap | None:
+        """The gap of a rate inside a site that is told: between groups of 30 rows or more where there are two."""
         if audit is None:
             return None
         side = audit.local
         return (side if np.isnan(side.large.gaps[rate, place]) else side.large).gap(rate, place)
 
     def hidden_gap(self, rate: int, place: int) -> Gap | None:
-        """The gap of all groups inside a client where groups of few rows make it another."""
-        gap, first = self.after.local.gap(rate, place), self.client_gap(self.after, rate, place)
+        """The gap of all groups inside a site where groups of few rows make it another."""
+        gap, first = self.after.local.gap(rate, place), self.site_gap(self.after, rate, place)
         return None if first is None or _tells(first, gap) else gap
 
     @cached_property
-    def unknown_clients(self) -> int:
-        """Number of clients of whom nothing is required, though something is of others."""
+    def unknown_sites(self) -> int:
+        """Number of sites of whom nothing is required, though something is of others."""
         required = np.isfinite(self.local_tolerance).any(axis=0)
         return int((~required).sum()) if required.any() else 0
 
     @cached_property
     def _judged(self) -> tuple[list[bool], list[bool]] | None:
-        """Per client whether its gaps are shown above tolerance, and within."""
+        """Per site whether its gaps are shown above tolerance, and within."""
         if self.after.fitted_rows or len(self.notions) > 1:
             return None
         side, tolerance = self.after.local, self.local_tolerance
         return side.above(tolerance).tolist(), side.within(tolerance).tolist()
 
     def state(self, place: int) -> str:
-        """What is shown of a client's gaps: "within", "above" or "cannot be told".
+        """What is shown of a site's gaps: "within", "above" or "cannot be told".
 
         Empty where nothing is required of it, or where several notions or the rows that chose the rule leave it open.
         """
@@ -116,15 +116,15 @@ class MeasuredRows:
 
     @cached_property
     def _cards(self) -> dict[Label | None, int]:
-        return {self.after.clients[place]: place for place in self.ranked[:MOST_CARDS]}
+        return {self.after.sites[place]: place for place in self.ranked[:MOST_CARDS]}
 
-    def link(self, client: Label | None) -> str | None:
-        """The address of a client's card, if it has one."""
-        return f"#client-{self._cards[client]}" if self.has_clients and client in self._cards else None
+    def link(self, site: Label | None) -> str | None:
+        """The address of a site's card, if it has one."""
+        return f"#site-{self._cards[site]}" if self.has_sites and site in self._cards else None
 
     @cached_property
     def rates(self) -> list[tuple[str, Label, Measured | None, Measured | None]]:
-        """Every rate of every group over all clients: its name, the group, and what it was before and after."""
+        """Every rate of every group over all sites: its name, the group, and what it was before and after."""
         rates = tuple(dict.fromkeys((*self.after.global_.rates, *self.after.local.rates)))
         after, before = (self._merged_rates(audit, rates) for audit in (self.after, self.before))
         return [
@@ -141,15 +141,15 @@ class MeasuredRows:
 
     @cached_property
     def gap_lines(self) -> tuple[GapLine, ...]:
-        """The gaps that are told, over all clients first."""
+        """The gaps that are told, over all sites first."""
         return tuple(line for notion in self.notions for line in self._lines(*notion))
 
     def _lines(self, notion: str, after: Audit, before: Audit | None) -> Iterator[GapLine]:
         named = f"{notion}: " if notion else ""
-        one = "gap over all clients" if self.has_clients else "gap between groups"
+        one = "gap over all sites" if self.has_sites else "gap between groups"
         sides = [(one, "headline_global", "worst_global", False)]
-        if self.has_clients:
-            sides.append(("largest gap inside a client", "headline_local", "worst_local", True))
+        if self.has_sites:
+            sides.append(("largest gap inside a site", "headline_local", "worst_local", True))
         for words, headline, worst, local in sides:
             gap, largest = getattr(after, headline), getattr(after, worst)
             first = None if before is None else getattr(before, headline)
@@ -159,13 +159,13 @@ class MeasuredRows:
             yield GapLine(f"{named}{words}", local, first, gap, few, self._tolerance(gap, local), change)
 
     def _tolerance(self, gap: Gap, local: bool) -> float:
-        """The tolerance of a gap that is told; of one client's alone, the smaller of both sides."""
+        """The tolerance of a gap that is told; of one site's alone, the smaller of both sides."""
         found = [np.inf]
         for side, tolerance in ((self.after.local, self.local_tolerance), (self.after.global_, self.global_tolerance)):
             inside = side is self.after.local
             line = next((k for k, rate in enumerate(side.rates) if rate.name == gap.rate), None)
-            if line is not None and (inside == local or not self.has_clients):
-                place = side.clients.index(gap.client) if gap.client in side.clients else None
+            if line is not None and (inside == local or not self.has_sites):
+                place = side.sites.index(gap.site) if gap.site in side.sites else None
                 found.append(tolerance[line].min() if place is None else tolerance[line, place])
         return float(min(found))
 
@@ -197,7 +197,7 @@ def other_rows(solution: Solution) -> MeasuredRows | None:
 def audited_rows(audits: RuleAudit, comparison: Comparison | None, tolerance: float) -> MeasuredRows:
     """Return the rows of an audit of several notions; ``comparison`` is of another rule with this one."""
     first = next(iter(audits.by_notion.values()))
-    names = (first.groups, first.local.clients)
+    names = (first.groups, first.local.sites)
     rates = tuple(dict.fromkeys(rate for audit in audits.by_notion.values() for rate in audit.local.rates))
     after, compared, other = Audit.of(audits.tally, *names, rates, costs=audits.costs), comparison, None
     if comparison is not None:
@@ -216,7 +216,7 @@ def audited_rows(audits: RuleAudit, comparison: Comparison | None, tolerance: fl
 
 def _of_solution(name: str, solution: Solution, found: Comparison, *, in_chances: bool) -> MeasuredRows:
     after = found.second
-    tolerances = required_tolerances(solution.requirements, solution.policy.clients, after)
+    tolerances = required_tolerances(solution.requirements, solution.policy.sites, after)
     return MeasuredRows(name, after, found, *tolerances, (("", after, found.first),), in_chances)
 
 
@@ -226,7 +226,7 @@ def _in_chances(solution: Solution) -> Comparison:
     chance = solution.policy.chances(rows.calibrated, rows.cells)
     rates = [compared_rates(side) for side in (requirements.local, requirements.global_)]
     first, second = (
-        Audit.of(_tally(each, rows), rows.groups.names, rows.clients.names, rates[0] or rates[1], rates[1] or rates[0])
+        Audit.of(_tally(each, rows), rows.groups.names, rows.sites.names, rates[0] or rates[1], rates[1] or rates[0])
         for each in ((rows.scores >= 0.5).astype(np.float64), chance)
     )
     return Comparison(first, replace(second, fitted_rows=True), None, None, None, None)
@@ -234,7 +234,7 @@ def _in_chances(solution: Solution) -> Comparison:
 
 def _tally(chance: Floats, rows: CalibrationRows) -> Tally:
     """Count without labels: a row with chance p of label 1 counts p times there and 1 - p times under 0."""
-    shape = (len(rows.clients.names), len(rows.groups.names))
+    shape = (len(rows.sites.names), len(rows.groups.names))
     split, one = (1.0 - rows.eta, rows.eta), np.ones_like(chance)
 
     def sums(values: Floats) -> Floats:

@@ -16,7 +16,6 @@ from logofair.files.inputs import DataSource
 from logofair.files.writing import put_whole
 from logofair.fitting.solution import Solution
 from logofair.policy.policy import Policy
-from logofair.report.clients import clients_section
 from logofair.report.contents import ReportContents
 from logofair.report.figures import figures_section
 from logofair.report.frontier import frontier_section
@@ -27,6 +26,7 @@ from logofair.report.promises import promises_section
 from logofair.report.proof import proof_section
 from logofair.report.required import requirements_section
 from logofair.report.rules import reliability_section, rules_section
+from logofair.report.sites import sites_section
 from logofair.report.sources import audit_sources, solution_sources, warnings_section
 from logofair.report.verdict import judge, verdict_banner
 from logofair.report.wording import counted, name_of, sentence
@@ -100,9 +100,9 @@ def _about(heading: ReportHeading, data: DataSource, measured: Sequence[Measured
         yield "Made", ", ".join(filter(None, (heading.made, heading.author and f"by {heading.author}")))
     rows = " and ".join(f"{part.size:,} {part.name}" for part in measured)
     last = measured[-1]
-    clients = f"; {counted(len(last.after.clients), 'client')}" if last.has_clients else ""
+    sites = f"; {counted(len(last.after.sites), 'site')}" if last.has_sites else ""
     named = f"{data.name}: " if heading.title else ""
-    yield "Data", f"{named}{rows}{clients}"
+    yield "Data", f"{named}{rows}{sites}"
     groups = [name_of(group) for group in last.after.groups]
     yield "Groups", listed(groups, len(groups), most=6)
     yield sentence(heading.accepted)[:-1], "a positive decision: the rule says 1"
@@ -124,7 +124,7 @@ def write_report(
 ) -> None:
     """Write a solution's report: one HTML file that opens offline, in any browser, on a phone and on paper.
 
-    It holds figures, rules and the names of clients and groups, never rows. Figures on rows that took no part in the
+    It holds figures, rules and the names of sites and groups, never rows. Figures on rows that took no part in the
     fit come first: pass what :meth:`Solution.test` returns.
 
     Parameters
@@ -171,10 +171,10 @@ def write_report(
             solution.own_checks_sentence(),
         ),
         promises_section(contents),
-        clients_section(contents.shown, contents),
+        sites_section(contents.shown, contents),
         frontier_section(
             frontier,
-            has_clients=contents.has_clients,
+            has_sites=contents.has_sites,
             policy_tested=tested is not None,
             price=solution.promises.price,
         ),
@@ -211,7 +211,7 @@ def write_audit_report(
     data, command, heading
         As for :func:`write_report`.
     tolerance : float
-        What the gap inside each client is compared with.
+        What the gap inside each site is compared with.
     policy : Policy, optional
         The policy that decided, to say what it was made for.
     comparison : Comparison, optional
@@ -223,11 +223,11 @@ def write_audit_report(
     >>> import numpy as np
     >>> from logofair.auditing.measure import tally_of
     >>> from logofair.auditing.result import RuleAudit
-    >>> from logofair.columns.labels import encode, one_client
+    >>> from logofair.columns.labels import encode, one_site
     >>> from logofair.files.inputs import DataSource
     >>> from logofair.notions import NOTIONS
     >>> group = encode(["a", "a", "b", "b"], "groups")
-    >>> tally = tally_of(np.array([1.0, 0.0, 1.0, 1.0]), None, None, group, one_client(4))
+    >>> tally = tally_of(np.array([1.0, 0.0, 1.0, 1.0]), None, None, group, one_site(4))
     >>> audits = RuleAudit.of(tally, group.names, (None,), NOTIONS.values())
     >>> source = DataSource("four rows", (), "", 4, {})
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -240,7 +240,7 @@ def write_audit_report(
     sections = (
         figures_section(rows, heading.accepted),
         requirements_section(audits.requirements),
-        clients_section(rows),
+        sites_section(rows),
         audit_sources(rows, data, command, tolerance, heading, policy),
     )
     title = f"Fairness audit: {heading.title or data.name}"

@@ -50,7 +50,7 @@ def promises_section(contents: ReportContents) -> Section | None:
             note(f"{left_out:,} more are not listed.") if left_out else None,
             tag("ul", [tag("li", sentence(line)) for line in words]),
             note(
-                "For new rows drawn like the calibration rows of the same client; nothing is promised of clients that "
+                "For new rows drawn like the calibration rows of the same site; nothing is promised of sites that "
                 f"are not known yet. A bound is of one {what} by itself; all certified {what}s {_HOLD[what]} together, "
                 "which takes more."
             ),
@@ -67,7 +67,7 @@ def _counts(promises: Promises, what: str) -> Element:
 
 def _table(listed: Sequence[Promise], contents: ReportContents) -> Element:
     """One line per gap; those that cannot be certified first."""
-    several = contents.has_clients
+    several = contents.has_sites
     what = called(promise.kind for promise in listed)
     required = "tolerance" if what == "gap" else "required"
     head = [*(["where"] if several else []), "rate", "status", required, "bound", "rows", "rows needed"]
@@ -78,13 +78,13 @@ def _table(listed: Sequence[Promise], contents: ReportContents) -> Element:
 
 def _line(promise: Promise, contents: ReportContents) -> list[Cell]:
     over_all = promise.side == "global"
-    link = None if over_all else contents.shown.link(promise.client)
-    where = named("over all clients" if over_all else name_of(promise.client), link)
+    link = None if over_all else contents.shown.link(promise.site)
+    where = named("over all sites" if over_all else name_of(promise.site), link)
     required = promise.status != NOT_REQUIRED
     needed = Cell(("no number",), key=1e12) if promise.rows_needed is None else number(promise.rows_needed)
     return [
-        *([where] if contents.has_clients else []),
-        text(promise.what) if contents.has_clients else named(promise.what),
+        *([where] if contents.has_sites else []),
+        text(promise.what) if contents.has_sites else named(promise.what),
         text(promise.status, mark=None if promise.status == CERTIFIED else "none"),
         Cell((f"{_HOW.get(promise.kind, '') if required else ''}{tolerance_of(promise.tolerance)}",)),
         number(promise.bound) if required else Cell(("–",), "none"),

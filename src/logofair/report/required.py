@@ -23,7 +23,7 @@ from logofair.report.markup import (
 )
 from logofair.report.wording import ROUNDING, counted, figure, name_of, sentence, small
 
-_MOST = 600  # lines of the table by client
+_MOST = 600  # lines of the table by site
 _STEP = 0.01
 _MARKS = {KEPT: "met", BROKEN: "missed"}
 _GIVES = {
@@ -42,17 +42,17 @@ def requirements_section(
     objective: str = "accuracy",
     own: str | None = None,
 ) -> Section | None:
-    """Return a line for every requirement, of many clients that of the worst; None where nothing is required.
+    """Return a line for every requirement, of many sites that of the worst; None where nothing is required.
 
     ``proved`` are the same on the calibration rows, with prices; ``measured`` on other rows, with intervals; ``own``
-    says what is found on the clients' own rows alone, where others count too.
+    says what is found on the sites' own rows alone, where others count too.
     """
     if not measured and not proved:
         return None
     tested = {_key(check): check for check in measured}
     lines = [_line(check, tested.get(_key(check)), objective) for check in proved]
     lines = lines or [_measured_line(check) for check in measured]
-    several = any(len(check.clients) > 1 for check in (*proved, *measured))
+    several = any(len(check.sites) > 1 for check in (*proved, *measured))
     title = "What was required, and whether it holds" if proved else "What is required, and whether it holds"
     return Section(
         "requirements",
@@ -62,7 +62,7 @@ def requirements_section(
             grid("Every requirement", _titles(bool(proved), bool(measured)), lines),
             None if own is None else note(own),
             *(note(sentence(words)) for words in _cautions(proved or measured)),
-            *([_by_client(measured or proved)] if several else []),
+            *([_by_site(measured or proved)] if several else []),
         ),
     )
 
@@ -72,10 +72,10 @@ def _key(check: RequirementCheck) -> tuple[object, ...]:
 
 
 def _words(proved: Sequence[RequirementCheck], measured: Sequence[RequirementCheck]) -> str:
-    one = " Of many clients the one is shown where it is worst."
-    many = one if any(len(check.clients) > 1 for check in (*proved, *measured)) else ""
+    one = " Of many sites the one is shown where it is worst."
+    many = one if any(len(check.sites) > 1 for check in (*proved, *measured)) else ""
     if not proved:
-        return f"Kept or broken is said only where chance does not explain it, all clients judged together.{many}"
+        return f"Kept or broken is said only where chance does not explain it, all sites judged together.{many}"
     words = "On the calibration rows all is proved in expectation; room is what is left before it would be broken."
     return f"{words}{many}" + (
         " On other rows kept or broken is said only where chance does not explain it." if measured else ""
@@ -92,7 +92,7 @@ def _line(check: RequirementCheck, tested: RequirementCheck | None, objective: s
     room = (
         []
         if at.found is None
-        else [tag("small", _room(float(check.room[check.clients.index(at.client)])), class_="chance")]
+        else [tag("small", _room(float(check.room[check.sites.index(at.site)])), class_="chance")]
     )
     return [
         _named(check),
@@ -127,9 +127,9 @@ def _found(at: CheckedAt) -> Cell:
     if at.state == SILENT:
         return text("nobody selected")
     cell = measured_cell(at.found)
-    if at.client is None:
+    if at.site is None:
         return cell
-    return _with(cell, tag("small", "at ", tag("bdi", name_of(at.client)), class_="chance"))
+    return _with(cell, tag("small", "at ", tag("bdi", name_of(at.site)), class_="chance"))
 
 
 def _room(room: float) -> str:
@@ -139,13 +139,13 @@ def _room(room: float) -> str:
 
 
 def _state(check: RequirementCheck) -> Iterator[Element]:
-    """Whether it holds, and at how many clients."""
+    """Whether it holds, and at how many sites."""
     yield tag("span", check.state, class_=f"badge {_MARKS.get(check.state, 'unclear')}")
     if check.reason:
         yield tag("small", check.reason, class_="chance")
-    if len(check.clients) > 1:
+    if len(check.sites) > 1:
         for state in dict.fromkeys(check.states):
-            yield tag("small", f"{state} at {check.count(state):,} of {len(check.clients):,}", class_="chance")
+            yield tag("small", f"{state} at {check.count(state):,} of {len(check.sites):,}", class_="chance")
 
 
 def _price(check: RequirementCheck, objective: str) -> Cell:
@@ -160,9 +160,7 @@ def _price(check: RequirementCheck, objective: str) -> Cell:
 def _cautions(checks: Sequence[RequirementCheck]) -> Iterator[str]:
     silent = [check for check in checks if SILENT in check.states]
     for check in silent:
-        where = (
-            counted(check.count(SILENT), "client") if check.side == "local" and len(check.clients) > 1 else "all rows"
-        )
+        where = counted(check.count(SILENT), "site") if check.side == "local" and len(check.sites) > 1 else "all rows"
         yield f"The ratio of the {check.rate} says nothing where nobody is selected ({where}); a floor would"
     if any(check.today for check in checks):
         yield (
@@ -171,16 +169,16 @@ def _cautions(checks: Sequence[RequirementCheck]) -> Iterator[str]:
         )
 
 
-def _by_client(checks: Sequence[RequirementCheck]) -> Element:
-    """Every requirement at every client."""
+def _by_site(checks: Sequence[RequirementCheck]) -> Element:
+    """Every requirement at every site."""
     lines = []
     for check in checks:
-        for place in range(len(check.clients)) if len(check.clients) > 1 else ():
+        for place in range(len(check.sites)) if len(check.sites) > 1 else ():
             at = check.at(place)
             found = text("nobody selected") if at.state == SILENT else measured_cell(at.found)
-            lines.append([named(name_of(at.client)), text(check.called), _must(check, at), found, text(at.state)])
+            lines.append([named(name_of(at.site)), text(check.called), _must(check, at), found, text(at.state)])
     shown = lines[:_MOST]
-    titles = ["client", "requirement", "must be", "found", "whether it holds"]
-    table = grid("Requirements at every client", titles, shown, search="Search clients")
+    titles = ["site", "requirement", "must be", "found", "whether it holds"]
+    table = grid("Requirements at every site", titles, shown, search="Search sites")
     more = note(f"{len(lines) - len(shown):,} more lines are not listed.") if len(lines) > len(shown) else None
-    return folded("Every requirement at every client", (table, more))
+    return folded("Every requirement at every site", (table, more))

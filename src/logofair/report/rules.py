@@ -34,36 +34,36 @@ _MOST_BINS = 10
 
 
 def rules_section(contents: ReportContents) -> Section:
-    """Return every client's and group's rule in a table."""
+    """Return every site's and group's rule in a table."""
     policy = contents.solution.policy
     mixed = int(policy.mixtures.mixed.sum())
     calibrated = policy.calibrator.method != "none"
-    of = "client and group" if contents.has_clients else "group"
+    of = "site and group" if contents.has_sites else "group"
     score = f"the calibrated score of the row’s {of}" if calibrated else "the score itself"
     words = f"Here “score” is {score}. {contents.solution.coins_summary()}"
     words += " Coins are tossed by a person’s id: the same person always gets the same decision." if mixed else ""
-    titles = [*(["client"] if contents.has_clients else []), "group", "rule", "coin", "rows", "label 1"]
+    titles = [*(["site"] if contents.has_sites else []), "group", "rule", "coin", "rows", "label 1"]
     table = grid(f"Rules by {of}", titles, list(_rules(contents)), search="Search rules")
     return Section("rules", "The rules", (paragraph(words), *_merged(contents), *_listed(contents, table)))
 
 
 def _listed(contents: ReportContents, table: Element) -> Iterator[Node]:
-    """The table of rules, folded away where clients are many."""
-    if len(contents.clients) <= MOST_CARDS:
+    """The table of rules, folded away where sites are many."""
+    if len(contents.sites) <= MOST_CARDS:
         yield table
         return
-    yield folded(f"The rules of {counted(len(contents.listed), 'client')}", contents.unlisted, table)
+    yield folded(f"The rules of {counted(len(contents.listed), 'site')}", contents.unlisted, table)
 
 
 def _rules(contents: ReportContents) -> Iterator[list[Cell]]:
     counts, rules = _counts(contents), contents.solution.policy.rules
     labelled = contents.calibration.after.local.tally.labelled
-    for client in contents.listed:
+    for site in contents.listed:
         for group, name in enumerate(contents.groups):
-            row = rules[client * len(contents.groups) + group]
-            rows, positive = int(counts[client, group].sum()), int(counts[client, group, 1])
+            row = rules[site * len(contents.groups) + group]
+            rows, positive = int(counts[site, group].sum()), int(counts[site, group, 1])
             yield [
-                *_names(contents, client, name),
+                *_names(contents, site, name),
                 text(contents.rule_text(row), mark="rule"),
                 text("coin" if row.needs_coin else "–"),
                 rows_cell(rows),
@@ -71,24 +71,22 @@ def _rules(contents: ReportContents) -> Iterator[list[Cell]]:
             ]
 
 
-def _names(contents: ReportContents, client: int, group: str) -> Iterator[Cell]:
-    """What a rule is for: the client, where there are any, and the group."""
-    if contents.has_clients:
-        yield named(contents.clients[client], contents.link(client))
+def _names(contents: ReportContents, site: int, group: str) -> Iterator[Cell]:
+    """What a rule is for: the site, where there are any, and the group."""
+    if contents.has_sites:
+        yield named(contents.sites[site], contents.link(site))
         yield text(tag("bdi", group))
     else:
         yield named(group)
 
 
 def _merged(contents: ReportContents) -> Iterator[Node]:
-    if contents.solution.policy.has_clients and contents.solution.policy.has_merged:
-        yield note(
-            "Rows of clients the policy does not know can take the merged rule of all clients, stored beside these."
-        )
+    if contents.solution.policy.has_sites and contents.solution.policy.has_merged:
+        yield note("Rows of sites the policy does not know can take the merged rule of all sites, stored beside these.")
 
 
 def _counts(contents: ReportContents) -> Indices:
-    """Rows by client, group and label."""
+    """Rows by site, group and label."""
     return np.asarray(contents.calibration.after.local.tally.rows, dtype=np.int64)
 
 

@@ -16,14 +16,14 @@
   system.addEventListener("change", showTheme);
   showTheme();
 
-  // One client at a time: the list, the links and the picture all lead to its card.
+  // One site at a time: the list, the links and the picture all lead to its card.
   const cards = find(".card");
   const picker = document.getElementById("pick");
   function pick(id) {
     const card = cards.find((one) => one.id === id);
     if (!card) return null;
     cards.forEach((one) => one.classList.toggle("picked", one === card));
-    find("[data-client]").forEach((mark) => mark.classList.toggle("picked", mark.dataset.client === id));
+    find("[data-site]").forEach((mark) => mark.classList.toggle("picked", mark.dataset.site === id));
     picker.value = id;
     return card;
   }

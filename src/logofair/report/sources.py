@@ -75,7 +75,7 @@ def _sources(command: str, lines: Sequence[tuple[str, str]]) -> Section:
         grid("What the figures rest on", ["what", "value"], rows),
         note("This page holds totals and rules, never rows."),
     )
-    software = f"logofair {__version__}: fair decisions inside every client and over all of them"
+    software = f"logofair {__version__}: fair decisions inside every site and over all of them"
     cited = (
         paragraph(f"The LoGoFair developers. {software}. The method, corrected and extended here, is from:"),
         tag("pre", tag("code", _PAPER), tabindex="0", aria_label="BibTeX entry"),
@@ -103,9 +103,9 @@ def policy_lines(policy: Policy) -> Iterator[tuple[str, str]]:
 
 def fit_lines(solution: Solution) -> Iterator[tuple[str, str]]:
     """What it takes to know that the same policy was made again."""
-    certificate, clients = solution.certificate, len(solution.policy.clients)
+    certificate, sites = solution.certificate, len(solution.policy.sites)
     sizes = {"calibration rows": solution.rows.scores.size}
-    sizes |= {"clients": clients} if clients > 1 else {}
+    sizes |= {"sites": sites} if sites > 1 else {}
     sizes["groups"] = len(solution.policy.groups)
     yield ", ".join(sizes), ", ".join(f"{size:,}" for size in sizes.values())
     yield "other rows", sentence(NOT_TESTED) if solution.tested is None else f"{rows_of(solution.tested):,}"

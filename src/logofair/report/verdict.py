@@ -60,12 +60,12 @@ def judge(solution: Solution, tested: MeasuredRows | None) -> Verdict:
 
 def _required(solution: Solution) -> str:
     """The requirements in words."""
-    local = f"Inside each of the {len(solution.policy.clients):,} clients"
+    local = f"Inside each of the {len(solution.policy.sites):,} sites"
     return " ".join(requirement_sentences(solution.requirements.as_dict(), local))
 
 
 def _proof(solution: Solution) -> str:
-    """What is proved on the calibration rows, and what is found on the clients' own where others count too."""
+    """What is proved on the calibration rows, and what is found on the sites' own where others count too."""
     states = [state for check in solution.requirement_checks for state in check.states]
     if states and set(states) == {UNMEASURED}:
         return f"None of the {counted(len(states), 'required gap')} has two groups to compare: nothing is shown."

@@ -14,7 +14,7 @@ _LONGEST = 80
 
 
 def name_of(label: Label | None) -> str:
-    """Return a client's or group's name; parts of an intersection stand beside one another.
+    """Return a site's or group's name; parts of an intersection stand beside one another.
 
     A very long name loses its middle.
 
@@ -65,18 +65,18 @@ def sentence(words: str) -> str:
 
 
 def gap_words(gap: Gap) -> str:
-    """Return which gap it is: the rate, the two groups, and the client if it is inside one.
+    """Return which gap it is: the rate, the two groups, and the site if it is inside one.
 
     Examples
     --------
     >>> from logofair.auditing import Measured
-    >>> gap_words(Gap(Measured(0.25), "selection rate", "M", "F", client="north"))
+    >>> gap_words(Gap(Measured(0.25), "selection rate", "M", "F", site="north"))
     'selection rate, M over F, at north'
     """
     if gap.value is None:
         return gap.reason or UNDEFINED
     groups = f", {name_of(gap.highest)} over {name_of(gap.lowest)}" if gap.value else ""
-    return f"{gap.rate}{groups}{'' if gap.client is None else f', at {name_of(gap.client)}'}"
+    return f"{gap.rate}{groups}{'' if gap.site is None else f', at {name_of(gap.site)}'}"
 
 
 def small(value: float) -> str:

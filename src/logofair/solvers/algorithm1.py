@@ -1,13 +1,13 @@
 """The paper's Algorithm 1, corrected: projected gradient descent on the smoothed dual.
 
 The positive part of F is smoothed to ``softplus(sharpness * F) / sharpness`` (beta in the paper), which changes the
-dual by at most ``cells * ln 2 / sharpness``. In every round each client takes ``local_steps`` (S) gradient steps on its
+dual by at most ``cells * ln 2 / sharpness``. In every round each site takes ``local_steps`` (S) gradient steps on its
 local multipliers (mu_c) and on a copy of the global ones (lambda); the server averages the changes of lambda.
 
 Where this departs from the printed algorithm, and why: it descends (the paper prints +); the server takes the mean of
-the clients' changes and projects it (the plain sum is as many times too long as there are clients); one common step
+the sites' changes and projects it (the plain sum is as many times too long as there are sites); one common step
 ``1 / (L_global + L_local)`` from the smoothness constants, which include the sum over groups that the paper drops
-(per-client steps converge to a wrong lambda); there is one multiplier >= 0 for every ordered pair of groups, which for
+(per-site steps converge to a wrong lambda); there is one multiplier >= 0 for every ordered pair of groups, which for
 two groups are the paper's lambda_1 and lambda_2. With S = 1 it converges; with more local steps of constant length it
 stops at a drift, which the recorded objective shows. The result may violate its tolerances.
 """
@@ -37,7 +37,7 @@ class Algorithm1:
     rounds : int
         Communication rounds (T).
     local_steps : int
-        Gradient steps of a client per round (S).
+        Gradient steps of a site per round (S).
     sharpness : float
         Of the smoothed positive part (beta), in units of one over a cell's mass.
     step : float, optional
@@ -49,8 +49,8 @@ class Algorithm1:
 
     >>> import logofair
     >>> from logofair.solvers.algorithm1 import rounds
-    >>> scores, groups, clients = [0.9, 0.7, 0.6, 0.2], ["a", "a", "b", "b"], [1, 2, 1, 2]
-    >>> solution = logofair.fit(scores, None, groups=groups, clients=clients, calibration="none")
+    >>> scores, groups, sites = [0.9, 0.7, 0.6, 0.2], ["a", "a", "b", "b"], [1, 2, 1, 2]
+    >>> solution = logofair.fit(scores, None, groups=groups, sites=sites, calibration="none")
     >>> for state in rounds(solution.problem, logofair.Algorithm1(rounds=50)):
     ...     if state.objective < solution.certificate.dual + 0.1:
     ...         break
@@ -76,7 +76,7 @@ class Algorithm1:
                 raise InputError(f"Algorithm1: {name} must be a positive number, got {value!r}.")
 
     def length(self, steepness: Floats, groups: int) -> float:
-        """The common step: as given, or one over the smoothness constants, whose largest over clients are given."""
+        """The common step: as given, or one over the smoothness constants, whose largest over sites are given."""
         if self.step is not None:
             return float(self.step)
         return 1.0 / max(self.sharpness / 2 * (groups - 1) * float(steepness.sum()), 1e-12)
@@ -97,7 +97,7 @@ class Round:
 
     number: int
     global_multipliers: Floats  # (groups, global rates)
-    local_multipliers: Floats  # (clients, groups, local rates)
+    local_multipliers: Floats  # (sites, groups, local rates)
     smoothed: float  # smoothed dual, an upper bound on the optimum up to smoothing
     objective: float  # the dual itself: a certified upper bound on accuracy
     global_gap: float
@@ -118,7 +118,7 @@ def rounds(problem: Problem, settings: Algorithm1, at: Container[int] | None = N
 
 
 def finish(problem: Problem, last: Round) -> Optimum | None:
-    """The policy of a round: every client solves its own problem exactly at the final global multipliers."""
+    """The policy of a round: every site solves its own problem exactly at the final global multipliers."""
     answer = solve_local(problem, *problem.priced_gain(last.global_multipliers))
     if not answer.sound:
         return None
@@ -145,11 +145,11 @@ class OrderedPairs:
         self.global_tolerance = np.where(self.global_pairs, problem.global_tolerance, 0.0)
 
     def zeros(self) -> tuple[Floats, Floats]:
-        """Starting multipliers: global (pairs, rates) and local (clients, pairs, rates)."""
+        """Starting multipliers: global (pairs, rates) and local (sites, pairs, rates)."""
         return np.zeros(self.global_pairs.shape), np.zeros(self.local_pairs.shape)
 
     def lines(self, global_: Floats, local: Floats) -> tuple[Floats, Floats]:
-        """F in every cell as a line in eta: constant and slope, (cells,); ``global_`` per client."""
+        """F in every cell as a line in eta: constant and slope, (cells,); ``global_`` per site."""
         p = self.problem
         (gu, gv), (lu, lv) = p.global_, p.local
         global_, local = signed(global_, p.shape[1]), signed(local, p.shape[1])
@@ -158,27 +158,27 @@ class OrderedPairs:
         return constant.ravel(), slope.ravel()
 
     def descend(
-        self, global_: Floats, local: Floats, settings: Algorithm1, step: float, clients: int
+        self, global_: Floats, local: Floats, settings: Algorithm1, step: float, sites: int
     ) -> tuple[Floats, Floats]:
-        """Local steps of every client from common global multipliers: how each would change them, and its local ones.
+        """Local steps of every site from common global multipliers: how each would change them, and its local ones.
 
-        ``clients`` counts those of the whole federation, each of which carries an equal part of the global tolerance.
+        ``sites`` counts those of the whole federation, each of which carries an equal part of the global tolerance.
         """
         copies = np.broadcast_to(global_, (self.problem.shape[0], *global_.shape)).copy()
         for _ in range(settings.local_steps):
-            global_slope, local_slope = self.gradient(copies, local, settings.sharpness, clients)
+            global_slope, local_slope = self.gradient(copies, local, settings.sharpness, sites)
             copies = np.maximum(copies - step * global_slope, 0.0)
             local = np.maximum(local - step * local_slope, 0.0)
         return copies - global_, local
 
-    def gradient(self, global_: Floats, local: Floats, sharpness: float, clients: int) -> tuple[Floats, Floats]:
-        """Gradient of each client's smoothed dual in its copy of the global and in its local multipliers."""
+    def gradient(self, global_: Floats, local: Floats, sharpness: float, sites: int) -> tuple[Floats, Floats]:
+        """Gradient of each site's smoothed dual in its copy of the global and in its local multipliers."""
         p = self.problem
         constant, slope = self.lines(global_, local)
         u, v = (each.reshape(p.shape)[..., None] for each in self._accepted(sharpness * constant, sharpness * slope))
         (gu, gv), (lu, lv) = p.global_, p.local
         share, rate = gu * u + gv * v, lu * u + lv * v
-        global_slope = self.global_tolerance / clients - (share[:, self.ahead] - share[:, self.behind])
+        global_slope = self.global_tolerance / sites - (share[:, self.ahead] - share[:, self.behind])
         local_slope = self.local_tolerance - (rate[:, self.ahead] - rate[:, self.behind])
         return np.where(self.global_pairs, global_slope, 0.0), np.where(self.local_pairs, local_slope, 0.0)
 
@@ -202,7 +202,7 @@ class OrderedPairs:
         return p.baseline + value + float(worth)
 
     def steepness(self) -> Floats:
-        """Largest squared size of the rates' coefficients, summed over groups: global and local, (clients, 2)."""
+        """Largest squared size of the rates' coefficients, summed over groups: global and local, (sites, 2)."""
         sizes = []
         for cu, cv in (self.problem.global_, self.problem.local):
             # |phi|^2 is convex in eta: its maximum over a cell is at one of the ends of [0, 1].
@@ -214,10 +214,10 @@ class OrderedPairs:
         """Measure the state after a round."""
         p = self.problem
         prices, local_prices = signed(global_, p.shape[1]), signed(local, p.shape[1])
-        weight = np.where(p.client_mass > 0, p.client_mass, 1.0)[:, None, None]
+        weight = np.where(p.site_mass > 0, p.site_mass, 1.0)[:, None, None]
         gain_u, gain_v = p.priced_gain(prices)
         bound = local_bound(p, gain_u, gain_v, local_prices / weight)
-        objective = p.baseline + float(p.client_mass @ bound) + float(tolerances_worth(prices, p.global_tolerance))
+        objective = p.baseline + float(p.site_mass @ bound) + float(tolerances_worth(prices, p.global_tolerance))
         constant, slope = self.lines(np.broadcast_to(global_, (p.shape[0], *global_.shape)), local)
         _, u, v = p.cells.best_corner(np.arange(constant.size), slope, constant)
         u, v = u.reshape(p.shape), v.reshape(p.shape)

@@ -1,6 +1,6 @@
 """The certificate: how accurate a stored rule is, how fair, and how much better any other of its kind could be.
 
-All of it is about the calibration rows. In chances (basis "eta") the bound is over every rule of score, group, client
+All of it is about the calibration rows. In chances (basis "eta") the bound is over every rule of score, group, site
 and coin; with labels over weighted thresholds of the score only, since a rule that knew labels could skip scores. Other
 features are another score.
 
@@ -32,7 +32,7 @@ LARGEST_VIOLATION = 1e-9
 class TolerancePrices:
     """What tolerance is worth: one unit more of it wins at most this much accuracy (the value is concave), or cost.
 
-    ``global_`` has one price per global rate, ``local`` one per client and local rate. Of a ratio it is a unit less, of
+    ``global_`` has one price per global rate, ``local`` one per site and local rate. Of a ratio it is a unit less, of
     floors and ceilings a unit looser, of a capacity a unit more.
     """
 
@@ -49,7 +49,7 @@ class Certificate:
     primal : float
         Expected accuracy of the stored policy, ``mean(eta * h + (1 - eta) * (1 - h))``; or its expected cost per row.
     dual : float
-        No rule of score, group and client that meets the requirements has a higher expected accuracy on these rows, or
+        No rule of score, group and site that meets the requirements has a higher expected accuracy on these rows, or
         a lower cost; with ``basis="labels"`` no weighted thresholds of the score.
     optimality_gap : float
         What could still be won: the difference of the two. Meaningful only beside ``violation``.
@@ -148,9 +148,9 @@ def certify(
     primal = problem.accuracy(u, v)
     bound = local_bound(problem, *problem.priced_gain(global_prices), local_prices)
     global_worth = problem.global_relief(global_prices)
-    dual = problem.baseline + float(problem.client_mass @ bound) + float(problem.global_worth(global_prices[None])[0])
+    dual = problem.baseline + float(problem.site_mass @ bound) + float(problem.global_worth(global_prices[None])[0])
     won = problem.cost_unit  # a unit of the objective, in the user's
-    local_worth = problem.local_relief(local_prices) * problem.client_mass[:, None]
+    local_worth = problem.local_relief(local_prices) * problem.site_mass[:, None]
     in_users_units = TolerancePrices(global_worth * problem.global_units * won, local_worth * problem.local_units * won)
     units = [1.0, *np.ravel(problem.local_units), *np.ravel(problem.global_units)]
     precision = LARGEST_VIOLATION / float(min(units))

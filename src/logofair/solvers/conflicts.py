@@ -47,13 +47,13 @@ def _beside(one: Problem, other: Problem) -> Problem:
     """What both of two problems with the same cells require."""
 
     def limits(problem: Problem, side: str) -> Limits:
-        clients, groups = problem.shape
+        sites, groups = problem.shape
         rates, own = (
             (problem.local_rates, problem.local_limits)
             if side == "local"
             else (problem.global_rates, problem.global_limits)
         )
-        return Limits.none(clients if side == "local" else 1, groups, len(rates)) if own is None else own
+        return Limits.none(sites if side == "local" else 1, groups, len(rates)) if own is None else own
 
     return replace(
         one,

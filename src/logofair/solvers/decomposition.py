@@ -1,12 +1,12 @@
-"""The exact optimum by decomposition: prices of the global rates out, the clients' summed answers back.
+"""The exact optimum by decomposition: prices of the global rates out, the sites' summed answers back.
 
 Dantzig-Wolfe: the master mixes the answers so far; its own prices are the next to try, and going half-way to them from
 the best prices so far halves the number of rounds. Every price vector proves an upper bound on accuracy, so the
 difference to the mixture's accuracy is a certificate at every moment.
 
 :class:`Decomposition` is the state of a federation's server, which tries batches of prices
-(:mod:`logofair.solvers.trials`), asks its clients by message and sees the sum of their answers alone. In memory
-(:func:`solve_exact` for one problem, a frontier through one :class:`ExactSolver` for many tolerances) the clients come
+(:mod:`logofair.solvers.trials`), asks its sites by message and sees the sum of their answers alone. In memory
+(:func:`solve_exact` for one problem, a frontier through one :class:`ExactSolver` for many tolerances) the sites come
 in bunches, each with a mixture of its own (:mod:`logofair.solvers.master`), and early rounds make do with answers that
 are nearly the best.
 """
@@ -33,25 +33,25 @@ _ROUNDS = 200
 _RETREATS = 6
 _ROUNDING = 1e-10  # by which a mixture's gaps may exceed the tolerances: a tenth of a certificate's precision
 _ROUNDED = 2.0**-40  # of prices: what sums of products with them may be off by
-# Bunches of clients: so many for each free price beyond two, and at most. Up to two, one mixture of all takes few
+# Bunches of sites: so many for each free price beyond two, and at most. Up to two, one mixture of all takes few
 # rounds; more bunches save hardly any, and a pivot of the master costs their square.
 _BUNCHES_EACH, _MOST_BUNCHES = 8, 64
-# From so many clients on the prices to begin with are those of some, which are so many; for these, roughly will do.
+# From so many sites on the prices to begin with are those of some, which are so many; for these, roughly will do.
 _MANY, _SOME, _ROUGHLY = 20_000, 500, 1e-5
 # How far from the best prices so far the next may be, where the first are near the optimum: of what a row is worth, and
 # so many times as far after every round. Before a mixture has answers on either side of the optimum its own prices mean
 # nothing, and answers far away take as long as all others together.
 _BOX, _WIDENS = 0.01, 4.0
-# What clients may miss of their best answers: of the optimality gap, and of accuracy as long as there is none.
+# What sites may miss of their best answers: of the optimality gap, and of accuracy as long as there is none.
 _MISSED, _MISSED_FIRST = 0.1, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class TriedPrices:
-    """Prices tried so far and the clients' summed answers; "reject everybody" is always known besides.
+    """Prices tried so far and the sites' summed answers; "reject everybody" is always known besides.
 
-    In memory the answers are summed over each bunch of clients: gains and rates then have one more axis after the
-    first. ``bounds`` are the clients' summed values at these prices, without what the requirements are worth at them;
+    In memory the answers are summed over each bunch of sites: gains and rates then have one more axis after the
+    first. ``bounds`` are the sites' summed values at these prices, without what the requirements are worth at them;
     infinite where an answer proves nothing.
     """
 
@@ -108,7 +108,7 @@ class Decomposition:
     """A decomposition under way: what was tried, and all that follows from it, the same on every machine.
 
     ``tolerance`` is that of every group and global rate, infinite where a group is not compared; 1 where a ratio alone
-    compares it. ``limits`` are those of the rates besides. ``rejecting``: whether every client may reject everybody.
+    compares it. ``limits`` are those of the rates besides. ``rejecting``: whether every site may reject everybody.
     """
 
     tolerance: Floats  # (groups, global rates)
@@ -189,9 +189,9 @@ def _best_bound(tried: TriedPrices, worth: Floats) -> tuple[float, Floats, int]:
 class Optimum:
     """The (u, v) of every cell, and the prices of the rates that prove how good it is."""
 
-    u: Floats  # (clients, groups)
+    u: Floats  # (sites, groups)
     v: Floats
-    local_prices: Floats  # (clients, groups, local rates), per client's mass (mu in the paper)
+    local_prices: Floats  # (sites, groups, local rates), per site's mass (mu in the paper)
     global_prices: Floats  # (groups, global rates) (lambda)
     rounds: int
     solver: str
@@ -204,10 +204,10 @@ def solve_exact(problem: Problem) -> Optimum | None:
 
 @dataclass(eq=False)
 class ExactSolver:
-    """A solver of problems that differ in their global requirements alone; it remembers what the clients answered.
+    """A solver of problems that differ in their global requirements alone; it remembers what the sites answered.
 
-    An answer meets the clients' local requirements whatever the global ones are, so it may be mixed for every problem
-    (and at every looser local tolerance). The bound that prices prove is the clients' value at them plus what the
+    An answer meets the sites' local requirements whatever the global ones are, so it may be mixed for every problem
+    (and at every looser local tolerance). The bound that prices prove is the sites' value at them plus what the
     global requirements are worth there, so one answer bounds every problem too. Only the master's small program is
     solved anew; most problems need one or two fresh answers, where starting from nothing takes five to ten.
     """
@@ -270,7 +270,7 @@ class ExactSolver:
         return Incumbent(value, weights, prices, *_best_bound(self.tried, problem.global_worth(self.tried.prices)))
 
     def _try_near(self, problem: Problem, prices: Floats, found: Incumbent) -> TriedPrices | None:
-        """Try prices, or others nearer to the best ones known: huge prices drown the clients' gains in rounding."""
+        """Try prices, or others nearer to the best ones known: huge prices drown the sites' gains in rounding."""
         for _ in range(_RETREATS):
             tried = self._try(problem, prices, _MISSED * found.optimality_gap)
             if tried is not None:
@@ -279,7 +279,7 @@ class ExactSolver:
         return None
 
     def _try(self, problem: Problem, prices: Floats, missed: float, *, gains: bool = True) -> TriedPrices | None:
-        """Get the clients' answers at some prices and remember them; None where they are not sound.
+        """Get the sites' answers at some prices and remember them; None where they are not sound.
 
         One mixture of all has few rounds, so that the best answers are worth their time; else nearly the best will do.
         Answers for which gains do not count prove nothing.
@@ -291,19 +291,19 @@ class ExactSolver:
         local = self._local(problem, priced, missed)
         if not local.sound:
             return None
-        gained = np.add.reduceat(problem.client_gains(local.u, local.v), bunches)
-        rates = np.add.reduceat(problem.client_shares(local.u, local.v), bunches)
-        # What the clients gain at their optimum is also the bound; the certificate proves it in the end.
+        gained = np.add.reduceat(problem.site_gains(local.u, local.v), bunches)
+        rates = np.add.reduceat(problem.site_shares(local.u, local.v), bunches)
+        # What the sites gain at their optimum is also the bound; the certificate proves it in the end.
         bound = float(gained.sum() - np.sum(prices * rates.sum(axis=0)))
         if missed:
-            bound = float(problem.client_mass @ local_bound(problem, *priced, local.prices))
+            bound = float(problem.site_mass @ local_bound(problem, *priced, local.prices))
         new = TriedPrices(prices[None], gained[None], rates[None], np.array([bound if gains else np.inf]))
         self.tried = self.tried.and_also(new)
         self.answers.append(replace(local, tableau=None))
         return new
 
     def _local(self, problem: Problem, priced: tuple[Floats, Floats], missed: float) -> LocalAnswer:
-        """Solve the clients' problems from where the last solve ended."""
+        """Solve the sites' problems from where the last solve ended."""
         local = solve_local(problem, *priced, self.tableau, missed)
         self.tableau = local.tableau if local.sound else None
         return local
@@ -341,12 +341,12 @@ def _mixes(master: Master, more: TriedPrices, *, nearer: bool) -> bool:
 def _first_prices(problem: Problem) -> tuple[Floats, float]:
     """Prices to begin with, and how far from the best the second may be.
 
-    Where clients are many, the best for some of them, which save rounds over all. These are drawn, always the same:
+    Where sites are many, the best for some of them, which save rounds over all. These are drawn, always the same:
     every tenth, say, could be of one kind.
     """
-    clients, groups = problem.shape
-    if clients >= _MANY:
-        some = problem.of_clients(np.sort(np.random.default_rng(0).choice(clients, _SOME, replace=False)))
+    sites, groups = problem.shape
+    if sites >= _MANY:
+        some = problem.of_sites(np.sort(np.random.default_rng(0).choice(sites, _SOME, replace=False)))
         found = ExactSolver(target=_ROUGHLY).solve(some) if some.cells.mass.any() else None
         if found is not None:
             return problem.repaired_global(found.global_prices), _BOX * float(np.max(problem.row_worth[1]))
@@ -354,8 +354,8 @@ def _first_prices(problem: Problem) -> tuple[Floats, float]:
 
 
 def _bunches(problem: Problem) -> Indices:
-    """The first client of every bunch."""
-    clients, groups = problem.shape
+    """The first site of every bunch."""
+    sites, groups = problem.shape
     free = (groups - 1) * len(problem.global_rates)
-    bunches = min(clients, _MOST_BUNCHES, max(1, _BUNCHES_EACH * (free - 2)))
-    return np.arange(bunches) * clients // bunches
+    bunches = min(sites, _MOST_BUNCHES, max(1, _BUNCHES_EACH * (free - 2)))
+    return np.arange(bunches) * sites // bunches

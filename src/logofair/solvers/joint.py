@@ -77,7 +77,7 @@ class Solved:
     """A restricted program's optimum: the weights of its corners, prices, and by how much requirements give way."""
 
     weights: Floats
-    local: Floats  # prices, (clients, groups, local rates), per client's mass
+    local: Floats  # prices, (sites, groups, local rates), per site's mass
     global_: Floats  # (groups, global rates)
     shortfall: float
     binding: frozenset[str]  # requirements with a price
@@ -173,7 +173,7 @@ class Program:
         if elastic:
             cost[n + levels :] = 1.0
         else:
-            weight = p.client_mass[columns.cell // p.shape[1]]
+            weight = p.site_mass[columns.cell // p.shape[1]]
             gain_u, gain_v = (g.ravel() for g in p.gain)
             cost[:n] = -weight * (gain_u[columns.cell] * columns.u + gain_v[columns.cell] * columns.v)
         giving = {item: n + levels + i for i, item in enumerate(sorted(elastic))}
@@ -205,7 +205,7 @@ class Program:
             if self.rows[i].side == "global":
                 global_[groups, row.rate] += sign * price
             else:
-                local[row.client, groups, row.rate] += sign * price / p.client_mass[row.client]
+                local[row.site, groups, row.rate] += sign * price / p.site_mass[row.site]
         return local, global_
 
     def _inequalities(
@@ -213,11 +213,11 @@ class Program:
     ) -> tuple[csr_array | None, list[float] | None, list[tuple[int, float, str]]]:
         """Each finite end of a row as one inequality; the row, the end and the requirement it is of."""
         p, columns = self.problem, self.columns
-        client, group = np.divmod(columns.cell, p.shape[1])
+        site, group = np.divmod(columns.cell, p.shape[1])
         by_cell = np.split(np.argsort(columns.cell, kind="stable"), np.cumsum(np.bincount(columns.cell))[:-1])
         by_group = [np.flatnonzero(group == a) for a in range(p.shape[1])]
         values = {
-            side: cu[client, group] * columns.u[:, None] + cv[client, group] * columns.v[:, None]
+            side: cu[site, group] * columns.u[:, None] + cv[site, group] * columns.v[:, None]
             for side, (cu, cv) in (("local", p.local), ("global", p.global_))
         }
         first_level = {"local": columns.cell.size, "global": columns.cell.size + p.local_tolerance.size}
@@ -230,7 +230,7 @@ class Program:
         }
         for i, owned in enumerate(self.rows):
             side, row, item = owned.side, owned.row, owned.item
-            of = by_group if side == "global" else by_cell[row.client * p.shape[1] : (row.client + 1) * p.shape[1]]
+            of = by_group if side == "global" else by_cell[row.site * p.shape[1] : (row.site + 1) * p.shape[1]]
             members = np.concatenate([of[a] for a in row.groups])
             at, value = members, values[side][members, row.rate]
             if row.level >= 0:

@@ -6,7 +6,7 @@ that its groups may take form a region: with the lowest rate ``l`` of the groups
     l <= r_a <= l + tolerance,   r_a <= l / ratio,   least_a <= r_a <= most_a,   total_least <= sum_a r_a <= total_most
 
 What a region is *worth* at prices of the rates is the most that prices times rates can be inside it (its support
-function); a bound on the optimum is the clients' best value at the prices plus the worth of every region. For a
+function); a bound on the optimum is the sites' best value at the prices plus the worth of every region. For a
 tolerance alone and prices that sum to 0 that is the tolerance times half their sizes.
 """
 
@@ -27,7 +27,7 @@ _EMPTY = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """The numbers of the regions, for every client or once for all of them (n = 1)."""
+    """The numbers of the regions, for every site or once for all of them (n = 1)."""
 
     ratio: Floats  # (n, rates); 0: none
     least: Floats  # (n, groups, rates); -inf: no floor
@@ -58,7 +58,7 @@ class Limits:
         return np.asarray((self.ratio > 0) | self.on_groups.any(axis=1))
 
     def of(self, which: Indices | Booleans) -> Limits:
-        """Those of some clients."""
+        """Those of some sites."""
         return Limits(*(getattr(self, field.name)[which] for field in fields(self)))
 
     def beside(self, other: Limits) -> Limits:
@@ -310,7 +310,7 @@ class Row:
     which requirement it is of: its kind, the rate's number, and the group where it is of one.
     """
 
-    client: int
+    site: int
     groups: tuple[int, ...]
     rate: int
     level: int
@@ -321,31 +321,31 @@ class Row:
 
 
 def rows_of(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Limits | None) -> Iterator[Row]:
-    """The regions as rows; levels are numbered by client and rate."""
+    """The regions as rows; levels are numbered by site and rate."""
     n, groups, rates = compared.shape
-    for client in range(n):
+    for site in range(n):
         for k in range(rates):
-            members = np.flatnonzero(compared[client, :, k]).tolist()
-            ratio = 0.0 if limits is None else float(limits.ratio[client, k])
-            level, width = client * rates + k, float(tolerance[client, k])
+            members = np.flatnonzero(compared[site, :, k]).tolist()
+            ratio = 0.0 if limits is None else float(limits.ratio[site, k])
+            level, width = site * rates + k, float(tolerance[site, k])
             for a in members:
-                yield Row(client, (a,), k, level, 1.0, 0.0, width, ("tolerance", k, -1))
+                yield Row(site, (a,), k, level, 1.0, 0.0, width, ("tolerance", k, -1))
                 if ratio > 0:
-                    yield Row(client, (a,), k, level, 1.0 / ratio, -np.inf, 0.0, ("ratio", k, -1))
+                    yield Row(site, (a,), k, level, 1.0 / ratio, -np.inf, 0.0, ("ratio", k, -1))
             if limits is not None:
-                yield from _limit_rows(limits, client, k, np.flatnonzero(defined[client, :, k]).tolist(), groups)
+                yield from _limit_rows(limits, site, k, np.flatnonzero(defined[site, :, k]).tolist(), groups)
 
 
-def _limit_rows(limits: Limits, client: int, k: int, members: list[int], groups: int) -> Iterator[Row]:
+def _limit_rows(limits: Limits, site: int, k: int, members: list[int], groups: int) -> Iterator[Row]:
     for a in members:
-        least, most = float(limits.least[client, a, k]), float(limits.most[client, a, k])
+        least, most = float(limits.least[site, a, k]), float(limits.most[site, a, k])
         if np.isfinite(least):
-            yield Row(client, (a,), k, -1, 0.0, least, np.inf, ("floor", k, a))
+            yield Row(site, (a,), k, -1, 0.0, least, np.inf, ("floor", k, a))
         if np.isfinite(most):
-            yield Row(client, (a,), k, -1, 0.0, -np.inf, most, ("ceiling", k, a))
-    least, most = float(limits.total_least[client, k]), float(limits.total_most[client, k])
+            yield Row(site, (a,), k, -1, 0.0, -np.inf, most, ("ceiling", k, a))
+    least, most = float(limits.total_least[site, k]), float(limits.total_most[site, k])
     everybody = tuple(range(groups))
     if np.isfinite(least):
-        yield Row(client, everybody, k, -1, 0.0, least, np.inf, ("least selected", k, -1))
+        yield Row(site, everybody, k, -1, 0.0, least, np.inf, ("least selected", k, -1))
     if np.isfinite(most):
-        yield Row(client, everybody, k, -1, 0.0, -np.inf, most, ("most selected", k, -1))
+        yield Row(site, everybody, k, -1, 0.0, -np.inf, most, ("most selected", k, -1))

@@ -1,12 +1,12 @@
-"""Every client's own problem, given the prices of the global rates: clients are then independent of each other.
+"""Every site's own problem, given the prices of the global rates: sites are then independent of each other.
 
 max  gain of (u, v) in its cells    s.t.  its local gaps are within its tolerances
 
-In general the clients' small programs are pivoted side by side (:mod:`logofair.solvers.simplex`). Where the one local
+In general the sites' small programs are pivoted side by side (:mod:`logofair.solvers.simplex`). Where the one local
 constraint is on selection rates (demographic parity) there is a much faster way, for any number of groups: with every
-group's rate free to move in a window ``[floor, floor + tolerance]``, a client's best gain is a concave function of the
+group's rate free to move in a window ``[floor, floor + tolerance]``, a site's best gain is a concave function of the
 floor alone. Its slope is known at any floor from the scores at two ranks per group, and it can only change sign where a
-window's edge passes a row: so a binary search over ranks, group by group, finds the optimum exactly, for all clients at
+window's edge passes a row: so a binary search over ranks, group by group, finds the optimum exactly, for all sites at
 once.
 """
 
@@ -27,26 +27,26 @@ _ROUNDING = 1e-11
 
 @dataclass(frozen=True)
 class LocalAnswer:
-    """The clients' best (u, v), and the prices that prove an upper bound on what they gain."""
+    """The sites' best (u, v), and the prices that prove an upper bound on what they gain."""
 
-    u: Floats  # (clients, groups)
-    v: Floats  # (clients, groups)
-    prices: Floats  # (clients, groups, local rates), summing to 0 over the groups
-    sound: bool = True  # whether every client's program was solved within rounding errors
+    u: Floats  # (sites, groups)
+    v: Floats  # (sites, groups)
+    prices: Floats  # (sites, groups, local rates), summing to 0 over the groups
+    sound: bool = True  # whether every site's program was solved within rounding errors
     tableau: Tableau | None = None
 
 
 def solve_local(
     problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Tableau | None = None, missed: float = 0.0
 ) -> LocalAnswer:
-    """Solve every client's problem for the gain ``gain_u * u + gain_v * v``.
+    """Solve every site's problem for the gain ``gain_u * u + gain_v * v``.
 
-    A tableau continues an earlier solve. An answer may gain less than a client's best by what may be ``missed``.
+    A tableau continues an earlier solve. An answer may gain less than a site's best by what may be ``missed``.
     """
-    clients, groups = problem.shape
+    sites, groups = problem.shape
     if not problem.local_limited.any():
-        _, u, v = _best_corners(problem, gain_u, gain_v, np.arange(clients))
-        return LocalAnswer(u, v, np.zeros((clients, groups, len(problem.local_rates))))
+        _, u, v = _best_corners(problem, gain_u, gain_v, np.arange(sites))
+        return LocalAnswer(u, v, np.zeros((sites, groups, len(problem.local_rates))))
     if problem.compares_selection and gain_v.min() >= 0:
         u, v, prices = solve_by_rank(problem, gain_u, gain_v)
         return LocalAnswer(u, v, zero_sum(prices, problem.local_counts, 1), bool(_within(problem, u, v).all()))
@@ -84,28 +84,28 @@ def _again(tableau: Tableau, programs: Indices, price: Pricer, missed: float) ->
 
 
 def local_bound(problem: Problem, gain_u: Floats, gain_v: Floats, prices: Floats) -> Floats:
-    """No rule within its local tolerances gains more than this, whatever the prices, (clients,)."""
+    """No rule within its local tolerances gains more than this, whatever the prices, (sites,)."""
     priced = problem.locally_priced(gain_u, gain_v, prices)
     value, _, _ = _best_corners(problem, *priced, np.arange(problem.shape[0]))
     return np.asarray(value.sum(axis=1) + problem.local_worth(prices))
 
 
-def _best_corners(problem: Problem, gain_u: Floats, gain_v: Floats, clients: Indices) -> tuple[Floats, Floats, Floats]:
+def _best_corners(problem: Problem, gain_u: Floats, gain_v: Floats, sites: Indices) -> tuple[Floats, Floats, Floats]:
     groups = problem.shape[1]
-    cells = (clients[:, None] * groups + np.arange(groups)).ravel()
+    cells = (sites[:, None] * groups + np.arange(groups)).ravel()
     found = problem.cells.best_corner(cells, gain_v.ravel(), gain_u.ravel())
     value, u, v = (array.reshape(-1, groups) for array in found)
     return value, u, v
 
 
 def _pricer(problem: Problem, gain_u: Floats, gain_v: Floats) -> Pricer:
-    """Best corners of the clients' groups for given prices of their local rates."""
+    """Best corners of the sites' groups for given prices of their local rates."""
     lu, lv = problem.local
     rows = problem.local_layout
 
-    def price(prices: Floats, clients: Indices, gains: Booleans) -> Corners:
-        everyone = clients.size == lu.shape[0]
-        some = slice(None) if everyone else clients
+    def price(prices: Floats, sites: Indices, gains: Booleans) -> Corners:
+        everyone = sites.size == lu.shape[0]
+        some = slice(None) if everyone else sites
         some_u, some_v, rate_u, rate_v = gain_u[some], gain_v[some], lu[some], lv[some]
         each = rows.by_rate(prices)
         constant, slope = -total_price(each, rate_u), -total_price(each, rate_v)
@@ -115,7 +115,7 @@ def _pricer(problem: Problem, gain_u: Floats, gain_v: Floats) -> Pricer:
             constant, slope = (
                 line + np.where(gains[:, None], own, 0.0) for line, own in ((constant, some_u), (slope, some_v))
             )
-        priced, u, v = _best_corners(problem, constant, slope, clients)
+        priced, u, v = _best_corners(problem, constant, slope, sites)
         touched = rows.by_row(rate_u * u[..., None] + rate_v * v[..., None])
         return Corners(some_u * u + some_v * v, priced, touched, u, v)
 
@@ -130,7 +130,7 @@ def _basic_gains(tableau: Tableau, gain_u: Floats, gain_v: Floats) -> Floats:
 
 
 def _read(problem: Problem, tableau: Tableau) -> tuple[Floats, Floats, Indices]:
-    """(u, v) of the mixtures, and the clients whose weights or gaps are not right."""
+    """(u, v) of the mixtures, and the sites whose weights or gaps are not right."""
     u, v, weight = tableau.mixture()
     lowest = np.min(np.where(tableau.kind < tableau.blocks, tableau.solution, 0.0), axis=1)
     off = np.max(np.abs(weight - 1.0), axis=1)
@@ -139,7 +139,7 @@ def _read(problem: Problem, tableau: Tableau) -> tuple[Floats, Floats, Indices]:
 
 
 def _within(problem: Problem, u: Floats, v: Floats) -> Booleans:
-    """Whether every local gap of a client is within its tolerance but for rounding, (clients,)."""
+    """Whether every local gap of a site is within its tolerance but for rounding, (sites,)."""
     return np.asarray(np.max(problem.local_excess(u, v), axis=1, initial=0.0) < _ROUNDING)
 
 
@@ -149,14 +149,14 @@ _EDGE = 1e-13
 
 def solve_by_rank(problem: Problem, gain_u: Floats, gain_v: Floats) -> tuple[Floats, Floats, Floats]:
     """Best u and v of every cell and the prices that prove it, for gains with ``gain_v >= 0``."""
-    clients, groups = problem.shape
-    every = np.arange(clients * groups)
+    sites, groups = problem.shape
+    every = np.arange(sites * groups)
     _, free_u, free_v = problem.cells.best_corner(every, gain_v.ravel(), gain_u.ravel())
     u, v = free_u.reshape(problem.shape), free_v.reshape(problem.shape)
     counts = problem.local_counts[..., 0]
     tolerance = problem.local_tolerance[:, 0]
     low, high = range_of(u, counts, 1)
-    prices = np.zeros((clients, groups, 1))
+    prices = np.zeros((sites, groups, 1))
     tight = np.flatnonzero(high - low > tolerance)
     if tight.size:
         windows = _Windows(problem, tight, gain_u[tight].T, gain_v[tight].T)
@@ -170,17 +170,17 @@ def solve_by_rank(problem: Problem, gain_u: Floats, gain_v: Floats) -> tuple[Flo
 
 
 class _Windows:
-    """The clients whose constraint binds, and the slopes of their gain in the floor; arrays are (groups, clients)."""
+    """The sites whose constraint binds, and the slopes of their gain in the floor; arrays are (groups, sites)."""
 
-    def __init__(self, problem: Problem, clients: Indices, gain_u: Floats, gain_v: Floats) -> None:
+    def __init__(self, problem: Problem, sites: Indices, gain_u: Floats, gain_v: Floats) -> None:
         cells = problem.cells
         groups = problem.shape[1]
-        self.cells, self.counts = cells, np.ascontiguousarray(problem.local_counts[clients, :, 0].T)
-        self.number = clients * groups + np.arange(groups)[:, None]
+        self.cells, self.counts = cells, np.ascontiguousarray(problem.local_counts[sites, :, 0].T)
+        self.number = sites * groups + np.arange(groups)[:, None]
         self.first, self.size = cells.starts[self.number], np.diff(cells.starts)[self.number]
         self.mass = cells.mass[self.number]
         self.gain_u, self.gain_v = np.ascontiguousarray(gain_u), np.ascontiguousarray(gain_v)
-        self.tolerance = problem.local_tolerance[clients, 0]
+        self.tolerance = problem.local_tolerance[sites, 0]
 
     def block(self, u: Floats, group: int | slice, *, rising: bool) -> Indices:
         """Block that the top share u takes in next (rising), or gives up first; -1: none left, size: none taken."""
@@ -245,12 +245,12 @@ class _Windows:
             first[open_] = np.where(rises & ~done, middle, first[open_])
             last[open_] = np.where(rises | done, last[open_], middle)
 
-    def _part(self, clients: Indices) -> _Windows:
-        """The windows of some of the clients."""
+    def _part(self, sites: Indices) -> _Windows:
+        """The windows of some of the sites."""
         part = object.__new__(_Windows)
-        part.cells, part.tolerance = self.cells, self.tolerance[clients]
+        part.cells, part.tolerance = self.cells, self.tolerance[sites]
         for name in ("counts", "number", "first", "size", "mass", "gain_u", "gain_v"):
-            setattr(part, name, getattr(self, name)[:, clients])
+            setattr(part, name, getattr(self, name)[:, sites])
         return part
 
     def _blocks_within(self, group: int, share: Floats) -> Indices:

@@ -1,7 +1,7 @@
-"""The master of a decomposition in memory: the best mixture of the answers so far, bunch of clients by bunch.
+"""The master of a decomposition in memory: the best mixture of the answers so far, bunch of sites by bunch.
 
-The clients are dealt into bunches, and each bunch mixes its own answers, so that a few prices tell much more than one
-mixture of all clients' sums would: with many groups a tenth of the rounds. The program is::
+The sites are dealt into bunches, and each bunch mixes its own answers, so that a few prices tell much more than one
+mixture of all sites' sums would: with many groups a tenth of the rounds. The program is::
 
     max  sum_j gain_j x_j    s.t.  sum of x_j in bunch b = 1,   x >= 0
                                    sum_j rate_ij x_j - slope_i floor_f - slack_i = 0,   low_i <= slack_i <= high_i

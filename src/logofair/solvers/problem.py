@@ -1,7 +1,7 @@
 """The optimisation problem as arrays: what each cell's (u, v) does to accuracy and to every rate.
 
-Shapes: ``(clients, groups)`` for cells, ``(clients, groups, rates)`` for coefficients. u and v are shares of a cell's
-own mass, so every number here is of order 1 whatever the size of a client.
+Shapes: ``(sites, groups)`` for cells, ``(sites, groups, rates)`` for coefficients. u and v are shares of a cell's
+own mass, so every number here is of order 1 whatever the size of a site.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class GroupTotals:
 class Problem:
     """Maximise expected accuracy, or minus the expected cost, over all rules that meet their requirements.
 
-    ``local_tolerance`` is ``(clients, local rates)`` and ``global_tolerance`` ``(global rates,)``; infinity means free.
+    ``local_tolerance`` is ``(sites, local rates)`` and ``global_tolerance`` ``(global rates,)``; infinity means free.
     Rates are of order 1; ``local_units`` and ``global_units`` say how many of these units one of the user's has (by
-    default 1), for violations and prices in the user's. Where the cells are only some clients of a federation,
-    ``totals`` has its totals: accuracies and global shares are then these clients' part of it, and add up over clients.
-    ``local_limits`` and ``global_limits`` are what is required besides tolerances (None: nothing). ``costs``, (clients,
+    default 1), for violations and prices in the user's. Where the cells are only some sites of a federation,
+    ``totals`` has its totals: accuracies and global shares are then these sites' part of it, and add up over sites.
+    ``local_limits`` and ``global_limits`` are what is required besides tolerances (None: nothing). ``costs``, (sites,
     2), are those of a wrongly accepted and of a wrongly rejected row in units of ``cost_unit`` (None: accuracy counts,
     which is 1 less a cost of 1 each). ``objective`` replaces the gain where something else is to be maximised. Cells
-    ``left_out``, (clients, groups), are compared with no other inside their client; a group of which all are left out
+    ``left_out``, (sites, groups), are compared with no other inside their site; a group of which all are left out
     not over all either.
     """
 
@@ -78,17 +78,17 @@ class Problem:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of clients and groups."""
-        return self.cells.n_clients, self.cells.n_groups
+        """Numbers of sites and groups."""
+        return self.cells.n_sites, self.cells.n_groups
 
     @cached_property
     def mass(self) -> Floats:
-        """Share of each cell in all rows (p_ac in the paper), (clients, groups)."""
+        """Share of each cell in all rows (p_ac in the paper), (sites, groups)."""
         return np.asarray(self.cells.mass.reshape(self.shape) / self._total)
 
     @cached_property
     def positives(self) -> Floats:
-        """Share of each cell's positives in all rows, (clients, groups)."""
+        """Share of each cell's positives in all rows, (sites, groups)."""
         return np.asarray(self.cells.positives.reshape(self.shape) / self._total)
 
     @cached_property
@@ -107,8 +107,8 @@ class Problem:
         return found or 1.0  # a site whose groups are all too small to be counted has a share of 0 in nothing
 
     @cached_property
-    def client_mass(self) -> Floats:
-        """Share of each client in all rows, (clients,)."""
+    def site_mass(self) -> Floats:
+        """Share of each site in all rows, (sites,)."""
         return np.asarray(self.mass.sum(axis=1))
 
     @cached_property
@@ -131,7 +131,7 @@ class Problem:
 
     @cached_property
     def row_worth(self) -> tuple[Floats, Floats]:
-        """What accepting a row adds, as a line in its chance: constant and slope, (clients, 1)."""
+        """What accepting a row adds, as a line in its chance: constant and slope, (sites, 1)."""
         if self.costs is None:
             return np.full((1, 1), -1.0), np.full((1, 1), 2.0)
         return -self.costs[:, :1], self.costs.sum(axis=1, keepdims=True)
@@ -139,7 +139,7 @@ class Problem:
     @cached_property
     def local(self) -> tuple[Floats, Floats]:
         """Coefficients of u and v in each cell's local rates; 0 where the rate is undefined or free."""
-        everybody = np.broadcast_to(self.client_mass[:, None], self.shape)
+        everybody = np.broadcast_to(self.site_mass[:, None], self.shape)
         base = [
             everybody if rate == SELECTED else rate.denominator(self.mass, self.positives) for rate in self.local_rates
         ]
@@ -147,15 +147,15 @@ class Problem:
 
     @cached_property
     def local_defined(self) -> Booleans:
-        """Which cells have which local rate, (clients, groups, local rates)."""
+        """Which cells have which local rate, (sites, groups, local rates)."""
         out = False if self.left_out is None else self.left_out
         mass, positives = np.where(out, 0.0, self.mass), np.where(out, 0.0, self.positives)
-        # A client without weight has no share selected either.
-        return rates_defined(self.local_rates, mass, positives) & (self.client_mass > 0)[:, None, None]
+        # A site without weight has no share selected either.
+        return rates_defined(self.local_rates, mass, positives) & (self.site_mass > 0)[:, None, None]
 
     @cached_property
     def local_counts(self) -> Booleans:
-        """Which cells are compared in which local rate, (clients, groups, local rates)."""
+        """Which cells are compared in which local rate, (sites, groups, local rates)."""
         enough = self.local_defined.sum(axis=1, keepdims=True) > 1
         bound = np.isfinite(self.local_tolerance)
         bound = bound if self.local_limits is None else bound | (self.local_limits.ratio > 0)
@@ -163,7 +163,7 @@ class Problem:
 
     @cached_property
     def local_limited(self) -> Booleans:
-        """Which cells take part in any requirement on which local rate, (clients, groups, local rates)."""
+        """Which cells take part in any requirement on which local rate, (sites, groups, local rates)."""
         if self.local_limits is None:
             return self.local_counts
         return np.asarray(self.local_counts | (self.local_defined & self.local_limits.on_groups))
@@ -211,22 +211,22 @@ class Problem:
 
     @cached_property
     def gain(self) -> tuple[Floats, Floats]:
-        """Coefficients of u and v in what is maximised, as a share of the client's mass, (clients, groups)."""
+        """Coefficients of u and v in what is maximised, as a share of the site's mass, (sites, groups)."""
         if self.objective is not None:
             return self.objective
-        share = self.mass / np.where(self.client_mass > 0, self.client_mass, 1.0)[:, None]
+        share = self.mass / np.where(self.site_mass > 0, self.site_mass, 1.0)[:, None]
         constant, slope = self.row_worth
         return constant * share, slope * share
 
     def priced_gain(self, prices: Floats, *, gains: bool = True) -> tuple[Floats, Floats]:
-        """The gain less the price of the cells' shares in global rates (F in the paper), per client's mass.
+        """The gain less the price of the cells' shares in global rates (F in the paper), per site's mass.
 
         Not ``gains``: the price alone counts, as long as the requirements are not met.
         """
         u, v = self.gain if gains else (np.zeros(self.shape), np.zeros(self.shape))
         if not self.global_rates:
             return u, v
-        weight = np.where(self.client_mass > 0, self.client_mass, 1.0)[:, None]
+        weight = np.where(self.site_mass > 0, self.site_mass, 1.0)[:, None]
         gu, gv = self.global_
         price_u, price_v = np.einsum("cak,ak->ca", gu, prices), np.einsum("cak,ak->ca", gv, prices)
         return u - price_u / weight, v - price_v / weight
@@ -254,7 +254,7 @@ class Problem:
         return replace(self, cells=cells.joined(begins))
 
     def _fixed(self, rate: Rate) -> Booleans:
-        """The cells, (clients, groups), in which a rate has to be 0, or 1, by limits there, elsewhere or over all."""
+        """The cells, (sites, groups), in which a rate has to be 0, or 1, by limits there, elsewhere or over all."""
         local = self.local_rates, self.local_limits, self.local_tolerance, self.local_counts, self.local_defined
         over_all = self.global_tolerance[None], self.global_counts[None], self.global_defined[None]
         found = np.zeros(self.shape, dtype=bool)
@@ -270,7 +270,7 @@ class Problem:
                 return found
 
     def at_prices(self, prices: Floats) -> Problem:
-        """The clients' own problems at given prices of the global rates: no global constraint, the priced gain."""
+        """The sites' own problems at given prices of the global rates: no global constraint, the priced gain."""
         return replace(
             self,
             global_rates=(),
@@ -280,18 +280,18 @@ class Problem:
             objective=self.priced_gain(prices),
         )
 
-    def of_clients(self, clients: Indices) -> Problem:
-        """The same problem for some clients, as if there were no others."""
-        limits = None if self.local_limits is None else self.local_limits.of(clients)
+    def of_sites(self, sites: Indices) -> Problem:
+        """The same problem for some sites, as if there were no others."""
+        limits = None if self.local_limits is None else self.local_limits.of(sites)
         return replace(
             self,
-            cells=self.cells.of_clients(clients),
-            local_tolerance=self.local_tolerance[clients],
+            cells=self.cells.of_sites(sites),
+            local_tolerance=self.local_tolerance[sites],
             totals=None,
-            objective=None if self.objective is None else (self.objective[0][clients], self.objective[1][clients]),
-            left_out=None if self.left_out is None else self.left_out[clients],
+            objective=None if self.objective is None else (self.objective[0][sites], self.objective[1][sites]),
+            left_out=None if self.left_out is None else self.left_out[sites],
             local_limits=limits if limits is not None and limits.anything.any() else None,
-            costs=None if self.costs is None else self.costs[clients],
+            costs=None if self.costs is None else self.costs[sites],
         )
 
     def locally_priced(self, gain_u: Floats, gain_v: Floats, prices: Floats) -> tuple[Floats, Floats]:
@@ -304,13 +304,13 @@ class Problem:
         constant, slope = self.row_worth
         return self.baseline + float(np.sum(self.mass * (slope * v + constant * u)))
 
-    def client_gains(self, u: Floats, v: Floats) -> Floats:
-        """What each client's rule adds to the accuracy of rejecting everybody, (clients,)."""
+    def site_gains(self, u: Floats, v: Floats) -> Floats:
+        """What each site's rule adds to the accuracy of rejecting everybody, (sites,)."""
         constant, slope = self.row_worth
         return np.asarray(np.einsum("ca,ca->c", self.mass, slope * v + constant * u))
 
-    def client_shares(self, u: Floats, v: Floats) -> Floats:
-        """Each cell's share of its group's global rates, (clients, groups, global rates)."""
+    def site_shares(self, u: Floats, v: Floats) -> Floats:
+        """Each cell's share of its group's global rates, (sites, groups, global rates)."""
         gu, gv = self.global_
         return np.asarray(gu * u[..., None] + gv * v[..., None])
 
@@ -320,12 +320,12 @@ class Problem:
         return np.asarray(np.einsum("cak,ca->ak", gu, u) + np.einsum("cak,ca->ak", gv, v))
 
     def local_values(self, u: Floats, v: Floats) -> Floats:
-        """Each cell's local rates, (clients, groups, local rates)."""
+        """Each cell's local rates, (sites, groups, local rates)."""
         lu, lv = self.local
         return np.asarray(lu * u[..., None] + lv * v[..., None])
 
     def local_gaps(self, u: Floats, v: Floats) -> Floats:
-        """Each client's gap in each local rate, (clients, local rates)."""
+        """Each site's gap in each local rate, (sites, local rates)."""
         return gap_of(self.local_values(u, v), self.local_counts, axis=1)
 
     def global_gaps(self, u: Floats, v: Floats) -> Floats:
@@ -333,7 +333,7 @@ class Problem:
         return gap_of(self.global_shares(u, v), self.global_counts, axis=0)
 
     def local_excess(self, u: Floats, v: Floats) -> Floats:
-        """Largest excess over a requirement on each local rate (negative: room left), (clients, local rates)."""
+        """Largest excess over a requirement on each local rate (negative: room left), (sites, local rates)."""
         excess = np.asarray(self.local_gaps(u, v) - self.local_tolerance)
         if self.local_limits is None:
             return excess
@@ -354,7 +354,7 @@ class Problem:
 
     @cached_property
     def rejecting(self) -> Booleans:
-        """Which clients may reject everybody, (clients,)."""
+        """Which sites may reject everybody, (sites,)."""
         nobody = np.zeros(self.shape)
         return np.asarray(np.max(self.local_excess(nobody, nobody), axis=1, initial=0.0) <= 0.0)
 
@@ -371,7 +371,7 @@ class Problem:
 
     @cached_property
     def local_layout(self) -> Layout:
-        """The local requirements as rows of the clients' programs."""
+        """The local requirements as rows of the sites' programs."""
         return layout(self.local_tolerance, self.local_counts, self.local_defined, self.local_limits)
 
     @cached_property
@@ -403,7 +403,7 @@ class Problem:
         return "tolerance" if limits is None else limits.kind(rate)
 
     def local_relief(self, prices: Floats) -> Floats:
-        """What a unit less of each local requirement would win at most, per client's mass, (clients, rates)."""
+        """What a unit less of each local requirement would win at most, per site's mass, (sites, rates)."""
         return relief(prices, self.local_tolerance, self.local_counts, self.local_limits)
 
     def global_relief(self, prices: Floats) -> Floats:
@@ -412,7 +412,7 @@ class Problem:
         return np.asarray(relief(prices[None], tolerance, counts, self.global_limits)[0])
 
     def local_worth(self, prices: Floats) -> Floats:
-        """What the local requirements are worth at prices of the local rates, (clients,)."""
+        """What the local requirements are worth at prices of the local rates, (sites,)."""
         return worth(prices, self.local_tolerance, self.local_counts, self.local_limits)
 
     def global_worth(self, prices: Floats) -> Floats:
@@ -451,15 +451,15 @@ def _narrowed(
 def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals | None = None) -> Problem:
     """The optimisation problem on given cells; global requirements that are free are left out.
 
-    So are local ones that are free at all of these clients. ``totals``: those of the federation, where the cells are
-    only some of its clients.
+    So are local ones that are free at all of these sites. ``totals``: those of the federation, where the cells are
+    only some of its sites.
     """
     local, tolerance, ratio = _compared_local(requirements)
     global_ = [r for r in requirements.global_ if r.tolerance is not None or r.ratio is not None]
     of_local, of_global = (limited_rates(requirements, side) for side in ("local", "global"))
     local_rates = [rate.normalised() for rate in (*local, *of_local)]
     global_rates = [rate.normalised() for rate in (*(r.rate for r in global_), *of_global)]
-    free, clients, costs = np.full((cells.n_clients, len(of_local)), np.inf), cells.n_clients, requirements.costs
+    free, sites, costs = np.full((cells.n_sites, len(of_local)), np.inf), cells.n_sites, requirements.costs
     local_units, global_units = (np.array([unit for _, unit in rates]) for rates in (local_rates, global_rates))
     problem = Problem(
         cells=cells,
@@ -470,24 +470,24 @@ def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals |
         local_units=local_units,
         global_units=global_units,
         totals=totals,
-        costs=None if costs is None else cost_pairs(costs, costs.largest, clients),
+        costs=None if costs is None else cost_pairs(costs, costs.largest, sites),
         cost_unit=1.0 if costs is None else costs.largest,
     )
     if not (of_local or of_global or ratio.any() or any(r.ratio for r in global_)):
         return problem
-    ratios = np.concatenate([ratio, np.zeros((clients, len(of_local)))], axis=1)
+    ratios = np.concatenate([ratio, np.zeros((sites, len(of_local)))], axis=1)
     global_ratios = np.array([[*(r.ratio or 0.0 for r in global_), *(0.0 for _ in of_global)]])
     return _with_limits(problem, requirements, (ratios, global_ratios))
 
 
-def cost_pairs(costs: Costs, unit: float, clients: int) -> Floats:
-    """What a wrongly accepted and a wrongly rejected row cost at every client, in this unit, (clients, 2)."""
+def cost_pairs(costs: Costs, unit: float, sites: int) -> Floats:
+    """What a wrongly accepted and a wrongly rejected row cost at every site, in this unit, (sites, 2)."""
     pairs = np.column_stack([costs.wrongly_accepted, costs.wrongly_rejected]) / unit
-    return np.broadcast_to(pairs, (clients, 2))
+    return np.broadcast_to(pairs, (sites, 2))
 
 
 def _compared_local(requirements: Requirements) -> tuple[list[Rate], Floats, Floats]:
-    """The rates compared inside some client, and their tolerances and ratios there, (clients, rates)."""
+    """The rates compared inside some site, and their tolerances and ratios there, (sites, rates)."""
     tolerances = requirements.tolerances
     ratios = np.zeros_like(tolerances) if requirements.ratios is None else requirements.ratios
     some = np.flatnonzero(np.isfinite(tolerances).any(axis=0) | (ratios > 0).any(axis=0)).tolist()
@@ -512,7 +512,7 @@ def _with_limits(problem: Problem, requirements: Requirements, ratios: tuple[Flo
                 ("local", "global"), sides, ratios, rates, (local, global_), strict=True
             )
         )
-        nobody = problem.client_mass == 0  # of whom no share is selected, whatever is to be
+        nobody = problem.site_mass == 0  # of whom no share is selected, whatever is to be
         local_limits.total_least[nobody], local_limits.total_most[nobody] = -np.inf, np.inf
         for own, defined in ((local_limits, problem.local_defined), (global_limits, problem.global_defined[None])):
             own.least[~defined], own.most[~defined] = -np.inf, np.inf  # likewise a rate of which there are no rows
@@ -526,11 +526,11 @@ def _with_limits(problem: Problem, requirements: Requirements, ratios: tuple[Flo
 
 
 def unconstrained(cells: Cells, row_worth: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """The (u, v) that gain most where nothing is required, (clients, groups); what a row is worth as in a problem.
+    """The (u, v) that gain most where nothing is required, (sites, groups); what a row is worth as in a problem.
 
     How many rows others have plays no part in it, not even in its rounding.
     """
-    shape = (cells.n_clients, cells.n_groups)
+    shape = (cells.n_sites, cells.n_groups)
     constant, slope = (np.broadcast_to(each, shape).ravel() for each in row_worth)
     _, u, v = cells.best_corner(np.arange(constant.size), slope, constant)
     return u.reshape(shape), v.reshape(shape)
@@ -571,7 +571,7 @@ def rates_defined(rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> B
 
 
 def total_price(prices: Floats, rates: Floats) -> Floats:
-    """What rates cost together, by cell; both (clients, groups, rates)."""
+    """What rates cost together, by cell; both (sites, groups, rates)."""
     return np.asarray(np.einsum("cak,cak->ca", prices, rates))  # a sum over a short axis would be slow
 
 

@@ -1,4 +1,4 @@
-"""The master in whole numbers: the best mixture of the clients' answers and its prices, the same on every machine.
+"""The master in whole numbers: the best mixture of the sites' answers and its prices, the same on every machine.
 
 A federation's sites check a server by doing its sums again, and with rounding two machines may not choose the same one
 of several optimal prices. Here nothing is rounded before the end. The program is that of

@@ -10,7 +10,7 @@ for every rate i of family f, with a free ``floor_f`` (the lowest rate; slope 0:
 tolerance alone the slope is 1 and the slack between 0 and the tolerance: one price per rate, summing to zero over a
 family at the optimum, independent rows where pairwise differences would make the prices degenerate. Where rejecting
 everybody is not within the limits, what lies outside is driven in first. The corners of a block are never listed; a
-pricer names the best one for given prices. Every client's own problem has this form; its blocks
+pricer names the best one for given prices. Every site's own problem has this form; its blocks
 are its groups.
 """
 
@@ -224,7 +224,7 @@ def maximise(tableau: Tableau, price: Pricer, missed: float = 0.0, *, pivots: in
         if left.size == 0:
             break
         # Copying the rest out costs as much as a pivot or so: only when it pays. And before a refresh: programs at rest
-        # must not be touched, or a client's last digits would depend on who is solved beside it.
+        # must not be touched, or a site's last digits would depend on who is solved beside it.
         refreshing = (turn + 1) % _REFRESH == 0 and left.size < work.done.size
         if refreshing or left.size < 0.7 * work.done.size:
             if work is not tableau:

@@ -62,7 +62,7 @@ class PriceMarks:
     def largest(self, state: Decomposition) -> Floats:
         """What a unit of each tolerance can be worth: half the sum of a rate's prices by size, at most, (rates,).
 
-        At prices p the bound is ``H(p) = V(p) + sum_k tolerance_k s_k(p)`` with that half sum ``s_k`` and the clients'
+        At prices p the bound is ``H(p) = V(p) + sum_k tolerance_k s_k(p)`` with that half sum ``s_k`` and the sites'
         best value ``V``. Rejecting everybody keeps all local tolerances, gains nothing and has rates 0, so
         ``V(p) >= 0``. So at an optimum, and at any p with a bound as good as that of no prices,
         ``tolerance_k s_k(p) <= H(p) <= H(0) = V(0) <= gain``.

@@ -103,8 +103,8 @@ def _title(frontier: Frontier) -> str:
 
 
 def _heading(frontier: Frontier) -> tuple[list[str], float]:
-    many = "client" if len(frontier.clients) == 1 else "clients"
-    sites = f" at {len(frontier.clients):,} {many}" if frontier.has_clients else ""
+    many = "site" if len(frontier.sites) == 1 else "sites"
+    sites = f" at {len(frontier.sites):,} {many}" if frontier.has_sites else ""
     parts = [_text(8, 20, _title(frontier), "f-title")]
     parts.append(_text(8, 38, f"Expected on {frontier.rows:,} calibration rows{sites}.", "f-soft"))
     bottom = 38.0
@@ -205,7 +205,7 @@ def _plot(frontier: Frontier, top: float) -> tuple[list[str], float]:
     stop = max([slack(t) for t in along if t is not None], default=0.0) or 1.0
     axes = _Axes(top + 26.0, ticks[0], ticks[-1], stop, has_ratios(along))
     name, other = ("global", "local") if by_global else ("local", "global")
-    by = f"{name} " if frontier.has_clients else ""
+    by = f"{name} " if frontier.has_sites else ""
     words = f"{objective.scale[:1].upper()}{objective.scale[1:]}, by {by}{'ratio' if axes.ratios else 'tolerance'}"
     words = f"{words}; {objective.short(frontier.unconstrained.value)} {'without' if axes.ratios else 'unconstrained'}"
     parts = [_text(8, top + 10, words, "f-label"), *([] if band is None else band.drawn(axes, along))]
@@ -288,7 +288,7 @@ def _legend(frontier: Frontier, top: float, policy_tested: bool) -> tuple[list[s
     parts = []
     for point, mark in _marked(frontier):
         word = "Knee" if mark == "f-knee" else "Chosen"
-        where = f"local {tolerance_text(point.local_tolerance)}, global" if frontier.has_clients else "tolerance"
+        where = f"local {tolerance_text(point.local_tolerance)}, global" if frontier.has_sites else "tolerance"
         objective = frontier.objective
         value = objective.value(point.value) if objective.costs is None else objective.short(point.value)
         loss = f"{value}, {objective.lost(point.loss)}"
@@ -301,7 +301,7 @@ def _legend(frontier: Frontier, top: float, policy_tested: bool) -> tuple[list[s
     parts += drawn
     if None in (*frontier.local_tolerances, *frontier.global_tolerances):
         parts.append(
-            _text(8, top + 10, f"none: nothing required{' on that side' if frontier.has_clients else ''}.", "f-soft")
+            _text(8, top + 10, f"none: nothing required{' on that side' if frontier.has_sites else ''}.", "f-soft")
         )
         top += 22.0
     if frontier.infeasible:

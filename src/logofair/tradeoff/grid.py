@@ -34,7 +34,7 @@ def has_ratios(tolerances: Tolerances) -> bool:
 class Grid:
     """The tolerances asked for on each side (None: the default), and the pair to have among them, if any.
 
-    ``alone``: a single client, for which local and global are the same; the default is then the global side alone.
+    ``alone``: a single site, for which local and global are the same; the default is then the global side alone.
     """
 
     local: Tolerances | None
@@ -54,7 +54,7 @@ class Grid:
             pair = (None, min((each for each in pair if each is not None), key=slack, default=None))
         if alone and len({has_ratios(each) for each in lists if each is not None and each != (None,)}) > 1:
             raise InputError(
-                "local_tolerances: for one client both sides are the same; pass gaps or ratios, not one on each side."
+                "local_tolerances: for one site both sides are the same; pass gaps or ratios, not one on each side."
             )
         grid = cls(lists[0], lists[1], pair, alone)
         size = math.prod(len(each or ()) for each in lists)

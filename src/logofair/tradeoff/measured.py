@@ -27,14 +27,14 @@ from logofair.notions import Rate
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.policy.policy import Policy
 
-_COLUMNS = ("scores", "labels", "groups", "clients", "sample_weight", "ids")
+_COLUMNS = ("scores", "labels", "groups", "sites", "sample_weight", "ids")
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRows:
     """Checked rows and which rule each of their cells takes, ready to measure any rule of a frontier on them.
 
-    ``places[cell]`` is the cell of the fit; beyond these stand the merged rules, one per group, which clients take
+    ``places[cell]`` is the cell of the fit; beyond these stand the merged rules, one per group, which sites take
     that the fit does not know. ``fitted`` says that these very rows chose the rules, ``base`` is the audit of the
     unconstrained rule, whose noise floors serve all others.
     """
@@ -62,15 +62,15 @@ class MeasuredRows:
         ids: Codes | None = None,
         costs: Costs | None = None,
     ) -> MeasuredRows:
-        """Find the rules that rows take; ``known`` are the clients of the fit, whose costs others have on average."""
+        """Find the rules that rows take; ``known`` are the sites of the fit, whose costs others have on average."""
         number = {name: place for place, name in enumerate(known)}
-        clients = np.array([number.get(name, -1) for name in rows.clients.names], dtype=np.int32)
+        sites = np.array([number.get(name, -1) for name in rows.sites.names], dtype=np.int32)
         groups = np.arange(len(rows.groups.names))
-        # A client that is not known takes its groups' merged rules, which stand behind those of all cells.
-        places = np.where(clients < 0, len(known), clients)[:, None] * groups.size + groups
-        codes = clients[rows.clients.codes]
+        # A site that is not known takes its groups' merged rules, which stand behind those of all cells.
+        places = np.where(sites < 0, len(known), sites)[:, None] * groups.size + groups
+        codes = sites[rows.sites.codes]
         calibrated = rows.calibrated if fitted else calibrator(rows.scores, rows.groups.codes, codes)
-        own = None if costs is None or rows.labels is None else costs.at(clients)
+        own = None if costs is None or rows.labels is None else costs.at(sites)
         return cls(rows, ids, calibrated, places.ravel(), calibrator, *rates, fitted, own)
 
     @cached_property
@@ -80,16 +80,16 @@ class MeasuredRows:
         return build_cells(
             self.calibrated,
             rows.groups.codes,
-            rows.clients.codes,
+            rows.sites.codes,
             n_groups=len(rows.groups.names),
-            n_clients=len(rows.clients.names),
+            n_sites=len(rows.sites.names),
             values=rows.labels,
             weights=rows.weights,
             rising=True,  # labels do not rise with the score, but no corner is looked for: no hull is needed
         )
 
     def needs_merged(self, fit: Cells) -> bool:
-        """Whether some row takes a merged rule: its client is unknown, or its cell had no rows in the fit."""
+        """Whether some row takes a merged rule: its site is unknown, or its cell had no rows in the fit."""
         there = self.places[self.cells.mass > 0]
         empty = np.append(fit.mass == 0, np.ones(fit.n_groups, dtype=bool))
         return bool(empty[there].any())
@@ -101,12 +101,12 @@ class MeasuredRows:
     def audit(self, rule: Mixtures) -> Audit:
         """Accuracy, rates and gaps of a rule, in expectation over its coins."""
         rows = self.rows
-        shape = (len(rows.clients.names), len(rows.groups.names))
+        shape = (len(rows.sites.names), len(rows.groups.names))
         mass = self.cells.mass.reshape(shape)
         u, v = (share.reshape(shape) for share in evaluate(self.cells, rule))
         v = np.zeros_like(v) if rows.labels is None else v
         tally = self._nobody.accepting(np.stack([(u - v) * mass, v * mass], axis=-1))
-        names = (rows.groups.names, rows.clients.names)
+        names = (rows.groups.names, rows.sites.names)
         rates = (self.local_rates, self.global_rates)
         return Audit.of(tally, *names, *rates, like=self.base, fitted_rows=self.fitted, costs=self.costs)
 
@@ -114,17 +114,17 @@ class MeasuredRows:
     def _nobody(self) -> Tally:
         """The tally of a rule that accepts nobody."""
         rows = self.rows
-        return tally_of(np.zeros_like(rows.scores), rows.labels, rows.weights, rows.groups, rows.clients, self.ids)
+        return tally_of(np.zeros_like(rows.scores), rows.labels, rows.weights, rows.groups, rows.sites, self.ids)
 
     def compare(self, first: Mixtures, second: Mixtures) -> Comparison:
         """The second rule less the first, row by row."""
         rows = self.rows
-        names = (rows.groups.names, rows.clients.names)
+        names = (rows.groups.names, rows.sites.names)
         before, after = (
             Policy(*names, rule, self.calibrator, None, 0).chances(self.calibrated, rows.cells)
             for rule in (first, second)
         )
-        columns = (rows.labels, rows.weights, rows.groups, rows.clients, self.ids)
+        columns = (rows.labels, rows.weights, rows.groups, rows.sites, self.ids)
         return compared_audits(before, after, columns, self.local_rates, self.global_rates, self.costs)
 
 
@@ -143,11 +143,11 @@ def checked_test_rows(given: object, fit: CalibrationRows) -> tuple[CalibrationR
 
 
 def _checked(columns: dict[str, object], fit: CalibrationRows) -> tuple[CalibrationRows, Codes | None]:
-    scores, labels, groups, clients, weight = (columns[name] for name in _COLUMNS[:5])
-    rows = checked_rows(scores, labels, groups, clients, weight, "beta", "eta")  # which needs labels, as measuring does
-    if rows.has_clients != fit.has_clients:
-        missing, there = ("test rows", "rows to fit on") if fit.has_clients else ("rows to fit on", "test rows")
-        raise InputError(f"clients: the {there} have them and the {missing} do not; pass them for both or for neither.")
+    scores, labels, groups, sites, weight = (columns[name] for name in _COLUMNS[:5])
+    rows = checked_rows(scores, labels, groups, sites, weight, "beta", "eta")  # which needs labels, as measuring does
+    if rows.has_sites != fit.has_sites:
+        missing, there = ("test rows", "rows to fit on") if fit.has_sites else ("rows to fit on", "test rows")
+        raise InputError(f"sites: the {there} have them and the {missing} do not; pass them for both or for neither.")
     codes = encode_known(groups, fit.groups.names, "groups")
     if (codes < 0).any():
         strange = next(name for name in rows.groups.names if name not in fit.groups.names)

@@ -32,7 +32,7 @@ class Point:
     ``certificate`` is that of the stored rule, ``loss`` what it loses against the unconstrained rule, in accuracy or in
     cost per person. ``local_gap`` and
     ``global_gap`` are its gaps in expectation, None where no two groups can be compared. ``local_price`` and
-    ``global_price`` are the accuracy won at most per unit more of the local tolerance at all clients, or of the global
+    ``global_price`` are the accuracy won at most per unit more of the local tolerance at all sites, or of the global
     one: on the calibration rows no point has more than ``certificate.dual + local_price * (more local tolerance) +
     global_price * (more global tolerance)``. With costs it is what is saved. Of a ratio it is what a
     little less wins, per unit: what is won is no concave function of a ratio. All these are expectations on the rows
@@ -264,7 +264,7 @@ def _sentence(point: Point, regained: float, where: str) -> str:
 
 
 def _tolerances(point: Point | InfeasiblePoint, free: bool, paired: bool) -> str:
-    """A point's tolerances in words; ``free`` says that no point requires anything inside clients."""
+    """A point's tolerances in words; ``free`` says that no point requires anything inside sites."""
     local = "" if free else f"local {tolerance_text(point.local_tolerance)}, "
     return f"{local}{'global' if paired else 'tolerance'} {tolerance_text(point.global_tolerance)}"
 
@@ -324,10 +324,10 @@ class Frontier:
         What holds at every point: floors, ceilings, capacities and costs, as ``Requirements.as_dict`` has them.
     unconstrained : UnconstrainedRule
         That against which losses are counted.
-    notions, groups, clients, basis, calibration
-        As the frontier was asked for; the one client is None where there are none.
+    notions, groups, sites, basis, calibration
+        As the frontier was asked for; the one site is None where there are none.
     pooling : PoolingInfo
-        What cells borrow from other clients; expected accuracies are then about rows and prior together.
+        What cells borrow from other sites; expected accuracies are then about rows and prior together.
     rows, test_rows : int
         Rows the rules were fitted on, and others they were measured on (0: none, they are measured on the same).
     chosen : pair of tolerances or None
@@ -342,7 +342,7 @@ class Frontier:
     >>> rng = np.random.default_rng(0)
     >>> site, sex = rng.integers(0, 3, 3000), rng.integers(0, 2, 3000)
     >>> score = rng.beta(1 + sex, 2, 3000)
-    >>> surface = frontier(score, None, groups=sex, clients=site, calibration="none",
+    >>> surface = frontier(score, None, groups=sex, sites=site, calibration="none",
     ...                    local_tolerances=[0.05, None], global_tolerances=[0, 0.05, None])
     >>> surface.losses.round(3).tolist()
     [[0.014, 0.01, 0.01], [0.014, 0.01, 0.0]]
@@ -358,7 +358,7 @@ class Frontier:
     unconstrained: UnconstrainedRule
     notions: tuple[str, str]
     groups: tuple[Label, ...]
-    clients: tuple[Label, ...]
+    sites: tuple[Label, ...]
     rows: int
     test_rows: int
     basis: str
@@ -384,20 +384,18 @@ class Frontier:
         """What holds at every point, in words; none where nothing but tolerances is required."""
         if not any(self.held.values()):
             return []
-        free = (
-            [{"notion": "", "rate": "", "tolerance": None}] if self.has_clients else []
-        )  # there are two sides to name
-        return list(requirement_sentences({**self.held, "local": [], "global": free, "single clients": []}))
+        free = [{"notion": "", "rate": "", "tolerance": None}] if self.has_sites else []  # there are two sides to name
+        return list(requirement_sentences({**self.held, "local": [], "global": free, "single sites": []}))
 
     @property
-    def has_clients(self) -> bool:
-        """Whether there are clients, so that local and global differ."""
-        return len(self.clients) > 1
+    def has_sites(self) -> bool:
+        """Whether there are sites, so that local and global differ."""
+        return len(self.sites) > 1
 
     @property
     def paired(self) -> bool:
-        """Whether a point has two tolerances; without clients one says all, unless a local one was asked for too."""
-        return self.has_clients or self.local_tolerances != (None,)
+        """Whether a point has two tolerances; without sites one says all, unless a local one was asked for too."""
+        return self.has_sites or self.local_tolerances != (None,)
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -588,7 +586,7 @@ class Frontier:
             "test_rows": self.test_rows,
             "measured_on": self.measured_on,
             "groups": list(map(str, self.groups)),
-            "clients": len(self.clients),
+            "sites": len(self.sites),
             "basis": self.basis,
             "calibration": self.calibration,
             "pooling": asdict(self.pooling),

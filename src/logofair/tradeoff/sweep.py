@@ -36,20 +36,20 @@ TestRows: TypeAlias = tuple[CalibrationRows, Codes | None]  # with the ids of pe
 
 @dataclass(frozen=True, eq=False)
 class FrontierRequirements:
-    """What is fair inside each client and over all, and which clients have a tolerance of their own.
+    """What is fair inside each site and over all, and which sites have a tolerance of their own.
 
     ``held`` is what holds at every point besides: arguments of :func:`make_requirements`.
     """
 
     local: Notion
     global_: Notion
-    client_tolerances: Mapping[Label, Tolerance]
-    clients: Codes
+    site_tolerances: Mapping[Label, Tolerance]
+    sites: Codes
     held: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, notion: object, client_tolerances: object, clients: Codes, **held: object) -> FrontierRequirements:
-        """Check the notion, the tolerances of single clients, and what holds at every point."""
+    def of(cls, notion: object, site_tolerances: object, sites: Codes, **held: object) -> FrontierRequirements:
+        """Check the notion, the tolerances of single sites, and what holds at every point."""
         both = sides(notion)
         if any(isinstance(side, Mapping) for side in both):
             raise InputError(
@@ -57,25 +57,25 @@ class FrontierRequirements:
                 "with the rates of all, such as Notion('both', given=(None, 1))."
             )
         local, global_ = (named_notion(side, "notion") for side in both)  # type: ignore[arg-type]  # no mapping
-        single = {} if client_tolerances is None else client_tolerances
-        made = cls(local, global_, single, clients, held)  # type: ignore[arg-type]  # checked next
+        single = {} if site_tolerances is None else site_tolerances
+        made = cls(local, global_, single, sites, held)  # type: ignore[arg-type]  # checked next
         made.at(0.0, 0.0)
         return made
 
     @property
     def alone(self) -> bool:
-        """Whether there is one client only, so that local and global are the same."""
-        return len(self.clients.names) == 1
+        """Whether there is one site only, so that local and global are the same."""
+        return len(self.sites.names) == 1
 
     @property
     def exempt(self) -> Booleans:
-        """Which clients have a tolerance of their own, which no point changes."""
-        return np.array([name in self.client_tolerances for name in self.clients.names])
+        """Which sites have a tolerance of their own, which no point changes."""
+        return np.array([name in self.site_tolerances for name in self.sites.names])
 
     def at(self, local: Tolerance, global_: Tolerance) -> Requirements:
         """The requirements at a pair of tolerances."""
         notion = {"local": self.local, "global": self.global_}
-        return make_requirements(notion, local, global_, self.client_tolerances, self.clients, **self.held)
+        return make_requirements(notion, local, global_, self.site_tolerances, self.sites, **self.held)
 
     @property
     def costs(self) -> Costs | None:
@@ -102,7 +102,7 @@ class Sweep:
         """Measure the unconstrained rule, on other rows where there are some."""
         rates = (requirements.local.rates, requirements.global_.rates)
         every_rate = _every_rate(prepared, *rates, requirements.exempt)
-        free = replace(requirements, client_tolerances={}).at(None, None)
+        free = replace(requirements, site_tolerances={}).at(None, None)
         try:
             mixtures, certificate, _ = certified(make_problem(free, prepared.cells), basis)
         except InfeasibleError:  # what holds at every point cannot be met without any tolerance
@@ -125,7 +125,7 @@ class Sweep:
     @cached_property
     def _needs_merged(self) -> bool:
         rows = self.measured_rows
-        return self.prepared.rows.has_clients and rows is not None and rows.needs_merged(self.prepared.cells)
+        return self.prepared.rows.has_sites and rows is not None and rows.needs_merged(self.prepared.cells)
 
     def _measured_rule(self, mixtures: Mixtures, requirements: Requirements) -> Mixtures:
         """The rule of every cell of the measured rows, as in the policy of ``fit``: also where the fit had no rows."""
@@ -162,7 +162,7 @@ class Sweep:
         """The best rule within a pair of tolerances, or the proof that there is none."""
         required = self.requirements.at(local, global_)
         problem = make_problem(required, self.prepared.cells)
-        # A single client's requirements are all local: nothing is left to vary at one local tolerance.
+        # A single site's requirements are all local: nothing is left to vary at one local tolerance.
         solvers = [] if self.requirements.alone else [known.setdefault(problem.global_rates, ExactSolver()).solve]
         try:
             mixtures, certificate, _ = certified(problem, self.basis, *solvers)
@@ -211,8 +211,8 @@ class Sweep:
         )
         if not required.alone:
             return float(prices.local[~required.exempt][:, of_local].sum()), float(prices.global_[of_global].sum())
-        # For a single client the stricter of the two tolerances of each rate holds: the price is that of the stricter.
-        tolerance = required.client_tolerances.get(required.clients.names[0], local)
+        # For a single site the stricter of the two tolerances of each rate holds: the price is that of the stricter.
+        tolerance = required.site_tolerances.get(required.sites.names[0], local)
         local_limit = dict.fromkeys(required.local.rates, np.inf if tolerance is None else slack(tolerance))
         global_limit = dict.fromkeys(required.global_.rates, np.inf if global_ is None else slack(global_))
         rates = [r.rate for r in required.at(local, global_).local if r.tolerance is not None or r.ratio is not None]
@@ -222,7 +222,7 @@ class Sweep:
 
 
 def _every_rate(prepared: Prepared, local: tuple[Rate, ...], global_: tuple[Rate, ...], exempt: Booleans) -> Problem:
-    """A problem in which every rate counts, except inside clients with a tolerance of their own."""
+    """A problem in which every rate counts, except inside sites with a tolerance of their own."""
     local_rates, global_rates = ([rate.normalised() for rate in rates] for rates in (local, global_))
     return Problem(
         cells=prepared.cells,
@@ -239,7 +239,7 @@ def _measured_rows(
     prepared: Prepared, rates: tuple[tuple[Rate, ...], tuple[Rate, ...]], test: TestRows | None, costs: Costs | None
 ) -> MeasuredRows | None:
     """Test rows or, for want of these, the rows of the fit; None where a rate needs labels and they have none."""
-    known, calibrator = prepared.rows.clients.names, prepared.fitted.calibrator
+    known, calibrator = prepared.rows.sites.names, prepared.fitted.calibrator
     if test is not None:
         rows, ids = test
         return MeasuredRows.of(rows, known, calibrator, rates, fitted=False, ids=ids, costs=costs)
@@ -249,7 +249,7 @@ def _measured_rows(
 
 
 def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
-    """Local and global gaps in expectation, (clients, local rates) and (global rates,); -1 if not compared."""
+    """Local and global gaps in expectation, (sites, local rates) and (global rates,); -1 if not compared."""
     u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
     local, global_ = problem.local_gaps(u, v) / problem.local_units, problem.global_gaps(u, v) / problem.global_units
     local = np.where(problem.local_counts.any(axis=1), local, -1.0)
@@ -282,11 +282,11 @@ def frontier(
     labels: object,
     *,
     groups: object,
-    clients: object = None,
+    sites: object = None,
     notion: str | Notion | Mapping[str, str | Notion] = "demographic_parity",
     local_tolerances: Iterable[float | Ratio | None] | None = None,
     global_tolerances: Iterable[float | Ratio | None] | None = None,
-    client_tolerances: Mapping[Label, float | Ratio | None] | None = None,
+    site_tolerances: Mapping[Label, float | Ratio | None] | None = None,
     chosen: tuple[float | Ratio | None, float | Ratio | None] | None = None,
     costs: object = None,
     floors: object = None,
@@ -304,15 +304,15 @@ def frontier(
 
     Parameters
     ----------
-    scores, labels, groups, clients, calibration, basis, pooling, sample_weight, random_state
+    scores, labels, groups, sites, calibration, basis, pooling, sample_weight, random_state
         As in :func:`logofair.fit`: every point is what ``fit`` would find at its tolerances.
     notion : str, Notion, or {"local": ..., "global": ...} of these
         What is fair. Not a mapping with tolerances, since these are what the grid varies.
     local_tolerances, global_tolerances : iterable of float, Ratio or None, optional
         The grid, on each side of gaps or of ratios; None inside it: not constrained. By default from 0 to the gap of
-        the unconstrained rule, where a side stops binding, and None; without clients the global side alone.
-    client_tolerances : mapping, optional
-        Tolerances of single clients, which hold at every point.
+        the unconstrained rule, where a side stops binding, and None; without sites the global side alone.
+    site_tolerances : mapping, optional
+        Tolerances of single sites, which hold at every point.
     chosen : (float or None, float or None), optional
         A pair of tolerances to add to the grid and to mark in figures.
     costs, floors, ceilings, capacity
@@ -321,8 +321,8 @@ def frontier(
         Points that no rule meets are in ``infeasible``, each with its proof.
     test_rows : mapping of columns, optional
         Other rows to measure every point on, since what holds on the rows that chose a rule says little about others:
-        ``"scores"``, ``"labels"``, ``"groups"`` and, as there are, ``"clients"``,
-        ``"sample_weight"`` and ``"ids"`` (rows of one id at a client are one person). Clients that the fit does not
+        ``"scores"``, ``"labels"``, ``"groups"`` and, as there are, ``"sites"``,
+        ``"sample_weight"`` and ``"ids"`` (rows of one id at a site are one person). Sites that the fit does not
         know take the merged rule, as in the policy that ``fit`` returns.
     progress : Progress, optional
         ``progress(steps, what, total)`` passes steps through and shows how many are done.
@@ -346,16 +346,16 @@ def frontier(
     >>> site, sex = rng.integers(0, 3, 3000), rng.integers(0, 2, 3000)
     >>> score = rng.beta(1 + sex, 2, 3000)
     >>> label = rng.random(3000) < score
-    >>> surface = frontier(score, label, groups=sex, clients=site)
+    >>> surface = frontier(score, label, groups=sex, sites=site)
     >>> max(point.certificate.optimality_gap for point in surface.points) < 1e-6
     True
     >>> surface.best(accuracy_cost=0.01).loss <= 0.01
     True
     """
-    rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
+    rows = checked_rows(scores, labels, groups, sites, sample_weight, calibration, basis)
     key = 0 if random_state is None else random_number(random_state)
     held = {"floors": floors, "ceilings": ceilings, "capacity": capacity, "costs": costs}
-    requirements = FrontierRequirements.of(notion, client_tolerances, rows.clients, groups=rows.groups.names, **held)
+    requirements = FrontierRequirements.of(notion, site_tolerances, rows.sites, groups=rows.groups.names, **held)
     grid = Grid.of(local_tolerances, global_tolerances, chosen, alone=requirements.alone)
     test: TestRows | None = None if test_rows is None else checked_test_rows(test_rows, rows)
     lent = checked_pooling(pooling, basis)
@@ -377,14 +377,14 @@ def frontier(
         unconstrained=sweep.unconstrained,
         notions=(requirements.local.name, requirements.global_.name),
         groups=rows.groups.names,
-        clients=rows.clients.names,
+        sites=rows.sites.names,
         rows=rows.scores.size,
         test_rows=0 if test is None else test[0].scores.size,
         basis=basis,
         calibration=calibration,
         pooling=prepared.pooling,
         chosen=grid.chosen,
-        warnings=tuple(cell_warnings(strictest, prepared.rows, merged=clients is not None)),
+        warnings=tuple(cell_warnings(strictest, prepared.rows, merged=sites is not None)),
         infeasible=infeasible,
         held={name: requirements.at(None, None).as_dict()[name] for name in ("limits", "capacities", "costs")},
     )

@@ -64,7 +64,7 @@ def test_clipping_alone_would_invent_people():
 
 
 def noised_policy(seed, bins, notion, local):
-    """A policy on noised bins of two clients, some of them empty, with its rows."""
+    """A policy on noised bins of two sites, some of them empty, with its rows."""
     random = np.random.default_rng(seed)
     weights = np.maximum(np.rint(random.normal(3, 6, (2, 2, bins))), 0)
     weights[0, 0, 0] += 1
@@ -72,7 +72,7 @@ def noised_policy(seed, bins, notion, local):
     sites, groups = (np.broadcast_to(a, shape).ravel() for a in (np.arange(2)[:, None, None], np.arange(2)[:, None]))
     scores = np.broadcast_to(midpoints(bins), shape).ravel()
     return fit(
-        scores, None, groups=groups, clients=sites, notion=notion, local_tolerance=local, global_tolerance=0.02,
+        scores, None, groups=groups, sites=sites, notion=notion, local_tolerance=local, global_tolerance=0.02,
         sample_weight=weights.ravel(), calibration="none", pooling="none",
     )  # fmt: skip
 
@@ -92,7 +92,7 @@ def test_a_rule_at_the_edges_treats_every_row_as_the_midpoint_of_its_bin(seed, b
     snapped = midpoints(bins)[np.minimum((scores * bins).astype(int), bins - 1)]
     for site in (0, 1, "unknown"):
         for group in (0, 1):
-            where = {"groups": [group] * scores.size, "clients": [site] * scores.size, "on_unknown": "merged"}
+            where = {"groups": [group] * scores.size, "sites": [site] * scores.size, "on_unknown": "merged"}
             real, bin_ = moved.probabilities(scores, **where), found.probabilities(snapped, **where)
             np.testing.assert_array_equal(real, bin_)
             one = moved.decide(scores, **where, deterministic=True)
@@ -123,5 +123,5 @@ def test_rules_that_accept_no_bin_accept_nobody():
     assert moved.weight.max() == 0
     assert np.all(np.isinf(moved.single))
     code = np.zeros(3, dtype=np.int32)
-    cells = build_cells(np.array([0.0, 0.5, 1.0]), code[[0, 0, 0]], code, n_groups=2, n_clients=1)
+    cells = build_cells(np.array([0.0, 0.5, 1.0]), code[[0, 0, 0]], code, n_groups=2, n_sites=1)
     assert evaluate(cells, moved)[0].max() == 0

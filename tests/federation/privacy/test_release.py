@@ -79,7 +79,7 @@ def test_noise_differs_from_call_to_call_unless_a_seed_makes_it_a_rehearsal():
     assert not one.private
 
 
-def test_groups_without_rows_and_clients_without_rows_are_noised_like_all_others():
+def test_groups_without_rows_and_sites_without_rows_are_noised_like_all_others():
     nobody = release([], [], n_groups=2, privacy=Privacy(0.1, 1e-6, bins=64))
     assert nobody.counts.shape == (2, 64)
     assert (nobody.counts != 0).mean() > 0.8

@@ -15,7 +15,7 @@ from logofair.federation.replies import Refusal
 from logofair.federation.secure.primitives import random_words
 from logofair.federation.wire import decode, encode
 from support.secure_sites import STEP, Federation, seeded
-from support.sites import Tampered, clients, federation, go, identities, plan_of
+from support.sites import Tampered, federation, go, identities, plan_of
 
 pytestmark = pytest.mark.federation
 
@@ -32,7 +32,7 @@ def failing(monkeypatch, sites, kind):
         return "claims nonsense" if large else honest(own, request, plan, counts, roster)
 
     monkeypatch.setattr(logofair.federation.client, "fault", suspicious)
-    return Tampered(clients(sites, identities(sites)))
+    return Tampered(sites(sites, identities(sites)))
 
 
 @pytest.mark.parametrize("kind", ["Totals", "Answers", "FinalFigures"])
@@ -44,7 +44,7 @@ def test_where_only_one_site_could_answer_the_server_forms_no_total(monkeypatch,
     for _ in range(2):  # nor later: the same words come again, and no list leaves a site out
         with pytest.raises(RunError, match="masks did not cancel"):
             list(conduct(decode(saved[-1]), transport, save=lambda state: saved.append(encode(state))))
-    assert [bool(client.stored.failed) for client in transport.clients.values()] == [True, True, True, False]
+    assert [bool(client.stored.failed) for client in transport.sites.values()] == [True, True, True, False]
     assert not any(decode(data).refusal for _, data in transport.sent)
     counts = decode(saved[-1]).server.roster_counts
     assert counts is None or counts.mass.sum() == pytest.approx(sum(SIZES))
@@ -58,9 +58,9 @@ def test_a_site_that_failed_once_contributes_random_words_for_the_rest_of_the_ru
     monkeypatch.undo()  # it could answer now
     left = tuple("abc")
     for site in left:
-        client = transport.clients[site]
+        client = transport.sites[site]
         agreed = replace(client.identity, agreed_without=("d",))
-        transport.clients[site] = replace(client, identity=agreed)
+        transport.sites[site] = replace(client, identity=agreed)
     state = ServerState(saved[-1].server.reopened({"d": "is gone"}), relay=saved[-1].relay)
     with pytest.raises(RunError, match="masks did not cancel"):
         list(conduct(state, transport))
@@ -86,8 +86,8 @@ def test_rows_that_weigh_more_than_a_total_holds_are_refused_before_anything_is_
     sites = federation(SIZES)
     heavy = {site: replace(each, sample_weight=np.full(len(each.scores), 1e7)) for site, each in sites.items()}
     sites = {**heavy, "d": sites["d"]}
-    transport = LocalTransport(clients(sites, identities(sites)))
+    transport = LocalTransport(sites(sites, identities(sites)))
     with pytest.raises((RunError, QuorumLostError), match=Refusal.BAD_DATA.value.split(":")[0]):
         go(plan_of(secure=True), transport)
-    assert "divide the weights" in transport.clients["a"].problem
-    assert transport.clients["a"].stored.reply is None
+    assert "divide the weights" in transport.sites["a"].problem
+    assert transport.sites["a"].stored.reply is None

@@ -17,7 +17,6 @@ from logofair.federation.requests import RequestMessage, TotalsRequest
 from logofair.federation.wire import decode, encode
 from support.sites import (
     Tampered,
-    clients,
     federation,
     go,
     gone_from,
@@ -43,7 +42,7 @@ def secure_plan(**more):
 
 
 def secured(sites, agreed_without=(), **how):
-    return Tampered(clients(sites, identities(sites, agreed_without)), **how)
+    return Tampered(sites(sites, identities(sites, agreed_without)), **how)
 
 
 @pytest.mark.parametrize("stage", STAGES[:3])
@@ -155,8 +154,8 @@ def test_a_site_whose_own_check_fails_garbles_the_total_and_the_run_stops_at_onc
     with pytest.raises(RunError, match=r"sum 2: the masks did not cancel; a site could not answer"):
         go(plan, transport)
     assert not any(decode(data).refusal for _, data in transport.sent)  # nothing shows which site it was
-    assert "claims nonsense" in transport.clients["b"].stored.failed
-    assert not any(client.finished for client in transport.clients.values())
+    assert "claims nonsense" in transport.sites["b"].stored.failed
+    assert not any(client.finished for client in transport.sites.values())
 
 
 def lying(number, change):
@@ -184,7 +183,7 @@ def lying(number, change):
 )
 def test_a_lie_behind_masks_shows_in_the_totals(number, change, said):
     sites, plan = four(), secure_plan()
-    every = clients(sites, identities(sites))
+    every = sites(sites, identities(sites))
     every["b"] = lying(number, change)("b", sites["b"], identity=every["b"].identity)
     with pytest.raises(RunError, match=said + ".*masks hide which"):
         go(plan, LocalTransport(every))
@@ -192,13 +191,13 @@ def test_a_lie_behind_masks_shows_in_the_totals(number, change, said):
 
 def test_a_value_beyond_what_can_be_summed_stays_at_its_site():
     sites, plan = four(), secure_plan()
-    every = clients(sites, identities(sites))
+    every = sites(sites, identities(sites))
     absurd = lying(2, lambda own: replace(own, mass=own.mass * 1e300))
     every["b"] = absurd("b", sites["b"], identity=every["b"].identity)
     transport = LocalTransport(every)
     with pytest.raises(RunError, match="a site could not answer"):
         go(plan, transport)
-    assert "too large to be summed" in transport.clients["b"].stored.failed
+    assert "too large to be summed" in transport.sites["b"].stored.failed
 
 
 def test_rubbish_in_place_of_a_masked_vector_is_noticed():
@@ -230,13 +229,13 @@ def test_a_reply_of_another_form_counts_as_none(number):
 
 def test_a_server_that_asks_plain_requests_of_a_secure_plan_is_refused():
     sites, plan = four(), secure_plan()
-    client = clients(sites, identities(sites))["a"]
+    client = sites(sites, identities(sites))["a"]
     after, reply = client.handle(Server.start(plan, list(sites)).message())
     assert reply.refusal == "UNSAFE_SUM"
     assert after.stored is client.stored
     transport = secured(sites)
     go(plan, transport)
-    client = transport.clients["a"]
+    client = transport.sites["a"]
     _, reply = client.handle(RequestMessage(plan.run, 1, client.stored.number + 1, TotalsRequest()))
     assert reply.refusal == "UNSAFE_SUM"
 
@@ -248,7 +247,7 @@ def test_under_one_number_only_one_request_is_masked():
     state = next(iter_states(plan, transport, lambda state: state.server.number == 2 and b"ready" in state.masks))
     messages = [decode(m) for site, m in transport.heard if site == "a"]
     first = next(message for message in messages if message.step == "masked")
-    client = transport.clients["a"]
+    client = transport.sites["a"]
     for other in (
         replace(first, request=TotalsRequest()),
         replace(first, step="keys", sealed=None, opening=messages[0].opening),
@@ -267,7 +266,7 @@ def iter_states(plan, transport, wanted):
 
 def test_sites_without_keys_are_excluded_and_engines_ask_for_them():
     sites, plan = four(), secure_plan()
-    every = clients(sites, identities(sites))
+    every = sites(sites, identities(sites))
     every["b"] = replace(every["b"], identity=None)
     result, _ = go(plan, LocalTransport(every))
     assert result.excluded[0].reason == Refusal.NO_KEYS.value
@@ -277,7 +276,7 @@ def test_sites_without_keys_are_excluded_and_engines_ask_for_them():
 
 def test_a_site_with_a_key_its_peers_do_not_know_is_not_believed():
     sites, plan = four(), secure_plan()
-    every = clients(sites, identities(sites))
+    every = sites(sites, identities(sites))
     stranger = replace(every["b"].identity, private_key=private_key("stranger"))
     every["b"] = replace(every["b"], identity=stranger)
     with pytest.raises((RunError, QuorumLostError), match=r"secure sums forbid|needed|at least"):

@@ -55,12 +55,12 @@ class RefusedMessageError(AssertionError):
 
 
 class HostileServer:
-    """Speaks to real clients, each of which it may tell something else; its own state follows the plan of site a."""
+    """Speaks to real sites, each of which it may tell something else; its own state follows the plan of site a."""
 
     def __init__(self, plans, columns=None):
         keys = identities()
         columns = columns or {site: some_rows(100 * (i + 1), i) for i, site in enumerate(SITES)}
-        self.clients = {site: Client(site, columns[site], identity=keys[site]) for site in SITES}
+        self.sites = {site: Client(site, columns[site], identity=keys[site]) for site in SITES}
         self.server, self.relay = Server.start(plans["a"], SITES), None
         self.masks = SecureServer.start("r", SITES)
         openings = {site: Opening.of(plans[site], SITES) for site in SITES}
@@ -71,7 +71,7 @@ class HostileServer:
 
     def say(self, site, step, request=None, **more):
         message = RequestMessage("r", 1, self.server.number, request, step=step, **more)
-        self.clients[site], reply = self.clients[site].handle(decode(encode(message)))
+        self.sites[site], reply = self.sites[site].handle(decode(encode(message)))
         if reply.refusal is not None:
             raise RefusedMessageError(reply.refusal)
         return reply.body
@@ -126,8 +126,8 @@ def test_an_honest_server_gets_the_totals_and_every_site_its_policy():
         server.honest()
     for site in SITES:
         server.say(site, "", server.server.request, relay=server.relay)
-        assert server.clients[site].finished
-        assert encode(server.clients[site].stored.replica) == encode(server.server)
+        assert server.sites[site].finished
+        assert encode(server.sites[site].stored.replica) == encode(server.server)
 
 
 def test_a_server_whose_numbers_are_rounded_otherwise_is_followed_to_the_end():
@@ -143,7 +143,7 @@ def test_a_server_whose_numbers_are_rounded_otherwise_is_followed_to_the_end():
     assert nudged > 3
     for site in SITES:
         server.say(site, "", server.server.request, relay=server.relay)
-        assert server.clients[site].finished
+        assert server.sites[site].finished
 
 
 def isolating(thresholds):
@@ -176,8 +176,8 @@ def test_prices_can_isolate_a_site_but_no_site_answers_what_its_replica_does_not
 
 
 def test_a_secure_plan_sets_no_tolerance_for_single_sites():
-    with pytest.raises(InputError, match="client_tolerances: cannot be combined with secure sums"):
-        honest_plan(client_tolerances={"b": 0.0, "c": 0.0})
+    with pytest.raises(InputError, match="site_tolerances: cannot be combined with secure sums"):
+        honest_plan(site_tolerances={"b": 0.0, "c": 0.0})
 
 
 PER_POSITIVE = Notion("both", given=(None, Rate("accepted per positive", 1.0, 0.0, base=(0.0, 1.0))))
@@ -279,7 +279,7 @@ def test_a_result_that_the_replica_did_not_reach_is_not_taken():
     for result in (false, better, {**true, "sites": ("a", "b")}, None):
         assert server.refusals("", PublishRequest(result)) == REPLAY
     server.say("a", "", PublishRequest({**true, "exchanges": {}}), relay=server.relay)  # no number depends on these
-    assert server.clients["a"].finished
+    assert server.sites["a"].finished
 
 
 def test_sites_that_were_sent_different_plans_are_in_no_total():
@@ -302,7 +302,7 @@ def test_a_site_that_cannot_answer_does_not_refuse_and_no_total_is_formed(monkey
     server = hostile(rounds=2).honest(2)
     with pytest.raises(GarbledTotalError, match="a site could not answer"):
         server.honest()
-    assert "claims nonsense" in server.clients["a"].stored.failed
+    assert "claims nonsense" in server.sites["a"].stored.failed
 
 
 def test_two_hundred_sites_are_too_many_for_secure_sums():
@@ -313,8 +313,8 @@ def test_two_hundred_sites_are_too_many_for_secure_sums():
 class Dropping(LocalTransport):
     """Site c is gone from some exchange on."""
 
-    def __init__(self, clients, at):
-        super().__init__(clients)
+    def __init__(self, sites, at):
+        super().__init__(sites)
         self.at, self.done = at, 0
 
     def present(self):

@@ -14,7 +14,7 @@ from logofair.federation import Client, ClientBatch, Plan, Privacy, Server, Site
 from logofair.federation.plan import Members
 from logofair.federation.replies import Answers, Contributors, Totals
 from logofair.solvers.algorithm1 import Algorithm1
-from support.sites import clients, federation, go, identities, plan_of, rows
+from support.sites import federation, go, identities, plan_of, rows
 
 pytestmark = pytest.mark.federation
 
@@ -61,7 +61,7 @@ def without_group(columns, group, few=0):
 def test_a_group_that_fewer_than_three_sites_count_stops_the_run_before_anything_is_summed(counting, few):
     sites = one_large()
     sites = {s: c if s in "abcd"[:counting] else without_group(c, 1, few) for s, c in sites.items()}
-    transport, seen = LocalTransport(clients(sites, identities(sites))), []
+    transport, seen = LocalTransport(sites(sites, identities(sites))), []
     with pytest.raises(RunError, match=rf"run test: 1: NOT MEASURED, since {counting} of 4 sites .*plan without it"):
         go(plan_of(secure=True, smallest_cell=5), transport, save=seen.append)
     assert all(state.server.number == 1 for state in seen)  # nothing but the numbers of contributors was summed
@@ -82,12 +82,12 @@ def test_a_site_of_three_that_claims_for_another_is_found_out_by_the_other():
     """Else the totals of the group would be those of site a alone, once its own rows are taken off."""
     sites = federation((300, 60, 80))
     sites["b"] = without_group(sites["b"], 1)
-    every = clients(sites, identities(sites))
+    every = sites(sites, identities(sites))
     every["c"] = Claiming("c", sites["c"], identity=every["c"].identity)
     transport, seen = LocalTransport(every), []
     with pytest.raises(RunError, match="sum 2: the masks did not cancel"):
         go(plan_of(secure=True), transport, save=seen.append)
-    assert "claim to contribute for more sites than there are" in transport.clients["b"].stored.failed
+    assert "claim to contribute for more sites than there are" in transport.sites["b"].stored.failed
     assert all(state.server.roster_counts is None for state in seen)
 
 
@@ -131,12 +131,12 @@ def test_a_new_roster_counts_its_contributors_again():
     sites = federation((60, 70, 80, 50))
     sites["d"] = without_group(sites["d"], 1)
     plan = plan_of(secure=True)
-    transport = LocalTransport(clients(sites, identities(sites, agreed_without=("c",))))
+    transport = LocalTransport(sites(sites, identities(sites, agreed_without=("c",))))
     steps = conduct(ServerState(Server.start(plan, tuple(sites))), transport)
     state = next(state for state, _ in steps if state.server.number == 3)
     again = replace(ServerState(state.server.reopened({"c": "is gone"})), relay=state.relay)
     assert type(again.server.request).__name__ == "ContributorsRequest"
-    left = {site: transport.clients[site] for site in "abd"}
+    left = {site: transport.sites[site] for site in "abd"}
     with pytest.raises(RunError, match="1: NOT MEASURED, since 2 of 3 sites"):
         list(conduct(again, LocalTransport(left)))
 
@@ -168,11 +168,11 @@ CHANGES = {
     "notion": "equalized_odds",
     "local_tolerance": 0.2,
     "global_tolerance": 0.2,
-    "client_tolerances": {"a": 0.5},
+    "site_tolerances": {"a": 0.5},
     "floors": {"global": {"demographic_parity": 0.1}},
     "capacity": 0.5,
     "costs": (1, 3),
-    "client_costs": {"a": (1, 2)},
+    "site_costs": {"a": (1, 2)},
     "calibration": "platt",
     "folds": 7,
     "random_state": 3,

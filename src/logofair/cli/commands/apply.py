@@ -49,7 +49,7 @@ def out_option(what: str) -> Decorator[Any]:
     epilog=examples(
         "logofair apply policy.json data/others.csv --id id --keep sex --out decisions.csv",
         "logofair apply policy.json data/new-north.csv --on-unknown merged --id id --keep age --out north.parquet",
-        "logofair apply policy.json data/others.csv --score score --group sex --client site --seed 1 --out all.parquet",
+        "logofair apply policy.json data/others.csv --score score --group sex --site site --seed 1 --out all.parquet",
     )
 )
 @click.argument("policy", type=click.Path(path_type=Path))
@@ -58,7 +58,7 @@ def out_option(what: str) -> Decorator[Any]:
 @click.option(
     "--group", metavar="COLUMN", multiple=True, help="Groups; several as in the fit.  [default: as in the fit]"
 )
-@click.option("--client", metavar="COLUMN", help="Clients.  [default: as in the fit]")
+@click.option("--site", metavar="COLUMN", help="Sites.  [default: as in the fit]")
 @name_option("--scale", SCALES, f"What scores are: {', '.join(SCALES)}.  [default: as in the fit]")
 @drop_missing_option
 @na_option(default=None, otherwise="as in the fit")
@@ -68,20 +68,20 @@ def out_option(what: str) -> Decorator[Any]:
 @name_option(
     "--on-unknown",
     ("raise", "merged", "base"),
-    "Clients the policy does not know, or other sites than a federated policy's: raise (refuse), merged (the rule of "
-    "all clients taken as one) or base (score from 1/2 on, also for unknown groups).",
+    "Sites the policy does not know, or other sites than a federated policy's: raise (refuse), merged (the rule of "
+    "all sites taken as one) or base (score from 1/2 on, also for unknown groups).",
     default="raise",
 )
 @click.option(
     "--deterministic",
     is_flag=True,
-    help="No coins: one threshold per client and group. Gaps exceed their tolerances, for equalized odds by 0.10 to "
+    help="No coins: one threshold per site and group. Gaps exceed their tolerances, for equalized odds by 0.10 to "
     "0.18 on Adult.",
 )
 @click.option(
     "--exact-counts",
     is_flag=True,
-    help="Accept as many in every client and group, and over all, as chances sum to, within one. A person's decision "
+    help="Accept as many in every site and group, and over all, as chances sum to, within one. A person's decision "
     "then depends on all rows, and another batch may not meet a capacity. Files are read twice.",
 )
 @seed_option("Of the coins where there are no ids; a policy with coins needs --id or --seed.", default=None)
@@ -92,7 +92,7 @@ def apply(
     new: Sequence[str],
     score: str | None,
     group: tuple[str, ...],
-    client: str | None,
+    site: str | None,
     scale: str | None,
     drop_missing: bool,
     na: tuple[str, ...] | None,
@@ -109,7 +109,7 @@ def apply(
     """Decide on the rows of NEW by a policy: 1 accept, 0 reject.
 
     NEW is a file (CSV, Parquet, Arrow), several, a pattern in quotes, or a folder
-    with one file per client, of any size. The output has the id (or the
+    with one file per site, of any size. The output has the id (or the
     row's number from 1), the decision, and the columns to keep.
     """
     check_output(out, force=force)
@@ -121,22 +121,22 @@ def apply(
         from logofair.policy.policy import Policy
 
         rules = Policy.load(policy)
-        columns = replace(_columns(rules, score, group, client, scale, na), drop_missing=drop_missing)
-        if client is None and columns.client not in (None, *column_names(find_files(new, client="any").paths[0])):
-            columns = replace(columns, client=None)  # then the file's name is the client, or all rows are the site's
-        files = find_files(new, client=columns.client)
+        columns = replace(_columns(rules, score, group, site, scale, na), drop_missing=drop_missing)
+        if site is None and columns.site not in (None, *column_names(find_files(new, site="any").paths[0])):
+            columns = replace(columns, site=None)  # then the file's name is the site, or all rows are the site's
+        files = find_files(new, site=columns.site)
         _check(rules, columns, files, out)
         kept = tuple(dict.fromkeys(keep))
         decider = Decider(rules, columns, id_column, kept, on_unknown, seed, deterministic, exact_counts, policy)
         totals = decide_files(decider, files, out, progress)
-    _show(totals, out, decider.by_position, as_json, rules.client, checked=columns.client is not None)
+    _show(totals, out, decider.by_position, as_json, rules.site, checked=columns.site is not None)
 
 
 def _columns(
     policy: Policy,
     score: str | None,
     group: tuple[str, ...],
-    client: str | None,
+    site: str | None,
     scale: str | None,
     na: tuple[str, ...] | None,
 ) -> ColumnNames:
@@ -144,14 +144,14 @@ def _columns(
     from logofair.policy.info import ColumnsInfo
 
     known = policy.info.columns or ColumnsInfo()
-    return known.filling(ColumnNames(score=score, group=group, client=client), scale, na)
+    return known.filling(ColumnNames(score=score, group=group, site=site), scale, na)
 
 
 def _check(policy: Policy, columns: ColumnNames, files: DataFiles, out: Path) -> None:
     """Raise where policy and data do not fit together."""
     columns.require(files, score="the model's scores", group="the groups")
-    if columns.client is not None and not policy.has_clients and policy.client is None:
-        raise InputError("--client: the policy was fitted without clients; leave it out.")
+    if columns.site is not None and not policy.has_sites and policy.site is None:
+        raise InputError("--site: the policy was fitted without sites; leave it out.")
     if any(out.exists() and path.exists() and out.samefile(path) for path in files.paths):
         raise InputError(f"{out}: is one of the files to decide on; choose another name for --out.")
 
@@ -159,7 +159,7 @@ def _check(policy: Policy, columns: ColumnNames, files: DataFiles, out: Path) ->
 def _show(
     totals: DecisionCounts, out: Path, by_position: bool, as_json: bool, site: str | None, *, checked: bool
 ) -> None:
-    """Print what was decided; ``site`` is a federated policy's own, ``checked``: whether rows name their clients."""
+    """Print what was decided; ``site`` is a federated policy's own, ``checked``: whether rows name their sites."""
     from logofair.cli.pages.console import counted, notes, page, print_json, print_page, share
 
     if as_json:
@@ -175,12 +175,12 @@ def _show(
     if len(by_group) > _LISTED:
         lines.append(("", f"and {len(by_group) - _LISTED:,} more groups; --json lists all"))
     if site is not None and not checked:
-        lines.append(("Site", f"Rows without a client count as those of site {site!r}; --client COLUMN checks them."))
+        lines.append(("Site", f"Rows without a site count as those of site {site!r}; --site COLUMN checks them."))
     if totals.unknown:
-        of = "is of a client or group" if totals.unknown == 1 else "are of clients or groups"
+        of = "is of a site or group" if totals.unknown == 1 else "are of sites or groups"
         lines.append(("Unknown", f"{counted(totals.unknown, 'row')} {of} the policy does not know."))
     if repeated := totals.repeated:
-        same = "the same coin only at the same client and in the same group"
+        same = "the same coin only at the same site and in the same group"
         same = same if totals.excess is None else "each is decided on by itself"
         lines.append(("Ids", f"{counted(repeated, 'row')} with an id that was met before: {same}."))
     if totals.excess is not None:
@@ -188,7 +188,7 @@ def _show(
             (
                 "Counts",
                 f"{totals.accepted:,} accepted, where chances sum to {totals.summed_chances:,.2f}: within one, and so "
-                "in every client and group. A person's decision depends on who else is in these files; other files "
+                "in every site and group. A person's decision depends on who else is in these files; other files "
                 "may not meet a capacity that these meet.",
             )
         )

@@ -1,4 +1,4 @@
-"""``logofair audit``: how fair decisions are now, inside every client and over all of them."""
+"""``logofair audit``: how fair decisions are now, inside every site and over all of them."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
 
 @click.command(
     epilog=examples(
-        "logofair audit data/together.csv --score score --label label --group sex --client site",
+        "logofair audit data/together.csv --score score --label label --group sex --site site",
         "logofair audit data/together.csv --score score --group sex --group race --format ll144",
         "logofair audit 'data/*th.csv' --score score --label label --positive 1 --group sex --json",
         "logofair audit decisions.csv --decision decision --group sex",
         "logofair audit data/others.csv --policy policy.json --label label --report audit.html",
         "logofair audit data/others.csv --policy policy.json --against other.json --label label --id id",
-        "logofair audit data/together.csv --score score --label label --group sex --client site --local ratio:0.8 "
+        "logofair audit data/together.csv --score score --label label --group sex --site site --local ratio:0.8 "
         "--floor global:equal_opportunity=0.5 --capacity 0.6 --costs 1,3",
     )
 )
@@ -77,14 +77,14 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
     "--worst",
     int,
     such_that(lambda n: n >= 0, "pass a whole number from 0"),
-    "How many of the worst clients to list.  [default: 5; none where most of very many are small]",
+    "How many of the worst sites to list.  [default: 5; none where most of very many are small]",
 )
 @tolerance_option(
     "local",
-    "inside each client, by which clients are counted as above or within",
+    "inside each site, by which sites are counted as above or within",
     otherwise=f"with --policy as it requires, else nothing is required and {TOLERANCE:g} is counted by",
 )
-@tolerance_option("global", "over all clients together", otherwise="with --policy as it requires, else none")
+@tolerance_option("global", "over all sites together", otherwise="with --policy as it requires, else none")
 @limit_options()
 @costs_option()
 @report_options
@@ -113,10 +113,10 @@ def audit(
     as_json: bool,
     **others: Any,
 ) -> None:
-    """Show how fair decisions are, inside every client and over all of them.
+    """Show how fair decisions are, inside every site and over all of them.
 
     DATA is a file (CSV, Parquet, Arrow), several, a pattern in quotes, or a folder
-    with one file per client. Rows are accepted where the score reaches the
+    with one file per site. Rows are accepted where the score reaches the
     threshold, or as an existing decision column says, or with the chance that a
     policy gives them. Every figure carries its 95% interval and the rows it rests
     on. What is required (--local, --global, --floor, --ceiling, --capacity, or what

@@ -31,7 +31,7 @@ DEFAULT_TOLERANCES = {
     "predictive_equality": 0.02,
     "equalized_odds": 0.02,
 }
-MOST_CLIENTS = 1000
+MOST_SITES = 1000
 _USUAL = "0.01 for demographic_parity, 0.02 otherwise"
 
 
@@ -39,26 +39,26 @@ _USUAL = "0.01 for demographic_parity, 0.02 otherwise"
     epilog=examples(
         "logofair demo",
         "logofair demo --notion equalized_odds --local 0.05 --global 0.02",
-        "logofair demo --clients 10 --alpha 100 --seed 1 --json",
+        "logofair demo --sites 10 --alpha 100 --seed 1 --json",
     )
 )
 @number_option(
     "--alpha",
     float,
     such_that(lambda a: 0 < a < math.inf, "pass a number above 0, such as 0.5 (uneven) or 100 (even)"),
-    "How evenly groups are spread over clients: the smaller, the less.",
+    "How evenly groups are spread over sites: the smaller, the less.",
     default=0.5,
 )
 @number_option(
-    "--clients",
+    "--sites",
     int,
-    such_that(lambda k: 2 <= k <= MOST_CLIENTS, f"pass a whole number from 2 to {MOST_CLIENTS}"),
-    "Number of clients.",
+    such_that(lambda k: 2 <= k <= MOST_SITES, f"pass a whole number from 2 to {MOST_SITES}"),
+    "Number of sites.",
     default=5,
 )
 @notion_option
-@tolerance_option("local", "inside each client", otherwise=_USUAL)
-@tolerance_option("global", "over all clients together", otherwise=_USUAL)
+@tolerance_option("local", "inside each site", otherwise=_USUAL)
+@tolerance_option("global", "over all sites together", otherwise=_USUAL)
 @seed_option("The same seed prints the same table.", "random_state")
 @path_option(
     "--report",
@@ -79,8 +79,8 @@ def demo(
 ) -> None:
     """Train, post-process and audit on the embedded Adult data.
 
-    Deals 48,842 census rows to clients, trains a logistic regression on a part of
-    them, makes its decisions fair over all clients (LoGoFair_g), inside each client
+    Deals 48,842 census rows to sites, trains a logistic regression on a part of
+    them, makes its decisions fair over all sites (LoGoFair_g), inside each site
     (LoGoFair_l) and both (LoGoFair_l&g), compares them on held-out test rows, and
     writes a report of the last. It takes a few seconds and needs no network.
     """

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 @click.command(
     epilog=examples(
         "logofair explain policy.json",
-        "logofair explain policy.json --client north --group Female",
+        "logofair explain policy.json --site north --group Female",
         "logofair explain policy.json --json",
     )
 )
 @click.argument("policy", type=click.Path(path_type=Path))
-@click.option("--client", metavar="NAME", help="Only the rules at this client.")
+@click.option("--name", "site", metavar="NAME", help="Only the rules at this site.")
 @click.option("--group", metavar="NAME", help="Only the rules for this group.")
 @json_option("Print JSON in place of words: every rule as bands of scores.")
-def explain(policy: Path, client: str | None, group: str | None, as_json: bool) -> None:
+def explain(policy: Path, site: str | None, group: str | None, as_json: bool) -> None:
     """Say in words whom a policy accepts, what was required of it and how good it is."""
     from logofair.cli.pages.console import page, print_json, showing_progress
 
@@ -34,22 +34,22 @@ def explain(policy: Path, client: str | None, group: str | None, as_json: bool) 
         from logofair.policy.policy import Policy
 
         (rules,) = progress(map(Policy.load, [policy]), "Reading the policy", total=1)
-    clients, groups = _chosen(rules, client, group)
+    sites, groups = _chosen(rules, site, group)
     if as_json:
-        print_json(as_dict(rules, clients, groups))
+        print_json(as_dict(rules, sites, groups))
     else:
-        show(rules, clients, groups, at=client, of=group, console=page())
+        show(rules, sites, groups, at=site, of=group, console=page())
 
 
-def _chosen(policy: Policy, client: str | None, group: str | None) -> tuple[list[int], list[int]]:
-    """Numbers of the clients and groups asked for."""
+def _chosen(policy: Policy, site: str | None, group: str | None) -> tuple[list[int], list[int]]:
+    """Numbers of the sites and groups asked for."""
     from logofair.files.values import known_label, label_text
 
-    if client is not None and not policy.has_clients and policy.client is None:
-        raise InputError("--client: the policy was fitted without clients; leave it out.")
-    clients = {label_text(name): place for place, name in enumerate(policy.clients)}
+    if site is not None and not policy.has_sites and policy.site is None:
+        raise InputError("--site: the policy was fitted without sites; leave it out.")
+    sites = {label_text(name): place for place, name in enumerate(policy.sites)}
     groups = {label_text(name): place for place, name in enumerate(policy.groups)}
     return (
-        list(clients.values()) if client is None else [known_label(client, clients, "--client")],
+        list(sites.values()) if site is None else [known_label(site, sites, "--site")],
         list(groups.values()) if group is None else [known_label(group, groups, "--group")],
     )

@@ -50,16 +50,16 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
 @click.command(
     epilog=examples(
         "logofair fit data/north.csv --score score --label label --group sex --out policy.json",
-        "logofair fit data/together.csv --score score --label label --group sex --client site --out policy.json",
-        "logofair fit data/together.csv --score score --label label --group sex --client site --test data/others.csv "
+        "logofair fit data/together.csv --score score --label label --group sex --site site --out policy.json",
+        "logofair fit data/together.csv --score score --label label --group sex --site site --test data/others.csv "
         "--notion equalized_odds --out policy.json",
-        "logofair fit data/together.csv --score score --label label --group sex --client site --local 0.05 "
+        "logofair fit data/together.csv --score score --label label --group sex --site site --local 0.05 "
         "--local-for north=0.1 --global none --out policy.json --report report.html",
-        "logofair fit data/together.csv --score score --label label --group sex --client site --local 0.1 "
+        "logofair fit data/together.csv --score score --label label --group sex --site site --local 0.1 "
         "--confidence 0.95 --out policy.json",
-        "logofair fit data/together.csv --score score --label label --group sex --client site --pooling full "
+        "logofair fit data/together.csv --score score --label label --group sex --site site --pooling full "
         "--out policy.json --format model-card",
-        "logofair fit data/together.csv --score score --label label --group sex --client site --costs 1,3 "
+        "logofair fit data/together.csv --score score --label label --group sex --site site --costs 1,3 "
         "--local ratio:0.8 --global none --floor equal_opportunity=today --capacity 0.9 --out policy.json",
     )
 )
@@ -75,14 +75,14 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
     callback=_notions,
     help=f"What is fair: {', '.join(NOTIONS)}; may be given again, each with a tolerance of its own.",
 )
-@tolerance_option("local", "inside each client", default="0.02")
-@tolerance_option("global", "over all clients together", default="0.02")
+@tolerance_option("local", "inside each site", default="0.02")
+@tolerance_option("global", "over all sites together", default="0.02")
 @click.option(
     "--local-for",
-    metavar="CLIENT=TOL",
+    metavar="SITE=TOL",
     multiple=True,
     callback=single_tolerances,
-    help="Tolerance of a single client in place of --local; may be given again.",
+    help="Tolerance of a single site in place of --local; may be given again.",
 )
 @requirement_options()
 @calibration_option
@@ -116,7 +116,7 @@ def fit(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Make decision rules that are fair inside every client and over all of them.
+    """Make decision rules that are fair inside every site and over all of them.
 
     Finds the most accurate rules, or with --costs the cheapest, that meet every
     requirement on the rows of DATA, or proves which requirements conflict. Writes
@@ -135,7 +135,7 @@ def fit(
 
         required = Required.of(options)
         wanted = work.FitOptions(**options, required=required)
-        files = find_files(data, client=columns.client)
+        files = find_files(data, site=columns.site)
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
         if wanted.basis == "labels":
             columns.require(files, label="labels, which --basis labels counts with")

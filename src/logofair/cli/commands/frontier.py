@@ -49,14 +49,14 @@ def _ending(ending: str, advice: str) -> Any:
 
 @click.command(
     epilog=examples(
-        "logofair frontier data/together.csv --score score --label label --group sex --client site",
+        "logofair frontier data/together.csv --score score --label label --group sex --site site",
         "logofair frontier data/north.csv --score score --label label --group sex --notion equalized_odds "
         "--plot frontier.svg",
-        "logofair frontier data/together.csv --score score --label label --group sex --client site "
+        "logofair frontier data/together.csv --score score --label label --group sex --site site "
         "--local 0.01,0.05,none --global 0.01,0.02 --test data/others.csv --out frontier.csv",
-        "logofair frontier scores.csv --score score --label label --group group --client client "
+        "logofair frontier scores.csv --score score --label label --group group --site site "
         "--where part=calibration --test-where part=test",
-        "logofair frontier data/together.csv --score score --label label --group sex --client site --costs 1,3 "
+        "logofair frontier data/together.csv --score score --label label --group sex --site site --costs 1,3 "
         "--local ratio:0.9,ratio:0.8,none --global none --capacity 0.5 --plot frontier.svg",
     )
 )
@@ -67,7 +67,7 @@ def _ending(ending: str, advice: str) -> Any:
     "local_tolerances",
     metavar="LIST",
     callback=_tolerances,
-    help="Gaps allowed inside each client, such as 0,0.01,none, or ratios, such as ratio:0.8,none.  [default: from 0 "
+    help="Gaps allowed inside each site, such as 0,0.01,none, or ratios, such as ratio:0.8,none.  [default: from 0 "
     "to where they stop binding]",
 )
 @click.option(
@@ -75,7 +75,7 @@ def _ending(ending: str, advice: str) -> Any:
     "global_tolerances",
     metavar="LIST",
     callback=_tolerances,
-    help="Gaps allowed over all clients together.  [default: likewise]",
+    help="Gaps allowed over all sites together.  [default: likewise]",
 )
 @requirement_options()
 @calibration_option
@@ -138,7 +138,7 @@ def _solve(
 
     test, test_where = options.pop("test"), options.pop("test_where")
     required = Required.of(options)
-    files = find_files(data, client=columns.client)
+    files = find_files(data, site=columns.site)
     columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
     if options["basis"] == "labels":
         columns.require(files, label="labels, which --basis labels counts with")
@@ -150,7 +150,7 @@ def _solve(
         rows.scores,
         rows.labels,
         groups=rows.groups,
-        clients=rows.clients,
+        sites=rows.sites,
         sample_weight=rows.weights,
         test_rows=None if other is None else _columns(other),
         progress=progress,
@@ -163,7 +163,7 @@ def _solve(
 def _columns(rows: DataRows) -> dict[str, Any]:
     """Test rows as the library takes them."""
     names = {"scores": rows.scores, "labels": rows.labels, "groups": rows.groups}
-    return names | {"clients": rows.clients, "sample_weight": rows.weights, "ids": rows.ids}
+    return names | {"sites": rows.sites, "sample_weight": rows.weights, "ids": rows.ids}
 
 
 def _write(surface: Frontier, out: Path | None, plot: Path | None) -> None:

@@ -1,6 +1,6 @@
 """An audit of files: their rows counted, the notions measured, a page for people, and plain values.
 
-No file needs to fit into memory: each becomes a small table with a line per client, group, label and decision, and its
+No file needs to fit into memory: each becomes a small table with a line per site, group, label and decision, and its
 columns are checked on the way.
 """
 
@@ -20,7 +20,7 @@ from logofair.auditing.measure import FEW_ROWS, Tally, people_of, plain, text, v
 from logofair.auditing.required import RequirementCheck, measured_requirements
 from logofair.auditing.result import RuleAudit, cost_text
 from logofair.cli.comparing import BASE, ComparedRules, RuleNames, compare_rules
-from logofair.cli.options import TOLERANCE, CostsText, costs_by_client, typed_command
+from logofair.cli.options import TOLERANCE, CostsText, costs_by_site, typed_command
 from logofair.cli.pages.console import counted as number_of
 from logofair.cli.pages.console import grid, notes, spoken, titled
 from logofair.cli.pages.figures import gap_lines, interval_text, rates_table, text_or_undefined
@@ -30,14 +30,14 @@ from logofair.columns.labels import Codes, check_groups, check_spelling, encode
 from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.inputs import ColumnNames, DataFiles, DataSource, client_name, find_files
+from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files, site_name
 from logofair.files.rows import no_rows_error, source_of, whole_column
 from logofair.files.tables import Table, estimated_rows, open_table
 from logofair.files.values import (
     as_chances,
     as_numbers,
-    check_clients,
     check_scores,
+    check_sites,
     join_groups,
     plain_values,
 )
@@ -54,18 +54,18 @@ Places: TypeAlias = npt.NDArray[np.intp]
 
 _GROUPS = 8
 _WORST = 5
-_MANY = 50  # clients; where most of them are small, a count of them replaces the list of the worst
+_MANY = 50  # sites; where most of them are small, a count of them replaces the list of the worst
 _COUNTS = ("rows", "mass", "accepted", "people", "squares", "accepted squares")
-_MOST_CELLS = 2_000_000  # more combinations of client, group and label than this are ids passed by mistake
+_MOST_CELLS = 2_000_000  # more combinations of site, group and label than this are ids passed by mistake
 
 
 @dataclass(frozen=True, eq=False)
 class FileTally:
-    """What was counted, with the names of the clients and groups; ``clients`` is (None,) where there are none."""
+    """What was counted, with the names of the sites and groups; ``sites`` is (None,) where there are none."""
 
     tally: Tally
     groups: tuple[Label, ...]
-    clients: tuple[Label | None, ...]
+    sites: tuple[Label | None, ...]
     rows: int
     dropped: int
 
@@ -74,7 +74,7 @@ class FileTally:
 class FileAudit:
     """What an audit of files found; ``compared`` where a policy decided.
 
-    ``tolerance`` None is what the policy requires inside clients, for the notions it requires.
+    ``tolerance`` None is what the policy requires inside sites, for the notions it requires.
     """
 
     data: str
@@ -87,7 +87,7 @@ class FileAudit:
     compared: ComparedRules | None = None
 
     def tolerance_of(self, notion: str) -> Floats | float | None:
-        """By what the clients' gaps of a notion are judged, one for all or (rates, clients); None: by nothing."""
+        """By what the sites' gaps of a notion are judged, one for all or (rates, sites); None: by nothing."""
         if self.tolerance is not None or self.compared is None:
             return self.tolerance
         return self.compared.required(notion)
@@ -109,14 +109,14 @@ def examine(
     wanted: Wanted | None = None,
 ) -> FileAudit:
     """Count the rows of the files and measure the notions asked for; without labels those that need none."""
-    files = find_files(data, client=columns.client)
+    files = find_files(data, site=columns.site)
     columns.require(files, group="the groups to compare, such as sex")
     require_decisions(files, columns)
     notions = _notions(notion, files, columns)
     _need_labels(costs, files, columns)
     counted = count_rows(files, columns, threshold, progress)
     priced = _costs(costs, counted)
-    measured = RuleAudit.of(counted.tally, counted.groups, counted.clients, notions, priced)
+    measured = RuleAudit.of(counted.tally, counted.groups, counted.sites, notions, priced)
     if wanted is not None:
         measured = replace(measured, requirements=_requirements(wanted, counted))
     limit = None if columns.decision else threshold
@@ -136,13 +136,13 @@ def examine_policy(
     """Measure a policy on the rows of the files, and compare it with another rule."""
     if columns.decision is not None:
         raise InputError("--decision: given together with --policy; audit either the decisions or the policy.")
-    found = find_files(data, client="any")
+    found = find_files(data, site="any")
     notions = _notions(notion, found, columns)
     _need_labels(costs, found, columns)
     compared = compare_rules(data, columns, names, notions, progress, costs, wanted)
     measured, rows = compared.policy_audit, compared.rows
     audit = next(iter(measured.by_notion.values()))
-    counted = FileTally(measured.tally, audit.groups, audit.local.clients, rows.source.rows, rows.dropped)
+    counted = FileTally(measured.tally, audit.groups, audit.local.sites, rows.source.rows, rows.dropped)
     limit, files = names.threshold if names.against == BASE else None, len(rows.source.files)
     return FileAudit(rows.source.name, files, compared.columns, limit, tolerance, counted, measured, compared)
 
@@ -169,28 +169,28 @@ def _need_labels(costs: CostsText | None, files: DataFiles, columns: ColumnNames
 
 
 def _costs(costs: CostsText | None, counted: FileTally) -> Costs | None:
-    """What errors cost at every client."""
+    """What errors cost at every site."""
     if costs is None:
         return None
-    names = None if counted.clients == (None,) else list(counted.clients)
-    clients = Codes(counted.clients, np.zeros(0, dtype=np.int32))
-    return read_costs(costs_by_client(costs, names), clients, "--costs")
+    names = None if counted.sites == (None,) else list(counted.sites)
+    sites = Codes(counted.sites, np.zeros(0, dtype=np.int32))
+    return read_costs(costs_by_site(costs, names), sites, "--costs")
 
 
 def _requirements(wanted: Wanted, counted: FileTally) -> tuple[RequirementCheck, ...]:
     """Whether what is wanted is kept."""
-    required = wanted.requirements(counted.groups, counted.clients, counted.rows)
+    required = wanted.requirements(counted.groups, counted.sites, counted.rows)
     if any(limit.value is None for limit in required.limits):
         raise InputError(
             "--floor: today is what a policy gives that nothing is required of; add --policy, or a number."
         )
-    return measured_requirements(required, counted.clients, counted.tally, counted.groups, counted.clients)
+    return measured_requirements(required, counted.sites, counted.tally, counted.groups, counted.sites)
 
 
 def count_rows(
     files: DataFiles, columns: ColumnNames, threshold: float, progress: Progress, *, unknown: bool = False
 ) -> FileTally:
-    """Count the rows of every client, group and label, and how many of them are accepted.
+    """Count the rows of every site, group and label, and how many of them are accepted.
 
     With ``unknown`` rows that lack a group count too: groups are then tuples, None in place of a missing value.
     """
@@ -198,39 +198,37 @@ def count_rows(
         read = [_part(path, columns, threshold, stages.done, unknown=unknown) for path in files.paths]
     parts, pl = [part for part, _ in read], polars_module()
     if files.by_file:
-        parts = [
-            part.with_columns(client=pl.lit(client_name(path))) for part, path in zip(parts, files.paths, strict=True)
-        ]
-    used = [role for role in parts[0].columns if role in _COUNTS or role in columns.by_role() or role == "client"]
+        parts = [part.with_columns(site=pl.lit(site_name(path))) for part, path in zip(parts, files.paths, strict=True)]
+    used = [role for role in parts[0].columns if role in _COUNTS or role in columns.by_role() or role == "site"]
     counted = [role for role in used if role not in ("score", "weight")]
     complete = {role: whole_column([part[role] for part in parts], role, files, columns) for role in counted}
     parts_of_groups = [complete.pop(role) for role in used if _is_group(role)]
     rows = int(complete["rows"].sum())
     if not rows:
         raise no_rows_error(files, columns)
-    if "client" in complete:
-        check_clients(complete["client"].n_unique(), rows, columns.client)
+    if "site" in complete:
+        check_sites(complete["site"].n_unique(), rows, columns.site)
     named = list(zip(*parts_of_groups, strict=True)) if unknown else join_groups(parts_of_groups).to_list()
-    tally, groups, clients = _tallied(complete, named, columns)
+    tally, groups, sites = _tallied(complete, named, columns)
     if len(groups) < 2 and not unknown:
         where = " and ".join(map(repr, columns.group))
         raise InputError(f"--group: every row of {where} is of group {groups[0]!r}; a gap needs at least two groups.")
     if not unknown:
         check_groups(groups, rows, "--group")
-        check_spelling(clients, "--client")
-    return FileTally(tally, groups, clients, rows, sum(left_out for _, left_out in read))
+        check_spelling(sites, "--site")
+    return FileTally(tally, groups, sites, rows, sum(left_out for _, left_out in read))
 
 
 def _tallied(
     complete: dict[str, polars.Series], group: list[Any], columns: ColumnNames
 ) -> tuple[Tally, tuple[Label, ...], tuple[Label | None, ...]]:
-    """The lines of the table as arrays by (client, group, label), and the names of groups and clients."""
+    """The lines of the table as arrays by (site, group, label), and the names of groups and sites."""
     groups = encode(group, "groups")
-    clients = encode(complete["client"].to_list(), "clients") if "client" in complete else None
-    names: tuple[Label | None, ...] = (None,) if clients is None else clients.names
+    sites = encode(complete["site"].to_list(), "sites") if "site" in complete else None
+    names: tuple[Label | None, ...] = (None,) if sites is None else sites.names
     shape = (len(names), len(groups.names), 2)
     cell = groups.codes.astype(np.intp) * 2
-    cell += 0 if clients is None else clients.codes.astype(np.intp) * 2 * shape[1]
+    cell += 0 if sites is None else sites.codes.astype(np.intp) * 2 * shape[1]
     cell += complete["label"].to_numpy() if columns.label else 0
 
     def summed(column: polars.Series) -> Floats:
@@ -263,7 +261,7 @@ def _by_person(
     *,
     labelled: bool,
 ) -> Tally:
-    """The tally of lines with ids: people at every client, and over all of them."""
+    """The tally of lines with ids: people at every site, and over all of them."""
     weight, held = (
         each.cast(polars_module().Float64).to_numpy() for each in (complete.get("mass", complete["rows"]), accepted)
     )
@@ -342,7 +340,7 @@ def _check(
     if not rows and not columns.where:
         raise InputError(f"{table.file}: has columns but no rows; pass a file with at least one.")
     if counted.height > _MOST_CELLS and counted.select(pl.struct(_but_id(keys)).n_unique()).item() > _MOST_CELLS:
-        raise InputError(f"{table.file}: has too many clients and groups to audit; name columns of sites, not of ids.")
+        raise InputError(f"{table.file}: has too many sites and groups to audit; name columns of sites, not of ids.")
     for role in ("score", "weight"):
         if f"unread {role}" in counted.columns and counted[f"unread {role}"].any():
             table.check_numbers(role, columns.scale if role == "score" else "chance")
@@ -391,7 +389,7 @@ def write_report_page(path: Path, found: FileAudit, data: Sequence[str], heading
 
 
 def _report_tolerance(found: FileAudit) -> float:
-    """The one tolerance of a report: the smallest by which clients are judged, the usual one where there is none."""
+    """The one tolerance of a report: the smallest by which sites are judged, the usual one where there is none."""
     limits = [found.tolerance_of(name) for name in found.measured.by_notion]
     return min((float(np.min(limit)) for limit in limits if limit is not None), default=TOLERANCE)
 
@@ -400,12 +398,12 @@ def data_source(found: FileAudit, data: Sequence[str]) -> DataSource:
     """Where the rows came from."""
     if found.compared is not None:
         return found.compared.rows.source
-    files = find_files(data, client=found.columns.client)
+    files = find_files(data, site=found.columns.site)
     return source_of(files, found.columns, found.counted.rows)
 
 
 def page_parts(found: FileAudit, *, worst: int | None, word: str | None, report: Path | None) -> list[Any]:
-    """The page, part by part; ``worst``: how many clients to list, by default none where most of very many are small.
+    """The page, part by part; ``worst``: how many sites to list, by default none where most of very many are small.
 
     ``word`` is what being accepted is called, ``report`` the report that was written.
     """
@@ -420,7 +418,7 @@ def page_parts(found: FileAudit, *, worst: int | None, word: str | None, report:
     if found.compared is not None:
         parts += ["", *_comparison(found.compared)]
     most = _listed(found) if worst is None else worst
-    if len(found.counted.clients) > 1 and most:
+    if len(found.counted.sites) > 1 and most:
         parts += ["", *_worst(found, most)]
     written = [] if report is None else [("Wrote", str(report))]
     return [*parts, "", notes([*_reading(found), *written])]
@@ -437,11 +435,11 @@ def _heading(found: FileAudit, word: str | None) -> Text:
     groups = [f"{name} {size:,}" for name, size in zip(counted.groups, sizes.tolist(), strict=True)]
     more = f" and {len(groups) - _GROUPS} more" if len(groups) > _GROUPS else ""
     separator = ", " if len(columns.group) == 1 else "; "
-    clients = "" if counted.clients == (None,) else f" at {number_of(len(counted.clients), 'client')}"
+    sites = "" if counted.sites == (None,) else f" at {number_of(len(counted.sites), 'site')}"
     dropped = f" ({counted.dropped:,} left out for lack of a value)" if counted.dropped else ""
     where = f" where {columns.conditions}" if columns.where else ""
     rows, shown = number_of(counted.rows, "row"), separator.join(groups[:_GROUPS])
-    lines = [f"{found.data}: {rows}{where}{dropped}{clients}; {shown}{more}"]
+    lines = [f"{found.data}: {rows}{where}{dropped}{sites}; {shown}{more}"]
     if compared is not None:
         lines.append(f"Policy {compared.name}: {compared.sentence}.")
     lines.append(f"{(word or 'accepted').capitalize()} ({_rule(found)}): {text_or_undefined(found.measured.accepted)}")
@@ -469,7 +467,7 @@ def _comparison(compared: ComparedRules) -> Iterator[Any]:
     lines.append(("accepted", first.sentence("accepted")))
     for name, found in compared.by_notion.items():
         lines.append((f"{spoken(name)} gap", _paired(found, local=False)))
-        lines += [("  inside clients", _paired(found, local=True))] if len(found.first.clients) > 1 else []
+        lines += [("  inside sites", _paired(found, local=True))] if len(found.first.sites) > 1 else []
     yield notes(lines)
 
 
@@ -484,35 +482,35 @@ def _paired(found: Comparison, *, local: bool) -> str:
 
 
 def _listed(found: FileAudit) -> int:
-    """How many of the worst clients to list where nobody said: none where most of very many are small."""
-    clients = len(found.counted.clients)
-    small = sum(bool(np.isnan(audit.local.large.gaps).any(0).sum() * 2 > clients) for audit in _columns(found).values())
-    return 0 if clients > _MANY and small else _WORST
+    """How many of the worst sites to list where nobody said: none where most of very many are small."""
+    sites = len(found.counted.sites)
+    small = sum(bool(np.isnan(audit.local.large.gaps).any(0).sum() * 2 > sites) for audit in _columns(found).values())
+    return 0 if sites > _MANY and small else _WORST
 
 
 def _worst(found: FileAudit, most: int) -> Iterator[Any]:
-    """The clients whose largest gap has the highest lower limit, each with that gap."""
+    """The sites whose largest gap has the highest lower limit, each with that gap."""
     gaps = [max(each, key=_weight) for each in zip(*map(_headline_gaps, _columns(found).values()), strict=True)]
     order = sorted(range(len(gaps)), key=lambda place: _weight(gaps[place]), reverse=True)[:most]
     counted = found.counted
     yield Text(
-        f"Worst clients, {len(order)} of {len(counted.clients):,}, by the lower limit of their largest gap",
+        f"Worst sites, {len(order)} of {len(counted.sites):,}, by the lower limit of their largest gap",
         style="bold",
     )
-    table = grid("client", "gap", "95%", found.counts, "rate", "groups")
+    table = grid("site", "gap", "95%", found.counts, "rate", "groups")
     table.columns[4].justify = table.columns[5].justify = "left"
     table.columns[5].no_wrap = False
     for place in order:
         gap = gaps[place]
         pair = f"{gap.highest} over {gap.lowest}" if gap.value else ""
         rows = "" if gap.value is None else f"{gap.value.rows:,}"
-        table.add_row(str(gap.client), text(gap.value), interval_text(gap.value), rows, gap.rate, pair)
+        table.add_row(str(gap.site), text(gap.value), interval_text(gap.value), rows, gap.rate, pair)
     yield table
 
 
 def _headline_gaps(audit: Audit) -> list[Gap]:
-    """The largest gap at every client: between rates on 30 rows or more where the client has such a gap."""
-    pairs = zip(audit.local.large.by_client(), audit.client_gaps, strict=True)
+    """The largest gap at every site: between rates on 30 rows or more where the site has such a gap."""
+    pairs = zip(audit.local.large.by_site(), audit.site_gaps, strict=True)
     return [every if large.value is None else large for large, every in pairs]
 
 
@@ -541,12 +539,12 @@ def _reading(found: FileAudit) -> Iterator[tuple[str, str]]:
         "having been chosen as the largest.",
     )
     if found.columns.id is not None:
-        same = f"Rows of the same {found.columns.id!r} at a client"
+        same = f"Rows of the same {found.columns.id!r} at a site"
         yield "People", f"{same} count as one person in every interval and wherever a figure says how many it rests on."
     if found.compared is not None and found.compared.unknown:
         rows, are = number_of(found.compared.unknown, "row"), "is" if found.compared.unknown == 1 else "are"
-        unknown = f"{rows} {are} of clients that the policy does not know"
-        yield "Unknown", f"{unknown}; the rule of all clients taken as one decided there."
+        unknown = f"{rows} {are} of sites that the policy does not know"
+        yield "Unknown", f"{unknown}; the rule of all sites taken as one decided there."
     if found.compared is not None and found.compared.against_in_fit in ("all", "some"):
         yield "Fit", f"{found.compared.against} was fitted on these rows or some of them, which favours it."
     if found.columns.label is None:
@@ -573,26 +571,26 @@ def as_dict(found: FileAudit) -> dict[str, Any]:
             name: _notion_dict(audit, found.tolerance_of(name)) for name, audit in found.measured.by_notion.items()
         },
         "compared": None if found.compared is None else found.compared.as_dict(),
-        "clients": list(_clients(found)),
+        "sites": list(_sites(found)),
     }
 
 
 def _notion_dict(audit: Audit, tolerance: Floats | float | None) -> dict[str, Any]:
-    """One notion's gaps, and how many clients are shown to be above the tolerance or within."""
-    alone = len(audit.clients) == 1
-    check = None if tolerance is None or alone else audit.check_clients(tolerance).as_dict()
+    """One notion's gaps, and how many sites are shown to be above the tolerance or within."""
+    alone = len(audit.sites) == 1
+    check = None if tolerance is None or alone else audit.check_sites(tolerance).as_dict()
     return audit.largest_as_dict() | {"check": check, "small": audit.small_as_dict()}
 
 
-def _clients(found: FileAudit) -> Iterator[dict[str, Any]]:
-    """Every client with its rates and gaps."""
+def _sites(found: FileAudit) -> Iterator[dict[str, Any]]:
+    """Every site with its rates and gaps."""
     counted, audits = found.counted, found.measured.by_notion
     sizes, accuracy, costs = counted.tally.rows.sum(2), counted.tally.accuracy(), found.measured.costs
     cost = None if costs is None else counted.tally.cost(costs)
-    for place, name in enumerate(counted.clients):
+    for place, name in enumerate(counted.sites):
         rates = {rate: row for audit in audits.values() for rate, row in audit.local.measured_rates(place).items()}
         yield {
-            "client": plain(name),
+            "site": plain(name),
             "rows": int(sizes[place].sum()),
             "rows_by_group": sizes[place].tolist(),
             "rates": {
@@ -600,7 +598,7 @@ def _clients(found: FileAudit) -> Iterator[dict[str, Any]]:
             },
             "accuracy": value_of(accuracy[place]),
             "cost": None if cost is None else value_of(cost[place]),
-            "gaps": {notion: audit.client_gaps[place].as_dict() for notion, audit in audits.items()},
+            "gaps": {notion: audit.site_gaps[place].as_dict() for notion, audit in audits.items()},
         }
 
 

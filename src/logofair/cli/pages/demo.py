@@ -1,4 +1,4 @@
-"""The demo's page and its report: of the variant that is fair inside each client and over all."""
+"""The demo's page and its report: of the variant that is fair inside each site and over all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def show(comparison: Comparison, console: Console) -> None:
 def _heading(comparison: Comparison) -> Text:
     settings, rows = comparison.settings, comparison.rows
     return Text(
-        f"{comparison.data.capitalize()}: {sum(rows.values()):,} rows at {settings.clients:,} clients "
+        f"{comparison.data.capitalize()}: {sum(rows.values()):,} rows at {settings.sites:,} sites "
         f"(Dirichlet, alpha {settings.alpha:g}), seed {settings.random_state}\n"
         f"{rows['train']:,} rows to train the plain model (scikit-learn's logistic regression),\n"
         f"{rows['calibration']:,} to calibrate, {rows['test']:,} to test\n\n"
@@ -85,11 +85,11 @@ def _cell(found: Measured | None, sign: str, *, rows: bool) -> Text:
 
 def _shown(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """What the test rows show of every method beyond chance."""
-    found = {outcome.name: findings(outcome.audit, has_clients=True) for outcome in comparison.outcomes}
+    found = {outcome.name: findings(outcome.audit, has_sites=True) for outcome in comparison.outcomes}
     yield from titled("Shown", (f"{name}: {words}." for name, words in found.items() if words))
-    checked = {outcome.name: outcome.clients for outcome in comparison.outcomes}
+    checked = {outcome.name: outcome.sites for outcome in comparison.outcomes}
     checks = (f"{name}: {' '.join(str(check).split())}" for name, check in checked.items() if check is not None)
-    yield from titled("Clients", checks)
+    yield from titled("Sites", checks)
     few = {outcome.name: outcome.audit.with_few_rows(local=True) for outcome in comparison.outcomes}
     yield from titled("Few", (f"{name}: {sentence}" for name, sentence in few.items() if sentence))
 
@@ -100,7 +100,7 @@ def _reading(comparison: Comparison) -> Iterator[tuple[str, str]]:
     yield (
         "Gap",
         f"The largest difference in {' or '.join(rates)} between the groups "
-        f"({', '.join(map(str, comparison.groups))}); local: at the worst client, global: over all rows.",
+        f"({', '.join(map(str, comparison.groups))}); local: at the worst site, global: over all rows.",
     )
     yield (
         "Required",
@@ -116,7 +116,7 @@ def _reading(comparison: Comparison) -> Iterator[tuple[str, str]]:
     added = next((words for each in certificates if (words := added_to_rows(each.pooling))), "")
     yield (
         "Proof",
-        f"On the calibration rows{added}, in calibrated chances, no rule of score, group and client within the "
+        f"On the calibration rows{added}, in calibrated chances, no rule of score, group and site within the "
         f"{required}s is more accurate by more than {tiny(gap)}, and no {required} is exceeded by more than "
         f"{tiny(violation)}.",
     )
@@ -132,11 +132,11 @@ def _wanted(side: str, tolerance: Tolerance) -> str:
 def _cautions(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """Which figures rest on little or nothing."""
     tested = comparison.tested
-    least, small, clients = tested.smallest, tested.small_clients, len(tested.clients)
-    fewest = f"the fewest: {least.rows:,}, {least.rate} of group {least.group!r} at client {least.client!r}"
+    least, small, sites = tested.smallest, tested.small_sites, len(tested.sites)
+    fewest = f"the fewest: {least.rows:,}, {least.rate} of group {least.group!r} at site {least.site!r}"
     yield (
         "Small",
-        f"At {small:,} of {clients:,} clients some rate rests on fewer than {FEW_ROWS} test rows ({fewest}), so that "
+        f"At {small:,} of {sites:,} sites some rate rests on fewer than {FEW_ROWS} test rows ({fewest}), so that "
         "its gap is mostly chance."
         if small
         else f"Every rate rests on {FEW_ROWS} test rows or more ({fewest}).",
@@ -153,13 +153,13 @@ def write_demo_report(path: Path, comparison: Comparison) -> Path:
         rows.scores,
         rows.labels,
         groups=rows.groups,
-        clients=rows.clients,
+        sites=rows.sites,
         notion=settings.notion,
         chosen=(settings.local_tolerance, settings.global_tolerance),
         random_state=settings.random_state,
-        test_rows={"scores": test.scores, "labels": test.labels, "groups": test.groups, "clients": test.clients},
+        test_rows={"scores": test.scores, "labels": test.labels, "groups": test.groups, "sites": test.sites},
     )
-    tested = comparison.fair.test(test.scores, test.labels, groups=test.groups, clients=test.clients)
+    tested = comparison.fair.test(test.scores, test.labels, groups=test.groups, sites=test.sites)
     write_report(
         path,
         tested,

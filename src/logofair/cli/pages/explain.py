@@ -24,18 +24,18 @@ from logofair.solvers.certificate import LARGEST_VIOLATION
 
 _HALVINGS = 60
 _HOW_TO_TEST = "logofair audit FILE --policy POLICY measures it on other rows."
-_LINES = 12  # rules listed before the reader is asked to choose a client
+_LINES = 12  # rules listed before the reader is asked to choose a site
 
 
 def show(
-    policy: Policy, clients: list[int], groups: list[int], *, at: str | None, of: str | None, console: Console
+    policy: Policy, sites: list[int], groups: list[int], *, at: str | None, of: str | None, console: Console
 ) -> None:
-    """Print the rules of some clients and groups; ``at`` and ``of`` are the client and the group asked for, if any."""
-    listed = clients if at else clients[: max(1, _LINES // len(groups))]
+    """Print the rules of some sites and groups; ``at`` and ``of`` are the site and the group asked for, if any."""
+    listed = sites if at else sites[: max(1, _LINES // len(groups))]
     parts: list[Any] = [] if at or of else [*_about(policy), ""]
     parts += [notes(_rules(policy, listed, groups, at))]
-    if len(listed) < len(clients):
-        parts += ["", f"These are {len(listed)} of {len(clients):,} clients; --client NAME shows another, --json all."]
+    if len(listed) < len(sites):
+        parts += ["", f"These are {len(listed)} of {len(sites):,} sites; --site NAME shows another, --json all."]
     print_page(parts, console)
 
 
@@ -46,7 +46,7 @@ def _about(policy: Policy) -> Iterator[Any]:
     if evidence.state != "nothing" and policy.info.tested is None:
         yield Text(_HOW_TO_TEST)
     yield ""
-    yield notes([("Policy", _overview(policy)), *_info_lines(policy.info, has_clients=policy.has_clients)])
+    yield notes([("Policy", _overview(policy)), *_info_lines(policy.info, has_sites=policy.has_sites)])
     stored, proof = policy.info.promises, policy.info.certificate
     promises = None if stored is None else Promises.of(stored, None if proof is None else proof.primal)
     if promises is not None and (lines := promises.table()):
@@ -58,8 +58,8 @@ def _overview(policy: Policy) -> str:
     data, rows = policy.info.data, policy.info.rows
     made = "" if rows is None else f", made from {rows:,} rows"
     made += "" if data is None else f" of {data.name}"
-    clients = f"{counted(len(policy.clients), 'client')} and " if policy.has_clients else ""
-    clients += "" if policy.client is None else f"site {policy.client!r} alone, "
+    sites = f"{counted(len(policy.sites), 'site')} and " if policy.has_sites else ""
+    sites += "" if policy.site is None else f"site {policy.site!r} alone, "
     coins, cells = int(policy.mixtures.mixed.sum()), len(policy.mixtures.weight)
     tossed = (
         f"{coins:,} of {cells:,} rules {'tosses' if coins == 1 else 'toss'} a coin for some scores"
@@ -68,7 +68,7 @@ def _overview(policy: Policy) -> str:
     )
     method = policy.calibrator.method
     scores = "raw scores" if method == "none" else f"calibrated scores ({method}: the chance of a positive label)"
-    return f"for {clients}{len(policy.groups):,} groups{made}; it compares {scores}; {tossed}.{_coins(policy, cells)}"
+    return f"for {sites}{len(policy.groups):,} groups{made}; it compares {scores}; {tossed}.{_coins(policy, cells)}"
 
 
 def _coins(policy: Policy, cells: int) -> str:
@@ -80,7 +80,7 @@ def _coins(policy: Policy, cells: int) -> str:
     return f"{decided} {blind:,} of {cells:,} rules {'ignores' if blind == 1 else 'ignore'} the score."
 
 
-def _info_lines(info: PolicyInfo, *, has_clients: bool) -> Iterator[tuple[str, str]]:
+def _info_lines(info: PolicyInfo, *, has_sites: bool) -> Iterator[tuple[str, str]]:
     """What a policy tells of requirements, test, certificate, prices and warnings, each with a word beside it."""
     yield from titled("Requirements", requirement_sentences(info.requirements.as_dict()))
     yield from titled("Tested", _test_sentences(info.tested))
@@ -92,7 +92,7 @@ def _info_lines(info: PolicyInfo, *, has_clients: bool) -> Iterator[tuple[str, s
         yield from titled("All sites", _over_all_sites(info))
     elif proof is not None:
         about = info.rows, info.calibration, info.solver
-        yield "Proof", proof_sentence(proof, *about, has_clients=has_clients)
+        yield "Proof", proof_sentence(proof, *about, has_sites=has_sites)
     if info.federation is None and info.pooling is not None and info.pooling.prior != "none":
         own = proof is not None and proof.pooling == "none"
         yield "Pooling", f"{'Among the rows that chose the rule: ' if own else ''}{info.pooling.summary()}"
@@ -166,7 +166,7 @@ def _test_sentences(tested: TestedInfo | None) -> Iterator[str]:
     ):
         if figure is not None:
             gap = Gap(_measured(figure), name)
-            at = f" at client {tested.local_gap_client!r}" if name == "local gap" else ""
+            at = f" at site {tested.local_gap_site!r}" if name == "local gap" else ""
             yield f"{name.capitalize()} {gap.value}{at}: {gap.finding}."
 
 
@@ -174,37 +174,37 @@ def _measured(figure: FigureInfo) -> Measured:
     return Measured(**asdict(figure))
 
 
-def _rules(policy: Policy, clients: list[int], groups: list[int], at: str | None) -> Iterator[tuple[str, str]]:
-    """A line per client and group, then those for clients the policy does not know."""
+def _rules(policy: Policy, sites: list[int], groups: list[int], at: str | None) -> Iterator[tuple[str, str]]:
+    """A line per site and group, then those for sites the policy does not know."""
     calibrated = policy.calibrator.method != "none"
 
-    def at_client(client: int) -> Iterator[str]:
+    def at_site(site: int) -> Iterator[str]:
         for group in groups:
-            words = in_words(bands_of(policy, client, group), calibrated=calibrated)
+            words = in_words(bands_of(policy, site, group), calibrated=calibrated)
             too_small = " (too small to say)" if str(policy.groups[group]) in policy.too_small else ""
             yield f"{policy.groups[group]}: {words}{too_small}"
 
-    for client in clients:
-        named = policy.has_clients or policy.client is not None
-        yield from titled(f"At {policy.clients[client]}" if named else "Rules", at_client(client))
-    if at is None and policy.has_clients and policy.has_merged:
-        yield from titled("Elsewhere", at_client(-1))
-        yield "", "(clients the policy does not know, with --on-unknown merged)"
+    for site in sites:
+        named = policy.has_sites or policy.site is not None
+        yield from titled(f"At {policy.sites[site]}" if named else "Rules", at_site(site))
+    if at is None and policy.has_sites and policy.has_merged:
+        yield from titled("Elsewhere", at_site(-1))
+        yield "", "(sites the policy does not know, with --on-unknown merged)"
 
 
-def as_dict(policy: Policy, clients: list[int], groups: list[int]) -> dict[str, Any]:
+def as_dict(policy: Policy, sites: list[int], groups: list[int]) -> dict[str, Any]:
     """Plain values, ready for JSON."""
     calibrated = policy.calibrator.method != "none"
-    places = [(client, group) for client in clients for group in groups]
-    if policy.has_merged and len(clients) == len(policy.clients):
+    places = [(site, group) for site in sites for group in groups]
+    if policy.has_merged and len(sites) == len(policy.sites):
         places += [(-1, group) for group in groups]
     rules = []
-    for client, group in places:
-        bands = bands_of(policy, client, group)
+    for site, group in places:
+        bands = bands_of(policy, site, group)
         rules.append(
             {
-                "client": plain(policy.clients[client]) if client >= 0 else None,
-                "unknown_clients": client < 0,
+                "site": plain(policy.sites[site]) if site >= 0 else None,
+                "unknown_sites": site < 0,
                 "group": plain(policy.groups[group]),
                 "too_small": str(policy.groups[group]) in policy.too_small,
                 "words": in_words(bands, calibrated=calibrated),
@@ -230,30 +230,30 @@ class Band:
     raw_high: float
 
 
-def raw_scores(policy: Policy, calibrated: Floats, groups: Any, clients: Any) -> Floats:
-    """Return the raw score at which the calibrated one reaches each value; clients of code -1 are unknown ones.
+def raw_scores(policy: Policy, calibrated: Floats, groups: Any, sites: Any) -> Floats:
+    """Return the raw score at which the calibrated one reaches each value; sites of code -1 are unknown ones.
 
     A higher raw score never has a lower calibrated one, so halving finds the place. Values that are not reached give 1.
     """
-    groups, clients = np.asarray(groups, dtype=np.int32), np.asarray(clients, dtype=np.int32)
+    groups, sites = np.asarray(groups, dtype=np.int32), np.asarray(sites, dtype=np.int32)
     low, high = np.zeros_like(calibrated), np.ones_like(calibrated)
-    at_once = policy.calibrator(low, groups, clients) >= calibrated
+    at_once = policy.calibrator(low, groups, sites) >= calibrated
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        reached = policy.calibrator(middle, groups, clients) >= calibrated
+        reached = policy.calibrator(middle, groups, sites) >= calibrated
         low, high = np.where(reached, low, middle), np.where(reached, middle, high)
     return np.where(at_once, 0.0, high)
 
 
-def bands_of(policy: Policy, client: int, group: int) -> list[Band]:
-    """Return the bands of one client and group by their numbers, lowest first; client -1: those of unknown clients."""
-    mixtures, cell = policy.mixtures, client * len(policy.groups) + group
-    if client < 0:
+def bands_of(policy: Policy, site: int, group: int) -> list[Band]:
+    """Return the bands of one site and group by their numbers, lowest first; site -1: those of unknown sites."""
+    mixtures, cell = policy.mixtures, site * len(policy.groups) + group
+    if site < 0:
         if policy.merged is None:
             return []
         mixtures, cell = policy.merged, group
     edges, chances = steps(mixtures, cell)
-    raw = raw_scores(policy, edges[1:-1], np.full(edges.size - 2, group), np.full(edges.size - 2, client))
+    raw = raw_scores(policy, edges[1:-1], np.full(edges.size - 2, group), np.full(edges.size - 2, site))
     raw = _as_in_files(np.concatenate(([0.0], raw, [1.0])), policy)
     return [
         Band(*(float(v) for v in (edges[i], edges[i + 1], chances[i], raw[i], raw[i + 1]))) for i in range(chances.size)

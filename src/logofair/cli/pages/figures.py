@@ -48,17 +48,17 @@ def _rows(figure: Measured | None) -> int:
 
 
 def gap_lines(name: str, audit: Audit, tolerance: Floats | float | None = None) -> Iterator[tuple[str, str]]:
-    """A notion's gap over all clients and the largest inside one, each with what it shows, as notes.
+    """A notion's gap over all sites and the largest inside one, each with what it shows, as notes.
 
-    With a tolerance also how many clients are shown to be above it, or within.
+    With a tolerance also how many sites are shown to be above it, or within.
     """
     yield spoken(name).capitalize(), ""
     yield "  over all", _shown(audit.headline_global, audit.with_few_rows(local=False))
-    if len(audit.clients) > 1:
+    if len(audit.sites) > 1:
         small = audit.with_few_rows(local=True)
-        yield "  inside clients", f"largest {_shown(audit.headline_local, small, floor=True)}"
+        yield "  inside sites", f"largest {_shown(audit.headline_local, small, floor=True)}"
         if tolerance is not None:
-            yield "  each client", str(audit.check_clients(tolerance))
+            yield "  each site", str(audit.check_sites(tolerance))
 
 
 def _shown(gap: Gap, small: str, *, floor: bool = False) -> str:
@@ -68,9 +68,9 @@ def _shown(gap: Gap, small: str, *, floor: bool = False) -> str:
     return f"{gap}{found}{chance}. {small}".rstrip()
 
 
-def findings(audit: Audit, *, has_clients: bool) -> str:
+def findings(audit: Audit, *, has_sites: bool) -> str:
     """What the gaps told first show beyond chance, without a full stop; empty where that cannot be said."""
-    if not has_clients:
+    if not has_sites:
         return audit.headline_global.finding
-    sides = {"inside clients": audit.headline_local, "over all": audit.headline_global}
+    sides = {"inside sites": audit.headline_local, "over all": audit.headline_global}
     return "; ".join(f"{side} {gap.finding}" for side, gap in sides.items() if gap.finding)

@@ -71,10 +71,10 @@ class FitOptions:
         }
 
     def check_pooling(self) -> None:
-        """Raise where promises are wanted of rules that all clients share."""
+        """Raise where promises are wanted of rules that all sites share."""
         if self.confidence is not None and self.pooling == "full" and self.basis == "eta":
             raise InputError(
-                "--pooling full: given together with --confidence, whose promises rest on labelled rows of each client "
+                "--pooling full: given together with --confidence, whose promises rest on labelled rows of each site "
                 "alone; use one of the two."
             )
 
@@ -83,12 +83,12 @@ class FitOptions:
         return self.calibration or ("none" if rows.labels is None else "beta")
 
     def single(self, rows: DataRows) -> dict[Any, Tolerance] | None:
-        """Tolerances of single clients, found by how their names are typed."""
+        """Tolerances of single sites, found by how their names are typed."""
         if not self.local_for:
             return None
-        if rows.clients is None:
-            raise InputError("--local-for: names a client, but the data have none; add --client.")
-        known = labels_by_text(list(dict.fromkeys(rows.clients.tolist())), "--client")
+        if rows.sites is None:
+            raise InputError("--local-for: names a site, but the data have none; add --site.")
+        known = labels_by_text(list(dict.fromkeys(rows.sites.tolist())), "--site")
         return {known_label(name, known, "--local-for"): t for name, t in self.local_for.items()}
 
 
@@ -98,11 +98,11 @@ def solve(rows: DataRows, wanted: FitOptions, progress: Progress = no_progress) 
         rows.scores,
         rows.labels,
         groups=rows.groups,
-        clients=rows.clients,
+        sites=rows.sites,
         notion=wanted.notions(),  # type: ignore[arg-type]  # a mapping of mappings by side
         local_tolerance=constrained(wanted.local_tolerance),
         global_tolerance=constrained(wanted.global_tolerance),
-        client_tolerances=wanted.single(rows),
+        site_tolerances=wanted.single(rows),
         **wanted.required.arguments(rows),
         solver=wanted.solver,
         calibration=wanted.method(rows),
@@ -123,7 +123,7 @@ def measured_on(other: DataRows, solution: Solution) -> Solution:
             other.scores,
             other.labels,
             groups=other.groups,
-            clients=other.clients,
+            sites=other.sites,
             sample_weight=other.weights,
             ids=other.ids,
         )
@@ -138,7 +138,7 @@ def annotated(solution: Solution, rows: DataRows, columns: ColumnNames) -> Solut
     """Add to the policy what apply and explain want to know."""
     info = replace(
         solution.policy.info,
-        columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, columns.na),
+        columns=ColumnsInfo(columns.score, tuple(columns.group), columns.site, columns.scale, columns.na),
         data=rows.source,
     )
     return solution.with_info(info)
@@ -164,9 +164,9 @@ def write_report_page(
             rows.scores,
             rows.labels,
             groups=rows.groups,
-            clients=rows.clients,
+            sites=rows.sites,
             notion=name,
-            client_tolerances=wanted.single(rows),
+            site_tolerances=wanted.single(rows),
             chosen=(sides["local"][name], sides["global"][name]),
             **wanted.required.arguments(rows),
             calibration=wanted.method(rows),
@@ -219,12 +219,12 @@ def show(
 def _rows_read(rows: DataRows) -> str:
     """Which rows were read, in words."""
     source = rows.source
-    clients = "" if rows.clients is None else f" at {counted(len(encode(rows.clients, 'clients').names), 'client')}"
+    sites = "" if rows.sites is None else f" at {counted(len(encode(rows.sites, 'sites').names), 'site')}"
     known = source.rows if rows.ids is None else len(set(rows.ids.tolist()))
     people = f" of {known:,} people" if known < source.rows else ""
     dropped = f" ({rows.dropped:,} left out for lack of a value)" if rows.dropped else ""
     where = f" where {source.columns['where']}" if "where" in source.columns else ""
-    return f"{source.name}: {counted(source.rows, 'row')}{people}{where}{dropped}{clients}"
+    return f"{source.name}: {counted(source.rows, 'row')}{people}{where}{dropped}{sites}"
 
 
 def _table(lines: list[list[str]], *, people: bool) -> Table:

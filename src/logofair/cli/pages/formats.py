@@ -31,8 +31,8 @@ def categories_text(
     progress: Progress,
 ) -> str:
     """Count the people of every category, of unknown ones too, and show rates and ratios as Local Law 144 asks."""
-    used = columns.only("score", "decision", "weight", "id", "client")
-    files = find_files(data, client=used.client)
+    used = columns.only("score", "decision", "weight", "id", "site")
+    files = find_files(data, site=used.site)
     used.require(files, group="the categories, such as sex")
     require_decisions(files, used)
     counted = count_rows(files, used, threshold, progress, unknown=True)

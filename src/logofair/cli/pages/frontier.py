@@ -34,7 +34,7 @@ def show(surface: Frontier, data: str, written: Sequence[Path], console: Console
     for first in range(0, len(surface.global_tolerances), _COLUMNS):
         expected += [
             "",
-            *([_AXES] if surface.has_clients else []),
+            *([_AXES] if surface.has_sites else []),
             _table(surface, range(first, min(first + _COLUMNS, len(surface.global_tolerances)))),
         ]
     table = _measured_table(surface)
@@ -48,7 +48,7 @@ def show(surface: Frontier, data: str, written: Sequence[Path], console: Console
 
 
 def _heading(surface: Frontier, data: str) -> Text:
-    sites = f" at {counted(len(surface.clients), 'client')}" if surface.has_clients else ""
+    sites = f" at {counted(len(surface.sites), 'site')}" if surface.has_sites else ""
     tested = f" ({surface.test_rows:,} others to test on)" if surface.test_rows else ""
     groups = ", ".join(map(str, surface.groups[:8])) + (" ..." if len(surface.groups) > 8 else "")
     return Text(
@@ -69,14 +69,12 @@ def _unconstrained(surface: Frontier) -> str:
 
 def _table(surface: Frontier, columns: range) -> Table:
     """Local tolerances down, global ones across; accuracy in % or cost per person, below it what is lost."""
-    table = grid(
-        "local" if surface.has_clients else "", *(tolerance_text(surface.global_tolerances[j]) for j in columns)
-    )
+    table = grid("local" if surface.has_sites else "", *(tolerance_text(surface.global_tolerances[j]) for j in columns))
     knee = surface.knee.point
     for i, local in enumerate(surface.local_tolerances):
         points = [surface.found(i, j) for j in columns]
         rows = "%\nlost" if surface.objective.costs is None else "cost\nmore"
-        name = tolerance_text(local) if surface.has_clients else rows
+        name = tolerance_text(local) if surface.has_sites else rows
         table.add_row(name, *(_cell(point, marked=point is not None and point is knee) for point in points))
     return table
 
@@ -97,7 +95,7 @@ def _shown(surface: Frontier) -> dict[str, Audit]:
     found: dict[str, Audit] = {}
     for name, point in points.items():
         if point is not None and point.measured is not None and point.measured not in found.values():
-            sides = (point.local_tolerance, point.global_tolerance)[0 if surface.has_clients else 1 :]
+            sides = (point.local_tolerance, point.global_tolerance)[0 if surface.has_sites else 1 :]
             found[f"{name}\n{' / '.join(map(tolerance_text, sides))}"] = point.measured
     return found
 
@@ -107,7 +105,7 @@ def _measured_table(surface: Frontier) -> Table | None:
     shown = _shown(surface)
     if not shown:
         return None
-    table = grid("\n" + ("local / global" if surface.has_clients else "tolerance"), *shown)
+    table = grid("\n" + ("local / global" if surface.has_sites else "tolerance"), *shown)
     audits = list(shown.values())
     for rate in audits[0].rates:
         for group in surface.groups[:_GROUPS]:
@@ -115,9 +113,9 @@ def _measured_table(surface: Frontier) -> Table | None:
     table.add_row("accuracy", *(_measured(audit.accuracy) for audit in audits))
     if surface.objective.costs is not None:
         table.add_row("cost per person", *(_measured(audit.cost) for audit in audits))
-    if surface.has_clients:
+    if surface.has_sites:
         table.add_row("local gap", *(_measured(audit.headline_local.value) for audit in audits))
-    name = "global gap" if surface.has_clients else "gap"
+    name = "global gap" if surface.has_sites else "gap"
     table.add_row(name, *(_measured(audit.headline_global.value) for audit in audits))
     return table
 
@@ -136,9 +134,9 @@ def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
     yield from titled("Held", surface.held_sentences)
     yield "Knee", f"{surface.knee.sentence}{' It is marked *.' if surface.knee.point is not None else ''}"
     shown = {name.splitlines()[0].capitalize(): audit for name, audit in _shown(surface).items()}
-    found = {name: findings(audit, has_clients=surface.has_clients) for name, audit in shown.items()}
+    found = {name: findings(audit, has_sites=surface.has_sites) for name, audit in shown.items()}
     yield from titled("Shown", (f"{name}: {words}." for name, words in found.items() if words))
-    each, free = ("pair of tolerances", " on that side") if surface.has_clients else ("tolerance", "")
+    each, free = ("pair of tolerances", " on that side") if surface.has_sites else ("tolerance", "")
     yield (
         "Table",
         f"Expected {surface.objective.scale} of the best rule within each {each}, below it {_lost(surface)}, on the "
@@ -147,11 +145,11 @@ def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
     yield from titled("No rule", (point.summary(paired=surface.paired) for point in surface.infeasible[:_WARNINGS]))
     if len(surface.infeasible) > _WARNINGS:
         yield "", f"... and {len(surface.infeasible) - _WARNINGS:,} more points that no rule meets; --json lists them."
-    if surface.has_clients:
+    if surface.has_sites:
         yield "Pooling", surface.pooling.summary()
     worst = max(point.certificate.optimality_gap for point in surface.points)
     excess = max(point.certificate.violation for point in surface.points)
-    rules = "rule of score, group and client" if surface.basis == "eta" else "weighted threshold of the score"
+    rules = "rule of score, group and site" if surface.basis == "eta" else "weighted threshold of the score"
     better, kept = ("more accurate", "tolerance") if surface.objective.costs is None else ("cheaper", "requirement")
     yield (
         "Proof",
@@ -178,5 +176,5 @@ def _warning(warning: FitWarning) -> str:
     """A warning, with a count in place of many names."""
     if warning.count <= _NAMED:
         return str(warning)
-    those = "clients where a gap cannot be measured" if warning.kind == "unmeasured gap" else "groups at clients"
+    those = "sites where a gap cannot be measured" if warning.kind == "unmeasured gap" else "groups at sites"
     return f"{warning.count:,} {those}: {warning.finding}."

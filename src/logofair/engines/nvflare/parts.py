@@ -24,12 +24,12 @@ SETTINGS = "logofair-site.json"
 class FlareTransport:
     """The sites of a job; every one is called in a thread of its own, all at the same time."""
 
-    def __init__(self, clients: Iterable[Any]) -> None:
-        self._clients = {client.name: client for client in clients}
+    def __init__(self, sites: Iterable[Any]) -> None:
+        self._sites = {client.name: client for client in sites}
 
     def present(self) -> tuple[str, ...]:
         """The sites of the job, in ascending order."""
-        return tuple(sorted(self._clients))
+        return tuple(sorted(self._sites))
 
     def exchange(self, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | NoReply]:
         """Call every named site with its message."""
@@ -38,10 +38,10 @@ class FlareTransport:
         return {site: call.result() for site, call in calls.items()}
 
     def _called(self, site: str, message: bytes, timeout: float) -> bytes | NoReply:
-        if site not in self._clients:
+        if site not in self._sites:
             return NoReply("not in the job")
         try:
-            reply = self._clients[site](timeout=timeout).answer(message)
+            reply = self._sites[site](timeout=timeout).answer(message)
         except CollabCallError:  # its text came from the site
             return NoReply("did not answer")
         return reply if isinstance(reply, bytes) else NoReply("sent something that is no message")

@@ -133,7 +133,7 @@ def signing_key(pem: bytes, where: str = "key") -> SigningKey:
 def public_key(line: bytes, where: str = "public key") -> str:
     """Read a site's public key as ssh-keygen writes it (``NAME.pub``), without its comment.
 
-    ``where`` names it in an error, say by its path. Clients take their peers' keys in this form.
+    ``where`` names it in an error, say by its path. Sites take their peers' keys in this form.
     """
     try:
         key = _verifier(line)

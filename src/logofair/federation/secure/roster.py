@@ -84,7 +84,7 @@ class Roster:
             raise SecureRefusalError(SecureRefusal.TOO_FEW_SITES)
 
     def sum_digest(self, number: int, history: bytes, steps: Floats, participants: Iterable[str]) -> bytes:
-        """Digest of all that clients must agree on for their masks to cancel."""
+        """Digest of all that sites must agree on for their masks to cancel."""
         return hashlib.sha256(
             context("sum", self.digest, number, history, steps.astype("<f8").tobytes(), *sorted(participants))
         ).digest()

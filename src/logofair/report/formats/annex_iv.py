@@ -101,7 +101,7 @@ def _logic(about: Described) -> str:
     if solution is None:
         decided = escaped(about.rule) if about.rule else "decisions as they were found"
         return f"What was audited: {decided}. {to_fill('the logic of the rule.')}"
-    by = "score, group and client" if solution.rows.has_clients else "score and group"
+    by = "score, group and site" if solution.rows.has_sites else "score and group"
     aim = "highest expected accuracy" if solution.certificate.objective == "accuracy" else "lowest expected cost"
     return (
         f"A policy turns a person's {by} into a decision by thresholds per group, some of them mixed by a coin that "
@@ -129,7 +129,7 @@ def _choices(solution: Solution) -> Iterator[str]:
 
 
 def _oversight(solution: Solution | None) -> str:
-    help_ = "The rules can be read by people, and the same id at the same client always gets the same decision. "
+    help_ = "The rules can be read by people, and the same id at the same site always gets the same decision. "
     return (
         f"{help_ if solution is not None else ''}{to_fill('who oversees the decisions, and how they can be changed.')}"
     )
@@ -142,7 +142,7 @@ def _monitoring(about: Described) -> Iterator[str]:
     limits = ["Accuracy over all people and rates by group: the tables of point 2 (g), with intervals."]
     if solution is not None:
         limits += [escaped(warning.brief()) for warning in solution.warnings]
-    limits += ["Of people of other groups or clients than those measured nothing is known."]
+    limits += ["Of people of other groups or sites than those measured nothing is known."]
     yield _listed(limits)
     yield to_fill("foreseeable unintended outcomes, sources of risk, and what input data must look like.")
     yield "## 4. Why these metrics"

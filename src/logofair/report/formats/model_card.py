@@ -140,7 +140,7 @@ def _what_it_is(about: Described) -> str:
         rule = f" Accepted are rows by: {escaped(about.rule)}." if about.rule else ""
         return f"An audit of decisions that are there already.{rule}"
     required = escaped(solution.requirements.summary())
-    rule = "It decides by score, group and client" if solution.rows.has_clients else "It decides by score and group"
+    rule = "It decides by score, group and site" if solution.rows.has_sites else "It decides by score and group"
     return f"{rule}, made by logofair {__version__} from the scores of a model. Required was: {required}"
 
 
@@ -149,6 +149,6 @@ def _limits(solution: Solution | None) -> Iterator[str]:
         yield escaped(str(solution.evidence))
         yield escaped(solution.coins_summary())
         yield from (escaped(warning.brief()) for warning in solution.warnings)
-    yield "People decided on must be of the groups and clients that the figures are of; of others nothing is known."
+    yield "People decided on must be of the groups and sites that the figures are of; of others nothing is known."
     yield _NO_VERDICT
     yield to_fill("harms that these rates do not show.")

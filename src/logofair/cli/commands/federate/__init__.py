@@ -35,8 +35,7 @@ federate = LazyGroup(
     requirements over all sites.
     """,
     epilog=examples(
-        "logofair federate simulate data/together.csv --client site --score score --label label --group sex "
-        "--folder try",
+        "logofair federate simulate data/together.csv --site site --score score --label label --group sex --folder try",
         "logofair federate server --help",
         "logofair federate client --help",
     ),

@@ -48,11 +48,11 @@ _own_settings = together(
 
 @click.command(
     epilog=examples(
-        "logofair federate client --site north --data data/north.csv --group sex --score score --label label "
+        "logofair federate client --name north --data data/north.csv --group sex --score score --label label "
         "--server 127.0.0.1:9300 --keys keys --accept-plan DIGEST --folder north --out north.json",
     )
 )
-@click.option("--site", metavar="NAME", required=True, help="The name of this site, as its key is named.")
+@click.option("--name", "site", metavar="NAME", required=True, help="The name of this site, as its key is named.")
 @path_option("--data", "Its file: CSV, Parquet or Arrow.", required=True)
 @column_options
 @click.option("--server", metavar="HOST:PORT", required=True, help="Where the server listens.")
@@ -247,12 +247,12 @@ def _check_address(server: str) -> None:
 
 @click.command(
     epilog=examples(
-        "logofair federate join state/result.json --site west --data data/west.csv --group sex --score score "
+        "logofair federate join state/result.json --name west --data data/west.csv --group sex --score score "
         "--label label --out west.json"
     )
 )
 @click.argument("result", type=click.Path(path_type=Path))
-@click.option("--site", metavar="NAME", required=True, help="The name of the site.")
+@click.option("--name", "site", metavar="NAME", required=True, help="The name of the site.")
 @path_option("--data", "Its file: CSV, Parquet or Arrow.", required=True)
 @column_options
 @path_option("--folder", "The site's private state; needed under --epsilon.", folder=True)

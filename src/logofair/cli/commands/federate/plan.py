@@ -115,8 +115,8 @@ _IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
     "floor": ("--floor", lambda plan: {limit for limit in plan.limits if limit.kind == "floor"}),
     "ceiling": ("--ceiling", lambda plan: {limit for limit in plan.limits if limit.kind == "ceiling"}),
     "capacity": ("--capacity", lambda plan: set(plan.capacities)),
-    "costs": ("--costs", lambda plan: (plan.costs, plan.client_costs)),
-    "local_for": ("--local-for", lambda plan: plan.client_tolerances),
+    "costs": ("--costs", lambda plan: (plan.costs, plan.site_costs)),
+    "local_for": ("--local-for", lambda plan: plan.site_tolerances),
     "calibration": ("--calibration", lambda plan: plan.calibration),
     "pooling": ("--pooling", lambda plan: plan.pooling),
     "optimality_gap": ("--optimality-gap", lambda plan: plan.optimality_gap),
@@ -157,7 +157,7 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = (), people: in
         groups=names,
         **required.of_groups(names, people or 1),
         **_costs(required.costs),
-        client_tolerances=dict(given.get("local_for", ())) or None,
+        site_tolerances=dict(given.get("local_for", ())) or None,
         random_state=given.get("seed"),
         run=given.get("run_name"),
         **rest,
@@ -167,7 +167,7 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = (), people: in
 def _costs(costs: CostsText | None) -> dict[str, Any]:
     """What a plan takes: the costs of sites that are not named, and those of single ones."""
     pairs = dict(costs) if isinstance(costs, dict) else {} if costs is None else {"": costs}
-    return {"costs": pairs.pop("", None), "client_costs": pairs}
+    return {"costs": pairs.pop("", None), "site_costs": pairs}
 
 
 def check_same(options: Mapping[str, Any], plan: Plan, where: object) -> None:
@@ -239,7 +239,7 @@ def _check_enough(plan: Plan, run_options: RunOptions) -> None:
     coming = len(run_options.sites) or run_options.count
     if coming < plan.quorum:
         raise InputError(f"--sites: {coming} are expected, but the run needs {plan.quorum} (--quorum); name more.")
-    for option, named in (("--local-for", plan.client_tolerances), ("--costs", plan.client_costs)):
+    for option, named in (("--local-for", plan.site_tolerances), ("--costs", plan.site_costs)):
         strangers = [site for site, _ in named if run_options.sites and site not in run_options.sites]
         if strangers:
             raise InputError(f"{option}: names site {strangers[0]!r}, which is not among --sites; correct one of them.")

@@ -167,10 +167,10 @@ def _texts(data: Dataset, seed: int) -> dict[str, str]:
     import numpy as np
     from sklearn.linear_model import LogisticRegression
 
-    from logofair.datasets import dirichlet_clients, split
+    from logofair.datasets import dirichlet_sites, split
 
     dealing, splitting = np.random.default_rng(seed).spawn(2)
-    site = dirichlet_clients(data.sensitive, n_clients=len(SITES), alpha=_ALPHA, rng=dealing)
+    site = dirichlet_sites(data.sensitive, n_sites=len(SITES), alpha=_ALPHA, rng=dealing)
     parts = split(len(data), _PARTS, rng=splitting)
     model = LogisticRegression(solver="newton-cholesky").fit(data.features[parts["train"]], data.labels[parts["train"]])
     scores: Floats = model.predict_proba(data.features)[:, 1]

@@ -46,17 +46,16 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @click.command(
     epilog=examples(
-        "logofair federate simulate data/together.csv --client site --score score --label label --group sex "
-        "--folder try",
-        "logofair federate simulate data/together.csv --client site --score score --group sex --calibration none "
+        "logofair federate simulate data/together.csv --site site --score score --label label --group sex --folder try",
+        "logofair federate simulate data/together.csv --site site --score score --group sex --calibration none "
         "--engine inprocess --folder quick",
-        "logofair federate simulate data/together.csv --client site --score score --label label --group sex "
+        "logofair federate simulate data/together.csv --site site --score score --label label --group sex "
         "--local ratio:0.8 --global none --costs 1,3 --floor global:equal_opportunity=today --capacity 0.5 "
         "--engine inprocess --folder required",
     )
 )
 @click.argument("data", type=click.Path(path_type=Path))
-@click.option("--client", metavar="COLUMN", required=True, help="Column that names each row's site.")
+@click.option("--site", metavar="COLUMN", required=True, help="Column that names each row's site.")
 @column_options
 @path_option("--folder", "Where sites, policies and result go.", folder=True, required=True)
 @name_option(
@@ -125,7 +124,7 @@ def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: C
 
     home = folder.resolve()
     group = (", ".join(columns.group),)
-    written = ColumnNames(columns.score, columns.label, group, columns.client, columns.weight, na=())
+    written = ColumnNames(columns.score, columns.label, group, columns.site, columns.weight, na=())
     (home / _SITES).mkdir(0o700, parents=True)  # it holds rows
     sites = []
     for site, table in parts.items():
@@ -153,12 +152,11 @@ def _plan_and_parts(
     if strange is not None:
         raise InputError(f"--groups: leaves out {strange!r}, which {data} has; name it too, or drop such rows.")
     named = _named(rows, columns)
-    assert rows.clients is not None
-    sites = {_site_name(value, data, columns): here for value, here in encode(rows.clients, "clients").by_name()}
+    assert rows.sites is not None
+    sites = {_site_name(value, data, columns): here for value, here in encode(rows.sites, "sites").by_name()}
     if len(sites) < plan.quorum:
         raise InputError(
-            f"--client: column {columns.client!r} names {len(sites)} sites, but the plan needs {plan.quorum} "
-            "(--quorum)."
+            f"--site: column {columns.site!r} names {len(sites)} sites, but the plan needs {plan.quorum} (--quorum)."
         )
     split = progress(sorted(sites), "Splitting by site", len(sites))
     return plan, {site: {name: values[sites[site]] for name, values in named.items()} for site in split}
@@ -179,7 +177,7 @@ def _groups(values: Sequence[Label]) -> list[Label]:
 def _site_name(value: object, data: Path, columns: ColumnNames) -> str:
     if not _NAME.fullmatch(str(value)):
         raise InputError(
-            f"{data}: column {columns.client!r} holds {str(value)[:80]!r}, which cannot name a site; use up to 64 "
+            f"{data}: column {columns.site!r} holds {str(value)[:80]!r}, which cannot name a site; use up to 64 "
             "letters, digits, '-', '_' and '.', starting with a letter or digit."
         )
     return str(value)

@@ -1,4 +1,4 @@
-"""Every client: what can be said of all of them, a picture of their gaps, one at a time, and a table."""
+"""Every site: what can be said of all of them, a picture of their gaps, one at a time, and a table."""
 
 from __future__ import annotations
 
@@ -31,88 +31,88 @@ from logofair.report.markup import (
 from logofair.report.measured import MOST_CARDS, MeasuredRows
 from logofair.report.wording import counted, figure, name_of, sentence, small, tolerance_of
 
-_BY_ITSELF = "each interval that of this client by itself"
+_BY_ITSELF = "each interval that of this site by itself"
 _WIDE, _NARROW = 860.0, 350.0
-_MOST_DRAWN = 40  # clients in a picture
+_MOST_DRAWN = 40  # sites in a picture
 _MOST_LINES = 600  # of the table
 _WORDS = {"accuracy": "accuracy", "cost": "cost per person"}
 _MARKS = {"within": "met", "above": "missed", "cannot be told": "unclear"}
 
 
-def clients_section(rows: MeasuredRows, contents: ReportContents | None = None) -> Section | None:
-    """Return what is known of every client; ``contents`` adds the rules and prices of a solution."""
-    if not rows.has_clients:
+def sites_section(rows: MeasuredRows, contents: ReportContents | None = None) -> Section | None:
+    """Return what is known of every site; ``contents`` adds the rules and prices of a solution."""
+    if not rows.has_sites:
         return None
-    count = len(rows.after.clients)
+    count = len(rows.after.sites)
     words = (
-        f"{counted(count, 'client')} on {counted(rows.size, 'row')}: the {rows.name}. "
-        "Clients whose gap is shown to be largest come first, then those with the most rows. A client’s gap is that "
+        f"{counted(count, 'site')} on {counted(rows.size, 'row')}: the {rows.name}. "
+        "Sites whose gap is shown to be largest come first, then those with the most rows. A site’s gap is that "
         f"between groups of {FEW_ROWS} rows or more where it has two such groups."
     )
     others = [] if contents is None else [c for c in contents.solution.requirement_checks if c.side == "local"]
     checked = [paragraph(words) for words in _checked(rows, more=any(c.kind != "tolerance" for c in others))]
     pictures = [_figure(rows, k) for k in range(len(rows.after.local.rates))]
     drawn = [_legend(rows), *pictures] if any(pictures) else []
-    return Section("clients", "Every client", (*checked, paragraph(words), *drawn), tuple(_parts(rows, contents)))
+    return Section("sites", "Every site", (*checked, paragraph(words), *drawn), tuple(_parts(rows, contents)))
 
 
 def _checked(rows: MeasuredRows, *, more: bool) -> Iterator[str]:
-    """How many clients are shown to be above or within; on the rows that chose the rule nothing is.
+    """How many sites are shown to be above or within; on the rows that chose the rule nothing is.
 
-    ``more`` says that something else than tolerances is required inside clients.
+    ``more`` says that something else than tolerances is required inside sites.
     """
     if rows.after.fitted_rows:
         yield f"{sentence(NOT_TESTED)} Here gaps are {FITTED_ROWS}."
     if not np.isfinite(rows.local_tolerance).any():
         yield (
-            "No tolerance is required of the gaps inside clients; the list of requirements has what is."
+            "No tolerance is required of the gaps inside sites; the list of requirements has what is."
             if more
-            else "Nothing is required inside clients."
+            else "Nothing is required inside sites."
         )
     elif rows.after.fitted_rows:
-        yield rows.after.check_clients(rows.local_tolerance).reach
+        yield rows.after.check_sites(rows.local_tolerance).reach
     elif len(rows.notions) == 1:
-        yield str(rows.after.check_clients(rows.local_tolerance))
-        if rows.unknown_clients:
-            unknown = counted(rows.unknown_clients, "more client")
+        yield str(rows.after.check_sites(rows.local_tolerance))
+        if rows.unknown_sites:
+            unknown = counted(rows.unknown_sites, "more site")
             yield f"Of {unknown} nothing is required: unknown at fit time, or free."
     else:
         tolerance = float(rows.local_tolerance.flat[0])
-        yield from (f"{sentence(name)[:-1]}: {audit.check_clients(tolerance)}" for name, audit, _ in rows.notions)
+        yield from (f"{sentence(name)[:-1]}: {audit.check_sites(tolerance)}" for name, audit, _ in rows.notions)
 
 
 def _parts(rows: MeasuredRows, contents: ReportContents | None) -> Iterator[Section]:
-    """The cards and the table, which is folded away where clients are many."""
-    count, table = len(rows.after.clients), _table(rows, contents)
+    """The cards and the table, which is folded away where sites are many."""
+    count, table = len(rows.after.sites), _table(rows, contents)
     carded = rows.ranked[:MOST_CARDS]
-    first = note(f"The first {len(carded)} of {counted(count, 'client')} have a card.") if count > MOST_CARDS else None
+    first = note(f"The first {len(carded)} of {counted(count, 'site')} have a card.") if count > MOST_CARDS else None
     cards = tag("div", [_card(rows, contents, place) for place in carded], class_="cards")
-    yield Section("client", "One client at a time", (first, _picker(rows), cards))
-    body = [folded(f"The table of {counted(count, 'client')}", table)] if count > MOST_CARDS else table
-    yield Section("client-table", "All clients in a table", tuple(body))
+    yield Section("site", "One site at a time", (first, _picker(rows), cards))
+    body = [folded(f"The table of {counted(count, 'site')}", table)] if count > MOST_CARDS else table
+    yield Section("site-table", "All sites in a table", tuple(body))
 
 
 def _gap(rows: MeasuredRows, audit: Audit | None, rate: int, place: int) -> Measured | None:
-    gap = rows.client_gap(audit, rate, place)
+    gap = rows.site_gap(audit, rate, place)
     return None if gap is None else gap.value
 
 
 def _card(rows: MeasuredRows, contents: ReportContents | None, place: int) -> Element:
-    """One client: its groups with their rates and rules, and its gaps."""
-    client, tally = rows.after.clients[place], rows.after.local.tally
-    title = f"client-{place}-title"
+    """One site: its groups with their rates and rules, and its gaps."""
+    site, tally = rows.after.sites[place], rows.after.local.tally
+    title = f"site-{place}-title"
     figures = "".join(_figure_words(rows, place, name) for name in _by_labels(rows))
     words = f"{counted(int(tally.rows[place].sum()), 'row')}{figures}."
     state = rows.state(place)
     badge = tag("span", f"Tolerance: {_shown(state)}", class_=f"badge {_MARKS[state]}") if state else None
     return tag(
         "article",
-        tag("h4", tag("bdi", name_of(client)), id=title),
+        tag("h4", tag("bdi", name_of(site)), id=title),
         tag("p", words, " ", badge),
         _groups(rows, place),
         _gaps(rows, place),
         None if contents is None else _rules(rows, contents, place),
-        id=f"client-{place}",
+        id=f"site-{place}",
         class_="card",
         tabindex="-1",
         aria_labelledby=title,
@@ -120,12 +120,12 @@ def _card(rows: MeasuredRows, contents: ReportContents | None, place: int) -> El
 
 
 def _shown(state: str) -> str:
-    """What is shown of a client, in words."""
+    """What is shown of a site, in words."""
     return f"{state}, shown" if state in ("within", "above") else state
 
 
 def _by_labels(rows: MeasuredRows) -> list[str]:
-    """The figures that labels give of every client: none without labels, the cost where errors have one."""
+    """The figures that labels give of every site: none without labels, the cost where errors have one."""
     if not rows.after.local.tally.labelled or rows.in_chances:
         return []
     return ["accuracy", *([] if rows.after.costs is None else ["cost"])]
@@ -161,8 +161,8 @@ def _groups(rows: MeasuredRows, place: int) -> Element:
 
 def _rules(rows: MeasuredRows, contents: ReportContents, place: int) -> Element:
     """Each group's rule here."""
-    client, groups = rows.after.clients[place], rows.after.groups
-    lines = [[named(name_of(group)), text(contents.rule(client, group), mark="rule")] for group in groups]
+    site, groups = rows.after.sites[place], rows.after.groups
+    lines = [[named(name_of(group)), text(contents.rule(site, group), mark="rule")] for group in groups]
     return grid("Rules here", ["group", "rule"], lines)
 
 
@@ -192,14 +192,14 @@ def _figure(rows: MeasuredRows, rate: int) -> Element | None:
     there = ~np.isnan((rows.after.local.large if many else rows.after.local).gaps[rate])
     without = f"fewer than two groups of {FEW_ROWS} rows" if many else "fewer than two groups"
     missing, ranked = int((~there).sum()), [place for place in ranked if there[place]]
-    left_out = f" {counted(missing, 'client')} with {without} not drawn." if missing else ""
+    left_out = f" {counted(missing, 'site')} with {without} not drawn." if missing else ""
     if len(ranked) > _MOST_DRAWN:
         left_out += f" Of the others the first {_MOST_DRAWN} are drawn; the table has all."
     points = [_point(rows, rate, place) for place in ranked[:_MOST_DRAWN]]
     if shows_nothing(points, _WIDE):
         return None
     both = " before and after" if rows.before is not None else ""
-    words = f"Gap of the {name} between groups inside each of {counted(len(points), 'client')}{both}, {rows.name}."
+    words = f"Gap of the {name} between groups inside each of {counted(len(points), 'site')}{both}, {rows.name}."
     return tag(
         "figure",
         tag("div", gap_dumbbells(points, width=_WIDE, label=words), class_="wide"),
@@ -209,15 +209,15 @@ def _figure(rows: MeasuredRows, rate: int) -> Element | None:
 
 
 def _point(rows: MeasuredRows, rate: int, place: int) -> GapPoint:
-    """One client in the picture."""
+    """One site in the picture."""
     before, after = _gap(rows, rows.before, rate, place), _gap(rows, rows.after, rate, place)
     tolerance = float(rows.local_tolerance[rate, place])
     first = f"gap {figure(before)} before, after " if rows.before is not None else "gap "
-    assert after is not None  # clients without a gap are not drawn
+    assert after is not None  # sites without a gap are not drawn
     interval = None if after.low is None or after.high is None else (after.low, after.high)
     return GapPoint(
-        name=name_of(rows.after.clients[place]),
-        link=rows.link(rows.after.clients[place]),
+        name=name_of(rows.after.sites[place]),
+        link=rows.link(rows.after.sites[place]),
         before=before,
         after=after,
         tolerance=tolerance if np.isfinite(tolerance) else None,
@@ -246,18 +246,18 @@ def _legend(rows: MeasuredRows) -> Element:
 
 
 def _draws_few(rows: MeasuredRows) -> bool:
-    """Whether the picture has a gap on few rows: not of many clients, of whom only groups of 30 rows or more count."""
+    """Whether the picture has a gap on few rows: not of many sites, of whom only groups of 30 rows or more count."""
     side = rows.after.local
     return len(rows.ranked) <= _MOST_DRAWN and bool((np.isnan(side.large.gaps) & ~np.isnan(side.gaps)).any())
 
 
 def _picker(rows: MeasuredRows) -> Element:
-    """The list to choose a client from; without JavaScript the links do the same."""
-    carded = [(name_of(rows.after.clients[place]), place) for place in rows.ranked[:MOST_CARDS]]
-    options = [tag("option", name, value=f"client-{place}") for name, place in sorted(carded, key=_by_name)]
+    """The list to choose a site from; without JavaScript the links do the same."""
+    carded = [(name_of(rows.after.sites[place]), place) for place in rows.ranked[:MOST_CARDS]]
+    options = [tag("option", name, value=f"site-{place}") for name, place in sorted(carded, key=_by_name)]
     return tag(
         "p",
-        tag("label", "Client ", for_="pick"),
+        tag("label", "Site ", for_="pick"),
         tag("select", options, id="pick"),
         tag("button", "← Previous", type="button", id="previous"),
         tag("button", "Next →", type="button", id="next"),
@@ -270,10 +270,10 @@ def _by_name(carded: tuple[str, int]) -> str:
 
 
 def _table(rows: MeasuredRows, contents: ReportContents | None) -> Sequence[Element | None]:
-    """One line per client and rate."""
+    """One line per site and rate."""
     rates, compared = rows.after.local.rates, rows.before is not None
     columns = [
-        ("client", True),
+        ("site", True),
         ("rate", len(rates) > 1),
         ("gap before", compared),
         ("gap after" if compared else "gap", True),
@@ -284,28 +284,28 @@ def _table(rows: MeasuredRows, contents: ReportContents | None) -> Sequence[Elem
     ]
     listed = rows.ranked[: max(1, _MOST_LINES // len(rates))]
     lines = [_line(rows, contents, place, k) for place in listed for k in range(len(rates))]
-    missing = len(rows.after.clients) - len(listed)
-    left_out = note(f"The first {len(listed):,} clients are listed; {missing:,} are not.") if missing else None
+    missing = len(rows.after.sites) - len(listed)
+    left_out = note(f"The first {len(listed):,} sites are listed; {missing:,} are not.") if missing else None
     cost = contents is not None and contents.solution.certificate.objective == "cost"
     what = "cost per person" if cost else "accuracy"
     won = f"The last column is the expected {what} over all calibration rows that 0.01 more tolerance wins at most."
-    caption, titles = f"Gaps of every client, {_BY_ITSELF}, {rows.name}", [name for name, there in columns if there]
-    table = grid(caption, titles, lines, search="Search clients")
+    caption, titles = f"Gaps of every site, {_BY_ITSELF}, {rows.name}", [name for name, there in columns if there]
+    table = grid(caption, titles, lines, search="Search sites")
     return (left_out, table, note(won) if contents is not None else None)
 
 
 def _listed_figures(rows: MeasuredRows) -> list[str]:
-    """The figures by labels that the table tells: once for each client."""
+    """The figures by labels that the table tells: once for each site."""
     return _by_labels(rows) if len(rows.after.local.rates) == 1 else []
 
 
 def _line(rows: MeasuredRows, contents: ReportContents | None, place: int, rate: int) -> list[Cell]:
-    client, side = rows.after.clients[place], rows.after.local
+    site, side = rows.after.sites[place], rows.after.local
     name, after = side.rates[rate].name, _gap(rows, rows.after, rate, place)
     before = [] if rows.before is None else [measured_cell(_gap(rows, rows.before, rate, place))]
-    price = 0.0 if contents is None else contents.price(name, client)
+    price = 0.0 if contents is None else contents.price(name, site)
     return [
-        named(name_of(client), rows.link(client)),
+        named(name_of(site), rows.link(site)),
         *([text(name)] if len(side.rates) > 1 else []),
         *before,
         measured_cell(after),
@@ -325,13 +325,13 @@ def _below(cell: Cell, words: str) -> Cell:
 
 
 def _figure_cell(rows: MeasuredRows, place: int, name: str) -> Cell:
-    """A figure by labels at a client, and what it was before."""
+    """A figure by labels at a site, and what it was before."""
     before = "" if rows.before is None else f"before {figure(_figure_at(rows.before, place, name))}"
     return _below(measured_cell(_figure_at(rows.after, place, name)), before)
 
 
 def _figure_at(audit: Audit, place: int, name: str) -> Measured | None:
-    found: Measured | None = getattr(audit.by_client[place], name)
+    found: Measured | None = getattr(audit.by_site[place], name)
     return found
 
 
