@@ -71,20 +71,20 @@ class People:
         }
 
 
-def population(kind: str, sites: int, groups: int, rng: np.random.Generator) -> People:
+def population(kind: str, n_sites: int, groups: int, rng: np.random.Generator) -> People:
     """Sites that are alike, shift together (sd 0.3 in log-odds), shift by cell, or differ in every respect.
 
     Those that are "apart" differ in what labels mean for a score, by 0.9 in log-odds: calibration maps are then far
     from those of their group.
     """
-    sites, cells = rng.normal(0.0, 0.3, (sites, 1)), rng.normal(0.0, 0.3, (sites, groups))
-    labels, shapes = rng.normal(0.0, 0.2, (sites, 1)), rng.normal(0.0, 0.1, (sites, groups))
-    mean, none = np.tile(_LOG_ODDS[:groups], (sites, 1)), np.zeros((sites, groups))
+    sites, cells = rng.normal(0.0, 0.3, (n_sites, 1)), rng.normal(0.0, 0.3, (n_sites, groups))
+    labels, shapes = rng.normal(0.0, 0.2, (n_sites, 1)), rng.normal(0.0, 0.1, (n_sites, groups))
+    mean, none = np.tile(_LOG_ODDS[:groups], (n_sites, 1)), np.zeros((n_sites, groups))
     moved = {"alike": none, "sites": none + sites, "cells": cells, "mixed": sites + 0.5 * cells, "apart": cells}[kind]
     if kind not in ("mixed", "apart"):
         return People(mean + moved, none + _SD, none)
     if kind == "apart":
-        return People(mean + moved, none + _SD, rng.normal(0.0, 0.8, (sites, 1)) + rng.normal(0.0, 0.4, mean.shape))
+        return People(mean + moved, none + _SD, rng.normal(0.0, 0.8, (n_sites, 1)) + rng.normal(0.0, 0.4, mean.shape))
     return People(mean + moved, _SD * np.exp(shapes), none + labels)
 
 

@@ -238,7 +238,7 @@ def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool =
 
     ``unconstrained``: those of its rule that nothing is required of.
     """
-    groups, sites = _numbers(rows.groups, policy.groups), None
+    groups, numbers = _numbers(rows.groups, policy.groups), None
     if (groups < 0).any():
         strange, known = rows.groups[groups < 0], listed(map(repr, policy.groups), len(policy.groups), 6)
         raise InputError(
@@ -249,19 +249,19 @@ def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool =
         if rows.sites is None:
             many = f"{len(policy.sites):,} sites"
             raise InputError(f"--site: not given, but {name} has rules for {many}; name the column of sites.")
-        sites = _numbers(rows.sites, policy.sites)
-        if (sites < 0).any() and not policy.has_merged:
-            strange = rows.sites[sites < 0]
+        numbers = _numbers(rows.sites, policy.sites)
+        if (numbers < 0).any() and not policy.has_merged:
+            strange = rows.sites[numbers < 0]
             raise InputError(
                 f"--site: {strange.size:,} rows are of sites that {name} does not know, such as "
                 f"{shown(strange[0])}, and it lacks the rule of all sites taken as one; leave such rows out."
             )
     elif policy.site is not None and rows.sites is not None:
         _check_site(policy.site, rows.sites, name)
-    sites = None if sites is None else Codes(policy.sites, sites)
+    sites = None if numbers is None else Codes(policy.sites, numbers)
     decide = policy.unconstrained if unconstrained else policy.probabilities
     chance = decide(rows.scores, groups=Codes(policy.groups, groups), sites=sites, on_unknown="merged")
-    return chance, 0 if sites is None else int((sites < 0).sum())
+    return chance, 0 if numbers is None else int((numbers < 0).sum())
 
 
 def _numbers(labels: npt.NDArray[Any], names: Sequence[Label]) -> Integers:
