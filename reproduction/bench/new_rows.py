@@ -59,12 +59,12 @@ class Rows:
     def fitted(self, notion: str, tolerance: float, number: int, **way: Any) -> logofair.Solution:
         """A rule made of these rows."""
         options = {"local_tolerance": tolerance, "global_tolerance": tolerance, "random_state": number} | way
-        columns: dict[str, Any] = {"groups": self.groups, "clients": self.clients}
+        columns: dict[str, Any] = {"groups": self.groups, "sites": self.clients}
         return logofair.fit(self.scores, self.labels, notion=notion, **columns, **options)
 
     def measured(self, policy: logofair.Policy, notion: str, tolerance: float) -> dict[str, float]:
         """Gaps and accuracy of a rule on these rows: of its decisions where they are a sample, else in expectation."""
-        columns: dict[str, Any] = {"groups": self.groups, "clients": self.clients}
+        columns: dict[str, Any] = {"groups": self.groups, "sites": self.clients}
         chance = policy.probabilities(self.scores, on_unknown="merged", **columns)
         expected = logofair.audit(
             chance, self.labels, notion=notion, sample_weight=self.weights, chances=True, **columns
@@ -78,7 +78,7 @@ class Rows:
             floor = noise_floor(local.values, local.effective, [rate.name for rate in local.rates], tolerance)
             figures |= _gaps("", local.gaps) | _gaps("large ", local.large.gaps)
             figures |= _gaps("expected ", expected.local.gaps)
-            figures |= {"floor": floor.mean, "mean floor": np.nanmean(floor.by_client)}
+            figures |= {"floor": floor.mean, "mean floor": np.nanmean(floor.by_site)}
             figures["square"] = squared_gap(chance, self, by_label=notion != "demographic_parity")
             figures["coins"] = np.mean((chance > 0) & (chance < 1))
         return {name: round(float(figure), 6) for name, figure in figures.items() if figure is not None}
@@ -252,7 +252,7 @@ def dealt_by_chance(data: Dataset, alpha: float, seeds: int) -> list[Results]:
     settings = [Setting(data.name, alpha, *required, true) for true in (False, True) for required in PAPERS]
     results = [Results(setting) for setting in settings]
     for number in range(seeds):
-        clients = deal(data, n_clients=5, alpha=alpha, rng=np.random.default_rng((number, 5))).clients
+        clients = deal(data, n_sites=5, alpha=alpha, rng=np.random.default_rng((number, 5))).sites
         parts, rows = scored(data, clients, number)
         calibration, test = taken(rows, parts["calibration"]), taken(rows, parts["test"])
         untrained = taken(rows, np.sort(np.concatenate([parts["calibration"], parts["test"]])))
@@ -269,8 +269,8 @@ def natural_clients(data: Dataset, share: float, seeds: int) -> list[Results]:
     for number in range(seeds):
         which = np.random.default_rng((number, 3)).permutation(len(data))[: round(share * len(data))]
         some = data if share == 1.0 else data.take(np.sort(which))
-        assert some.clients is not None
-        parts, rows = scored(some, some.clients, number)
+        assert some.sites is not None
+        parts, rows = scored(some, some.sites, number)
         for result in results:
             result.add(taken(rows, parts["calibration"]), taken(rows, parts["test"]), number)
     return results

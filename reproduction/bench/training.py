@@ -25,7 +25,7 @@ from benchmarks.memory import own_peak
 from logofair.cli.options import examples
 from logofair.cli.pages.console import page
 from logofair.columns.checks import Floats
-from logofair.datasets import dirichlet_clients, load_adult
+from logofair.datasets import dirichlet_sites, load_adult
 
 if TYPE_CHECKING:
     from logofair_reproduction.training import ClientRows, Network, Schedule
@@ -103,7 +103,7 @@ def write_case(folder: Path, clients: int, rounds: int, rows: int | None = None)
     folder.mkdir()
     data = load_adult("sex")
     some = np.random.default_rng(0).permutation(len(data))[:rows]
-    dealt = dirichlet_clients(data.sensitive[some], n_clients=clients, alpha=_ALPHA, rng=0)
+    dealt = dirichlet_sites(data.sensitive[some], n_sites=clients, alpha=_ALPHA, rng=0)
     np.savez(
         folder / "data.npz",
         features=data.features[some],

@@ -34,7 +34,7 @@ def test_the_floor_of_a_rule_with_a_gap_is_that_of_drawn_rows():
     ]
     floor = noise_floor(shares, people, ["selection rate"], 0.1)
     assert floor.mean == pytest.approx(np.maximum(*drawn).mean(), abs=0.006)
-    assert floor.by_client == pytest.approx([gaps.mean() for gaps in drawn], abs=0.006)
+    assert floor.by_site == pytest.approx([gaps.mean() for gaps in drawn], abs=0.006)
     assert floor.mean > noise_floor(shares, people, ["selection rate"]).mean + 0.03
 
 

@@ -182,8 +182,8 @@ def test_no_policy_is_more_accurate_than_the_bound_at_its_own_informations(seed)
     group, client = rng.integers(0, 2, 300), rng.integers(0, 2, 300)
     score = rng.beta(1 + group, 1.5)
     label = (rng.random(300) < score).astype(int)
-    policy = logofair.fit(score, label, groups=group, clients=client, calibration="none").policy
-    chance = policy.probabilities(score, groups=group, clients=client)
+    policy = logofair.fit(score, label, groups=group, sites=client, calibration="none").policy
+    chance = policy.probabilities(score, groups=group, sites=client)
     joint = np.zeros((2, 2, 2, 2))
     np.add.at(joint, (client, group, label, 1), chance / 300)
     np.add.at(joint, (client, group, label, 0), (1 - chance) / 300)

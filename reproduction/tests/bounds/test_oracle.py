@@ -21,25 +21,25 @@ modest = examples(20)
 seeds = st.integers(0, 10**9)
 
 
-def federation(seed, rows=200, clients=2, decimals=3):
+def federation(seed, rows=200, sites=2, decimals=3):
     rng = np.random.default_rng(seed)
-    group, client = rng.integers(0, 2, rows), rng.integers(0, clients, rows)
+    group, client = rng.integers(0, 2, rows), rng.integers(0, sites, rows)
     scores = np.round(rng.beta(1.0 + group, 1.5 + 0.3 * client), decimals)
     return scores, (rng.random(rows) < scores).astype(int), group, client
 
 
-def as_case(scores, labels, groups, clients, notion, local, global_):
-    rates, n_clients = NOTIONS[notion].rates, int(clients.max()) + 1
+def as_case(scores, labels, groups, sites, notion, local, global_):
+    rates, n_clients = NOTIONS[notion].rates, int(sites.max()) + 1
     bounds = np.full((n_clients, len(rates)), local), np.full(len(rates), global_)
-    return Case(scores, groups, clients, 2, n_clients, rates, rates, *bounds, labels=labels.astype(float))
+    return Case(scores, groups, sites, 2, n_clients, rates, rates, *bounds, labels=labels.astype(float))
 
 
 def tiny(seed):
-    """Three rows with both labels in each of two groups at two clients."""
+    """Three rows with both labels in each of two groups at two sites."""
     rng = np.random.default_rng(seed)
-    groups, clients = np.repeat([0, 1, 0, 1], 3), np.repeat([0, 0, 1, 1], 3)
+    groups, sites = np.repeat([0, 1, 0, 1], 3), np.repeat([0, 0, 1, 1], 3)
     labels = np.concatenate([rng.permutation([0, 1, int(rng.integers(2))]) for _ in range(4)])
-    return np.round(rng.random(12), 2), labels, groups, clients
+    return np.round(rng.random(12), 2), labels, groups, sites
 
 
 def test_solved_by_hand():
@@ -55,13 +55,13 @@ def test_solved_by_hand():
 @pytest.mark.parametrize("notion", NOTIONS)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_choice_of_a_threshold_for_every_cell_is_better(seed, notion):
-    scores, labels, groups, clients = tiny(seed)
+    scores, labels, groups, sites = tiny(seed)
     local, global_ = 0.4, 0.2
-    case = as_case(scores, labels, groups, clients, notion, local, global_)
+    case = as_case(scores, labels, groups, sites, notion, local, global_)
     found = oracle(
-        scores, labels, groups=groups, clients=clients, notion=notion, local_tolerance=local, global_tolerance=global_
+        scores, labels, groups=groups, sites=sites, notion=notion, local_tolerance=local, global_tolerance=global_
     )
-    cells = [np.flatnonzero((clients == c) & (groups == g)) for c in (0, 1) for g in (0, 1)]
+    cells = [np.flatnonzero((sites == c) & (groups == g)) for c in (0, 1) for g in (0, 1)]
     best = 0.0
     for cuts in itertools.product(*([math.inf, *scores[cell]] for cell in cells)):
         chance = np.zeros(12)
@@ -76,10 +76,10 @@ def test_no_choice_of_a_threshold_for_every_cell_is_better(seed, notion):
 @modest
 @given(seeds, st.sampled_from(list(NOTIONS)))
 def test_it_is_the_best_mixture_of_all_thresholds(seed, notion):
-    scores, labels, groups, clients = federation(seed, rows=60, decimals=1)
+    scores, labels, groups, sites = federation(seed, rows=60, decimals=1)
     options = {"local_tolerance": 0.05, "global_tolerance": 0.02}
-    found = oracle(scores, labels, groups=groups, clients=clients, notion=notion, **options)
-    case = as_case(scores, labels, groups, clients, notion, 0.05, 0.02)
+    found = oracle(scores, labels, groups=groups, sites=sites, notion=notion, **options)
+    case = as_case(scores, labels, groups, sites, notion, 0.05, 0.02)
     assert found.accuracy == pytest.approx(case.best_thresholds(), abs=1e-6)
     assert found.accuracy - 1e-9 <= found.bound <= found.accuracy + 1e-6
 
@@ -87,8 +87,8 @@ def test_it_is_the_best_mixture_of_all_thresholds(seed, notion):
 @modest
 @given(seeds, st.sampled_from(list(NOTIONS)), st.sampled_from(["none", "platt"]))
 def test_it_is_never_below_a_fitted_policy_at_that_policys_own_gaps(seed, notion, calibration):
-    scores, labels, groups, clients = federation(seed)
-    columns = {"groups": groups, "clients": clients}
+    scores, labels, groups, sites = federation(seed)
+    columns = {"groups": groups, "sites": sites}
     fitted = logofair.fit(scores, labels, **columns, notion=notion, calibration=calibration)
     measured = logofair.audit(
         fitted.policy.probabilities(scores, **columns), labels, **columns, notion=notion, chances=True
@@ -100,8 +100,8 @@ def test_it_is_never_below_a_fitted_policy_at_that_policys_own_gaps(seed, notion
 @modest
 @given(seeds, st.sampled_from(list(NOTIONS)))
 def test_its_audit_on_the_rows_agrees_with_its_own_figures(seed, notion):
-    scores, labels, groups, clients = federation(seed)
-    columns = {"groups": groups, "clients": clients}
+    scores, labels, groups, sites = federation(seed)
+    columns = {"groups": groups, "sites": sites}
     found = oracle(scores, labels, **columns, notion=notion, local_tolerance=0.05, global_tolerance=0.01)
     chance = found.solution.policy.probabilities(scores, **columns)
     measured = logofair.audit(chance, labels, **columns, notion=notion, chances=True)
@@ -114,28 +114,28 @@ def test_its_audit_on_the_rows_agrees_with_its_own_figures(seed, notion):
 
 
 def test_only_the_order_of_the_scores_matters():
-    scores, labels, groups, clients = federation(7)
-    columns = {"groups": groups, "clients": clients, "notion": "equalized_odds"}
+    scores, labels, groups, sites = federation(7)
+    columns = {"groups": groups, "sites": sites, "notion": "equalized_odds"}
     plain, bent = oracle(scores, labels, **columns), oracle(0.1 + scores**3 / 2, labels, **columns)
     assert plain.accuracy == pytest.approx(bent.accuracy, abs=1e-9)
 
 
 def test_a_weight_of_two_is_the_row_twice():
-    scores, labels, groups, clients = federation(8)
+    scores, labels, groups, sites = federation(8)
     twice = np.repeat(np.arange(200), np.where(np.arange(200) % 3 == 0, 2, 1))
     weighted = oracle(
-        scores, labels, groups=groups, clients=clients, sample_weight=np.where(np.arange(200) % 3 == 0, 2.0, 1.0)
+        scores, labels, groups=groups, sites=sites, sample_weight=np.where(np.arange(200) % 3 == 0, 2.0, 1.0)
     )
-    repeated = oracle(scores[twice], labels[twice], groups=groups[twice], clients=clients[twice])
+    repeated = oracle(scores[twice], labels[twice], groups=groups[twice], sites=sites[twice])
     assert weighted.accuracy == pytest.approx(repeated.accuracy, abs=1e-9)
 
 
 def test_order_of_rows_and_names_do_not_matter():
-    scores, labels, groups, clients = federation(9, clients=3)
+    scores, labels, groups, sites = federation(9, sites=3)
     order = np.random.default_rng(0).permutation(200)
-    first = oracle(scores, labels, groups=groups, clients=clients)
-    names = np.array(["west", "north", "east"])[clients], np.array(["M", "F"])[groups]
-    second = oracle(scores[order], labels[order], groups=names[1][order], clients=names[0][order])
+    first = oracle(scores, labels, groups=groups, sites=sites)
+    names = np.array(["west", "north", "east"])[sites], np.array(["M", "F"])[groups]
+    second = oracle(scores[order], labels[order], groups=names[1][order], sites=names[0][order])
     assert first.accuracy == pytest.approx(second.accuracy, abs=1e-6)
 
 

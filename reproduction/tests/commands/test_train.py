@@ -84,12 +84,12 @@ def test_settings_reach_the_method_so_that_two_without_a_step_are_fedavg(tmp_pat
 
 def test_natural_clients_are_those_of_the_data_set_and_the_largest_of_them(tmp_path: Path) -> None:
     data = load_generated(rows=2000)
-    assert data.clients is not None
-    names, sizes = np.unique(data.clients, return_counts=True)
+    assert data.sites is not None
+    names, sizes = np.unique(data.sites, return_counts=True)
     trained(*QUICK, "--partition", "natural", "--clients", 2, "--out", tmp_path / "s.csv")
     dealt = pl.read_csv(tmp_path / "s.csv")
     assert set(dealt["client"]) == set(names[np.argsort(-sizes, kind="stable")[:2]].tolist())
-    assert (data.clients[dealt["id"].to_numpy()] == dealt["client"].to_numpy()).all()
+    assert (data.sites[dealt["id"].to_numpy()] == dealt["client"].to_numpy()).all()
 
 
 def test_a_limit_draws_rows_of_the_embedded_data(tmp_path: Path) -> None:

@@ -67,9 +67,9 @@ def test_the_sample_has_35_states_and_37_per_cent_positive_and_its_own_groups(pr
     assert data.features.shape == (898_610, 73)
     assert data.labels.mean() == pytest.approx(0.370, abs=5e-4)
     assert data.labels.tolist() == original["PINCP"].to_list()
-    assert data.clients is not None
-    assert data.clients.tolist() == original["STATE"].cast(pl.String).to_list()
-    assert len(set(data.clients.tolist())) == 35
+    assert data.sites is not None
+    assert data.sites.tolist() == original["STATE"].cast(pl.String).to_list()
+    assert len(set(data.sites.tolist())) == 35
     assert (data.sensitive == "Male").tolist() == (original["SEX"] == 1).to_list()
     assert float(data.features.min()) == 0.0
     assert float(data.features.max()) == 1.0
@@ -83,8 +83,8 @@ def test_merged_codes_of_the_sample_are_taken_as_they_are(prepared: Path) -> Non
     assert data.row_numbers.tolist() == (everybody == "VT").arg_true().to_list()
     names = {1: "White", 2: "Black", 3: "Asian", 4: "Native", 5: "Other"}
     assert data.sensitive.tolist() == [names[code] for code in vermont["RAC1P"].to_list()]
-    assert data.clients is not None
-    assert set(data.clients.tolist()) == {"VT"}
+    assert data.sites is not None
+    assert set(data.sites.tolist()) == {"VT"}
     assert len(data.notes) == 2
     married = data.features[:, data.feature_names.index("MAR=married")]
     assert married.tolist() == (vermont["MAR"] == 1).to_list()
@@ -129,8 +129,8 @@ def test_published_records_are_filtered_labelled_and_coded(tmp_path: Path) -> No
     data = load_acs(tmp_path / "cache" / "acs", sensitive="race")
     assert data.labels.tolist() == [1, 0, 1]
     assert data.sensitive.tolist() == ["White", "Other", "Asian"]
-    assert data.clients is not None
-    assert data.clients.tolist() == ["CA", "CA", "DC"]
+    assert data.sites is not None
+    assert data.sites.tolist() == ["CA", "CA", "DC"]
     first = seen(data, 0)
     assert first.pop("AGEP") == pytest.approx((40 - 17) / 82)
     assert first.pop("SCHL") == pytest.approx(20 / 23)
@@ -175,8 +175,8 @@ def test_later_files_with_other_names_of_relation_and_state_are_read(tmp_path: P
     prepare_acs(written(tmp_path / "psam_p48.csv", people, header), tmp_path / "acs")
     data = load_acs(tmp_path / "acs")
     assert seen(data, 0)["RELSHIPP=20"] == seen(data, 1)["RELSHIPP=38"] == 1.0
-    assert data.clients is not None
-    assert data.clients.tolist() == ["TX", "TX"]
+    assert data.sites is not None
+    assert data.sites.tolist() == ["TX", "TX"]
     with pytest.raises(InputError, match=r"^by: acs has one natural client alone, 'TX'; take in more of them, or use"):
         deal(data, by="natural")
 
@@ -195,8 +195,8 @@ def test_labels_of_folktables_are_taken_and_its_race_codes_merged(tmp_path: Path
     native = ["Native"] * 3
     assert data.sensitive.tolist() == ["White", "Black", *native, "Asian", "Other", "Other", "Other"]
     assert data.labels.tolist() == [1] + [0] * 8
-    assert data.clients is not None
-    assert data.clients.tolist() == ["CA"] * 8 + ["TX"]
+    assert data.sites is not None
+    assert data.sites.tolist() == ["CA"] * 8 + ["TX"]
 
 
 # The first and the last code of every group in the census' lists of 2018.

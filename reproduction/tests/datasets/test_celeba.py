@@ -118,7 +118,7 @@ def test_every_layout_gives_the_same_pixels_attributes_and_people(faces: Faces, 
     np.testing.assert_array_equal(data.features, faces.squares)
     np.testing.assert_array_equal(data.labels, faces.signs[:, 39] == 1)
     np.testing.assert_array_equal(data.sensitive == "Pale_Skin", faces.signs[:, 38] == 1)
-    np.testing.assert_array_equal(data.clients, faces.people)
+    np.testing.assert_array_equal(data.sites, faces.people)
 
 
 def test_any_attribute_can_be_the_groups_or_the_label(faces: Faces, into: Path) -> None:
@@ -207,7 +207,7 @@ def test_without_identities_there_are_no_natural_clients(faces: Faces, into: Pat
     (faces.folder / "identity_CelebA.txt").unlink()
     assert "people shown" not in prepare_celeba(faces.folder, into, size=WIDTH)
     data = load_celeba(into)
-    assert data.clients is None
+    assert data.sites is None
     (note,) = data.notes
     assert note.startswith("There was no identity_CelebA.txt, ")
 
@@ -358,5 +358,5 @@ def test_the_real_sample_is_prepared(into: Path) -> None:
     attributes, rows = table[1].split(), [line.split() for line in table[2:202]]
     for name, column in (("Smiling", data.labels == 1), ("Pale_Skin", data.sensitive == "Pale_Skin")):
         np.testing.assert_array_equal(column, [row[1 + attributes.index(name)] == "1" for row in rows])
-    assert data.clients is not None
-    assert data.clients[:4].tolist() == [2880, 2937, 8692, 5805]
+    assert data.sites is not None
+    assert data.sites[:4].tolist() == [2880, 2937, 8692, 5805]

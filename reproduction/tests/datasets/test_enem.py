@@ -155,10 +155,10 @@ def test_labels_groups_and_clients_of_the_sample_are_those_of_a_plain_reading(
     assert data.labels.tolist() == [mark > median for mark in marks]
     white = [row["TP_COR_RACA"] in ("1", "4") for row in kept_2019]
     assert (data.sensitive == "White or Asian").tolist() == white
-    assert data.clients is not None
-    of_code = {row["CO_MUNICIPIO_RESIDENCIA"]: name for row, name in zip(kept_2019, data.clients, strict=True)}
-    assert data.clients.tolist() == [of_code[row["CO_MUNICIPIO_RESIDENCIA"]] for row in kept_2019]
-    assert len(set(data.clients.tolist())) == len(of_code) == 37
+    assert data.sites is not None
+    of_code = {row["CO_MUNICIPIO_RESIDENCIA"]: name for row, name in zip(kept_2019, data.sites, strict=True)}
+    assert data.sites.tolist() == [of_code[row["CO_MUNICIPIO_RESIDENCIA"]] for row in kept_2019]
+    assert len(set(data.sites.tolist())) == len(of_code) == 37
     assert of_code["1200252"] == "Epitaciolândia, AC"
 
 
@@ -190,8 +190,8 @@ def _age_range(age: int) -> int:
 @sample
 def test_the_sample_has_two_states_as_clients_and_five_races(prepared: tuple[dict[str, int], Path]) -> None:
     data = load_enem(prepared[1], sensitive="race5", clients="state")
-    assert data.clients is not None
-    assert set(data.clients.tolist()) == {"AC", "RR"}
+    assert data.sites is not None
+    assert set(data.sites.tolist()) == {"AC", "RR"}
     assert sorted(set(data.sensitive.tolist())) == ["Asian", "Black", "Brown", "Indigenous", "White"]
 
 
@@ -225,8 +225,8 @@ def test_each_filter_of_the_2020_layout_drops_its_rows_and_the_rest_is_coded(tmp
     data = load_enem(tmp_path / "enem")
     assert data.labels.tolist() == [1, 0]  # the median is 550
     assert data.sensitive.tolist() == ["White or Asian", "Other"]
-    assert data.clients is not None
-    assert data.clients.tolist() == ["São Paulo, SP", "Campinas, SP"]
+    assert data.sites is not None
+    assert data.sites.tolist() == ["São Paulo, SP", "Campinas, SP"]
     same = {f"Q{q:03d}=A": 1.0 for q in range(2, 25) if q != 5} | {"SG_UF_PROVA=SP": 1.0}
     assert seen(data, 0) == same | {"Q001=H": 1.0, "TP_SEXO=M": 1.0, "TP_FAIXA_ETARIA": 1.0, "Q005": 1.0}
     assert seen(data, 1) == same | {"Q001=C": 1.0, "TP_SEXO=F": 1.0}
@@ -272,8 +272,8 @@ def test_a_csv_a_zip_with_other_files_and_a_folder_are_read_alike(tmp_path: Path
     assert found == [found[0]] * 3
     assert apart == dict(found[0])
     one, other = load_enem(tmp_path / "enem"), load_enem(tmp_path / "apart")
-    assert one.clients is not None
-    assert set(one.clients.tolist()) == {"Brasília, DF", "Campinas, SP", "São Paulo, SP"}
+    assert one.sites is not None
+    assert set(one.sites.tolist()) == {"Brasília, DF", "Campinas, SP", "São Paulo, SP"}
     assert sorted(map(tuple, one.features.tolist())) == sorted(map(tuple, other.features.tolist()))
     assert one.labels.sum() == other.labels.sum()  # one median over all files
 

@@ -1,7 +1,7 @@
 """The oracle, the best any fair policy could do with given scores on given rows, and its like without scores.
 
 The bound with gaps is the program of AGLFOP (Hamman and Dutta, ICLR 2024) with the gaps of a notion in place of mutual
-information. Its variables are the shares accepted of every client, group and label: the oracle's problem with the label
+information. Its variables are the shares accepted of every site, group and label: the oracle's problem with the label
 as the score.
 """
 
@@ -50,19 +50,19 @@ def oracle(
     labels: object,
     *,
     groups: object,
-    clients: object = None,
+    sites: object = None,
     notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
     local_tolerance: Tolerance = 0.02,
     global_tolerance: Tolerance = 0.02,
-    client_tolerances: Mapping[Label, Tolerance] | None = None,
+    site_tolerances: Mapping[Label, Tolerance] | None = None,
     sample_weight: object = None,
 ) -> Oracle:
     """Find the best weighted thresholds for these rows, with a look at their labels.
 
     Accuracy and every rate are counted with the labels of the rows on which the result is measured, and the thresholds
-    of every client and group are chosen on those very rows. So this is a bound on what any thresholds could reach with
+    of every site and group are chosen on those very rows. So this is a bound on what any thresholds could reach with
     these scores there, the line "best achievable" of a table, and no method: on other rows nothing follows. Of
-    ``scores`` only the order inside each client and group matters; the rest is as in :func:`logofair.fit`.
+    ``scores`` only the order inside each site and group matters; the rest is as in :func:`logofair.fit`.
 
     Examples
     --------
@@ -76,11 +76,11 @@ def oracle(
         scores,
         labels,
         groups=groups,
-        clients=clients,
+        sites=sites,
         notion=notion,
         local_tolerance=local_tolerance,
         global_tolerance=global_tolerance,
-        client_tolerances=client_tolerances,
+        site_tolerances=site_tolerances,
         calibration="none",
         basis="labels",
         sample_weight=sample_weight,
@@ -130,17 +130,17 @@ def gap_bound(
     client, group, label = (place.ravel() for place in np.nonzero(table.mass > 0))
     scores = label.astype(np.float64)
     groups = [table.groups[place] for place in group]
-    clients = None if table.clients == (None,) else [table.clients[place] for place in client]
+    sites = None if table.clients == (None,) else [table.clients[place] for place in client]
     best = oracle(
         scores,
         label,
         groups=groups,
-        clients=clients,
+        sites=sites,
         notion=notion,
         local_tolerance=local_tolerance,
         global_tolerance=global_tolerance,
         sample_weight=table.mass[client, group, label],
     )
     shares = np.zeros_like(table.mass)
-    shares[client, group, label] = best.solution.policy.probabilities(scores, groups=groups, clients=clients)
+    shares[client, group, label] = best.solution.policy.probabilities(scores, groups=groups, sites=sites)
     return GapBound(table.accuracy(shares), best.bound, shares, best.solution)

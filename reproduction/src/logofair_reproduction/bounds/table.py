@@ -8,7 +8,7 @@ import numpy as np
 
 from logofair.auditing.measure import tally_of
 from logofair.columns.checks import Floats, Label, binary, not_empty, same_length, weights
-from logofair.columns.labels import Codes, encode, encode_known, one_client
+from logofair.columns.labels import Codes, encode, encode_known, one_site
 from logofair.errors import InputError
 
 # Shares of all rows below this count as 0: they move a bound by no more than themselves, and would upset solvers.
@@ -45,7 +45,7 @@ class LabelTable:
         """
         label, chance = binary(labels), np.asarray(chances, dtype=np.float64)
         group = Codes(self.groups, encode_known(groups, self.groups, "groups"))
-        client = one_client(label.size)
+        client = one_site(label.size)
         if clients is not None:
             client = Codes(self.clients, encode_known(clients, self.clients, "clients"))
         counted = tally_of(chance, label, None, group, client)
@@ -75,7 +75,7 @@ def label_table(labels: object, *, groups: object, clients: object = None, sampl
     label = binary(labels)
     not_empty(label.size, "labels")
     group = encode(groups, "groups")
-    client = one_client(label.size) if clients is None else encode(clients, "clients")
+    client = one_site(label.size) if clients is None else encode(clients, "clients")
     same_length(label.size, groups=group, clients=client)
     mass = tally_of(np.zeros(label.size), label, weights(sample_weight, label.size), group, client).mass
     mass = mass / mass.max()

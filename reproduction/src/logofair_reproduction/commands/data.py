@@ -132,8 +132,8 @@ def _counted(loaded: Dataset) -> dict[str, Any]:
 
     groups = {str(group): loaded.labels[loaded.sensitive == group] for group in np.unique(loaded.sensitive)}
     clients = None
-    if loaded.clients is not None:
-        _, sizes = np.unique(loaded.clients, return_counts=True)
+    if loaded.sites is not None:
+        _, sizes = np.unique(loaded.sites, return_counts=True)
         clients = {"number": sizes.size, "smallest": int(sizes.min()), "largest": int(sizes.max())}
     return {
         "rows": len(loaded),

@@ -187,7 +187,7 @@ def load_acs(
         feature_names=names,
         labels=table["PINCP"].to_numpy().astype(np.int64),
         sensitive=named(table[column].to_numpy(), groups),
-        clients=named(table["ST"].to_numpy(), STATES),
+        sites=named(table["ST"].to_numpy(), STATES),
         notes=tuple(about["notes"]),
         numbers=numbers,
     )

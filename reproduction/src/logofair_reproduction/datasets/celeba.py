@@ -193,6 +193,6 @@ def load_celeba(
         feature_names=(),
         labels=label[first].astype(np.int64),
         sensitive=np.where(has[first], sensitive, f"not {sensitive}"),
-        clients=None if people is None else people[first],
+        sites=None if people is None else people[first],
         notes=tuple(about["notes"]),
     )

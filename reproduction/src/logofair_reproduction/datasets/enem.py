@@ -173,7 +173,7 @@ def load_enem(
         feature_names=names,
         labels=(table["NU_NOTA_CH"].to_numpy() > about["median"]).astype(np.int64),
         sensitive=named(table[column].to_numpy(), groups),
-        clients=_clients_of(table["CO_MUNICIPIO"].to_numpy(), clients, about["municipalities"]),
+        sites=_clients_of(table["CO_MUNICIPIO"].to_numpy(), clients, about["municipalities"]),
         notes=tuple(about["notes"]),
         numbers=numbers,
     )

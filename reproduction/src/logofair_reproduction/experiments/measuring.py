@@ -75,7 +75,7 @@ def _model(rows: SplitData, method: str, notion: str | None, published: bool, bu
 def _sample(rows: SplitData, machine: Machine) -> dict[str, Any]:
     """Of how many rows these are, of which year where that is known, and how many natural clients they have."""
     known = {"of": len(rows.data)} if rows.split.limit is None else {}
-    natural = {} if rows.data.clients is None else {"natural": int(np.unique(rows.data.clients).size)}
+    natural = {} if rows.data.sites is None else {"natural": int(np.unique(rows.data.sites).size)}
     return {**known, **origin_of(rows.split.data, machine.cache), **natural}
 
 
@@ -136,7 +136,7 @@ def _fitted(
         models[0].calibration,
         part.labels,
         groups=part.groups,
-        clients=part.clients,
+        sites=part.clients,
         notion=_notion(case),
         solver=solver,
         pooling=_pooling(plan),
@@ -194,13 +194,13 @@ def _algorithm1_runs(
 
 def _chances(policy: Policy, scores: Floats, rows: SplitData) -> Floats:
     test = rows.rows("test")
-    return policy.probabilities(scores, groups=test.groups, clients=test.clients, on_unknown="merged")
+    return policy.probabilities(scores, groups=test.groups, sites=test.clients, on_unknown="merged")
 
 
 def _figures(case: Case, rows: SplitData, chances: object) -> dict[str, float | None]:
     """Accuracy, gaps and floors on the test rows, of the local notion inside clients and of the global one over all."""
     local, global_ = (rows.rows("test").audit(chances, notion) for notion in case.notions)
-    gaps = [gap.value for gap in local.client_gaps if gap.value is not None]
+    gaps = [gap.value for gap in local.site_gaps if gap.value is not None]
     # What a rule with this true gap at every client would show at most on these rows, on average.
     floors = [local.local.floor_at(gap).mean for gap in (0.0, case.local_tolerance or 0.0)]
     floor, floor_at_tolerance = (None if np.isnan(mean) else mean for mean in floors)
@@ -256,7 +256,7 @@ def _bound(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Out
     elif plan.bound == "oracle_same":  # the same whose gaps are at most those of LoGoFair_l&g there, client by client
         chances = _chances(_fitted(case, METHODS["logofair_lg"], rows, models).policy, scores, rows)
         local, global_ = (test.audit(chances, notion) for notion in case.notions)
-        own = {client.client: _as_tolerance(client.gap) for client in local.by_client}
+        own = {site.site: _as_tolerance(site.gap) for site in local.by_site}
         found = _best_on_test(case, rows, scores, 0.5, _as_tolerance(global_.global_gap), own)
     else:
         table = label_table(test.labels, groups=test.groups, clients=test.clients)
@@ -291,11 +291,11 @@ def _best_on_test(
         scores,
         test.labels,
         groups=test.groups,
-        clients=test.clients,
+        sites=test.clients,
         notion=_notion(case),
         local_tolerance=local,
         global_tolerance=global_,
-        client_tolerances=by_client,
+        site_tolerances=by_client,
     )
     return _figures(case, rows, _chances(found.solution.policy, scores, rows))
 

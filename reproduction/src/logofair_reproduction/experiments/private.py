@@ -42,7 +42,7 @@ def private_chances(case: Case, rows: SplitData, scores: Floats, test_scores: Fl
     chances = policy.probabilities(
         test_scores,
         groups=encode_known(test.groups, groups.names, "groups"),
-        clients=encode_known(test.clients, clients.names, "clients"),
+        sites=encode_known(test.clients, clients.names, "clients"),
         on_unknown="merged",
     )
     return chances, {"bins": BINS, "delta": DELTA, "noise": round(made[0].scale, 2)}
@@ -64,7 +64,7 @@ def _policy(case: Case, scores: Floats, groups: Integers, clients: Integers, wei
         scores,
         None,
         groups=groups,
-        clients=clients,
+        sites=clients,
         notion=case.notion,
         local_tolerance=case.local_tolerance,
         global_tolerance=case.global_tolerance,

@@ -74,7 +74,7 @@ class Rows:
 
     def audit(self, decisions: object, notion: str) -> Audit:
         """Measure some decisions, or chances of acceptance, on these rows."""
-        return audit(decisions, self.labels, groups=self.groups, clients=self.clients, notion=notion, chances=True)
+        return audit(decisions, self.labels, groups=self.groups, sites=self.clients, notion=notion, chances=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,12 +150,12 @@ def split_data(split_: Split, cache: Path | None = None) -> SplitData:
     """
     data = _loaded(split_.data, split_.sensitive, split_.limit, cache)
     dealing, splitting, *_ = np.random.default_rng(split_.random_state).spawn(4)
-    by: dict[str, Any] = {"by": "natural", "n_clients": split_.clients}
+    by: dict[str, Any] = {"by": "natural", "n_sites": split_.clients}
     if split_.alpha is not None:
-        by = {"n_clients": split_.clients, "alpha": split_.alpha, "scheme": split_.scheme, "rng": dealing}
+        by = {"n_sites": split_.clients, "alpha": split_.alpha, "scheme": split_.scheme, "rng": dealing}
     dealt = deal(data, **by)
-    clients = np.empty(len(data), dtype=dealt.clients.dtype)
-    clients[dealt.rows] = dealt.clients
+    clients = np.empty(len(data), dtype=dealt.sites.dtype)
+    clients[dealt.rows] = dealt.sites
     parts = split(dealt.rows.size, _PARTS, rng=splitting)
     return SplitData(split_, data, clients, {part: dealt.rows[places] for part, places in parts.items()})
 

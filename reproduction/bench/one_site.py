@@ -1,4 +1,4 @@
-"""``python -m reproduction.bench.one_client``: one client of a few thousand rows, beside other libraries' frontiers.
+"""``python -m reproduction.bench.one_site``: one client of a few thousand rows, beside other libraries' frontiers.
 
 Rows of a data set are dealt anew into training, calibration and test rows. A logistic regression or boosted trees give
 the scores; every library makes its rules on the calibration rows, and their gap and accuracy are measured on the test
@@ -146,7 +146,7 @@ def _rounded(values: Any) -> list[float]:
 
 
 @click.command(
-    epilog=examples("python -m reproduction.bench.one_client", "python -m reproduction.bench.one_client --quick")
+    epilog=examples("python -m reproduction.bench.one_site", "python -m reproduction.bench.one_site --quick")
 )
 @click.option("--quick", is_flag=True, help="One state, three resplits.")
 @click.option("--sets", default=",".join(SETS), show_default=True, help="ENEM or states of ACSIncome, prepared.")

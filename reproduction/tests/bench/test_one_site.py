@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import logofair
 from benchmarks import frontiers
 from benchmarks.frontiers import Rows
-from reproduction.bench import one_client
+from reproduction.bench import one_site
 
 pytestmark = pytest.mark.tool
 
@@ -28,14 +28,14 @@ def people(monkeypatch):
     rng = np.random.default_rng(0)
     groups, features = rng.integers(0, 2, 600), rng.normal(size=(600, 2))
     labels = (rng.random(600) < 1 / (1 + np.exp(-features[:, 0] - groups))).astype(np.int64)
-    found = one_client.People(np.column_stack([features, groups]), labels, groups)
-    monkeypatch.setattr(one_client.People, "of", classmethod(lambda cls, name, groups: found))
-    monkeypatch.setattr(one_client, "TRAINING", 150)
-    monkeypatch.setattr(one_client, "CALIBRATION", 200)
-    monkeypatch.setattr(one_client, "NOTIONS", {"DP": "demographic_parity"})
-    monkeypatch.setattr(one_client, "OURS", (0.1,))
-    monkeypatch.setattr(one_client, "TOLERANCES", (0.05, 0.9))
-    monkeypatch.setattr(one_client, "VARIANTS", {"default": {}})
+    found = one_site.People(np.column_stack([features, groups]), labels, groups)
+    monkeypatch.setattr(one_site.People, "of", classmethod(lambda cls, name, groups: found))
+    monkeypatch.setattr(one_site, "TRAINING", 150)
+    monkeypatch.setattr(one_site, "CALIBRATION", 200)
+    monkeypatch.setattr(one_site, "NOTIONS", {"DP": "demographic_parity"})
+    monkeypatch.setattr(one_site, "OURS", (0.1,))
+    monkeypatch.setattr(one_site, "TOLERANCES", (0.05, 0.9))
+    monkeypatch.setattr(one_site, "VARIANTS", {"default": {}})
     return found
 
 
@@ -44,31 +44,31 @@ def test_a_gain_is_the_height_above_the_chord_and_its_error_counts_the_noise_of_
     peers = np.array([[[0.1, 0.59], [0.2, 0.64], [0.3, 0.62]], [[0.1, 0.61], [0.2, 0.64], [0.3, 0.62]]])
     ours = np.array([[0.14, 0.63], [0.16, 0.64]])  # mean (0.15, 0.635); the chord is at 0.62 there, with slope 0.4
     # On the resplits: 0.63 - 0.615 - 0.4 * (0.14 - 0.15) = 0.019; 0.64 - 0.625 - 0.4 * (0.16 - 0.15) = 0.011.
-    assert one_client.gain(ours, peers) == pytest.approx((0.015, 0.004))
+    assert one_site.gain(ours, peers) == pytest.approx((0.015, 0.004))
 
 
 @pytest.mark.parametrize(("at", "theirs"), [(0.02, 0.60), (0.5, 0.64)])
 def test_beyond_its_ends_a_frontier_stays_level(at, theirs):
     peers = np.array([[[0.1, 0.60], [0.2, 0.64]]] * 2)
     ours = np.array([[at - 0.01, 0.7], [at + 0.01, 0.7]])
-    assert one_client.gain(ours, peers) == pytest.approx((0.7 - theirs, 0.0))
+    assert one_site.gain(ours, peers) == pytest.approx((0.7 - theirs, 0.0))
 
 
 def test_a_frontier_of_one_point_is_level():
-    assert one_client.gain(np.full((3, 2), 0.5), np.full((3, 1, 2), 0.4)) == pytest.approx((0.1, 0.0))
+    assert one_site.gain(np.full((3, 2), 0.5), np.full((3, 1, 2), 0.4)) == pytest.approx((0.1, 0.0))
 
 
 def test_gap_and_accuracy_are_those_of_an_audit():
     rows = made(200, np.random.default_rng(1))
     chance = np.random.default_rng(2).random(200)
-    for notion in one_client.NOTIONS.values():
+    for notion in one_site.NOTIONS.values():
         found = logofair.audit(chance, rows.labels, groups=rows.groups, notion=notion, chances=True)
         assert frontiers.gap(chance, rows, notion) == pytest.approx(found.global_gap)
         assert frontiers.accuracy(chance, rows) == pytest.approx(found.accuracy)
 
 
 @pytest.mark.parametrize("name", frontiers.PEERS)
-@pytest.mark.parametrize("notion", one_client.NOTIONS.values())
+@pytest.mark.parametrize("notion", one_site.NOTIONS.values())
 @pytest.mark.filterwarnings("ignore")
 def test_a_peer_keeps_its_tolerance_on_the_rows_it_is_fitted_to(name, notion):
     if name not in frontiers.installed():
@@ -83,12 +83,12 @@ def test_a_peer_keeps_its_tolerance_on_the_rows_it_is_fitted_to(name, notion):
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_command_prints_a_table_or_json_and_names_who_is_missing(people, monkeypatch):
-    monkeypatch.setattr(one_client, "installed", lambda: {"Fairlearn": one_client.ours(calibration="none")})
-    monkeypatch.setattr(one_client, "version", lambda module: "0")
-    text = CliRunner().invoke(one_client.main, ["--quick"], catch_exceptions=False).output
+    monkeypatch.setattr(one_site, "installed", lambda: {"Fairlearn": one_site.ours(calibration="none")})
+    monkeypatch.setattr(one_site, "version", lambda module: "0")
+    text = CliRunner().invoke(one_site.main, ["--quick"], catch_exceptions=False).output
     assert "left out: error-parity, OxonFair" in " ".join(text.split())
     options = ["--resplits", "2", "--sets", "NM", "--json"]
-    found = json.loads(CliRunner().invoke(one_client.main, options, catch_exceptions=False).output)
+    found = json.loads(CliRunner().invoke(one_site.main, options, catch_exceptions=False).output)
     assert [(case["groups"], case["notion"]) for case in found["cases"]] == [(2, "DP"), (4, "DP")]
     line = found["cases"][0]["ours"]["default"][0]
     assert line["tolerance"] == 0.1
