@@ -136,11 +136,11 @@ def test_the_page_tells_the_promise_the_proof_and_every_rule(tmp_path: Path) -> 
 
 def test_one_site_and_one_group_can_be_asked_for(tmp_path: Path) -> None:
     made().save(tmp_path / "policy.json")
-    page = words_of(tmp_path / "policy.json", "--site", "site 01", "--group", "Male")
+    page = words_of(tmp_path / "policy.json", "--only-site", "site 01", "--only-group", "Male")
     assert page.startswith("At site 01 Male: ")
     assert "Female" not in page
     assert "site 02" not in page
-    assert "--site: no 'site 1'" in refused(tmp_path / "policy.json", "--site", "site 1")
+    assert "--only-site: no 'site 1'" in refused(tmp_path / "policy.json", "--only-site", "site 1")
     assert "--group: no 'male' (did you mean 'Male'?)" in refused(tmp_path / "policy.json", "--group", "male")
 
 
@@ -149,7 +149,7 @@ def test_of_many_sites_the_first_are_shown_and_how_to_see_others(tmp_path: Path)
     page = words_of(tmp_path / "policy.json")
     assert "At site 05 " in page
     assert "At site 06 " not in page
-    assert "These are 6 of 20 sites; --site NAME shows another, --json all." in page
+    assert "These are 6 of 20 sites; --only-site NAME shows another, --json all." in page
     rules = json.loads(run(tmp_path / "policy.json", "--json")[1])["rules"]
     assert len(rules) == 2 * 20 + 2
     assert sum(rule["unknown_sites"] for rule in rules) == 2
@@ -158,7 +158,7 @@ def test_of_many_sites_the_first_are_shown_and_how_to_see_others(tmp_path: Path)
 def test_json_holds_what_the_words_say(tmp_path: Path) -> None:
     policy = made()
     policy.save(tmp_path / "policy.json")
-    found = json.loads(run(tmp_path / "policy.json", "--json", "--site", "site 02")[1])
+    found = json.loads(run(tmp_path / "policy.json", "--json", "--only-site", "site 02")[1])
     assert [rule["group"] for rule in found["rules"]] == ["Female", "Male"]
     for group, rule in enumerate(found["rules"]):
         bands = bands_of(policy, 2, group)
@@ -183,7 +183,7 @@ def test_a_policy_without_sites_has_rules_for_all(tmp_path: Path) -> None:
     page = words_of(tmp_path / "policy.json")
     assert "Rules a: " in page
     assert "Elsewhere" not in page
-    assert "fitted without sites" in refused(tmp_path / "policy.json", "--site", "x")
+    assert "fitted without sites" in refused(tmp_path / "policy.json", "--only-site", "x")
 
 
 def test_a_file_that_is_no_policy_is_one_sentence(tmp_path: Path) -> None:

@@ -651,7 +651,7 @@ def test_a_simulation_with_costs_of_single_sites_has_the_numbers_of_a_fit_on_all
     late = ("federate", "join", result, "--data", own, *COLUMNS[2:])
     made = [tmp_path / name for name in ("again.json", "east.json", "cheap.json")]
     for line in (("south",), ("west",), ("west", "--costs", "2,0.5")):
-        code, output = run(*late, "--site", *line, "--out", made.pop(0))
+        code, output = run(*late, "--name", *line, "--out", made.pop(0))
         assert code == 0, output
     found = [
         Policy.load(tmp_path / name).probabilities(table["risk"][south], groups=table["sex"][south])
@@ -659,15 +659,15 @@ def test_a_simulation_with_costs_of_single_sites_has_the_numbers_of_a_fit_on_all
     ]
     assert found[0] == pytest.approx(found[2], abs=1e-9)
     assert found[1].mean() > found[0].mean() + 0.2
-    assert "larger" in run(*late, "--site", "west", "--costs", "3,1", "--out", tmp_path / "dear.json")[1]
+    assert "larger" in run(*late, "--name", "west", "--costs", "3,1", "--out", tmp_path / "dear.json")[1]
     assert "--costs: names sites; a site sets its own alone" in refused(
-        *late, "--site", "west", "--costs", "west=1,1", "--out", tmp_path / "dear.json"
+        *late, "--name", "west", "--costs", "west=1,1", "--out", tmp_path / "dear.json"
     )
 
 
 def test_federations_speak_of_sites() -> None:
     for command in ("simulate", "server", "client", "join"):
-        said = run("federate", command, "--help")[1].replace("federate client", "").replace("--site", "")
+        said = run("federate", command, "--help")[1].replace("federate client", "")
         assert "client" not in said.lower().split("examples")[0].replace("_site", ""), command
 
 
@@ -721,7 +721,7 @@ def test_groups_scale_conditions_and_missing_values_mean_what_they_mean_in_a_fit
         "federate",
         "join",
         tmp_path / "one" / "result.json",
-        "--site",
+        "--name",
         "west",
         "--score",
         "risk",
@@ -839,8 +839,8 @@ def test_a_sites_policy_explains_its_own_figures_and_those_of_all_sites_apart(pu
     assert rows.sum() == 900
     assert rows @ accuracy / 900 == pytest.approx(together[0], abs=1e-9)  # all sites' accuracy is the mean of theirs
     assert np.ptp(accuracy) > 0.001
-    assert run("explain", published.parent / "policies" / "north.json", "--site", "north")[0] == 0
-    assert "no 'south'" in refused("explain", published.parent / "policies" / "north.json", "--site", "south")
+    assert run("explain", published.parent / "policies" / "north.json", "--only-site", "north")[0] == 0
+    assert "no 'south'" in refused("explain", published.parent / "policies" / "north.json", "--only-site", "south")
 
 
 def test_what_small_cells_borrow_is_said_to_all_and_to_each_site(file: Path, tmp_path: Path) -> None:
@@ -889,7 +889,7 @@ def test_without_a_site_column_rows_are_the_sites_own_but_for_files_named_after_
     for path in (sites / "north.parquet", new):
         code, output = run("apply", policy, path, "--out", out, "--deterministic", "--force")
         assert code == 0, output
-        assert "Rows without a client count as those of site 'north'; --site COLUMN checks them." in words(output)
+        assert "Rows without a site count as those of site 'north'; --site COLUMN checks them." in words(output)
         assert "Unknown" not in output
     code, output = run("apply", policy, sites, "--out", out, "--deterministic", "--on-unknown", "base", "--force")
     assert code == 0, output
@@ -934,7 +934,7 @@ def test_a_late_site_gets_a_policy_fair_inside_and_is_told_what_was_not_promised
     published: Path, tmp_path: Path
 ) -> None:
     data, out = one_site(tmp_path / "west.csv", "west"), tmp_path / "west.json"
-    code, output = run("federate", "join", published, "--site", "west", "--data", data, *OWN, "--out", out)
+    code, output = run("federate", "join", published, "--name", "west", "--data", data, *OWN, "--out", out)
     assert code == 0, output
     assert "global requirements were met without it" in " ".join(output.split())
     table = people(sites=4)
@@ -949,12 +949,12 @@ def test_a_late_site_gets_a_policy_fair_inside_and_is_told_what_was_not_promised
     assert "Note This site did not take part in the run" in page
     assert chance[women].size > 30
     assert abs(chance[women].mean() - chance[~women].mean()) <= 0.03 + 1e-9
-    assert "exists" in refused("federate", "join", published, "--site", "w", "--data", data, *OWN, "--out", out)
+    assert "exists" in refused("federate", "join", published, "--name", "w", "--data", data, *OWN, "--out", out)
 
 
 def test_a_site_that_took_part_gets_back_the_policy_it_had(published: Path, tmp_path: Path) -> None:
     data, out = one_site(tmp_path / "north.csv", "north"), tmp_path / "north.json"
-    code, output = run("federate", "join", published, "--site", "north", "--data", data, *OWN, "--out", out)
+    code, output = run("federate", "join", published, "--name", "north", "--data", data, *OWN, "--out", out)
     assert code == 0, output
     assert "Note" not in output
     had, got = Policy.load(published.parent / "policies" / "north.json"), Policy.load(out)
@@ -967,14 +967,14 @@ def test_a_late_site_with_a_group_or_column_that_the_plan_does_not_know_is_refus
 ) -> None:
     table = people()
     data = write_csv(tmp_path / "odd.csv", table | {"sex": np.where(table["sex"] == "M", "X", "F")})
-    line = ("federate", "join", published, "--site", "west", "--data", data, "--out", tmp_path / "west.json")
+    line = ("federate", "join", published, "--name", "west", "--data", data, "--out", tmp_path / "west.json")
     assert "has rows of the group 'X', which is not in the plan ('F', 'M')" in refused(*line, *OWN)
     assert "needs a label column; name it with --label" in refused(*line, "--group", "sex", "--score", "risk")
     assert not (tmp_path / "west.json").exists()
 
 
 def test_a_result_that_is_none_is_refused(tmp_path: Path, file: Path) -> None:
-    line = ("federate", "join", file, "--site", "west", "--data", file, *OWN, "--out", tmp_path / "west.json")
+    line = ("federate", "join", file, "--name", "west", "--data", file, *OWN, "--out", tmp_path / "west.json")
     assert "not a result file" in refused(*line)
 
 
@@ -984,7 +984,7 @@ def test_a_result_that_is_none_is_refused(tmp_path: Path, file: Path) -> None:
 def client(tmp_path: Path, *arguments: object) -> tuple[object, ...]:
     data = one_site(tmp_path / "north.csv", "north")
     return (
-        *("federate", "client", "--site", "north", "--data", data, *OWN, "--server", "127.0.0.1:9300"),
+        *("federate", "client", "--name", "north", "--data", data, *OWN, "--server", "127.0.0.1:9300"),
         *("--folder", tmp_path / "north", "--out", tmp_path / "north.json", "--site-policy", any_plan(tmp_path)),
         *arguments,
     )
@@ -1009,8 +1009,8 @@ def any_plan(folder: Path) -> Path:
         (["--insecure", "--server", "localhost"], "--server: got 'localhost'; pass HOST:PORT"),
         (["--insecure", "--out", "none-such/p.json"], "there is no folder none-such"),
         (["--insecure", "--key", "none-such"], "there is no none-such, the key of this site"),
-        (["--insecure", "--site", "../n"], "site: the name is '../n'"),
-        (["--insecure", "--site", "north.pub"], "and not ending in .pub"),
+        (["--insecure", "--name", "../n"], "site: the name is '../n'"),
+        (["--insecure", "--name", "north.pub"], "and not ending in .pub"),
     ],
 )
 def test_a_site_that_cannot_take_part_says_why_before_it_connects(
@@ -1208,7 +1208,7 @@ def test_a_late_site_under_privacy_releases_its_histogram_once(tmp_path):
     simulated = [str(tmp_path / "all.csv"), "--site", "site", *columns, "--folder", str(tmp_path / "run")]
     done = runner.invoke(cli, ["federate", "simulate", *simulated, "--epsilon", "1", "--engine", "inprocess"])
     assert done.exit_code == 0, done.output
-    join = ["federate", "join", str(tmp_path / "run" / "result.json"), "--site", "late"]
+    join = ["federate", "join", str(tmp_path / "run" / "result.json"), "--name", "late"]
     join += ["--data", str(tmp_path / "late.csv"), *columns]
     assert runner.invoke(cli, [*join, "--out", str(tmp_path / "no.json")]).exit_code == 2
     tables = []

@@ -74,7 +74,7 @@ def test_sites_get_policies_that_together_keep_the_promise_and_are_those_of_one_
 
 def test_without_keys_and_without_asking_for_insecure_by_name_nothing_begins(tmp_path):
     write_table(tables()["north"], tmp_path / "north.csv")
-    site = ("--site", "north", "--data", tmp_path / "north.csv", "--group", "sex", "--score", "score")
+    site = ("--name", "north", "--data", tmp_path / "north.csv", "--group", "sex", "--score", "score")
     where = ("--server", "127.0.0.1:9", "--folder", tmp_path / "north", "--out", tmp_path / "north.json")
     for command in (("server", "--folder", tmp_path / "state", *PLAIN), ("client", *site, *where)):
         code, out, err = run_command(*command)

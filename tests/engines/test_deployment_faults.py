@@ -80,7 +80,7 @@ def test_a_site_killed_in_a_round_is_excluded_and_the_others_get_the_result_of_t
         assert list(lost_of(outcome)) == ["south"]
         assert "without south (no reply within 25 seconds) from now on" in server.text()
         assert not made.policy("south").exists()
-        late = ("--site", "south", "--data", made.data("south"), "--group", "sex", "--out", made.policy("south"))
+        late = ("--name", "south", "--data", made.data("south"), "--group", "sex", "--out", made.policy("south"))
         joined = made.command("join", "join", made.state / "result.json", *late, *LABELLED)
         assert joined.wait(60.0) == 0, joined.text()
         assert "the global requirements were met without it" in " ".join(joined.text().split())

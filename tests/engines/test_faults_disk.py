@@ -27,7 +27,7 @@ from logofair.federation.secure import key_fingerprint
 from logofair.federation.wire import decode, encode
 from logofair.files.inputs import ColumnNames
 from logofair.files.writing import locked
-from support.sites import Tampered, federation, go, plan_of, private_key, public_key, same_policy
+from support.sites import Tampered, clients, federation, go, plan_of, private_key, public_key, same_policy
 
 pytestmark = pytest.mark.federation
 
@@ -585,7 +585,7 @@ def test_states_saved_on_disk_hold_no_rows(tmp_path):
     conduct_from_disk(file, tmp_path / "s", Disk(homes))
     everything = b"".join(path.read_bytes() for path in Path(tmp_path / "s").iterdir())
     assert repr(float(np.asarray(sites["a"].scores)[3])).encode() not in everything
-    transport = Tampered(sites(sites))
+    transport = Tampered(clients(sites))
     go(plan_of(calibration="beta"), transport)
     for _, data in transport.sent:
         for score in np.asarray(sites["a"].scores)[:10]:

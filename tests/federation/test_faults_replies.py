@@ -16,7 +16,7 @@ from logofair.federation.replies import Refusal, ReplyMessage, Totals
 from logofair.federation.requests import AnswersRequest, FinalRequest, TotalsRequest
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
-from support.sites import Tampered, central, federation, go, instead, plan_of, rows, sites
+from support.sites import Tampered, central, clients, federation, go, instead, plan_of, rows
 
 pytestmark = pytest.mark.federation
 
@@ -30,7 +30,7 @@ def small():
 def when(plan, sites, known={}):  # remembered on purpose  # noqa: B006
     """The number of the first exchange that asks for each type of reply."""
     if plan not in known:
-        probe, known[plan] = Tampered(sites(sites)), {}
+        probe, known[plan] = Tampered(clients(sites)), {}
         go(plan, probe)
         for reply in (decode(data) for site, data in probe.sent if site == "b"):
             known[plan].setdefault(type(reply.body).__name__, reply.number)
@@ -48,7 +48,7 @@ def excluded(plan, change, number=None, sites=None, kind=None):
     """Run with replies of site b changed; return what was said of it after checking the result of the others."""
     sites = sites or (small() if plan.calibration == "none" else federation((400, 300, 350)))
     number = number or when(plan, sites)[kind]
-    result, _ = go(plan, Tampered(sites(sites), instead("b", number, change)))
+    result, _ = go(plan, Tampered(clients(sites), instead("b", number, change)))
     assert result.sites == ("a", "c"), result.excluded
     (excluded,) = result.excluded
     assert (excluded.site, excluded.number) == ("b", number)
@@ -196,9 +196,9 @@ def test_a_lie_in_the_final_figures_that_breaks_the_promise_stops_the_run():
         return moved
 
     with pytest.raises(RunError, match=r"miss a requirement by .* so nothing is published"):
-        go(plan, Tampered(sites(sites), instead("b", number, with_body(shares=lie))))
+        go(plan, Tampered(clients(sites), instead("b", number, with_body(shares=lie))))
     with pytest.raises(RunError, match="1 sites locally"):
-        go(plan, Tampered(sites(sites), instead("b", number, with_body(exceeding=entry(1.0)))))
+        go(plan, Tampered(clients(sites), instead("b", number, with_body(exceeding=entry(1.0)))))
 
 
 class Failing(Client):
@@ -212,7 +212,7 @@ class Failing(Client):
 
 def test_an_exception_inside_a_site_is_a_word_outside():
     sites, plan = small(), plan_of(**EXACT)
-    every = sites(sites)
+    every = clients(sites)
     every["b"] = Failing("b", sites["b"])
     transport = Tampered(every)
     result, _ = go(plan, transport)
@@ -239,7 +239,7 @@ def test_an_exception_inside_a_site_is_a_word_outside():
 )
 def test_a_site_with_unusable_rows_says_only_that(columns, refusal):
     sites = small() | {"d": columns}
-    transport = Tampered(sites(sites))
+    transport = Tampered(clients(sites))
     result, _ = go(plan_of(**EXACT), transport)
     assert result.excluded[0].site == "d"
     assert result.excluded[0].reason == refusal.value
@@ -252,7 +252,7 @@ def test_a_site_with_unusable_rows_says_only_that(columns, refusal):
 
 def test_a_site_without_the_labels_a_plan_needs_is_excluded_by_name():
     sites = small() | {"d": SiteColumns([0, 1], [0.2, 0.7])}
-    result, _ = go(plan_of(**CALIBRATED), LocalTransport(sites(sites)))
+    result, _ = go(plan_of(**CALIBRATED), LocalTransport(clients(sites)))
     assert result.excluded[0].reason == Refusal.NO_LABELS.value
 
 
@@ -264,7 +264,7 @@ def test_a_site_whose_own_check_fails_sends_nothing(monkeypatch):
     def suspicious(own, request, *rest):
         return f"claims {MARK}" if type(own).__name__ == "Answers" else honest(own, request, *rest)
 
-    client = sites(sites)["a"]
+    client = clients(sites)["a"]
     server = Server.start(plan, list(sites))
     client, _ = client.handle(server.message())
     server = server.take(Totals(np.array([50.0, 55.0]), np.array([20.0, 25.0]), np.zeros((2, 0)), np.zeros(0)))
@@ -280,7 +280,7 @@ def test_a_site_whose_own_check_fails_sends_nothing(monkeypatch):
 @cache
 def requests_of_a():
     """The requests of a whole run to site a."""
-    transport = Tampered(sites(small()))
+    transport = Tampered(clients(small()))
     go(plan_of(**EXACT), transport)
     return [decode(message) for site, message in transport.heard if site == "a"]
 
@@ -303,7 +303,7 @@ def requests_of_a():
 )
 def test_whatever_a_server_asks_a_site_answers_or_refuses_but_never_fails(damage):
     sites, messages = small(), requests_of_a()
-    client, _ = sites(sites)["a"].handle(messages[0])
+    client, _ = clients(sites)["a"].handle(messages[0])
     with np.errstate(all="ignore"):
         after, reply = client.handle(replace(messages[1], request=damage(messages[1].request)))
     assert isinstance(reply, ReplyMessage)
@@ -317,11 +317,11 @@ def test_whatever_a_server_asks_a_site_answers_or_refuses_but_never_fails(damage
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize(("options", "kind", "field"), [(EXACT, "Final", "prices"), (PAPER, "Steps", "multipliers")])
 def test_prices_that_are_no_finite_numbers_are_refused_whatever_asks_them(options, kind, field, value):
-    transport = Tampered(sites(small()))
+    transport = Tampered(clients(small()))
     go(plan_of(**options), transport)
     messages = [decode(message) for site, message in transport.heard if site == "a"]
     at = next(number for number, each in enumerate(messages) if type(each.request).__name__ == f"{kind}Request")
-    client = sites(small())["a"]
+    client = clients(small())["a"]
     for message in messages[:at]:
         client, _ = client.handle(message)
     odd = getattr(messages[at].request, field).copy()

@@ -15,6 +15,7 @@ from logofair.solvers.algorithm1 import Algorithm1
 from support.sites import (
     Tampered,
     central,
+    clients,
     federation,
     go,
     gone_from,
@@ -23,7 +24,6 @@ from support.sites import (
     measured,
     plan_of,
     policies_of,
-    sites,
 )
 
 pytestmark = pytest.mark.federation
@@ -42,7 +42,7 @@ def small():
 
 
 def exchanges_of(plan, sites):
-    return len(go(plan, LocalTransport(sites(sites)))[1])
+    return len(go(plan, LocalTransport(clients(sites)))[1])
 
 
 @pytest.mark.parametrize("options", SETTINGS, ids=str)
@@ -52,7 +52,7 @@ def test_a_site_that_vanishes_at_any_exchange_leaves_the_result_of_the_others(op
     left = {site: rows for site, rows in sites.items() if site != "b"}
     fresh = run(plan, left)
     for number in range(1, exchanges_of(plan, sites) + 1):
-        transport = Tampered(sites(sites), deaf=gone_from("b", number))
+        transport = Tampered(clients(sites), deaf=gone_from("b", number))
         result, steps = go(plan, transport)
         assert [(each.site, each.reason, each.number) for each in result.excluded] == [
             ("b", "the plug was pulled", number)
@@ -79,7 +79,7 @@ def test_a_site_that_vanishes_at_any_exchange_leaves_the_result_of_the_others(op
 
 def test_every_lost_exchange_is_counted_and_the_others_go_on_from_the_totals_without_it():
     plan = plan_of(notion="equalized_odds")
-    transport = Tampered(sites(small()), deaf=gone_from("b", 3))
+    transport = Tampered(clients(small()), deaf=gone_from("b", 3))
     result, steps = go(plan, transport)
     assert sum(result.exchanges.values()) == len(steps)
     assert result.exchanges["totals"] == 1
@@ -97,15 +97,15 @@ def test_every_lost_exchange_is_counted_and_the_others_go_on_from_the_totals_wit
 
 def test_calibrators_and_priors_outlast_a_site_that_vanishes_and_are_made_anew_without_one_that_misbehaves():
     sites, plan = small(), plan_of(calibration="beta", pooling="full", notion="demographic_parity")
-    names = [step.purpose for step in go(plan, LocalTransport(sites(sites)))[1]]
+    names = [step.purpose for step in go(plan, LocalTransport(clients(sites)))[1]]
     number = 1 + names.index("answers")
-    vanished, steps = go(plan, Tampered(sites(sites), deaf=gone_from("b", number)))
+    vanished, steps = go(plan, Tampered(clients(sites), deaf=gone_from("b", number)))
     assert [step.purpose for step in steps][number:].count("calibration") == 0
     assert vanished.sites == tuple("acd")
     assert vanished.holds
     assert "whose calibrators and priors were made together with it" in vanished.summary()
 
-    refused, steps = go(plan, Tampered(sites(sites), instead("b", number, lambda reply: b"something else")))
+    refused, steps = go(plan, Tampered(clients(sites), instead("b", number, lambda reply: b"something else")))
     assert [step.purpose for step in steps][number:].count("calibration") > 0
     assert "made together with it" not in refused.summary()
     fresh = run(plan, {site: rows for site, rows in sites.items() if site != "b"})
@@ -133,7 +133,7 @@ def test_several_sites_may_vanish_at_once_or_one_after_another():
     best = central({s: sites[s] for s in "ad"}, {"notion": "equalized_odds"}).certificate.primal
     at_once = gone_from("bc", 4)
     for deaf in (at_once, lambda site, message: gone_from("b", 3)(site, message) or gone_from("c", 6)(site, message)):
-        result, _ = go(plan, Tampered(sites(sites), deaf=deaf))
+        result, _ = go(plan, Tampered(clients(sites), deaf=deaf))
         assert result.sites == ("a", "d")
         assert sorted(each.site for each in result.excluded) == ["b", "c"]
         assert result.accuracy == pytest.approx(best, abs=2e-4)
@@ -143,8 +143,8 @@ def test_several_sites_may_vanish_at_once_or_one_after_another():
 @pytest.mark.parametrize("number", [1, 3, 5])
 def test_below_the_quorum_the_run_stops_with_a_sentence_and_can_be_resumed_to_the_bit(number):
     sites, plan = small(), plan_of(quorum=3)
-    expected, _ = go(plan, LocalTransport(sites(sites)))
-    saved, transport = [], Tampered(sites(sites), deaf=gone_from("bc", number))
+    expected, _ = go(plan, LocalTransport(clients(sites)))
+    saved, transport = [], Tampered(clients(sites), deaf=gone_from("bc", number))
     with pytest.raises(QuorumLostError, match=r"2 of at least 3 sites are left \(b: the plug was pulled; c: .*resume"):
         go(plan, transport, save=lambda state: saved.append(encode(state)))
     transport.deaf = lambda site, message: None
@@ -156,9 +156,9 @@ def test_below_the_quorum_the_run_stops_with_a_sentence_and_can_be_resumed_to_th
 def test_when_nobody_answers_nothing_is_concluded():
     sites, plan = small(), plan_of(quorum=1)
     with pytest.raises(QuorumLostError, match="0 of at least 1"):
-        go(plan, Tampered(sites(sites), deaf=gone_from("abcd", 2)))
+        go(plan, Tampered(clients(sites), deaf=gone_from("abcd", 2)))
     last = exchanges_of(plan, sites)
-    result, _ = go(plan, Tampered(sites(sites), deaf=gone_from("abcd", last)))
+    result, _ = go(plan, Tampered(clients(sites), deaf=gone_from("abcd", last)))
     assert [each.purpose for each in result.excluded] == 4 * [
         "publication"
     ]  # every policy is final: they can join later
@@ -199,7 +199,7 @@ class Slow:
 def test_a_straggler_past_the_timeout_is_excluded_and_its_late_reply_is_never_used():
     sites, plan = small(), plan_of(notion="equalized_odds")
     best = central({s: sites[s] for s in "abd"}, {"notion": "equalized_odds"}).certificate.primal
-    transport = Slow(sites(sites), lambda site, message: 90.0 if (site, message.number) == ("c", 4) else 1.0)
+    transport = Slow(clients(sites), lambda site, message: 90.0 if (site, message.number) == ("c", 4) else 1.0)
     result, steps = go(plan, transport, timeout=60.0)
     assert result.excluded[0].reason == "no reply within 60 seconds"
     assert result.sites == tuple("abd")
@@ -216,7 +216,7 @@ def test_with_secure_sums_a_straggler_has_the_timeout_once_before_the_run_stops(
         stalled.extend([site] if (late := site == "c" and message.number > 1) else [])
         return 700.0 if late else 0.0
 
-    transport = Slow(sites(sites, identities(sites)), seconds)
+    transport = Slow(clients(sites, identities(sites)), seconds)
     with pytest.raises(RunError, match=r"c \(no reply within 600 seconds\)"):
         go(plan, transport)
     assert stalled == ["c"]
@@ -233,14 +233,14 @@ def test_a_late_reply_handed_over_under_the_next_request_excludes_the_site():
             return old[message.number - 1] if message.number == 4 else data
         return data
 
-    result, _ = go(plan, Tampered(sites(sites), act))
+    result, _ = go(plan, Tampered(clients(sites), act))
     assert result.excluded[0].reason == "answered another request than was sent"
     assert result.sites == tuple("abd")
 
 
 def test_sites_that_did_not_come_at_all_are_reported():
     sites, plan = small(), plan_of()
-    transport = LocalTransport(sites(sites))
+    transport = LocalTransport(clients(sites))
     state = ServerState(Server.start(plan, transport.present(), absent=["x"]))
     *_, (state, _) = conduct(state, transport)
     assert [(each.site, each.reason) for each in state.server.result.excluded] == [("x", "did not come")]
@@ -250,7 +250,7 @@ def test_two_runs_at_once_on_sites_of_their_own_do_not_disturb_each_other():
     sites, notions = small(), ("equal_opportunity", "demographic_parity")
     plans = [plan_of(notion=notion, run=notion) for notion in notions]
     alone = [run(plan, sites).result for plan in plans]
-    runs = [conduct(ServerState(Server.start(plan, list(sites))), LocalTransport(sites(sites))) for plan in plans]
+    runs = [conduct(ServerState(Server.start(plan, list(sites))), LocalTransport(clients(sites))) for plan in plans]
     ended = [None, None]
     while any(end is None for end in ended):
         for i, steps in enumerate(runs):
@@ -262,7 +262,7 @@ def test_two_runs_at_once_on_sites_of_their_own_do_not_disturb_each_other():
 
 def test_a_site_in_memory_that_another_run_has_taken_says_that_it_lost_the_first():
     sites = small()
-    transport = LocalTransport(sites(sites))
+    transport = LocalTransport(clients(sites))
     first = conduct(ServerState(Server.start(plan_of(notion="equalized_odds", run="one"), list(sites))), transport)
     next(first)
     go(plan_of(run="two"), transport)
@@ -273,4 +273,4 @@ def test_a_site_in_memory_that_another_run_has_taken_says_that_it_lost_the_first
 def test_where_only_the_lost_site_had_groups_large_enough_the_run_says_that_nothing_is_left():
     sites = federation((4, 60, 4))
     with pytest.raises(RunError, match="no group has 5 rows or more at any site"):
-        go(plan_of(smallest_cell=5), Tampered(sites(sites), deaf=gone_from("b", 2)))
+        go(plan_of(smallest_cell=5), Tampered(clients(sites), deaf=gone_from("b", 2)))

@@ -12,6 +12,7 @@ from logofair.federation import Server, SiteLimits, late_policy
 from support.sites import (
     BENEFIT,
     central,
+    clients,
     federation,
     go,
     identities,
@@ -19,7 +20,6 @@ from support.sites import (
     plan_of,
     policies_of,
     same_policy,
-    sites,
 )
 
 pytestmark = pytest.mark.federation
@@ -29,7 +29,7 @@ SITES = federation((120, 90, 100))
 
 def own(tolerances, keys=None):
     """Sites of the sites, some with a tolerance of their own."""
-    every = sites(SITES, keys)
+    every = clients(SITES, keys)
     return every | {
         site: replace(every[site], limits=SiteLimits(local_tolerance=tolerance))
         for site, tolerance in tolerances.items()

@@ -22,7 +22,7 @@ from logofair.federation.wire import decode
 from logofair.fitting import pooling
 from logofair.fitting.pooling import Reference, ScoredRows
 from support.examples import examples
-from support.sites import Tampered, central, go, gone_from, instead, plan_of, problems, sites
+from support.sites import Tampered, central, clients, go, gone_from, instead, plan_of, problems
 
 pytestmark = pytest.mark.federation
 
@@ -190,7 +190,7 @@ AUTO = {"pooling": "auto", "optimality_gap": 1e-4, "trials": 0}
 def when():
     """The number of the first exchange of the usual run that asks for each type of reply."""
     sites, plan = federation(rows=15), plan_of(**AUTO)
-    probe, known = Tampered(sites(sites)), {}
+    probe, known = Tampered(clients(sites)), {}
     go(plan, probe)
     for reply in (decode(data) for site, data in probe.sent if site == "b"):
         known.setdefault(type(reply.body).__name__, reply.number)
@@ -230,7 +230,7 @@ def test_a_reply_that_no_rows_can_give_excludes_its_site(kind, field, change, sa
     def act(reply):
         return replace(reply, body=replace(reply.body, **{field: change(getattr(reply.body, field))}))
 
-    result, _ = go(plan, Tampered(sites(sites), instead("b", when()[kind], act)))
+    result, _ = go(plan, Tampered(clients(sites), instead("b", when()[kind], act)))
     assert result.sites == tuple("acd")
     assert said in result.excluded[0].reason
 
@@ -241,7 +241,7 @@ def test_a_site_that_vanishes_before_the_totals_leaves_the_prior_of_the_others(o
     fresh = run(plan, {site: rows for site, rows in sites.items() if site != "b"}).result
     before = fresh.exchanges.get("calibration", 0) + fresh.exchanges["pooling"]
     for number in range(1, before + 1, 3):
-        result, _ = go(plan, Tampered(sites(sites), deaf=gone_from("b", number)))
+        result, _ = go(plan, Tampered(clients(sites), deaf=gone_from("b", number)))
         assert result.sites == tuple("acd")
         assert result.pooling == fresh.pooling
         assert result.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.optimality_gap)
@@ -335,7 +335,7 @@ def test_the_gaps_on_own_rows_are_those_of_the_rows():
 def test_messages_of_pooling_do_not_grow_with_the_rows():
     plan = plan_of(pooling="auto", calibration="beta", notion="equalized_odds", trials=0, optimality_gap=1e-2)
     for rows in (10, 400):
-        transport = Tampered(sites(federation(rows=rows)))
+        transport = Tampered(clients(federation(rows=rows)))
         _, steps = go(plan, transport)
         assert max(max(step.bytes_out, step.bytes_back) for step in steps) <= 33_000
         assert PriorSums in {type(decode(data).body) for _, data in transport.sent}

@@ -11,7 +11,7 @@ from logofair.engines.inprocess import LocalTransport
 from logofair.federation import Client
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
-from support.sites import Tampered, federation, go, identities, plan_of, policies_of, same_policy
+from support.sites import Tampered, clients, federation, go, identities, plan_of, policies_of, same_policy
 
 pytestmark = pytest.mark.federation
 
@@ -46,9 +46,9 @@ class Forgetful(LocalTransport):
 def test_a_server_whose_state_went_through_bytes_after_every_exchange_ends_the_same(options):
     sites, plan = small(), plan_of(**options)
     keys = identities(sites) if plan.secure else None
-    undisturbed = LocalTransport(sites(sites, keys))
+    undisturbed = LocalTransport(clients(sites, keys))
     expected, steps = go(plan, undisturbed)
-    stored = [LocalTransport(sites(sites, keys))]
+    stored = [LocalTransport(clients(sites, keys))]
     saved = []
     result = go(plan, stored[0], save=lambda state: saved.append(encode(state)))[0]
     if not plan.secure:
@@ -56,7 +56,7 @@ def test_a_server_whose_state_went_through_bytes_after_every_exchange_ends_the_s
     assert len(saved) == len(steps) + 1
     # Where a process ends is arbitrary: every stored state is taken up, with the sites as they are at the end of
     # that exchange.
-    data, transport = saved[0], LocalTransport(sites(sites, keys))
+    data, transport = saved[0], LocalTransport(clients(sites, keys))
     for _ in steps:
         state, _ = next(conduct(decode(data), transport))
         data = encode(state)
@@ -77,10 +77,10 @@ def test_a_server_killed_before_it_could_store_an_exchange_asks_again_and_ends_t
     """At each exchange in turn: all replies arrive, the state is lost, and the stored one before it goes on."""
     sites, plan = small(), plan_of(**options)
     keys = identities(sites) if plan.secure else None
-    expected, steps = go(plan, LocalTransport(sites(sites, keys)))
-    states, transport = [], LocalTransport(sites(sites, keys))
+    expected, steps = go(plan, LocalTransport(clients(sites, keys)))
+    states, transport = [], LocalTransport(clients(sites, keys))
     go(plan, transport, save=states.append)
-    data, transport = encode(states[0]), LocalTransport(sites(sites, keys))
+    data, transport = encode(states[0]), LocalTransport(clients(sites, keys))
     for _ in range(len(steps)):
         next(conduct(decode(data), transport))  # killed here: nothing stored
         state, _ = next(conduct(decode(data), transport))
@@ -94,7 +94,7 @@ def test_a_server_killed_before_it_could_store_an_exchange_asks_again_and_ends_t
 def test_sites_that_find_again_nothing_but_their_stored_state_answer_the_same(options):
     sites, plan = small(), plan_of(**options)
     keys = identities(sites) if plan.secure else None
-    one, other = LocalTransport(sites(sites, keys)), Forgetful(sites(sites, keys))
+    one, other = LocalTransport(clients(sites, keys)), Forgetful(clients(sites, keys))
     (expected, _), (found, _) = go(plan, one), go(plan, other)
     if plan.secure:
         assert found.accuracy == pytest.approx(expected.accuracy, abs=1e-9)
@@ -106,7 +106,7 @@ def test_sites_that_find_again_nothing_but_their_stored_state_answer_the_same(op
 
 def test_calibration_resumes_too():
     sites, plan = small(), plan_of(calibration="temperature")
-    one, other = LocalTransport(sites(sites)), Forgetful(sites(sites))
+    one, other = LocalTransport(clients(sites)), Forgetful(clients(sites))
     expected, _ = go(plan, one)
     saved = []
     found, _ = go(plan, other, save=lambda state: saved.append(encode(decode(encode(state)))))
@@ -116,12 +116,12 @@ def test_calibration_resumes_too():
 
 def test_the_same_request_gets_the_same_reply_and_another_one_under_its_number_is_refused():
     sites, plan = small(), plan_of(notion="equalized_odds")
-    transport = Tampered(sites(sites))
+    transport = Tampered(clients(sites))
     go(plan, transport)
     sent = {}
     for site, message in transport.heard:
         sent.setdefault((site, decode(message).number), message)
-    client = sites(sites)["a"]
+    client = clients(sites)["a"]
     number = 1
     while ("a", number) in sent:
         message = decode(sent["a", number])
@@ -138,10 +138,10 @@ def test_the_same_request_gets_the_same_reply_and_another_one_under_its_number_i
 
 def test_requests_out_of_turn_of_another_roster_or_run_are_refused_and_change_nothing():
     sites, plan = small(), plan_of(notion="equalized_odds")
-    transport = Tampered(sites(sites))
+    transport = Tampered(clients(sites))
     go(plan, transport)
     messages = {decode(message).number: decode(message) for site, message in transport.heard if site == "a"}
-    client = sites(sites)["a"]
+    client = clients(sites)["a"]
     client, _ = client.handle(messages[1])
     client, _ = client.handle(messages[2])
     for message, refusal in (
@@ -166,10 +166,10 @@ def test_requests_out_of_turn_of_another_roster_or_run_are_refused_and_change_no
 
 def test_the_totals_of_a_roster_never_change_even_for_a_site_that_was_started_again():
     sites, plan = small(), plan_of(notion="equalized_odds")
-    transport = Tampered(sites(sites))
+    transport = Tampered(clients(sites))
     go(plan, transport)
     messages = {decode(message).number: decode(message) for site, message in transport.heard if site == "a"}
-    client = sites(sites)["a"]
+    client = clients(sites)["a"]
     for number in (1, 2):
         client, _ = client.handle(messages[number])
     fresh = Client("a", client.columns, decode(encode(client.stored)))
@@ -186,10 +186,10 @@ def test_a_transport_that_returns_nothing_for_a_site_counts_as_its_absence():
             return replies | {"stranger": NoReply("?")}
 
     sites = small()
-    result, _ = go(plan_of(), Silent(sites(sites)))
+    result, _ = go(plan_of(), Silent(clients(sites)))
     assert result.sites == ("a", "c")
     assert result.excluded[0].reason == "no reply"
-    secure = Silent(sites(federation((30, 30, 30, 30)), identities("abcd")))
+    secure = Silent(clients(federation((30, 30, 30, 30)), identities("abcd")))
     result, _ = go(plan_of(secure=True), secure)
     assert result.sites == ("a", "c", "d")
     assert result.excluded[0].reason == "no reply"

@@ -21,7 +21,7 @@ from logofair.federation.requests import RequestMessage
 from logofair.federation.wire import WIRE_TYPES, decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
 from support.examples import examples
-from support.sites import Tampered, federation, go, plan_of, rows, sites
+from support.sites import Tampered, clients, federation, go, plan_of, rows
 
 pytestmark = pytest.mark.federation
 
@@ -100,7 +100,7 @@ def some_messages():
     """Real messages of all sorts."""
     heard = []
     for options in ({"calibration": "platt"}, {"solver": Algorithm1(rounds=1)}, {"notion": "equalized_odds"}):
-        transport = Tampered(sites(federation((20, 15))))
+        transport = Tampered(clients(federation((20, 15))))
         go(plan_of(**options), transport)
         heard += [m for _, m in transport.heard] + [m for _, m in transport.sent]
     return heard
@@ -302,7 +302,7 @@ def test_sums_add_up_in_any_order_and_travel_as_one_vector(kind, n, seed):
 def replies_of(n, plan):
     """All replies of a site with n rows in a run, decoded."""
     sites = {"a": rows(n, seed=1), "b": rows(700, seed=2)}
-    transport = Tampered(sites(sites))
+    transport = Tampered(clients(sites))
     go(plan, transport)
     return [(site, data) for site, data in transport.sent if site == "a"]
 
@@ -335,7 +335,7 @@ def test_no_reply_grows_with_the_rows_of_the_site_or_holds_anything_but_its_decl
 def test_the_form_of_every_reply_follows_from_the_request_and_the_plan_alone():
     for options in ({"calibration": "beta"}, {"solver": Algorithm1(rounds=1)}, {"notion": "equalized_odds"}):
         plan = plan_of(**options)
-        transport = Tampered(sites(federation((25, 15))))
+        transport = Tampered(clients(federation((25, 15))))
         go(plan, transport)
         requests = {decode(m).number: decode(m).request for _, m in transport.heard}
         for _, data in transport.sent:
@@ -353,7 +353,7 @@ def test_messages_stay_within_four_kilobytes_with_forty_sites(notion, groups, ca
     plan = plan_of(groups=list(range(groups)), notion=notion, calibration=calibration, trials=0, rounds=1)
     server = Server.start(plan, sites)
     assert len(encode(server.message())) <= 4096
-    two = Tampered(sites(dict(list(sites.items())[:2])))
+    two = Tampered(clients(dict(list(sites.items())[:2])))
     _, steps = go(plan, two)
     names = len(encode(list(sites))) + 200  # what thirty-eight more names add to opening and result
     for step in steps:
@@ -366,7 +366,7 @@ def test_messages_stay_within_four_kilobytes_with_forty_sites(notion, groups, ca
 
 def test_the_result_published_to_forty_sites_fits_into_four_kilobytes():
     sites = {f"hospital-{i:02d}": rows(6, seed=i) for i in range(40)}
-    transport = Tampered(sites(sites))
+    transport = Tampered(clients(sites))
     result, steps = go(plan_of(notion="equalized_odds", trials=1, rounds=1), transport)
     assert len(result.sites) == 40
     assert max(step.bytes_out for step in steps) <= 4096

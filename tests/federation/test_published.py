@@ -18,7 +18,7 @@ from logofair.federation.replies import Received
 from logofair.federation.requests import FinalRequest, PublishRequest
 from logofair.federation.wire import decode, encode
 from logofair.policy.mixtures import evaluate
-from support.sites import federation, plan_of, sites
+from support.sites import clients, federation, plan_of
 
 pytestmark = pytest.mark.federation
 
@@ -27,7 +27,7 @@ SITES = federation((120, 40, 30))
 
 def at_publication(plan, change=lambda request: request):
     """The sites of a run whose server is about to publish; ``change`` is what it makes of its final request."""
-    server, every = Server.start(plan, SITES), sites(SITES)
+    server, every = Server.start(plan, SITES), clients(SITES)
     while True:
         message = server.message()
         if isinstance(message.request, PublishRequest):

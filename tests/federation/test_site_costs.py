@@ -15,7 +15,7 @@ from logofair.errors import InputError, RefusedError
 from logofair.federation import ClientBatch, Server, SiteColumns, SiteLimits, late_policy
 from logofair.federation.reply_checks import reply_form
 from support.required import Required
-from support.sites import central, federation, go, identities, plan_of, policies_of, same_policy, sites
+from support.sites import central, clients, federation, go, identities, plan_of, policies_of, same_policy
 
 pytestmark = pytest.mark.federation
 
@@ -111,7 +111,7 @@ def test_sites_apart_give_to_the_bit_what_one_process_gives_and_each_knows_its_o
 
 def own(costs, keys=None):
     """Sites of the sites, some with costs of their own."""
-    every = sites(SITES, keys)
+    every = clients(SITES, keys)
     return every | {site: replace(every[site], limits=SiteLimits(costs=pair)) for site, pair in costs.items()}
 
 

@@ -13,7 +13,7 @@ from logofair.federation import Client, Privacy, Server, SiteLimits
 from logofair.federation.plan import Members
 from logofair.notions import Notion, Rate
 from logofair.solvers.algorithm1 import Algorithm1
-from support.sites import BENEFIT, federation, go, identities, plan_of
+from support.sites import BENEFIT, clients, federation, go, identities, plan_of
 
 pytestmark = pytest.mark.federation
 
@@ -128,7 +128,7 @@ def test_a_plan_beyond_the_limits_gets_one_word_and_no_number(secure):
     plan = plan_of(secure=secure)
     limited = {
         site: replace(client, limits=SiteLimits(most_global_tolerance=0.005))
-        for site, client in sites(sites, identities(sites) if secure else None).items()
+        for site, client in clients(sites, identities(sites) if secure else None).items()
     }
     transport = LocalTransport(limited)
     with pytest.raises(RunError, match="have not agreed to this plan"):
@@ -154,7 +154,7 @@ def test_another_plan_under_the_same_name_is_refused_once_one_was_answered():
 def test_limits_that_were_tightened_meanwhile_hold_for_the_next_message():
     sites, plan = federation((40, 30, 35)), plan_of(calibration="beta")
     server = Server.start(plan, sites)
-    every = sites(sites)
+    every = clients(sites)
     replies = {}
     for site in sites:
         every[site], replies[site] = every[site].handle(server.message())

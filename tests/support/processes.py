@@ -154,7 +154,7 @@ class Deployment:
         where = ("--server", f"127.0.0.1:{self.port}", "--folder", self.notes(site), "--out", self.policy(site))
         anything = self.folder / "site-policy.toml"  # limits of which none is set
         anything.touch()
-        what = ("--site", site, "--data", self.data(site), "--group", "sex", *columns, "--site-policy", anything)
+        what = ("--name", site, "--data", self.data(site), "--group", "sex", *columns, "--site-policy", anything)
         return self.command(name or site, "client", *what, *where, *access, *options)
 
     def client_again(self, site, timeout, **settings):
@@ -176,7 +176,7 @@ class Deployment:
             ends = {site: pool.submit(self.client_again, site, timeout, **settings) for site in self.sites}
         return {site: end.result() for site, end in ends.items()}
 
-    def sites(self, *options, **settings):
+    def clients(self, *options, **settings):
         """Start the sites of all sites."""
         return {site: self.client(site, *options, **settings) for site in self.sites}
 

@@ -166,8 +166,8 @@ def identities(sites, agreed_without=()):
     return {site: SecureIdentity(private_key(site), public, tuple(agreed_without)) for site in sites}
 
 
-def sites(sites, keys=None):
-    """Sites of some sites."""
+def clients(sites, keys=None):
+    """Clients of some sites."""
     return {site: Client(site, columns, identity=(keys or {}).get(site)) for site, columns in sites.items()}
 
 

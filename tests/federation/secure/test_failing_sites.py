@@ -15,7 +15,7 @@ from logofair.federation.replies import Refusal
 from logofair.federation.secure.primitives import random_words
 from logofair.federation.wire import decode, encode
 from support.secure_sites import STEP, Federation, seeded
-from support.sites import Tampered, federation, go, identities, plan_of
+from support.sites import Tampered, clients, federation, go, identities, plan_of
 
 pytestmark = pytest.mark.federation
 
@@ -32,7 +32,7 @@ def failing(monkeypatch, sites, kind):
         return "claims nonsense" if large else honest(own, request, plan, counts, roster)
 
     monkeypatch.setattr(logofair.federation.client, "fault", suspicious)
-    return Tampered(sites(sites, identities(sites)))
+    return Tampered(clients(sites, identities(sites)))
 
 
 @pytest.mark.parametrize("kind", ["Totals", "Answers", "FinalFigures"])
@@ -86,7 +86,7 @@ def test_rows_that_weigh_more_than_a_total_holds_are_refused_before_anything_is_
     sites = federation(SIZES)
     heavy = {site: replace(each, sample_weight=np.full(len(each.scores), 1e7)) for site, each in sites.items()}
     sites = {**heavy, "d": sites["d"]}
-    transport = LocalTransport(sites(sites, identities(sites)))
+    transport = LocalTransport(clients(sites, identities(sites)))
     with pytest.raises((RunError, QuorumLostError), match=Refusal.BAD_DATA.value.split(":")[0]):
         go(plan_of(secure=True), transport)
     assert "divide the weights" in transport.sites["a"].problem

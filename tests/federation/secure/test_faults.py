@@ -17,6 +17,7 @@ from logofair.federation.requests import RequestMessage, TotalsRequest
 from logofair.federation.wire import decode, encode
 from support.sites import (
     Tampered,
+    clients,
     federation,
     go,
     gone_from,
@@ -42,7 +43,7 @@ def secure_plan(**more):
 
 
 def secured(sites, agreed_without=(), **how):
-    return Tampered(sites(sites, identities(sites, agreed_without)), **how)
+    return Tampered(clients(sites, identities(sites, agreed_without)), **how)
 
 
 @pytest.mark.parametrize("stage", STAGES[:3])
@@ -183,7 +184,7 @@ def lying(number, change):
 )
 def test_a_lie_behind_masks_shows_in_the_totals(number, change, said):
     sites, plan = four(), secure_plan()
-    every = sites(sites, identities(sites))
+    every = clients(sites, identities(sites))
     every["b"] = lying(number, change)("b", sites["b"], identity=every["b"].identity)
     with pytest.raises(RunError, match=said + ".*masks hide which"):
         go(plan, LocalTransport(every))
@@ -191,7 +192,7 @@ def test_a_lie_behind_masks_shows_in_the_totals(number, change, said):
 
 def test_a_value_beyond_what_can_be_summed_stays_at_its_site():
     sites, plan = four(), secure_plan()
-    every = sites(sites, identities(sites))
+    every = clients(sites, identities(sites))
     absurd = lying(2, lambda own: replace(own, mass=own.mass * 1e300))
     every["b"] = absurd("b", sites["b"], identity=every["b"].identity)
     transport = LocalTransport(every)
@@ -229,7 +230,7 @@ def test_a_reply_of_another_form_counts_as_none(number):
 
 def test_a_server_that_asks_plain_requests_of_a_secure_plan_is_refused():
     sites, plan = four(), secure_plan()
-    client = sites(sites, identities(sites))["a"]
+    client = clients(sites, identities(sites))["a"]
     after, reply = client.handle(Server.start(plan, list(sites)).message())
     assert reply.refusal == "UNSAFE_SUM"
     assert after.stored is client.stored
@@ -266,7 +267,7 @@ def iter_states(plan, transport, wanted):
 
 def test_sites_without_keys_are_excluded_and_engines_ask_for_them():
     sites, plan = four(), secure_plan()
-    every = sites(sites, identities(sites))
+    every = clients(sites, identities(sites))
     every["b"] = replace(every["b"], identity=None)
     result, _ = go(plan, LocalTransport(every))
     assert result.excluded[0].reason == Refusal.NO_KEYS.value
@@ -276,7 +277,7 @@ def test_sites_without_keys_are_excluded_and_engines_ask_for_them():
 
 def test_a_site_with_a_key_its_peers_do_not_know_is_not_believed():
     sites, plan = four(), secure_plan()
-    every = sites(sites, identities(sites))
+    every = clients(sites, identities(sites))
     stranger = replace(every["b"].identity, private_key=private_key("stranger"))
     every["b"] = replace(every["b"], identity=stranger)
     with pytest.raises((RunError, QuorumLostError), match=r"secure sums forbid|needed|at least"):

@@ -14,7 +14,7 @@ from logofair.federation import Client, ClientBatch, Plan, Privacy, Server, Site
 from logofair.federation.plan import Members
 from logofair.federation.replies import Answers, Contributors, Totals
 from logofair.solvers.algorithm1 import Algorithm1
-from support.sites import federation, go, identities, plan_of, rows
+from support.sites import clients, federation, go, identities, plan_of, rows
 
 pytestmark = pytest.mark.federation
 
@@ -61,7 +61,7 @@ def without_group(columns, group, few=0):
 def test_a_group_that_fewer_than_three_sites_count_stops_the_run_before_anything_is_summed(counting, few):
     sites = one_large()
     sites = {s: c if s in "abcd"[:counting] else without_group(c, 1, few) for s, c in sites.items()}
-    transport, seen = LocalTransport(sites(sites, identities(sites))), []
+    transport, seen = LocalTransport(clients(sites, identities(sites))), []
     with pytest.raises(RunError, match=rf"run test: 1: NOT MEASURED, since {counting} of 4 sites .*plan without it"):
         go(plan_of(secure=True, smallest_cell=5), transport, save=seen.append)
     assert all(state.server.number == 1 for state in seen)  # nothing but the numbers of contributors was summed
@@ -82,7 +82,7 @@ def test_a_site_of_three_that_claims_for_another_is_found_out_by_the_other():
     """Else the totals of the group would be those of site a alone, once its own rows are taken off."""
     sites = federation((300, 60, 80))
     sites["b"] = without_group(sites["b"], 1)
-    every = sites(sites, identities(sites))
+    every = clients(sites, identities(sites))
     every["c"] = Claiming("c", sites["c"], identity=every["c"].identity)
     transport, seen = LocalTransport(every), []
     with pytest.raises(RunError, match="sum 2: the masks did not cancel"):
@@ -131,7 +131,7 @@ def test_a_new_roster_counts_its_contributors_again():
     sites = federation((60, 70, 80, 50))
     sites["d"] = without_group(sites["d"], 1)
     plan = plan_of(secure=True)
-    transport = LocalTransport(sites(sites, identities(sites, agreed_without=("c",))))
+    transport = LocalTransport(clients(sites, identities(sites, agreed_without=("c",))))
     steps = conduct(ServerState(Server.start(plan, tuple(sites))), transport)
     state = next(state for state, _ in steps if state.server.number == 3)
     again = replace(ServerState(state.server.reopened({"c": "is gone"})), relay=state.relay)

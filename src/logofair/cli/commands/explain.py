@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 @click.command(
     epilog=examples(
         "logofair explain policy.json",
-        "logofair explain policy.json --site north --group Female",
+        "logofair explain policy.json --only-site north --only-group Female",
         "logofair explain policy.json --json",
     )
 )
 @click.argument("policy", type=click.Path(path_type=Path))
-@click.option("--name", "site", metavar="NAME", help="Only the rules at this site.")
-@click.option("--group", metavar="NAME", help="Only the rules for this group.")
+@click.option("--only-site", "site", metavar="NAME", help="Only the rules at this site.")
+@click.option("--only-group", "group", metavar="NAME", help="Only the rules for this group.")
 @json_option("Print JSON in place of words: every rule as bands of scores.")
 def explain(policy: Path, site: str | None, group: str | None, as_json: bool) -> None:
     """Say in words whom a policy accepts, what was required of it and how good it is."""
@@ -46,10 +46,10 @@ def _chosen(policy: Policy, site: str | None, group: str | None) -> tuple[list[i
     from logofair.files.values import known_label, label_text
 
     if site is not None and not policy.has_sites and policy.site is None:
-        raise InputError("--site: the policy was fitted without sites; leave it out.")
+        raise InputError("--only-site: the policy was fitted without sites; leave it out.")
     sites = {label_text(name): place for place, name in enumerate(policy.sites)}
     groups = {label_text(name): place for place, name in enumerate(policy.groups)}
     return (
-        list(sites.values()) if site is None else [known_label(site, sites, "--site")],
-        list(groups.values()) if group is None else [known_label(group, groups, "--group")],
+        list(sites.values()) if site is None else [known_label(site, sites, "--only-site")],
+        list(groups.values()) if group is None else [known_label(group, groups, "--only-group")],
     )

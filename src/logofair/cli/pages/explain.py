@@ -35,7 +35,7 @@ def show(
     parts: list[Any] = [] if at or of else [*_about(policy), ""]
     parts += [notes(_rules(policy, listed, groups, at))]
     if len(listed) < len(sites):
-        parts += ["", f"These are {len(listed)} of {len(sites):,} sites; --site NAME shows another, --json all."]
+        parts += ["", f"These are {len(listed)} of {len(sites):,} sites; --only-site NAME shows another, --json all."]
     print_page(parts, console)
 
 
