@@ -46,21 +46,21 @@ class Federation:
     def __init__(self, n, *, seed=0, agreed_without=(), run="run-1"):
         self.sites, self.random, self.gone = names(n), seeded(seed), set()
         self.server = SecureServer.start(run, self.sites)
-        self.sites, self.heard = {}, {}
+        self.clients, self.heard = {}, {}
         peers = {site: public(site) for site in self.sites}
         for site in self.sites:
             client, message = SecureClient.start(
                 run, site, self.sites, signing(site), peers, agreed_without, random=self.random
             )
-            self.sites[site], self.heard[site] = stored(client), message
+            self.clients[site], self.heard[site] = stored(client), message
 
     def each(self, sites, act):
         """Let the sites act that are not gone; keep their new states and return their messages."""
         messages = {}
         for site in sites:
             if site not in self.gone:
-                client, messages[site] = act(self.sites[site])
-                self.sites[site] = stored(client)
+                client, messages[site] = act(self.clients[site])
+                self.clients[site] = stored(client)
         return messages
 
     def set_up(self):

@@ -48,7 +48,7 @@ def fingerprints(federation, named):
 
 def confirmed_by(federation, site, named):
     """The site's own state after it confirmed that these contributed, and its signature."""
-    client, message = federation.sites[site].confirm(1, fingerprints(federation, named), signing(site))
+    client, message = federation.clients[site].confirm(1, fingerprints(federation, named), signing(site))
     return client, message.signature
 
 
@@ -67,7 +67,7 @@ def test_a_site_stays_hidden_whatever_half_is_told_that_it_dropped(n):
     dropped_shares = {s: handed_out(federation, s, without).mask_keys[victim] for s in others}
     stayed_shares = {s: handed_out(federation, s, federation.sites).seeds[victim] for s in federation.sites}
     key, listed = signing(victim), fingerprints(federation, without)
-    assert refusal(federation.sites[victim].confirm, 1, listed, key) is SecureRefusal.LEFT_OUT
+    assert refusal(federation.clients[victim].confirm, 1, listed, key) is SecureRefusal.LEFT_OUT
     allies = 2 * roster.threshold - n  # with this many sites the server would win; all below are tried
     broken = 0
     for k in range(allies + 1):
@@ -88,7 +88,7 @@ def test_a_site_stays_hidden_whatever_half_is_told_that_it_dropped(n):
 def test_a_site_confirms_one_story_only():
     federation, _, _ = contributed(4)
     listed = federation.server.fingerprints
-    client, first = federation.sites["site-1"].confirm(1, listed, signing("site-1"))
+    client, first = federation.clients["site-1"].confirm(1, listed, signing("site-1"))
     assert client.confirm(1, listed, signing("site-1")) == (client, first)
     fewer = fingerprints(federation, ("site-1", "site-2", "site-3"))
     assert refusal(client.confirm, 1, fewer, signing("site-1")) is SecureRefusal.OTHER_REQUEST
@@ -121,9 +121,9 @@ def test_no_share_is_handed_out_where_sites_were_told_different_stories():
     stories = {site: [s for s in federation.sites if s not in missing[site]] for site in federation.sites}
     signed = {}
     for site, story in stories.items():
-        federation.sites[site], signed[site] = confirmed_by(federation, site, story)
+        federation.clients[site], signed[site] = confirmed_by(federation, site, story)
     for site, story in stories.items():
-        client = federation.sites[site]
+        client = federation.clients[site]
         agreeing = {other: signed[other] for other in story if stories[other] == story}
         assert refusal(client.unmask, 1, agreeing) is SecureRefusal.TOO_FEW_SITES
         assert refusal(client.unmask, 1, {other: signed[other] for other in story}) is SecureRefusal.BAD_SIGNATURE

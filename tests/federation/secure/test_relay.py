@@ -25,7 +25,7 @@ def completed(n=4, gone=()):
 def test_every_site_recomputes_the_total_that_the_server_has(gone):
     federation, values = completed(gone=gone)
     for site in federation.server.contributors:
-        client, total = federation.sites[site].recomputed(federation.server.relay, STEPS)
+        client, total = federation.clients[site].recomputed(federation.server.relay, STEPS)
         assert total.tolist() == federation.server.total.tolist() == added(values, client.last.contributors).tolist()
 
 
@@ -36,7 +36,7 @@ def test_a_site_that_missed_the_rest_of_the_sum_recomputes_it_too():
     federation.contribute(values)
     federation.gone = {"site-2"}
     federation.unmask()
-    client, total = federation.sites["site-2"].recomputed(federation.server.relay, STEPS)
+    client, total = federation.clients["site-2"].recomputed(federation.server.relay, STEPS)
     assert total.tolist() == added(values, federation.sites).tolist()
     assert client.first_contributors == federation.sites
 
@@ -68,19 +68,19 @@ def test_nothing_else_than_was_signed_is_taken():
         "text": (replace(relay, contributions=dict.fromkeys(relay.contributions, "text")), bad),
     }
     for about, (false, code) in wrong.items():
-        assert refusal(federation.sites["site-0"].recomputed, false, STEPS) is code, about
+        assert refusal(federation.clients["site-0"].recomputed, false, STEPS) is code, about
 
 
 def test_a_contribution_replaced_after_the_list_was_confirmed_is_refused():
     """An ally of the server that signs a second vector, once it has seen the total, changes nothing."""
     federation, _ = completed()
-    relay, ally = federation.server.relay, federation.sites["site-1"]
+    relay, ally = federation.server.relay, federation.clients["site-1"]
     given = replace(relay.contributions["site-1"], vector=seeded(3)(32))
     from logofair.federation.secure.primitives import signature
 
     words = given.statement(ally.last.digest, ally.last.mask_keys["site-1"])
     false = forged(relay, "site-1", vector=given.vector, signature=signature(signing("site-1"), words))
-    assert refusal(federation.sites["site-0"].recomputed, false, STEPS) is SecureRefusal.BAD_RELAY
+    assert refusal(federation.clients["site-0"].recomputed, false, STEPS) is SecureRefusal.BAD_RELAY
 
 
 def test_what_is_passed_on_grows_with_the_roster_by_its_vectors_and_little_else():

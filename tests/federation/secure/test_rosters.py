@@ -31,7 +31,7 @@ def test_numbers_neither_go_back_nor_skip():
     second = federation.server.deliveries["site-0"]
     federation.contribute(values)
     federation.unmask()
-    client = federation.sites["site-0"]
+    client = federation.clients["site-0"]
     for number, incoming in ((1, first), (4, second), (0, first), (-1, second)):
         code = refusal(client.masked, number, REQUEST, incoming, values["site-0"], steps, signing("site-0"))
         assert code is SecureRefusal.OUT_OF_ORDER
@@ -43,7 +43,7 @@ def test_numbers_neither_go_back_nor_skip():
 
 def test_the_same_request_gets_the_identical_bytes_and_another_one_is_refused():
     federation, values, vectors = contributed(4)
-    client, server = federation.sites["site-0"], federation.server
+    client, server = federation.clients["site-0"], federation.server
     incoming = {site: server.materials[site].delivered("site-0") for site in federation.sites if site != "site-0"}
     steps = np.full(3, STEP)
     again = client.masked(
@@ -64,7 +64,7 @@ def test_material_of_one_sum_does_not_open_in_another():
     second = federation.server.begin_sum(REQUEST, np.full(3, STEP)).deliveries
     federation.add(values)
     for site in federation.sites:
-        client = federation.sites[site]
+        client = federation.clients[site]
         code = refusal(client.masked, 3, REQUEST, second[site], values[site], np.full(3, STEP), signing(site))
         assert code is SecureRefusal.BAD_SEAL
 
@@ -74,7 +74,7 @@ def test_material_of_another_run_does_not_open():
     federation.begin_sum([STEP])
     other.begin_sum([STEP])
     incoming = other.server.deliveries["site-0"]
-    client = federation.sites["site-0"]
+    client = federation.clients["site-0"]
     code = refusal(client.masked, 1, REQUEST, incoming, np.zeros(1), np.array([STEP]), signing("site-0"))
     assert code is SecureRefusal.BAD_SEAL
 
@@ -86,7 +86,7 @@ def test_sites_that_were_asked_different_things_give_no_total():
     usual, special = federation.masked(values), Federation(4).set_up()
     special.begin_sum([STEP] * 3)
     usual["site-2"] = special.masked(values, request=b"for site-2 alone")["site-2"]
-    federation.sites["site-2"] = special.sites["site-2"]  # same randomness: only the request differs
+    federation.clients["site-2"] = special.clients["site-2"]  # same randomness: only the request differs
     federation.server = federation.server.collect_masked(usual)
     with pytest.raises(SecureRefusalError, match="bad_signature"):  # who signs a list, signs what it was asked too
         federation.unmask()
@@ -100,14 +100,16 @@ def test_sites_that_were_told_of_different_participants_sign_different_lists():
     messages = {}
     for site, participants in named.items():
         incoming = {p: blob for p, blob in federation.server.deliveries[site].items() if p in participants}
-        client = federation.sites[site]
-        federation.sites[site], messages[site] = client.masked(1, REQUEST, incoming, values[site], steps, signing(site))
+        client = federation.clients[site]
+        federation.clients[site], messages[site] = client.masked(
+            1, REQUEST, incoming, values[site], steps, signing(site)
+        )
     listed, signed = {s: m.fingerprint for s, m in messages.items()}, {}
     for site in named:
-        federation.sites[site], reply = federation.sites[site].confirm(1, listed, signing(site))
+        federation.clients[site], reply = federation.clients[site].confirm(1, listed, signing(site))
         signed[site] = reply.signature
     for site in named:
-        assert refusal(federation.sites[site].unmask, 1, signed) is SecureRefusal.BAD_SIGNATURE
+        assert refusal(federation.clients[site].unmask, 1, signed) is SecureRefusal.BAD_SIGNATURE
 
 
 def test_no_second_total_without_a_site_unless_its_name_was_agreed_on():
@@ -118,10 +120,10 @@ def test_no_second_total_without_a_site_unless_its_name_was_agreed_on():
     vectors = federation.masked(values)
     federation.server = federation.server.collect_masked({s: v for s, v in vectors.items() if s != "site-4"})
     for site in federation.sites[:4]:  # ... pretending that site-4 has gone
-        client, listed = federation.sites[site], federation.server.fingerprints
+        client, listed = federation.clients[site], federation.server.fingerprints
         for unwilling in (client, client.agree(["site-3"])):
             assert refusal(unwilling.confirm, 2, listed, signing(site)) is SecureRefusal.ROSTER_CHANGED
-        federation.sites[site] = client.agree(["site-4"])
+        federation.clients[site] = client.agree(["site-4"])
     federation.unmask()
     assert federation.server.total.tolist() == added(values, federation.sites[:4]).tolist()
 
@@ -136,7 +138,7 @@ def test_the_first_total_needs_no_agreement_and_fixes_whose_totals_follow():
     assert federation.server.missing == ("site-0",)
     # site-0 is well and has dealt for the second sum; the others know better than to let it back in.
     incoming = {s: vectors[s].material.delivered("site-1") for s in federation.sites if s != "site-1"}
-    client = federation.sites["site-1"]
+    client = federation.clients["site-1"]
     code = refusal(client.masked, 2, REQUEST, incoming, values["site-1"], np.full(3, STEP), signing("site-1"))
     assert code is SecureRefusal.ROSTER_CHANGED
     assert federation.add(values).tolist() == added(values, federation.sites[1:]).tolist()
@@ -149,7 +151,7 @@ def test_a_site_that_missed_the_first_unmasking_guards_the_roster_as_well():
     federation.gone = set()
     federation.begin_sum([STEP] * 3)
     federation.contribute(values)
-    client = federation.sites["site-0"]
+    client = federation.clients["site-0"]
     fewer = {s: blob for s, blob in federation.server.fingerprints.items() if s != "site-3"}
     assert refusal(client.confirm, 2, fewer, signing("site-0")) is SecureRefusal.ROSTER_CHANGED
     # It misses the second as well, and is then asked for a third sum among fewer.
@@ -161,13 +163,13 @@ def test_a_site_that_missed_the_first_unmasking_guards_the_roster_as_well():
 
 def test_a_site_that_contributed_once_guards_its_roster_across_setups():
     federation, _, _ = contributed(4)
-    started = {s: federation.sites[s].again(federation.sites, signing(s)) for s in federation.sites}
-    federation.sites = {s: new for s, (new, _) in started.items()}
+    started = {s: federation.clients[s].again(federation.sites, signing(s)) for s in federation.sites}
+    federation.clients = {s: new for s, (new, _) in started.items()}
     federation.heard = {s: keys for s, (_, keys) in started.items()}
     federation.server = SecureServer.start("run-1", federation.sites, number=2)
     federation.set_up().begin_sum([STEP])
     incoming = {s: blob for s, blob in federation.server.deliveries["site-0"].items() if s != "site-3"}
-    client = federation.sites["site-0"]
+    client = federation.clients["site-0"]
     code = refusal(client.masked, 1, REQUEST, incoming, np.zeros(1), np.array([STEP]), signing("site-0"))
     assert code is SecureRefusal.ROSTER_CHANGED
 
@@ -176,17 +178,17 @@ def test_a_second_roster_of_a_run_takes_agreement_by_name_and_new_keys():
     federation = Federation(5).set_up()
     values, fewer = some_values(federation.sites), federation.sites[:4]
     federation.add(values)
-    client = federation.sites["site-0"]
+    client = federation.clients["site-0"]
     for roster in (fewer, (*fewer[:3], "site-4")):
         assert refusal(client.again, roster, signing("site-0")) is SecureRefusal.ROSTER_CHANGED
     assert refusal(client.again, (*federation.sites, "stranger"), signing("site-0")) is SecureRefusal.UNKNOWN_SITE
     agreed = client.agree(federation.sites[1:])
     assert refusal(agreed.again, federation.sites[1:], signing("site-0")) is SecureRefusal.LEFT_OUT
     assert refusal(agreed.again, federation.sites[:2], signing("site-0")) is SecureRefusal.TOO_FEW_SITES
-    started = {s: federation.sites[s].agree(["site-4"]).again(fewer, signing(s)) for s in fewer}
+    started = {s: federation.clients[s].agree(["site-4"]).again(fewer, signing(s)) for s in fewer}
     old = {s: federation.server.keys[s] for s in fewer} | {"site-0": started["site-0"][1]}
     assert refusal(started["site-0"][0].shares, old) is SecureRefusal.BAD_SIGNATURE
-    federation.sites = {s: new for s, (new, _) in started.items()}
+    federation.clients = {s: new for s, (new, _) in started.items()}
     federation.heard = {s: keys for s, (_, keys) in started.items()}
     federation.server = SecureServer.start("run-1", fewer, number=2)
     assert federation.set_up().add(values).tolist() == added(values, fewer).tolist()
@@ -195,7 +197,7 @@ def test_a_second_roster_of_a_run_takes_agreement_by_name_and_new_keys():
 def test_a_second_run_over_the_same_data_takes_the_same_agreement():
     federation = Federation(4).set_up()
     federation.add(some_values(federation.sites))
-    first, fewer = federation.sites["site-0"].first_contributors, federation.sites[:3]
+    first, fewer = federation.clients["site-0"].first_contributors, federation.sites[:3]
     peers = {site: public(site) for site in federation.sites}
 
     def join(roster, agreed_without=()):

@@ -29,7 +29,7 @@ from support.secure_sites import (
 def test_a_key_that_its_site_has_not_signed_for_this_run_roster_and_name_is_refused():
     federation = Federation(4)
     federation.keys()
-    keys, client = dict(federation.server.keys), federation.sites["site-0"]
+    keys, client = dict(federation.server.keys), federation.clients["site-0"]
     peers = {site: public(site) for site in federation.sites}
 
     def forged(run="run-1", site="site-1", roster=federation.sites, key="site-1", number=1):
@@ -55,15 +55,15 @@ def test_a_site_notices_when_its_own_key_was_exchanged_or_left_out():
     federation = Federation(4)
     federation.keys()
     others = {site: keys for site, keys in federation.server.keys.items() if site != "site-0"}
-    assert refusal(federation.sites["site-0"].shares, others) is SecureRefusal.LEFT_OUT
+    assert refusal(federation.clients["site-0"].shares, others) is SecureRefusal.LEFT_OUT
     other = Federation(4, seed=9).heard["site-0"]  # its own signature, another key
-    code = refusal(federation.sites["site-0"].shares, {**federation.server.keys, "site-0": other})
+    code = refusal(federation.clients["site-0"].shares, {**federation.server.keys, "site-0": other})
     assert code is SecureRefusal.BAD_KEY
 
 
 def test_a_public_key_of_low_order_is_refused():
     federation = Federation(3)
-    client, keys = federation.sites["site-0"], dict(federation.heard)
+    client, keys = federation.clients["site-0"], dict(federation.heard)
     peers = {site: public(site) for site in federation.sites}
     start = SecureClient.start("run-1", "site-1", federation.sites, signing("site-1"), peers)
     zero = bytes(32)
@@ -81,19 +81,19 @@ def test_strangers_are_refused_at_every_stage():
         SecureClient.start("run-1", "stranger", federation.sites, signing("stranger"), peers)
     fresh = Federation(4)
     keys = {**fresh.heard, "stranger": fresh.heard["site-1"]}
-    assert refusal(fresh.sites["site-0"].shares, keys) is SecureRefusal.UNKNOWN_SITE
+    assert refusal(fresh.clients["site-0"].shares, keys) is SecureRefusal.UNKNOWN_SITE
     assert "stranger" not in fresh.server.collect_keys(keys).keys
     federation.begin_sum([STEP])
     incoming = {**federation.server.deliveries["site-0"], "stranger": bytes(126)}
-    client = federation.sites["site-0"]
+    client = federation.clients["site-0"]
     options = (1, REQUEST, incoming, np.zeros(1), np.array([STEP]), signing("site-0"))
     assert refusal(client.masked, *options) is SecureRefusal.UNKNOWN_SITE
     federation.contribute({site: [0.0] for site in federation.sites})
     listed = {**federation.server.fingerprints, "stranger": bytes(32)}
-    assert refusal(federation.sites["site-0"].confirm, 1, listed, signing("site-0")) is SecureRefusal.UNKNOWN_SITE
+    assert refusal(federation.clients["site-0"].confirm, 1, listed, signing("site-0")) is SecureRefusal.UNKNOWN_SITE
     federation.confirm()
     confirmed = {**federation.server.confirmed, "stranger": b""}
-    assert refusal(federation.sites["site-0"].unmask, 1, confirmed) is SecureRefusal.UNKNOWN_SITE
+    assert refusal(federation.clients["site-0"].unmask, 1, confirmed) is SecureRefusal.UNKNOWN_SITE
 
 
 @pytest.mark.parametrize("n", [3, 4, 6, 9])
@@ -102,24 +102,24 @@ def test_fewer_than_three_or_than_two_thirds_are_refused_at_every_stage(n):
     fewest = max(3, n - n // 3)
     few = federation.sites[: fewest - 1]
     some_keys = {site: federation.heard[site] for site in few}
-    assert refusal(federation.sites["site-0"].shares, some_keys) is SecureRefusal.TOO_FEW_SITES
+    assert refusal(federation.clients["site-0"].shares, some_keys) is SecureRefusal.TOO_FEW_SITES
     with pytest.raises(SumError, match=rf"^keys: {fewest - 1} of {n} sites"):
         federation.server.collect_keys(some_keys)
     federation.set_up()
     federation.begin_sum([STEP])
-    client, values, steps, key = federation.sites["site-0"], np.zeros(1), np.array([STEP]), signing("site-0")
+    client, values, steps, key = federation.clients["site-0"], np.zeros(1), np.array([STEP]), signing("site-0")
     incoming = {site: blob for site, blob in federation.server.deliveries["site-0"].items() if site in few}
     assert refusal(client.masked, 1, REQUEST, incoming, values, steps, key) is SecureRefusal.TOO_FEW_SITES
     replies = federation.masked(dict.fromkeys(federation.sites, values))
     with pytest.raises(SumError, match=rf"^masked: {fewest - 1} of {n} sites"):
         federation.server.collect_masked({site: replies[site] for site in few})
     listed = {site: replies[site].fingerprint for site in few}
-    assert refusal(federation.sites["site-0"].confirm, 1, listed, key) is SecureRefusal.TOO_FEW_SITES
+    assert refusal(federation.clients["site-0"].confirm, 1, listed, key) is SecureRefusal.TOO_FEW_SITES
     federation.server = federation.server.collect_masked(replies)
     federation.confirm()
     enough = federation.server.roster.threshold
     signed = dict(list(federation.server.confirmed.items())[: enough - 1])
-    assert refusal(federation.sites["site-0"].unmask, 1, signed) is SecureRefusal.TOO_FEW_SITES
+    assert refusal(federation.clients["site-0"].unmask, 1, signed) is SecureRefusal.TOO_FEW_SITES
 
 
 @pytest.mark.parametrize("sites", [(), ("a",), ("a", "b"), ("a", "a", "b")])
@@ -130,7 +130,7 @@ def test_two_sites_are_no_roster(sites):
 def test_a_sealed_share_or_mask_key_with_one_altered_bit_is_refused():
     federation = Federation(3).set_up()
     federation.begin_sum([STEP])
-    client, incoming = federation.sites["site-0"], federation.server.deliveries["site-0"]
+    client, incoming = federation.clients["site-0"], federation.server.deliveries["site-0"]
     rest = (np.zeros(1), np.array([STEP]), signing("site-0"))
     for position in range(126):
         altered = bytearray(incoming["site-2"])
@@ -205,9 +205,9 @@ def test_a_list_with_another_contribution_than_ones_own_is_not_confirmed():
     federation.begin_sum([STEP] * 3)
     federation.contribute(some_values(federation.sites))
     listed = {**federation.server.fingerprints, "site-0": bytes(32)}
-    assert refusal(federation.sites["site-0"].confirm, 1, listed, signing("site-0")) is SecureRefusal.LEFT_OUT
+    assert refusal(federation.clients["site-0"].confirm, 1, listed, signing("site-0")) is SecureRefusal.LEFT_OUT
     for wrong in ({**listed, "site-0": "text"}, {**listed, "site-0": b"short"}):
-        assert refusal(federation.sites["site-0"].confirm, 1, wrong, signing("site-0")) is SecureRefusal.BAD_KEY
+        assert refusal(federation.clients["site-0"].confirm, 1, wrong, signing("site-0")) is SecureRefusal.BAD_KEY
 
 
 def test_masks_of_two_sites_cancel_under_the_same_request_only():

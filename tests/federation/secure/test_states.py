@@ -27,7 +27,7 @@ def test_shares_asked_for_again_are_the_same_and_for_other_keys_refused():
     federation = Federation(4)
     federation.keys()
     keys = federation.server.keys
-    client, material = federation.sites["site-0"].shares(keys)
+    client, material = federation.clients["site-0"].shares(keys)
     assert client.shares(keys) == (client, material)
     fewer = {site: key for site, key in keys.items() if site != "site-3"}
     with pytest.raises(secure.SecureRefusalError, match="other_request"):
@@ -36,7 +36,7 @@ def test_shares_asked_for_again_are_the_same_and_for_other_keys_refused():
 
 def test_neither_contribution_nor_unmasking_comes_before_its_turn():
     federation = Federation(3)
-    client = federation.sites["site-0"]
+    client = federation.clients["site-0"]
     with pytest.raises(secure.SecureRefusalError, match="out_of_order"):
         client.masked(1, b"", {}, np.array([1.0]), np.array([STEP]), signing("site-0"))
     for act in (lambda: client.confirm(1, {}, signing("site-0")), lambda: client.unmask(1, {})):
@@ -48,20 +48,20 @@ def test_neither_contribution_nor_unmasking_comes_before_its_turn():
         _ = federation.server.total
 
 
-def test_a_site_forgets_secrets_that_are_no_longer_needed():
+def test_a_client_forgets_secrets_that_are_no_longer_needed():
     federation = Federation(3).set_up()
-    first = federation.sites["site-0"].dealt
+    first = federation.clients["site-0"].dealt
     federation.add(some_values(federation.sites))
-    text = encode(federation.sites["site-0"])
+    text = encode(federation.clients["site-0"])
     for secret in (first.mask_key, first.mask_seed, first.own_pair):
         assert secret not in text
-    assert federation.sites["site-0"].dealt.mask_seed in text  # the search finds what is there
+    assert federation.clients["site-0"].dealt.mask_seed in text  # the search finds what is there
 
 
-def test_printing_a_site_shows_no_secret():
+def test_printing_a_client_shows_no_secret():
     federation = Federation(3).set_up()
     federation.add(some_values(federation.sites))
-    client = federation.sites["site-0"]
+    client = federation.clients["site-0"]
     shown = repr(client)
     secrets = [client.channel, client.dealt.mask_key, client.dealt.mask_seed, *client.channels.values()]
     assert not any(repr(secret) in shown for secret in secrets)

@@ -93,11 +93,11 @@ def test_the_largest_values_that_are_allowed_do_not_wrap():
 def test_a_value_that_could_wrap_or_is_no_number_is_refused_by_its_own_site(value):
     federation = Federation(3).set_up()
     federation.begin_sum([STEP])
-    before = dict(federation.sites)
+    before = dict(federation.clients)
     with pytest.raises(SecureRefusalError) as refused:
         federation.masked({site: [value] for site in federation.sites})
     assert refused.value.code is SecureRefusal.OUT_OF_RANGE
-    assert federation.sites == before
+    assert federation.clients == before
 
 
 def test_a_site_that_refused_its_own_value_is_left_out_and_the_others_go_on():

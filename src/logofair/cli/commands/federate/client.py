@@ -52,7 +52,7 @@ _own_settings = together(
         "--server 127.0.0.1:9300 --keys keys --accept-plan DIGEST --folder north --out north.json",
     )
 )
-@click.option("--name", "site", metavar="NAME", required=True, help="The name of this site, as its key is named.")
+@click.option("--name", metavar="NAME", required=True, help="The name of this site, as its key is named.")
 @path_option("--data", "Its file: CSV, Parquet or Arrow.", required=True)
 @column_options
 @click.option("--server", metavar="HOST:PORT", required=True, help="Where the server listens.")
@@ -95,7 +95,7 @@ _own_settings = together(
 @json_option("Print the policy's rules as JSON in place of the page, and the log as one JSON object a line.")
 @quiet_option
 def client(
-    site: str,
+    name: str,
     data: Path,
     server: str,
     keys: Path | None,
@@ -123,7 +123,7 @@ def client(
     or by limits that it keeps within (--site-policy). The rows never leave. Killed or
     disconnected, the same command goes on where it stopped.
     """
-    authority, key, peers = _credentials(site, keys, authority, key, peers, insecure)
+    authority, key, peers = _credentials(name, keys, authority, key, peers, insecure)
     limits = limits_of(accept_plan, site_policy, local_tolerance, costs)
     from logofair.cli.pages.console import showing_progress
 
@@ -139,7 +139,7 @@ def client(
     from logofair.policy.policy import Policy
 
     settings = SiteSettings(
-        site=site,
+        site=name,
         data=str(data.resolve()),
         columns=columns,
         folder=str(folder.resolve()),
@@ -252,7 +252,7 @@ def _check_address(server: str) -> None:
     )
 )
 @click.argument("result", type=click.Path(path_type=Path))
-@click.option("--name", "site", metavar="NAME", required=True, help="The name of the site.")
+@click.option("--name", metavar="NAME", required=True, help="The name of the site.")
 @path_option("--data", "Its file: CSV, Parquet or Arrow.", required=True)
 @column_options
 @path_option("--folder", "The site's private state; needed under --epsilon.", folder=True)
@@ -261,7 +261,7 @@ def _check_address(server: str) -> None:
 @force_option("Replace a file that is there already.")
 def join(
     result: Path,
-    site: str,
+    name: str,
     data: Path,
     folder: Path | None,
     out: Path,
@@ -291,10 +291,10 @@ def join(
         )
     with showing_progress() as progress:
         read_client_file(data, columns, progress)
-    settings = SiteSettings(site, str(data), columns, folder="", policy=str(out))
+    settings = SiteSettings(name, str(data), columns, folder="", policy=str(out))
     rows = read_site(settings, found.plan)
     release = None if folder is None or found.plan.privacy is None else stored_release(folder, rows, found.plan)
     own: dict[str, Any] = {"local_tolerance": own_tolerance(local_tolerance), "costs": own_costs(costs)}
-    policy = with_columns(late_policy(found, rows, site, release, **own), settings)
+    policy = with_columns(late_policy(found, rows, name, release, **own), settings)
     policy.save(out)
     _show(policy, out)
