@@ -51,7 +51,7 @@ def audit_ratio(repeat: int, rows: int, folder: Path) -> dict[str, float]:
     """
     import polars
 
-    from logofair.cli.pages.audit import examine
+    from logofair.auditing.files import examine
     from logofair.files.inputs import ColumnNames
 
     file = folder / "audit.parquet"

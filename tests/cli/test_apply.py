@@ -21,12 +21,12 @@ pytest.importorskip("polars")
 import polars as pl
 
 import logofair
-from logofair.cli import deciding as apply_write
-from logofair.cli.deciding import Decider
 from logofair.cli.pages.console import showing_progress
 from logofair.files import writing
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.values import label_text
+from logofair.policy import deciding as apply_write
+from logofair.policy.deciding import Decider
 from logofair.policy.info import ColumnsInfo, PolicyInfo
 
 pytestmark = pytest.mark.tool
@@ -106,7 +106,7 @@ def test_without_ids_coins_hang_on_the_row_alone_and_not_on_the_pieces(
     some.write_csv(folder / "new.csv")
     some.write_parquet(folder / "new.parquet", row_group_size=50)
     columns = ColumnNames(score="p", group=("sex",), site="site")
-    decider = Decider(policy, columns, seed=5)
+    decider = Decider(policy, columns, key=5)
     with showing_progress(quiet=True) as progress:
         totals = apply_write.decide_files(
             decider, find_files([str(folder / new)], site="site"), folder / "out.parquet", progress, batch=batch
@@ -127,7 +127,7 @@ def test_exact_counts_are_those_of_all_files_together_whatever_the_pieces(
     some.tail(400).write_csv(folder / "second.csv")
     by_id = "ids" in how
     columns = ColumnNames(score="p", group=("sex",), site="site")
-    decider = Decider(policy, columns, "person" if by_id else None, seed=None if by_id else 5, exact_counts=True)
+    decider = Decider(policy, columns, "person" if by_id else None, key=None if by_id else 5, exact_counts=True)
     files = find_files([str(folder / "first.csv"), str(folder / "second.csv")], site="site")
     with showing_progress(quiet=True) as progress:
         totals = apply_write.decide_files(decider, files, folder / "out.parquet", progress, batch=batch)
@@ -393,7 +393,7 @@ def test_every_batch_is_a_step_of_the_progress_shown(folder: Path, policy: logof
             shown.append(step.height)
             yield step
 
-    decider = Decider(policy, ColumnNames(score="p", group=("sex",), site="site"), seed=5)
+    decider = Decider(policy, ColumnNames(score="p", group=("sex",), site="site"), key=5)
     files = find_files([str(folder / "new.parquet")], site="site")
     apply_write.decide_files(decider, files, folder / "out.parquet", progress, batch=500)
     assert shown[0] == ("Deciding", 4)
@@ -502,7 +502,7 @@ def test_a_failure_on_both_sides_at_once_does_not_leave_one_waiting_for_the_othe
     monkeypatch.setattr(writing, "sink", full)
     monkeypatch.setattr(Decider, "decide", interrupted)
     columns = ColumnNames(score="p", group=("sex",), site="site")
-    decider = Decider(policy, columns, seed=5)
+    decider = Decider(policy, columns, key=5)
     files = find_files([str(folder / "new.parquet")], site="site")
 
     def work() -> None:

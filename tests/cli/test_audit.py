@@ -18,9 +18,9 @@ pytest.importorskip("polars")
 import polars as pl
 
 import logofair
+from logofair.auditing.files import count_rows
 from logofair.auditing.measure import tally_of
 from logofair.cli.options import NOTIONS
-from logofair.cli.pages.audit import count_rows
 from logofair.columns.labels import encode
 from logofair.files.inputs import ColumnNames, DataFiles, find_files
 from logofair.progress import no_progress

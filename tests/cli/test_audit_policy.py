@@ -21,8 +21,8 @@ import polars as pl
 
 import logofair
 from logofair.auditing import compare
+from logofair.auditing.against import rows_in_fit
 from logofair.auditing.result import FITTED_ROWS, RuleAudit
-from logofair.cli.comparing import rows_in_fit
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.rows import read_rows
 from logofair.policy.info import ColumnsInfo

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from logofair.auditing.chance import ratio_floor, ratio_limits
-from logofair.auditing.measure import Gap, Measured, Side, Tally, plain, side_of, tally_of, text, value_of
+from logofair.auditing.measure import Gap, Measured, Side, Tally, side_of, tally_of, text, value_of
 from logofair.auditing.result import aligned
 from logofair.auditing.rows import check_decisions, checked_chances
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Label
-from logofair.columns.labels import encode, labels_or_none, one_site
+from logofair.columns.labels import encode, labels_or_none, one_site, plain
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY

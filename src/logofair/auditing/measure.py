@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from logofair.auditing.chance import TAIL, Floor, common_shares, limits_against, noise_floor, pair_limits, share_limits
 from logofair.columns.checks import Binary, Floats, Label
-from logofair.columns.labels import Codes, one_site
+from logofair.columns.labels import Codes, one_site, plain
 from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
 from logofair.notions import Rate
@@ -690,10 +690,3 @@ def value_of(number: float) -> float | None:
 def text(number: float | None) -> str:
     """A figure as people read it."""
     return "undefined" if number is None else f"{number:.4f}"
-
-
-def plain(label: Label | None) -> Any:
-    """A label as JSON has it; one of a type that JSON lacks as text."""
-    label = label.item() if isinstance(label, np.generic) else label
-    fits = label is None or isinstance(label, str | int) or (isinstance(label, float) and math.isfinite(label))
-    return label if fits else str(label)

@@ -15,8 +15,9 @@ from scipy.special import ndtri
 
 from logofair.auditing.chance import TAIL, least_ratio_limits, pair_limits, share_limits
 from logofair.auditing.changes import Changes, one_place
-from logofair.auditing.measure import Measured, Tally, counts_rows, plain, tally_of, value_of
+from logofair.auditing.measure import Measured, Tally, counts_rows, tally_of, value_of
 from logofair.columns.checks import Floats, Label, listed
+from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
 from logofair.requirements import SELECTED, Requirements, tolerance_of

@@ -21,6 +21,7 @@ from logofair.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     from logofair.files.rows import DataRows
+    from logofair.files.values import CostsText
     from logofair.requirements import Ratio, Tolerance
 
 # As in logofair.notions, whose import would bring numpy.
@@ -248,9 +249,6 @@ id_option = click.option(
 )
 
 
-CostsText: TypeAlias = "tuple[float, float] | dict[str, tuple[float, float]]"  # one pair, or by site, "" for others
-
-
 def read_costs(place: str, ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> CostsText | None:
     """Read pairs of numbers, one for all or by site; whether they can be costs is for the library to say."""
     found: dict[str, tuple[float, float]] = {}
@@ -266,19 +264,6 @@ def read_costs(place: str, ctx: click.Context, param: click.Parameter, texts: Se
             raise click.BadParameter(f"got {text!r}, but costs {whose} were given already; give them once.", ctx, param)
         found[name] = accepted, rejected
     return found[""] if list(found) == [""] else found or None
-
-
-def costs_by_site(costs: CostsText | None, sites: Sequence[Any] | None) -> Any:
-    """Return costs as the library takes them: a pair, or a mapping of every site to its own."""
-    if not isinstance(costs, dict):
-        return costs
-    if sites is None:
-        raise InputError("--costs: names a site, but the data have none; add --site, or give one pair for all.")
-    from logofair.files.values import known_label, labels_by_text
-
-    known = labels_by_text(sites, "--site")
-    own = {known_label(name, known, "--costs"): pair for name, pair in costs.items() if name}
-    return (dict.fromkeys(sites, costs[""]) if "" in costs else {}) | own
 
 
 def costs_option(place: str = "site") -> Decorator[Any]:

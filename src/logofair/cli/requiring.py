@@ -12,10 +12,8 @@ import click
 
 from logofair.cli.options import (
     NOTIONS,
-    CostsText,
     Decorator,
     constrained,
-    costs_by_site,
     costs_option,
     one_of,
     together,
@@ -24,6 +22,7 @@ from logofair.errors import InputError
 
 if TYPE_CHECKING:
     from logofair.files.rows import DataRows
+    from logofair.files.values import CostsText
     from logofair.requirements import Requirements, Tolerance
 
 _SIDES = ("local", "global")
@@ -77,6 +76,8 @@ class Required:
 
     def arguments(self, rows: DataRows) -> dict[str, Any]:
         """What :func:`logofair.fit` takes for these rows."""
+        from logofair.files.values import costs_by_site
+
         sites = None if rows.sites is None else list(dict.fromkeys(rows.sites.tolist()))
         found = self.of_groups(list(dict.fromkeys(rows.groups.tolist())), len(rows.groups))
         return found | {"costs": costs_by_site(self.costs, sites)}

@@ -5,6 +5,7 @@ A column that holds codes already (a categorical of pandas or polars, a dictiona
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -337,3 +338,10 @@ def _is_hashable(value: object) -> bool:
     except TypeError:
         return False
     return True
+
+
+def plain(label: Label | None) -> Any:
+    """Return a label as JSON has it; one of a type that JSON lacks as text."""
+    label = label.item() if isinstance(label, np.generic) else label
+    fits = label is None or isinstance(label, str | int) or (isinstance(label, float) and math.isfinite(label))
+    return label if fits else str(label)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logofair.columns.checks import Label, nearest_name, shown
 from logofair.errors import InputError
@@ -235,3 +235,17 @@ def known_label(name: str, known: Mapping[str, Any], where: str) -> Any:
 def listed_names(names: Sequence[object], most: int = 20) -> str:
     """Names for people, no more than so many."""
     return ", ".join(map(shown, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+CostsText: TypeAlias = tuple[float, float] | dict[str, tuple[float, float]]  # one pair, or by site, "" for others
+
+
+def costs_by_site(costs: CostsText | None, sites: Sequence[Any] | None) -> Any:
+    """Return costs as the library takes them: a pair, or a mapping of every site to its own."""
+    if not isinstance(costs, dict):
+        return costs
+    if sites is None:
+        raise InputError("--costs: names a site, but the data have none; add --site, or give one pair for all.")
+    known = labels_by_text(sites, "--site")
+    own = {known_label(name, known, "--costs"): pair for name, pair in costs.items() if name}
+    return (dict.fromkeys(sites, costs[""]) if "" in costs else {}) | own

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from logofair.auditing import Audit, Comparison, Gap, Measured, SiteCheck
-from logofair.auditing.measure import plain, text
+from logofair.auditing.measure import text
 from logofair.columns.checks import Floats, Label
+from logofair.columns.labels import plain
 from logofair.policy.info import FigureInfo, FindingInfo, TestedInfo
 from logofair.requirements import Requirements, tolerance_of
 

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.auditing.certification import rows_needed, single_rows_needed
-from logofair.auditing.measure import counting_labels, counts_rows, plain
+from logofair.auditing.measure import counting_labels, counts_rows
 from logofair.auditing.result import aligned
 from logofair.columns.checks import Floats, Label
+from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
 from logofair.policy.info import PromiseInfo, PromisesInfo

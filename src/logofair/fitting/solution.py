@@ -12,13 +12,14 @@ import numpy as np
 
 from logofair.auditing import Audit, Comparison, SiteCheck
 from logofair.auditing.comparison import compared_audits
-from logofair.auditing.measure import FEW_ROWS, plain
+from logofair.auditing.measure import FEW_ROWS
 from logofair.auditing.required import BROKEN, SILENT, RequirementCheck, measured_requirements, proved_requirements
 from logofair.auditing.result import FITTED_ROWS, aligned
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, today_of
 from logofair.calibration import CalibrationErrors
 from logofair.columns.acceleration import pieces
 from logofair.columns.checks import NAMED, Floats, Label, listed, shown
+from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.costs import Costs
 from logofair.errors import InputError

@@ -26,7 +26,7 @@ from logofair.files.inputs import SCALES, ColumnNames, DataFiles, find_files
 from logofair.files.writing import check_output
 
 if TYPE_CHECKING:
-    from logofair.cli.deciding import DecisionCounts
+    from logofair.policy.deciding import DecisionCounts
     from logofair.policy.policy import Policy
 
 _ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".arrow", ".feather", ".ipc")
@@ -116,8 +116,8 @@ def apply(
     from logofair.cli.pages.console import showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.cli.deciding import Decider, decide_files
         from logofair.files.tables import column_names
+        from logofair.policy.deciding import Decider, decide_files
         from logofair.policy.policy import Policy
 
         rules = Policy.load(policy)

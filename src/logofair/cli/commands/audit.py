@@ -14,7 +14,6 @@ from logofair.cli.options import (
     FORMATS,
     NOTIONS,
     TOLERANCE,
-    CostsText,
     check_format,
     costs_option,
     data_options,
@@ -36,7 +35,8 @@ from logofair.files.inputs import ColumnNames
 from logofair.files.writing import REPORT, check_output
 
 if TYPE_CHECKING:
-    from logofair.cli.pages.audit import FileAudit
+    from logofair.auditing.files import FileAudit
+    from logofair.files.values import CostsText
 
 _SAID = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
@@ -125,6 +125,7 @@ def audit(
     """
     wanted, heading = Wanted.of(notion, others), others
     local = None if wanted is None or not isinstance(wanted.local_tolerance, float) else wanted.local_tolerance
+    judge = None if wanted is None else wanted.requirements
     if policy is None and against is not None:
         raise InputError("--against: is compared with a policy; name it with --policy.")
     check_format(form, as_json=as_json)
@@ -135,7 +136,8 @@ def audit(
     from logofair.cli.pages.console import page, print_json, print_page, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.cli.comparing import BASE, RuleNames  # here, while the reader sees that work goes on
+        from logofair.auditing.against import BASE, RuleNames  # here, while the reader sees that work goes on
+        from logofair.auditing.files import examine, examine_policy
         from logofair.cli.pages import audit as work
 
         if form == "ll144" and policy is None:
@@ -145,12 +147,12 @@ def audit(
             return click.echo(text, nl=False)
         if policy is None:
             usual = TOLERANCE if local is None else local
-            found = work.examine(data, columns, threshold, usual, notion, progress, costs, wanted)
+            found = examine(data, columns, threshold, usual, notion, progress, costs, judge)
         else:
             sources = {name: ctx.get_parameter_source(name) for name in ("scale", "na")}
             said = {name: getattr(columns, name) for name, source in sources.items() if source in _SAID}
             names = RuleNames(policy, against or BASE, threshold, **said)
-            found = work.examine_policy(data, columns, names, local, notion, progress, costs, wanted)
+            found = examine_policy(data, columns, names, local, notion, progress, costs, judge)
         if report is not None:
             list(progress(_reports(report, found, data, heading), "Writing the report", total=1))
         if form is not None:

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from logofair.auditing import Gap, Measured
-from logofair.auditing.measure import plain
 from logofair.cli.pages.console import counted, lined, notes, print_page, share, titled
 from logofair.columns.checks import Floats, listed
+from logofair.columns.labels import plain
 from logofair.fitting.evidence import evidence_of
 from logofair.fitting.promises import Promises
 from logofair.policy.info import FigureInfo, PolicyInfo, TestedInfo, added_to_rows, proof_sentence, reached_and_bound

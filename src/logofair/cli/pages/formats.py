@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
+from logofair.auditing.files import FileAudit, count_rows, data_source, require_decisions
 from logofair.auditing.impact import impact_tables
 from logofair.cli.options import typed_command
-from logofair.cli.pages.audit import FileAudit, count_rows, data_source, require_decisions, rule_words
+from logofair.cli.pages.audit import rule_words
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.rows import source_of
 from logofair.fitting.solution import Solution

@@ -11,12 +11,13 @@ import click
 
 from logofair.cli.commands.federate.screen import Screen
 from logofair.cli.commands.federate.setup import fingerprints
-from logofair.cli.options import CostsText, constrained, examples
+from logofair.cli.options import constrained, examples
 from logofair.engines.events import Event
 from logofair.errors import InputError
 
 if TYPE_CHECKING:
     from logofair.federation.limits import SiteLimits
+    from logofair.files.values import CostsText
     from logofair.requirements import Tolerance
 
 

@@ -12,7 +12,6 @@ from logofair.cli.commands.federate.agreement import limits_of, own_costs, own_t
 from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES
 from logofair.cli.options import (
-    CostsText,
     column_options,
     examples,
     force_option,
@@ -31,6 +30,7 @@ from logofair.files.writing import locked
 
 if TYPE_CHECKING:
     from logofair.engines.site import SiteSettings
+    from logofair.files.values import CostsText
     from logofair.policy.policy import Policy
 
 _own_settings = together(

@@ -14,7 +14,6 @@ import click
 from logofair.cli.options import (
     NOTIONS,
     POOLING,
-    CostsText,
     constrained,
     name_option,
     seed_option,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from logofair.columns.checks import Label
     from logofair.engines.folder import RunOptions
     from logofair.federation import Plan
+    from logofair.files.values import CostsText
     from logofair.requirements import Tolerance
 
 PLAN, STATE, RESULT = "plan.json", "state.json", "result.json"

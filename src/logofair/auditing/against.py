@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,6 @@ from logofair.auditing.measure import tally_of
 from logofair.auditing.required import RequirementCheck, Today, measured_requirements
 from logofair.auditing.result import FITTED_ROWS, RuleAudit
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, policy_requirements
-from logofair.cli.options import CostsText, costs_by_site
-from logofair.cli.requiring import Wanted
 from logofair.columns.checks import Floats, Integers, Label, listed, shown
 from logofair.columns.labels import Codes, encode
 from logofair.costs import Costs, read_costs
@@ -25,11 +23,15 @@ from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files
 from logofair.files.rows import DataRows, read_rows
 from logofair.files.tables import column_names
-from logofair.files.values import label_text
+from logofair.files.values import CostsText, costs_by_site, label_text
 from logofair.notions import Notion
 from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
 from logofair.progress import Progress
+from logofair.requirements import Requirements
+
+# What people want of decisions that are there already, of their groups, their sites and so many rows.
+Wanted: TypeAlias = Callable[[Sequence[Any], Sequence[Any], int], Requirements]
 
 BASE = "base"  # the rule that accepts scores from the threshold on
 
@@ -171,7 +173,7 @@ def _requirements(
     if wanted is None:
         required, known = policy_requirements(policy, *names)
     else:
-        required, known = wanted.requirements(*names, rows.source.rows), names[1]
+        required, known = wanted(*names, rows.source.rows), names[1]
     of_today = any(limit.value is None for limit in required.limits)
     today = Today.of(_chances(policy, rows, "", unconstrained=True)[0], checked.chance, columns) if of_today else None
     return measured_requirements(required, known, tally, *names, today)
@@ -272,7 +274,7 @@ def _numbers(labels: npt.NDArray[Any], names: Sequence[Label]) -> Integers:
 
 
 def _check_site(site: str, sites: npt.NDArray[Any], name: str) -> None:
-    strange = [site for site in encode(sites, "sites").names if label_text(site) != site]
+    strange = [other for other in encode(sites, "sites").names if label_text(other) != site]
     if strange:
         others = listed(map(repr, strange), len(strange))
         raise InputError(f"--site: {name} is of site {site!r} alone, but there are rows of {others}; leave them out.")

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.measure import plain
 from logofair.columns.checks import Floats, Integers, Label, shown
-from logofair.columns.labels import Codes
+from logofair.columns.labels import Codes, plain
 from logofair.columns.segments import Booleans
 from logofair.errors import InputError
 from logofair.files import polars_module
@@ -148,7 +147,7 @@ class Decisions(NamedTuple):
 class Decider:
     """A policy with the columns it reads and how it decides.
 
-    Without ids its coins are keyed by the seed, and tossed for the rows' places in all files.
+    Without ids its coins are keyed by ``key``, and tossed for the rows' places in all files.
     """
 
     policy: Policy
@@ -156,7 +155,7 @@ class Decider:
     id_column: str | None = None
     keep: tuple[str, ...] = ()
     on_unknown: str = "raise"
-    seed: int | None = None
+    key: int | None = None
     deterministic: bool = False
     exact_counts: bool = False
     policy_file: Path | None = None  # where the policy lies, maybe beside those of other sites
@@ -166,7 +165,7 @@ class Decider:
             raise InputError("--exact-counts: given together with --deterministic, which draws nothing; choose one.")
         if self.on_unknown == "merged" and not self.policy.has_merged:
             raise InputError("--on-unknown: the policy lacks the rule of all sites together; use base or raise.")
-        if self.by_position and self.seed is None:
+        if self.by_position and self.key is None:
             raise InputError(
                 "--id: missing, but the policy tosses coins; name the column of ids, so that the same person always "
                 "gets the same decision, or pass --seed (coins by the row's place) or --deterministic."
@@ -175,7 +174,7 @@ class Decider:
     @cached_property
     def keyed(self) -> Policy:
         """The policy with the key of its coins."""
-        return self.policy if self.seed is None or self.id_column is not None else replace(self.policy, key=self.seed)
+        return self.policy if self.key is None or self.id_column is not None else replace(self.policy, key=self.key)
 
     @property
     def by_position(self) -> bool:
