@@ -38,18 +38,14 @@ _ROSTERS = (5, 50, MOST_SECURE_SITES)
 def federated_speed(repeat: int, shrink: int) -> list[dict[str, Any]]:
     """A certified run of many sites in one process, as a multiple of the central fit of the same rows."""
     size = Size(max(1_000 // shrink, 5), 1_000)
-    scores, groups, sites = federation(size)
+    rows = federation(size)
+    return [_against_central(size, notion, rows, repeat) for notion in _NOTIONS]
+
+
+def _against_central(size: Size, notion: str, rows: tuple[Any, Any, Any], repeat: int) -> dict[str, Any]:
+    scores, groups, sites = rows
     by_site = encode(sites, "sites").by_name()
-    sites = {f"site {name}": SiteColumns(groups=groups[rows], scores=scores[rows]) for name, rows in by_site}
-    found = []
-    for notion in _NOTIONS:
-        found.append(_against_central(size, notion, (scores, groups, sites), sites, repeat))
-    return found
-
-
-def _against_central(
-    size: Size, notion: str, rows: tuple[Any, Any, Any], sites: dict[str, SiteColumns], repeat: int
-) -> dict[str, Any]:
+    columns = {f"site {name}": SiteColumns(groups=groups[own], scores=scores[own]) for name, own in by_site}
     # In one process rounds are free and answers are not: one price vector per round.
     plan = make_plan(
         groups=[0, 1],
@@ -63,7 +59,6 @@ def _against_central(
     )
 
     def central() -> logofair.Solution:
-        scores, groups, sites = rows
         return logofair.fit(
             scores,
             None,
@@ -74,8 +69,8 @@ def _against_central(
             **_tolerances(),
         )
 
-    result, solution = run(plan, sites).result, central()
-    together, alone = best(lambda: run(plan, sites), repeat), best(central, repeat)
+    result, solution = run(plan, columns).result, central()
+    together, alone = best(lambda: run(plan, columns), repeat), best(central, repeat)
     return {
         "size": str(size),
         "notion": notion,
@@ -90,17 +85,17 @@ def _against_central(
 def many_sites(shrink: int) -> dict[str, Any]:
     """A federation of very many small sites in one process, with calibration and without: seconds, and the multiple.
 
-    Once each, without pooling, whose tables have a row for every client.
+    Once each, without pooling, whose tables have a row for every site.
     """
     size = Size(max(100_000 // shrink, 5), 20)
     scores, groups, sites = federation(size)
     labels = drawn_labels(scores)
     by_site = encode(sites, "sites").by_name()
-    sites = {f"site {name}": SiteColumns(groups[rows], scores[rows], labels[rows]) for name, rows in by_site}
+    columns = {f"site {name}": SiteColumns(groups[rows], scores[rows], labels[rows]) for name, rows in by_site}
     seconds = {}
     for calibration in ("none", "beta"):
         plan = make_plan(groups=[0, 1], calibration=calibration, pooling="none", trials=1, run="bench", **_tolerances())
-        seconds[calibration] = best(lambda plan=plan: run(plan, sites), 1)  # type: ignore[misc]
+        seconds[calibration] = best(lambda plan=plan: run(plan, columns), 1)  # type: ignore[misc]
     return {"size": str(size), "seconds": seconds, "multiple": seconds["beta"] / seconds["none"], "goal": _MOST_SECONDS}
 
 

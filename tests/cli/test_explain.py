@@ -141,7 +141,7 @@ def test_one_site_and_one_group_can_be_asked_for(tmp_path: Path) -> None:
     assert "Female" not in page
     assert "site 02" not in page
     assert "--only-site: no 'site 1'" in refused(tmp_path / "policy.json", "--only-site", "site 1")
-    assert "--group: no 'male' (did you mean 'Male'?)" in refused(tmp_path / "policy.json", "--group", "male")
+    assert "--only-group: no 'male' (did you mean 'Male'?)" in refused(tmp_path / "policy.json", "--only-group", "male")
 
 
 def test_of_many_sites_the_first_are_shown_and_how_to_see_others(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ NEEDING = {
     ),
     "flwr": (
         "federate server --insecure --folder state --sites a,b --groups F,M",
-        f"federate client --insecure --site a --data people.csv {COLUMNS} --server 127.0.0.1:1 --folder a --out a.json "
+        f"federate client --insecure --name a --data people.csv {COLUMNS} --server 127.0.0.1:1 --folder a --out a.json "
         f"--accept-plan {'0' * 32}",
         f"{SIMULATE} --folder try",
     ),

@@ -57,7 +57,7 @@ def test_sites_get_policies_that_together_keep_the_promise_and_are_those_of_one_
     two = SITES[:2]  # every message to a site starts a process of Flower's
     with deployment(tmp_path / "real", tables(two)) as made:
         plan = ("--sites", ",".join(two), *PLAIN[2:], "--optimality-gap", "0.001")
-        server, sites = made.server(*plan), made.sites()
+        server, sites = made.server(*plan), made.clients()
         ended_well(server, sites)
         outcome, expected = check_result(made, two)
         assert outcome.summary() == expected.summary()
@@ -106,7 +106,7 @@ def test_flowers_simulation_gives_the_numbers_of_one_process(tmp_path):
 @pytest.mark.slow
 def test_secure_sums_give_the_numbers_of_plain_ones_within_their_precision(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, sites = made.server(*PLAIN, "--secure"), made.sites()
+        server, sites = made.server(*PLAIN, "--secure"), made.clients()
         ended_well(server, sites)
         outcome, _ = check_result(made, exactly=False)
         assert outcome.plan.secure
@@ -117,7 +117,7 @@ def test_secure_sums_give_the_numbers_of_plain_ones_within_their_precision(tmp_p
 def test_a_run_without_encryption_takes_place_when_both_sides_ask_for_it_by_name(tmp_path):
     with deployment(tmp_path, tables()) as made:
         bare = ("--insecure",)
-        server, sites = made.server(*PLAIN, access=bare), made.sites(access=bare)
+        server, sites = made.server(*PLAIN, access=bare), made.clients(access=bare)
         ended_well(server, sites)
         check_result(made)
         assert all("WITHOUT ENCRYPTION" in command.text() for command in (server, *sites.values()))

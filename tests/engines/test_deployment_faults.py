@@ -72,7 +72,7 @@ def leaves(client):
 
 def test_a_site_killed_in_a_round_is_excluded_and_the_others_get_the_result_of_their_own(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, sites = made.server(*PLATT, *SHORT), made.sites(columns=LABELLED)
+        server, sites = made.server(*PLATT, *SHORT), made.clients(columns=LABELLED)
         mid_run(made)
         sites["south"].kill_all()
         ended_well(server, sites["east"], sites["north"])
@@ -88,7 +88,7 @@ def test_a_site_killed_in_a_round_is_excluded_and_the_others_get_the_result_of_t
 
 def test_a_site_killed_in_a_round_and_started_again_in_time_is_back_in_the_run(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, sites = made.server(*PLATT, *PATIENT), made.sites(columns=LABELLED)
+        server, sites = made.server(*PLATT, *PATIENT), made.clients(columns=LABELLED)
         mid_run(made)
         sites["south"].kill_all()
         made.check_files()
@@ -100,7 +100,7 @@ def test_a_site_killed_in_a_round_and_started_again_in_time_is_back_in_the_run(t
 
 def test_a_straggler_is_excluded_after_the_timeout(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, sites = made.server(*PLATT, *SHORT), made.sites(columns=LABELLED)
+        server, sites = made.server(*PLATT, *SHORT), made.clients(columns=LABELLED)
         mid_run(made)
         sites["north"].suspend()
         ended_well(server, sites["east"], sites["south"])
@@ -113,7 +113,7 @@ def test_a_straggler_is_excluded_after_the_timeout(tmp_path):
 
 def test_a_server_killed_in_a_round_and_started_again_ends_with_the_same_result(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, sites = made.server(*PLATT, *PATIENT), made.sites(columns=LABELLED)
+        server, sites = made.server(*PLATT, *PATIENT), made.clients(columns=LABELLED)
         mid_run(made)
         server.kill_all()
         assert not (made.state / "result.json").exists()
@@ -128,7 +128,7 @@ def test_a_server_killed_in_a_round_and_started_again_ends_with_the_same_result(
 def test_a_machine_that_reboots_with_all_on_it_loses_nothing(tmp_path):
     with deployment(tmp_path, tables()) as made:
         made.server(*PLATT, *PATIENT)
-        made.sites(columns=LABELLED)
+        made.clients(columns=LABELLED)
         mid_run(made, exchange=4)
         made.kill_all()
         made.check_files()
@@ -140,7 +140,7 @@ def test_a_machine_that_reboots_with_all_on_it_loses_nothing(tmp_path):
 
 def test_when_all_sites_are_gone_the_server_stops_and_goes_on_when_they_are_back(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, sites = made.server(*PLATT, *SHORT), made.sites(columns=LABELLED)
+        server, sites = made.server(*PLATT, *SHORT), made.clients(columns=LABELLED)
         mid_run(made)
         for client in sites.values():
             client.kill()  # its node must follow by itself
@@ -148,7 +148,7 @@ def test_when_all_sites_are_gone_the_server_stops_and_goes_on_when_they_are_back
         for client in sites.values():
             client.wait_for_descendants()
         made.check_files()
-        server, sites = made.server(*PATIENT), made.sites(columns=LABELLED)
+        server, sites = made.server(*PATIENT), made.clients(columns=LABELLED)
         ended_well(server, *sites.values())
         outcome, expected = check_result(made)
         assert outcome.summary() == expected.summary()
@@ -156,7 +156,7 @@ def test_when_all_sites_are_gone_the_server_stops_and_goes_on_when_they_are_back
 
 def test_with_secure_sums_a_run_stops_without_a_site_and_goes_on_when_it_is_back(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, sites = made.server(*SECURE, *SHORT), made.sites()
+        server, sites = made.server(*SECURE, *SHORT), made.clients()
         mid_run(made)
         sites["south"].kill_all()
         ended_badly(server, "the same command goes on from there")
@@ -170,7 +170,7 @@ def test_with_secure_sums_a_run_stops_without_a_site_and_goes_on_when_it_is_back
 
 def test_with_secure_sums_a_site_started_again_in_time_is_back_in_the_run(tmp_path):
     with deployment(tmp_path, tables()) as made:
-        server, sites = made.server(*SECURE, *PATIENT), made.sites()
+        server, sites = made.server(*SECURE, *PATIENT), made.clients()
         mid_run(made)
         sites["south"].kill()
         sites["south"].wait_for_descendants()
@@ -204,7 +204,7 @@ def test_two_runs_at_once_on_the_same_files_do_not_disturb_each_other(tmp_path):
     with deployment(tmp_path / "one", tables()) as one, deployment(tmp_path / "two", tables()) as two:
         plans = ((one, PLATT, LABELLED), (two, (*PLAN, "--calibration", "none"), ("--score", "score")))
         servers = [made.server(*plan, *PATIENT) for made, plan, _ in plans]
-        sites = [made.sites(columns=columns) for made, _, columns in plans]
+        sites = [made.clients(columns=columns) for made, _, columns in plans]
         again = one.server(*PLATT, "--port", free_port(), name="second", listens=False)
         assert again.wait(60.0) == 2
         assert "another process works in this folder" in again.text()

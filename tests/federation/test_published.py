@@ -89,7 +89,7 @@ FORGED = [
     (taking_part("abcd"), "not in the roster: more"),
     (lambda r: r.update(names=["a", "b"]), "malformed: others are named"),
     (
-        lambda r: r["requirements"].update({"single sites": [{"client": "a", "tolerance": 0.5, "ratio": None}]}),
+        lambda r: r["requirements"].update({"single sites": [{"site": "a", "tolerance": 0.5, "ratio": None}]}),
         "other requirements: single",
     ),
     (lambda r: r["groups"].update({"0": 5.0}), "other numbers of rows"),

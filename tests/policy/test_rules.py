@@ -67,7 +67,7 @@ def test_the_table_prints_every_site_and_group_in_columns():
     cells = [[(1.0, 0.5, True)], [(1.0, 0.25, True)], [], [(1.0, 0.0, True)]]
     table = table_of(*cells, groups=("men", "women"), sites=("Rome", 7))
     assert str(table).splitlines() == [
-        "site  group    rule",
+        "site    group    rule",
         "'Rome'  'men'    accepted from a score of 0.5 up; rejected below",
         "'Rome'  'women'  accepted from a score of 0.25 up; rejected below",
         "7       'men'    rejected whatever the score",
@@ -96,7 +96,7 @@ def test_a_long_table_prints_its_beginning_and_says_how_much_is_left():
 
 
 def test_a_policy_without_sites_speaks_of_all():
-    assert str(table_of([(1.0, 0.5, True)], [])).splitlines()[1].startswith("all     'a'    accepted from")
+    assert str(table_of([(1.0, 0.5, True)], [])).splitlines()[1].startswith("all   'a'    accepted from")
 
 
 def test_the_table_of_a_fitted_policy_states_its_mixtures():

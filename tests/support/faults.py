@@ -40,7 +40,7 @@ server.serve_forever()
 def begun(made, *options):
     """A server and its sites in the midst of a run."""
     server = made.server(*PLAN, *options)
-    sites = made.sites(columns=LABELLED)
+    sites = made.clients(columns=LABELLED)
     file = made.state / "state.json"
     wait_until(lambda: (file.exists() and made.state_now().number >= 3) or made.ended(), TO_THE_END, made.last_outputs)
     return server, sites

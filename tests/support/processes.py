@@ -171,13 +171,13 @@ class Deployment:
             time.sleep(2.0)
 
     def clients_again(self, timeout, **settings):
-        """Start the sites of all sites, which were killed, until they are let in, and return them at their end."""
+        """Start the clients of all sites, which were killed, until they are let in, and return them at their end."""
         with ThreadPoolExecutor(len(self.sites)) as pool:
             ends = {site: pool.submit(self.client_again, site, timeout, **settings) for site in self.sites}
         return {site: end.result() for site, end in ends.items()}
 
     def clients(self, *options, **settings):
-        """Start the sites of all sites."""
+        """Start the clients of all sites."""
         return {site: self.client(site, *options, **settings) for site in self.sites}
 
     def result(self):

@@ -11,7 +11,6 @@ from typing import Any
 from logofair.errors import InputError
 
 SCALES = ("chance", "percent", "logit")
-_SINGLE = ("score", "label", "site", "weight", "decision", "id")  # roles of one column each
 # Texts that stand for a missing value, as an empty cell does, unless other ones are named.
 MISSING = ("NA", "N/A", "NaN", "nan", "NULL", "null")
 _SINGLE = ("score", "label", "site", "weight", "decision", "id")  # roles of one column each

@@ -49,7 +49,7 @@ VERSION = 3
 _UNKNOWN = ("raise", "merged", "base")
 _ADVICE_ON_GROUPS = "drop such rows or use on_unknown='base' for raw score >= 1/2"
 _ADVICE_ON_SITES = "use on_unknown='merged' for the merged rule, or 'base'"
-_ADVICE_ON_SITES = "take that site's policy, leave such rows out, or use on_unknown='base' for raw score >= 1/2"
+_ADVICE_ON_OTHER_SITES = "take that site's policy, leave such rows out, or use on_unknown='base' for raw score >= 1/2"
 _CHUNK = 1 << 16
 
 
@@ -409,7 +409,7 @@ class Policy:
             row = int(np.flatnonzero(strange_site)[0])
             raise InputError(
                 f"sites: row {row} is {_entry(sites, row)!r}, but the policy is of site {self.site!r} alone; "
-                f"{_ADVICE_ON_SITES}."
+                f"{_ADVICE_ON_OTHER_SITES}."
             )
         for what, strange, values, names, advice in (
             ("group", strange_group & (on_unknown != "base"), groups, self.groups, _ADVICE_ON_GROUPS),
