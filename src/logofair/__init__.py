@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from logofair.fitting.solution import Solution
     from logofair.notions import Notion, Rate
     from logofair.policy.policy import Policy
+    from logofair.requirement import Requirement
     from logofair.requirements import Exactly, Ratio
     from logofair.solvers.algorithm1 import Algorithm1
     from logofair.solvers.certificate import Certificate
@@ -39,6 +40,7 @@ __all__ = [
     "Policy",
     "Rate",
     "Ratio",
+    "Requirement",
     "RunError",
     "Solution",
     "SolverError",
@@ -64,6 +66,7 @@ _HOME = {
     "Policy": "logofair.policy.policy",
     "Rate": "logofair.notions",
     "Ratio": "logofair.requirements",
+    "Requirement": "logofair.requirement",
     "RunError": "logofair.errors",
     "Solution": "logofair.fitting.solution",
     "SolverError": "logofair.errors",

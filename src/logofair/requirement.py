@@ -1,0 +1,415 @@
+"""One requirement: what must hold of which rates, where; a sentence for people, and the same as a value.
+
+::
+
+    selection rate gap <= 0.02 per site                    true positive rate ratio >= 0.8 overall
+    equalized odds gap <= 0.05 per site except Lyon        selection rate gap <= 0.05 at Oslo, "New York"
+    true positive rate of women >= 0.7 per site            false positive rate of women <= today overall
+    selection rate of women - selection rate of everyone >= -0.02 overall
+    accepted <= 0.2 overall                                accepted = 150 people at Oslo
+
+The sentence is the same in Python, on the command line, in a federation's plan, in a policy's file and on every page.
+The grammar is two tables: what is measured, each with the relations and bounds it may have (:data:`_MEASURES`), and
+the phrases that these are made of (:data:`_PHRASES`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product, takewhile
+from typing import Any, TypeAlias
+
+from logofair.columns.checks import nearest_name, shown
+from logofair.errors import InputError
+from logofair.notions import EQUALIZED_ODDS, KNOWN_RATES, Rate, as_number
+
+TODAY = "today"
+# Above this a bound for rates of the user's own, in whatever unit, overflows sooner than it binds.
+LARGEST_BOUND = 1e100
+_MOST_PEOPLE = 10**15
+
+
+@dataclass(frozen=True)
+class People:
+    """A bound in people: a share once the rows are counted.
+
+    Examples
+    --------
+    >>> Requirement.parse("accepted = 150 people at Oslo").bound
+    People(number=150)
+    """
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where a requirement holds: "overall", "per site" (but at ``sites``), or "at" each of ``sites`` by itself."""
+
+    where: str
+    sites: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sites", tuple(dict.fromkeys(map(str, self.sites))))
+        if self.where not in ("overall", "per site", "at") or bool(self.sites) < (self.where == "at"):
+            raise InputError(f"require: got the scope {shown(self.where)}; use overall, per site, or at and sites.")
+        if self.where == "overall" and self.sites:
+            raise InputError("require: 'overall' is over all sites together; leave out the sites, or use 'at'.")
+
+    @property
+    def is_global(self) -> bool:
+        """Whether it holds over all sites together."""
+        return self.where == "overall"
+
+    def covers(self, site: object) -> bool:
+        """Whether it holds inside a site."""
+        named = str(site) in self.sites
+        return {"overall": False, "per site": not named, "at": named}[self.where]
+
+
+# The group that all people of a population belong to; none: everyone.
+Population: TypeAlias = tuple[str, ...]
+Bound: TypeAlias = "float | str | People"
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """How a measure is written, and the relations and bounds it may have."""
+
+    subjects: tuple[str, ...]
+    relations: tuple[str, ...]
+    bounds: tuple[str, ...] = ("NUMBER", TODAY)
+
+
+# Words in capitals are phrases of the next table, or single words (_TERMINALS); all others stand for themselves.
+_MEASURES = {
+    "gap": _Measure(("RATES gap",), ("<=",)),
+    "ratio": _Measure(("RATES ratio",), (">=",)),
+    "difference": _Measure(("RATE of WHO - RATE of WHO",), ("<=", ">=")),
+    "rate": _Measure(("RATE of WHO", "RATE"), ("<=", ">=")),
+    "accepted": _Measure(("accepted",), ("<=", ">=", "="), ("PEOPLE people", "NUMBER", TODAY)),
+}
+_PHRASES = {
+    "RATES": (EQUALIZED_ODDS.name.replace("_", " "), "RATE"),
+    "RATE": (*KNOWN_RATES, "OWN"),
+    "WHO": ("everyone", "NAME"),
+    "SCOPE": ("overall", "per site except NAMES", "per site", "at NAMES"),
+}
+_TERMINALS = {"NAME": "a name", "NAMES": "a name", "NUMBER": "a number", "PEOPLE": "a whole number"}
+# What a bare word cannot be; those of requirements that are yet to come are kept free for them.
+_LATER = {"by", "and", "all", "precision", "accuracy", "cost", "loss", "from", "unconstrained"}
+KEYWORDS = frozenset(
+    word
+    for text in (*(" ".join(m.subjects + m.bounds) for m in _MEASURES.values()), *map(" ".join, _PHRASES.values()))
+    for word in text.split()
+    if word.islower()
+).union(_LATER)
+
+_WORD = re.compile(r'\s*(?:(?P<quoted>"(?:[^"]|"")*")|(?P<comma>,)|(?P<open>".*)|(?P<plain>[^\s,"]+))', re.DOTALL)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_WHOLE = re.compile(r"\d{1,16}", re.ASCII)
+_BARE = re.compile(r'[^\s,"=<>]+')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requirement:
+    """What must hold of which rates, where; made of a sentence by :meth:`parse`, and ``str`` gives it back.
+
+    Parameters
+    ----------
+    measure : {"gap", "ratio", "rate", "difference", "accepted"}
+        The largest rate of any group less the smallest; the smallest divided by the largest; a rate; one less another;
+        the share of all people that is accepted.
+    rates : tuple of Rate
+        The rates: several for a gap or a ratio of each, two for a difference, none for ``accepted``.
+    who : tuple of tuple of str
+        Whose rates, each the group that the people belong to, ``()`` for everyone. None at all: each group by itself.
+    relation : {"<=", ">=", "="}
+        A gap is at most its bound, a ratio at least; "=" is for ``accepted`` alone.
+    bound : float, "today" or People
+        A number, what the rule gives that nothing is required of, or (``accepted`` alone) a number of people.
+    scope : Scope
+        Over all sites, inside each, or inside those that are named.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> requirement = logofair.Requirement.parse("true positive rate of women >= 0.70 per site except Lyon")
+    >>> requirement.measure, requirement.bound, requirement.scope.sites
+    ('rate', 0.7, ('Lyon',))
+    >>> str(requirement)
+    'true positive rate of women >= 0.7 per site except Lyon'
+
+    Rates of your own are given beside the sentence:
+
+    >>> benefit = logofair.Rate("benefit", constant=-1.0, slope=2.0, base=(1.0, 0.0))
+    >>> str(logofair.Requirement.parse("benefit gap <= 0.1 overall", rates=[benefit]))
+    'benefit gap <= 0.1 overall'
+    """
+
+    measure: str
+    rates: tuple[Rate, ...] = ()
+    who: tuple[Population, ...] = ()
+    relation: str
+    bound: Bound
+    scope: Scope
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "who", tuple(tuple(map(str, population)) for population in self.who))
+        known = _MEASURES.get(self.measure) if isinstance(self.measure, str) else None
+        several = any(len(population) > 1 for population in self.who)
+        if known is None or self.relation not in known.relations or self._subject is None or several:
+            raise InputError(
+                f"require: got {shown(self.measure)} {shown(self.relation)} of {len(self.rates)} rates and "
+                f"{len(self.who)} populations, which no sentence says; make requirements by Requirement.parse."
+            )
+        own_rates(self.rates)
+        object.__setattr__(self, "bound", _checked_bound(self.measure, self.rates, self.bound))
+
+    @classmethod
+    def parse(cls, text: str, rates: Iterable[Rate] = ()) -> Requirement:
+        """Read a sentence; ``rates`` are the user's own that it may name."""
+        if not isinstance(text, str):
+            advice = "pass a sentence, such as 'selection rate gap <= 0.02 overall'"
+            raise InputError(f"require: got {shown(text)}; {advice}.")
+        return _Sentence(text, own_rates(rates)).requirement()
+
+    def __str__(self) -> str:
+        rates, who = iter(self._rate_names), ("".join(map(_name_text, each)) or "everyone" for each in self.who)
+        words = [
+            next(rates) if word in ("RATE", "RATES") else next(who) if word == "WHO" else word
+            for word in (self._subject or "").split()
+        ]
+        return " ".join([*words, self.relation, _bound_text(self.bound), _scope_text(self.scope)])
+
+    @property
+    def _rate_names(self) -> list[str]:
+        if self.rates == EQUALIZED_ODDS.rates and "RATES" in _MEASURES[self.measure].subjects[0]:
+            return [_PHRASES["RATES"][0]]
+        return [each.name if each.name in KNOWN_RATES else _name_text(each.name) for each in self.rates]
+
+    @property
+    def _subject(self) -> str | None:
+        """The form of the subject for as many rates and populations; None: there is none."""
+        for form in _MEASURES[self.measure].subjects:
+            words = form.split()
+            wanted = words.count("RATE") + words.count("RATES"), words.count("WHO")
+            if wanted == (len(self._rate_names), len(self.who)):
+                return form
+        return None
+
+
+def own_rates(rates: Iterable[Rate]) -> dict[str, Rate]:
+    """The user's own among some rates, by name; names that a sentence could not tell from its words are refused."""
+    found: dict[str, Rate] = {}
+    for rate in rates:
+        if not isinstance(rate, Rate):
+            raise InputError(f"require: got {shown(rate)} among the rates; pass logofair.Rate objects.")
+        if KNOWN_RATES.get(rate.name) == rate:
+            continue
+        if set(rate.name.split()) <= KEYWORDS:
+            raise InputError(f"Rate {rate.name!r}: the name has a meaning of its own in requirements; choose another.")
+        if found.setdefault(rate.name, rate) != rate:
+            raise InputError(f"Rate {rate.name!r}: two rates have this name; give each a name of its own.")
+    return found
+
+
+def read_requirements(given: object, rates: Iterable[Rate] = ()) -> tuple[Requirement, ...]:
+    """Requirements that were given as sentences, as such objects, or as a list of either; each counts once."""
+    one = isinstance(given, str | Requirement)
+    if not one and not isinstance(given, Iterable):
+        raise InputError(f"require: got {shown(given)}; pass sentences or logofair.Requirement objects.")
+    items: Iterable[Any] = (given,) if one else given  # type: ignore[assignment]
+    own = tuple(rates)
+    return tuple(
+        dict.fromkeys(each if isinstance(each, Requirement) else Requirement.parse(each, own) for each in items)
+    )
+
+
+def requirement_lines(text: str, rates: Iterable[Rate] = ()) -> tuple[Requirement, ...]:
+    """The requirements of a file: one sentence a line; blank lines and those that begin with # are skipped."""
+    lines = [line.strip() for line in text.splitlines()]
+    return read_requirements([line for line in lines if line and not line.startswith("#")], rates)
+
+
+def _checked_bound(measure: str, rates: Sequence[Rate], bound: Bound) -> Bound:
+    """A bound that means something: a number within what the measure can be."""
+    if bound == TODAY:
+        return TODAY
+    if isinstance(bound, People):
+        if measure == "accepted" and type(bound.number) is int and 0 < bound.number <= _MOST_PEOPLE:
+            return bound
+        raise InputError(f"require: got {bound!r}; a number of people is above 0, and for 'accepted' alone.")
+    number, shares = as_number(bound), all(rate.is_share for rate in rates)
+    if not abs(number) <= LARGEST_BOUND:
+        raise InputError(f"require: got the bound {shown(bound)}; pass a number, or 'today'.")
+    if measure == "ratio" and not shares:
+        raise InputError("require: a ratio compares shares of people; use a gap for rates of your own.")
+    if measure == "ratio" and not 0.0 < number <= 1.0:
+        raise InputError(f"require: got a ratio of {number:g}; it is above 0 and at most 1, such as 0.8.")
+    if measure == "gap" and (number < 0.0 or (shares and number >= 1.0)):
+        raise InputError(
+            f"require: got a gap of {number:g}; it is at least 0, and below 1 between shares of people: write 0.02 for "
+            "2 points."
+        )
+    if shares and not (-1.0 if measure == "difference" else 0.0) <= number <= 1.0:
+        raise InputError(
+            f"require: got a bound of {number:g}; rates lie between 0 and 1: write 0.6 for 60 percent, or 'today'."
+        )
+    return number + 0.0  # no -0.0
+
+
+def _name_text(name: str) -> str:
+    """A name as it is typed: in quotes where it could be taken for something else."""
+    if _BARE.fullmatch(name) and name not in KEYWORDS and name != "-":
+        return name
+    return '"{}"'.format(name.replace('"', '""'))
+
+
+def _bound_text(bound: Bound) -> str:
+    if isinstance(bound, People):
+        return f"{bound.number} people"
+    return bound if isinstance(bound, str) else repr(bound).removesuffix(".0")
+
+
+def _scope_text(scope: Scope) -> str:
+    names = ", ".join(map(_name_text, scope.sites))
+    return {"overall": "overall", "per site": "per site" + " except " * bool(names), "at": "at "}[scope.where] + names
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A word of a sentence: a name in quotes, or what may be one of the grammar's own."""
+
+    text: str
+    quoted: bool = False
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it may stand for a group, a site or a rate."""
+        return self.quoted or (self.text not in KEYWORDS and self.text != "-" and bool(_BARE.fullmatch(self.text)))
+
+
+class _Sentence:
+    """A sentence, word by word, and what might have stood at the furthest word that was understood."""
+
+    def __init__(self, text: str, rates: dict[str, Rate]) -> None:
+        self.text, self.rates = text, rates
+        self.furthest, self.allowed = 0, dict[str, None]()
+        self.words = [_word(match) for match in _WORD.finditer(text.rstrip())]
+
+    def requirement(self) -> Requirement:
+        """What it says; an InputError points at the first word that cannot stand where it does."""
+        for measure, known in _MEASURES.items():
+            for subject, relation, bound in product(known.subjects, known.relations, known.bounds):
+                for found, end in self._matches(f"{subject} {relation} {bound} SCOPE".split(), 0):
+                    if end == len(self.words):
+                        return self._made(measure, relation, found)
+                    self._expected(end, "the end")
+        words = [f'"{word.text}"' if word.quoted else repr(word.text) for word in self.words]
+        got = words[self.furthest] if self.furthest < len(words) else "the end"
+        allowed = list(self.allowed)
+        near = nearest_name(got.strip("'"), [each.strip("'") for each in allowed])
+        may = f"{', '.join(allowed[:-1])} or {allowed[-1]}" if len(allowed) > 1 else allowed[0]
+        raise InputError(f"require: {shown(self.text)}: {got} stands where {may} may{near}.")
+
+    def _made(self, measure: str, relation: str, found: list[tuple[str, Any]]) -> Requirement:
+        """The requirement of the phrases that were found, in their order."""
+        parts: dict[str, list[Any]] = {}
+        for symbol, value in found:
+            parts.setdefault(symbol, []).append(value)
+        rates = tuple(
+            rate for form in (*parts.get("RATES", ()), *parts.get("RATE", ())) for rate in self._rates_of(form, parts)
+        )
+        where = parts["SCOPE"][0].split()
+        try:
+            return Requirement(
+                measure=measure,
+                rates=rates,
+                who=tuple(() if form == "everyone" else (parts["NAME"].pop(0),) for form in parts.get("WHO", ())),
+                relation=relation,
+                bound=parts.get("PEOPLE", parts.get("NUMBER", [TODAY]))[0],
+                scope=Scope(
+                    " ".join(word for word in where if word not in ("NAMES", "except")), parts.get("NAMES", [()])[0]
+                ),
+            )
+        except InputError as error:
+            raise InputError(f"require: {shown(self.text)}: {str(error).removeprefix('require: ')}") from None
+
+    def _rates_of(self, form: str, parts: dict[str, list[Any]]) -> tuple[Rate, ...]:
+        """The rates that a phrase stands for; RATES that are one RATE were found as this too."""
+        if form == "RATE":
+            return ()
+        if form == "OWN":
+            return (parts["OWN"].pop(0),)
+        return (KNOWN_RATES[form],) if form in KNOWN_RATES else EQUALIZED_ODDS.rates
+
+    def _matches(self, form: Sequence[str], at: int) -> Iterator[tuple[list[tuple[str, Any]], int]]:
+        """Ways in which the words from one on begin with a form: the phrases found, and the next word."""
+        if not form:
+            yield [], at
+            return
+        for found, then in self._match_first(form, at):
+            for more, end in self._matches(form[1:], then):
+                yield found + more, end
+
+    def _match_first(self, form: Sequence[str], at: int) -> Iterator[tuple[list[tuple[str, Any]], int]]:
+        """The same for the first word of a form."""
+        symbol, word = form[0], self.words[at] if at < len(self.words) else None
+        if symbol in _PHRASES:
+            for phrase in _PHRASES[symbol]:
+                for found, end in self._matches(phrase.split(), at):
+                    yield [(symbol, phrase), *found], end
+        elif symbol == "OWN":
+            for name, rate in self.rates.items():
+                if word is not None and word.is_name and word.text == name:
+                    yield [(symbol, rate)], at + 1
+                else:
+                    self._expected(at, _name_text(name))
+        elif symbol in _TERMINALS:
+            if (read := self._read(symbol, at)) is not None:
+                yield [(symbol, read[0])], read[1]
+            else:
+                self._expected(at, _TERMINALS[symbol])
+        elif word is not None and not word.quoted and word.text == symbol:
+            yield [], at + 1
+        else:
+            self._expected(at, repr(" ".join(takewhile(str.islower, form)) or symbol))
+
+    def _read(self, terminal: str, at: int) -> tuple[Any, int] | None:
+        """A terminal and the word after it; None where there is another word."""
+        if at >= len(self.words):
+            return None
+        word = self.words[at]
+        if terminal in ("NUMBER", "PEOPLE"):
+            whole = terminal == "PEOPLE"
+            if word.quoted or not (_WHOLE if whole else _NUMBER).fullmatch(word.text):
+                return None
+            return (People(int(word.text)) if whole else float(word.text)), at + 1
+        names: list[str] = []
+        while at < len(self.words) and self.words[at].is_name:
+            names.append(self.words[at].text)
+            at += 1
+            if terminal == "NAME":
+                return names[0], at
+            self._expected(at, "','")
+            if at >= len(self.words) or self.words[at] != _Word(","):
+                return names, at
+            at += 1
+        self._expected(at, _TERMINALS[terminal])
+        return None
+
+    def _expected(self, at: int, what: str) -> None:
+        """Note what might have stood at a word, if none further on was reached."""
+        if at > self.furthest:
+            self.furthest, self.allowed = at, {}
+        if at == self.furthest:
+            self.allowed[what] = None
+
+
+def _word(match: re.Match[str]) -> _Word:
+    if (quoted := match["quoted"]) is not None:
+        return _Word(quoted[1:-1].replace('""', '"'), quoted=True)
+    return _Word(match["comma"] or match["open"] or match["plain"])
