@@ -22,19 +22,19 @@ modest = examples(15)
 seeds = st.integers(0, 10**9)
 
 
-def probability_table(mass, groups=None, clients=None):
-    """Shares of clients, groups and labels, by number unless they have names."""
+def probability_table(mass, groups=None, sites=None):
+    """Shares of sites, groups and labels, by number unless they have names."""
     mass = np.asarray(mass, dtype=float)
-    clients, groups = clients or range(mass.shape[0]), groups or range(mass.shape[1])
-    return LabelTable(mass / mass.sum(), tuple(groups), tuple(clients))
+    sites, groups = sites or range(mass.shape[0]), groups or range(mass.shape[1])
+    return LabelTable(mass / mass.sum(), tuple(groups), tuple(sites))
 
 
 APART = probability_table([[[0.5, 0.0], [0.0, 0.5]]])  # the label is the group
 
 
-def random_table(seed, clients=2, groups=2, concentration=1.0):
-    mass = np.random.default_rng(seed).dirichlet(np.full(clients * groups * 2, concentration))
-    return probability_table((mass / mass.sum()).reshape(clients, groups, 2))
+def random_table(seed, sites=2, groups=2, concentration=1.0):
+    mass = np.random.default_rng(seed).dirichlet(np.full(sites * groups * 2, concentration))
+    return probability_table((mass / mass.sum()).reshape(sites, groups, 2))
 
 
 def entropy(shares):
@@ -47,9 +47,9 @@ def informations(joint):
     def one(table):  # (groups, decisions), sums to 1
         return entropy(table.sum(1)) + entropy(table.sum(0)) - entropy(table.ravel())
 
-    by_client = joint.sum(2)
-    local = math.fsum(c.sum() * one(c / c.sum()) for c in by_client if c.sum() > 0)
-    return one(by_client.sum(0)), local
+    by_site = joint.sum(2)
+    local = math.fsum(c.sum() * one(c / c.sum()) for c in by_site if c.sum() > 0)
+    return one(by_site.sum(0)), local
 
 
 def right(joint):
@@ -73,10 +73,10 @@ def check(found, table, global_limit, local_limit):
 # --- solved by hand
 
 
-@pytest.mark.parametrize("clients", [1, 3])
-def test_a_label_that_is_independent_of_the_group_is_allowed_with_no_information_at_all(clients):
-    rng = np.random.default_rng(clients)
-    cells = rng.dirichlet(np.ones(clients * 3)).reshape(clients, 3, 1)
+@pytest.mark.parametrize("sites", [1, 3])
+def test_a_label_that_is_independent_of_the_group_is_allowed_with_no_information_at_all(sites):
+    rng = np.random.default_rng(sites)
+    cells = rng.dirichlet(np.ones(sites * 3)).reshape(sites, 3, 1)
     table = probability_table(cells * np.array([0.3, 0.7]))
     found = aglfop(table, global_information=0, local_information=0)
     assert found.bound == pytest.approx(1.0, abs=1e-9)
@@ -113,7 +113,7 @@ def test_a_label_that_is_the_group_obeys_fano(bits):
 
 @pytest.mark.parametrize("seed", [1, 6, 14])
 def test_no_point_of_a_fine_grid_is_better_and_one_is_nearly_as_good(seed):
-    table, limit = random_table(seed, clients=1), 0.01
+    table, limit = random_table(seed, sites=1), 0.01
     found = aglfop(table, global_information=limit, local_information=None)
     assert found.bound < 0.999
     mass, positive = table.mass[0].sum(1), table.mass[0, :, 1]
@@ -158,16 +158,16 @@ def test_slsqp_reaches_the_bound_and_never_passes_it(seed, global_limit, local_l
 @modest
 @given(seeds)
 def test_no_information_is_parity_of_selection_rates(seed):
-    table = random_table(seed, clients=3)
+    table = random_table(seed, sites=3)
     found = aglfop(table, global_information=0, local_information=0)
-    client, group, label = np.indices(table.mass.shape).reshape(3, -1)
-    case = rows_case(label, group, client, "demographic_parity", 0.0, 0.0, table.mass.ravel())
+    site, group, label = np.indices(table.mass.shape).reshape(3, -1)
+    case = rows_case(label, group, site, "demographic_parity", 0.0, 0.0, table.mass.ravel())
     assert found.bound == pytest.approx(case.best_rows()[0], abs=1e-6)
 
 
 @pytest.mark.parametrize(("global_limit", "local_limit"), [(0, 0.01), (0.01, 0)])
 def test_one_side_may_be_independent_and_the_other_limited(global_limit, local_limit):
-    table = random_table(11, clients=3)
+    table = random_table(11, sites=3)
     found = aglfop(table, global_information=global_limit, local_information=local_limit)
     check(found, table, global_limit, local_limit)
     strict = aglfop(table, global_information=0, local_information=0)
@@ -179,24 +179,24 @@ def test_one_side_may_be_independent_and_the_other_limited(global_limit, local_l
 @given(seeds)
 def test_no_policy_is_more_accurate_than_the_bound_at_its_own_informations(seed):
     rng = np.random.default_rng(seed)
-    group, client = rng.integers(0, 2, 300), rng.integers(0, 2, 300)
+    group, site = rng.integers(0, 2, 300), rng.integers(0, 2, 300)
     score = rng.beta(1 + group, 1.5)
     label = (rng.random(300) < score).astype(int)
-    policy = logofair.fit(score, label, groups=group, sites=client, calibration="none").policy
-    chance = policy.probabilities(score, groups=group, sites=client)
+    policy = logofair.fit(score, label, groups=group, sites=site, calibration="none").policy
+    chance = policy.probabilities(score, groups=group, sites=site)
     joint = np.zeros((2, 2, 2, 2))
-    np.add.at(joint, (client, group, label, 1), chance / 300)
-    np.add.at(joint, (client, group, label, 0), (1 - chance) / 300)
+    np.add.at(joint, (site, group, label, 1), chance / 300)
+    np.add.at(joint, (site, group, label, 0), (1 - chance) / 300)
     global_, local = informations(joint)
     limits = {"global_information": max(global_, 1e-4), "local_information": max(local, 1e-4)}
-    assert aglfop(label_table(label, groups=group, clients=client), **limits).bound >= right(joint) - 1e-9
+    assert aglfop(label_table(label, groups=group, sites=site), **limits).bound >= right(joint) - 1e-9
 
 
 # --- what does not matter, and what does
 
 
 def test_more_information_is_never_worse():
-    table = random_table(3, clients=3, groups=3)
+    table = random_table(3, sites=3, groups=3)
     for side in ("global_information", "local_information"):
         other = {"global_information": 0.02, "local_information": 0.02}
         found = [aglfop(table, **{**other, side: limit}) for limit in (0, 1e-4, 0.003, 0.02, 0.2, 3, None)]
@@ -209,9 +209,9 @@ def test_more_information_is_never_worse():
 @given(seeds)
 def test_order_and_names_of_clients_and_groups_do_not_matter(seed):
     rng = np.random.default_rng(seed)
-    table = random_table(seed, clients=3, groups=3)
+    table = random_table(seed, sites=3, groups=3)
     permuted = table.mass[rng.permutation(3)][:, rng.permutation(3)]
-    named = probability_table(permuted, groups=["x", "y", "z"], clients=[("a", 1), ("b", 2), ("c", 3)])
+    named = probability_table(permuted, groups=["x", "y", "z"], sites=[("a", 1), ("b", 2), ("c", 3)])
     first, second = (aglfop(t, global_information=0.01, local_information=0.02) for t in (table, named))
     assert first.bound == pytest.approx(second.bound, abs=1e-6)
 
@@ -224,14 +224,14 @@ def test_a_client_split_into_two_halves_changes_nothing():
 
 
 def test_rows_with_weights_are_their_table():
-    labels, groups, clients = [1, 0, 1, 0, 1], ["F", "F", "M", "M", "M"], ["a", "a", "a", "b", "b"]
-    table = label_table(labels, groups=groups, clients=clients, sample_weight=[2, 1, 1, 3, 1])
+    labels, groups, sites = [1, 0, 1, 0, 1], ["F", "F", "M", "M", "M"], ["a", "a", "a", "b", "b"]
+    table = label_table(labels, groups=groups, sites=sites, sample_weight=[2, 1, 1, 3, 1])
     assert table.mass.tolist() == [[[1 / 8, 2 / 8], [0, 1 / 8]], [[0, 0], [3 / 8, 1 / 8]]]
-    assert table.clients == ("a", "b")
+    assert table.sites == ("a", "b")
 
 
 def test_cells_without_rows_are_left_out():
-    mass = random_table(9, clients=4, groups=3).mass.copy()
+    mass = random_table(9, sites=4, groups=3).mass.copy()
     mass[0, 1], mass[1, :, 1], mass[2, 1:] = 0.0, 0.0, 0.0  # no such group, no positives, one group only
     table = probability_table(mass / mass.sum())
     for limit in (0, 0.01):
@@ -305,41 +305,41 @@ def test_rows_that_make_no_table_are_refused_in_one_sentence():
 # --- gaps in place of information
 
 
-def rows_case(labels, groups, clients, notion, local, global_, weights=None):
+def rows_case(labels, groups, sites, notion, local, global_, weights=None):
     """The same rows as a program with a variable each."""
-    rates, n_clients = EVERY_NOTION[notion].rates, int(clients.max()) + 1
-    bounds = np.full((n_clients, len(rates)), local), np.full(len(rates), global_)
+    rates, n_sites = EVERY_NOTION[notion].rates, int(sites.max()) + 1
+    bounds = np.full((n_sites, len(rates)), local), np.full(len(rates), global_)
     values = labels.astype(float)
-    sizes = int(groups.max()) + 1, n_clients
-    return Case(values, groups, clients, *sizes, rates, rates, *bounds, labels=values, weights=weights)
+    sizes = int(groups.max()) + 1, n_sites
+    return Case(values, groups, sites, *sizes, rates, rates, *bounds, labels=values, weights=weights)
 
 
 @pytest.mark.parametrize(("local", "global_"), [(0.0, 0.0), (0.05, 0.01), (0.3, 0.02)])
 @pytest.mark.parametrize("notion", EVERY_NOTION)
 def test_the_bound_with_gaps_is_that_of_a_program_with_a_variable_for_every_row(notion, local, global_):
     rng = np.random.default_rng(4)
-    group, client = rng.integers(0, 3, 150), rng.integers(0, 3, 150)
-    label = (rng.random(150) < (0.2 + 0.2 * group + 0.1 * client)).astype(int)
-    table = label_table(label, groups=group, clients=client)
+    group, site = rng.integers(0, 3, 150), rng.integers(0, 3, 150)
+    label = (rng.random(150) < (0.2 + 0.2 * group + 0.1 * site)).astype(int)
+    table = label_table(label, groups=group, sites=site)
     found = gap_bound(table, notion=EVERY_NOTION[notion], local_tolerance=local, global_tolerance=global_)
-    case = rows_case(label, group, client, notion, local, global_)
+    case = rows_case(label, group, site, notion, local, global_)
     assert found.bound == pytest.approx(case.best_rows()[0], abs=1e-6)
     assert found.accuracy == pytest.approx(right(table.distribution(found.shares)), abs=1e-12)
-    assert case.violation(found.shares[client, group, label]) <= 1e-9
+    assert case.violation(found.shares[site, group, label]) <= 1e-9
     np.testing.assert_allclose(table.distribution(found.shares).sum(-1), table.mass, atol=1e-15)
 
 
 def test_gaps_within_a_label_do_not_restrict_a_decision_that_may_see_it():
-    table = random_table(8, clients=3)
+    table = random_table(8, sites=3)
     assert gap_bound(table, notion="equalized_odds", local_tolerance=0, global_tolerance=0).bound == 1.0
 
 
 def test_the_bound_with_gaps_is_above_the_oracle_of_any_scores():
     rng = np.random.default_rng(3)
-    group, client = rng.integers(0, 2, 200), rng.integers(0, 3, 200)
+    group, site = rng.integers(0, 2, 200), rng.integers(0, 3, 200)
     score = rng.beta(1 + group, 1.5)
     label = rng.random(200) < score
-    columns, tolerances = {"groups": group, "clients": client}, {"local_tolerance": 0.03, "global_tolerance": 0.01}
+    columns, tolerances = {"groups": group, "sites": site}, {"local_tolerance": 0.03, "global_tolerance": 0.01}
     best = oracle(score, label, **columns, **tolerances)
     assert gap_bound(label_table(label, **columns), **tolerances).bound >= best.accuracy + 0.05
 
@@ -349,16 +349,16 @@ def test_the_bound_with_gaps_is_above_the_oracle_of_any_scores():
 def test_information_is_that_of_counted_decisions(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(20, 200))
-    labels, groups, clients = rng.integers(0, 2, n), rng.integers(0, 3, n), rng.integers(0, 4, n)
+    labels, groups, sites = rng.integers(0, 2, n), rng.integers(0, 3, n), rng.integers(0, 4, n)
     groups[:2], labels[:2] = [0, 1], [0, 1]
     decided = rng.integers(0, 2, n)
-    table = label_table(labels, groups=groups, clients=clients)
-    shares = table.shares(decided, labels, groups=groups, clients=clients)
+    table = label_table(labels, groups=groups, sites=sites)
+    shares = table.shares(decided, labels, groups=groups, sites=sites)
 
     def mutual(rows):  # from the counts of pairs
         pairs = np.histogram2d(groups[rows], decided[rows], bins=[range(4), range(3)])[0] / rows.sum()
         expected = np.outer(pairs.sum(1), pairs.sum(0))
         return sum(p * math.log(p / e) for p, e in zip(pairs.ravel(), expected.ravel(), strict=True) if p > 0)
 
-    inside = sum(np.mean(clients == c) * mutual(clients == c) for c in np.unique(clients))
+    inside = sum(np.mean(sites == c) * mutual(sites == c) for c in np.unique(sites))
     assert information(table, shares) == pytest.approx((mutual(np.full(n, True)), inside), abs=1e-9)

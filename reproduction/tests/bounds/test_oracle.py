@@ -23,15 +23,15 @@ seeds = st.integers(0, 10**9)
 
 def federation(seed, rows=200, sites=2, decimals=3):
     rng = np.random.default_rng(seed)
-    group, client = rng.integers(0, 2, rows), rng.integers(0, sites, rows)
-    scores = np.round(rng.beta(1.0 + group, 1.5 + 0.3 * client), decimals)
-    return scores, (rng.random(rows) < scores).astype(int), group, client
+    group, site = rng.integers(0, 2, rows), rng.integers(0, sites, rows)
+    scores = np.round(rng.beta(1.0 + group, 1.5 + 0.3 * site), decimals)
+    return scores, (rng.random(rows) < scores).astype(int), group, site
 
 
 def as_case(scores, labels, groups, sites, notion, local, global_):
-    rates, n_clients = NOTIONS[notion].rates, int(sites.max()) + 1
-    bounds = np.full((n_clients, len(rates)), local), np.full(len(rates), global_)
-    return Case(scores, groups, sites, 2, n_clients, rates, rates, *bounds, labels=labels.astype(float))
+    rates, n_sites = NOTIONS[notion].rates, int(sites.max()) + 1
+    bounds = np.full((n_sites, len(rates)), local), np.full(len(rates), global_)
+    return Case(scores, groups, sites, 2, n_sites, rates, rates, *bounds, labels=labels.astype(float))
 
 
 def tiny(seed):

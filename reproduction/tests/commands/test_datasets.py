@@ -78,14 +78,14 @@ def test_prepare_says_what_was_kept_and_dropped_and_where_it_lies(tmp_path: Path
     assert (tmp_path / "caches" / "acs" / "rows.parquet").is_file()
 
 
-def test_describe_counts_groups_labels_and_clients(tmp_path: Path, official: Path) -> None:
+def test_describe_counts_groups_labels_and_sites(tmp_path: Path, official: Path) -> None:
     words_of("prepare", "acs", "--from", official, "--cache", tmp_path)
     found = plain("describe", "acs", "--cache", tmp_path)
     assert found["groups"] == {
         "Female": {"rows": 1, "positive_rate": 0.0},
         "Male": {"rows": 1, "positive_rate": 1.0},
     }
-    assert (found["rows"], found["positive_rate"], found["clients"]["number"]) == (2, 0.5, 2)
+    assert (found["rows"], found["positive_rate"], found["sites"]["number"]) == (2, 0.5, 2)
     assert set(plain("describe", "acs", "--cache", tmp_path, "--sensitive", "race")["groups"]) == {"White", "Black"}
     output = words_of("describe", "acs", "--cache", tmp_path)
     assert "Female 1 0.0%" in output

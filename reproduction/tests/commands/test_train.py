@@ -42,14 +42,14 @@ def test_every_method_scores_the_rows_it_was_not_trained_on(method: str, tmp_pat
     out = tmp_path / "scores.parquet"
     found = trained("--method", method, *SMALL, "--out", out)
     scores, data = pl.read_parquet(out), load_generated(rows=2000)
-    assert scores.columns == ["id", "part", "client", "group", "label", "score"]
+    assert scores.columns == ["id", "part", "site", "group", "label", "score"]
     assert found["rows"] == {"train": 700, "calibration": 700, "test": 600}
     assert dict(scores["part"].value_counts().rows()) == {"calibration": 700, "test": 600}
     ids = scores["id"].to_numpy()
     assert np.unique(ids).size == ids.size == 1300
     assert (data.labels[ids] == scores["label"].to_numpy()).all()
     assert (data.sensitive[ids] == scores["group"].to_numpy()).all()
-    assert set(scores["client"].to_list()) <= set(range(5))
+    assert set(scores["site"].to_list()) <= set(range(5))
     assert scores["score"].is_between(0, 1).all()
 
 
@@ -57,7 +57,7 @@ def test_the_figures_are_those_of_an_audit_of_the_test_rows(tmp_path: Path) -> N
     found = trained(*QUICK, "--notion", "equalized_odds", "--out", tmp_path / "s.parquet")
     test = pl.read_parquet(tmp_path / "s.parquet").filter(pl.col("part") == "test")
     accepted, label = (test["score"] >= 0.5).to_numpy(), test["label"].to_numpy()
-    columns = {"groups": test["group"].to_numpy(), "clients": test["client"].to_numpy()}
+    columns = {"groups": test["group"].to_numpy(), "sites": test["site"].to_numpy()}
     assert found["test"] == audit(accepted, label, **columns, notion="equalized_odds").as_dict()
     assert found["test"]["accuracy"]["value"] == pytest.approx((accepted == label).mean(), abs=1e-6)
 
@@ -82,14 +82,14 @@ def test_settings_reach_the_method_so_that_two_without_a_step_are_fedavg(tmp_pat
     assert (tmp_path / "slow.csv").read_bytes() != (tmp_path / "fedavg.csv").read_bytes()
 
 
-def test_natural_clients_are_those_of_the_data_set_and_the_largest_of_them(tmp_path: Path) -> None:
+def test_natural_sites_are_those_of_the_data_set_and_the_largest_of_them(tmp_path: Path) -> None:
     data = load_generated(rows=2000)
     assert data.sites is not None
     names, sizes = np.unique(data.sites, return_counts=True)
-    trained(*QUICK, "--partition", "natural", "--clients", 2, "--out", tmp_path / "s.csv")
+    trained(*QUICK, "--partition", "natural", "--sites", 2, "--out", tmp_path / "s.csv")
     dealt = pl.read_csv(tmp_path / "s.csv")
-    assert set(dealt["client"]) == set(names[np.argsort(-sizes, kind="stable")[:2]].tolist())
-    assert (data.sites[dealt["id"].to_numpy()] == dealt["client"].to_numpy()).all()
+    assert set(dealt["site"]) == set(names[np.argsort(-sizes, kind="stable")[:2]].tolist())
+    assert (data.sites[dealt["id"].to_numpy()] == dealt["site"].to_numpy()).all()
 
 
 def test_a_limit_draws_rows_of_the_embedded_data(tmp_path: Path) -> None:
@@ -133,10 +133,10 @@ def test_a_model_that_decides_alike_on_all_rows_is_said(tmp_path: Path, monkeypa
         ((*QUICK, "--set", "learning_rate=fast"), "learning_rate: expected a number above 0, got 'fast'"),
         ((*QUICK, "--set", "learning_rate=1e30"), "learning_rate: got 1e+30"),
         (("--method", "fcfl", *SMALL, "--set", "local_epochs=3"), "settings of fcfl: got 'local_epochs'"),
-        ((*QUICK, "--partition", "natural", "--alpha", "1"), "--alpha: natural clients are not dealt by chance"),
-        (("--method", "fedavg", "--data", "adult", "--partition", "natural"), "has no natural clients"),
-        ((*QUICK, "--clients", "0"), "pass a whole number from 1"),
-        ((*QUICK, "--clients", "5000"), "--clients: "),
+        ((*QUICK, "--partition", "natural", "--alpha", "1"), "--alpha: natural sites are not dealt by chance"),
+        (("--method", "fedavg", "--data", "adult", "--partition", "natural"), "has no natural sites"),
+        ((*QUICK, "--sites", "0"), "pass a whole number from 1"),
+        ((*QUICK, "--sites", "5000"), "--sites: "),
         (("--method", "fedavg", "--data", "enem", "--cache", "nowhere"), "logofair data prepare enem"),
         ((*QUICK, "--sensitive", "colour"), "--sensitive: got 'colour'"),
     ],

@@ -177,7 +177,7 @@ def test_later_files_with_other_names_of_relation_and_state_are_read(tmp_path: P
     assert seen(data, 0)["RELSHIPP=20"] == seen(data, 1)["RELSHIPP=38"] == 1.0
     assert data.sites is not None
     assert data.sites.tolist() == ["TX", "TX"]
-    with pytest.raises(InputError, match=r"^by: acs has one natural client alone, 'TX'; take in more of them, or use"):
+    with pytest.raises(InputError, match=r"^by: acs has one natural site alone, 'TX'; take in more of them, or use"):
         deal(data, by="natural")
 
 

@@ -203,7 +203,7 @@ def test_a_limit_takes_the_first_images_listed_and_needs_no_others(faces: Faces,
     np.testing.assert_array_equal(load_celeba(into).features, faces.squares[:40])
 
 
-def test_without_identities_there_are_no_natural_clients(faces: Faces, into: Path) -> None:
+def test_without_identities_there_are_no_natural_sites(faces: Faces, into: Path) -> None:
     (faces.folder / "identity_CelebA.txt").unlink()
     assert "people shown" not in prepare_celeba(faces.folder, into, size=WIDTH)
     data = load_celeba(into)

@@ -146,7 +146,7 @@ def test_the_sample_keeps_as_many_rows_as_its_description_says(prepared: tuple[d
 
 
 @sample
-def test_labels_groups_and_clients_of_the_sample_are_those_of_a_plain_reading(
+def test_labels_groups_and_sites_of_the_sample_are_those_of_a_plain_reading(
     prepared: tuple[dict[str, int], Path], kept_2019: list[dict[str, str]]
 ) -> None:
     marks = [float(row["NU_NOTA_CH"]) for row in kept_2019]
@@ -188,8 +188,8 @@ def _age_range(age: int) -> int:
 
 
 @sample
-def test_the_sample_has_two_states_as_clients_and_five_races(prepared: tuple[dict[str, int], Path]) -> None:
-    data = load_enem(prepared[1], sensitive="race5", clients="state")
+def test_the_sample_has_two_states_as_sites_and_five_races(prepared: tuple[dict[str, int], Path]) -> None:
+    data = load_enem(prepared[1], sensitive="race5", sites="state")
     assert data.sites is not None
     assert set(data.sites.tolist()) == {"AC", "RR"}
     assert sorted(set(data.sensitive.tolist())) == ["Asian", "Black", "Brown", "Indigenous", "White"]
@@ -230,9 +230,9 @@ def test_each_filter_of_the_2020_layout_drops_its_rows_and_the_rest_is_coded(tmp
     same = {f"Q{q:03d}=A": 1.0 for q in range(2, 25) if q != 5} | {"SG_UF_PROVA=SP": 1.0}
     assert seen(data, 0) == same | {"Q001=H": 1.0, "TP_SEXO=M": 1.0, "TP_FAIXA_ETARIA": 1.0, "Q005": 1.0}
     assert seen(data, 1) == same | {"Q001=C": 1.0, "TP_SEXO=F": 1.0}
-    states = load_enem(tmp_path / "enem", clients="state")
-    assert repr(states).endswith(", 1 natural client)")
-    with pytest.raises(InputError, match=r"^by: enem has one natural client alone, 'SP'; take in more of them"):
+    states = load_enem(tmp_path / "enem", sites="state")
+    assert repr(states).endswith(", 1 natural site)")
+    with pytest.raises(InputError, match=r"^by: enem has one natural site alone, 'SP'; take in more of them"):
         deal(states, by="natural")
 
 
@@ -452,8 +452,8 @@ def test_a_failed_preparation_leaves_the_older_one_and_foreign_folders_alone(mad
     [
         ({"sensitive": "rase"}, r"^sensitive: got 'rase' \(did you mean 'race'\?\); use one of race, race5, sex\.$"),
         (
-            {"clients": "states"},
-            r"^clients: got 'states' \(did you mean 'state'\?\); use one of municipality, state\.$",
+            {"sites": "states"},
+            r"^sites: got 'states' \(did you mean 'state'\?\); use one of municipality, state\.$",
         ),
     ],
 )

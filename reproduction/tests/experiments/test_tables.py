@@ -110,7 +110,7 @@ def test_a_curve_has_a_row_for_every_point_and_the_protocol_says_its_own_rounds(
     ]
 
 
-def test_natural_clients_and_groups_are_named():
+def test_natural_sites_and_groups_are_named():
     (natural,) = tables(
         records("fedavg", {"accuracy": VARIED}, experiment="natural", data="acs", alpha=None, limit=200_000)
     )

@@ -1,7 +1,7 @@
 """Bounds: how accurate a fair rule could be at all on given rows.
 
 None of these is a method. :func:`oracle` is the tight one for given scores: it looks at the labels of the very rows it
-is measured on. :func:`aglfop` and :func:`gap_bound` know no scores, only how often each client, group and label occur
+is measured on. :func:`aglfop` and :func:`gap_bound` know no scores, only how often each site, group and label occur
 together, and let the decision depend on the label, so they hold for every model and are loose for any given one.
 """
 

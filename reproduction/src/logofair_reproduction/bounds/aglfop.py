@@ -41,7 +41,7 @@ class InformationBound(AccuracyBound):
     """What :func:`aglfop` returns.
 
     ``global_information`` and ``local_information`` are I(Z; Yhat) and I(Z; Yhat | S) of the distribution found, in
-    nats; ``distribution`` is Q(s, z, y, yhat) by client, group, label and decision. ``solver`` found it and said
+    nats; ``distribution`` is Q(s, z, y, yhat) by site, group, label and decision. ``solver`` found it and said
     ``status`` of it; ``"exact"`` where no cone solver was needed.
     """
 
@@ -58,12 +58,12 @@ def aglfop(
     """Find the accuracy that no rule can exceed whose decisions tell little about the group, whatever its model.
 
     The paper's accuracy and global-local fairness optimality problem: over all joint distributions Q(s, z, y, yhat)
-    of client, group, label and decision with the given shares of client, group and label, minimise the error subject to
+    of site, group, label and decision with the given shares of site, group and label, minimise the error subject to
     ``I_Q(Z; Yhat) <= global_information`` (eps_g) and ``I_Q(Z; Yhat | S) <= local_information`` (eps_l). The decision
     may depend on the label itself, so the bound is loose for any given model: :func:`oracle` is the
     tight one for given scores.
 
-    The limits are in nats (bits times ln 2), over all clients, and inside them in the mean over clients. 0 requires
+    The limits are in nats (bits times ln 2), over all sites, and inside them in the mean over sites. 0 requires
     independence, None nothing. Raises ``SolverError`` where no distribution could be proved best within 1e-6.
 
     Examples
@@ -81,7 +81,7 @@ def aglfop(
     limits = tuple(
         (side, limit)
         for side, limit in zip(both, most, strict=True)
-        if limit is not None and side.weight.size  # no client may have two groups
+        if limit is not None and side.weight.size  # no site may have two groups
     )
     zero = [None if limit is None else 0.0 for limit in most]
     independent = gap_bound(table, global_tolerance=zero[0], local_tolerance=zero[1])
@@ -100,7 +100,7 @@ def aglfop(
 def information(table: LabelTable, shares: Floats) -> tuple[float, float]:
     """What some rule's decisions tell about the group, in nats: I(Z; Yhat) and I(Z; Yhat | S).
 
-    ``shares`` are those that the rule accepts of every client, group and label: :meth:`LabelTable.shares` counts them.
+    ``shares`` are those that the rule accepts of every site, group and label: :meth:`LabelTable.shares` counts them.
 
     Examples
     --------
@@ -189,17 +189,17 @@ class Information:
 
     @classmethod
     def global_(cls, table: LabelTable) -> Information:
-        """Over all clients: I(Z; Yhat)."""
-        clients, groups, _ = table.mass.shape
-        member = np.tile(np.repeat(np.arange(groups), 2), clients)
+        """Over all sites: I(Z; Yhat)."""
+        sites, groups, _ = table.mass.shape
+        member = np.tile(np.repeat(np.arange(groups), 2), sites)
         return _information(table.mass.ravel(), member, np.zeros(groups, int))
 
     @classmethod
     def local(cls, table: LabelTable) -> Information:
-        """Inside the clients, in the mean over them: I(Z; Yhat | S)."""
-        clients, groups, _ = table.mass.shape
-        member = np.repeat(np.arange(clients * groups), 2)
-        return _information(table.mass.ravel(), member, np.repeat(np.arange(clients), groups))
+        """Inside the sites, in the mean over them: I(Z; Yhat | S)."""
+        sites, groups, _ = table.mass.shape
+        member = np.repeat(np.arange(sites * groups), 2)
+        return _information(table.mass.ravel(), member, np.repeat(np.arange(sites), groups))
 
     def value(self, shares: Floats) -> float:
         """The information, in nats."""

@@ -95,7 +95,7 @@ def oracle(
 class GapBound(AccuracyBound):
     """What :func:`gap_bound` returns.
 
-    ``shares`` are the shares accepted of every client, group and label, (clients, groups, 2); ``solution`` has the
+    ``shares`` are the shares accepted of every site, group and label, (sites, groups, 2); ``solution`` has the
     certificate and the prices, with the label as the score.
     """
 
@@ -127,10 +127,10 @@ def gap_bound(
     >>> round(found.accuracy, 6), round(found.bound, 6)
     (0.5, 0.5)
     """
-    client, group, label = (place.ravel() for place in np.nonzero(table.mass > 0))
+    site, group, label = (place.ravel() for place in np.nonzero(table.mass > 0))
     scores = label.astype(np.float64)
     groups = [table.groups[place] for place in group]
-    sites = None if table.clients == (None,) else [table.clients[place] for place in client]
+    sites = None if table.sites == (None,) else [table.sites[place] for place in site]
     best = oracle(
         scores,
         label,
@@ -139,8 +139,8 @@ def gap_bound(
         notion=notion,
         local_tolerance=local_tolerance,
         global_tolerance=global_tolerance,
-        sample_weight=table.mass[client, group, label],
+        sample_weight=table.mass[site, group, label],
     )
     shares = np.zeros_like(table.mass)
-    shares[client, group, label] = best.solution.policy.probabilities(scores, groups=groups, sites=sites)
+    shares[site, group, label] = best.solution.policy.probabilities(scores, groups=groups, sites=sites)
     return GapBound(table.accuracy(shares), best.bound, shares, best.solution)

@@ -1,4 +1,4 @@
-"""How often each client, group and label occur together: all that a bound for every model may know."""
+"""How often each site, group and label occur together: all that a bound for every model may know."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NOBODY = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class LabelTable:
-    """The shares p(s, z, y) of all rows: client s, group z, label y; they sum to 1.
+    """The shares p(s, z, y) of all rows: site s, group z, label y; they sum to 1.
 
-    ``mass`` is (clients, groups, 2), with the names ``groups`` and ``clients``: ``(None,)`` where there is one client.
+    ``mass`` is (sites, groups, 2), with the names ``groups`` and ``sites``: ``(None,)`` where there is one site.
 
     Examples
     --------
@@ -32,10 +32,10 @@ class LabelTable:
 
     mass: Floats
     groups: tuple[Label, ...]
-    clients: tuple[Label | None, ...]
+    sites: tuple[Label | None, ...]
 
-    def shares(self, chances: object, labels: object, *, groups: object, clients: object = None) -> Floats:
-        """The share that some chances of acceptance accept of every client, group and label; 0 where there is nobody.
+    def shares(self, chances: object, labels: object, *, groups: object, sites: object = None) -> Floats:
+        """The share that some chances of acceptance accept of every site, group and label; 0 where there is nobody.
 
         Examples
         --------
@@ -45,14 +45,14 @@ class LabelTable:
         """
         label, chance = binary(labels), np.asarray(chances, dtype=np.float64)
         group = Codes(self.groups, encode_known(groups, self.groups, "groups"))
-        client = one_site(label.size)
-        if clients is not None:
-            client = Codes(self.clients, encode_known(clients, self.clients, "clients"))
-        counted = tally_of(chance, label, None, group, client)
+        site = one_site(label.size)
+        if sites is not None:
+            site = Codes(self.sites, encode_known(sites, self.sites, "sites"))
+        counted = tally_of(chance, label, None, group, site)
         return np.divide(counted.accepted, counted.mass, out=np.zeros_like(self.mass), where=counted.mass > 0)
 
     def accuracy(self, shares: Floats) -> float:
-        """Accuracy of accepting these shares of the entries, (clients, groups, 2)."""
+        """Accuracy of accepting these shares of the entries, (sites, groups, 2)."""
         right = self.mass[..., 1] * shares[..., 1] + self.mass[..., 0] * (1.0 - shares[..., 0])
         return float(right.sum())
 
@@ -62,24 +62,24 @@ class LabelTable:
         return np.stack([self.mass - accepted, accepted], axis=-1)
 
 
-def label_table(labels: object, *, groups: object, clients: object = None, sample_weight: object = None) -> LabelTable:
-    """Count how often each client, group and label occur together.
+def label_table(labels: object, *, groups: object, sites: object = None, sample_weight: object = None) -> LabelTable:
+    """Count how often each site, group and label occur together.
 
-    ``clients=None``: all rows belong to one client; ``sample_weight`` is how much each row counts.
+    ``sites=None``: all rows belong to one site; ``sample_weight`` is how much each row counts.
 
     Examples
     --------
-    >>> label_table([1, 0, 0], groups=["F", "M", "M"], clients=["a", "a", "b"]).clients
+    >>> label_table([1, 0, 0], groups=["F", "M", "M"], sites=["a", "a", "b"]).sites
     ('a', 'b')
     """
     label = binary(labels)
     not_empty(label.size, "labels")
     group = encode(groups, "groups")
-    client = one_site(label.size) if clients is None else encode(clients, "clients")
-    same_length(label.size, groups=group, clients=client)
-    mass = tally_of(np.zeros(label.size), label, weights(sample_weight, label.size), group, client).mass
+    site = one_site(label.size) if sites is None else encode(sites, "sites")
+    same_length(label.size, groups=group, sites=site)
+    mass = tally_of(np.zeros(label.size), label, weights(sample_weight, label.size), group, site).mass
     mass = mass / mass.max()
     mass = np.where(mass < _NOBODY * mass.sum(), 0.0, mass)
     if np.count_nonzero(mass.sum((0, 2))) < 2:
         raise InputError("groups: only one group has any weight; fairness compares two or more.")
-    return LabelTable(mass / mass.sum(), group.names, client.names)
+    return LabelTable(mass / mass.sum(), group.names, site.names)

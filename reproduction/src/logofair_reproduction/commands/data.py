@@ -24,7 +24,7 @@ _COMMANDS = {
     "list": (f"{_HERE}:list_all", "List the data sets and whether they are prepared."),
     "prepare": (f"{_HERE}:prepare", "Check official files and store what is needed of them."),
 }
-_FACTS = ("name", "title", "summary", "licence", "citation", "model", "natural_clients")
+_FACTS = ("name", "title", "summary", "licence", "citation", "model", "natural_sites")
 _name = click.argument("name", metavar="NAME", callback=one_of(NAMES))
 _cache = path_option("--cache", "Folder of prepared data.  [default: LOGOFAIR_CACHE, else ~/.cache/logofair]")
 _at_least_one = such_that(lambda n: n >= 1, "pass a whole number from 1")
@@ -127,20 +127,20 @@ def describe(name: str, sensitive: str | None, cache: Path | None, as_json: bool
 
 
 def _counted(loaded: Dataset) -> dict[str, Any]:
-    """Rows, groups and clients of a data set."""
+    """Rows, groups and sites of a data set."""
     import numpy as np
 
     groups = {str(group): loaded.labels[loaded.sensitive == group] for group in np.unique(loaded.sensitive)}
-    clients = None
+    sites = None
     if loaded.sites is not None:
         _, sizes = np.unique(loaded.sites, return_counts=True)
-        clients = {"number": sizes.size, "smallest": int(sizes.min()), "largest": int(sizes.max())}
+        sites = {"number": sizes.size, "smallest": int(sizes.min()), "largest": int(sizes.max())}
     return {
         "rows": len(loaded),
         "features": list(loaded.features.shape[1:]),
         "positive_rate": float(loaded.labels.mean()),
         "groups": {group: {"rows": own.size, "positive_rate": float(own.mean())} for group, own in groups.items()},
-        "clients": clients,
+        "sites": sites,
         "notes": list(loaded.notes),
     }
 
@@ -149,12 +149,12 @@ def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What a page says of a data set, each sentence beside a word."""
     from logofair.cli.pages.console import titled
 
-    natural, clients = found["natural_clients"], found.get("clients")
-    if clients is None:
-        yield "Clients", "none natural: deal the rows to clients" if natural is None else f"each {natural} is one"
+    natural, sites = found["natural_sites"], found.get("sites")
+    if sites is None:
+        yield "Sites", "none natural: deal the rows to sites" if natural is None else f"each {natural} is one"
     else:
-        sizes = f"{clients['smallest']:,} to {clients['largest']:,} rows"
-        yield "Clients", f"{clients['number']:,}, each a {natural} of {sizes}"
+        sizes = f"{sites['smallest']:,} to {sites['largest']:,} rows"
+        yield "Sites", f"{sites['number']:,}, each a {natural} of {sizes}"
     yield "Groups by", ", ".join(found["sensitive"]) or "any attribute of the files; Pale_Skin by default"
     yield "Model", found["model"]
     yield "Licence", found["licence"]

@@ -1,4 +1,4 @@
-"""``logofair train``: train a model over clients by a federated method, and write the scores of the other rows."""
+"""``logofair train``: train a model over sites by a federated method, and write the scores of the other rows."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 METHODS = ("fedavg", "fairfed", "fedfb", "fcfl")
 _ROUNDS = {"fcfl": 1600}
-_USUAL_ROUNDS, _USUAL_CLIENTS, _USUAL_ALPHA = 20, 5, 0.5
+_USUAL_ROUNDS, _USUAL_SITES, _USUAL_ALPHA = 20, 5, 0.5
 _count = such_that(lambda n: n >= 1, "pass a whole number from 1")
-_OPTIONS = {"n_clients": "--clients", "rows": "--limit", "sensitive": "--sensitive", "alpha": "--alpha"}
+_OPTIONS = {"n_sites": "--sites", "rows": "--limit", "sensitive": "--sensitive", "alpha": "--alpha"}
 
 
 def _settings(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
@@ -74,15 +74,15 @@ def _settings(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
 @name_option(
     "--partition",
     ("sensitive", "natural"),
-    "Clients that differ in groups (sensitive), or the data set's own (natural).",
+    "Sites that differ in groups (sensitive), or the data set's own (natural).",
     "sensitive",
 )
-@number_option("--clients", int, _count, "Number of clients.  [default: 5, or all natural ones]")
+@number_option("--sites", int, _count, "Number of sites.  [default: 5, or all natural ones]")
 @number_option(
     "--alpha",
     float,
     such_that(lambda x: 0 < x < math.inf, "pass a number above 0"),
-    "Evenness of the clients, the smaller the less even.  [default: 0.5]",
+    "Evenness of the sites, the smaller the less even.  [default: 0.5]",
 )
 @name_option("--scheme", ("plain", "authors"), "How rows are dealt: plain, or as in the paper's code.", "plain")
 @number_option("--rounds", int, _count, "Rounds in all.  [default: 20; fcfl: 1600]")
@@ -101,11 +101,11 @@ def _settings(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
 @force_option()
 @json_option()
 def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str, **options: Any) -> None:
-    """Train a model over clients, and write the scores of the rows not trained on.
+    """Train a model over sites, and write the scores of the rows not trained on.
 
     As in the paper 35 % of the rows are trained on, 35 % are for calibration and 30 %
     for testing. The scores have the columns id (the row's number in the data set),
-    part, client, group, label and score; logofair audit and logofair fit read them as
+    part, site, group, label and score; logofair audit and logofair fit read them as
     they are. fedavg trains for accuracy alone; fairfed, fedfb and fcfl also for
     fairness. The same seed gives the same scores.
     """
@@ -113,7 +113,7 @@ def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str
     split_options = {name: options[name] for name in ("data", "sensitive", "limit", "scheme")}
     natural = options["partition"] == "natural"
     if natural and options["alpha"] is not None:
-        raise InputError("--alpha: natural clients are not dealt by chance; leave it out.")
+        raise InputError("--alpha: natural sites are not dealt by chance; leave it out.")
     from logofair.cli.pages.console import page, print_json, showing_progress
     from logofair_reproduction.training import need_torch
 
@@ -123,10 +123,10 @@ def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str
         from logofair_reproduction.experiments.scores import split_data, train_trial
         from logofair_reproduction.training.rows import device_named
 
-        clients, alpha = options["clients"], options["alpha"]
+        n_sites, alpha = options["sites"], options["alpha"]
         if not natural:
-            clients, alpha = clients or _USUAL_CLIENTS, alpha or _USUAL_ALPHA
-        split = Split(random_state=options["seed"], clients=clients, alpha=alpha, **split_options)
+            n_sites, alpha = n_sites or _USUAL_SITES, alpha or _USUAL_ALPHA
+        split = Split(random_state=options["seed"], clients=n_sites, alpha=alpha, **split_options)
         method, rounds = options["method"], options["rounds"] or _ROUNDS.get(options["method"], _USUAL_ROUNDS)
         setting = first_setting(options["data"], method) | options["settings"]
         if method == "fcfl" and "first_stage" not in options["settings"]:
@@ -152,14 +152,14 @@ def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str
     if as_json:
         sizes = {part: int(places.size) for part, places in rows.parts.items()}
         wanted = {name: options[name] for name in ("method", "notion", "partition", "seed")}
-        settings = {**wanted, **split_options, "clients": clients, "alpha": alpha, "rounds": rounds, "setting": setting}
+        settings = {**wanted, **split_options, "sites": n_sites, "alpha": alpha, "rounds": rounds, "setting": setting}
         print_json({"out": str(out), "settings": settings, "rows": sizes, "test": measured.as_dict()})
     else:
         _show(rows, measured, options["notion"], f"{method}, {rounds:,} rounds, seed {options['seed']}", out, page())
 
 
 def _table(rows: SplitData, scores: dict[str, Floats]) -> polars.DataFrame:
-    """The rows kept back with their scores: id, part, client, group, label, score."""
+    """The rows kept back with their scores: id, part, site, group, label, score."""
     import polars
 
     parts = [
@@ -167,7 +167,7 @@ def _table(rows: SplitData, scores: dict[str, Floats]) -> polars.DataFrame:
             {
                 "id": rows.data.row_numbers[rows.parts[part]],
                 "part": [part] * own.size,
-                "client": rows.rows(part).clients.tolist(),
+                "site": rows.rows(part).clients.tolist(),
                 "group": rows.rows(part).groups.tolist(),
                 "label": rows.rows(part).labels,
                 "score": own,
@@ -183,20 +183,20 @@ def _show(rows: SplitData, test: Audit, notion: str, trained: str, out: Path, co
     from logofair.cli.pages.console import counted, notes, print_page, spoken
 
     sizes, name = {part: places.size for part, places in rows.parts.items()}, shlex.quote(str(out))
-    clients = len(set(rows.rows("train").clients.tolist()))
+    n_sites = len(set(rows.rows("train").clients.tolist()))
     figures = [
-        ("Trained", f"{trained}, on {sizes['train']:,} rows of {rows.data.name} at {counted(clients, 'client')}"),
+        ("Trained", f"{trained}, on {sizes['train']:,} rows of {rows.data.name} at {counted(n_sites, 'site')}"),
         ("Tested", f"on {sizes['test']:,} other rows; accuracy {_percent(test.accuracy)}, score >= 1/2"),
-        ("Gap", f"{_points(test.headline_global.value)} over all clients ({spoken(notion)})"),
+        ("Gap", f"{_points(test.headline_global.value)} over all sites ({spoken(notion)})"),
     ]
-    if clients > 1:
-        figures.append(("", f"{_points(test.headline_local.value)} at the client where it is largest"))
+    if n_sites > 1:
+        figures.append(("", f"{_points(test.headline_local.value)} at the site where it is largest"))
     if test.accepted in (0.0, 1.0):
         figures.append(("!", "All test rows are decided alike: a gap of 0 then says nothing about fairness."))
     if rows.data.licence:
         figures.append(("Licence", f"{rows.data.licence.rstrip('.')}; harms: logofair data describe {rows.data.name}"))
     figures.append(("Wrote", f"{out}, with {sizes['calibration']:,} rows for logofair fit beside the test rows"))
-    columns = "    --score score --label label --group group --client client"
+    columns = "    --score score --label label --group group --site site"
     wanted = "" if notion == "demographic_parity" else f" --notion {notion}"
     commands = [
         f"logofair fit {name}{wanted} \\",

@@ -1,4 +1,4 @@
-"""ACSIncome: who earns more than 50,000 USD a year, from the American Community Survey; states are natural clients.
+"""ACSIncome: who earns more than 50,000 USD a year, from the American Community Survey; states are natural sites.
 
 Read from person records as folktables downloads them, or from a table of folktables' income task, and kept as Parquet.
 """
@@ -164,7 +164,7 @@ def load_acs(
     rows: int | None = None,
     rng: RandomSource = 0,
 ) -> Dataset:
-    """Load what `prepare_acs` stored. Label 1 means an income above 50,000 USD; the state is the natural client.
+    """Load what `prepare_acs` stored. Label 1 means an income above 50,000 USD; the state is the natural site.
 
     Features, all in [0, 1]: age, schooling and hours of work as numbers; kind of employer, marriage, relation to the
     householder, sex, race, occupation and place of birth one-hot. The 530 occupations are the census' 26 major groups

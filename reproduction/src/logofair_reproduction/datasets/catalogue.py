@@ -44,7 +44,7 @@ class DatasetInfo:
     model: str
     load: Callable[..., Dataset]
     prepare: Callable[..., Mapping[str, int]] | None = None
-    natural_clients: str | None = None
+    natural_sites: str | None = None
 
     @property
     def needs_files(self) -> bool:
@@ -77,7 +77,7 @@ def load(name: str, *, sensitive: str | None = None, cache: Path | None = None, 
     Examples
     --------
     >>> load("adult", sensitive="race")  # doctest: +ELLIPSIS
-    Dataset(adult: 48,842 rows, 91 features, 23.9 % positive, groups Amer-Indian-Eskimo 470, ... no natural clients)
+    Dataset(adult: 48,842 rows, 91 features, 23.9 % positive, groups Amer-Indian-Eskimo 470, ... no natural sites)
     >>> load("adlut")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     logofair.errors.InputError: name: got 'adlut' (did you mean 'adult'?); use one of adult, enem, celeba, acs, ...

@@ -35,7 +35,7 @@ IDENTITIES = "identity_CelebA.txt"
 IMAGES = "img_align_celeba"
 N_ATTRIBUTES = 40
 _IMAGES, _VALUES, _PEOPLE = "images.npy", "attributes.npy", "identities.npy"
-_NOBODY = f"There was no {IDENTITIES}, so that nobody knows who is shown and there are no natural clients."
+_NOBODY = f"There was no {IDENTITIES}, so that nobody knows who is shown and there are no natural sites."
 
 
 def prepare_celeba(
@@ -47,7 +47,7 @@ def prepare_celeba(
     89 x 109 lines 10 to 98. It is resized (bilinear, antialiased) to ``size`` x ``size`` pixels of red, green and blue.
 
     ``source`` is a folder with list_attr_celeba.txt, identity_CelebA.txt (optional: without it there are no natural
-    clients) and the images, as img_align_celeba.zip or as the folder img_align_celeba; or one ZIP file of all this. The
+    sites) and the images, as img_align_celeba.zip or as the folder img_align_celeba; or one ZIP file of all this. The
     rest as of `logofair_reproduction.datasets.catalogue.DatasetInfo`.
 
     ``size``: width and height of the stored images, 8 to 1024; the paper uses 128. All images take 10 GB at 128, 2.5 GB
@@ -175,7 +175,7 @@ def load_celeba(
 
     ``sensitive`` is the attribute that the groups are: those who have it, named as it is, and those "not" to have it;
     ``target`` the attribute that is label 1. ``rows``: only the first so many images, which remain on disk, as rows
-    drawn at random could not. The natural clients are the people shown.
+    drawn at random could not. The natural sites are the people shown.
     """
     folder = Path(folder)
     about = check_about(folder, "celeba")

@@ -146,7 +146,7 @@ def load_enem(
     folder: Path,
     *,
     sensitive: str = "race",
-    clients: str = "municipality",
+    sites: str = "municipality",
     keep_sensitive: bool | None = None,
     rows: int | None = None,
     rng: RandomSource = 0,
@@ -157,12 +157,12 @@ def load_enem(
     sex, and the state of the exam one-hot; 153 whatever the rows, 1.2 KB for each.
 
     ``sensitive`` is "race" (White or Asian against all others, as in the paper), "race5" (all five) or "sex".
-    ``clients``, the natural ones, are "municipality" or "state": where people live, or (from 2020 on) sat the exam.
+    ``sites``, the natural ones, are "municipality" or "state": where people live, or (from 2020 on) sat the exam.
     ``keep_sensitive``: whether the features tell the sensitive group; by default as in the paper's protocol, sex is
     among them and race is not. ``rows``: only so many, drawn at random with ``rng``.
     """
     column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
-    chosen(clients, _PLACES, "clients")
+    chosen(sites, _PLACES, "sites")
     table, about = load_rows(folder, "enem")
     numbers = random_rows(table.height, rows, rng)
     table = table[numbers]
@@ -173,7 +173,7 @@ def load_enem(
         feature_names=names,
         labels=(table["NU_NOTA_CH"].to_numpy() > about["median"]).astype(np.int64),
         sensitive=named(table[column].to_numpy(), groups),
-        sites=_clients_of(table["CO_MUNICIPIO"].to_numpy(), clients, about["municipalities"]),
+        sites=_sites_of(table["CO_MUNICIPIO"].to_numpy(), sites, about["municipalities"]),
         notes=tuple(about["notes"]),
         numbers=numbers,
     )
@@ -191,7 +191,7 @@ def _features_of(sensitive: str, keep_sensitive: bool | None) -> dict[str, Featu
     return features
 
 
-def _clients_of(codes: npt.NDArray[Any], kind: str, names: Mapping[str, str]) -> npt.NDArray[np.str_]:
+def _sites_of(codes: npt.NDArray[Any], kind: str, names: Mapping[str, str]) -> npt.NDArray[np.str_]:
     """The municipality or state of each row by name."""
     found, inverse = np.unique(codes if kind == "municipality" else codes // 100_000, return_inverse=True)
     places = found.tolist()
@@ -199,8 +199,8 @@ def _clients_of(codes: npt.NDArray[Any], kind: str, names: Mapping[str, str]) ->
         labels = [STATES[place] for place in places]
     else:
         labels = [f"{names.get(str(place), place)}, {STATES[place // 100_000]}" for place in places]
-        times = Counter(labels)  # no two clients may become one because they are called the same
+        times = Counter(labels)  # no two sites may become one because they are called the same
         pairs = zip(labels, places, strict=True)
         labels = [f"{label} {place}" if times[label] > 1 else label for label, place in pairs]
-    clients: npt.NDArray[np.str_] = np.array(labels)[inverse]
-    return clients
+    sites: npt.NDArray[np.str_] = np.array(labels)[inverse]
+    return sites

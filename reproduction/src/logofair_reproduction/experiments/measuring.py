@@ -259,7 +259,7 @@ def _bound(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Out
         own = {site.site: _as_tolerance(site.gap) for site in local.by_site}
         found = _best_on_test(case, rows, scores, 0.5, _as_tolerance(global_.global_gap), own)
     else:
-        table = label_table(test.labels, groups=test.groups, clients=test.clients)
+        table = label_table(test.labels, groups=test.groups, sites=test.clients)
         found = {"accuracy": _for_any_model(case, plan, rows, models, table), "local_gap": None, "global_gap": None}
     return found, {"setting": dict(models[0].setting)}
 
@@ -272,7 +272,7 @@ def _for_any_model(case: Case, plan: MethodPlan, rows: SplitData, models: Models
     # As much as the decisions of LoGoFair_l&g tell about the group here.
     test = rows.rows("test")
     chances = _chances(_fitted(case, METHODS["logofair_lg"], rows, models).policy, models[0].test, rows)
-    shares = table.shares(chances, test.labels, groups=test.groups, clients=test.clients)
+    shares = table.shares(chances, test.labels, groups=test.groups, sites=test.clients)
     # A bound for a larger limit holds for the smaller one too, and solvers need some room.
     nats = [max(nats, _LEAST_INFORMATION) for nats in information(table, shares)]
     return aglfop(table, global_information=nats[0], local_information=nats[1]).bound

@@ -114,7 +114,7 @@ def _rows_of(name: str, records: Sequence[Mapping[str, Any]]) -> str:
         words = f"{rows:,} of {sample['of']:,} rows" if drawn and "of" in sample else f"{rows:,} rows"
         words += f" of {sample['year']}" if "year" in sample else ""
         words += ", drawn at random" if drawn else ""
-        natural = CATALOGUE[name].natural_clients
+        natural = CATALOGUE[name].natural_sites
         words += f", {sample['natural']:,} natural clients ({natural})" if natural and "natural" in sample else ""
         said.append(f"a sample: {words}" if drawn or rows < least else words)
     return "; ".join(said) + (f" (the paper: {of_paper})" if said and of_paper else "")
