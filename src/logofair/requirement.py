@@ -109,7 +109,7 @@ KEYWORDS = frozenset(
 
 _WORD = re.compile(r'\s*(?:(?P<quoted>"(?:[^"]|"")*")|(?P<comma>,)|(?P<open>".*)|(?P<plain>[^\s,"]+))', re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_WHOLE = re.compile(r"\d{1,16}", re.ASCII)
+_COUNT = re.compile(r"\d{1,16}", re.ASCII)
 _BARE = re.compile(r'[^\s,"=<>]+')
 
 
@@ -384,10 +384,10 @@ class _Sentence:
             return None
         word = self.words[at]
         if terminal in ("NUMBER", "PEOPLE"):
-            whole = terminal == "PEOPLE"
-            if word.quoted or not (_WHOLE if whole else _NUMBER).fullmatch(word.text):
+            counted = terminal == "PEOPLE"
+            if word.quoted or not (_COUNT if counted else _NUMBER).fullmatch(word.text):
                 return None
-            return (People(int(word.text)) if whole else float(word.text)), at + 1
+            return (People(int(word.text)) if counted else float(word.text)), at + 1
         names: list[str] = []
         while at < len(self.words) and self.words[at].is_name:
             names.append(self.words[at].text)
