@@ -227,7 +227,7 @@ def test_six_people_do_not_make_the_headline():
     assert (found.worst_global.highest, found.worst_global.lowest) == ("X", "F")
     assert (found.headline_global.highest, found.headline_global.lowest) == ("M", "F")
     assert found.headline_global.value == approximately(0.2)
-    assert found.headline_global.finding.startswith("a gap of at least 0.1")
+    assert found.headline_global.finding.startswith("a gap of at least 0.0927")
 
 
 def test_where_no_group_is_large_the_headline_is_of_all():

@@ -318,7 +318,8 @@ class Side:
     """The rates of one side: ``values[rate, site, group]`` and ``gaps[rate, site]``, NaN where undefined.
 
     Only rates that rest on ``fewest`` rows or more have a value. ``like`` is another rule on the same rows whose noise
-    floor serves: it hardly depends on the rule, and is the dearest figure where many rules are measured.
+    floor serves: it hardly depends on the rule, and is the dearest figure where many rules are measured. ``looked_at``
+    is how many statements are judged together, over which lower limits are corrected.
     """
 
     rates: tuple[Rate, ...]
@@ -329,6 +330,7 @@ class Side:
     gaps: Floats
     highest: npt.NDArray[np.intp]
     lowest: npt.NDArray[np.intp]
+    looked_at: int
     fewest: int = 1
     like: Side | None = None
 
@@ -351,19 +353,23 @@ class Side:
     @cached_property
     def large(self) -> Side:
         """The same over large cells alone: rates that rest on :data:`FEW_ROWS` rows or more."""
-        values = np.where(self.rows >= FEW_ROWS, self.values, np.nan)
-        like = None if self.like is None else self.like.large
-        return _compared(self.rates, self.groups, self.sites, self.tally, values, FEW_ROWS, like)
+        return self._only(self.rows >= FEW_ROWS, FEW_ROWS, None if self.like is None else self.like.large)
 
     @cached_property
     def headline(self) -> Side:
-        """What is told first: large cells alone where they have any gap, so that a few people hide nobody; else all.
+        """What is told: gaps between large cells, so that a few people make none.
 
-        All too where a gap is shown beyond chance among all and none among large cells: that must not be hidden.
+        Of all cells where a rate has no gap between large ones, and where one is shown beyond chance among all and none
+        among the large: that must not be hidden. Each rate by itself, so a gap of two is never below that of one.
         """
-        if np.isnan(self.large.gaps).all():
-            return self
-        return self if self.worst().shown and not self.large.worst().shown else self.large
+        shown, large = (np.fmax.reduce(side.limits[0], axis=1) > 0.0 for side in (self, self.large))
+        every = np.isnan(self.large.gaps).all(axis=1) | (shown & ~large)
+        return self._only((self.rows >= FEW_ROWS) | every[:, None, None], self.fewest, self.like)
+
+    def _only(self, which: Booleans, fewest: int, like: Side | None) -> Side:
+        """The same over some cells."""
+        values = np.where(which, self.values, np.nan)
+        return _compared(self.rates, self.groups, self.sites, self.tally, values, self.looked_at, fewest, like)
 
     @cached_property
     def _shares(self) -> Floats:
@@ -376,20 +382,17 @@ class Side:
         """Ends of the 95% interval of every rate, each (rates, sites, groups); NaN where there is none."""
         return share_limits(self._shares, self.effective)
 
-    def limits(self, together: tuple[int, ...] = ()) -> tuple[Floats, Floats]:
-        """Both ends of the 95% interval of the largest gap over some axes of (rates, sites), which remain as 1.
-
-        ``together=()``: of each gap by itself; ``(0,)``: of each site's largest; ``(0, 1)``: of the largest of all.
-        NaN where a gap is undefined or its rates are no shares of rows.
-        """
-        pairs = np.broadcast_to(_pairs(self._shares).sum(axis=together, keepdims=True), self.gaps.shape)
-        lower = pair_limits(self._shares, self.effective, TAIL / np.maximum(pairs, 1), upper=False)
-        return _largest(lower, together), _largest(self.upper_limits, together)
-
     @cached_property
-    def upper_limits(self) -> Floats:
-        """The upper end of every gap by itself, (rates, sites)."""
-        return pair_limits(self._shares, self.effective, TAIL, upper=True)
+    def limits(self) -> tuple[Floats, Floats]:
+        """Both ends of the 95% interval of every gap, (rates, sites); NaN where undefined, or of no shares of rows.
+
+        The upper end is that of the gap by itself: the pair of groups that is worst in truth is one fixed pair, so the
+        largest upper end of some gaps is that of the largest of them too. The lower end is corrected over all that is
+        looked at, so the largest lower end of some gaps is that of the largest of them.
+        """
+        tail = np.full(self.gaps.shape, TAIL)
+        lower = pair_limits(self._shares, self.effective, tail / max(self.looked_at, 1), upper=False)
+        return lower, pair_limits(self._shares, self.effective, tail, upper=True)
 
     @cached_property
     def floor(self) -> Floor:
@@ -401,12 +404,8 @@ class Side:
         return noise_floor(self._shares, self.effective, [rate.name for rate in self.rates], gap)
 
     def above(self, tolerance: Floats | float) -> Booleans:
-        """At which sites some gap exceeds its tolerance beyond chance, all sites judged together."""
-        tolerance = np.broadcast_to(tolerance, self.gaps.shape)
-        shares = np.where(np.isfinite(tolerance)[..., None], self._shares, np.nan)
-        tail = np.full(tolerance.shape, TAIL / max(int(_pairs(shares).sum()), 1))
-        lower = pair_limits(shares, self.effective, tail, upper=False)
-        return np.asarray((lower > tolerance).any(axis=0))
+        """At which sites some gap exceeds its tolerance beyond chance, all that is looked at judged together."""
+        return np.asarray((self.limits[0] > tolerance).any(axis=0))
 
     def within(self, tolerance: Floats | float) -> Booleans:
         """At which sites every gap is shown to be within its tolerance, all sites judged together.
@@ -443,34 +442,35 @@ class Side:
 
     @cached_property
     def _largest_lower(self) -> float:
-        return float(self.limits((0, 1))[0][0, 0])
+        return float(_largest(self.limits[0], (0, 1))[0, 0])
 
     def gap(self, rate: int, place: int) -> Gap:
-        """The gap of one rate at one site, by itself."""
-        low, high = self._own_limits
+        """The gap of one rate at one site."""
+        low, high = self.limits
         return self._gap(rate, place, low[rate, place], high[rate, place])
 
-    @cached_property
-    def _own_limits(self) -> tuple[Floats, Floats]:
-        return self.limits()
+    def _largest_limits(self, together: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """Both ends of the interval of the largest gap over some axes of (rates, sites), which remain as 1."""
+        low, high = self.limits
+        return _largest(low, together), _largest(high, together)
 
     def largest(self) -> tuple[Gap, ...]:
         """The gap of every rate at the site where it is largest."""
-        (low, high), at = self.limits((1,)), _argmax(self.gaps, 1)
+        (low, high), at = self._largest_limits((1,)), _argmax(self.gaps, 1)
         floors = self.floor.by_rate.tolist()
         found = [self._gap(k, int(at[k]), low[k, 0], high[k, 0], *floors[k]) for k in range(len(self.rates))]
         return tuple(gap if gap.reason is None else replace(gap, site=None) for gap in found)
 
     def by_site(self) -> tuple[Gap, ...]:
         """The largest gap of any rate at every site; its floor is that of the site."""
-        (low, high), at = self.limits((0,)), _argmax(self.gaps, 0)
+        (low, high), at = self._largest_limits((0,)), _argmax(self.gaps, 0)
         floors = self.floor.by_site.tolist()
         return tuple(self._gap(int(at[c]), c, low[0, c], high[0, c], floors[c]) for c in range(len(self.sites)))
 
     def worst(self) -> Gap:
         """The largest gap of any rate at any site."""
         rate, place = np.unravel_index(int(np.where(np.isnan(self.gaps), -1.0, self.gaps).argmax()), self.gaps.shape)
-        (low, high), floor = self.limits((0, 1)), self.floor
+        (low, high), floor = self._largest_limits((0, 1)), self.floor
         gap = self._gap(int(rate), int(place), low[0, 0], high[0, 0], floor.mean, floor.detectable)
         return gap if gap.reason is None else replace(gap, site=None)
 
@@ -543,12 +543,6 @@ def _effective(mass: Floats, hits: Floats, squares: Floats, products: Floats | N
         by_share = share * (1.0 - share) * mass * mass / variance
         known = (variance > 1e-12 * squares) & (share > 0) & (share < 1)
         return np.asarray(np.where(known, np.minimum(by_weight, by_share), by_weight))
-
-
-def _pairs(shares: Floats) -> Indices:
-    """How many pairs of one group and another are compared, (rates, sites)."""
-    known = (~np.isnan(shares)).sum(axis=2)
-    return np.asarray(known * (known - 1))
 
 
 def _argmax(gaps: Floats, axis: int) -> npt.NDArray[np.intp]:
@@ -643,9 +637,18 @@ def side_of(
     sites: tuple[Label | None, ...],
     tally: Tally,
     like: Side | None = None,
+    looked_at: int | None = None,
 ) -> Side:
-    """Measure every rate, and its gap at every site."""
-    return _compared(rates, groups, sites, tally, np.stack([tally.rate(rate) for rate in rates]), like=like)
+    """Measure every rate, and its gap at every site; lower limits are corrected over these pairs of groups, or more."""
+    values = np.stack([tally.rate(rate) for rate in rates])
+    looked_at = compared_pairs(values) if looked_at is None else looked_at
+    return _compared(rates, groups, sites, tally, values, looked_at, like=like)
+
+
+def compared_pairs(values: Floats) -> int:
+    """How many pairs of one group and another are compared, of rates by (..., group), NaN where there is none."""
+    known = (~np.isnan(values)).sum(axis=-1)
+    return int((known * (known - 1)).sum())
 
 
 def _compared(
@@ -654,6 +657,7 @@ def _compared(
     sites: tuple[Label | None, ...],
     tally: Tally,
     values: Floats,
+    looked_at: int,
     fewest: int = 1,
     like: Side | None = None,
 ) -> Side:
@@ -662,7 +666,7 @@ def _compared(
     high, low = np.where(known, values, -np.inf), np.where(known, values, np.inf)
     enough = known.sum(2) >= 2
     gaps = np.subtract(high.max(2), low.min(2), where=enough, out=np.full(enough.shape, np.nan))
-    return Side(rates, groups, sites, tally, values, gaps, high.argmax(2), low.argmin(2), fewest, like)
+    return Side(rates, groups, sites, tally, values, gaps, high.argmax(2), low.argmin(2), looked_at, fewest, like)
 
 
 def counting_labels(rate: Rate) -> list[int]:

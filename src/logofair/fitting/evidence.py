@@ -213,7 +213,7 @@ def _finding(side: Side, tolerance: Floats, where: str) -> Finding:
 def _judged(side: Side, tolerance: Floats) -> tuple[bool | None, str, Gap, float]:
     """Whether a side's gaps are shown within tolerance, in words, and the gap that is judged with its tolerance."""
     shown, phrase = _shown(side, tolerance)
-    excess = (side.limits()[0] if shown is False else side.gaps) - tolerance
+    excess = (side.limits[0] if shown is False else side.gaps) - tolerance
     rate, place = np.unravel_index(int(np.where(np.isnan(excess), -np.inf, excess).argmax()), excess.shape)
     gap, worst = side.gap(int(rate), int(place)), side.worst()
     gap = worst if (worst.rate, worst.site) == (gap.rate, gap.site) else gap
@@ -228,7 +228,7 @@ def _shown(side: Side, tolerance: Floats) -> tuple[bool | None, str]:
         return False, _ABOVE
     if within[required].all():
         return True, _WITHIN
-    if np.isnan(side.upper_limits[np.isfinite(tolerance)]).all():
+    if np.isnan(side.limits[1][np.isfinite(tolerance)]).all():
         return None, "cannot be told, such a rate has no interval"
     few = not side.checkable(tolerance)[required].all()
     return None, f"cannot be told, {'rows too few' if few else 'too close to the tolerance'}"

@@ -74,7 +74,7 @@ class MeasuredRows:
     def ranked(self) -> list[int]:
         """Every site's place: those whose gap is shown to be largest first, then those with the most rows."""
         side = self.after.local
-        low = np.fmax(side.limits()[0], side.large.limits()[0])
+        low = side.limits[0]
         shown = np.where(np.isnan(low), 0.0, low).max(axis=0)
         return [int(place) for place in np.lexsort((-side.tally.rows.sum(axis=(1, 2)), -shown))]
 
