@@ -288,7 +288,7 @@ _FAINT = """() => {
   const faint = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let text = walker.nextNode(); text; text = walker.nextNode()) {
     const node = text.parentElement;
-    if (!text.data.trim() || !node.getSiteRects().length || node.closest("script, .frontier-figure")) continue;
+    if (!text.data.trim() || !node.getClientRects().length || node.closest("script, .frontier-figure")) continue;
     if (node.closest("title, option")) continue;
     const style = getComputedStyle(node), paper = behind(node);
     const ink = read(node.closest("svg") ? style.fill : style.color, paper);
@@ -319,12 +319,12 @@ def test_what_has_the_focus_is_framed(open_page, folder):
 
 # What sticks out of the page, or is hidden in a frame that would scroll: on paper nothing scrolls.
 _CUT_OFF = """() => {
-  const wide = document.documentElement.siteWidth + 1, found = [];
+  const wide = document.documentElement.clientWidth + 1, found = [];
   for (const node of document.body.querySelectorAll("*")) {
-    if (!node.getSiteRects().length || node.closest(".skip")) continue;
-    const box = node.getBoundingSiteRect(), style = getComputedStyle(node);
+    if (!node.getClientRects().length || node.closest(".skip")) continue;
+    const box = node.getBoundingClientRect(), style = getComputedStyle(node);
     const hides = style.overflowX !== "visible" && !node.closest("svg");
-    const clips = hides && (node.scrollWidth > node.siteWidth + 1 || node.scrollHeight > node.siteHeight + 1);
+    const clips = hides && (node.scrollWidth > node.clientWidth + 1 || node.scrollHeight > node.clientHeight + 1);
     if (box.right > wide || clips) found.push(`${node.tagName}.${node.className} ${Math.round(box.right)}`);
   }
   return found;
@@ -333,10 +333,10 @@ _CUT_OFF = """() => {
 
 # Tables that hide something at their side; only the trade-off's, with two directions, may scroll.
 _HIDDEN_SIDEWAYS = """() => Array.from(document.querySelectorAll(".scroll"))
-  .filter((frame) => frame.scrollWidth > frame.siteWidth + 1 && !frame.closest("#frontier"))
-  .map((frame) => `${frame.getAttribute("aria-label")}: ${frame.scrollWidth} in ${frame.siteWidth}`)"""
+  .filter((frame) => frame.scrollWidth > frame.clientWidth + 1 && !frame.closest("#frontier"))
+  .map((frame) => `${frame.getAttribute("aria-label")}: ${frame.scrollWidth} in ${frame.clientWidth}`)"""
 _OUTSIDE_ITS_PICTURE = """() => Array.from(document.querySelectorAll("svg text")).filter((text) => {
-  const box = text.getBoundingSiteRect(), frame = text.closest("svg").getBoundingSiteRect();
+  const box = text.getBoundingClientRect(), frame = text.closest("svg").getBoundingClientRect();
   const beyond = [box.right - frame.right, frame.left - box.left, box.bottom - frame.bottom, frame.top - box.top];
   return box.width > 0 && Math.max(...beyond) > 1;
 }).map((text) => text.textContent)"""
@@ -367,7 +367,7 @@ def test_on_a_phone_the_page_does_not_scroll_sideways(open_page, address):
     assert page.locator("#sites figure .narrow svg").first.is_visible()
     assert page.locator("#sites figure .wide svg").first.is_hidden()
     assert page.evaluate(_OUTSIDE_ITS_PICTURE) == []
-    letters = "Array.from(document.querySelectorAll('.narrow text'), t => t.getBoundingSiteRect().height)"
+    letters = "Array.from(document.querySelectorAll('.narrow text'), t => t.getBoundingClientRect().height)"
     assert min(page.evaluate(letters)) > 10
 
 
