@@ -1,0 +1,230 @@
+"""What was found about requirements: one row for each requirement and site, and what a table of them says together.
+
+The same rows on three bases. On *calibration rows* the state is what is proved of the rows that chose the rule, in
+expectation; on *test rows* it is measured, with an interval; for *new rows* it is what is certified at a confidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.auditing.measure import FEW_ROWS
+from logofair.columns.checks import Floats, Label
+from logofair.columns.labels import plain
+from logofair.files import polars_module
+
+if TYPE_CHECKING:
+    import polars
+
+    from logofair.requirement import Requirement
+
+MET, EXCEEDED, UNCLEAR, NOT_MEASURED = "met", "exceeded", "unclear", "not measured"
+CALIBRATION_ROWS, TEST_ROWS, NEW_ROWS = "calibration rows", "test rows", "new rows"
+ROUNDING = 1e-9  # an excess up to here is none
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found about one requirement at one site, or over all of them.
+
+    Attributes
+    ----------
+    requirement : Requirement
+        What must hold; ``site``: where (None: over all sites, or there is only one).
+    limit : float or None
+        The number it must keep: as typed, or what "today" comes to on these rows; None where that is not known.
+    before, after : float or None
+        The rate, gap or ratio under the unconstrained rule and under the one that is judged, on the same rows: of
+        several rates or groups the one with the least room. None where undefined; ``before`` also where there is
+        nothing to compare with.
+    low, high : float or None
+        The 95% interval of ``after``. The end that would show that the limit is kept is that of this figure alone; the
+        end that would show that it is exceeded is corrected over all that was looked at. For new rows the end that
+        is known, at the confidence asked for. None on calibration rows, where ``after`` is exact.
+    rows : int or None
+        The rows (people, where ids repeat) behind the smallest rate that counts here.
+    state : str
+        ``"met"``: the interval is within the limit; ``"exceeded"``: it is beyond; ``"unclear"``: neither; or ``"not
+        measured"``. For new rows ``"met"`` says that all that are met hold together at the confidence asked for.
+    basis : str
+        ``"calibration rows"``, ``"test rows"`` or ``"new rows"``.
+    price : float or None
+        The dual price: what a limit looser by one unit would win at most, in accuracy or cost per person.
+    rows_needed : int or None
+        How many rows of every group it would take to certify the limit; None: not known, or no number would do.
+    rate : str or None
+        The rate that ``after`` is of; ``groups``: whose (of a gap or a ratio the largest first; empty: everyone's).
+    """
+
+    requirement: Requirement
+    site: Label | None
+    limit: float | None
+    before: float | None
+    after: float | None
+    low: float | None
+    high: float | None
+    rows: int | None
+    state: str
+    basis: str
+    price: float | None = None
+    rows_needed: int | None = None
+    rate: str | None = None
+    groups: tuple[Label, ...] = ()
+
+    @property
+    def room(self) -> float | None:
+        """What is left before the limit; negative: by how much it is exceeded. None where undefined."""
+        if self.after is None or self.limit is None:
+            return None
+        return float(room(self.requirement.relation, np.array(self.limit), np.array(self.after)))
+
+    @property
+    def too_small(self) -> bool:
+        """Whether it rests on a handful of people, so that it makes no verdict unclear and no headline."""
+        return self.rows is not None and self.rows < FEW_ROWS
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON; the requirement as it is typed."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        named = {"site": plain(self.site), "groups": [plain(group) for group in self.groups]}
+        return found | named | {"requirement": str(self.requirement)}
+
+
+class Outcomes(Sequence[Outcome]):
+    """A table of outcomes, in the order of the requirements as typed and, for each, of the sites."""
+
+    def __init__(self, entries: Iterable[Outcome] = ()) -> None:
+        self._entries = tuple(entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, index: int) -> Outcome: ...
+    @overload
+    def __getitem__(self, index: slice) -> Outcomes: ...
+    def __getitem__(self, index: int | slice) -> Outcome | Outcomes:
+        return Outcomes(self._entries[index]) if isinstance(index, slice) else self._entries[index]
+
+    def __add__(self, other: Outcomes) -> Outcomes:
+        return Outcomes((*self, *other))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Outcomes) and self._entries == other._entries
+
+    def __hash__(self) -> int:
+        return hash(self._entries)
+
+    def __repr__(self) -> str:
+        lines = [f"{each.requirement}: {each.state}" for each in self._entries]
+        return f"Outcomes([{', '.join(lines)}])"
+
+    def where(self, which: Callable[[Outcome], bool]) -> Outcomes:
+        """Those of which something is true."""
+        return Outcomes(filter(which, self._entries))
+
+    def on(self, basis: str) -> Outcomes:
+        """Those on one basis."""
+        return self.where(lambda each: each.basis == basis)
+
+    def of(self, requirement: Requirement) -> Outcomes:
+        """Those of one requirement."""
+        return self.where(lambda each: each.requirement == requirement)
+
+    def at(self, site: Label | None) -> Outcomes:
+        """Those at one site (None: over all)."""
+        return self.where(lambda each: each.site == site)
+
+    def with_state(self, state: str) -> Outcomes:
+        """Those in one state."""
+        return self.where(lambda each: each.state == state)
+
+    @cached_property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """What was required, each once."""
+        return tuple(dict.fromkeys(each.requirement for each in self._entries))
+
+    @cached_property
+    def evidence(self) -> Outcomes:
+        """Those that the verdict rests on: measured on test rows, else certified for new rows, else none.
+
+        What is proved of the calibration rows never speaks for other people.
+        """
+        for basis in (TEST_ROWS, NEW_ROWS):
+            found = self.on(basis)
+            if any(each.state != NOT_MEASURED for each in found):
+                return found
+        return Outcomes()
+
+    @cached_property
+    def verdict(self) -> str:
+        """One state for all: exceeded anywhere, else unclear anywhere, else met.
+
+        An exceedance counts however few rows it was seen on, since it is corrected over all that was looked at. What
+        is unclear on a handful of people does not count beside outcomes of the same requirement that rest on more. A
+        requirement that was measured nowhere leaves the verdict open.
+        """
+        states = [_state_of_one(self.evidence.of(each)) for each in self.evidence.requirements]
+        return next((state for state in (EXCEEDED, UNCLEAR, NOT_MEASURED, MET) if state in states), NOT_MEASURED)
+
+    @cached_property
+    def worst(self) -> Outcome | None:
+        """The one to show first: exceeded, else not on a handful of people, and of these that with the least room."""
+        known = [each for each in self._entries if each.room is not None]
+        shown = [each for each in known if each.state == EXCEEDED] or [e for e in known if not e.too_small] or known
+        return min(shown, key=lambda each: each.room or 0.0, default=None)
+
+    def count(self, state: str) -> int:
+        """How many are in a state."""
+        return sum(each.state == state for each in self._entries)
+
+    def as_dict(self) -> list[dict[str, Any]]:
+        """Return plain values, ready for JSON."""
+        return [each.as_dict() for each in self._entries]
+
+    def to_frame(self) -> polars.DataFrame:
+        """Return a polars frame with a line per outcome; needs the extra ``data``."""
+        lines = self.as_dict()
+        columns = {each.name: [line[each.name] for line in lines] for each in fields(Outcome) if each.name != "groups"}
+        columns["site"] = [None if site is None else str(site) for site in columns["site"]]
+        columns["groups"] = [", ".join(map(str, line["groups"])) for line in lines]
+        frame: polars.DataFrame = polars_module().DataFrame(columns, infer_schema_length=None)
+        return frame
+
+
+def _state_of_one(outcomes: Outcomes) -> str:
+    """The state of one requirement wherever it holds."""
+    measured = outcomes.where(lambda each: each.state != NOT_MEASURED)
+    judged = measured.where(lambda each: each.state != UNCLEAR or not each.too_small) or measured
+    return next((state for state in (EXCEEDED, UNCLEAR, MET) if judged.count(state)), NOT_MEASURED)
+
+
+def room(relation: str, limit: Floats, found: Floats) -> Floats:
+    """What is left before a limit; negative: by how much it is exceeded."""
+    if relation == "=":
+        return np.asarray(-np.abs(found - limit))
+    return np.asarray(limit - found if relation == "<=" else found - limit)
+
+
+def states_of(relation: str, limit: Floats, low: Floats, high: Floats) -> npt.NDArray[np.object_]:
+    """The state of each figure by its limit and both ends of its interval; NaN where one of them is not known.
+
+    Examples
+    --------
+    >>> states_of("<=", np.array(0.05), np.array([0.06, 0.0, 0.0, np.nan]), np.array([0.2, 0.2, 0.04, 0.1])).tolist()
+    ['exceeded', 'unclear', 'met', 'not measured']
+    """
+    if relation == "=":
+        met = np.maximum(np.abs(low - limit), np.abs(high - limit)) <= ROUNDING
+        exceeded = np.maximum(low - limit, limit - high) > ROUNDING
+    else:
+        worst, best = (high, low) if relation == "<=" else (low, high)
+        met, exceeded = room(relation, limit, worst) >= -ROUNDING, room(relation, limit, best) < -ROUNDING
+    unknown = np.isnan(limit + low + high)
+    return np.select([unknown, met, exceeded], [NOT_MEASURED, MET, EXCEEDED], UNCLEAR).astype(object)
