@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,14 @@ class Changes:
         place = 2 * cell + (0 if rows[0] is None else rows[0].astype(np.intp))
         squares = change * change * own * (1.0 if weight is None else weight)
         return cls(up, down, np.bincount(place, squares, minlength=up.mass.size).reshape(places))
+
+    def gathered(self, place: Sequence[int], count: int) -> Changes:
+        """Groups summed to ``count`` others, each to the one at its place; those with place -1 are left out."""
+        squared = np.zeros((self.squared.shape[0], count, 2))
+        for group, at in enumerate(place):
+            if at >= 0:
+                squared[:, at] += self.squared[:, group]
+        return Changes(self.up.gathered(place, count), self.down.gathered(place, count), squared)
 
     def rates(self, rate: Rate) -> tuple[Floats, Floats]:
         """Change of a rate by (site, group), and its squared standard error; NaN where undefined."""

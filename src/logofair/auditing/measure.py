@@ -17,8 +17,8 @@ from logofair.columns.labels import Codes, one_site, plain
 from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
 from logofair.notions import Rate
+from logofair.outcomes import FEW_ROWS
 
-FEW_ROWS = 30  # rates on fewer rows make no headline; a large cell has as many or more
 _BOTH = 2  # where a tally keeps what is counted without regard to labels
 _LARGEST_RATE = 1e300  # keeps the difference of two rates finite; only a user's own rate comes near
 
@@ -266,11 +266,17 @@ class Tally:
 
     def rate(self, rate: Rate) -> Floats:
         """One rate by (site, group); NaN where undefined."""
+        if rate.needs_labels and not self.labelled:
+            return np.full(self.mass.shape[:2], np.nan)
         with np.errstate(over="ignore", invalid="ignore"):  # a user's own rate may be huge
             # Label by label: the difference of two sums would lose a light label beside a heavy one.
             top = [rate.numerator(self.accepted[..., label], label * self.accepted[..., label]) for label in (0, 1)]
-            bottom = [rate.denominator(self.mass[..., label], label * self.mass[..., label]) for label in (0, 1)]
-            return _ratio(top[0] + top[1], bottom[0] + bottom[1])
+            return _ratio(top[0] + top[1], self.mass_behind(rate))
+
+    def mass_behind(self, rate: Rate) -> Floats:
+        """The denominator of one rate by (site, group)."""
+        parts = [rate.denominator(self.mass[..., label], label * self.mass[..., label]) for label in (0, 1)]
+        return np.asarray(parts[0] + parts[1])
 
     def rows_behind(self, rate: Rate) -> Indices:
         """How many rows (people, where ids repeat) count in one rate by (site, group), each with some weight."""

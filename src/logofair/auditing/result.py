@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.measure import FEW_ROWS, Gap, Measured, Side, Tally, side_of, text, value_of
+from logofair.auditing.measure import Gap, Measured, Side, Tally, side_of, text, value_of
 from logofair.columns.checks import Floats, Label, listed
 from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
 from logofair.notions import Notion, Rate
+from logofair.outcomes import FEW_ROWS
 
 if TYPE_CHECKING:
     from logofair.auditing.required import RequirementCheck

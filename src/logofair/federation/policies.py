@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from logofair.auditing.measure import FEW_ROWS
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
 from logofair.federation.limits import SiteLimits
@@ -20,6 +19,7 @@ from logofair.federation.result import RunResult
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.files.documents import of_type
 from logofair.fitting.solution import FitWarning, cell_warnings
+from logofair.outcomes import FEW_ROWS
 from logofair.policy.info import (
     CertificateInfo,
     FederationInfo,

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from logofair.auditing import Audit, Gap, Measured
-from logofair.auditing.measure import FEW_ROWS, Side, text
+from logofair.auditing.measure import Side, text
 from logofair.auditing.required import BROKEN, KEPT, SILENT, UNCLEAR, UNMEASURED, RequirementCheck
 from logofair.auditing.result import NOT_TESTED
 from logofair.columns.checks import Floats, Label
 from logofair.fitting.promises import CERTIFIED, NOT_REQUIRED, called, certified_words, price_words
 from logofair.notions import Rate
+from logofair.outcomes import FEW_ROWS
 from logofair.policy.info import FigureInfo, FindingInfo, PolicyInfo, TestedInfo, added_to_rows
 from logofair.requirements import Requirement, Requirements
 

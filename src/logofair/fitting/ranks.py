@@ -14,11 +14,11 @@ from functools import cached_property
 import numpy as np
 
 from logofair.auditing.certification import RateLaws, added_up, errors_allowed
-from logofair.auditing.measure import FEW_ROWS
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices, RowOrder, search_runs
 from logofair.notions import Rate
+from logofair.outcomes import FEW_ROWS
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.solvers.problem import Problem
 

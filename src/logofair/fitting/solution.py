@@ -12,7 +12,6 @@ import numpy as np
 
 from logofair.auditing import Audit, Comparison, SiteCheck
 from logofair.auditing.comparison import compared_audits
-from logofair.auditing.measure import FEW_ROWS
 from logofair.auditing.required import BROKEN, SILENT, RequirementCheck, measured_requirements, proved_requirements
 from logofair.auditing.result import FITTED_ROWS, aligned
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, today_of
@@ -36,6 +35,7 @@ from logofair.fitting.figures import (
 from logofair.fitting.prepare import CalibrationRows, ordered_cells
 from logofair.fitting.promises import CERTIFIED, Promises
 from logofair.notions import Notion, Rate
+from logofair.outcomes import FEW_ROWS
 from logofair.policy.info import PolicyInfo, PoolingInfo, price_sentence, proof_sentence
 from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, score_blind_rules
 from logofair.policy.policy import Policy

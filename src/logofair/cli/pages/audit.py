@@ -16,7 +16,7 @@ from rich.text import Text
 from logofair.auditing import Audit, Comparison, Gap, Measured
 from logofair.auditing.against import ComparedRules
 from logofair.auditing.files import FileAudit, data_source
-from logofair.auditing.measure import FEW_ROWS, text, value_of
+from logofair.auditing.measure import text, value_of
 from logofair.auditing.result import RuleAudit, cost_text
 from logofair.cli.options import TOLERANCE, typed_command
 from logofair.cli.pages.console import counted as number_of
@@ -25,6 +25,7 @@ from logofair.cli.pages.figures import gap_lines, interval_text, rates_table, te
 from logofair.columns.checks import Floats
 from logofair.columns.labels import plain
 from logofair.files.inputs import ColumnNames
+from logofair.outcomes import FEW_ROWS
 
 if TYPE_CHECKING:
     from logofair.report import ReportHeading

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logofair.auditing.outcomes import (
+from logofair.outcomes import (
     CALIBRATION_ROWS,
     EXCEEDED,
     MET,
@@ -51,48 +51,116 @@ def test_an_exact_share_is_exceeded_on_either_side_and_met_by_itself_alone():
 
 def test_the_verdict_comes_from_test_rows_else_from_what_is_certified_else_nothing_is_measured():
     proved, certified, tested = (
-        Outcomes([outcome(state, basis=basis)])
+        Outcomes((outcome(state, basis=basis),))
         for state, basis in ((MET, CALIBRATION_ROWS), (UNCLEAR, NEW_ROWS), (EXCEEDED, TEST_ROWS))
     )
     assert Outcomes().verdict == proved.verdict == NOT_MEASURED
     assert (proved + certified).verdict == UNCLEAR
     assert (proved + certified + tested).verdict == EXCEEDED
-    unmeasured = Outcomes([outcome(NOT_MEASURED, after=None)])
+    unmeasured = Outcomes((outcome(NOT_MEASURED, after=None),))
     assert (certified + unmeasured).verdict == UNCLEAR
 
 
 def test_a_handful_of_people_makes_no_verdict_unclear_by_itself():
     small = outcome(UNCLEAR, site="Zürich", rows=3, after=0.4)
-    assert Outcomes([small, outcome(MET, site="Lyon")]).verdict == MET
-    assert Outcomes([small]).verdict == UNCLEAR
-    assert Outcomes([small, outcome(MET, requirement=FLOOR)]).verdict == UNCLEAR  # nothing else tells of the gap
-    assert Outcomes([small, outcome(UNCLEAR, site="Lyon")]).verdict == UNCLEAR
+    assert (
+        Outcomes(
+            (
+                small,
+                outcome(MET, site="Lyon"),
+            )
+        ).verdict
+        == MET
+    )
+    assert Outcomes((small,)).verdict == UNCLEAR
+    assert (
+        Outcomes(
+            (
+                small,
+                outcome(MET, requirement=FLOOR),
+            )
+        ).verdict
+        == UNCLEAR
+    )  # nothing else tells of the gap
+    assert (
+        Outcomes(
+            (
+                small,
+                outcome(UNCLEAR, site="Lyon"),
+            )
+        ).verdict
+        == UNCLEAR
+    )
 
 
 def test_an_exceedance_always_counts():
     small = outcome(EXCEEDED, site="Zürich", rows=3, after=1.0)
-    assert Outcomes([small, outcome(MET, site="Lyon"), outcome(UNCLEAR, site="Oslo")]).verdict == EXCEEDED
+    assert (
+        Outcomes(
+            (
+                small,
+                outcome(MET, site="Lyon"),
+                outcome(UNCLEAR, site="Oslo"),
+            )
+        ).verdict
+        == EXCEEDED
+    )
 
 
 def test_what_was_measured_nowhere_leaves_the_verdict_open():
     missing = outcome(NOT_MEASURED, requirement=FLOOR, after=None, rows=None)
-    assert Outcomes([outcome(MET), missing]).verdict == NOT_MEASURED
-    assert Outcomes([outcome(MET, site="a"), outcome(NOT_MEASURED, site="b", after=None)]).verdict == MET
+    assert (
+        Outcomes(
+            (
+                outcome(MET),
+                missing,
+            )
+        ).verdict
+        == NOT_MEASURED
+    )
+    assert (
+        Outcomes(
+            (
+                outcome(MET, site="a"),
+                outcome(NOT_MEASURED, site="b", after=None),
+            )
+        ).verdict
+        == MET
+    )
 
 
 def test_what_is_shown_first_is_exceeded_or_rests_on_enough_people_and_keeps_its_own_before():
     few = outcome(UNCLEAR, site="Zürich", rows=3, after=0.9, before=0.8)
     first = outcome(UNCLEAR, site="Oslo", after=0.11, before=0.3)
-    table = Outcomes([outcome(MET, site="Lyon"), few, first])
+    table = Outcomes(
+        (
+            outcome(MET, site="Lyon"),
+            few,
+            first,
+        )
+    )
     assert table.worst == first
-    assert Outcomes([few]).worst == few
+    assert Outcomes((few,)).worst == few
     exceeded = outcome(EXCEEDED, site="Rom", rows=4, after=0.6)
-    assert Outcomes([*table, exceeded]).worst == exceeded
+    assert (
+        Outcomes(
+            (
+                *table,
+                exceeded,
+            )
+        ).worst
+        == exceeded
+    )
     assert first.room == pytest.approx(-0.06)
 
 
 def test_a_table_is_a_sequence_and_plain_values():
-    table = Outcomes([outcome(MET, site=("a", 1)), outcome(UNCLEAR, requirement=FLOOR)])
+    table = Outcomes(
+        (
+            outcome(MET, site=("a", 1)),
+            outcome(UNCLEAR, requirement=FLOOR),
+        )
+    )
     assert [each.state for each in table] == [MET, UNCLEAR]
     assert table[:1] == table.with_state(MET) == table.of(GAP) == table.at(("a", 1))
     assert table.requirements == (GAP, FLOOR)

@@ -6,7 +6,7 @@ expectation; on *test rows* it is measured, with an interval; for *new rows* it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.measure import FEW_ROWS
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import plain
 from logofair.files import polars_module
+from logofair.requirement import Requirement
 
 if TYPE_CHECKING:
     import polars
 
-    from logofair.requirement import Requirement
-
 MET, EXCEEDED, UNCLEAR, NOT_MEASURED = "met", "exceeded", "unclear", "not measured"
 CALIBRATION_ROWS, TEST_ROWS, NEW_ROWS = "calibration rows", "test rows", "new rows"
+FEW_ROWS = 30  # rates on fewer rows make no headline; a large cell has as many or more
 ROUNDING = 1e-9  # an excess up to here is none
 
 
@@ -96,38 +95,32 @@ class Outcome:
         return found | named | {"requirement": str(self.requirement)}
 
 
+@dataclass(frozen=True, repr=False)
 class Outcomes(Sequence[Outcome]):
     """A table of outcomes, in the order of the requirements as typed and, for each, of the sites."""
 
-    def __init__(self, entries: Iterable[Outcome] = ()) -> None:
-        self._entries = tuple(entries)
+    entries: tuple[Outcome, ...] = ()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     @overload
     def __getitem__(self, index: int) -> Outcome: ...
     @overload
     def __getitem__(self, index: slice) -> Outcomes: ...
     def __getitem__(self, index: int | slice) -> Outcome | Outcomes:
-        return Outcomes(self._entries[index]) if isinstance(index, slice) else self._entries[index]
+        return Outcomes(self.entries[index]) if isinstance(index, slice) else self.entries[index]
 
     def __add__(self, other: Outcomes) -> Outcomes:
         return Outcomes((*self, *other))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Outcomes) and self._entries == other._entries
-
-    def __hash__(self) -> int:
-        return hash(self._entries)
-
     def __repr__(self) -> str:
-        lines = [f"{each.requirement}: {each.state}" for each in self._entries]
+        lines = [f"{each.requirement}: {each.state}" for each in self.entries]
         return f"Outcomes([{', '.join(lines)}])"
 
     def where(self, which: Callable[[Outcome], bool]) -> Outcomes:
         """Those of which something is true."""
-        return Outcomes(filter(which, self._entries))
+        return Outcomes(tuple(filter(which, self.entries)))
 
     def on(self, basis: str) -> Outcomes:
         """Those on one basis."""
@@ -148,7 +141,7 @@ class Outcomes(Sequence[Outcome]):
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
         """What was required, each once."""
-        return tuple(dict.fromkeys(each.requirement for each in self._entries))
+        return tuple(dict.fromkeys(each.requirement for each in self.entries))
 
     @cached_property
     def evidence(self) -> Outcomes:
@@ -176,17 +169,17 @@ class Outcomes(Sequence[Outcome]):
     @cached_property
     def worst(self) -> Outcome | None:
         """The one to show first: exceeded, else not on a handful of people, and of these that with the least room."""
-        known = [each for each in self._entries if each.room is not None]
+        known = [each for each in self.entries if each.room is not None]
         shown = [each for each in known if each.state == EXCEEDED] or [e for e in known if not e.too_small] or known
         return min(shown, key=lambda each: each.room or 0.0, default=None)
 
     def count(self, state: str) -> int:
         """How many are in a state."""
-        return sum(each.state == state for each in self._entries)
+        return sum(each.state == state for each in self.entries)
 
     def as_dict(self) -> list[dict[str, Any]]:
         """Return plain values, ready for JSON."""
-        return [each.as_dict() for each in self._entries]
+        return [each.as_dict() for each in self.entries]
 
     def to_frame(self) -> polars.DataFrame:
         """Return a polars frame with a line per outcome; needs the extra ``data``."""

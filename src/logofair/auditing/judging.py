@@ -1,0 +1,374 @@
+"""Requirements judged on counted rows: what was found of each, at every site where it holds.
+
+On rows that chose the rule figures are exact; on others each has an interval. The end that would show that a
+requirement is met is that of the figure alone: what is worst in truth is one fixed pair of groups. The end that would
+show that it is exceeded is corrected over all that is looked at, so that nobody is accused by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.special import ndtri
+
+from logofair.auditing.chance import TAIL, least_ratio_limits, pair_limits, share_limits
+from logofair.auditing.changes import Changes
+from logofair.auditing.measure import Tally, compared_pairs, counts_rows, value_of
+from logofair.columns.checks import Floats, Label
+from logofair.columns.segments import Booleans, Indices
+from logofair.notions import DEMOGRAPHIC_PARITY, Rate
+from logofair.outcomes import (
+    CALIBRATION_ROWS,
+    EXCEEDED,
+    FEW_ROWS,
+    MET,
+    NOT_MEASURED,
+    ROUNDING,
+    UNCLEAR,
+    Outcome,
+    Outcomes,
+    room,
+    states_of,
+)
+from logofair.requirement import TODAY, People, Population, Requirement
+
+# Both ends of shares, each wrong with the chance given.
+Limits: TypeAlias = Callable[[float], tuple[Floats, Floats]]
+
+_SELECTED = DEMOGRAPHIC_PARITY.rates[0]
+
+
+@dataclass(frozen=True, eq=False)
+class CountedRules:
+    """What the rule that is judged does on some rows, and the unconstrained rule on the same where that is known.
+
+    ``changes`` are those from one to the other row by row, inside sites and over all: with these a limit of "today"
+    has an interval. ``sites`` is (None,) where there are none.
+    """
+
+    after: Tally
+    groups: tuple[Label, ...]
+    sites: tuple[Label | None, ...]
+    before: Tally | None = None
+    changes: tuple[Changes, Changes] | None = None
+
+    def over_all(self) -> CountedRules:
+        """All sites as one."""
+        before = None if self.before is None else self.before.merged()
+        changes = None if self.changes is None else (self.changes[1], self.changes[1])
+        return CountedRules(self.after.merged(), self.groups, (None,), before, changes)
+
+    def members(self, population: Population) -> Booleans:
+        """Which groups belong to a population; ``()`` is everyone."""
+        return np.array([not population or str(group) in population for group in self.groups])
+
+
+def judge(
+    requirements: Iterable[Requirement],
+    rules: CountedRules,
+    basis: str,
+    *,
+    known: Iterable[Label | None] | None = None,
+    shares: Mapping[Requirement, float] | None = None,
+    prices: Mapping[Requirement, Floats] | None = None,
+    precision: float = ROUNDING,
+    audited: Sequence[Rate] = (),
+) -> Outcomes:
+    """Judge requirements on counted rows.
+
+    Parameters
+    ----------
+    requirements, rules
+        What must hold, and what was counted.
+    basis : str
+        ``"calibration rows"``, on which figures are exact but for ``precision``, or ``"test rows"``.
+    known : labels, optional
+        The sites that requirements are about: nothing is required of others. By default all.
+    shares, prices : mappings, optional
+        The share that a bound in people comes to; the dual price of a requirement, one for each of the sites.
+    audited : rates
+        Those whose gaps are looked at on the same rows: what shows an exceedance is corrected over these too.
+    """
+    required, exact = tuple(requirements), basis == CALIBRATION_ROWS
+    sides = {False: rules, True: rules.over_all()}
+    tails = {side: TAIL / _looked_at(required, sides[side], side, audited) for side in sides}
+    there = None if known is None else {str(site) for site in known}
+    entries: list[Outcome] = []
+    for each in required:
+        side = sides[each.scope.is_global]
+        bound = (shares or {}).get(each, np.nan) if isinstance(each.bound, People) else each.bound
+        given = None if bound == TODAY else float(bound)
+        found = _found(each, side, given, tails[each.scope.is_global], exact=exact)
+        states = found.states(each.relation, precision, exact=exact)
+        price = (prices or {}).get(each)
+        for c in covered(each, side.sites, there):
+            numbers = (found.limit, found.before, found.after, found.low, found.high)
+            limit, before, after, low, high = (value_of(float(number[c])) for number in numbers)
+            rows, state = int(found.rows[c]) or None, str(states[c])
+            worth = None if price is None else float(price[c])
+            entries.append(
+                Outcome(
+                    each,
+                    side.sites[c],
+                    limit,
+                    before,
+                    after,
+                    low,
+                    high,
+                    rows,
+                    state,
+                    basis,
+                    worth,
+                    rate=found.rate[c],
+                    groups=found.groups[c],
+                )
+            )
+    return Outcomes(tuple(entries))
+
+
+def covered(requirement: Requirement, sites: Sequence[Label | None], known: Iterable[str] | None = None) -> list[int]:
+    """The places of the sites where a requirement holds, of those that are known."""
+    return [
+        c
+        for c, site in enumerate(sites)
+        if site is None or (requirement.scope.covers(site) and (known is None or str(site) in known))
+    ]
+
+
+def _looked_at(requirements: Sequence[Requirement], rules: CountedRules, overall: bool, audited: Sequence[Rate]) -> int:
+    """How many statements are judged together on one side: pairs of groups, and rates beside their limits."""
+    statements = sum(compared_pairs(rules.after.rate(rate)) for rate in audited)
+    for each in requirements:
+        if each.scope.is_global != overall:
+            continue
+        places = covered(each, rules.sites)
+        if each.measure in ("gap", "ratio"):
+            rates = [rate for rate in each.rates if each.measure == "ratio" or rate not in audited]
+            statements += sum(compared_pairs(rules.after.rate(rate)[places]) for rate in rates)
+        else:
+            several = each.measure == "rate" and not each.who
+            statements += len(places) * (len(rules.groups) if several else 2 if each.relation == "=" else 1)
+    return max(statements, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What was found of one requirement, place by place; NaN where undefined."""
+
+    limit: Floats
+    before: Floats
+    after: Floats
+    low: Floats
+    high: Floats
+    rows: Indices
+    rate: list[str]
+    groups: list[tuple[Label, ...]]
+
+    def states(self, relation: str, precision: float, *, exact: bool) -> Any:
+        """The state at every place."""
+        unknown = np.isnan(self.after) | np.isnan(self.limit)
+        if exact:
+            met = room(relation, self.limit, self.after) >= -precision
+            return np.where(unknown, NOT_MEASURED, np.where(met, MET, EXCEEDED))
+        states = states_of(relation, self.limit, self.low, self.high)
+        return np.where(unknown, NOT_MEASURED, np.where(states == NOT_MEASURED, UNCLEAR, states))
+
+
+def _found(requirement: Requirement, rules: CountedRules, limit: float | None, tail: float, *, exact: bool) -> _Found:
+    """What was found; ``limit`` None is what the rule gives that nothing is required of.
+
+    ``tail`` is the chance that a single statement looks exceeded. Of several rates, which only gaps have, the worst is
+    told: the largest of their gaps has the largest of their ends.
+    """
+    parts = [_of_one_rate(compared, limit, tail, exact=exact) for compared in _compared(requirement, rules)]
+    if len(parts) == 1:
+        return parts[0]
+    after = np.array([part.after for part in parts])
+    worst = [parts[k] for k in np.where(np.isnan(after), -np.inf, after).argmax(axis=0).tolist()]
+    before, low, high = (np.fmax.reduce([getattr(part, name) for part in parts]) for name in ("before", "low", "high"))
+    return _Found(
+        before if limit is None else parts[0].limit,
+        before,
+        np.fmax.reduce(after),
+        low,
+        high,
+        np.array([part.rows[c] for c, part in enumerate(worst)]),
+        [part.rate[c] for c, part in enumerate(worst)],
+        [part.groups[c] for c, part in enumerate(worst)],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """What a figure is made of: shares of some populations at every place, (places, populations).
+
+    ``names`` are the groups that a population is named by; ``people`` how many equal rows leave as much to chance.
+    ``limits`` are both ends of a share by itself, for a chance to be wrong; None: of a share of so many people.
+    """
+
+    requirement: Requirement
+    rate: str
+    names: list[tuple[Label, ...]]
+    before: Floats
+    after: Floats
+    rows: Indices
+    people: Floats
+    limits: Limits
+
+    def figure(self, values: Floats) -> tuple[Floats, Indices]:
+        """The figure of every place, and the populations that it is of: those of the ends of a gap, or the worst."""
+        known = ~np.isnan(values)
+        top = np.where(known, values, -np.inf).argmax(axis=1)
+        bottom = np.where(known, values, np.inf).argmin(axis=1)
+        every = np.arange(len(values))
+        if self.requirement.measure not in ("gap", "ratio"):
+            worst = bottom if self.requirement.relation == ">=" else top
+            return values[every, worst], worst[:, None]
+        largest, smallest = values[every, top], values[every, bottom]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = largest - smallest if self.requirement.measure == "gap" else smallest / largest  # 0 / 0: NaN
+        return np.where(known.sum(axis=1) >= 2, found, np.nan), np.stack([top, bottom], axis=1)
+
+    def kept(self, which: Booleans) -> Floats:
+        """The end of the interval that shows that a limit is kept: what is worst in truth is one fixed pair."""
+        return self._end(which, TAIL, kept=True)
+
+    def exceeded(self, which: Booleans, tail: float) -> Floats:
+        """The end that shows that it is exceeded."""
+        return self._end(which, tail, kept=False)
+
+    def _end(self, which: Booleans, tail: float, *, kept: bool) -> Floats:
+        low, high = (np.where(which, end, np.nan) for end in self.limits(tail))
+        shares = np.where(np.isnan(low), np.nan, self.after)
+        at_most = self.requirement.relation != ">="
+        if self.requirement.measure == "gap":
+            return pair_limits(shares, self.people, np.full(len(shares), tail), upper=kept)
+        if self.requirement.measure == "ratio":
+            pairs = np.array([max(compared_pairs(row), 1) for row in shares])
+            return least_ratio_limits(shares, self.people, tail if kept else tail * pairs)[0 if kept else 1]
+        end = high if kept == at_most else low
+        return np.asarray((np.fmax if at_most else np.fmin).reduce(end, axis=1))
+
+
+def _of_one_rate(compared: _Compared, limit: float | None, tail: float, *, exact: bool) -> _Found:
+    """The figure of one rate at every place, with its interval.
+
+    On other rows than those that chose the rule, populations of a handful of people are left out where there are enough
+    others to compare, unless they show that the limit is exceeded: that counts however few they are.
+    """
+    relation, told = compared.requirement.relation, np.ones(compared.after.shape, dtype=bool)
+    if not exact:
+        large = (compared.rows >= FEW_ROWS) & ~np.isnan(compared.after)
+        needed = 2 if compared.requirement.measure in ("gap", "ratio") else 1
+        told = large | (large.sum(axis=1, keepdims=True) < needed)
+        if limit is not None:
+            every, some = (compared.exceeded(which, tail) for which in (told | True, told))
+            shown = [room(relation, np.array(limit), end) < 0.0 for end in (every, some)]
+            told |= (shown[0] & ~shown[1])[:, None]
+    after, at = compared.figure(np.where(told, compared.after, np.nan))
+    before = compared.figure(np.where(told, compared.before, np.nan))[0]
+    known = ~np.isnan(after)
+    low = high = np.full(after.shape, np.nan)
+    if not exact:
+        kept, exceeded = compared.kept(told), compared.exceeded(told, tail)
+        low, high = (kept, exceeded) if relation == ">=" else (exceeded, kept)
+        low, high = np.where(known, np.minimum(low, after), np.nan), np.where(known, np.maximum(high, after), np.nan)
+    return _Found(
+        before if limit is None else np.full(after.shape, limit),
+        before,
+        after,
+        low,
+        high,
+        np.where(known, np.take_along_axis(compared.rows, at, axis=1).min(axis=1), 0),
+        [compared.rate] * len(after),
+        [tuple(name for a in own for name in compared.names[a]) for own in at.tolist()],
+    )
+
+
+def _compared(requirement: Requirement, rules: CountedRules) -> list[_Compared]:
+    """For each rate what a requirement compares: every group, or the one population that it is of."""
+    if requirement.measure == "difference":
+        return [_difference(requirement, rules)]
+    place = list(range(len(rules.groups)))
+    names: list[tuple[Label, ...]] = [(group,) for group in rules.groups]
+    if requirement.who or requirement.measure == "accepted":
+        population = requirement.who[0] if requirement.who else ()
+        members = rules.members(population)
+        place = np.where(members, 0, -1).tolist()
+        names = [tuple(group for group, own in zip(rules.groups, members, strict=True) if population and own)]
+    after = rules.after.gathered(place, len(names))
+    before = None if rules.before is None else rules.before.gathered(place, len(names))
+    found = []
+    for rate in requirement.rates or (_SELECTED,):
+        values, people = after.rate(rate), after.effective_rows(rate)
+        first = np.full(values.shape, np.nan) if before is None else before.rate(rate)
+        shares = values if counts_rows(rate) else np.full(values.shape, np.nan)
+        limits: Limits = partial(share_limits, shares, people)
+        if requirement.bound == TODAY:
+            limits = _about_today(first, rules, rate, place, len(names))
+        found.append(_Compared(requirement, rate.name, names, first, values, after.rows_behind(rate), people, limits))
+    return found
+
+
+def _about_today(before: Floats, rules: CountedRules, rate: Rate, place: list[int], count: int) -> Limits:
+    """The ends of a rate beside what it is without any requirement: of the change, since both count the same rows."""
+    if rules.changes is None:
+        unknown = np.full(before.shape, np.nan)
+        return lambda tail: (unknown, unknown)
+    mean, error = rules.changes[0].gathered(place, count).rates(rate)
+
+    def limits(tail: float) -> tuple[Floats, Floats]:
+        half = float(-ndtri(tail)) * np.sqrt(error)
+        return np.clip(before + mean - half, 0.0, 1.0), np.clip(before + mean + half, 0.0, 1.0)
+
+    return limits
+
+
+def _difference(requirement: Requirement, rules: CountedRules) -> _Compared:
+    """One population's rate less another's, which may overlap: a weighted sum of the groups' shares.
+
+    Its limits combine those of the shares as squares, as do those of a pair (Newcombe 1998).
+    """
+    weights, rates = [], list(requirement.rates)
+    for rate, population, sign in zip(rates, requirement.who, (1.0, -1.0), strict=True):
+        mass = np.where(rules.members(population), rules.after.mass_behind(rate), 0.0)
+        with np.errstate(invalid="ignore"):
+            weights.append(sign * mass / mass.sum(axis=1, keepdims=True))
+    if rates[0] == rates[1]:
+        rates, weights = rates[:1], [weights[0] + weights[1]]
+    weight = np.concatenate(weights, axis=1)
+
+    def summed(by_rate: list[Floats], factor: Floats = weight) -> Floats:
+        parts = np.concatenate(by_rate, axis=1)
+        return np.asarray(np.where(factor == 0.0, 0.0, factor * parts).sum(axis=1, keepdims=True))
+
+    shares = np.concatenate([rules.after.rate(rate) for rate in rates], axis=1)
+    people = np.concatenate([rules.after.effective_rows(rate) for rate in rates], axis=1)
+    after = summed([rules.after.rate(rate) for rate in rates])
+    before = np.full(after.shape, np.nan) if rules.before is None else summed([rules.before.rate(r) for r in rates])
+
+    def limits(tail: float) -> tuple[Floats, Floats]:
+        if requirement.bound == TODAY:
+            if rules.changes is None:
+                return (np.full(after.shape, np.nan),) * 2
+            mean, error = (summed([rules.changes[0].rates(r)[k] for r in rates], weight ** (k + 1)) for k in (0, 1))
+            half = float(-ndtri(tail)) * np.sqrt(error)
+            return before + mean - half, before + mean + half
+        low, high = share_limits(shares, people, tail)
+        below = np.where(weight > 0.0, shares - low, high - shares)
+        above = np.where(weight > 0.0, high - shares, shares - low)
+        return after - np.sqrt(summed([below**2], weight**2)), after + np.sqrt(summed([above**2], weight**2))
+
+    rows = np.min(
+        [
+            rules.after.gathered(np.where(rules.members(population), 0, -1).tolist(), 1).rows_behind(rate)
+            for rate, population in zip(requirement.rates, requirement.who, strict=True)
+        ],
+        axis=0,
+    )
+    names = [tuple(group for group in rules.groups if any(str(group) in each for each in requirement.who))]
+    return _Compared(requirement, requirement.rates[0].name, names, before, after, rows, rows.astype(float), limits)
