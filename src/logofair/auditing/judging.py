@@ -139,11 +139,11 @@ def covered(requirement: Requirement, sites: Sequence[Label | None], known: Iter
     ]
 
 
-def _looked_at(requirements: Sequence[Requirement], rules: CountedRules, overall: bool, audited: Sequence[Rate]) -> int:
+def _looked_at(requirements: Sequence[Requirement], rules: CountedRules, global_: bool, audited: Sequence[Rate]) -> int:
     """How many statements are judged together on one side: pairs of groups, and rates beside their limits."""
     statements = sum(compared_pairs(rules.after.rate(rate)) for rate in audited)
     for each in requirements:
-        if each.scope.is_global != overall:
+        if each.scope.is_global != global_:
             continue
         places = covered(each, rules.sites)
         if each.measure in ("gap", "ratio"):
@@ -182,7 +182,7 @@ def _found(requirement: Requirement, rules: CountedRules, limit: float | None, t
     """What was found; ``limit`` None is what the rule gives that nothing is required of.
 
     ``tail`` is the chance that a single statement looks exceeded. Of several rates, which only gaps have, the worst is
-    told: the largest of their gaps has the largest of their ends.
+    shown: the largest of their gaps has the largest of their ends.
     """
     parts = [_of_one_rate(compared, limit, tail, exact=exact) for compared in _compared(requirement, rules)]
     if len(parts) == 1:
@@ -260,21 +260,21 @@ def _of_one_rate(compared: _Compared, limit: float | None, tail: float, *, exact
     On other rows than those that chose the rule, populations of a handful of people are left out where there are enough
     others to compare, unless they show that the limit is exceeded: that counts however few they are.
     """
-    relation, told = compared.requirement.relation, np.ones(compared.after.shape, dtype=bool)
+    relation, among = compared.requirement.relation, np.ones(compared.after.shape, dtype=bool)
     if not exact:
         large = (compared.rows >= FEW_ROWS) & ~np.isnan(compared.after)
         needed = 2 if compared.requirement.measure in ("gap", "ratio") else 1
-        told = large | (large.sum(axis=1, keepdims=True) < needed)
+        among = large | (large.sum(axis=1, keepdims=True) < needed)
         if limit is not None:
-            every, some = (compared.exceeded(which, tail) for which in (told | True, told))
-            shown = [room(relation, np.array(limit), end) < 0.0 for end in (every, some)]
-            told |= (shown[0] & ~shown[1])[:, None]
-    after, at = compared.figure(np.where(told, compared.after, np.nan))
-    before = compared.figure(np.where(told, compared.before, np.nan))[0]
+            by_all, by_large = (compared.exceeded(which, tail) for which in (np.ones_like(among), among))
+            beyond = [room(relation, np.array(limit), end) < 0.0 for end in (by_all, by_large)]
+            among |= (beyond[0] & ~beyond[1])[:, None]
+    after, at = compared.figure(np.where(among, compared.after, np.nan))
+    before = compared.figure(np.where(among, compared.before, np.nan))[0]
     known = ~np.isnan(after)
     low = high = np.full(after.shape, np.nan)
     if not exact:
-        kept, exceeded = compared.kept(told), compared.exceeded(told, tail)
+        kept, exceeded = compared.kept(among), compared.exceeded(among, tail)
         low, high = (kept, exceeded) if relation == ">=" else (exceeded, kept)
         low, high = np.where(known, np.minimum(low, after), np.nan), np.where(known, np.maximum(high, after), np.nan)
     return _Found(
