@@ -243,6 +243,8 @@ def test_a_plan_that_could_not_have_been_made_cannot_arrive_either(fields_):
 def test_a_plan_that_would_keep_its_sites_at_work_for_ever_is_refused():
     with pytest.raises(InputError, match="Algorithm1: rounds: got 1000000000"):
         plan_of(solver=Algorithm1(rounds=10**9))
+    with pytest.raises(InputError, match="a federation runs Algorithm 1 corrected; as printed"):
+        plan_of(solver=Algorithm1(form="printed"))
 
 
 def test_a_plan_trains_no_model_and_every_site_brings_scores():

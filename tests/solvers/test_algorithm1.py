@@ -1,4 +1,4 @@
-"""The paper's procedure, corrected: its slope, its smoothing, its convergence, and what it admits."""
+"""The paper's procedure, corrected and as printed: its slope, its smoothing, its convergence, and what it admits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit
 
 import logofair
 from logofair.errors import InputError
-from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
+from logofair.solvers.algorithm1 import Algorithm1, OrderedPairs, finish, rounds
 from logofair.solvers.decomposition import solve_exact
 from support.examples import examples
 from support.oracles import EVERY_NOTION, Case, cases, random_case, rates_of
@@ -132,6 +133,81 @@ def test_it_approaches_the_exact_optimum_with_sharpness_and_rounds(notion):
     assert problem.accuracy(optimum.u, optimum.v) == pytest.approx(best, abs=1e-6)
 
 
+def printed_algorithm(case: Case, settings_: Algorithm1, sign: float):
+    """The paper's Algorithm 1 line by line over the rows of two groups: lambda_1 - lambda_2, and mu_1 - mu_2 by site."""
+    cells = [(case.sites == case.sites[i]) & (case.groups == case.groups[i]) for i in range(case.scores.size)]
+    p = np.array([case.mass[cell].sum() for cell in cells])
+    a = np.where(case.groups == 0, 1.0, -1.0)
+
+    def phi(rates, sites):
+        columns = [sum(case.coefficients(rate, c, g) for c in sites for g in (0, 1)) for rate in rates]
+        return a[:, None] * np.column_stack(columns) * (p / case.mass)[:, None]
+
+    phi_g, psi = phi(case.global_rates, [None]), phi(case.local_rates, range(case.n_sites))
+    beta, one = settings_.sharpness, np.array([[1.0], [-1.0]])
+
+    def slopes(c, lambda_, mu):  # of H^c in (lambda_1, lambda_2) and (mu_1, mu_2)
+        f = p * (2 * case.scores - 1) - phi_g @ (lambda_[0] - lambda_[1]) - psi @ (mu[0] - mu[1])
+        counts = np.where(case.sites == c, case.mass / p * expit(beta * f), 0.0)
+        of_lambda = case.global_tolerance / case.n_sites - one * (counts @ phi_g)
+        return of_lambda, case.local_tolerance[c] - one * (counts @ psi)
+
+    lambda_ = np.zeros((2, phi_g.shape[1]))
+    mu = [np.zeros((2, psi.shape[1])) for _ in range(case.n_sites)]
+    for _ in range(settings_.rounds):
+        changes = []
+        for c in range(case.n_sites):
+            own = lambda_
+            for _ in range(settings_.local_steps):
+                of_mu = slopes(c, lambda_, mu[c])[1]
+                of_lambda = slopes(c, own, mu[c])[0]
+                mu[c] = np.maximum(mu[c] + sign * settings_.local_step * of_mu, 0.0)
+                own = np.maximum(own + sign * settings_.step * of_lambda, 0.0)
+            changes.append(own - lambda_)
+        lambda_ = lambda_ + sum(changes)
+    return lambda_[0] - lambda_[1], np.array([each[0] - each[1] for each in mu])
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize(("form", "sign"), [("printed", 1.0), ("descending", -1.0)])
+def test_the_printed_forms_are_the_papers_lines(notion, form, sign):
+    case = small_case(notion, tolerance=0.02)
+    settings_ = Algorithm1(rounds=3, local_steps=4, sharpness=30.0, step=0.02, local_step=0.005, form=form)
+    *_, last = rounds(case.problem(), settings_)
+    lambda_, mu = printed_algorithm(case, settings_, sign)
+    np.testing.assert_allclose(last.global_multipliers, [lambda_, -lambda_], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(last.local_multipliers, np.stack([mu, -mu], axis=1), rtol=0, atol=1e-12)
+    assert np.abs(lambda_).max() > 1e-4
+    assert np.abs(mu).max() > 1e-4
+
+
+def test_ascent_leaves_the_optimum_further_behind_every_round():
+    problem = small_case(tolerance=0.02).problem()
+    found = [state.smoothed for state in rounds(problem, Algorithm1(rounds=60, local_steps=1, form="printed"))]
+    assert np.all(np.diff(found) > 0)
+    assert found[-1] - found[-2] > 10 * (found[1] - found[0])
+
+
+def test_with_descent_the_printed_sum_over_the_sites_wants_a_step_as_many_times_shorter():
+    case, steps = skewed_case(), {"sharpness": 20.0, "local_steps": 1}
+    problem, best = case.problem(), case.best_rows()[0]
+    corrected = last_round(problem, rounds=300, **steps)
+    step = Algorithm1(**steps).length(OrderedPairs(problem).steepness().max(axis=0), 2)
+    shorter = last_round(problem, rounds=300, form="descending", step=step / case.n_sites, **steps)
+    assert shorter.objective == pytest.approx(corrected.objective, abs=1e-8)
+    assert corrected.objective - best < 0.001
+    as_long = last_round(problem, rounds=300, form="descending", step=step, **steps)
+    assert as_long.objective - best > 1.0
+
+
+def skewed_case() -> Case:
+    """Nothing is required inside eight sites whose groups are far apart: no local multiplier shortens the step."""
+    rng, rows = np.random.default_rng(5), 800
+    groups, sites = rng.integers(0, 2, rows), rng.integers(0, 8, rows)
+    scores = rng.beta(1.0 + 2.0 * groups, 2.0)
+    return Case(scores, groups, sites, 2, 8, (), rates_of(["demographic_parity"]), np.zeros((8, 0)), np.array([0.0]))
+
+
 def test_it_yields_one_round_at_a_time_and_can_be_stopped():
     problem = small_case().problem()
     numbers = []
@@ -227,6 +303,8 @@ def test_more_rounds_violate_less():
         ({"sharpness": None}, "sharpness must be a positive number"),
         ({"step": -1.0}, "step must be a positive number, got -1.0"),
         ({"step": math.inf}, "step must be a positive number"),
+        ({"local_step": 0}, "local_step must be a positive number, got 0"),
+        ({"form": "upwards"}, "form must be corrected, descending or printed, got 'upwards'"),
     ],
 )
 def test_impossible_settings_are_refused(settings_, sentence):

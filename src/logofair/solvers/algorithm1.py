@@ -5,11 +5,15 @@ dual by at most ``cells * ln 2 / sharpness``. In every round each site takes ``l
 local multipliers (mu_c) and on a copy of the global ones (lambda); the server averages the changes of lambda.
 
 Where this departs from the printed algorithm, and why: it descends (the paper prints +); the server takes the mean of
-the sites' changes and projects it (the plain sum is as many times too long as there are sites); one common step
+the sites' changes and projects it (the plain sum is as many times too long as there are sites); both gradients of a
+local step are taken at the same point (the paper's mu-step stays at the round's first lambda); one common step
 ``1 / (L_global + L_local)`` from the smoothness constants, which include the sum over groups that the paper drops
 (per-site steps converge to a wrong lambda); there is one multiplier >= 0 for every ordered pair of groups, which for
 two groups are the paper's lambda_1 and lambda_2. With S = 1 it converges; with more local steps of constant length it
 stops at a drift, which the recorded objective shows. The result may violate its tolerances.
+
+``Algorithm1(form="printed")`` runs what is printed, and ``form="descending"`` the same with the sign that the paper's
+text means; docs/METHOD.md measures where they go.
 """
 
 from __future__ import annotations
@@ -41,7 +45,11 @@ class Algorithm1:
     sharpness : float
         Of the smoothed positive part (beta), in units of one over a cell's mass.
     step : float, optional
-        Length of a step; from the smoothness constants by default.
+        Length of a step (gamma_g); from the smoothness constants by default.
+    local_step : float, optional
+        Length of a step of the local multipliers (gamma_l), where it is another.
+    form : {"corrected", "descending", "printed"}
+        The corrected procedure; the printed one with descent in place of its ascent; the printed one to the letter.
 
     Examples
     --------
@@ -62,18 +70,22 @@ class Algorithm1:
     local_steps: int = 20
     sharpness: float = 100.0
     step: float | None = None
+    local_step: float | None = None
+    form: str = "corrected"
 
     def __post_init__(self) -> None:
         for name in ("rounds", "local_steps"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 raise InputError(f"Algorithm1: {name} must be a whole number of at least 1, got {value!r}.")
-        for name in ("sharpness", "step"):
+        for name in ("sharpness", "step", "local_step"):
             value = getattr(self, name)
-            if name == "step" and value is None:
+            if name != "sharpness" and value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not (np.isfinite(value) and value > 0):
                 raise InputError(f"Algorithm1: {name} must be a positive number, got {value!r}.")
+        if self.form not in ("corrected", "descending", "printed"):
+            raise InputError(f"Algorithm1: form must be corrected, descending or printed, got {self.form!r}.")
 
     def length(self, steepness: Floats, groups: int) -> float:
         """The common step: as given, or one over the smoothness constants, whose largest over sites are given."""
@@ -112,7 +124,10 @@ def rounds(problem: Problem, settings: Algorithm1, at: Container[int] | None = N
     global_, local = pairs.zeros()
     for number in range(1, settings.rounds + 1):
         changes, local = pairs.descend(global_, local, settings, step, problem.shape[0])
-        global_ = np.maximum(global_ + changes.mean(axis=0), 0.0)
+        if settings.form == "corrected":
+            global_ = np.maximum(global_ + changes.mean(axis=0), 0.0)
+        else:
+            global_ = global_ + changes.sum(axis=0)
         if at is None or number in at:
             yield pairs.record(number, global_, local, settings.sharpness)
 
@@ -164,11 +179,15 @@ class OrderedPairs:
 
         ``sites`` counts those of the whole federation, each of which carries an equal part of the global tolerance.
         """
-        copies = np.broadcast_to(global_, (self.problem.shape[0], *global_.shape)).copy()
+        first = copies = np.broadcast_to(global_, (self.problem.shape[0], *global_.shape))
+        local_step = step if settings.local_step is None else settings.local_step
+        sign = 1.0 if settings.form == "printed" else -1.0
         for _ in range(settings.local_steps):
             global_slope, local_slope = self.gradient(copies, local, settings.sharpness, sites)
-            copies = np.maximum(copies - step * global_slope, 0.0)
-            local = np.maximum(local - step * local_slope, 0.0)
+            if settings.form != "corrected" and copies is not first:
+                _, local_slope = self.gradient(first, local, settings.sharpness, sites)
+            copies = np.maximum(copies + sign * step * global_slope, 0.0)
+            local = np.maximum(local + sign * local_step * local_slope, 0.0)
         return copies - global_, local
 
     def gradient(self, global_: Floats, local: Floats, sharpness: float, sites: int) -> tuple[Floats, Floats]:
