@@ -134,7 +134,7 @@ def test_it_approaches_the_exact_optimum_with_sharpness_and_rounds(notion):
 
 
 def printed_algorithm(case: Case, settings_: Algorithm1, sign: float):
-    """The paper's Algorithm 1 line by line over the rows of two groups: lambda_1 - lambda_2, and mu_1 - mu_2 by site."""
+    """The paper's Algorithm 1 line by line, over rows of two groups: lambda_1 - lambda_2, and mu_1 - mu_2 by site."""
     cells = [(case.sites == case.sites[i]) & (case.groups == case.groups[i]) for i in range(case.scores.size)]
     p = np.array([case.mass[cell].sum() for cell in cells])
     a = np.where(case.groups == 0, 1.0, -1.0)

@@ -748,8 +748,8 @@ def _check_combination(plan: Plan) -> None:
         )
     if plan.solver is not None and plan.solver.form != "corrected":
         raise InputError(
-            "solver: a federation runs Algorithm 1 corrected; as printed it does not reach its minimum: leave out form=, "
-            "or try it in one place with logofair.fit."
+            "solver: a federation runs Algorithm 1 corrected; as printed it does not reach its minimum: leave out "
+            "form=, or try it in one place with logofair.fit."
         )
     limited = {r.rate for r in plan.local if r.tolerance is not None or r.ratio is not None}
     limited |= {limit.rate for limit in plan.limits if limit.side == "local"}
