@@ -16,6 +16,9 @@ import pytest
 pytest.importorskip("flwr")
 
 from flwr.common.config import parse_config_args
+from flwr.proto.message_pb2 import PullObjectResponse
+from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
+from flwr.supercore.inflatable.inflatable_utils import pull_objects
 
 from logofair.engines.events import Event, append_event
 from logofair.engines.flower import require_flower
@@ -435,6 +438,51 @@ def test_a_site_that_is_not_admitted_is_told_so_and_not_that_it_is_ready(tmp_pat
     said = node_failure(tmp_path, "print('Failed to activate SuperNode.'); raise SystemExit(49)")
     assert said.startswith("The server does not let this site in: its key is not registered there")
     assert "ready" not in said
+
+
+@pytest.mark.parametrize(("seconds", "kinds"), [(60.0, ["refused", "policy"]), (0.0, [])])
+def test_a_site_whose_former_node_still_counts_as_connected_tries_again_for_a_while(
+    started, tmp_path, monkeypatch, seconds, kinds
+):
+    events, tries = [], []
+
+    def let_in_at_the_third(child, address, app, done):
+        tries.append(child)
+        if len(tries) < 3:
+            raise RunError("The server does not let this site in.")
+        app.keywords["tell"](Event("policy", "It is over."))
+
+    started.says = "Failed to activate SuperNode."
+    monkeypatch.setattr(node, "client_app", lambda handler: handler(None))
+    monkeypatch.setattr(node, "_answer_tasks", let_in_at_the_third)
+    monkeypatch.setattr(node, "_COUNTED", seconds)
+    monkeypatch.setattr(node, "_AGAIN", 0.0)
+    place = {"site": "north", "server": "fair.example.org:9300", "home": tmp_path / "flower", "credentials": None}
+    with contextlib.nullcontext() if kinds else pytest.raises(RunError, match="does not let this site in"):
+        node.take_part(tmp_path / "s.json", tell=events.append, **place)
+    assert [event.kind for event in events] == kinds
+    assert len(tries) == (3 if kinds else 1)
+
+
+def test_a_message_of_which_only_the_announcement_arrived_is_given_up(monkeypatch):
+    """Flower awaits the rest for two hours, and meanwhile nothing else would be answered."""
+
+    class Announced:
+        def PullObject(self, request):
+            return PullObjectResponse(object_found=True, object_available=False)
+
+        def SendTaskHeartbeat(self, request):
+            return object()
+
+    def pulling(task):
+        fetch = make_pull_object_fn_protobuf(task.PullObject, None, 1)
+        pull_objects(["a"], fetch, initial_backoff=0.01, backoff_cap=0.01)
+
+    monkeypatch.setattr(node, "pull_task_input", pulling)
+    monkeypatch.setattr(node, "_ARRIVES", 0.2)
+    began = time.monotonic()
+    node._answer(Announced(), None)
+    assert 0.2 <= time.monotonic() - began < 20.0
 
 
 def test_a_site_whose_server_has_gone_for_good_is_told_what_to_do(tmp_path):

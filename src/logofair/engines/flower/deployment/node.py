@@ -19,6 +19,7 @@ from pathlib import Path
 import httpx
 from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
+from flwr.proto.message_pb2 import PullObjectRequest, PullObjectResponse
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
 from flwr.supercore.constant import TaskType
 from flwr.supercore.heartbeat import HeartbeatSender
@@ -38,8 +39,15 @@ _POLL = 0.2  # seconds between two looks for a task, on this machine
 _START = 120.0  # seconds a node gets to be ready
 _LINGER = 5.0  # seconds in which the node sends the last reply, which is given after the policy is written
 _AWAY = 600  # seconds without its server after which Flower's node gives up
+_ARRIVES = 30.0  # seconds that a message which was announced may take
+_COUNTED = 90.0  # seconds for which Flower counts a node that was killed as connected, with some to spare
+_AGAIN = 5.0  # seconds between two tries to be let in
 _FAILED = 2  # Flower's code for a client app that raised
 _READY, _REFUSED, _GAVE_UP = "Uvicorn running on", "Failed to activate SuperNode", "Giving up reconnection"
+_NOT_LET_IN = (
+    "The server does not let this site in: its key is not registered there, or a node with the same key counts as "
+    "connected (one that was killed does for a minute)."
+)
 
 
 @dataclass(frozen=True)
@@ -76,9 +84,19 @@ def take_part(
     else:
         command += ["--root-certificates", str(credentials.authority.resolve())]
         command += ["--auth-supernode-private-key", str(credentials.key.resolve())]
-    with child("supernode", command, home, variables) as node:
-        _answer_tasks(node, f"127.0.0.1:{port}", app, lambda: bool(ends))
-        time.sleep(_LINGER)
+    until, said = time.monotonic() + _COUNTED, False
+    while not ends:
+        with child("supernode", command, home, variables) as node:
+            try:
+                _answer_tasks(node, f"127.0.0.1:{port}", app, lambda: bool(ends))
+                time.sleep(_LINGER)
+            except RunError:
+                if _REFUSED not in node.text() or time.monotonic() > until:
+                    raise
+                if not said:
+                    tell(Event("refused", f"{_NOT_LET_IN} It is tried again for {_COUNTED:.0f} s."))
+                said = True
+                time.sleep(_AGAIN)
     if ends[0].kind == "forged":
         raise RunError(ends[0].sentence)
 
@@ -105,6 +123,15 @@ def _answer(task: RuntimeHttpClient, app: ClientApp) -> None:
     # Flower's own function would end the process at a refused heartbeat
     heartbeat = HeartbeatSender(lambda: task.SendTaskHeartbeat(SendTaskHeartbeatRequest()) is not None)
     heartbeat.start()
+    pull, until = task.PullObject, time.monotonic() + _ARRIVES
+
+    def in_time(request: PullObjectRequest) -> PullObjectResponse:
+        # Where the server was killed while it sent, the announcement is all there is: Flower awaits the rest for hours.
+        if time.monotonic() > until:
+            raise ObjectPullError(request.object_id, f"it is not here after {_ARRIVES:g} s")
+        return pull(request)
+
+    task.PullObject = in_time  # type: ignore[method-assign]
     try:
         message, context, _, _ = pull_task_input(task)  # the last is the code that came with the run: not looked at
         push_message(task, reply_to(app, message, context), context)
@@ -136,11 +163,7 @@ def _node_failure(node: Child, error: Exception) -> str:
     """Return why a node ended, for the people at its site, and what to do."""
     text = node.text()
     if _REFUSED in text:
-        return (
-            "The server does not let this site in: its key is not registered there, or a node with the same key counts "
-            "as connected (one that was killed does for a minute). Have the server's people check NAME.pub, or wait; "
-            "then start the same command again."
-        )
+        return f"{_NOT_LET_IN} Have the server's people check NAME.pub; then start the same command again."
     if _GAVE_UP in text:
         return (
             f"The server has not answered for {_AWAY} s, and Flower's node gave up. If the run goes on, start the same "
