@@ -36,9 +36,8 @@ Four hands deal with faults, and only three of them speak:
 * **Flower, in silence.** Its node looks for a server that went away for ten minutes and connects again by itself;
   then the command ends and says so. Nobody is told that a run went on without him: that stands on the server's
   screen and in its result, and the site's people then use `logofair federate join`. After a `kill -9` Flower counts
-  the node as connected for up to a minute, and lets none in with the same key. A server killed while it was sending
-  may leave a site waiting for the rest of a message: where a site stays silent after the server has come back, start
-  its command again. Flower's logs are `FOLDER/flower/*.log`.
+  the node as connected for up to a minute, and lets none in with the same key: the site's command says so and tries
+  for 90 seconds. Flower's logs are `FOLDER/flower/*.log`.
 
 Each fault below was made with real processes on one machine, a server and three sites (east, north, south); the
 lines are those that they printed of it, with `N s` for times. The table is written by
@@ -54,8 +53,8 @@ and `make test-slow` checks that the decisive words are still said.
 # By fault: on which screen which words must stand.
 SAID = {
     faults.site_killed: {
-        "server": ("south is not connected; it has 30 s to come back", "without south ("),
-        "south, started again": ("The server does not let this site in", "(one that was killed does for a minute)"),
+        "server": ("south is not connected; it has 30 s to come back", "publication): east, north, south answered"),
+        "south, started again": ("The server does not let this site in", "It is tried again for 90 s"),
     },
     faults.server_killed: {"server, started again": ("Run spring goes on",)},
     faults.other_plan: {
@@ -67,7 +66,7 @@ SAID = {
     faults.certificate_expired: {"server": ("has expired, on ",), "north": ("has expired, on ",)},
     faults.key_readable: {"server": ("chmod 600",), "north": ("chmod 600",)},
     faults.no_encryption: {"north": ("wants encryption", "pass --keys")},
-    faults.unknown_key: {"west": ("The server does not let this site in: its key is not registered",)},
+    faults.unknown_key: {"west": ("The server does not let this site in: its key is not registered", "check NAME.pub")},
     faults.nobody_there: {"north": ("No server at 127.0.0.1:9300 (Connection refused)",)},
     faults.other_time: {"north": ("Your clock is 12 s ahead of the server's: Flower refuses more than 5",)},
     faults.port_taken: {"second server": ("127.0.0.1:9300 is taken",)},

@@ -434,6 +434,23 @@ def test_another_run_beside_a_secure_one_on_the_same_rows_takes_consent_by_its_n
     assert conduct_from_disk(files["plain"], tmp_path / "plain", Disk(homes)).certificate.meets_requirements
 
 
+@pytest.mark.parametrize("secure", [False, True])
+def test_no_consent_allows_a_further_run_with_another_smallest_cell(tmp_path, secure):
+    """The difference of the totals is the group of the one site that is counted in one of them alone."""
+    sites = small()
+    homes = set_up_sites(tmp_path, sites)
+    with_keys(tmp_path, homes)
+    plans = {"one": plan_of(secure=True, run="one", smallest_cell=1)}
+    plans["two"] = plan_of(secure=secure, run="two", smallest_cell=6)
+    files = {name: start(tmp_path, plan, sites, name=f"{name}.json") for name, plan in plans.items()}
+    conduct_from_disk(files["one"], tmp_path / "one", Disk(homes))
+    for path in homes.values():
+        change(path, again="two")
+    with pytest.raises((QuorumLostError, RunError), match="has not agreed"):
+        conduct_from_disk(files["two"], tmp_path / "two", Disk(homes))
+    assert "agree on the smallest cell of before" in said(homes["a"])
+
+
 def test_a_peers_key_that_nobody_has_compared_is_not_believed(tmp_path):
     sites = small()
     homes = set_up_sites(tmp_path, sites)

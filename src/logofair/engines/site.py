@@ -223,20 +223,33 @@ def _check_released(settings: SiteSettings, plan: Plan, run: str) -> None:
 def _first_time(settings: SiteSettings, plan: Plan) -> None:
     """One set of rows takes part in one run with secure sums and in none beside it, unless its people name the other.
 
-    A plan without secure sums counts too: what it shows of this site would come off the totals of the run before.
+    A plan without secure sums counts too: what it shows of this site would come off the totals of the run before. Nor
+    does any consent allow another smallest cell: what is between the two are the rows of one site's small group.
     """
-    if settings.again == plan.run:
-        return
     for file in sorted(Path(settings.folder).glob("*.client.json")):
         other = read_document(
             file, _STATE, _STATE_VERSION, what=_STATE_WHAT, remedy="restore it from a backup, or leave the run"
         )
-        if plan.secure or other["secure"]:
+        if not (plan.secure or other["secure"]):
+            continue
+        if settings.again != plan.run:
             raise RefusedError(
                 Refusal.NOT_AGREED,
                 f"this site took part in run {other['run']!r} before; the difference of two runs can tell more about "
                 f"it than each alone: agree to run {plan.run!r}, and to no other, with --again {plan.run}.",
             )
+        if None not in (cells := {other["smallest_cell"], _counted_cell(plan)}) and len(cells) > 1:
+            raise RefusedError(
+                Refusal.NOT_AGREED,
+                f"run {plan.run!r} counts cells of {plan.smallest_cell} rows, and run {other['run']!r}, in which this "
+                f"site took part before, those of {other['smallest_cell']}; the difference is one site's small group: "
+                "agree on the smallest cell of before.",
+            )
+
+
+def _counted_cell(plan: Plan | None) -> int | None:
+    """The rows of the smallest cell that a plan counts as it is; None where noise covers all."""
+    return None if plan is None or plan.privacy is not None else plan.smallest_cell
 
 
 def _fitting_columns(settings: SiteSettings, plan: Plan) -> SiteColumns:
@@ -299,9 +312,10 @@ def _stored_client(file: Path) -> tuple[StoredClient, str]:
 
 
 def _store(file: Path, stored: StoredClient, data: str) -> None:
-    secure = stored.state is not None and stored.state.plan.secure
+    plan = None if stored.state is None else stored.state.plan
     client = base64.b64encode(encode(stored)).decode()
-    body = {"client": client, "data": data, "run": stored.run, "secure": secure}
+    body = {"client": client, "data": data, "run": stored.run, "secure": plan is not None and plan.secure}
+    body["smallest_cell"] = _counted_cell(plan)
     write_document(file, _STATE, _STATE_VERSION, body, what=_STATE_WHAT, private=True)
 
 

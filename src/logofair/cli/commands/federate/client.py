@@ -26,7 +26,7 @@ from logofair.engines.events import Event
 from logofair.engines.flower import require_flower
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
-from logofair.files.writing import locked
+from logofair.files.writing import POLICY, check_output, locked
 
 if TYPE_CHECKING:
     from logofair.engines.site import SiteSettings
@@ -135,6 +135,7 @@ def client(
     if earlier is not None:
         screen(Event("site", f"Run {_run_of(earlier)} has ended, and its policy is there; --force joins another run."))
         return _show(earlier, out, as_json)
+    check_output(out, force=True, endings=POLICY)  # also so that --force never writes over the rows
     from logofair.engines.site import SiteSettings
     from logofair.policy.policy import Policy
 
@@ -282,8 +283,7 @@ def join(
     from logofair.federation import late_policy
 
     found = read_result(result)
-    if out.exists() and not force:
-        raise InputError(f"--out: {out} exists; choose another name, or pass --force.")
+    check_output(out, force=force, endings=POLICY)
     if found.plan.privacy is not None and folder is None:
         raise InputError(
             "--folder: missing, but the run is differentially private: name the folder of the site's private state, "
