@@ -1066,6 +1066,18 @@ def test_a_site_stays_until_its_policy_is_written_and_prints_problems_and_rules(
     assert len(seen) == 2
 
 
+def test_a_policy_is_never_written_over_the_rows(published: Path, tmp_path: Path) -> None:
+    line = client(tmp_path, "--insecure", "--force")
+    data = Path(line[line.index("--data") + 1])
+    before = data.read_bytes()
+    join = ("federate", "join", published, "--name", "west", "--data", data, *OWN, "--force")
+    for words in (line, join):
+        code, output = run(*words, "--out", data)
+        assert code == 2, output
+        assert "is written as JSON; give it a name that ends in .json" in output
+    assert data.read_bytes() == before
+
+
 def test_a_policy_of_another_run_is_not_replaced_unless_told(
     published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
