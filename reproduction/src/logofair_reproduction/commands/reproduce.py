@@ -11,8 +11,6 @@ import click
 from logofair.cli.options import examples, json_option, name_option, number_option, path_option, such_that, together
 from logofair.errors import InputError
 
-__all__ = ["reproduce"]
-
 _count = such_that(lambda n: n >= 1, "pass a whole number from 1")
 _seeds = such_that(lambda n: 1 <= n <= 1000, "pass a whole number from 1 to 1,000")
 _numbers = such_that(lambda given: all(0 < a < math.inf for a in given), "pass numbers above 0, such as 0.5")

@@ -24,6 +24,7 @@ from logofair_reproduction.datasets.preparing import (
     Recipe,
     among,
     check_columns,
+    code_tables,
     find_tables,
     load_rows,
     named,
@@ -36,40 +37,13 @@ from logofair_reproduction.datasets.preparing import (
 if TYPE_CHECKING:
     import polars
 
-RACES = {1: "White", 2: "Black", 3: "Asian", 4: "Native", 5: "Other"}
-# RAC1P as published to the five above: 3 to 5 are American Indians and Alaska Natives, 7 to 9 Pacific Islanders,
-# some other race, and several races.
-_RACE_OF = {1: 1, 2: 2, 3: 4, 4: 4, 5: 4, 6: 3, 7: 5, 8: 5, 9: 5}
+_CODES = code_tables("acs")
+RACES, STATES, REGIONS, OCCUPATIONS = (_CODES[name] for name in ("race", "state", "region", "occupation"))
 RELATIONS = {"RELP": range(18), "RELSHIPP": range(20, 39)}
-# Occupation codes by the census' major groups: where each begins; the same in the code lists of 2010, 2012 and 2018.
-OCCUPATIONS = {
-    **{10: "management", 500: "business", 800: "finance", 1000: "computing", 1300: "engineering", 1600: "science"},
-    **{2000: "social service", 2100: "law", 2200: "education", 2600: "arts", 3000: "medicine", 3600: "health support"},
-    **{3700: "protection", 4000: "food", 4200: "cleaning", 4300: "personal care", 4700: "sales", 5000: "office"},
-    **{6000: "farming", 6200: "construction", 6800: "extraction", 7000: "repair", 7700: "production"},
-    **{9000: "transport", 9800: "military", 9900: "no work"},
-}
-# Places of birth by region: where each begins.
-REGIONS = {
-    **{1: "United States", 60: "US territories", 100: "Europe", 200: "Asia", 300: "Northern America"},
-    **{303: "Mexico and Central America", 320: "Caribbean", 360: "South America", 400: "Africa", 500: "Oceania"},
-}
-STATES = {
-    **{1: "AL", 2: "AK", 4: "AZ", 5: "AR", 6: "CA", 8: "CO", 9: "CT", 10: "DE", 11: "DC", 12: "FL", 13: "GA"},
-    **{15: "HI", 16: "ID", 17: "IL", 18: "IN", 19: "IA", 20: "KS", 21: "KY", 22: "LA", 23: "ME", 24: "MD", 25: "MA"},
-    **{26: "MI", 27: "MN", 28: "MS", 29: "MO", 30: "MT", 31: "NE", 32: "NV", 33: "NH", 34: "NJ", 35: "NM", 36: "NY"},
-    **{37: "NC", 38: "ND", 39: "OH", 40: "OK", 41: "OR", 42: "PA", 44: "RI", 45: "SC", 46: "SD", 47: "TN", 48: "TX"},
-    **{49: "UT", 50: "VT", 51: "VA", 53: "WA", 54: "WV", 55: "WI", 56: "WY", 72: "PR"},
-}
-
 _LIMITS = {"COW": (1, 9), "SCHL": (1, 24), "MAR": (1, 5), "SEX": (1, 2), "WKHP": (1, 99), "AGEP": (0, 120)}
 _INCOME = 50_000
-_SEXES = {1: "Male", 2: "Female"}
-_WORK = dict(enumerate(("private company", "not-for-profit", "local government", "state government"), 1))
-_WORK |= dict(enumerate(("federal government", "self-employed", "own company", "unpaid in family", "unemployed"), 5))
-_MARRIED = dict(enumerate(("married", "widowed", "divorced", "separated", "never married"), 1))
 _GROUPS = {
-    "sex": ("SEX", _SEXES),
+    "sex": ("SEX", _CODES["sex"]),
     "race": ("RAC1P", RACES),
     "race2": ("RAC1P", {code: race if race == "White" else "Other" for code, race in RACES.items()}),
 }
@@ -106,7 +80,7 @@ def _recipe(file: TableFile, header: Collection[str]) -> Recipe:
         return cells.str.strip_chars_start("0").str.strip_suffix(".0")
 
     codes = {name: within(name, *limits) for name, limits in _LIMITS.items()} | {
-        "RAC1P": among(number("RAC1P"), {code: code for code in RACES} if merged else _RACE_OF),
+        "RAC1P": among(number("RAC1P"), {code: code for code in RACES} if merged else _CODES["race_of"]),
         relation: within(relation, RELATIONS[relation][0], RELATIONS[relation][-1]),
         "OCCP": _grouped("OCCP", OCCUPATIONS, 9999),
         "POBP": _grouped("POBP", REGIONS, 599),
@@ -200,10 +174,10 @@ def _features(about: Mapping[str, Any]) -> dict[str, Feature]:
         "AGEP": (17, 99),
         "SCHL": (1, 24),
         "WKHP": (1, 99),
-        "COW": _WORK,
-        "MAR": {1: "married", 2: "not married"} if about["merged"] else _MARRIED,
+        "COW": _CODES["work"],
+        "MAR": {1: "married", 2: "not married"} if about["merged"] else _CODES["marriage"],
         relation: {code: str(code) for code in RELATIONS[relation]},
-        "SEX": _SEXES,
+        "SEX": _CODES["sex"],
         "RAC1P": RACES,
         "OCCP": OCCUPATIONS,
         "POBP": REGIONS,

@@ -14,8 +14,6 @@ from logofair.errors import InputError
 from logofair.files.tables import TableFile, check_unpacked
 from logofair.files.writing import reason_of
 
-__all__ = ["ZipMember", "check_limits", "open_zip"]
-
 _MOST_MEMBERS = 500_000
 
 

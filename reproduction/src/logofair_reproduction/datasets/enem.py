@@ -24,6 +24,7 @@ from logofair_reproduction.datasets.preparing import (
     Recipe,
     among,
     check_columns,
+    code_tables,
     find_tables,
     load_rows,
     named,
@@ -36,19 +37,9 @@ from logofair_reproduction.datasets.preparing import (
 if TYPE_CHECKING:
     import polars
 
-RACES = {1: "White", 2: "Black", 3: "Brown", 4: "Asian", 5: "Indigenous"}
-SEXES = {1: "F", 2: "M"}
+_CODES = code_tables("enem")
+RACES, SEXES, QUESTIONS, STATES = (_CODES[name] for name in ("race", "sex", "answers", "state"))
 AGE_RANGES = 20
-# The questionnaire of 2019 and 2020: how many answers (A, B, ...) each question has; Q005 is a number of persons.
-QUESTIONS = {"Q001": 8, "Q002": 8, "Q003": 6, "Q004": 6, "Q005": 20, "Q006": 17, "Q007": 4}
-QUESTIONS |= {f"Q{number:03d}": 5 for number in range(8, 18)}
-QUESTIONS |= {"Q018": 2, "Q019": 5, "Q020": 2, "Q021": 2, "Q022": 5, "Q023": 2, "Q024": 5}
-# By the code of the national statistics office, with which the codes of municipalities begin.
-STATES = {
-    **{11: "RO", 12: "AC", 13: "AM", 14: "RR", 15: "PA", 16: "AP", 17: "TO", 21: "MA", 22: "PI", 23: "CE", 24: "RN"},
-    **{25: "PB", 26: "PE", 27: "AL", 28: "SE", 29: "BA", 31: "MG", 32: "ES", 33: "RJ", 35: "SP", 41: "PR", 42: "SC"},
-    **{43: "RS", 50: "MS", 51: "MT", 52: "GO", 53: "DF"},
-}
 _EXAMS = tuple(f"TP_PRESENCA_{exam}" for exam in ("CN", "CH", "LC", "MT"))
 _KNOWN_YEARS = ("2019", "2020")
 _PLACES = ("municipality", "state")

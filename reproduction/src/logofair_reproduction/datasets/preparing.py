@@ -64,6 +64,15 @@ def known_facts() -> Mapping[str, Mapping[str, Any]]:
     }
 
 
+def code_tables(name: str) -> dict[str, dict[Any, Any]]:
+    """What ``data/NAME.toml`` says the codes of official files mean, by column; codes that are numbers as numbers."""
+    text = (files("logofair_reproduction.datasets") / "data" / f"{name}.toml").read_text(encoding="utf-8")
+    return {
+        column: {int(code) if code.isdecimal() else code: meaning for code, meaning in codes.items()}
+        for column, codes in tomllib.loads(text).items()
+    }
+
+
 def terms_of(name: str) -> dict[str, Any]:
     """The name and terms of a data set, as `logofair.datasets.Dataset` takes them."""
     return {"name": name} | {fact: known_facts()[name][fact] for fact in ("licence", "citation", "known_harms")}

@@ -23,8 +23,6 @@ from logofair_reproduction.datasets.catalogue import CATALOGUE
 from logofair_reproduction.experiments.experiment import METHODS
 from logofair_reproduction.experiments.summaries import intervals, over_seeds, short, with_paper
 
-__all__ = ["CLAIMS", "READINGS", "SIGNS_MEAN", "Claim", "judge", "matrix"]
-
 SIGNS = {"confirmed": "✓", "not confirmed": "✗", "not testable": "○"}
 SIGNS_MEAN = (
     "✓ confirmed: the figures of this run show it. ✗ not confirmed: they show the contrary. ○ not testable: chance "

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-__all__ = ["Figure", "draw_points", "figures_of", "look_of"]
 
 _AXES = {"accuracy": "Accuracy", "local_gap": "Local gap", "global_gap": "Global gap"}
 _BARS = "Bars are 95 % intervals of the mean; where they leave the frame they are cut."

@@ -22,8 +22,6 @@ from logofair_reproduction.experiments.records import FILE, read_records
 from logofair_reproduction.experiments.summaries import PLACE, lines, measured
 from logofair_reproduction.experiments.tables import Table, as_markdown, p_words, tables_of
 
-__all__ = ["Rendered", "render"]
-
 # Rows of the data sets as the paper tells them, and in words.
 _OF_PAPER = {
     "adult": (45_000, "more than 45,000"),

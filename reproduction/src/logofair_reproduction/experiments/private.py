@@ -19,8 +19,6 @@ from logofair.policy.policy import Policy
 from logofair_reproduction.experiments.experiment import Case
 from logofair_reproduction.experiments.scores import SplitData
 
-__all__ = ["BINS", "DELTA", "private_chances"]
-
 DELTA, BINS = 1e-6, 32
 
 

@@ -15,8 +15,6 @@ from logofair.errors import InputError
 from logofair_reproduction.datasets.catalogue import CATALOGUE
 from logofair_reproduction.experiments.experiment import METHODS, Case, Split, experiment_names
 
-__all__ = ["FILE", "PACKED", "append", "identity", "read_records"]
-
 FILE = "results.jsonl"
 PACKED = f"{FILE}.gz"  # results that are kept beside the code; what a run adds to them is written to FILE
 _IDENTITY = (

@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     from logofair_reproduction.training import Schedule
     from logofair_reproduction.training.methods import Method
 
-__all__ = [
-    *("AIMS", "Machine", "Rows", "SplitData", "Trained"),
-    *("choose", "origin_of", "split_data", "trained", "versions"),
-]
 
 _PARTS = {"train": 0.35, "calibration": 0.35, "test": 0.3}
 # Of the settings that lose at most so much accuracy against a method's most accurate one, that of the smallest gap.

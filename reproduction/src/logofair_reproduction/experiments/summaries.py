@@ -20,11 +20,6 @@ from scipy.stats import t as student
 
 from logofair_reproduction.experiments.experiment import METHODS, experiment_names, load_experiment
 
-__all__ = [
-    *("FIGURES", "PLACE", "differences", "intervals", "lines", "measured", "over_seeds"),
-    *("paper_figures", "short", "with_paper"),
-]
-
 TESTED = 0.3 / 0.7  # rows tested on, for every row trained or calibrated on
 CONFIDENCE = 0.95
 # What one line of a table is about; its records differ in their seeds alone.

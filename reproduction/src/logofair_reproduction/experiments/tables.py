@@ -12,8 +12,6 @@ from logofair_reproduction.datasets.catalogue import CATALOGUE
 from logofair_reproduction.experiments.experiment import METHODS, Experiment, load_experiment
 from logofair_reproduction.experiments.summaries import differences, lines, short
 
-__all__ = ["SUBJECT", "Table", "as_markdown", "axis_of", "p_words", "subject_words", "tables_of"]
-
 _REFERENCE = "logofair_lg"  # the method that all others are compared with
 _COLUMNS = {
     "accuracy": "accuracy",

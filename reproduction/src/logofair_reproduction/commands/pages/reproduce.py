@@ -22,8 +22,6 @@ from logofair_reproduction.experiments.runner import RunState, how_far, missing_
 from logofair_reproduction.experiments.scores import Machine
 from logofair_reproduction.experiments.tables import as_markdown
 
-__all__ = ["Outcome", "Selection", "as_dict", "failures", "listed", "reproduced", "show", "show_list", "shown_again"]
-
 _ALL = "all"
 _QUICK_DATA = "adult"
 _LOCK = ".lock"
