@@ -53,18 +53,18 @@ class Rows:
     scores: Floats
     labels: npt.NDArray[np.int64]
     groups: npt.NDArray[np.str_]
-    clients: npt.NDArray[Any]
+    sites: npt.NDArray[Any]
     weights: Floats | None = None
 
     def fitted(self, notion: str, tolerance: float, number: int, **way: Any) -> logofair.Solution:
         """A rule made of these rows."""
         options = {"local_tolerance": tolerance, "global_tolerance": tolerance, "random_state": number} | way
-        columns: dict[str, Any] = {"groups": self.groups, "sites": self.clients}
+        columns: dict[str, Any] = {"groups": self.groups, "sites": self.sites}
         return logofair.fit(self.scores, self.labels, notion=notion, **columns, **options)
 
     def measured(self, policy: logofair.Policy, notion: str, tolerance: float) -> dict[str, float]:
         """Gaps and accuracy of a rule on these rows: of its decisions where they are a sample, else in expectation."""
-        columns: dict[str, Any] = {"groups": self.groups, "sites": self.clients}
+        columns: dict[str, Any] = {"groups": self.groups, "sites": self.sites}
         chance = policy.probabilities(self.scores, on_unknown="merged", **columns)
         expected = logofair.audit(
             chance, self.labels, notion=notion, sample_weight=self.weights, chances=True, **columns
@@ -100,7 +100,7 @@ def squared_gap(chance: Floats, rows: Rows, *, by_label: bool) -> float:
     those of all rows, or of each label by itself; clients count that have two rows of both groups.
     """
     groups, group = np.unique(rows.groups, return_inverse=True)
-    clients, client = np.unique(rows.clients, return_inverse=True)
+    clients, client = np.unique(rows.sites, return_inverse=True)
     label = rows.labels if by_label else np.zeros_like(rows.labels)
     assert groups.size == 2
     cell, shape = (label * clients.size + client) * 2 + group, (label.max() + 1, clients.size, 2)
@@ -226,7 +226,7 @@ def local_steps(design: Floats, labels: npt.NDArray[Any], start: Floats, schedul
 
 def taken(rows: Rows, which: npt.NDArray[np.intp]) -> Rows:
     """Some of the rows, in the order given."""
-    return Rows(rows.scores[which], rows.labels[which], rows.groups[which], rows.clients[which])
+    return Rows(rows.scores[which], rows.labels[which], rows.groups[which], rows.sites[which])
 
 
 def as_population(rows: Rows, calibration: Rows, rng: np.random.Generator) -> tuple[Rows, Rows]:
@@ -235,16 +235,16 @@ def as_population(rows: Rows, calibration: Rows, rng: np.random.Generator) -> tu
     In truth a client has all rows of each group, with the weight that the group has among its calibration rows.
     """
     drawn = np.empty(calibration.scores.size, np.intp)
-    clients = np.unique(calibration.clients)
+    clients = np.unique(calibration.sites)
     weights = np.zeros((clients.size, rows.scores.size))
     for group in np.unique(rows.groups):
         here, wanted = np.flatnonzero(rows.groups == group), calibration.groups == group
         drawn[wanted] = rng.choice(here, wanted.sum())
-        counts = (calibration.clients[wanted, None] == clients).sum(axis=0)
+        counts = (calibration.sites[wanted, None] == clients).sum(axis=0)
         weights[:, here] = counts[:, None] / here.size
-    sample = Rows(rows.scores[drawn], rows.labels[drawn], calibration.groups, calibration.clients)
+    sample = Rows(rows.scores[drawn], rows.labels[drawn], calibration.groups, calibration.sites)
     every = taken(rows, np.tile(np.arange(rows.scores.size), clients.size))
-    return sample, replace(every, clients=np.repeat(clients, rows.scores.size), weights=weights.ravel())
+    return sample, replace(every, sites=np.repeat(clients, rows.scores.size), weights=weights.ravel())
 
 
 def dealt_by_chance(data: Dataset, alpha: float, seeds: int) -> list[Results]:

@@ -128,7 +128,7 @@ def read_rows(folder: Path) -> list[ClientRows]:
     from logofair_reproduction.training import make_rows
 
     with np.load(folder / "data.npz", allow_pickle=False) as data:
-        return make_rows(data["features"], data["labels"], groups=data["groups"], clients=data["clients"])
+        return make_rows(data["features"], data["labels"], groups=data["groups"], sites=data["clients"])
 
 
 def read_schedule(folder: Path) -> Schedule:

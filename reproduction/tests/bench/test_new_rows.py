@@ -58,9 +58,9 @@ def test_every_client_of_a_population_has_all_rows_of_its_groups_by_its_own_mix(
     drawn, every = new_rows.as_population(rows, new_rows.Rows(np.zeros(5), np.zeros(5, int), *mix), rng)
     assert np.isin(drawn.scores[:3], rows.scores[rows.groups == "F"]).all()
     assert np.isin(drawn.scores[3:], rows.scores[rows.groups == "M"]).all()
-    at = {(c, g): every.weights[(every.clients == c) & (every.groups == g)].sum() for c in (0, 1) for g in "FM"}
+    at = {(c, g): every.weights[(every.sites == c) & (every.groups == g)].sum() for c in (0, 1) for g in "FM"}
     assert at == pytest.approx({(0, "F"): 2, (0, "M"): 0, (1, "F"): 1, (1, "M"): 2})
-    assert every.scores[every.clients == 1].tolist() == rows.scores.tolist()
+    assert every.scores[every.sites == 1].tolist() == rows.scores.tolist()
 
 
 def test_rows_dealt_by_chance_are_measured_on_test_rows_and_in_the_population():

@@ -46,8 +46,7 @@ def test_the_figures_of_a_trained_model_are_those_counted_by_hand(record, machin
     model = trained(lambda: rows, LARGER, "fedavg", None, machine, budget=3)
     test, decided = rows.rows("test"), model.decided >= 0.5
     inside = [
-        gap_by_hand(decided[test.clients == name], test.groups[test.clients == name])
-        for name in np.unique(test.clients)
+        gap_by_hand(decided[test.sites == name], test.groups[test.sites == name]) for name in np.unique(test.sites)
     ]
     figures = found["figures"]
     assert figures["accuracy"] == pytest.approx(np.mean(decided == test.labels), abs=1e-6)

@@ -19,12 +19,12 @@ TOLERANCE = 0.02
 def rows_and_scores(n=600, random_state=0):
     """Rows of which the same are calibrated on and tested on, with their scores."""
     random = np.random.default_rng(random_state)
-    groups, clients = random.choice(["a", "b"], n), random.choice(["north", "south", "west"], n)
+    groups, sites = random.choice(["a", "b"], n), random.choice(["north", "south", "west"], n)
     scores = random.beta(1 + (groups == "b"), 2)
     labels = (random.random(n) < scores).astype(np.int64)
     data = Dataset(name="toy", features=np.zeros((n, 1)), feature_names=("x",), labels=labels, sensitive=groups)
     all_rows = np.arange(n)
-    return SplitData(Split("toy", 0), data, clients, {"calibration": all_rows, "test": all_rows}), scores
+    return SplitData(Split("toy", 0), data, sites, {"calibration": all_rows, "test": all_rows}), scores
 
 
 def case(epsilon, notion="demographic_parity", random_state=0):
@@ -37,7 +37,7 @@ def test_without_noise_the_rule_is_the_best_that_treats_rows_of_a_bin_alike(noti
     chances, about = private_chances(case(None, notion), rows, scores, scores)
     midpoints = (np.minimum(np.floor(scores * BINS), BINS - 1) + 0.5) / BINS
     required = {"notion": notion, "local_tolerance": TOLERANCE, "global_tolerance": TOLERANCE}
-    problem = spelled_out(midpoints, required | {"groups": rows.data.sensitive, "sites": rows.clients})
+    problem = spelled_out(midpoints, required | {"groups": rows.data.sensitive, "sites": rows.sites})
     best, _ = problem.best_rows()
     assert problem.accuracy(chances) == pytest.approx(best, abs=2e-6)
     assert problem.violation(chances) == pytest.approx(0.0, abs=1e-9)
@@ -45,14 +45,14 @@ def test_without_noise_the_rule_is_the_best_that_treats_rows_of_a_bin_alike(noti
 
 
 @pytest.mark.parametrize("epsilon", [None, 1.0])
-def test_rows_of_one_bin_group_and_client_have_one_chance(epsilon):
+def test_rows_of_one_bin_group_and_site_have_one_chance(epsilon):
     rows, scores = rows_and_scores()
     if epsilon is not None:
         pytest.importorskip("opendp")
     chances, _ = private_chances(case(epsilon), rows, scores, scores)
     bins = np.floor(scores * BINS).astype(int)
     cells = {}
-    for place, chance in zip(zip(bins, rows.data.sensitive, rows.clients, strict=True), chances, strict=True):
+    for place, chance in zip(zip(bins, rows.data.sensitive, rows.sites, strict=True), chances, strict=True):
         assert cells.setdefault(place, chance) == chance, place
     assert len(set(chances.tolist())) > 1
 
@@ -82,9 +82,9 @@ def test_less_epsilon_is_more_noise_and_heavy_noise_costs_fairness():
 
 def test_clients_and_groups_that_only_test_rows_have_are_decided_by_the_merged_rule():
     rows, scores = rows_and_scores()
-    clients = rows.clients.copy()
-    clients[:50] = "elsewhere"
+    sites = rows.sites.copy()
+    sites[:50] = "elsewhere"
     parts = {"calibration": np.arange(50, 600), "test": np.arange(600)}
-    chances, _ = private_chances(case(None), replace(rows, clients=clients, parts=parts), scores[50:], scores)
+    chances, _ = private_chances(case(None), replace(rows, sites=sites, parts=parts), scores[50:], scores)
     assert chances.size == 600
     assert np.isfinite(chances).all()

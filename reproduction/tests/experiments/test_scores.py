@@ -56,7 +56,7 @@ def test_test_rows_are_in_no_other_part(random_state, clients, dealt):
 def test_the_same_split_has_the_same_rows_and_another_seed_others():
     one, again, other = split_data(SMALL), split_data(SMALL), split_data(replace(SMALL, random_state=1))
     np.testing.assert_array_equal(one.parts["test"], again.parts["test"])
-    np.testing.assert_array_equal(one.clients, again.clients)
+    np.testing.assert_array_equal(one.sites, again.sites)
     assert not np.array_equal(one.parts["test"], other.parts["test"])
 
 

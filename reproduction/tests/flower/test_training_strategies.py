@@ -56,7 +56,7 @@ def rows(n=240):
     random = np.random.default_rng(7)
     features, groups = random.normal(size=(n, 3)), np.where(random.random(n) < 0.4, "F", "M")
     labels = features[:, 0] + (groups == "M") * features[:, 1] + random.normal(size=n) > 0
-    return make_rows(features, labels, groups=groups, clients=np.asarray(SITES)[random.integers(3, size=n)])
+    return make_rows(features, labels, groups=groups, sites=np.asarray(SITES)[random.integers(3, size=n)])
 
 
 @pytest.fixture(autouse=True)

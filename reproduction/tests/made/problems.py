@@ -23,7 +23,7 @@ def biased(n: int = 400, n_clients: int = 3, seed: int = 0, *, dtype: torch.dtyp
     merit = rng.normal(size=n)
     labels = merit + (0.6 + 0.4 * client) * (2 * group - 1) + 0.5 * rng.normal(size=n) > 0
     features = np.column_stack([group + 0.2 * rng.normal(size=n), merit, rng.normal(size=n)])
-    return make_rows(features, labels, groups=group, clients=client, dtype=dtype)
+    return make_rows(features, labels, groups=group, sites=client, dtype=dtype)
 
 
 def awkward(seed: int = 0, *, dtype: torch.dtype = torch.float32) -> list[ClientRows]:
@@ -34,7 +34,7 @@ def awkward(seed: int = 0, *, dtype: torch.dtype = torch.float32) -> list[Client
     group[client == "one group"] = 1
     labels[client == "one label"] = 1
     features = rng.normal(size=(66, 2)) + np.column_stack([group, labels])
-    return make_rows(features, labels, groups=group, clients=client, dtype=dtype)
+    return make_rows(features, labels, groups=group, sites=client, dtype=dtype)
 
 
 def last(states: Iterable[TrainingState]) -> TrainingState:

@@ -128,7 +128,7 @@ def test_the_broadcast_parameters_are_left_as_they_were() -> None:
 
 
 def test_where_every_row_counts_nothing_the_model_is_unchanged() -> None:
-    rows = make_rows([[1.0], [2.0], [0.0]], [1, 1, 0], groups=["a", "a", "b"], clients=[0, 0, 1], dtype=DOUBLE)[0]
+    rows = make_rows([[1.0], [2.0], [0.0]], [1, 1, 0], groups=["a", "a", "b"], sites=[0, 0, 1], dtype=DOUBLE)[0]
     start = np.array([0.7, -0.3])
     request = LocalStepsRequest(
         weights=np.array([[1.0, 0.0], [1.0, 1.0]])

@@ -174,7 +174,7 @@ def test_each_state_measures_its_own_model_by_brute_force() -> None:
 def test_images_train_by_local_steps_and_by_slopes() -> None:
     rng = np.random.default_rng(0)
     images = rng.integers(256, size=(6, 3, 32, 32), dtype=np.uint8)
-    rows = make_rows(images, [0, 1, 1, 0, 0, 1], groups=[0, 1, 0, 1, 0, 1], clients=[0, 0, 1, 1, 1, 1])
+    rows = make_rows(images, [0, 1, 1, 0, 0, 1], groups=[0, 1, 0, 1, 0, 1], sites=[0, 0, 1, 1, 1, 1])
     network = build_network("resnet18", (3, 32, 32))
     plan, start = Schedule(local_epochs=1, optimiser="sgd"), network.start(0)
     first, again, sloped = (
@@ -197,7 +197,7 @@ def test_no_clients_are_refused_in_one_sentence() -> None:
 
 def test_clients_with_other_groups_are_refused_in_one_sentence() -> None:
     def of(names: list[str], client: str) -> ClientRows:
-        return make_rows(np.eye(3), [0, 1, 1], groups=names, clients=[client] * 3)[0]
+        return make_rows(np.eye(3), [0, 1, 1], groups=names, sites=[client] * 3)[0]
 
     network = build_network("logistic", (3,))
     for names in (["a", "b", "c"], ["a", "x", "x"]):

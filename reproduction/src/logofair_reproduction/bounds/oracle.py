@@ -7,17 +7,15 @@ as the score.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from logofair.auditing import Audit
-from logofair.columns.checks import Floats, Label
+from logofair.columns.checks import Floats
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
-from logofair.notions import NotionLike
-from logofair.requirements import Tolerance
 from logofair_reproduction.bounds.table import LabelTable
 
 
@@ -51,18 +49,16 @@ def oracle(
     *,
     groups: object,
     sites: object = None,
-    notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
-    local_tolerance: Tolerance = 0.02,
-    global_tolerance: Tolerance = 0.02,
-    site_tolerances: Mapping[Label, Tolerance] | None = None,
     sample_weight: object = None,
+    **required: Any,
 ) -> Oracle:
     """Find the best weighted thresholds for these rows, with a look at their labels.
 
     Accuracy and every rate are counted with the labels of the rows on which the result is measured, and the thresholds
     of every site and group are chosen on those very rows. So this is a bound on what any thresholds could reach with
     these scores there, the line "best achievable" of a table, and no method: on other rows nothing follows. Of
-    ``scores`` only the order inside each site and group matters; the rest is as in :func:`logofair.fit`.
+    ``scores`` only the order inside each site and group matters; the columns and what is ``required``, notion and
+    tolerances, are as in :func:`logofair.fit`.
 
     Examples
     --------
@@ -77,13 +73,10 @@ def oracle(
         labels,
         groups=groups,
         sites=sites,
-        notion=notion,
-        local_tolerance=local_tolerance,
-        global_tolerance=global_tolerance,
-        site_tolerances=site_tolerances,
         calibration="none",
         basis="labels",
         sample_weight=sample_weight,
+        **required,
     )
     measured = solution.measured
     assert measured is not None  # fit refuses basis="labels" without labels
@@ -103,20 +96,14 @@ class GapBound(AccuracyBound):
     solution: Solution
 
 
-def gap_bound(
-    table: LabelTable,
-    *,
-    notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
-    local_tolerance: Tolerance = 0.02,
-    global_tolerance: Tolerance = 0.02,
-) -> GapBound:
+def gap_bound(table: LabelTable, **required: Any) -> GapBound:
     """Find the accuracy that no rule with these gaps can exceed, whatever its model.
 
     The decision may depend on the label itself, so the bound is loose for any given model: a notion that compares rates
     within a label, such as equalized odds, does not restrict it at all. :func:`oracle` is the tight
     bound for given scores.
 
-    Tolerances are as in :func:`logofair.fit`; None: that side is not constrained.
+    What is ``required``, notion and tolerances, is as in :func:`logofair.fit`.
 
     Examples
     --------
@@ -131,16 +118,8 @@ def gap_bound(
     scores = label.astype(np.float64)
     groups = [table.groups[place] for place in group]
     sites = None if table.sites == (None,) else [table.sites[place] for place in site]
-    best = oracle(
-        scores,
-        label,
-        groups=groups,
-        sites=sites,
-        notion=notion,
-        local_tolerance=local_tolerance,
-        global_tolerance=global_tolerance,
-        sample_weight=table.mass[site, group, label],
-    )
+    weight = table.mass[site, group, label]
+    best = oracle(scores, label, groups=groups, sites=sites, sample_weight=weight, **required)
     shares = np.zeros_like(table.mass)
     shares[site, group, label] = best.solution.policy.probabilities(scores, groups=groups, sites=sites)
     return GapBound(table.accuracy(shares), best.bound, shares, best.solution)

@@ -167,7 +167,7 @@ def _table(rows: SplitData, scores: dict[str, Floats]) -> polars.DataFrame:
             {
                 "id": rows.data.row_numbers[rows.parts[part]],
                 "part": [part] * own.size,
-                "site": rows.rows(part).clients.tolist(),
+                "site": rows.rows(part).sites.tolist(),
                 "group": rows.rows(part).groups.tolist(),
                 "label": rows.rows(part).labels,
                 "score": own,
@@ -183,7 +183,7 @@ def _show(rows: SplitData, test: Audit, notion: str, trained: str, out: Path, co
     from logofair.cli.pages.console import counted, notes, print_page, spoken
 
     sizes, name = {part: places.size for part, places in rows.parts.items()}, shlex.quote(str(out))
-    n_sites = len(set(rows.rows("train").clients.tolist()))
+    n_sites = len(set(rows.rows("train").sites.tolist()))
     figures = [
         ("Trained", f"{trained}, on {sizes['train']:,} rows of {rows.data.name} at {counted(n_sites, 'site')}"),
         ("Tested", f"on {sizes['test']:,} other rows; accuracy {_percent(test.accuracy)}, score >= 1/2"),

@@ -17,7 +17,7 @@ from logofair.fitting.solution import Solution
 from logofair.policy.policy import Policy
 from logofair.solvers.algorithm1 import Algorithm1, Round, finish, rounds
 from logofair.solvers.problem import Problem
-from logofair_reproduction.bounds import LabelTable, aglfop, gap_bound, information, label_table, oracle
+from logofair_reproduction.bounds import aglfop, gap_bound, information, label_table, oracle
 from logofair_reproduction.experiments.experiment import METHODS, Case, MethodPlan, Trial, trials
 from logofair_reproduction.experiments.private import private_chances
 from logofair_reproduction.experiments.scores import Machine, SplitData, Trained, origin_of, trained, versions
@@ -73,7 +73,7 @@ def _model(rows: SplitData, method: str, notion: str | None, published: bool, bu
 
 
 def _sample(rows: SplitData, machine: Machine) -> dict[str, Any]:
-    """Of how many rows these are, of which year where that is known, and how many natural clients they have."""
+    """Of how many rows these are, of which year where that is known, and how many natural sites they have."""
     known = {"of": len(rows.data)} if rows.split.limit is None else {}
     natural = {} if rows.data.sites is None else {"natural": int(np.unique(rows.data.sites).size)}
     return {**known, **origin_of(rows.split.data, machine.cache), **natural}
@@ -136,7 +136,7 @@ def _fitted(
         models[0].calibration,
         part.labels,
         groups=part.groups,
-        sites=part.clients,
+        sites=part.sites,
         notion=_notion(case),
         solver=solver,
         pooling=_pooling(plan),
@@ -194,14 +194,14 @@ def _algorithm1_runs(
 
 def _chances(policy: Policy, scores: Floats, rows: SplitData) -> Floats:
     test = rows.rows("test")
-    return policy.probabilities(scores, groups=test.groups, sites=test.clients, on_unknown="merged")
+    return policy.probabilities(scores, groups=test.groups, sites=test.sites, on_unknown="merged")
 
 
 def _figures(case: Case, rows: SplitData, chances: object) -> dict[str, float | None]:
-    """Accuracy, gaps and floors on the test rows, of the local notion inside clients and of the global one over all."""
+    """Accuracy, gaps and floors on the test rows, of the local notion inside sites and of the global one over all."""
     local, global_ = (rows.rows("test").audit(chances, notion) for notion in case.notions)
     gaps = [gap.value for gap in local.site_gaps if gap.value is not None]
-    # What a rule with this true gap at every client would show at most on these rows, on average.
+    # What a rule with this true gap at every site would show at most on these rows, on average.
     floors = [local.local.floor_at(gap).mean for gap in (0.0, case.local_tolerance or 0.0)]
     floor, floor_at_tolerance = (None if np.isnan(mean) else mean for mean in floors)
     return {
@@ -226,8 +226,8 @@ def _protocol(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> 
         f"client {name}": SiteColumns(
             groups=part.groups[own], scores=models[0].calibration[own], labels=part.labels[own]
         )
-        for name in np.unique(part.clients)
-        for own in [part.clients == name]
+        for name in np.unique(part.sites)
+        for own in [part.sites == name]
     }
     agreed = make_plan(
         groups=sorted(set(part.groups.tolist())),
@@ -239,8 +239,8 @@ def _protocol(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> 
     )
     done, test = run(agreed, sites), rows.rows("test")
     chances = np.empty(test.labels.size)
-    for name in np.unique(test.clients):
-        own = test.clients == name
+    for name in np.unique(test.sites):
+        own = test.sites == name
         policy = done.policies[f"client {name}"]
         chances[own] = policy.probabilities(models[0].test[own], groups=test.groups[own], on_unknown="merged")
     found = _figures(case, rows, chances)
@@ -250,53 +250,36 @@ def _protocol(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> 
 
 def _bound(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
     """What no rule of a kind exceeds on the test rows."""
-    test, scores = rows.rows("test"), models[0].test
+    test, setting = rows.rows("test"), {"setting": dict(models[0].setting)}
+    required: dict[str, Any] = {"notion": _notion(case)}
+    required |= {"local_tolerance": case.local_tolerance, "global_tolerance": case.global_tolerance}
     if plan.bound == "oracle":  # the best thresholds on the test rows, with their labels
-        found = _best_on_test(case, rows, scores, case.local_tolerance, case.global_tolerance)
-    elif plan.bound == "oracle_same":  # the same whose gaps are at most those of LoGoFair_l&g there, client by client
-        chances = _chances(_fitted(case, METHODS["logofair_lg"], rows, models).policy, scores, rows)
+        return _best_on_test(case, rows, models, required), setting
+    if plan.bound == "oracle_same":  # the same whose gaps are at most those of LoGoFair_l&g there, site by site
+        chances = _as_processed(case, rows, models)
         local, global_ = (test.audit(chances, notion) for notion in case.notions)
-        own = {site.site: _as_tolerance(site.gap) for site in local.by_site}
-        found = _best_on_test(case, rows, scores, 0.5, _as_tolerance(global_.global_gap), own)
-    else:
-        table = label_table(test.labels, groups=test.groups, sites=test.clients)
-        found = {"accuracy": _for_any_model(case, plan, rows, models, table), "local_gap": None, "global_gap": None}
-    return found, {"setting": dict(models[0].setting)}
+        required |= {"local_tolerance": 0.5, "global_tolerance": _as_tolerance(global_.global_gap)}
+        required["site_tolerances"] = {site.site: _as_tolerance(site.gap) for site in local.by_site}
+        return _best_on_test(case, rows, models, required), setting
+    table = label_table(test.labels, groups=test.groups, sites=test.sites)
+    if plan.bound == "aglfop":  # whatever the model, with these gaps
+        most = gap_bound(table, **required).bound
+    else:  # or with decisions that tell as much about the group as those of LoGoFair_l&g do here
+        shares = table.shares(_as_processed(case, rows, models), test.labels, groups=test.groups, sites=test.sites)
+        # A bound for a larger limit holds for the smaller one too, and solvers need some room.
+        nats = [max(nats, _LEAST_INFORMATION) for nats in information(table, shares)]
+        most = aglfop(table, global_information=nats[0], local_information=nats[1]).bound
+    return {"accuracy": most, "local_gap": None, "global_gap": None}, setting
 
 
-def _for_any_model(case: Case, plan: MethodPlan, rows: SplitData, models: Models, table: LabelTable) -> float:
-    """The accuracy no rule exceeds, whatever its model: with these gaps, or such decisions."""
-    if plan.bound == "aglfop":
-        local, global_ = case.local_tolerance, case.global_tolerance
-        return gap_bound(table, notion=_notion(case), local_tolerance=local, global_tolerance=global_).bound
-    # As much as the decisions of LoGoFair_l&g tell about the group here.
-    test = rows.rows("test")
-    chances = _chances(_fitted(case, METHODS["logofair_lg"], rows, models).policy, models[0].test, rows)
-    shares = table.shares(chances, test.labels, groups=test.groups, sites=test.clients)
-    # A bound for a larger limit holds for the smaller one too, and solvers need some room.
-    nats = [max(nats, _LEAST_INFORMATION) for nats in information(table, shares)]
-    return aglfop(table, global_information=nats[0], local_information=nats[1]).bound
+def _as_processed(case: Case, rows: SplitData, models: Models) -> Floats:
+    """What LoGoFair_l&g decides on the test rows."""
+    return _chances(_fitted(case, METHODS["logofair_lg"], rows, models).policy, models[0].test, rows)
 
 
-def _best_on_test(
-    case: Case,
-    rows: SplitData,
-    scores: Floats,
-    local: float | None,
-    global_: float | None,
-    by_client: Mapping[Any, float | None] | None = None,
-) -> dict[str, float | None]:
-    test = rows.rows("test")
-    found = oracle(
-        scores,
-        test.labels,
-        groups=test.groups,
-        sites=test.clients,
-        notion=_notion(case),
-        local_tolerance=local,
-        global_tolerance=global_,
-        site_tolerances=by_client,
-    )
+def _best_on_test(case: Case, rows: SplitData, models: Models, required: Mapping[str, Any]) -> dict[str, float | None]:
+    test, scores = rows.rows("test"), models[0].test
+    found = oracle(scores, test.labels, groups=test.groups, sites=test.sites, **required)
     return _figures(case, rows, _chances(found.solution.policy, scores, rows))
 
 

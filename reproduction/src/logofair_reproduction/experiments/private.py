@@ -29,18 +29,18 @@ def private_chances(case: Case, rows: SplitData, scores: Floats, test_scores: Fl
     """
     epsilon = case.level
     part, test = rows.rows("calibration"), rows.rows("test")
-    groups, clients = encode(part.groups, "groups"), encode(part.clients, "clients")
+    groups, sites = encode(part.groups, "groups"), encode(part.sites, "sites")
     made = [
         _release(scores[own], groups.codes[own], len(groups.names), epsilon, (case.split.random_state, site))
-        for site in range(len(clients.names))
-        for own in [clients.codes == site]
+        for site in range(len(sites.names))
+        for own in [sites.codes == site]
     ]
     binned, code, weights = (np.concatenate(column) for column in zip(*(each.rows() for each in made), strict=True))
     policy = _policy(case, binned, code, np.repeat(np.arange(len(made)), len(groups.names) * BINS), weights)
     chances = policy.probabilities(
         test_scores,
         groups=encode_known(test.groups, groups.names, "groups"),
-        sites=encode_known(test.clients, clients.names, "clients"),
+        sites=encode_known(test.sites, sites.names, "sites"),
         on_unknown="merged",
     )
     return chances, {"bins": BINS, "delta": DELTA, "noise": round(made[0].scale, 2)}
@@ -56,13 +56,13 @@ def _release(scores: Floats, groups: Integers, n_groups: int, epsilon: float | N
     return release(scores, groups, n_groups=n_groups, privacy=privacy, random_state=stream)
 
 
-def _policy(case: Case, scores: Floats, groups: Integers, clients: Integers, weights: Floats) -> Policy:
+def _policy(case: Case, scores: Floats, groups: Integers, sites: Integers, weights: Floats) -> Policy:
     """The exact policy on the histograms' midpoints, its thresholds moved to the edges of the bins."""
     policy = fit(
         scores,
         None,
         groups=groups,
-        sites=clients,
+        sites=sites,
         notion=case.notion,
         local_tolerance=case.local_tolerance,
         global_tolerance=case.global_tolerance,

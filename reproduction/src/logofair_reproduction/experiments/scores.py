@@ -66,34 +66,34 @@ class Rows:
 
     labels: npt.NDArray[np.int64]
     groups: npt.NDArray[np.str_]
-    clients: npt.NDArray[Any]
+    sites: npt.NDArray[Any]
 
     def audit(self, decisions: object, notion: str) -> Audit:
         """Measure some decisions, or chances of acceptance, on these rows."""
-        return audit(decisions, self.labels, groups=self.groups, sites=self.clients, notion=notion, chances=True)
+        return audit(decisions, self.labels, groups=self.groups, sites=self.sites, notion=notion, chances=True)
 
 
 @dataclass(frozen=True, eq=False)
 class SplitData:
-    """A split's rows: the data set, the client of each row, and the numbers of the rows of each part."""
+    """A split's rows: the data set, the site of each row, and the numbers of the rows of each part."""
 
     split: Split
     data: Dataset
-    clients: npt.NDArray[Any]
+    sites: npt.NDArray[Any]
     parts: Mapping[str, npt.NDArray[np.intp]]
 
     def rows(self, part: str) -> Rows:
         """The rows of a part."""
         places = self.parts[part]
-        return Rows(self.data.labels[places], self.data.sensitive[places], self.clients[places])
+        return Rows(self.data.labels[places], self.data.sensitive[places], self.sites[places])
 
     @cached_property
     def digest(self) -> str:
-        """What tells these rows from others: labels, groups and clients of every part, and features of a few rows."""
+        """What tells these rows from others: labels, groups and sites of every part, and features of a few rows."""
         found = sha256()
         for part in self.parts:
             rows = self.rows(part)
-            found.update(json.dumps([column.tolist() for column in (rows.labels, rows.groups, rows.clients)]).encode())
+            found.update(json.dumps([column.tolist() for column in (rows.labels, rows.groups, rows.sites)]).encode())
         some = self.data.features[np.sort(self.parts["test"])[:_FEATURES_READ]]
         found.update(np.ascontiguousarray(some, dtype=np.float64).tobytes())
         return found.hexdigest()[:20]
@@ -150,10 +150,10 @@ def split_data(split_: Split, cache: Path | None = None) -> SplitData:
     if split_.alpha is not None:
         by = {"n_sites": split_.clients, "alpha": split_.alpha, "scheme": split_.scheme, "rng": dealing}
     dealt = deal(data, **by)
-    clients = np.empty(len(data), dtype=dealt.sites.dtype)
-    clients[dealt.rows] = dealt.sites
+    sites = np.empty(len(data), dtype=dealt.sites.dtype)
+    sites[dealt.rows] = dealt.sites
     parts = split(dealt.rows.size, _PARTS, rng=splitting)
-    return SplitData(split_, data, clients, {part: dealt.rows[places] for part, places in parts.items()})
+    return SplitData(split_, data, sites, {part: dealt.rows[places] for part, places in parts.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,9 +303,7 @@ def train_trial(
     data, most = rows.data, max(trial.rounds)
     made, schedule = method_of(method, notion, trial.setting)
     features, labels, groups = data.features, data.labels, data.sensitive
-    sites = make_rows(
-        features[places], labels[places], groups=groups[places], clients=rows.clients[places], device=device
-    )
+    sites = make_rows(features[places], labels[places], groups=groups[places], sites=rows.sites[places], device=device)
     others = [
         make_rows(features[part], labels[part], groups=groups[part], known_groups=sites[0].groups, device=device)[0]
         for part in scored

@@ -83,7 +83,7 @@ def train(
     >>> random = np.random.default_rng(0)
     >>> features = random.random((200, 2))
     >>> labels, groups = features.sum(1) > 1, features[:, 0] > 0.5
-    >>> rows = make_rows(features, labels, groups=groups, clients=random.integers(3, size=200))
+    >>> rows = make_rows(features, labels, groups=groups, sites=random.integers(3, size=200))
     >>> for state in train(FedFB(), build_network("mlp", (2,)), rows, rounds=5):
     ...     pass
     >>> state.round, state.measured.accuracy > 0.8

@@ -69,20 +69,20 @@ def make_rows(
     labels: object,
     *,
     groups: object,
-    clients: object = None,
+    sites: object = None,
     known_groups: Sequence[Label] | None = None,
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> list[ClientRows]:
-    """Sort rows into clients, in the order of the clients' names.
+    """Sort rows by site, in the order of the sites' names.
 
     Parameters
     ----------
     features : array of shape (n_rows, n_features), or uint8 images of shape (n_rows, 3, height, width)
         What the model sees.
-    labels, groups, clients : columns
-        Labels of 0 and 1, both of which must occur, though not at every client; the sensitive group and the client of
-        each row, None for a single client.
+    labels, groups, sites : columns
+        Labels of 0 and 1, both of which must occur, though not at every site; the sensitive group and the site of
+        each row, None for a single site.
     known_groups : sequence of labels, optional
         All groups in the order of every table, where these rows may lack some.
     device, dtype
@@ -90,15 +90,15 @@ def make_rows(
 
     Examples
     --------
-    >>> sites = make_rows([[0.1], [0.9], [0.4]], [0, 1, 1], groups=["b", "a", "b"], clients=["n", "s", "s"])
-    >>> [(site.client, len(site)) for site in sites]
+    >>> rows = make_rows([[0.1], [0.9], [0.4]], [0, 1, 1], groups=["b", "a", "b"], sites=["n", "s", "s"])
+    >>> [(own.client, len(own)) for own in rows]
     [('n', 1), ('s', 2)]
     """
     table, outcomes = _features(features, dtype), binary(labels, "labels")
     not_empty(len(table), "features")
     group = encode(groups, "groups") if known_groups is None else _known(groups, known_groups)
-    client = Codes((0,), np.zeros(len(table), np.int32)) if clients is None else encode(clients, "clients")
-    same_length(len(table), labels=outcomes, groups=group, clients=client)
+    site = Codes((0,), np.zeros(len(table), np.int32)) if sites is None else encode(sites, "sites")
+    same_length(len(table), labels=outcomes, groups=group, sites=site)
     if len(group.names) < 2:
         raise InputError(f"groups: all rows are of group {group.names[0]!r}; fairness compares two or more.")
     if known_groups is None and outcomes.min() == outcomes.max():
@@ -118,7 +118,7 @@ def make_rows(
             on_device(outcomes[rows], dtype),
             on_device(cells[rows], torch.int64),
         )
-        for name, rows in client.by_name()
+        for name, rows in site.by_name()
     ]
 
 
