@@ -54,7 +54,7 @@ and `make test-slow` checks that the decisive words are still said.
 SAID = {
     faults.site_killed: {
         "server": ("south is not connected; it has 30 s to come back", "publication): east, north, south answered"),
-        "south, started again": ("The server does not let this site in", "It is tried again for 90 s"),
+        "south, started again": ("The server does not let this site in", "It is tried again for N s"),
     },
     faults.server_killed: {"server, started again": ("Run spring goes on",)},
     faults.other_plan: {
