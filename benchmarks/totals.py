@@ -32,7 +32,7 @@ from scipy.special import expit
 from logofair.calibration import fits
 from logofair.columns.checks import Floats
 from logofair.federation import ClientBatch, Plan, Server, SiteColumns, make_plan
-from logofair.federation.replies import Answers, FoldCounts, PriorSums, Steps
+from logofair.federation.replies import Answers, Contributors, FoldCounts, GroupRows, PriorSums, Steps
 from logofair.federation.requests import AnswersRequest, PublishRequest, StepsRequest
 from logofair.solvers.algorithm1 import Algorithm1
 
@@ -140,16 +140,30 @@ def sums_of_few_rows() -> Iterator[None]:
         yield
 
 
-def attacked_folds(sites: dict[str, SiteColumns], plan: Plan, allies: tuple[int, ...] = ()) -> tuple[int, int]:
+@contextmanager
+def counted_folds() -> Iterator[None]:
+    """The protocol as it was before: three sites with both labels in each fold were enough, however few their rows."""
+    with mock.patch("logofair.federation.rows.LEAST_ROWS", 0):
+        yield
+
+
+def attacked_folds(
+    sites: dict[str, SiteColumns], plan: Plan, allies: tuple[int, ...] = (), claimed: float = 0.0
+) -> tuple[int, int]:
     """How many of the others' rows some sites read off the sums of folds, with score and label, and of how many.
 
-    Without allies it is the server that looks. Of the smallest group alone; beta calibration.
+    Without allies it is the server that looks; these may claim more rows than they have, and folds that are full.
+    Of the smallest group alone; beta calibration.
     """
     batch, server, found = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), np.zeros((0, 2))
     small = int(np.argmin([np.sum(np.concatenate([each.groups for each in sites.values()]) == g) for g in (0, 1)]))
     while not isinstance(server.request, PublishRequest):
         batch, replies = batch.answer(server.request)
         total = replies.combined()
+        if claimed and isinstance(total, Contributors):
+            total.folds[list(allies), small] = 1.0
+        if claimed and isinstance(total, GroupRows):
+            total.rows[small] += claimed
         if isinstance(total, FoldCounts) and isinstance(replies, FoldCounts):
             own = list(allies)
             sums = (total.sums - replies.sums[own].sum(axis=0))[:, :, 1 + small]
@@ -236,6 +250,11 @@ def _print_folds(seed: int) -> None:
                     known, of = max(attacked_folds(sites, plan, allies) for allies in lookers)
                     words.append(f"{known} of {of}")
         click.echo(f"| {small} | {' | '.join(words)} |")
+    sites, plan = with_small_group(400, 15, np.random.default_rng(9)), make_plan(groups=[0, 1], secure=True)
+    with counted_folds():
+        before, of = attacked_folds(sites, plan, (2,), claimed=500.0)
+    now, _ = attacked_folds(sites, plan, (2,), claimed=500.0)
+    click.echo(f"15 rows per site, of which one claims 500 more: it read {before} of the others' {of}; now {now}.")
 
 
 @click.command()

@@ -10,6 +10,7 @@ from benchmarks.totals import (
     attacked_bins,
     attacked_folds,
     attacked_steps,
+    counted_folds,
     generated,
     slow_steps,
     sums_of_few_rows,
@@ -73,6 +74,15 @@ def test_a_site_that_has_a_group_nearly_alone_reads_nothing_of_the_others():
         assert attacked_folds({**few, "a": with_small_group(2000, 700, np.random.default_rng(1))["a"]}, before, (0,))[0]
     for plan in (before, make_plan(groups=[0, 1], secure=True)):
         assert attacked_folds(sites, plan, (0,))[0] == 0
+
+
+def test_a_site_that_claims_many_rows_read_all_of_the_others_and_reads_none_any_more():
+    sites = with_small_group(400, 15, np.random.default_rng(9))  # both labels in each fold, everywhere
+    plan = make_plan(groups=[0, 1], secure=True)
+    with counted_folds():
+        assert attacked_folds(sites, plan, (2,)) == (0, 30)
+        assert attacked_folds(sites, plan, (2,), claimed=500.0) == (30, 30)
+    assert attacked_folds(sites, plan, (2,), claimed=500.0) == (0, 30)
 
 
 def test_histograms_for_pooling_hold_rows_alone_which_is_why_secure_sums_refuse_them():

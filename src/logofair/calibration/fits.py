@@ -35,6 +35,9 @@ NO_FOLD = -1
 # the others would tell every row's score and label. So a group has a map of its own above the cells where, whichever
 # site is left out, the others have this many of its rows: about 50 in each of five folds.
 LEAST_ROWS = 250
+# What sites say of themselves can be untrue of one of them, and each can take its own part off: under secure sums these
+# rows are at two sites, or five, or 25, that hold an equal part of them each, and one site more says so of itself.
+PARTS = (2, 5, 25)
 # A fit is done when its next step, which is still taken, would gain less than this many nats per row. Tried on units of
 # 20 to 100,000 rows: after that step no chance is off by more than 14 times as much. It is in proportion to the number
 # of all rows up to this many: where there are few, more steps cost nothing.

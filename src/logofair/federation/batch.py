@@ -302,7 +302,7 @@ class ClientBatch:
 
     def _contributors(self, request: requests.ContributorsRequest) -> tuple[ClientBatch, Sums]:
         state = replace(self.state, releases=self.preparation.releases(self.state.releases))
-        return replace(self, state=state), self.preparation.contributors(state.releases)
+        return replace(self, state=state), self.preparation.contributors(state.releases, request.sites)
 
     def _prepare(self, request: Any) -> tuple[ClientBatch, Sums]:
         return self, self.preparation.answer(request)

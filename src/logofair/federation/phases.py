@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from logofair.calibration.calibrator import STRENGTH
-from logofair.calibration.fits import summed_at
+from logofair.calibration.fits import PARTS, summed_at
 from logofair.calibration.levels import GroupMaps, Levels, least_loss
 from logofair.calibration.newton import Descent, Normal
 from logofair.columns.checks import Floats
@@ -103,12 +103,13 @@ class ContributorsPhase(Phase):
     """Secure sums: how many sites contribute to each number to come, since a sum of few is next to one site's."""
 
     prices: Floats | None = None  # worth sending later, from a roster before this one
+    sites: tuple[str, ...] = ()  # of the roster as it began
     name = "contributors"
 
     @property
     def request(self) -> Request:
         """Ask who contributes to what."""
-        return requests.ContributorsRequest()
+        return requests.ContributorsRequest(self.sites)
 
     def take(self, total: replies.Contributors, plan: Plan, sites: int) -> Phase:
         """Go on where every group, and everybody of whom a rate is a share, is at enough sites.
@@ -118,10 +119,11 @@ class ContributorsPhase(Phase):
         RunError
             Where some total would be that of one site, or of two.
         """
-        of_groups = [(str(group), number) for group, number in zip(plan.groups, total.groups, strict=True)]
+        groups, rates, folds = (each.sum(axis=0) for each in (total.groups, total.rates, total.folds))
+        of_groups = [(str(group), number) for group, number in zip(plan.groups, groups, strict=True)]
         of_rates = [
             (f"{group}, as far as the {rate.name} counts them", number)
-            for rate, numbers in zip(plan.group_rates, total.rates.T, strict=True)
+            for rate, numbers in zip(plan.group_rates, rates.T, strict=True)
             for group, number in zip(plan.groups, numbers, strict=True)
         ]
         few = next(((who, number) for who, number in (*of_groups, *of_rates) if number < FEWEST_CONTRIBUTORS), None)
@@ -131,7 +133,7 @@ class ContributorsPhase(Phase):
                 f"people, and a total of fewer than {FEWEST_CONTRIBUTORS} could be one site's; drop the group's rows "
                 "and agree on a plan without it, or run without secure sums."
             )
-        return before_calibration(plan, self.prices, total.folds >= FEWEST_CONTRIBUTORS)
+        return before_calibration(plan, self.prices, (folds > PARTS).any(axis=1))
 
 
 @wire_type

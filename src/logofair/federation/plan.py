@@ -447,7 +447,8 @@ class Plan:
         yield (
             "Sums",
             "Secure: the server and every site see sums, each over 3 sites or more, from which a site can take its "
-            "own part; what they tell of single rows is measured in docs/THREATS.md."
+            "own part, and of each site by name for which groups it has people enough; what sums tell of single rows "
+            "is measured in docs/THREATS.md."
             if self.secure
             else "Not secure: the server sees the sums of this site by themselves.",
         )

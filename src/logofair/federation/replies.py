@@ -101,20 +101,30 @@ def _exact_sum(stacked: Floats) -> Floats:
 @wire_type
 @dataclass(frozen=True, eq=False)
 class Contributors(Sums):
-    """The first of secure sums: how many sites contribute to what is summed later, and nothing of how much."""
+    """The first of secure sums: which site contributes to what is summed later.
 
-    groups: Annotated[Floats, Disclosure("1 where it counts rows of the group, else 0, (groups,)", _OF_ROWS)]
+    Every site has a row of its own, so that each sees that nobody has said anything in its name: an ally of the server
+    that added to a mere number of contributors could let a total of two sites, or of one, through.
+    """
+
+    groups: Annotated[
+        Floats, Disclosure("in its own row 1 where it counts rows of the group, else 0, (sites, groups)", _OF_ROWS)
+    ]
     rates: Annotated[
         Floats,
         Disclosure(
-            "1 where it has somebody, or expects one person, among those of whom a global rate is a share, else 0, "
-            "(groups, rates)",
+            "in its own row 1 where it has somebody, or expects one person, among those of whom a global rate is a "
+            "share, else 0, (sites, groups, rates)",
             _OF_ROWS,
         ),
     ]
     folds: Annotated[
         Floats,
-        Disclosure("with calibration: 1 where each fold of the group holds both labels, else 0, (groups,)", _OF_ROWS),
+        Disclosure(
+            "with calibration, in its own row 1 where each fold of the group holds both labels and the group has 125 "
+            "rows or more, 50 or more, 10 or more, else 0, (sites, groups, 3)",
+            _OF_ROWS,
+        ),
     ]
 
 

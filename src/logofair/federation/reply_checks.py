@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from logofair.calibration.fits import PARTS
 from logofair.calibration.logistic import FAMILIES
 from logofair.calibration.sums import placed
 from logofair.columns.checks import Floats
@@ -74,10 +75,11 @@ def reply_form(request: requests.Request, plan: Plan) -> tuple[type[replies.Sums
     bins = 1 + request.reference.edges.size if isinstance(request, requests.FoldHistogramsRequest) else 0
     strengths, kappas = 0 if family is None else len(STRENGTHS["auto"]), (len(KINDS), len(KAPPAS))
     own = 0 if plan.pooling == "none" else groups
+    sites = len(request.sites) if isinstance(request, requests.ContributorsRequest) else 0
     forms: dict[type, tuple[type[replies.Sums], list[tuple[int, ...]]]] = {
         requests.ContributorsRequest: (
             replies.Contributors,
-            [(groups,), (groups, rates), (groups if family else 0,)],
+            [(sites, groups), (sites, groups, rates), (sites, groups, len(PARTS))],
         ),
         requests.GroupRowsRequest: (replies.GroupRows, [(groups,), (1,), (groups,)]),
         requests.FoldCountsRequest: (replies.FoldCounts, [(2, counted, fits, groups), curvature]),
@@ -153,10 +155,10 @@ def _out_of_range(
 
 
 def _of_contributors(reply: replies.Contributors) -> str | None:
-    """Whole numbers, and nobody of a group that is not counted."""
-    numbers = np.column_stack([reply.groups, reply.rates, *([reply.folds] if reply.folds.size else [])])
-    wrong = numbers.min() < 0 or np.any(numbers != np.rint(numbers)) or np.any(numbers > reply.groups[:, None])
-    return "sent a number of contributors that cannot be" if wrong else None
+    """Ones and zeros, and nobody of a group that is not counted."""
+    marks = np.concatenate([reply.groups[:, :, None], reply.rates, reply.folds], axis=2)
+    wrong = not np.isin(marks, (0.0, 1.0)).all() or np.any(marks > reply.groups[:, :, None])
+    return "claimed to contribute more than a site can" if wrong else None
 
 
 def _of_totals(reply: replies.Totals, today: Sequence[Rate], counts: GroupCounts | None) -> str | None:

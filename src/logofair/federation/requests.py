@@ -33,6 +33,8 @@ class Request:
 class ContributorsRequest(Request):
     """The first of secure sums: to which of the numbers to come the client contributes."""
 
+    sites: tuple[str, ...]  # of the roster, in the order in which replies have them
+
 
 @wire_type
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from logofair.calibration import Calibrator
-from logofair.calibration.fits import capped_rows
+from logofair.calibration.fits import LEAST_ROWS, PARTS, capped_rows
 from logofair.calibration.levels import GroupMaps, cell_calibrators, strength_losses
 from logofair.calibration.sums import ROWS_AT_ONCE, OwnRows, Points, calibration_counts, calibration_sums, deal_rows
 from logofair.columns.checks import (
@@ -178,7 +178,7 @@ class Preparation:
         """What the rows of each client weigh in all."""
         return np.array([float(each.groups.size if each.weights is None else each.weights.sum()) for each in self.rows])
 
-    def contributors(self, made: tuple[Release, ...]) -> Contributors:
+    def contributors(self, made: tuple[Release, ...], roster: tuple[str, ...]) -> Contributors:
         """To what each client contributes: groups, and those people of them of whom a global rate is a share."""
         noised = self.plan.privacy is not None
         rows = self._noised(made) if noised else self._scored
@@ -190,27 +190,36 @@ class Preparation:
             for each in (counted, counted * chances)
         )
         expected = [rate.denominator(people, positives) for rate in self.plan.group_rates]
-        return Contributors(
-            groups=(people > 0).astype(np.float64),
-            rates=(np.stack(expected, axis=2) >= 1.0).astype(np.float64) if expected else np.zeros((*shape, 0)),
-            folds=self._full_folds() if self.plan.needs_labels else np.zeros((shape[0], 0)),
+        own = np.array([[float(site == name) for name in roster] for site in self.sites])
+        marks = (
+            people > 0,
+            np.stack(expected, axis=2) >= 1.0 if expected else np.zeros((*shape, 0)),
+            self._full_folds() if self.plan.needs_labels else np.zeros((*shape, len(PARTS))),
         )
+        return Contributors(*(np.array(list(map(np.multiply.outer, own, each))) for each in marks))
 
-    def _full_folds(self) -> Floats:
-        """1 where every fold of a client's group holds both labels, (sites, groups)."""
+    def _full_folds(self) -> Booleans:
+        """Where each fold of a client's group holds both labels, and the group its part of rows, (sites, groups, 3)."""
         every = np.arange(len(self.plan.groups))
         mass = np.concatenate([calibration_counts(rows, every)[:, :, -1] for rows in self._dealt])
-        full: Booleans = np.all(mass[:, :, -1:] > mass[:, :, :-1], axis=(1, 2))
-        return full.astype(np.float64)
+        full = np.all(mass[:, :, -1:] > mass[:, :, :-1], axis=(1, 2))
+        rows, _ = self._numbers
+        return np.asarray(full[:, :, None] & (rows[:, :, None] * np.array(PARTS) >= LEAST_ROWS))
 
-    def group_rows(self) -> GroupRows:
-        """How many rows of positive weight each client has of each group, up to what is enough; and what they weigh."""
+    @property
+    def _numbers(self) -> tuple[Floats, Floats]:
+        """How many rows of positive weight each client has of each group, and what they weigh, (sites, groups)."""
         rows, shape = self._scored, (len(self.rows), len(self.plan.groups))
         cells, weights = rows.cells(shape[1]), np.ones(rows.scores.size) if rows.weights is None else rows.weights
         number, mass = (
             np.bincount(cells, each, shape[0] * shape[1]).reshape(shape).astype(np.float64)
             for each in (weights > 0, weights)
         )
+        return number, mass
+
+    def group_rows(self) -> GroupRows:
+        """How many rows each client has of each group, up to what is enough; and what they weigh."""
+        number, mass = self._numbers
         of_groups, of_all = capped_rows(number)
         return GroupRows(rows=of_groups, everybody=of_all[:, None], mass=mass)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.errors import InputError, QuorumLostError, RunError
-from logofair.federation.phases import AfterTotals, CalibrationPhase, Finished, Phase, first_phase
+from logofair.federation.phases import AfterTotals, CalibrationPhase, ContributorsPhase, Finished, Phase, first_phase
 from logofair.federation.plan import Plan
 from logofair.federation.published import BEATEN
 from logofair.federation.replies import Sums, Totals
@@ -146,7 +146,11 @@ class Server:
 
     def begun(self) -> Server:
         """The state at the beginning of a roster, with the history that begins here."""
-        return replace(self, history=opening_history(Opening.of(self.plan, self.sites), self.roster), sent=None)
+        phase = self.phase
+        if isinstance(phase, ContributorsPhase):
+            phase = replace(phase, sites=self.sites)
+        history = opening_history(Opening.of(self.plan, self.sites), self.roster)
+        return replace(self, phase=phase, history=history, sent=None)
 
     def counted(self, purpose: str) -> Server:
         """The state with one more exchange counted."""

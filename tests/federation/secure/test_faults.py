@@ -174,7 +174,7 @@ def lying(number, change):
 @pytest.mark.parametrize(
     ("number", "change", "said"),
     [
-        (1, lambda own: replace(own, groups=own.groups + 7.5), "the sites together .*number of contributors"),
+        (1, lambda own: replace(own, groups=own.groups + 7.5), "the sites together .*contribute more than a site can"),
         (2, lambda own: replace(own, mass=own.mass - 1000.0), "the sites together .*number of rows"),
         (2, lambda own: replace(own, positives=own.positives + 1000.0), "the sites together .*expected positives"),
         (3, lambda own: replace(own, gain=own.gain + 3.0), "the sites together .*more accuracy"),

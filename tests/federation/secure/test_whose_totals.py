@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import fields, replace
 
 import numpy as np
@@ -11,10 +12,11 @@ from logofair.engines.conductor import ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run_apart
 from logofair.errors import InputError, RunError
 from logofair.federation import Client, ClientBatch, Plan, Privacy, Server, SiteColumns, SiteLimits, make_plan
+from logofair.federation.phases import CalibrationPhase
 from logofair.federation.plan import Members
-from logofair.federation.replies import Answers, Contributors, Totals
+from logofair.federation.replies import Answers, Contributors, GroupRows, Totals
 from logofair.solvers.algorithm1 import Algorithm1
-from support.sites import clients, federation, go, identities, plan_of, rows
+from support.sites import Tampered, clients, federation, go, gone_from, identities, plan_of, rows
 
 pytestmark = pytest.mark.federation
 
@@ -67,28 +69,78 @@ def test_a_group_that_fewer_than_three_sites_count_stops_the_run_before_anything
     assert all(state.server.number == 1 for state in seen)  # nothing but the numbers of contributors was summed
 
 
-class Claiming(Client):
-    """A site that claims to contribute to group 1 for two."""
+def lying(client, change):
+    """A client whose own sums are changed before they are masked."""
 
-    def sums(self, message):
-        after, own = super().sums(message)
-        more = np.array([0.0, 1.0])
-        if isinstance(own, Contributors):
-            own = replace(own, groups=own.groups + more, rates=own.rates + more[:, None])
-        return after, own
+    class Lying(Client):
+        def sums(self, message):
+            after, own = super().sums(message)
+            return after, change(own)
+
+    return Lying(client.site, client.columns, identity=client.identity)
 
 
-def test_a_site_of_three_that_claims_for_another_is_found_out_by_the_other():
-    """Else the totals of the group would be those of site a alone, once its own rows are taken off."""
-    sites = federation((300, 60, 80))
-    sites["b"] = without_group(sites["b"], 1)
+def claiming(places):
+    """What claims that the sites at some places of the roster contribute to everything of group 1."""
+
+    def change(sums):
+        if not isinstance(sums, Contributors):
+            return sums
+        marks = {f.name: getattr(sums, f.name).copy() for f in fields(sums)}
+        for each in marks.values():
+            each[list(places), 1] = 1.0
+        return replace(sums, **marks)
+
+    return change
+
+
+@pytest.mark.parametrize("n", [3, 4, 6])
+def test_a_site_that_claims_for_another_is_found_out_by_the_other(n):
+    """Else the totals of the group would be those of site a alone, once the liar's own rows are taken off."""
+    sites = federation((300, 60, 80, 70, 90, 65)[:n])
+    for site in list(sites)[1:]:
+        sites[site] = without_group(sites[site], 1)
     every = clients(sites, identities(sites))
-    every["c"] = Claiming("c", sites["c"], identity=every["c"].identity)
+    last = max(sites)
+    every[last] = lying(every[last], claiming([1, n - 1]))
     transport, seen = LocalTransport(every), []
     with pytest.raises(RunError, match="sum 2: the masks did not cancel"):
         go(plan_of(secure=True), transport, save=seen.append)
-    assert "claim to contribute for more sites than there are" in transport.sites["b"].stored.failed
+    assert "another contributes in its name" in transport.sites["b"].stored.failed
     assert all(state.server.roster_counts is None for state in seen)
+
+
+def test_a_site_that_claims_for_one_that_vanished_is_found_out_by_the_others():
+    sites = federation((300, 60, 80, 70, 90))
+    for site in "bcd":
+        sites[site] = without_group(sites[site], 1)
+    every = clients(sites, identities(sites))
+    every["e"] = lying(every["e"], claiming([2, 4]))
+    transport, seen = Tampered(every, deaf=gone_from({"c"}, 1, step="masked")), []
+    with pytest.raises(RunError, match="sum 2: the masks did not cancel"):
+        go(plan_of(secure=True), transport, save=seen.append)
+    assert "or in a lost site's" in transport.sites["b"].stored.failed
+    assert all(state.server.roster_counts is None for state in seen)
+
+
+@pytest.mark.parametrize(("sizes", "fed"), [((30, 30, 260), False), ((130, 130, 260), True), ((90, 260, 260), False)])
+def test_a_site_that_claims_many_rows_gets_no_fold_sums_of_the_others_few(sizes, fed):
+    """The first site's sums of folds would be those of the others' rows, once the liar takes its own off."""
+    sites = federation([1200] * 3)
+    for (site, columns), few in zip(sites.items(), sizes, strict=True):
+        sites[site] = without_group(columns, 1, few)
+    every = clients(sites, identities(sites))
+
+    def change(sums):
+        return replace(sums, rows=np.full(2, 1e6)) if isinstance(sums, GroupRows) else sums
+
+    every["c"] = lying(every["c"], change)
+    sent = []
+    with suppress(RunError):
+        go(plan_of(secure=True, calibration="beta"), LocalTransport(every), save=sent.append)
+    places = [state.server.phase.levels.places for state in sent if isinstance(state.server.phase, CalibrationPhase)]
+    assert places
+    assert all((each[1] >= 0) == fed for each in places)
 
 
 @pytest.mark.parametrize("labelled", [False, True])

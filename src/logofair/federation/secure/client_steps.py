@@ -13,7 +13,7 @@ total of the others, which with enough failures is one site's.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,8 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.errors import InfeasibleError, InputError, RefusedError, RunError, SecureRefusalError
 from logofair.federation.client import SecureIdentity
-from logofair.federation.phases import ContributorsPhase
 from logofair.federation.replies import Received, Refusal, Totals
+from logofair.federation.reply_checks import reply_form
 from logofair.federation.requests import ContributorsRequest, Opening, PublishRequest, RequestMessage, agrees
 from logofair.federation.secure import (
     Confirmed,
@@ -175,16 +175,21 @@ def _caught_up(client: Client, message: RequestMessage) -> Client:
     except (RunError, InfeasibleError) as error:  # either would have ended the run
         raise RefusedError(Refusal.OTHER_THAN_REPLAY, str(error)) from None
     stored = replace(client.stored, replica=after, masks=encode(secure))
-    if isinstance(replica.phase, ContributorsPhase) and _overclaimed(client, vector, len(replica.sites)):
-        why = "this site contributes random numbers, since others claim to contribute for more sites than there are."
+    if isinstance(replica.request, ContributorsRequest) and _misattributed(client, replica.request, vector, gone):
+        why = "this site contributes random numbers, since another contributes in its name, or in a lost site's."
         return replace(client, stored=replace(stored, failed=why), problem=why)
     return replace(client, stored=stored)
 
 
-def _overclaimed(client: Client, total: Floats, sites: int) -> bool:
-    """Whether more contribute to a number than all sites but this one, where it does not."""
-    own = client.batch.answer(ContributorsRequest())[1].client(0).vector()
-    return bool(np.any(total > sites - 1.0 + own))
+def _misattributed(client: Client, request: ContributorsRequest, total: Floats, gone: Collection[str]) -> bool:
+    """Whether this site's row of the contributors is another than it sent, or one is filled of a site that is gone."""
+    own = client.batch.answer(request)[1].client(0).vector()
+    kind, shapes = reply_form(request, client.batch.state.plan)
+    for said, sent in zip(*(vars(kind.from_vector(each, shapes)).values() for each in (total, own)), strict=True):
+        for place, site in enumerate(request.sites):
+            if site in (client.site, *gone) and not np.array_equal(said[place], sent[place]):
+                return True
+    return False
 
 
 def _followed(client: Client, message: RequestMessage) -> Client:
