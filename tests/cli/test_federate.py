@@ -37,6 +37,7 @@ from logofair.engines.events import Event
 from logofair.engines.folder import read_plan, read_result, write_plan
 from logofair.errors import InputError, RunError
 from logofair.federation import make_plan
+from logofair.federation.limits import SiteLimits
 from logofair.files.inputs import ColumnNames
 from logofair.policy.policy import Policy
 from support.examples import examples
@@ -1124,7 +1125,7 @@ def test_limits_of_a_file_and_a_digest_go_to_the_site(
     (given_,) = seen
     digest = "0123-4567-89ab-cdef-0123-4567-89ab-cdef"
     own = {"local_tolerance": 0.01, "costs": (1.0, 2.0)}
-    assert given_["settings"].limits.as_dict() == {"plan": digest, "only_secure": True, **own}
+    assert given_["settings"].limits == SiteLimits(plan=digest, only_secure=True, **own)
 
 
 def test_nobody_is_asked_at_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,9 @@ from logofair.engines.events import EventReader
 from logofair.engines.site import SiteSettings, answer_on_disk
 from logofair.federation import Privacy, Server, SiteLimits
 from logofair.federation.plan import Members
-from logofair.federation.wire import decode, encode
+from logofair.federation.replies import ReplyMessage
 from logofair.files.inputs import ColumnNames
+from logofair.records import decode, encode
 from support.sites import federation, plan_of
 
 pytestmark = pytest.mark.federation
@@ -33,7 +34,7 @@ def first_message(plan):
 def test_the_plan_is_told_before_anything_is_answered(tmp_path):
     path, folder = one_site(tmp_path)
     plan, events = plan_of(), []
-    assert decode(answer_on_disk(str(path), first_message(plan), tell=events.append)).refusal is None
+    assert decode(answer_on_disk(str(path), first_message(plan), tell=events.append), ReplyMessage).refusal is None
     of_plan, last = events[:-1], events[-1]
     assert [event.kind for event in of_plan] == ["plan"] * len(of_plan)
     expected = [f"{label}: {sentence}" for label, sentence in plan.sentences(Members.of("ab", named=False))]
@@ -49,7 +50,7 @@ def test_the_plan_is_told_before_anything_is_answered(tmp_path):
 def test_a_site_answers_the_plan_whose_digest_was_agreed_to_and_no_other(tmp_path, agreed):
     path, folder = one_site(tmp_path, limits=SiteLimits(plan=plan_of().fingerprint))
     plan, events = plan_of() if agreed else plan_of(rounds=9), []
-    reply = decode(answer_on_disk(str(path), first_message(plan), tell=events.append))
+    reply = decode(answer_on_disk(str(path), first_message(plan), tell=events.append), ReplyMessage)
     assert (reply.refusal is None) == agreed
     if not agreed:
         assert (reply.refusal, reply.body) == ("PLAN_REFUSED", None)
@@ -64,7 +65,10 @@ def test_limits_are_checked_before_the_rows_are_read_or_noised(tmp_path):
     path, folder = one_site(tmp_path, limits=SiteLimits(most_epsilon=1.0, most_delta=1e-6))
     (tmp_path / "rows.csv").write_text("nothing that can be read")
     for privacy in (Privacy(2.0, 1e-6), Privacy(1.0, 1e-5), None):
-        assert decode(answer_on_disk(str(path), first_message(plan_of(privacy=privacy)))).refusal == "PLAN_REFUSED"
+        assert (
+            decode(answer_on_disk(str(path), first_message(plan_of(privacy=privacy))), ReplyMessage).refusal
+            == "PLAN_REFUSED"
+        )
     assert not (folder / "release.json").exists()
     assert not (folder / "unfit.json").exists()
 

@@ -22,11 +22,11 @@ from logofair.engines.inprocess import run
 from logofair.engines.site import SiteSettings, answer_on_disk
 from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation import Privacy, Server, SiteLimits, late_policy
-from logofair.federation.replies import Refusal
+from logofair.federation.replies import Refusal, ReplyMessage
 from logofair.federation.secure import key_fingerprint
-from logofair.federation.wire import decode, encode
 from logofair.files.inputs import ColumnNames
 from logofair.files.writing import locked
+from logofair.records import decode, encode
 from support.sites import Tampered, clients, federation, go, plan_of, private_key, public_key, same_policy
 
 pytestmark = pytest.mark.federation
@@ -276,13 +276,13 @@ def test_nothing_of_a_file_leaves_a_site_that_cannot_read_it(tmp_path):
     ):
         data.write_text(text, encoding="utf-8")
         reply = answer_on_disk(str(path), first_ask(plan, sites))
-        assert decode(reply).refusal in ("BAD_DATA", "UNKNOWN_GROUP")
+        assert decode(reply, ReplyMessage).refusal in ("BAD_DATA", "UNKNOWN_GROUP")
         assert MARK.encode() not in reply
         assert b"17.17" not in reply
         assert str(tmp_path).encode() not in reply
     data.unlink()
     reply = answer_on_disk(str(path), first_ask(plan, sites))
-    assert decode(reply).refusal == "BAD_DATA"
+    assert decode(reply, ReplyMessage).refusal == "BAD_DATA"
     assert str(tmp_path).encode() not in reply
     assert sum(event.kind == "problem" for event in EventReader(path.parent / "private").new()) >= 7
 
@@ -298,10 +298,10 @@ def test_an_error_inside_a_site_is_written_to_its_own_folder_and_is_one_word_out
         with monkeypatch.context() as patch:
             patch.setattr(on_disk, place, broken)
             reply = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
-        assert decode(reply).refusal == "INTERNAL"
+        assert decode(reply, ReplyMessage).refusal == "INTERNAL"
         assert MARK.encode() not in reply
     assert (homes["a"].parent / "private" / "events.jsonl").read_text().count(MARK) >= 3
-    assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites))).refusal is None
+    assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites)), ReplyMessage).refusal is None
 
 
 def test_the_states_of_a_run_can_be_read_by_their_owner_alone(tmp_path):
@@ -318,15 +318,15 @@ def test_the_states_of_a_run_can_be_read_by_their_owner_alone(tmp_path):
 @pytest.mark.parametrize("message", [b"", b"rubbish", encode(("not", "a", "request")), encode(7)])
 def test_a_message_that_is_none_is_refused(tmp_path, message):
     homes = set_up_sites(tmp_path, small())
-    assert decode(answer_on_disk(str(homes["a"]), message)).refusal == "BAD_MESSAGE"
-    assert decode(answer_on_disk(str(tmp_path / "nowhere.json"), message)).refusal == "BAD_MESSAGE"
+    assert decode(answer_on_disk(str(homes["a"]), message), ReplyMessage).refusal == "BAD_MESSAGE"
+    assert decode(answer_on_disk(str(tmp_path / "nowhere.json"), message), ReplyMessage).refusal == "BAD_MESSAGE"
 
 
 def test_runs_with_names_that_are_no_file_names_are_refused(tmp_path):
     sites = small()
     homes, message = set_up_sites(tmp_path, sites), Server.start(plan_of(), list(sites)).message()
     for name in ("../../up", "a/b", "", "..", "x" * 65, "x" * 5000):
-        reply = decode(answer_on_disk(str(homes["a"]), encode(replace(message, run=name))))
+        reply = decode(answer_on_disk(str(homes["a"]), encode(replace(message, run=name))), ReplyMessage)
         assert reply.refusal == "BAD_MESSAGE"
     assert all(len(event.sentence) < 200 for event in EventReader(homes["a"].parent / "private").new())
     assert not list(tmp_path.glob("*.lock"))
@@ -346,20 +346,20 @@ def test_a_full_disk_is_a_refusal_and_the_same_request_is_answered_once_there_is
     with monkeypatch.context() as patch:
         patch.setattr("os.replace", full)
         reply = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
-    assert decode(locking).refusal == decode(reply).refusal == Refusal.DISK_FULL.name
+    assert decode(locking, ReplyMessage).refusal == decode(reply, ReplyMessage).refusal == Refusal.DISK_FULL.name
     assert "disk is full" in Refusal.DISK_FULL.value
     (problem,) = (event for event in EventReader(homes["a"].parent / "private").new() if event.kind == "problem")
     assert "make room on its disk" in problem.sentence
     assert MARK.encode() not in reply
     assert not list((homes["a"].parent / "private").glob("*.client.json"))
-    assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites))).refusal is None
+    assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites)), ReplyMessage).refusal is None
 
 
 def test_a_notes_folder_that_cannot_be_is_a_refusal(tmp_path):
     sites = small()
     homes = set_up_sites(tmp_path, sites)
     (homes["a"].parent / "private").write_text("a file in its place")
-    reply = decode(answer_on_disk(str(homes["a"]), first_ask(plan_of(), sites)))
+    reply = decode(answer_on_disk(str(homes["a"]), first_ask(plan_of(), sites)), ReplyMessage)
     assert reply.refusal in ("INTERNAL", "BAD_DATA")
     assert reply.site == "a"
 
@@ -484,7 +484,9 @@ def test_a_run_whose_name_the_disk_takes_for_anothers_is_another_run(tmp_path):
     stored = homes["a"].parent / "private" / "test.client.json"
     before = stored.read_bytes()
     (stored.parent / "TEST.client.json").write_bytes(before)  # as such a disk shows it
-    reply = decode(answer_on_disk(str(homes["a"]), first_ask(plan_of(run="TEST", local_tolerance=0.5), sites)))
+    reply = decode(
+        answer_on_disk(str(homes["a"]), first_ask(plan_of(run="TEST", local_tolerance=0.5), sites)), ReplyMessage
+    )
     assert (reply.refusal, reply.body) == ("NOT_AGREED", None)
     assert "does not tell from run 'TEST'" in said(homes["a"])
     assert stored.read_bytes() == before
@@ -497,7 +499,7 @@ def test_exact_counts_after_a_noised_histogram_take_consent_by_the_runs_name(tmp
     (homes["a"].parent / "private" / "release.json").touch()
     for name, agreed in (("plain", None), ("plain", "another"), ("plain", "plain"), ("other", "plain")):
         change(homes["a"], again=agreed)
-        reply = decode(answer_on_disk(str(homes["a"]), first_ask(plan_of(run=name), sites)))
+        reply = decode(answer_on_disk(str(homes["a"]), first_ask(plan_of(run=name), sites)), ReplyMessage)
         assert reply.refusal == (None if name == agreed else "NOT_AGREED"), (name, agreed)
         assert "--again plain" in said(homes["a"])
 
@@ -509,16 +511,16 @@ def test_one_plan_that_does_not_fit_the_rows_is_the_last_until_the_site_is_start
     homes = set_up_sites(tmp_path, sites)
     first, *others = (plan_of(groups=groups, run=f"r{i}") for i, groups in enumerate([[0, 2], [1, 2], [0, 1]]))
     for _ in range(2):  # the same plan gets the same word
-        assert decode(answer_on_disk(str(homes["a"]), first_ask(first, sites))).refusal == "UNKNOWN_GROUP"
+        assert decode(answer_on_disk(str(homes["a"]), first_ask(first, sites)), ReplyMessage).refusal == "UNKNOWN_GROUP"
     for plan, unpinned in zip(others, ("UNKNOWN_GROUP", None), strict=True):
-        assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites))).refusal == "PLAN_REFUSED"
+        assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites)), ReplyMessage).refusal == "PLAN_REFUSED"
         if pinned:  # a plan that people have named is looked at
             change(homes["a"], limits=SiteLimits(plan=plan.fingerprint))
-            assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites))).refusal == unpinned
+            assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites)), ReplyMessage).refusal == unpinned
             change(homes["a"], limits=SiteLimits())
     if not pinned:
         on_disk.look_at_plans_again(homes["a"].parent / "private")
-        assert decode(answer_on_disk(str(homes["a"]), first_ask(others[1], sites))).refusal is None
+        assert decode(answer_on_disk(str(homes["a"]), first_ask(others[1], sites)), ReplyMessage).refusal is None
 
 
 def test_a_site_that_wants_secure_sums_refuses_plans_without_them(tmp_path):
@@ -527,7 +529,7 @@ def test_a_site_that_wants_secure_sums_refuses_plans_without_them(tmp_path):
     transport = Disk(homes)
     with pytest.raises(QuorumLostError, match="not agreed to this plan"):
         conduct_from_disk(start(tmp_path, plan_of(), sites), tmp_path / "s", transport)
-    assert all(decode(data).body is None for data in transport.replies)
+    assert all(decode(data, ReplyMessage).body is None for data in transport.replies)
     with_keys(tmp_path, homes)
     assert conduct_from_disk(
         start(tmp_path, plan_of(secure=True, run="safe"), sites, name="safe.json"), tmp_path / "t", Disk(homes)

@@ -10,7 +10,8 @@ from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import QuorumLostError, RunError
 from logofair.federation import ClientBatch, Server
 from logofair.federation.plan import Members
-from logofair.federation.wire import decode, encode
+from logofair.federation.requests import RequestMessage
+from logofair.records import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
 from support.sites import (
     Tampered,
@@ -85,7 +86,7 @@ def test_every_lost_exchange_is_counted_and_the_others_go_on_from_the_totals_wit
     assert result.exchanges["totals"] == 1
     purposes = [step.purpose for step in steps]
     assert purposes[:4] == ["totals", "answers", "answers", "answers"]
-    messages = [decode(message) for site, message in transport.heard if site == "a"]
+    messages = [decode(message, RequestMessage) for site, message in transport.heard if site == "a"]
     assert [message.roster for message in messages][:4] == [1, 1, 1, 2]
     assert messages[3].opening.members == Members.of("acd", named=False)
     left = run(plan, {site: rows for site, rows in small().items() if site != "b"}).result
@@ -148,7 +149,7 @@ def test_below_the_quorum_the_run_stops_with_a_sentence_and_can_be_resumed_to_th
     with pytest.raises(QuorumLostError, match=r"2 of at least 3 sites are left \(b: the plug was pulled; c: .*resume"):
         go(plan, transport, save=lambda state: saved.append(encode(state)))
     transport.deaf = lambda site, message: None
-    *_, (state, _) = conduct(decode(saved[-1]), transport)
+    *_, (state, _) = conduct(decode(saved[-1], ServerState), transport)
     assert state.server.result.accuracy == expected.accuracy
     assert state.server.result.excluded == ()
 
@@ -184,7 +185,7 @@ class Slow:
             if site in self.late:  # the reply to an earlier request comes in first
                 replies[site] = self.late.pop(site)
                 continue
-            took = self.seconds(site, decode(message))
+            took = self.seconds(site, decode(message, RequestMessage))
             data = self.inner.deliver(site, message)
             longest = max(longest, min(took, timeout))
             if took > timeout:

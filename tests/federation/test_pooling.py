@@ -16,11 +16,11 @@ from logofair.columns.segments import RowOrder
 from logofair.engines.inprocess import run, run_apart
 from logofair.errors import InputError, RefusedError
 from logofair.federation import ClientBatch, Privacy, Server, SiteColumns, make_plan
-from logofair.federation.replies import PriorSums
+from logofair.federation.replies import PriorSums, ReplyMessage
 from logofair.federation.rows import _site_rng
-from logofair.federation.wire import decode
 from logofair.fitting import pooling
 from logofair.fitting.pooling import Reference, ScoredRows
+from logofair.records import decode
 from support.examples import examples
 from support.sites import Tampered, central, clients, go, gone_from, instead, plan_of, problems
 
@@ -192,7 +192,7 @@ def when():
     sites, plan = federation(rows=15), plan_of(**AUTO)
     probe, known = Tampered(clients(sites)), {}
     go(plan, probe)
-    for reply in (decode(data) for site, data in probe.sent if site == "b"):
+    for reply in (decode(data, ReplyMessage) for site, data in probe.sent if site == "b"):
         known.setdefault(type(reply.body).__name__, reply.number)
     return known
 
@@ -338,7 +338,7 @@ def test_messages_of_pooling_do_not_grow_with_the_rows():
         transport = Tampered(clients(federation(rows=rows)))
         _, steps = go(plan, transport)
         assert max(max(step.bytes_out, step.bytes_back) for step in steps) <= 33_000
-        assert PriorSums in {type(decode(data).body) for _, data in transport.sent}
+        assert PriorSums in {type(decode(data, ReplyMessage).body) for _, data in transport.sent}
 
 
 @examples(8)

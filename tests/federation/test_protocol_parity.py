@@ -13,6 +13,8 @@ import logofair
 from logofair.engines.inprocess import run, run_apart
 from logofair.federation import ClientBatch, Server, SiteColumns, late_policy
 from logofair.federation.replies import Received
+from logofair.federation.result import RunResult
+from logofair.records import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
 from support.examples import examples
 from support.sites import BENEFIT, central, federation, identities, measured, plan_of, problems, rows, same_policy
@@ -182,8 +184,9 @@ def test_a_site_that_joins_later_is_locally_fair_and_told_that_the_global_promis
 def test_a_late_site_with_calibration_needs_the_published_result_and_its_own_rows_alone():
     plan = plan_of(calibration="beta", notion="equalized_odds")
     result = run(plan, federation()).result
-    assert type(result).from_json(result.as_json()).accuracy == result.accuracy
-    policy = late_policy(type(result).from_json(result.as_json()), rows(80, seed=9), "late")
+    again = decode(encode(result), RunResult)
+    assert again.accuracy == result.accuracy
+    policy = late_policy(again, rows(80, seed=9), "late")
     assert policy.calibrator.method == "beta"
     with pytest.raises(logofair.InputError, match="scores"):
         late_policy(result, SiteColumns([0, 1], [0.5, 2.0], [0, 1]), "late")

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from logofair.engines.conductor import NoReply, conduct
+from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport
 from logofair.federation import Client
-from logofair.federation.wire import decode, encode
+from logofair.federation.client import StoredClient
+from logofair.federation.requests import RequestMessage
+from logofair.records import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
 from support.sites import Tampered, clients, federation, go, identities, plan_of, policies_of, same_policy
 
@@ -38,7 +40,7 @@ class Forgetful(LocalTransport):
 
     def deliver(self, site, message):
         known = self.sites[site]
-        self.sites[site] = Client(site, known.columns, decode(encode(known.stored)), known.identity)
+        self.sites[site] = Client(site, known.columns, decode(encode(known.stored), StoredClient), known.identity)
         return super().deliver(site, message)
 
 
@@ -58,9 +60,9 @@ def test_a_server_whose_state_went_through_bytes_after_every_exchange_ends_the_s
     # that exchange.
     data, transport = saved[0], LocalTransport(clients(sites, keys))
     for _ in steps:
-        state, _ = next(conduct(decode(data), transport))
+        state, _ = next(conduct(decode(data, ServerState), transport))
         data = encode(state)
-        assert encode(decode(data)) == data
+        assert encode(decode(data, ServerState)) == data
     ended = state.server.result
     assert state.server.done
     if plan.secure:
@@ -82,8 +84,8 @@ def test_a_server_killed_before_it_could_store_an_exchange_asks_again_and_ends_t
     go(plan, transport, save=states.append)
     data, transport = encode(states[0]), LocalTransport(clients(sites, keys))
     for _ in range(len(steps)):
-        next(conduct(decode(data), transport))  # killed here: nothing stored
-        state, _ = next(conduct(decode(data), transport))
+        next(conduct(decode(data, ServerState), transport))  # killed here: nothing stored
+        state, _ = next(conduct(decode(data, ServerState), transport))
         data = encode(state)
     assert state.server.done
     assert state.server.result.accuracy == pytest.approx(expected.accuracy, abs=1e-9 if plan.secure else 0.0)
@@ -109,9 +111,9 @@ def test_calibration_resumes_too():
     one, other = LocalTransport(clients(sites)), Forgetful(clients(sites))
     expected, _ = go(plan, one)
     saved = []
-    found, _ = go(plan, other, save=lambda state: saved.append(encode(decode(encode(state)))))
+    found, _ = go(plan, other, save=lambda state: saved.append(encode(decode(encode(state), ServerState))))
     same_result(found, expected)
-    assert all(decode(each).server.plan == plan for each in saved)
+    assert all(decode(each, ServerState).server.plan == plan for each in saved)
 
 
 def test_the_same_request_gets_the_same_reply_and_another_one_under_its_number_is_refused():
@@ -120,11 +122,11 @@ def test_the_same_request_gets_the_same_reply_and_another_one_under_its_number_i
     go(plan, transport)
     sent = {}
     for site, message in transport.heard:
-        sent.setdefault((site, decode(message).number), message)
+        sent.setdefault((site, decode(message, RequestMessage).number), message)
     client = clients(sites)["a"]
     number = 1
     while ("a", number) in sent:
-        message = decode(sent["a", number])
+        message = decode(sent["a", number], RequestMessage)
         client, first = client.handle(message)
         same, again = client.handle(message)
         assert encode(again) == encode(first)
@@ -140,7 +142,11 @@ def test_requests_out_of_turn_of_another_roster_or_run_are_refused_and_change_no
     sites, plan = small(), plan_of(notion="equalized_odds")
     transport = Tampered(clients(sites))
     go(plan, transport)
-    messages = {decode(message).number: decode(message) for site, message in transport.heard if site == "a"}
+    messages = {
+        decode(message, RequestMessage).number: decode(message, RequestMessage)
+        for site, message in transport.heard
+        if site == "a"
+    }
     client = clients(sites)["a"]
     client, _ = client.handle(messages[1])
     client, _ = client.handle(messages[2])
@@ -168,11 +174,15 @@ def test_the_totals_of_a_roster_never_change_even_for_a_site_that_was_started_ag
     sites, plan = small(), plan_of(notion="equalized_odds")
     transport = Tampered(clients(sites))
     go(plan, transport)
-    messages = {decode(message).number: decode(message) for site, message in transport.heard if site == "a"}
+    messages = {
+        decode(message, RequestMessage).number: decode(message, RequestMessage)
+        for site, message in transport.heard
+        if site == "a"
+    }
     client = clients(sites)["a"]
     for number in (1, 2):
         client, _ = client.handle(messages[number])
-    fresh = Client("a", client.columns, decode(encode(client.stored)))
+    fresh = Client("a", client.columns, decode(encode(client.stored), StoredClient))
     other = replace(messages[3], request=replace(messages[3].request, mass=messages[3].request.mass * 2))
     assert fresh.handle(other)[1].refusal == "OTHER_REQUEST"
     assert fresh.handle(messages[3])[1].refusal is None

@@ -10,6 +10,7 @@ import decimal
 import gzip
 import hashlib
 import io
+import json
 import os
 import random
 import subprocess
@@ -28,6 +29,7 @@ from logofair.files.inputs import ColumnNames, DataSource, one_file, site_name
 from logofair.files.rows import read_rows
 from logofair.files.tables import fingerprint, open_table
 from logofair.files.writing import sink, with_formulas, without_formulas
+from logofair.records import plain, read
 from support.examples import examples
 
 modest = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -405,7 +407,7 @@ def test_a_condition_compares_texts_as_they_are_written(tmp_path):
 
 def test_names_of_columns_come_back_from_plain_values():
     names = ColumnNames(score="p", group=("sex", "race"), where=(("part", "test"),), na=("?",))
-    assert ColumnNames.from_dict(names.as_dict()) == names
+    assert read(json.loads(json.dumps(plain(names))), ColumnNames) == names
     assert names.described()["na"] == "?"
     assert "na" not in ColumnNames(group=("sex",)).described()
 
@@ -517,7 +519,7 @@ def test_what_is_no_file_is_refused(tmp_path):
     (tmp_path / "folder.csv").mkdir()
     for path, reason in (
         (tmp_path / "none.csv", "cannot be read (No such file or directory); check the path."),
-        (tmp_path / "folder.csv", "is a folder or no regular file; pass a file."),
+        (tmp_path / "folder.csv", "is a folder or no regular file; pass a file name."),
         (str(tmp_path / "a\0.csv"), "cannot be read (embedded null byte); check the path."),
         (written(tmp_path / "empty.csv", ""), "is empty; write the file again."),
         (written(tmp_path / "empty.parquet", ""), "is empty; write the file again."),

@@ -14,6 +14,8 @@ from golden.cases import Case
 from golden.columns import Columns, columns
 from logofair.auditing import compare
 from logofair.calibration import Calibrator
+from logofair.calibration.isotonic import IsotonicMaps
+from logofair.calibration.logistic import LogisticMaps
 from logofair.columns.labels import encode, one_site
 from logofair.engines.inprocess import FederatedRun, run, run_apart
 from logofair.federation import Plan, SiteColumns, make_plan
@@ -263,11 +265,25 @@ def _stored(case: Case) -> logofair.Policy:
         groups=tuple(data["groups"]),
         sites=(None,) if sites is None else sites,
         mixtures=_rules(data["rules"]),
-        calibrator=Calibrator.from_json(data["calibrator"]),
+        calibrator=_calibrator(data["calibrator"]),
         merged_rules=None if data["merged"] is None else _rules(data["merged"]),
         key=data["key"],
         info=PolicyInfo(requirements=_stored_requirements(required, columns(case.rows))),
     )
+
+
+def _calibrator(data: dict[str, Any]) -> Calibrator:
+    shape = (data["n_groups"], data["n_sites"])
+    if "parameters" in data:
+        return Calibrator(data["method"], *shape, LogisticMaps(data["method"], np.array(data["parameters"])))
+    arrays = (np.array(data[name]) for name in ("shares", "starts", "scores", "values") if name in data)
+    return Calibrator(data["method"], *shape, None if data["method"] == "none" else IsotonicMaps(*arrays))
+
+
+def _calibrator_to_store(calibrator: Calibrator) -> dict[str, Any]:
+    arrays = {} if calibrator.maps is None else vars(calibrator.maps)
+    maps = {name: each.tolist() for name, each in arrays.items() if name != "method"}
+    return {"method": calibrator.method, "n_groups": calibrator.n_groups, "n_sites": calibrator.n_sites, **maps}
 
 
 def _stored_requirements(required: dict[str, Any], rows: Columns) -> RequirementsInfo:
@@ -275,7 +291,7 @@ def _stored_requirements(required: dict[str, Any], rows: Columns) -> Requirement
     sites = one_site(rows.labels.size) if rows.sites is None else encode(rows.sites, "sites")
     tolerances = (required.pop("local_tolerance"), required.pop("global_tolerance"), None)
     made = make_requirements(required.pop("notion"), *tolerances, sites, groups=groups.names, **required)
-    return RequirementsInfo.from_dict(json.loads(json.dumps(made.as_dict())))
+    return RequirementsInfo.of(made)
 
 
 def _rules(data: dict[str, Any]) -> Mixtures:
@@ -292,7 +308,7 @@ def policy_to_store(case: Case) -> dict[str, Any]:
         "key": policy.key,
         "rules": _rules_to_store(policy.mixtures),
         "merged": None if policy.merged is None else _rules_to_store(policy.merged),
-        "calibrator": policy.calibrator.as_json(),
+        "calibrator": _calibrator_to_store(policy.calibrator),
     }
 
 

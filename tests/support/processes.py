@@ -24,10 +24,10 @@ import pytest
 from logofair.cli.commands.federate.setup import fingerprints
 from logofair.engines.flower.deployment.children import free_port
 from logofair.engines.flower.deployment.keys import make_authority, make_site_key
-from logofair.engines.folder import read_plan, read_result, read_state
+from logofair.engines.folder import PLAN, RESULT, STATE, read_plan, read_result, read_state
 from logofair.engines.inprocess import run
+from logofair.engines.site import CLIENT, SETTINGS
 from logofair.federation import SiteColumns
-from logofair.files.documents import read_document
 from logofair.policy.policy import Policy
 
 TAG = "LOGOFAIR_TEST"
@@ -36,12 +36,12 @@ LABELLED = ("--score", "score", "--label", "label")
 SITES = ("east", "north", "south")
 NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 
-_FORMATS = {
-    "plan.json": ("logofair plan", 2, "plan"),
-    "state.json": ("logofair state", 2, "state"),
-    "result.json": ("logofair result", 2, "result"),
-    ".site.json": ("logofair site", 1, "site settings"),
-    ".client.json": ("logofair client", 2, "client state"),
+_DOCUMENTS = {
+    "plan.json": PLAN,
+    "state.json": STATE,
+    "result.json": RESULT,
+    ".site.json": SETTINGS,
+    ".client.json": CLIENT,
 }
 
 
@@ -211,9 +211,9 @@ class Deployment:
         for file in self.folder.rglob("*"):
             if file.parent.name != "flower" and file.is_file():
                 assert killed or (not file.name.endswith(".new") and ".part" not in file.name), file
-                for end, (form, version, what) in _FORMATS.items():
+                for end, document in _DOCUMENTS.items():
                     if file.name.endswith(end):
-                        read_document(file, form, version, what=what)
+                        document.read(file)
 
     def end(self):
         """Kill whatever still runs."""

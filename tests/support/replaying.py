@@ -20,7 +20,7 @@ from logofair import Ratio
 from logofair.federation import ClientBatch, Server
 from logofair.federation.plan import Plan
 from logofair.federation.replies import Sums
-from logofair.federation.wire import decode, encode
+from logofair.records import decode, encode
 from support.sites import federation, plan_of
 
 STORED = Path(__file__).parent / "transcripts"
@@ -97,7 +97,7 @@ def _fingerprint(data: bytes) -> str:
 
 def stored(path: Path) -> tuple[Sums, ...]:
     """The totals in a file."""
-    return tuple(decode(gzip.decompress(path.read_bytes())))
+    return decode(gzip.decompress(path.read_bytes()), tuple[Sums, ...])
 
 
 def store(path: Path, totals: tuple[Sums, ...]) -> None:

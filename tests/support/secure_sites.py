@@ -9,7 +9,7 @@ import pytest
 
 from logofair.errors import SecureRefusalError
 from logofair.federation.secure import SecureClient, SecureServer, new_signing_key, public_line
-from logofair.federation.wire import decode, encode
+from logofair.records import decode, encode
 
 STEP = 2.0**-20
 REQUEST = b"request"
@@ -35,7 +35,7 @@ def seeded(seed):
 
 def stored(state):
     """The state as it comes back from a file."""
-    back = decode(encode(state))
+    back = decode(encode(state), type(state))
     assert back == state
     return back
 

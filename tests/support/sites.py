@@ -14,8 +14,10 @@ from logofair.engines.inprocess import LocalTransport
 from logofair.federation import Client, Server, SiteColumns, make_plan
 from logofair.federation.client import SecureIdentity
 from logofair.federation.policies import SitePolicies
-from logofair.federation.wire import decode, encode
+from logofair.federation.replies import ReplyMessage
+from logofair.federation.requests import RequestMessage
 from logofair.notions import Rate
+from logofair.records import decode, encode
 
 NOBODY = 1e-5
 BENEFIT = logofair.Notion("benefit", given=(Rate("benefit", -1.0, 2.0, base=(1.0, 0.0)),))
@@ -183,7 +185,7 @@ class Tampered(LocalTransport):
         self.sent, self.heard = [], []
 
     def deliver(self, site, message):
-        request = decode(message)
+        request = decode(message, RequestMessage)
         self.heard.append((site, message))
         gone = self.deaf(site, request)
         if gone is not None:
@@ -209,7 +211,7 @@ def instead(who, number, change):
     def act(site, message, data):
         if site != who or message.number != number:
             return data
-        made = change(decode(data))
+        made = change(decode(data, ReplyMessage))
         return made if isinstance(made, bytes | NoReply) else encode(made)
 
     return act

@@ -13,12 +13,11 @@ import numpy.typing as npt
 from logofair.calibration.fits import NO_FOLD, Above, DealtRows, fit_logistic
 from logofair.calibration.isotonic import IsotonicMaps, SortedRows, fit_isotonic
 from logofair.calibration.logistic import FAMILIES, LogisticMaps
-from logofair.calibration.newton import Units
+from logofair.calibration.newton import Maps, Units
 from logofair.columns.acceleration import piece_by_piece
 from logofair.columns.checks import Binary, Floats, Integers, whole_number
 from logofair.columns.segments import Booleans, Indices, RowOrder, cell_numbers, group_by, narrowest, taken
 from logofair.errors import InputError
-from logofair.files.documents import of_type, or_damaged
 
 METHODS = (*FAMILIES, "isotonic", "none")
 # Default weight of a parent's map, in rows. Among 3, 10, ..., 3000 the held-out log-loss of beta calibration was
@@ -36,7 +35,7 @@ class Calibrator:
     method: str  # one of METHODS
     n_groups: int
     n_sites: int
-    maps: LogisticMaps | IsotonicMaps | None  # of all rows, of every group and of every cell; None: method "none"
+    maps: Maps | None  # of all rows, of every group and of every cell; None: method "none"
 
     def __call__(self, scores: Floats, group_codes: Integers, site_codes: Integers) -> Floats:
         """Eta of every row; site code -1 (unknown) takes the map of the row's group."""
@@ -63,28 +62,15 @@ class Calibrator:
         parameters = np.vstack([tables[0][:above], *(table[above:] for table in tables)])
         return cls(first.method, first.n_groups, sites, LogisticMaps(first.method, parameters))
 
-    def as_json(self) -> dict[str, object]:
-        """Plain lists and numbers, from which :meth:`from_json` rebuilds the same floats."""
-        maps = {} if self.maps is None else self.maps.as_json()
-        return {"method": self.method, "n_groups": self.n_groups, "n_sites": self.n_sites, **maps}
-
-    @classmethod
-    def from_json(cls, data: object) -> Calibrator:
-        """Rebuild a calibrator from :meth:`as_json`; raise InputError where the content is damaged."""
-        return or_damaged(lambda: cls._read(of_type(data, dict)), "stored calibrator", what="calibrator")
-
-    @classmethod
-    def _read(cls, data: dict[str, Any]) -> Calibrator:
-        method = of_type(data["method"], str)
-        if method not in METHODS:
-            raise InputError(f"'method' must be one of {', '.join(METHODS)}, got {method!r}.")
-        units = Units(*(whole_number(data[name], name) for name in ("n_groups", "n_sites")))
-        maps: LogisticMaps | IsotonicMaps | None = None
-        if method in FAMILIES:
-            maps = LogisticMaps.from_json(method, data, units)
-        elif method == "isotonic":
-            maps = IsotonicMaps.from_json(data, units)
-        return cls(method, units.n_groups, units.n_sites, maps)
+    def check(self) -> None:
+        """Raise where its parts do not fit together: one that is read was written by others."""
+        for name in ("n_groups", "n_sites"):
+            whole_number(getattr(self, name), name)
+        wanted = {"none": type(None), "isotonic": IsotonicMaps}.get(self.method, LogisticMaps)
+        if self.method not in METHODS or type(self.maps) is not wanted:
+            raise InputError(f"'method' must be one of {', '.join(METHODS)}, with its maps, got {self.method!r}.")
+        if self.maps is not None:
+            self.maps.check(Units(self.n_groups, self.n_sites))
 
 
 @dataclass(frozen=True, eq=False)

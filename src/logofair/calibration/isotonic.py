@@ -6,22 +6,20 @@ Own curves are constant on each block of scores with one value and linear betwee
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.newton import IDENTITY_ROWS, Units
+from logofair.calibration.newton import IDENTITY_ROWS, Maps, Units
 from logofair.columns.checks import Binary, Floats
 from logofair.columns.segments import Indices, RowOrder, pool_starts, run_means
 from logofair.errors import InputError
-from logofair.files.documents import numbers_in, numbers_out
+from logofair.records import checked
 
 
 @dataclass(frozen=True, eq=False)
-class IsotonicMaps:
+class IsotonicMaps(Maps):
     """One piecewise linear map per unit, in the order of :class:`Units`.
 
     Unit u has the knots ``starts[u]`` to ``starts[u + 1]`` of (``scores``, ``values``) and counts with
@@ -58,33 +56,22 @@ class IsotonicMaps:
         # The minimum, because rounding must not lift a row above the next knot.
         return np.asarray(np.minimum(below + along * (above - below), above))
 
-    def as_json(self) -> dict[str, object]:
-        """The knots as lists."""
-        return {
-            "shares": numbers_out(self.shares),
-            "starts": numbers_out(self.starts),
-            "scores": numbers_out(self.scores),
-            "values": numbers_out(self.values),
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any], units: Units) -> IsotonicMaps:
-        """Rebuild stored maps; raise where they are damaged (for `or_damaged`)."""
-        shares = numbers_in(data["shares"], (units.size,), low=0, high=1)
-        starts = numbers_in(data["starts"], (units.size + 1,))
-        scores = numbers_in(data["scores"], (None,), low=0, high=1)
-        values = numbers_in(data["values"], (scores.size,), low=0, high=1)
-        all_rows = starts.astype(np.int64)
-        if starts[0] != 0 or starts[-1] != scores.size or np.any(np.diff(starts) < 0) or np.any(starts != all_rows):
+    def check(self, units: Units) -> None:
+        """Raise where these are not maps of such units."""
+        starts, scores = self.starts, self.scores
+        checked(self.shares, (units.size,), low=0, high=1)
+        checked(starts, (units.size + 1,))
+        checked(scores, (None,), low=0, high=1)
+        checked(self.values, (scores.size,), low=0, high=1)
+        if starts[0] != 0 or starts[-1] != scores.size or np.any(np.diff(starts) < 0):
             raise InputError(f"'starts' must rise from 0 to the number of knots, {scores.size}.")
-        if np.any(shares[np.diff(starts) == 0] > 0.0):
+        if np.any(self.shares[np.diff(starts) == 0] > 0.0):
             raise InputError("'shares' must be 0 for a unit without knots.")
         inside = np.ones(max(scores.size - 1, 0), dtype=bool)
-        breaks = all_rows[1:-1]
+        breaks = starts[1:-1]
         inside[breaks[(breaks > 0) & (breaks < scores.size)] - 1] = False
-        if np.any(np.diff(scores)[inside] <= 0.0) or np.any(np.diff(values)[inside] < 0.0):
+        if np.any(np.diff(scores)[inside] <= 0.0) or np.any(np.diff(self.values)[inside] < 0.0):
             raise InputError("'scores' must rise and 'values' must not fall along a unit's knots.")
-        return cls(shares, all_rows, scores, values)
 
 
 @dataclass(frozen=True, eq=False)

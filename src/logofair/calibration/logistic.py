@@ -6,18 +6,17 @@ A level's parameters are the most probable ones under a Gaussian prior centred a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
-from logofair.calibration.newton import IDENTITY_ROWS, Normal, Units
+from logofair.calibration.newton import IDENTITY_ROWS, Maps, Normal, Units
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InputError
-from logofair.files.documents import numbers_in, numbers_out
+from logofair.records import checked
 
 # Scores are moved into [EDGE, 1 - EDGE] before a logarithm is taken: 0 and 1 have none.
 EDGE = 1e-6
@@ -81,7 +80,7 @@ _FEWEST_ROWS = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class LogisticMaps:
+class LogisticMaps(Maps):
     """One logistic map per unit; ``parameters`` is (units, k), in the order of :class:`Units`."""
 
     method: str
@@ -97,18 +96,14 @@ class LogisticMaps:
         chosen = np.vstack([np.take(parameter, unit) for parameter in self.parameters.T])
         return np.asarray(expit(FAMILIES[self.method].margin(scores, chosen)))
 
-    def as_json(self) -> dict[str, object]:
-        """The parameters as lists."""
-        return {"parameters": numbers_out(self.parameters)}
-
-    @classmethod
-    def from_json(cls, method: str, data: Mapping[str, Any], units: Units) -> LogisticMaps:
-        """Rebuild stored maps; raise where they are damaged (for `or_damaged`)."""
-        family = FAMILIES[method]
-        parameters = numbers_in(data["parameters"], (units.size, len(family.identity)))
-        if np.any(parameters[:, list(family.slopes)] < 0.0):
+    def check(self, units: Units) -> None:
+        """Raise where these are not maps of such units."""
+        if self.method not in FAMILIES:
+            raise InputError(f"'method' must be one of {', '.join(FAMILIES)}, got {self.method!r}.")
+        family = FAMILIES[self.method]
+        checked(self.parameters, (units.size, len(family.identity)))
+        if np.any(self.parameters[:, list(family.slopes)] < 0.0):
             raise InputError("'parameters' holds a negative slope, which would reverse the scores.")
-        return cls(method, parameters)
 
 
 @dataclass(frozen=True, eq=False)

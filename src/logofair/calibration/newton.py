@@ -16,6 +16,7 @@ from logofair.arithmetic import solve
 from logofair.columns.acceleration import PIECE, side_by_side
 from logofair.columns.checks import Binary, Floats, Integers
 from logofair.columns.segments import Booleans, Indices, cell_numbers
+from logofair.records import Family
 
 
 def packed_places(k: int) -> Indices:
@@ -166,6 +167,18 @@ class Units:
         return cells.size == 0 or bool(cells.min() // self.n_groups == cells.max() // self.n_groups)
 
 
+class Maps(Family):
+    """From scores to chances: one map per unit, in the order of :class:`Units`."""
+
+    def __call__(self, scores: Floats, unit: Indices, n_groups: int) -> Floats:
+        """Eta of every row by its unit's map."""
+        raise NotImplementedError
+
+    def check(self, units: Units) -> None:
+        """Raise where these are not maps of such units."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False)
 class Normal:
     """Gaussian beliefs about the parameters of units: centres (k, units), precisions (k, k, units)."""
@@ -265,7 +278,7 @@ class Descent:
     sums: Floats  # there, without the penalty, as in Runs.sums; before anything is known the loss is infinite
     step: Floats  # from best to the point to try next, (k, units)
     live: Indices  # the units not done yet, ascending
-    least_gain: float | Floats  # a unit is done when its next step would gain no more than this many nats; (units,)
+    least_gain: Floats  # a unit is done when its next step would gain no more than this many nats; (units,)
     slack: float  # an increase up to this many nats does not count as one; for sums of limited precision
 
     @classmethod
@@ -283,7 +296,16 @@ class Descent:
         k, units = best.shape
         sums = np.zeros((1 + k + k * (k + 1) // 2, units))
         sums[0] = np.inf
-        return cls(prior, slopes, best, sums, np.zeros_like(best), np.arange(units), least_gain, slack)
+        return cls(
+            prior,
+            slopes,
+            best,
+            sums,
+            np.zeros_like(best),
+            np.arange(units),
+            np.atleast_1d(np.asarray(least_gain, dtype=np.float64)),
+            slack,
+        )
 
     def again(self, at: Floats) -> Descent:
         """Begin anew at other points, (k, units)."""

@@ -20,10 +20,10 @@ from logofair.federation.reply_checks import OF_ROWS, GroupCounts, fault
 from logofair.federation.requests import RequestMessage
 from logofair.federation.result import RunResult
 from logofair.federation.server import Server, check_result
-from logofair.federation.wire import decode, encode, wire_type
+from logofair.records import decode, encode
 
 if TYPE_CHECKING:
-    from logofair.federation.secure import SecureServer
+    from logofair.federation.secure import Relay, SecureServer
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,6 @@ class ExchangeReport:
         )
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class ServerState:
     """All that a run must find again: the server, each site's reply on its rows, and the state of secure sums."""
@@ -199,7 +198,7 @@ def _checked(
     for site in state.server.sites:
         read = _read_reply(site, message, replies.get(site, NoReply("no reply")))
         wrong = read if isinstance(read, str) else _fault_of(state, site, read)
-        if wrong is None and not isinstance(read, str):
+        if wrong is None and isinstance(read, ReplyMessage) and isinstance(read.body, Sums):
             good[site] = read.body
         else:
             bad[site] = str(wrong)
@@ -218,11 +217,11 @@ def _read_reply(site: str, message: RequestMessage, data: bytes | NoReply) -> Re
     if isinstance(data, NoReply):
         return data.reason
     try:
-        reply = decode(data)
+        reply = decode(data, ReplyMessage)
     except InputError:
         return "sent bytes that are no message"
-    if not isinstance(reply, ReplyMessage) or reply.site != site:
-        return "sent a message in another's name, or of another kind"
+    if reply.site != site:
+        return "sent a message in another's name"
     if (reply.run, reply.roster, reply.number) != (message.run, message.roster, message.number):
         return "answered another request than was sent"
     if reply.refusal is not None:
@@ -259,7 +258,7 @@ def _masks(state: ServerState) -> SecureServer:
     from logofair.federation.secure import SecureServer  # needs an extra
 
     server = state.server
-    masks: SecureServer | None = decode(state.masks) if state.masks else None
+    masks = decode(state.masks, SecureServer) if state.masks else None
     if masks is None or masks.roster.number != server.roster:
         masks = SecureServer.start(server.plan.run, server.sites, server.roster)
     if masks.stage == "ready":
@@ -267,13 +266,13 @@ def _masks(state: ServerState) -> SecureServer:
     return masks
 
 
-def _relay(state: ServerState) -> Any:
+def _relay(state: ServerState) -> Relay | None:
     """What the last total of a secure sum is recomputed from, if there is one."""
     if not state.relay:
         return None
-    import logofair.federation.secure  # noqa: F401  # so that it can be read
+    from logofair.federation.secure import Relay  # needs an extra
 
-    return decode(state.relay)
+    return decode(state.relay, Relay)
 
 
 def _secure_messages(state: ServerState, masks: SecureServer) -> dict[str, RequestMessage]:
@@ -284,7 +283,7 @@ def _secure_messages(state: ServerState, masks: SecureServer) -> dict[str, Reque
         opening = replace(message, opening=plain.opening, relay=_relay(state))
         return dict.fromkeys(masks.roster.sites, opening)
     if masks.stage == "shares":
-        return dict.fromkeys(masks.keys, replace(message, sealed=dict(masks.keys)))
+        return dict.fromkeys(masks.keys, replace(message, keys=masks.keys))
     if masks.stage == "masked":
         message = replace(message, request=plain.request, relay=_relay(state) if masks.number > 1 else None)
         return {site: replace(message, sealed=sealed) for site, sealed in masks.deliveries.items()}

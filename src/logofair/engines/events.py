@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from logofair.records import FAULTS, parsed, read
+
 EVENTS = "events.jsonl"
 _MOST_NAMES = 8  # in a sentence; the values have all
 _OWN = ("time", "event", "sentence")
@@ -37,12 +39,6 @@ class Event:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {"time": self.time, "event": self.kind, "sentence": self.sentence, **self.values}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Event:
-        """Take a stored event apart."""
-        values = {name: value for name, value in found.items() if name not in _OWN}
-        return cls(str(found["event"]), str(found["sentence"]), values, str(found["time"]))
 
 
 Tell: TypeAlias = Callable[[Event], None]
@@ -81,8 +77,11 @@ class EventReader:
 def _read(line: bytes) -> Event | None:
     """The event of a line; none where a full disk has cut it short."""
     try:
-        return Event.from_dict(json.loads(line))
-    except (ValueError, LookupError, AttributeError, TypeError):
+        found = parsed(line.decode())
+        values = {name: value for name, value in found.items() if name not in _OWN}
+        own = {"kind": found["event"], "sentence": found["sentence"], "time": found["time"]}
+        return read({**own, "values": values}, Event)
+    except FAULTS:
         return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +13,9 @@ from logofair.errors import InputError, RunError
 from logofair.federation.plan import Plan
 from logofair.federation.result import RunResult
 from logofair.federation.server import Server
-from logofair.federation.wire import decode, encode
-from logofair.files.documents import or_damaged, read_document, write_document
+from logofair.files.documents import Document
 from logofair.files.writing import locked
+from logofair.policy.info import PublishedInfo
 
 _STATE = "state.json"
 _RESULT = "result.json"
@@ -35,43 +34,57 @@ class RunOptions:
     timeout: float = 600.0  # seconds after which a site that does not answer is absent
 
 
+@dataclass(frozen=True, eq=False)
+class StoredPlan:
+    """A plan with the options of its server."""
+
+    plan: Plan
+    options: RunOptions
+
+
+@dataclass(frozen=True, eq=False)
+class StoredState:
+    """A server's state, and for people where it stands."""
+
+    state: ServerState
+    exchange: int
+    purpose: str
+
+
+@dataclass(frozen=True, eq=False)
+class StoredResult:
+    """A result: as people and other programs read it, and all that a site needs to make its own policy later."""
+
+    summary: PublishedInfo
+    result: RunResult
+
+
+PLAN = Document(StoredPlan, "logofair plan", 3, "plan")
+STATE = Document(
+    StoredState, "logofair state", 3, "state", "restore it from a backup, or start a new run", private=True
+)
+RESULT = Document(StoredResult, "logofair result", 3, "result", "get the file again from the server")
+
+
 def write_plan(path: str | Path, plan: Plan, options: RunOptions) -> None:
     """Store a plan with the options of its server."""
-    body = {
-        "plan": base64.b64encode(encode(plan)).decode(),
-        "run": plan.run,
-        "requirements": plan.requirements(()).as_dict(),
-        "sites": list(options.sites),
-        "count": options.count,
-        "wait": options.wait,
-        "timeout": options.timeout,
-    }
-    write_document(path, "logofair plan", 2, body, what="plan")
+    PLAN.write(path, StoredPlan(plan, options))
 
 
 def read_plan(path: str | Path) -> tuple[Plan, RunOptions]:
     """Read a stored plan and its options."""
-    body = read_document(path, "logofair plan", 2, what="plan")
-
-    def parts() -> tuple[Plan, RunOptions]:
-        plan = decode(base64.b64decode(body["plan"]))
-        if not isinstance(plan, Plan):
-            raise TypeError("plan")
-        numbers = {name: float(body[name]) for name in ("wait", "timeout")}
-        return plan, RunOptions(tuple(body["sites"]), int(body["count"]), **numbers)
-
-    return or_damaged(parts, path, what="plan")
+    stored = PLAN.read(path)
+    return stored.plan, stored.options
 
 
 def write_result(path: str | Path, result: RunResult) -> None:
     """Store a result: for people, and for sites that join later."""
-    write_document(path, "logofair result", 2, result.as_json(), what="result")
+    RESULT.write(path, StoredResult(result.published(), result))
 
 
 def read_result(path: str | Path) -> RunResult:
     """Read a stored result."""
-    body = read_document(path, "logofair result", 2, what="result", remedy="get the file again from the server")
-    return or_damaged(lambda: RunResult.from_json(body), path, what="result")
+    return RESULT.read(path).result
 
 
 def conduct_from_disk(
@@ -120,16 +133,7 @@ def stored_state(folder: Path, plan: Plan) -> ServerState | None:
 
 def read_state(path: Path) -> ServerState:
     """Read the state of a run."""
-    remedy = "restore it from a backup, or start a new run"
-    body = read_document(path, "logofair state", 2, what="state", remedy=remedy)
-
-    def parts() -> ServerState:
-        state = decode(base64.b64decode(body["state"]))
-        if not isinstance(state, ServerState):
-            raise TypeError("state")
-        return state
-
-    return or_damaged(parts, path, what="state", remedy=remedy)
+    return STATE.read(path).state
 
 
 def resume_without(folder: str | Path, sites: Sequence[str]) -> None:
@@ -145,17 +149,8 @@ def resume_without(folder: str | Path, sites: Sequence[str]) -> None:
 
 
 def _save(folder: Path, state: ServerState) -> None:
-    server = state.server
-    body = {
-        "state": base64.b64encode(encode(state)).decode(),
-        "run": server.plan.run,
-        "exchange": server.number,
-        "purpose": server.purpose,
-        "sites": list(server.sites),
-        "excluded": [f"{each.site}: {each.reason}" for each in server.excluded],
-    }
     folder.mkdir(parents=True, exist_ok=True)
-    write_document(folder / _STATE, "logofair state", 2, body, what="state", private=True)
+    STATE.write(folder / _STATE, StoredState(state, state.server.number, state.server.purpose))
 
 
 def _gathered(transport: Transport, options: RunOptions, plan: Plan, tell: Tell) -> tuple[str, ...]:

@@ -12,12 +12,13 @@ from logofair.federation.client import Client, SecureIdentity
 from logofair.federation.plan import Plan
 from logofair.federation.policies import SitePolicies
 from logofair.federation.reply_checks import fault
+from logofair.federation.requests import RequestMessage
 from logofair.federation.result import RunResult
 from logofair.federation.rows import SiteColumns
 from logofair.federation.server import Server, check_result
-from logofair.federation.wire import decode, encode
 from logofair.policy.policy import Policy
 from logofair.progress import Progress, Stages, no_progress
+from logofair.records import decode, encode
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +90,7 @@ class LocalTransport:
         """One message to one client, and its reply."""
         if site not in self.sites:
             return NoReply("not connected")
-        self.sites[site], reply = self.sites[site].handle(decode(message))
+        self.sites[site], reply = self.sites[site].handle(decode(message, RequestMessage))
         return encode(reply)
 
 

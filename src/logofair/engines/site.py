@@ -7,7 +7,6 @@ the reply leaves the site; problems are written to its own folder and never sent
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import re
 import time
@@ -28,19 +27,17 @@ from logofair.federation.privacy import Release, StoredRelease, release_once
 from logofair.federation.replies import Refusal, ReplyMessage
 from logofair.federation.requests import RequestMessage
 from logofair.federation.rows import SiteColumns, site_rows
-from logofair.federation.wire import decode, encode
-from logofair.files.documents import read_document, write_document
+from logofair.files.documents import Document
 from logofair.files.inputs import ColumnNames, one_file
 from logofair.files.rows import read_rows
 from logofair.files.tables import fingerprint
 from logofair.files.writing import locked
 from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
+from logofair.records import decode, encode
 
-_FORMAT, _VERSION, _WHAT = "logofair site", 1, "site settings"
 _RELEASE = "release.json"
 _UNFIT = "unfit.json"  # of a plan that the rows here did not fit
-_STATE, _STATE_VERSION, _STATE_WHAT = "logofair client", 2, "client state"
 _WORDS = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
@@ -75,21 +72,12 @@ class SiteSettings:
 
     def write(self, path: str | Path) -> None:
         """Store the settings."""
-        body = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        body |= {"columns": self.columns.as_dict(), "limits": self.limits.as_dict()}
-        body |= {"trusted": dict(self.trusted), "agreed_without": list(self.agreed_without)}
-        write_document(path, _FORMAT, _VERSION, body, what=_WHAT, private=True)
+        SETTINGS.write(path, self)
 
     @classmethod
     def read(cls, path: str | Path) -> SiteSettings:
         """Read stored settings."""
-        body = read_document(path, _FORMAT, _VERSION, what=_WHAT, remedy="start the site again")
-        try:
-            columns, limits = ColumnNames.from_dict(body["columns"]), SiteLimits.from_dict(body["limits"])
-            agreed = {"trusted": dict(body["trusted"]), "agreed_without": tuple(body["agreed_without"])}
-            return cls(**{**body, "columns": columns, "limits": limits, **agreed})
-        except (LookupError, TypeError, ValueError):
-            raise InputError(f"{path}: parts of the {_WHAT} are missing; start the site again.") from None
+        return SETTINGS.read(path)
 
     def identity(self) -> SecureIdentity | None:
         """The keys for secure sums, where the site has any; of its peers' those that its people have compared."""
@@ -106,6 +94,30 @@ class SiteSettings:
         return SecureIdentity(_text(Path(self.key)), peers, self.agreed_without)
 
 
+@dataclass(frozen=True, eq=False)
+class StoredSite:
+    """A site's state in a run, and the fingerprint of the data it is about."""
+
+    client: StoredClient
+    data: str
+
+
+@dataclass(frozen=True)
+class UnfitPlan:
+    """A plan that the rows here did not fit."""
+
+    run: str
+    digest: str
+
+
+SETTINGS = Document(SiteSettings, "logofair site", 2, "site settings", "start the site again", private=True)
+CLIENT = Document(
+    StoredSite, "logofair client", 3, "client state", "restore it from a backup, or leave the run", private=True
+)
+UNFIT = Document(UnfitPlan, "logofair unfit plan", 1, "unfit plan", "remove it", private=True)
+RELEASE = Document(StoredRelease, "logofair release", 2, "release", "restore the file", private=True)
+
+
 def answer_on_disk(settings_path: str, message: bytes, tell: Tell | None = None) -> bytes:
     """Answer one message as the site of some settings; never raises, and a refusal is a fixed word.
 
@@ -119,9 +131,7 @@ def answer_on_disk(settings_path: str, message: bytes, tell: Tell | None = None)
         site, folder = settings.site, Path(settings.folder)
         say = tell or partial(_write_event, folder)
         identity = settings.identity()
-        received = decode(message)
-        if not isinstance(received, RequestMessage):
-            raise RefusedError(Refusal.BAD_MESSAGE)
+        received = decode(message, RequestMessage)
         check_run_name(received.run)
         position = (received.run, received.roster, received.number)
         start = time.monotonic()
@@ -227,22 +237,21 @@ def _first_time(settings: SiteSettings, plan: Plan) -> None:
     does any consent allow another smallest cell: what is between the two are the rows of one site's small group.
     """
     for file in sorted(Path(settings.folder).glob("*.client.json")):
-        other = read_document(
-            file, _STATE, _STATE_VERSION, what=_STATE_WHAT, remedy="restore it from a backup, or leave the run"
-        )
-        if not (plan.secure or other["secure"]):
+        other = CLIENT.read(file).client
+        before = None if other.state is None else other.state.plan
+        if not (plan.secure or (before is not None and before.secure)):
             continue
         if settings.again != plan.run:
             raise RefusedError(
                 Refusal.NOT_AGREED,
-                f"this site took part in run {other['run']!r} before; the difference of two runs can tell more about "
+                f"this site took part in run {other.run!r} before; the difference of two runs can tell more about "
                 f"it than each alone: agree to run {plan.run!r}, and to no other, with --again {plan.run}.",
             )
-        if None not in (cells := {other["smallest_cell"], _counted_cell(plan)}) and len(cells) > 1:
+        if None not in (cells := {_counted_cell(before), _counted_cell(plan)}) and len(cells) > 1:
             raise RefusedError(
                 Refusal.NOT_AGREED,
-                f"run {plan.run!r} counts cells of {plan.smallest_cell} rows, and run {other['run']!r}, in which this "
-                f"site took part before, those of {other['smallest_cell']}; the difference is one site's small group: "
+                f"run {plan.run!r} counts cells of {plan.smallest_cell} rows, and run {other.run!r}, in which this "
+                f"site took part before, those of {_counted_cell(before)}; the difference is one site's small group: "
                 "agree on the smallest cell of before.",
             )
 
@@ -260,19 +269,18 @@ def _fitting_columns(settings: SiteSettings, plan: Plan) -> SiteColumns:
     """
     path = Path(settings.folder) / _UNFIT
     if path.exists() and settings.limits.plan is None:
-        before = read_document(path, "logofair unfit plan", 1, what="unfit plan", remedy="remove it")
-        if before["digest"] != plan.fingerprint:
+        before = UNFIT.read(path)
+        if before.digest != plan.fingerprint:
             raise RefusedError(
                 Refusal.PLAN_REFUSED,
-                f"run {plan.run!r}: no other plan is looked at, since that of run {before['run']!r} did not fit the "
+                f"run {plan.run!r}: no other plan is looked at, since that of run {before.run!r} did not fit the "
                 f"rows, and a server could go on asking: start this site again, or remove {path}.",
             )
     try:
         columns = read_site(settings, plan)
         site_rows(columns, plan)
     except (InputError, RefusedError):
-        body = {"run": plan.run, "digest": plan.fingerprint}
-        write_document(path, "logofair unfit plan", 1, body, what="unfit plan", private=True)
+        UNFIT.write(path, UnfitPlan(plan.run, plan.fingerprint))
         raise
     return columns
 
@@ -286,15 +294,11 @@ def stored_release(folder: Path, columns: SiteColumns, plan: Plan) -> Release:
     """The site's one noised histogram: stored before anything computed from it leaves the site."""
     assert plan.privacy is not None
     rows, file = site_rows(columns, plan), folder / _RELEASE
-    before = None
-    if file.exists():
-        before = StoredRelease.from_json(
-            read_document(file, "logofair release", 1, what="release", remedy="restore the file")
-        )
+    before = RELEASE.read(file) if file.exists() else None
     now = release_once(before, rows.scores, rows.groups, n_groups=len(plan.groups), privacy=plan.privacy)
     if now is not before:
         folder.mkdir(parents=True, exist_ok=True)
-        write_document(file, "logofair release", 1, now.as_json(), what="release", private=True)
+        RELEASE.write(file, now)
     return now.release
 
 
@@ -302,21 +306,12 @@ def _stored_client(file: Path) -> tuple[StoredClient, str]:
     """The stored client, and the fingerprint of the data it is about."""
     if not file.exists():
         return StoredClient(), ""
-    body = read_document(
-        file, _STATE, _STATE_VERSION, what=_STATE_WHAT, remedy="restore it from a backup, or leave the run"
-    )
-    stored = decode(base64.b64decode(body["client"]))
-    if not isinstance(stored, StoredClient):
-        raise InputError(f"{file}: holds no client's state; restore it from a backup, or leave the run.")
-    return stored, str(body["data"])
+    stored = CLIENT.read(file)
+    return stored.client, stored.data
 
 
 def _store(file: Path, stored: StoredClient, data: str) -> None:
-    plan = None if stored.state is None else stored.state.plan
-    client = base64.b64encode(encode(stored)).decode()
-    body = {"client": client, "data": data, "run": stored.run, "secure": plan is not None and plan.secure}
-    body["smallest_cell"] = _counted_cell(plan)
-    write_document(file, _STATE, _STATE_VERSION, body, what=_STATE_WHAT, private=True)
+    CLIENT.write(file, StoredSite(stored, data))
 
 
 def _write_event(folder: Path, event: Event) -> None:

@@ -25,7 +25,6 @@ All are frozen values without input or output: a state goes in, the next one com
 ``client``          one site: the order of messages, and what it stores between them
 ``server, result``  the run as the server knows it, and what it publishes
 ``policies``        from a finished run to each site's policy; sites that come later
-``wire``            all of these types as bytes
 ``secure``          secure sums: the server learns totals of 3 sites or more
 ``privacy``         differential privacy: one noised histogram per site
 ==================  ====================================================================================

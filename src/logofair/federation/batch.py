@@ -6,7 +6,7 @@ is what makes runs inside one process fast. Each client's numbers are the same w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -27,9 +27,9 @@ from logofair.federation.published import OwnFigures, contradiction, published_p
 from logofair.federation.replies import Answers, FinalFigures, Received, Refusal, Smoothness, Steps, Sums, Totals
 from logofair.federation.reply_checks import GroupCounts
 from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, site_rows
-from logofair.federation.wire import wire_type
 from logofair.fitting.pooling import Borrowed, GroupPriors, ShiftRule
 from logofair.fitting.prepare import ordered_cells
+from logofair.policy.info import PublishedInfo
 from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
 from logofair.requirements import Requirements
 from logofair.solvers.algorithm1 import OrderedPairs
@@ -38,9 +38,6 @@ from logofair.solvers.decomposition import Optimum
 from logofair.solvers.joint import least_slack, solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import GroupTotals, Problem, cost_pairs, make_problem, unconstrained
-
-for kind in (Mixtures, Release):
-    wire_type(kind)
 
 # In their order; without a choice to make the last one alone.
 _POOLING_STEPS = (
@@ -148,7 +145,6 @@ def measure(problem: Problem, rules: Mixtures) -> tuple[Floats, Floats, Floats]:
 _LARGEST_PRICE = 1e10
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class ClientState:
     """A client's side of a run; where several sites are in one process, the axes named ``sites`` count them.
@@ -172,7 +168,7 @@ class ClientState:
     steps: int = 0  # Algorithm 1: rounds taken
     rules: Mixtures | None = None
     exceeding: bool = False  # whether these rules exceed a local tolerance
-    result: dict[str, Any] | None = None
+    result: PublishedInfo | None = None
     forged: str = ""  # why a result that was published was not stored
     members: Members | None = None  # of the roster, as the server says; None: not known
     local_tolerance: float | None = None  # the sites' own, in place of the plan's
@@ -488,14 +484,12 @@ class ClientBatch:
         """Store the result, unless it cannot be true; what is wrong with it is for this site's own people alone."""
         if self.state.rules is None or self.state.result is not None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        if not isinstance(request.result, dict):
-            raise RefusedError(Refusal.BAD_MESSAGE)
         wrong = self.wrong_in(request.result)
         if wrong is not None:
             return replace(self, state=replace(self.state, forged=wrong)), Received()
         return replace(self, state=replace(self.state, result=request.result, forged="")), Received()
 
-    def wrong_in(self, result: Mapping[str, Any], *, counted: bool = True) -> str | None:
+    def wrong_in(self, result: PublishedInfo, *, counted: bool = True) -> str | None:
         """Why a published result is not to be stored; None where nothing speaks against it.
 
         ``counted`` says whether the rows here are among those it is about.

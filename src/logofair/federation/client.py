@@ -28,7 +28,7 @@ from logofair.federation.requests import (
 )
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.federation.server import Server
-from logofair.federation.wire import encode, wire_type
+from logofair.records import encode
 
 # What comes under one number, in this order: a plain request, or the steps of a secure sum.
 _STEPS = ("", "keys", "shares", "masked", "confirm", "unmask")
@@ -62,7 +62,6 @@ class SecureIdentity:
         return f"SecureIdentity(peers={sorted(self.peers)})"  # never the key
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class StoredClient:
     """All that a client must find again after its process ended; it may hold secrets. Store it before a reply is sent.

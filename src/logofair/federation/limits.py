@@ -11,7 +11,6 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,8 @@ from logofair.costs import read_pair
 from logofair.errors import InputError, RefusedError
 from logofair.federation.plan import Plan
 from logofair.federation.replies import Refusal
-from logofair.federation.wire import SPOKEN, spoken_digest
 from logofair.files.documents import read_bytes
+from logofair.records import SPOKEN, spoken_digest
 from logofair.requirements import Ratio, Requirement, Tolerance, check_tolerance, tolerance_of
 
 _NEIGHBOURS = ("replace", "add-remove")
@@ -187,27 +186,19 @@ class SiteLimits:
         if self.neighbours is not None and plan.privacy.neighbours != self.neighbours:
             yield f"its privacy is for neighbours by {plan.privacy.neighbours!r}; this site wants {self.neighbours!r}"
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values; what is not limited is left out."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {field.name: given[field.name] for field in fields(self) if given[field.name] != field.default}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> SiteLimits:
-        """The inverse of :meth:`as_dict`; other names are refused."""
-        known = [field.name for field in fields(cls)]
-        unknown = next((name for name in data if name not in known), None)
-        if unknown is not None:
-            raise InputError(f"{unknown}: no such limit{nearest_name(unknown, known)}; there are {', '.join(known)}.")
-        return cls(**data)
-
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> SiteLimits:
         """Limits from a TOML file, such as ``site-policy.toml``: one ``name = value`` a line."""
         file = Path(path)
         content = read_bytes(file)
+        known = [field.name for field in fields(cls)]
         try:
-            return cls.from_dict(tomllib.loads(content.decode("utf-8")))
+            found = tomllib.loads(content.decode("utf-8"))
+            unknown = next((name for name in found if name not in known), None)
+            if unknown is not None:
+                there = ", ".join(known)
+                raise InputError(f"{unknown}: no such limit{nearest_name(unknown, known)}; there are {there}.")
+            return cls(**found)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{file}: is no TOML file ({error}); write one limit a line, name = value.") from None
         except InputError as error:

@@ -2,7 +2,7 @@
 
 In the order of a run: calibration, pooling, totals, then prices and answers (or the steps of Algorithm 1), the final
 figures, publication. A phase is a frozen value that can be encoded
-(:mod:`logofair.federation.wire`), so that a server can be stored after every exchange and resumed to the bit. ``take``
+(:mod:`logofair.records`), so that a server can be stored after every exchange and resumed to the bit. ``take``
 returns the next phase. When sites are excluded, ``without`` says how to go on: totals that do not depend on who else
 takes part are simply taken from those who remain; the answers of a roster are void with it. Once the totals are known,
 and each client's part of them, the others go on from what remains of them (``corrected``).
@@ -18,7 +18,6 @@ import numpy as np
 from logofair.calibration.calibrator import STRENGTH
 from logofair.calibration.fits import PARTS, summed_at
 from logofair.calibration.levels import GroupMaps, Levels, least_loss
-from logofair.calibration.newton import Descent, Normal
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.errors import InfeasibleError, RunError
@@ -27,15 +26,12 @@ from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Plan
 from logofair.federation.reply_checks import GroupCounts
 from logofair.federation.requests import Request
-from logofair.federation.wire import wire_type
 from logofair.fitting import pooling
 from logofair.fitting.pooling import STRENGTHS, Choice, GroupPriors, Reference, ShiftRule, may_borrow
+from logofair.records import Family
 from logofair.solvers.algorithm1 import signed
 from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices
 from logofair.solvers.trials import trial_prices
-
-for kind in (Descent, Levels, Normal, TriedPrices):
-    wire_type(kind)
 
 # Bytes that a secure sum's message carries for each site beside the numbers.
 _SEALED = 140
@@ -45,7 +41,7 @@ FEWEST_CONTRIBUTORS = 3
 _SLACK = 1e-8
 
 
-class Phase:
+class Phase(Family):
     """One request to all sites, and what follows from the total of the replies."""
 
     name: ClassVar[str]  # what the exchange is counted as
@@ -97,7 +93,6 @@ def after_calibration(plan: Plan, totals: TotalsPhase) -> Phase:
     return totals.with_strength(STRENGTHS["none"][0])
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class ContributorsPhase(Phase):
     """Secure sums: how many sites contribute to each number to come, since a sum of few is next to one site's."""
@@ -136,7 +131,6 @@ class ContributorsPhase(Phase):
         return before_calibration(plan, self.prices, (folds > PARTS).any(axis=1))
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class GroupRowsPhase(Phase):
     """Which groups have rows enough for sums of their own."""
@@ -163,7 +157,6 @@ class GroupRowsPhase(Phase):
         return first_phase(plan, self.prices) if plan.secure else None
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class CalibrationPhase(Phase):
     """The calibrators of all rows and of the groups, by Newton's method on additive sums."""
@@ -206,7 +199,6 @@ class PoolingPhase(Phase):
         return first_phase(plan, self.after.prices)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class ScoreMomentsPhase(PoolingPhase):
     """Pooling: where groups lie and how far their scores vary; and how firmly cells hold to their group's map."""
@@ -233,7 +225,6 @@ class ScoreMomentsPhase(PoolingPhase):
         return None if self.after.maps is None else super().without(plan)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class ShiftMomentsPhase(PoolingPhase):
     """Pooling: how far sites, and cells inside them, truly differ."""
@@ -251,7 +242,6 @@ class ShiftMomentsPhase(PoolingPhase):
         return FoldHistogramsPhase(self.after, self.reference, between)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class FoldHistogramsPhase(PoolingPhase):
     """Pooling: the candidate priors, each without one fold."""
@@ -269,7 +259,6 @@ class FoldHistogramsPhase(PoolingPhase):
         return CandidateErrorsPhase(self.after, self.reference, self.between, total.mass)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class CandidateErrorsPhase(PoolingPhase):
     """Pooling: which prior, and how many rows of it, foretells held-out rates best."""
@@ -293,7 +282,6 @@ class CandidateErrorsPhase(PoolingPhase):
         return PriorPhase(self.after, choice.kind, choice.worth, rule, self.reference)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class PriorPhase(PoolingPhase):
     """Pooling: the prior that was chosen."""
@@ -321,7 +309,6 @@ class PriorPhase(PoolingPhase):
         return None if self.reference is None and self.after.maps is None else super().without(plan)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class TotalsPhase(Phase):
     """Rows and expected positives of the roster; ``prices`` were sent to a roster before this one."""
@@ -369,7 +356,6 @@ class TotalsPhase(Phase):
         return None if alone else first_phase(plan, self.prices)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class RosterTotals:
     """What all later phases need: the totals of the roster, and the phase they came from."""
@@ -408,7 +394,6 @@ class AfterTotals(Phase):
         return replace(self.totals.before, prices=self.telling(plan)).take(totals, plan, sites)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class PricingPhase(AfterTotals):
     """One round of the decomposition: a batch of prices out, summed answers back."""
@@ -479,7 +464,6 @@ def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floa
     return trial_prices(state, size, totals.required(plan).marks)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class SmoothnessPhase(AfterTotals):
     """Algorithm 1 takes one common step, from the largest smoothness constants."""
@@ -499,7 +483,6 @@ class SmoothnessPhase(AfterTotals):
         return StepsPhase.start(self.totals, plan, step)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class StepsPhase(AfterTotals):
     """One round of Algorithm 1; the server takes the mean of the sites' changes and projects it."""
@@ -532,7 +515,6 @@ class StepsPhase(AfterTotals):
         return BoundPhase(self.totals, prices[None], self.round)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class BoundPhase(AfterTotals):
     """The end of Algorithm 1: every client's exact answer to the final multipliers, and the bound they prove."""
@@ -554,7 +536,6 @@ class BoundPhase(AfterTotals):
         return FinalPhase(self.totals, self.prices, np.ones(1), bound, self.prices[0], self.round)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class FinalPhase(AfterTotals):
     """The weights of the mixture go out; every client stores its policy and measures it."""
@@ -592,7 +573,6 @@ class FinalPhase(AfterTotals):
         return np.unique(np.concatenate([self.prices, self.bound_prices[None]]), axis=0)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class Finished(Phase):
     """All is measured; the server, which knows the roster, publishes the result, and nothing follows."""

@@ -7,7 +7,6 @@ import math
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -25,9 +24,9 @@ from logofair.columns.checks import (
 from logofair.costs import ACCURACY, Costs, read_pair
 from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
-from logofair.federation.wire import encode, spoken_digest, wire_type
 from logofair.fitting.pooling import POOLING
 from logofair.notions import KNOWN_RATES, NotionLike, Rate, sides
+from logofair.records import encode, spoken_digest
 from logofair.requirements import (
     SELECTED,
     Capacity,
@@ -55,11 +54,8 @@ _MOST_SECURE_CELL, _SECURE_FOLDS = 20, 5
 # A plan arrives in messages: beyond these it would keep its sites at work for weeks, or is a slip of the keyboard.
 _MOST_ROUNDS, _MOST_TRIALS = 10_000, 10_000
 _MOST_GROUPS = 1_000
-for kind in (Requirement, Rate, Ratio, RateLimit, Capacity, Algorithm1, Privacy):
-    wire_type(kind)
 
 
-@wire_type
 @dataclass(frozen=True)
 class Members:
     """Who takes part in a roster: how many, and a fingerprint of their names.
@@ -103,7 +99,6 @@ def _names_digest(sites: Sequence[str]) -> str:
     return hashlib.sha256(encode(tuple(sorted(sites)))).hexdigest()
 
 
-@wire_type
 @dataclass(frozen=True)
 class Plan:
     """Everything a run depends on apart from the rows; make one with :func:`make_plan`.
@@ -410,9 +405,9 @@ class Plan:
             self.local, self.global_, tolerances, named, ratios, self.limits, self.capacities, costs, self.groups
         )
 
-    def published_requirements(self, sites: Sequence[str]) -> dict[str, Any]:
+    def published_requirements(self, sites: Sequence[str]) -> Requirements:
         """What sites are told of the requirements of some sites: of costs, every pair that there is."""
-        return replace(self.requirements(sites), costs=self.priced).as_dict()
+        return replace(self.requirements(sites), costs=self.priced)
 
     def summary(self) -> str:
         """What must hold, in words."""

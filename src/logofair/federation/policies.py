@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -17,17 +16,14 @@ from logofair.federation.replies import Refusal
 from logofair.federation.requests import FinalRequest
 from logofair.federation.result import RunResult
 from logofair.federation.rows import SiteColumns, site_rows
-from logofair.files.documents import of_type
 from logofair.fitting.solution import FitWarning, cell_warnings
 from logofair.outcomes import FEW_ROWS
 from logofair.policy.info import (
-    CertificateInfo,
-    FederationInfo,
     PolicyInfo,
     PoolingInfo,
+    PublishedInfo,
     RequirementsInfo,
     SiteInfo,
-    record_from,
     relief_sentence,
 )
 from logofair.policy.mixtures import coin_share, evaluate, score_blind_rules
@@ -62,7 +58,7 @@ class SitePolicies(Mapping[str, Policy]):
             raise KeyError(site)
         if state.forged:
             raise RefusedError(Refusal.BAD_MESSAGE, f"the published result is refused, since {state.forged}.")
-        return _policy(self._batch, state.sites.index(site), state.result or {})
+        return _policy(self._batch, state.sites.index(site), state.result)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._batch.state.sites)
@@ -121,10 +117,11 @@ def late_policy(
     return _policy(batch, 0, result.published(), note=None if site in result.sites else _LATE)
 
 
-def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: str | None = None) -> Policy:
+def _policy(batch: ClientBatch, number: int, result: PublishedInfo | None, note: str | None = None) -> Policy:
     plan, site = batch.state.plan, batch.state.sites[number]
     one = (batch if len(batch.state.sites) == 1 else _alone(batch, number)).derives_once()
-    rules, chances, published = batch.rules_of(number), one.chances, _published(result)
+    rules, chances = batch.rules_of(number), one.chances
+    published = PolicyInfo() if result is None else _published(result)
     return Policy(
         groups=plan.groups,
         sites=(site,),
@@ -154,26 +151,19 @@ def _key(run: str) -> int:
     return int.from_bytes(hashlib.sha256(f"coins|{run}".encode()).digest()[:8], "big")
 
 
-def _published(result: Mapping[str, Any]) -> PolicyInfo:
-    """What the server published about the run, checked: it comes from outside."""
-    if not result:
-        return PolicyInfo()
-    try:
-        figures = {name: result[name] for name in FederationInfo.__match_args__}
-        run = record_from(FederationInfo, figures)
-        return PolicyInfo(
-            requirements=RequirementsInfo.from_dict(result["requirements"]),
-            certificate=record_from(CertificateInfo, result["certificate"]),
-            version=of_type(result["logofair"], str),
-            price_sentences=tuple(
-                relief_sentence(p, name, " over all sites", of_type(result["certificate"]["objective"], str))
-                for name, p in run.prices.items()
-                if p > 1e-9
-            ),
-            federation=run,
-        )
-    except (LookupError, TypeError, ValueError, AttributeError):
-        raise RefusedError(Refusal.BAD_MESSAGE, "the published result is malformed; no policy is stored.") from None
+def _published(result: PublishedInfo) -> PolicyInfo:
+    """What the server published about the run."""
+    return PolicyInfo(
+        requirements=result.requirements,
+        certificate=result.certificate,
+        version=result.logofair,
+        price_sentences=tuple(
+            relief_sentence(price, name, " over all sites", result.certificate.objective)
+            for name, price in result.run.prices.items()
+            if price > 1e-9
+        ),
+        federation=result.run,
+    )
 
 
 def _of_site(required: RequirementsInfo, state: ClientState) -> RequirementsInfo:

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -117,19 +116,12 @@ class Release:
         codes = np.repeat(np.arange(n_groups, dtype=np.int32), bins)
         return np.tile(midpoints(bins), n_groups), codes, without_negatives(self.counts).ravel().astype(np.float64)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values, from which :meth:`from_json` makes the same release."""
-        plain = {name: getattr(self, name) for name in ("epsilon", "delta", "scale", "mechanism")}
-        return {"counts": self.counts.tolist(), "privacy": asdict(self.privacy), **plain}
-
-    @classmethod
-    def from_json(cls, data: object) -> Release:
-        """Rebuild a release from :meth:`as_json`; raise InputError where the content is damaged."""
-        try:
-            return _read_release(data)
-        except (LookupError, TypeError, ValueError, OverflowError) as error:
-            reason = f" ({error})" if isinstance(error, InputError) else ""
-            raise InputError(f"stored release: its parts are missing or malformed{reason}; restore the file.") from None
+    def __post_init__(self) -> None:
+        spent = np.array([self.epsilon, self.delta, self.scale])
+        if self.counts.ndim != 2 or self.counts.shape[1] != self.privacy.bins:
+            raise InputError("release: its counts are not those of its bins; restore the file.")
+        if not np.all(np.isfinite(spent) & (spent > 0)) or self.mechanism not in (_PRIVATE, _REHEARSAL):
+            raise InputError("release: what it has spent, or how its noise was made, is malformed; restore the file.")
 
 
 def release(
@@ -164,18 +156,6 @@ class StoredRelease:
     release: Release
     fingerprint: str
 
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values, from which :meth:`from_json` makes the same."""
-        return {"release": self.release.as_json(), "fingerprint": self.fingerprint}
-
-    @classmethod
-    def from_json(cls, data: object) -> StoredRelease:
-        """Rebuild from :meth:`as_json`; raise InputError where the content is damaged."""
-        fingerprint = data.get("fingerprint") if isinstance(data, Mapping) else None
-        if not isinstance(data, Mapping) or not isinstance(fingerprint, str):
-            raise InputError("stored release: its fingerprint is missing; restore the file.")
-        return cls(Release.from_json(data.get("release")), fingerprint)
-
 
 def release_once(
     stored: StoredRelease | None,
@@ -188,7 +168,7 @@ def release_once(
 ) -> StoredRelease:
     """Release where nothing was released yet; afterwards return what was stored, or refuse.
 
-    Store the result (``as_json``) before anything computed from it leaves the client. In any later run on the same
+    Store the result before anything computed from it leaves the client. In any later run on the same
     rows it is free; other rows, another budget, other bins or groups would need fresh noise, which spends again, and
     are refused.
     """
@@ -229,20 +209,6 @@ def _checked_rows(eta: object, groups: object, n_groups: int) -> tuple[Floats, I
         row = int(np.flatnonzero((codes < 0) | (codes >= n_groups))[0])
         raise InputError(f"groups: row {row} is {codes[row]}; pass codes from 0 to {n_groups - 1}, as agreed on.")
     return chances, codes.astype(np.int32)
-
-
-def _read_release(data: Any) -> Release:
-    """A release from plain values; any of the usual exceptions where they are not those of a release."""
-    privacy = Privacy(**data["privacy"])
-    counts = np.array(data["counts"])
-    spent = {name: float(data[name]) for name in ("epsilon", "delta", "scale")}
-    if counts.ndim != 2 or counts.dtype.kind != "i" or counts.shape[1] != privacy.bins:
-        raise ValueError("counts")
-    if not all(math.isfinite(number) and number > 0 for number in spent.values()):
-        raise ValueError("numbers")
-    if data["mechanism"] not in (_PRIVATE, _REHEARSAL):
-        raise ValueError("mechanism")
-    return Release(counts.astype(np.int64), privacy, mechanism=data["mechanism"], **spent)
 
 
 def _number(value: Any, where: str, least: float, most: float) -> float:

@@ -8,22 +8,27 @@ the result nearly, one of many little more than that its figures fit together.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
+from logofair.errors import InputError
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.reply_checks import GroupCounts, share_limits
-from logofair.files.documents import of_type
 from logofair.fitting.pooling import GroupPriors
-from logofair.policy.info import CertificateInfo, FederationInfo, PoolingInfo, RequirementsInfo, record_from
+from logofair.policy.info import (
+    CertificateInfo,
+    FederationInfo,
+    OwnRowsInfo,
+    PoolingInfo,
+    PublishedInfo,
+    RequirementsInfo,
+)
 from logofair.requirements import tolerance_of
 from logofair.solvers.certificate import LARGEST_VIOLATION
 
@@ -31,17 +36,6 @@ from logofair.solvers.certificate import LARGEST_VIOLATION
 _ROUNDING = 1e-6
 # By how much policies may seem to beat their bound: rounding of sums and of stored rules.
 BEATEN = 1e-7
-# What a result holds, and no more: what is not known here could not be checked.
-_BESIDE_RUN = {"logofair", "requirements", "certificate", "pooling", "own_rows"}
-_OF_PROOF = {field.name for field in fields(CertificateInfo)} - {"empty_ratios"}
-
-
-@dataclass(frozen=True)
-class OwnRows:
-    """What a result says of the sites' own rows alone; without an accuracy where costs differ by site."""
-
-    accuracy: float | None
-    global_gaps: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,34 +81,22 @@ def published_pooling(maps: GroupMaps | None, priors: GroupPriors | None) -> Poo
     return replace(about, prior=priors.kind, kappa=priors.kappa, cells=priors.cells, largest_share=largest)
 
 
-def contradiction(result: Mapping[str, Any], own: OwnFigures) -> str | None:
+def contradiction(result: PublishedInfo, own: OwnFigures) -> str | None:
     """What in a published result cannot be, as the rest of a sentence about it; None: nothing."""
+    run, proof = result.run, result.certificate
     try:
-        run = record_from(FederationInfo, {name: result[name] for name in FederationInfo.__match_args__})
         members = Members(run.sites, run.roster, run.names)
-        proof = record_from(CertificateInfo, result["certificate"])
-        requirements = RequirementsInfo.from_dict(result["requirements"])
-        of_type(result["logofair"], str)
-        borrowed = record_from(OwnRows, result["own_rows"])
-        complete = result.keys() == _BESIDE_RUN | set(FederationInfo.__match_args__)
-        complete &= result["certificate"].keys() == _OF_PROOF
-    except (LookupError, TypeError, ValueError, AttributeError):
+    except InputError:
         return "it is malformed"
-    if not complete or _plain(requirements.as_dict()) != _plain(result["requirements"]):
-        return "it is malformed: it has other fields than a result"
-    about = _about_run(run, own), _about_others(members, requirements, own)
     figures = (
+        _about_run(run, own),
+        _about_others(members, result.requirements, own),
         _about_proof(run, proof, own),
         _beyond_own(run, proof, own),
-        _about_pooling(result["pooling"], borrowed, run, proof, own),
+        _about_pooling(result.pooling, result.own_rows, run, proof, own),
         _about_prices(run, own),
     )
-    return next(chain(*about, *figures), None)
-
-
-def _plain(value: object) -> str:
-    """A value as it travels."""
-    return json.dumps(value, sort_keys=True, default=repr)
+    return next(chain(*figures), None)
 
 
 def _about_others(members: Members, requirements: RequirementsInfo, own: OwnFigures) -> Iterator[str]:
@@ -127,7 +109,7 @@ def _about_others(members: Members, requirements: RequirementsInfo, own: OwnFigu
     # Without names, those whose tolerance or ratio is another are whom it says, but for the site itself.
     others = (*requirements.site_tolerances, *requirements.site_ratios)
     single = names or {*own.sites, *(site for site, _ in others)}
-    if requirements != RequirementsInfo.from_dict(plan.published_requirements(sorted(single))):
+    if requirements != RequirementsInfo.of(plan.published_requirements(sorted(single))):
         yield "it has other requirements than the plan"
 
 
@@ -182,7 +164,8 @@ def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -
     if beaten or sign * (proof.dual - proof.primal) != proof.optimality_gap:
         claims = f"{proof.objective} {proof.primal:.5f}, bound {proof.dual:.5f}"
         yield f"its {claims} and optimality gap contradict each other"
-    if (proof.objective, proof.basis) != (plan.objective, "eta") or (proof.rounding != 0.0 and not plan.secure):
+    rounded = proof.rounding != 0.0 and not plan.secure
+    if (proof.objective, proof.basis, proof.empty_ratios) != (plan.objective, "eta", 0) or rounded:
         yield "it counts something else than the plan"
     holds = proof.optimality_gap <= plan.optimality_gap * plan.cost_unit and proof.violation <= precision
     if proof.holds and not holds:
@@ -192,11 +175,11 @@ def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -
 
 
 def _about_pooling(
-    pooling: object, borrowed: OwnRows, run: FederationInfo, proof: CertificateInfo, own: OwnFigures
+    pooling: PoolingInfo, borrowed: OwnRowsInfo, run: FederationInfo, proof: CertificateInfo, own: OwnFigures
 ) -> Iterator[str]:
     """Where it says something else of what cells borrow than was sent, or of what holds without it."""
     plan, required = own.plan, own.required
-    if _plain(pooling) != _plain(asdict(own.pooling)) or proof.pooling != own.pooling.prior:
+    if pooling != own.pooling or proof.pooling != own.pooling.prior:
         yield "it has another pooling than was sent"
     if plan.pooling == "none":
         if (borrowed.accuracy, dict(borrowed.global_gaps)) != (proof.primal, dict(run.global_gaps)):

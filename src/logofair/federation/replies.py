@@ -10,14 +10,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_type_hints
+from dataclasses import Field, dataclass, fields
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeAlias, get_type_hints
 
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.federation.requests import check_position
-from logofair.federation.wire import wire_type
+from logofair.federation.requests import Body
 
 # Fixed-point steps under secure sums: counts of rows need range, shares of all rows need precision.
 _OF_ROWS = 2.0**-20
@@ -38,9 +37,10 @@ def _disclosures(kind: type) -> dict[str, Disclosure]:
     return {f.name: hints[f.name].__metadata__[0] for f in fields(kind)}
 
 
-@dataclass(frozen=True, eq=False)
-class Sums:
+class Sums(Body):
     """Numbers of one client, or of several along a first axis."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # of those that descend from it
 
     @classmethod
     def statement(cls) -> list[tuple[str, str]]:
@@ -98,7 +98,6 @@ def _exact_sum(stacked: Floats) -> Floats:
     return np.array([math.fsum(column.tolist()) for column in flat.T]).reshape(stacked.shape[1:])
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class Contributors(Sums):
     """The first of secure sums: which site contributes to what is summed later.
@@ -128,7 +127,6 @@ class Contributors(Sums):
     ]
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class GroupRows(Sums):
     """Before calibration: which groups have rows enough that sums over a fold of them are far from a single row's."""
@@ -144,7 +142,6 @@ _LossSums: TypeAlias = Annotated[
 ]
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class FoldCounts(Sums):
     """The first step of the group-level calibrators; a fit leaves one fold out, the last one none.
@@ -157,7 +154,6 @@ class FoldCounts(Sums):
     sums: _LossSums
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class Curvature(Sums):
     """Every further step of the group-level calibrators."""
@@ -165,7 +161,6 @@ class Curvature(Sums):
     sums: _LossSums
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class ScoreMoments(Sums):
     """The first step of pooling; fits as in calibration, with folds of their own."""
@@ -188,7 +183,6 @@ class ScoreMoments(Sums):
     rows: Annotated[Floats, Disclosure("number of rows, (1,)", _OF_ROWS)]
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class ShiftMoments(Sums):
     """The second step of pooling: how far the client lies from the others, and its groups from there."""
@@ -203,7 +197,6 @@ class ShiftMoments(Sums):
     ]
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class FoldHistograms(Sums):
     """The third step of pooling: what the client would give to each kind of prior without one fold."""
@@ -218,7 +211,6 @@ class FoldHistograms(Sums):
     ]
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class CandidateErrors(Sums):
     """The fourth step of pooling: how badly each candidate foretells the client's held-out rates."""
@@ -231,7 +223,6 @@ class CandidateErrors(Sums):
     ]
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class PriorSums(Sums):
     """The last step of pooling: what the client gives to the prior of each group."""
@@ -248,7 +239,6 @@ class PriorSums(Sums):
     cells: Annotated[Floats, Disclosure("how many of its groups borrow, (1,)", _OF_ROWS)]
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class Totals(Sums):
     """Once per roster: from these the server knows the groups' shares and base rates."""
@@ -287,7 +277,6 @@ _Selected: TypeAlias = Annotated[
 ]
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class Answers(Sums):
     """The client's best answer to each price vector it was sent."""
@@ -300,7 +289,6 @@ class Answers(Sums):
     selected: _Selected
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class Smoothness(Sums):
     """Algorithm 1 takes one common step for all: the server needs the largest of these, not their sum."""
@@ -314,7 +302,6 @@ class Smoothness(Sums):
         return type(self)(constant=np.max(self.constant, axis=0))
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class Steps(Sums):
     """One round of Algorithm 1."""
@@ -324,7 +311,6 @@ class Steps(Sums):
     ]
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class FinalFigures(Sums):
     """Measured on the policy the client has stored: the certificate rests on this, not on a solver's word."""
@@ -345,7 +331,6 @@ class FinalFigures(Sums):
     ]
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class Received(Sums):
     """The result was received."""
@@ -386,7 +371,6 @@ class Refusal(enum.Enum):
     INTERNAL = "an error inside the client: its own screen says which"
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class ReplyMessage:
     """All that leaves a client: sums over its rows (or their masked form), or a refusal from a fixed list.
@@ -405,8 +389,5 @@ class ReplyMessage:
     roster: int
     number: int
     site: str
-    body: Any = None
+    body: Body | None = None
     refusal: str | None = None
-
-    def __post_init__(self) -> None:
-        check_position(self.run, self.roster, self.number, self.site)

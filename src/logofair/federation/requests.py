@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,18 +17,19 @@ from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.federation.plan import Members, Plan
-from logofair.federation.wire import decode, encode, wire_type
 from logofair.fitting.pooling import GroupPriors, Reference, ShiftRule
+from logofair.policy.info import PublishedInfo
+from logofair.records import Family, decode, encode
 
-for kind in (GroupMaps, GroupPriors, Reference, ShiftRule):
-    wire_type(kind)
+
+class Body(Family):
+    """What leaves a client, or is passed on of it: sums over its rows, or a message of secure sums."""
 
 
-class Request:
+class Request(Family):
     """One of the requests below."""
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class ContributorsRequest(Request):
     """The first of secure sums: to which of the numbers to come the client contributes."""
@@ -36,13 +37,11 @@ class ContributorsRequest(Request):
     sites: tuple[str, ...]  # of the roster, in the order in which replies have them
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class GroupRowsRequest(Request):
     """Before calibration: how many rows each group has."""
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class FoldCountsRequest(Request):
     """The first step of calibration: counts, and sums at these parameters."""
@@ -52,7 +51,6 @@ class FoldCountsRequest(Request):
     live: Booleans  # (fits, 1 + groups): which are wanted
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class CurvatureRequest(Request):
     """A further step of calibration: sums at these parameters."""
@@ -62,7 +60,6 @@ class CurvatureRequest(Request):
     live: Booleans
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class ScoreMomentsRequest(Request):
     """The first step of pooling: moments of raw scores, and what each strength of these calibrators loses."""
@@ -70,7 +67,6 @@ class ScoreMomentsRequest(Request):
     maps: GroupMaps | None = None
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class ShiftMomentsRequest(Request):
     """Pooling: how far the client and its cells lie from this reference."""
@@ -78,7 +74,6 @@ class ShiftMomentsRequest(Request):
     reference: Reference
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class FoldHistogramsRequest(Request):
     """Pooling: what the client gives to each candidate prior, its shifts drawn in by these variances."""
@@ -87,7 +82,6 @@ class FoldHistogramsRequest(Request):
     between: Floats  # (fits, 1 + groups)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class CandidateErrorsRequest(Request):
     """Pooling: how badly these candidate priors foretell the client's held-out rates."""
@@ -97,7 +91,6 @@ class CandidateErrorsRequest(Request):
     priors: Floats  # (kinds, folds, groups, edges + 1)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class PriorRequest(Request):
     """The last step of pooling: what the client gives to the prior that was chosen."""
@@ -107,7 +100,6 @@ class PriorRequest(Request):
     rule: ShiftRule
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class TotalsRequest(Request):
     """Rows of each group, and the positives expected among them; ``priors`` where small cells borrow."""
@@ -116,7 +108,6 @@ class TotalsRequest(Request):
     priors: GroupPriors | None = None
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class AnswersRequest(Request):
     """The totals of the roster, and prices of the global rates: the best answer to each of them.
@@ -129,7 +120,6 @@ class AnswersRequest(Request):
     prices: Floats  # (answers, groups, global rates)
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class SmoothnessRequest(Request):
     """Algorithm 1: the smoothness constants of the client's dual."""
@@ -138,7 +128,6 @@ class SmoothnessRequest(Request):
     positives: Floats
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class StepsRequest(Request):
     """Algorithm 1: local steps from these global multipliers."""
@@ -151,7 +140,6 @@ class StepsRequest(Request):
     sites: int
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class FinalRequest(Request):
     """Mix the answers to these prices with these weights, store the policy, and measure it."""
@@ -160,15 +148,13 @@ class FinalRequest(Request):
     weights: Floats
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class PublishRequest(Request):
-    """The result, as plain values: the policy is written with it."""
+    """The result: the policy is written with it."""
 
-    result: dict[str, Any]
+    result: PublishedInfo
 
 
-@wire_type
 @dataclass(frozen=True)
 class Opening:
     """What the first message of a roster carries beside its request: the plan and who takes part."""
@@ -182,14 +168,13 @@ class Opening:
         return cls(plan, Members.of(sites, named=plan.secure))
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class RequestMessage:
     """One message to one client.
 
     ``number`` counts the messages of a run, ``roster`` its rosters; the same number always carries the same request.
-    ``step`` is empty, or names the step of a secure sum, for which ``sealed`` is the material; ``relay`` is then what
-    the last total is recomputed from.
+    ``step`` is empty, or names the step of a secure sum, for which ``keys`` or ``sealed`` are the material; ``relay``
+    is then what the last total is recomputed from.
 
     Examples
     --------
@@ -206,17 +191,9 @@ class RequestMessage:
     request: Request | None
     opening: Opening | None = None
     step: str = ""
-    sealed: Any = None
-    relay: Any = None
-
-    def __post_init__(self) -> None:
-        check_position(self.run, self.roster, self.number, self.step)
-
-
-def check_position(run: object, roster: object, number: object, name: object) -> None:
-    """Only the codec can get this wrong: what else is in a message is checked by who reads it."""
-    if not (type(run) is type(name) is str and type(roster) is type(number) is int):
-        raise TypeError("position")
+    keys: Mapping[str, Body] | None = None
+    sealed: Mapping[str, bytes] | None = None
+    relay: Body | None = None
 
 
 def opening_history(opening: Opening, roster: int) -> bytes:
@@ -233,8 +210,6 @@ def next_history(history: bytes, part: object) -> bytes:
     return hashlib.sha256(history + encode(part)).digest()
 
 
-# Of a result, what no number depends on and what only the server knows: who dropped out why, and how often it asked.
-_UNREPLAYED = ("excluded", "exchanges")
 # How far a number may be off, as a share of itself, or of 1: solvers round on every machine alike to far less, and no
 # threshold moves by more. Not of the largest beside it: one large price would leave the others to the server.
 _ROUNDING = 1e-9
@@ -251,7 +226,7 @@ def agrees(own: object, got: object) -> bool:
     >>> agrees(request, AnswersRequest(np.ones(2), np.zeros(2), np.full((1, 2, 1), 1e-3)))
     False
     """
-    return _alike(decode(encode(own)), got)
+    return _alike(decode(encode(own), Request), got)
 
 
 def _alike(own: Any, got: Any) -> bool:
@@ -263,7 +238,7 @@ def _alike(own: Any, got: Any) -> bool:
         return bool(np.all(np.abs(own - got) <= _ROUNDING * np.maximum(1.0, np.abs(own))))
     if isinstance(own, float):
         return isinstance(got, float) and abs(own - got) <= _ROUNDING * max(1.0, abs(own))
-    if isinstance(own, tuple):
+    if isinstance(own, tuple | list):
         return isinstance(got, tuple | list) and len(own) == len(got) and all(map(_alike, own, got))
     if isinstance(own, PublishRequest):
         return isinstance(got, PublishRequest) and _alike(_replayed(own.result), _replayed(got.result))
@@ -276,6 +251,6 @@ def _alike(own: Any, got: Any) -> bool:
     return bool(type(own) is type(got) and own == got)
 
 
-def _replayed(result: Any) -> Any:
-    known = result if isinstance(result, Mapping) else {}
-    return {name: part for name, part in known.items() if name not in _UNREPLAYED}
+def _replayed(result: PublishedInfo) -> PublishedInfo:
+    """A result without what no number depends on and only the server knows: who dropped out why, how often it asked."""
+    return replace(result, run=replace(result.run, excluded=(), exchanges={}))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,21 +12,31 @@ import numpy as np
 from logofair._version import __version__
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats, listed
-from logofair.errors import InputError
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.published import published_pooling
 from logofair.federation.replies import FinalFigures, Totals
-from logofair.federation.wire import decode, encode, wire_type
 from logofair.fitting.pooling import GroupPriors
-from logofair.policy.info import PoolingInfo, added_to_rows, no_rule, reached_and_bound, relief_sentence, tiny
+from logofair.policy.info import (
+    CertificateInfo,
+    FederationInfo,
+    OwnRowsInfo,
+    PoolingInfo,
+    PublishedInfo,
+    RequirementsInfo,
+    added_to_rows,
+    no_rule,
+    reached_and_bound,
+    relief_sentence,
+    tiny,
+)
+from logofair.records import plain
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
 from logofair.solvers.problem import gap_of
 
 _NAMED = 9  # sites listed by name
 
 
-@wire_type
 @dataclass(frozen=True)
 class ExcludedSite:
     """A site that was excluded: why, and in which exchange.
@@ -48,7 +57,6 @@ class ExcludedSite:
     known: bool = False
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class RunResult:
     """What a run has found; publish it, and keep it for sites that join later.
@@ -348,57 +356,44 @@ class RunResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for files: what was required of whom, and what holds."""
-        certificate = self.certificate
-        names = [r.rate.name for r in self.plan.constrained]
-        return {
-            "logofair": __version__,
-            "run": self.plan.run,
-            "requirements": self.plan.requirements(self.sites).as_dict(),
-            "sites": list(self.sites),
-            "excluded": [{"site": each.site, "reason": each.reason, "during": each.purpose} for each in self.excluded],
-            "exchanges": dict(self.exchanges),
-            "rounds": self.rounds,
-            "certificate": {
-                "primal": self.accuracy,
-                "dual": self.bound,
-                "optimality_gap": certificate.optimality_gap,
-                "violation": self.violation,
-                "objective": self.objective,
-                "rounding": self.rounding,
-                "basis": certificate.basis,
-                "holds": certificate.holds,
-                "pooling": certificate.pooling,
-            },
-            "pooling": asdict(self.pooling),
-            "own_rows": {
-                "accuracy": self.own_accuracy,
-                "global_gaps": dict(zip(names, self.own_global_gaps.tolist(), strict=True)),
-            },
-            "global_gaps": dict(zip(names, self.global_gaps.tolist(), strict=True)),
-            "global_rates": self.required.by_name(self.rates, self.required.limited),
-            "today": self.required.today_by_name,
-            "prices": self.prices_by_name,
-            "groups": dict(zip(map(str, self.plan.groups), self.mass.tolist(), strict=True)),
-            "secure_sums": self.plan.secure,
-        }
+        published: dict[str, Any] = plain(self.published())
+        named = {"sites": list(self.sites), "requirements": self.plan.requirements(self.sites).as_dict()}
+        run: dict[str, Any] = published.pop("run")
+        return published | run | named
 
-    def published(self) -> dict[str, Any]:
+    def published(self) -> PublishedInfo:
         """What the sites are sent of it: the roster as a number and a fingerprint, its names only with secure sums."""
-        who = Members.of(self.sites, named=self.plan.secure)
-        roster = {"sites": who.number, "roster": who.digest, "names": list(who.names)}
-        return {**self.as_dict(), **roster, "requirements": self.plan.published_requirements(self.sites)}
-
-    def as_json(self) -> dict[str, Any]:
-        """The plain values, and all that a site needs to make its own policy later."""
-        return {"summary": self.as_dict(), "result": base64.b64encode(encode(self)).decode()}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> RunResult:
-        """The inverse of :meth:`as_json`."""
-        try:
-            result = decode(base64.b64decode(data["result"], validate=True))
-        except (LookupError, TypeError, ValueError):
-            raise InputError("result: its contents are damaged; get the file again from the server.") from None
-        if not isinstance(result, cls):
-            raise InputError("result: holds something else than a result; get the file again from the server.")
-        return result
+        who, certificate = Members.of(self.sites, named=self.plan.secure), self.certificate
+        names = [r.rate.name for r in self.plan.constrained]
+        return PublishedInfo(
+            logofair=__version__,
+            run=FederationInfo(
+                run=self.plan.run,
+                sites=who.number,
+                roster=who.digest,
+                names=who.names,
+                excluded=tuple({"site": e.site, "reason": e.reason, "during": e.purpose} for e in self.excluded),
+                exchanges=dict(self.exchanges),
+                rounds=self.rounds,
+                global_gaps=dict(zip(names, self.global_gaps.tolist(), strict=True)),
+                prices=self.prices_by_name,
+                groups=dict(zip(map(str, self.plan.groups), self.mass.tolist(), strict=True)),
+                secure_sums=self.plan.secure,
+                global_rates=self.required.by_name(self.rates, self.required.limited),
+                today=self.required.today_by_name,
+            ),
+            requirements=RequirementsInfo.of(self.plan.published_requirements(self.sites)),
+            certificate=CertificateInfo(
+                primal=self.accuracy,
+                dual=self.bound,
+                optimality_gap=certificate.optimality_gap,
+                violation=self.violation,
+                basis=certificate.basis,
+                holds=certificate.holds,
+                rounding=self.rounding,
+                objective=self.objective,
+                pooling=certificate.pooling,
+            ),
+            pooling=self.pooling,
+            own_rows=OwnRowsInfo(self.own_accuracy, dict(zip(names, self.own_global_gaps.tolist(), strict=True))),
+        )

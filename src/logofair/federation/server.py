@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -18,13 +17,12 @@ from logofair.federation.replies import Sums, Totals
 from logofair.federation.reply_checks import OF_ROWS, GroupCounts, fault, reply_form
 from logofair.federation.requests import Opening, PublishRequest, Request, RequestMessage, next_history, opening_history
 from logofair.federation.result import ExcludedSite, RunResult
-from logofair.federation.wire import encode, wire_type
+from logofair.records import encode
 
 # Under secure sums every site gets what all the others contributed: its messages grow with the roster.
 MOST_SECURE_SITES = 100
 
 
-@wire_type
 @dataclass(frozen=True, eq=False)
 class Server:
     """A run as the server knows it; it can be stored after every exchange and resumed to the bit.
@@ -45,7 +43,7 @@ class Server:
 
     plan: Plan
     sites: tuple[str, ...]  # the roster: whose totals count
-    phase: Any  # the request under way, and what is known so far
+    phase: Phase  # the request under way, and what is known so far
     roster: int = 1
     number: int = 1  # of the exchange under way
     opened: int = 1  # number of the exchange that began this roster
@@ -53,7 +51,7 @@ class Server:
     exchanges: Mapping[str, int] | None = None  # so far, by purpose
     done: bool = False
     history: bytes = b""  # fingerprint of all requests and totals of this roster before the request under way
-    sent: Any = None  # of a replica: the request that came, where it is not its own to the bit
+    sent: Request | None = None  # of a replica: the request that came, where it is not its own to the bit
 
     @classmethod
     def start(cls, plan: Plan, sites: Sequence[str], absent: Sequence[str] = ()) -> Server:
@@ -84,14 +82,13 @@ class Server:
     def request(self) -> Request:
         """The request to every site of the roster."""
         if self.sent is not None:
-            return self.sent  # type: ignore[no-any-return]
-        phase: Phase = self.phase
-        return PublishRequest(self.result.published()) if isinstance(phase, Finished) else phase.request
+            return self.sent
+        return PublishRequest(self.result.published()) if isinstance(self.phase, Finished) else self.phase.request
 
     @property
     def purpose(self) -> str:
         """What the exchange under way is for."""
-        return str(self.phase.name)
+        return self.phase.name
 
     def message(self) -> RequestMessage:
         """The message to every site of the roster; the first of a roster carries the plan and who takes part."""
@@ -162,7 +159,8 @@ class Server:
         Where they may not, a new roster begins: all past answers are void. It begins with its ``totals`` where the
         server knows them, from what each site said of its rows before, else at the beginning.
         """
-        kept = isinstance(self.phase, AfterTotals) and totals is not None
+        phase: Phase | None = self.phase
+        kept = isinstance(phase, AfterTotals) and totals is not None
         gone = tuple(
             ExcludedSite(site, reason, self.number, self.purpose, kept) for site, reason in sorted(reasons.items())
         )
@@ -171,9 +169,9 @@ class Server:
         left = tuple(site for site in self.sites if site not in reasons)
         after = replace(self, sites=left, excluded=self.excluded + gone)
         _enough(self.plan, left, gone)
-        if kept and totals is not None:  # those who are left go on from their totals
+        if isinstance(phase, AfterTotals) and totals is not None:  # those who are left go on from their totals
             after._check_rows(totals)
-            phase = self.phase.corrected(totals, self.plan, len(left))
+            phase = phase.corrected(totals, self.plan, len(left))
         else:
             phase = self.phase.without(self.plan)
         if phase is None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from logofair.errors import InputError
 
@@ -83,21 +82,6 @@ class ColumnNames:
         """The same without the columns of other roles."""
         unwanted = [role for role in _SINGLE if role not in roles]
         return replace(self, **dict.fromkeys(unwanted))  # type: ignore[arg-type]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        conditions = {name: [list(pair) for pair in getattr(self, name)] for name in ("where", "unless")}
-        return asdict(self) | {"group": list(self.group), "na": list(self.na)} | conditions
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> ColumnNames:
-        """Return the names that `as_dict` wrote."""
-        where, unless = (
-            tuple((str(name), str(value)) for name, value in values.get(conditions, ()))
-            for conditions in ("where", "unless")
-        )
-        lists = {"group": tuple(values["group"]), "na": tuple(values["na"])}
-        return cls(**{**values, **lists, "where": where, "unless": unless})
 
     def require(self, files: DataFiles, **needed: str) -> None:
         """Raise where a needed column was not named, with the columns there are; ``needed``: what each is for."""

@@ -31,7 +31,7 @@ from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ending_of
 from logofair.files.values import as_numbers, has_value, is_number, listed_names
-from logofair.files.writing import FileName, reason_of, with_formulas
+from logofair.files.writing import FileName, file_path, reason_of, with_formulas
 
 if TYPE_CHECKING:
     import polars
@@ -288,11 +288,7 @@ def fingerprint(path: FileName) -> str:
 
 def regular_file(path: FileName) -> Path:
     """A regular file that can be read and holds something."""
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"path: got {path!r}; pass a file name.")
-    source = Path(path)
-    if source.exists() and not source.is_file():
-        raise InputError(f"{source}: is a folder or no regular file; pass a file.")
+    source = file_path(path)
     try:
         with source.open("rb") as file:
             first = file.read(1)

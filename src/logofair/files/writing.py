@@ -50,7 +50,7 @@ def check_output(path: Path, *, force: bool, endings: tuple[str, ...] = ()) -> N
 
     ``endings`` are those of the kind of file that is written: another would promise another kind.
     """
-    _check_regular(path)
+    file_path(path)
     if endings and path.suffix.lower() not in endings:
         raise InputError(f"{path}: is written as {endings[0][1:].upper()}; give it a name that ends in {endings[0]}.")
     if path.exists() and not force:
@@ -71,7 +71,7 @@ def replacing(path: FileName, *, private: bool = False) -> Iterator[Path]:
     An existing file is replaced at once or not at all, even if the machine dies meanwhile. A ``private`` file can be
     read by its owner alone, from its first byte on and whatever an older file allowed.
     """
-    _check_regular(path)
+    file_path(path)
     target, neighbour = Path(), None
     try:
         with _refusals(path):
@@ -100,11 +100,13 @@ def put_whole(path: FileName, data: bytes, *, private: bool = False) -> None:
         neighbour.write_bytes(data)
 
 
-def _check_regular(path: FileName) -> None:
+def file_path(path: FileName) -> Path:
+    """A path where a regular file is, or nothing: to read or write a pipe would wait for ever."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"path: got {path!r}; pass a file name.")
     if os.path.exists(path) and not os.path.isfile(path):
-        raise InputError(f"{path}: cannot be written, since it is no regular file; choose a file name.")
+        raise InputError(f"{path}: is a folder or no regular file; pass a file name.")
+    return Path(path)
 
 
 @contextmanager

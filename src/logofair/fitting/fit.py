@@ -272,7 +272,7 @@ def _policy(solved: _Solved, requirements: Requirements, promises: Promises, cal
         merged_rules=solved.merged,
         key=key,
         info=PolicyInfo(
-            requirements=RequirementsInfo.from_dict(requirements.as_dict()),
+            requirements=RequirementsInfo.of(requirements),
             certificate=solved.certificate.info,
             rows=int(rows.scores.size),
             calibration=calibration,

@@ -1,22 +1,18 @@
 """What a policy says about itself: requirements, certificate, where its rows came from, and the run it is of.
 
-Each record is plain values, and is checked against the types of its fields when it is read from a file or a message.
+Each record passes through :mod:`logofair.records`, which holds it to its types when it is read.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
-from logofair.files.documents import of_type
 from logofair.files.inputs import MISSING, ColumnNames, DataSource
 from logofair.notions import Rate
-from logofair.requirements import way_of
-
-Kind = TypeVar("Kind")
+from logofair.requirements import Requirements, way_of
 
 _ROUNDING = 1e-9  # a violation up to here is none
 _CHANCES = {None: "in estimated chances", "none": "taking scores as chances"}
@@ -35,6 +31,9 @@ class RequirementInfo:
     ratio: float | None = None
     line: tuple[float, ...] | None = None
 
+    def __post_init__(self) -> None:
+        Rate.called(self.rate, self.line)  # raises where there is no such rate
+
 
 @dataclass(frozen=True)
 class LimitInfo:
@@ -46,6 +45,9 @@ class LimitInfo:
     group: str | None
     value: float | None
     line: tuple[float, ...] | None = None  # as of a requirement
+
+    def __post_init__(self) -> None:
+        Rate.called(self.rate, self.line)
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class RequirementsInfo:
     site_ratios: tuple[tuple[str, float], ...] = ()
     limits: tuple[LimitInfo, ...] = ()
     capacities: tuple[CapacityInfo, ...] = ()
-    costs: Mapping[str, Any] | None = None  # of errors; None: accuracy
+    costs: Mapping[str, float | tuple[float, ...]] | None = None  # of errors; None: accuracy
 
     @property
     def anything(self) -> bool:
@@ -97,27 +99,25 @@ class RequirementsInfo:
         }
 
     @classmethod
-    def from_dict(cls, data: Any) -> RequirementsInfo:
-        """The inverse of :meth:`as_dict`; raises on anything else (for `or_damaged`)."""
-        local, global_ = (_value(tuple[RequirementInfo, ...], data[side]) for side in ("local", "global"))
-        single = [
-            (of_type(i["site"], str), *(_value(float | None, i[name]) for name in ("tolerance", "ratio")))
-            for i in _list(data["single sites"])
-        ]
-        limits = _value(tuple[LimitInfo, ...], data["limits"])
-        for each in (*local, *global_, *limits):
-            Rate.called(each.rate, each.line)  # raises where there is no such rate
+    def of(cls, required: Requirements) -> RequirementsInfo:
+        """What a policy says of requirements."""
+        data = required.as_dict()
+        local, global_ = (tuple(RequirementInfo(**each) for each in data[side]) for side in ("local", "global"))
+        single = [(each["site"], each["tolerance"], each["ratio"]) for each in data["single sites"]]
         return cls(
             local,
             global_,
             tuple((name, tolerance) for name, tolerance, ratio in single if ratio is None),
             tuple((name, ratio) for name, _, ratio in single if ratio is not None),
-            limits,
-            _value(tuple[CapacityInfo, ...], data["capacities"]),
-            None
-            if data["costs"] is None
-            else {name: _cost(each) for name, each in of_type(data["costs"], dict).items()},
+            tuple(LimitInfo(**each) for each in data["limits"]),
+            tuple(CapacityInfo(**each) for each in data["capacities"]),
+            None if data["costs"] is None else {name: _cost(each) for name, each in data["costs"].items()},
         )
+
+
+def _cost(value: float | list[float]) -> float | tuple[float, ...]:
+    """One number, or one for each site."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -250,6 +250,26 @@ class FederationInfo:
 
 
 @dataclass(frozen=True)
+class OwnRowsInfo:
+    """What a federation's result says of the sites' own rows alone; without an accuracy where costs differ by site."""
+
+    accuracy: float | None
+    global_gaps: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class PublishedInfo:
+    """What the sites are sent of a federation's result; of the roster a number and a fingerprint of its names."""
+
+    logofair: str  # the version
+    run: FederationInfo
+    requirements: RequirementsInfo
+    certificate: CertificateInfo
+    pooling: PoolingInfo
+    own_rows: OwnRowsInfo
+
+
+@dataclass(frozen=True)
 class SiteInfo:
     """What the policy of a federation's site does on the site's own rows, or on their noised histogram."""
 
@@ -327,16 +347,6 @@ class PolicyInfo:
     site_figures: SiteInfo | None = None  # what it does there; stays at the site as the policy does
     federation: FederationInfo | None = None
     note: str | None = None  # what a site that joined late should know
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values; what is None is left out."""
-        plain = asdict(self) | {"requirements": self.requirements.as_dict()}
-        return {name: value for name, value in plain.items() if value is not None}
-
-    @classmethod
-    def from_dict(cls, data: Any) -> PolicyInfo:
-        """The inverse of :meth:`as_dict`; raises on anything else (for `or_damaged`)."""
-        return record_from(cls, data)
 
 
 def added_to_rows(pooling: str) -> str:
@@ -458,41 +468,3 @@ def _silent(ratios: int) -> str:
 def tiny(value: float) -> str:
     """A figure near 0; rounding may leave it slightly below."""
     return f"{value:.0e}" if value > 0 else "0"
-
-
-def record_from(kind: type[Kind], data: Any) -> Kind:
-    """A record of this class from plain values by field name, every one of the type that its field says.
-
-    Fields of records, of tuples (written as lists), of mappings by text and of optional values are read as such.
-    """
-    hints, given = get_type_hints(kind), of_type(data, dict)
-    if set(given) - set(hints):
-        raise TypeError("unknown fields")
-    return kind(**{name: _value(hints[name], value) for name, value in given.items()})
-
-
-def _value(hint: Any, value: Any) -> Any:
-    """A plain value as its type hint says."""
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin is UnionType:
-        return None if value is None else _value(parts[0], value)
-    if origin is tuple and parts[-1] is ...:
-        return tuple(_value(parts[0], each) for each in _list(value))
-    if origin is Mapping:
-        return {of_type(name, str): _value(parts[1], each) for name, each in of_type(value, dict).items()}
-    if hint is float:
-        if type(value) not in (int, float) or not math.isfinite(value):
-            raise TypeError("number")
-        return float(value)
-    if hasattr(hint, "from_dict"):
-        return hint.from_dict(value)
-    return record_from(hint, value) if isinstance(hint, type) and is_dataclass(hint) else of_type(value, hint)
-
-
-def _cost(value: Any) -> Any:
-    """One number, or one for each site."""
-    return _value(tuple[float, ...], value) if isinstance(value, list | tuple) else _value(float, value)
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if type(value) is tuple else of_type(value, list)

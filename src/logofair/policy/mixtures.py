@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from logofair.columns.acceleration import pieces, side_by_side
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices, search_runs
 from logofair.costs import ACCURACY, Costs
-from logofair.files.documents import numbers_in, numbers_out, of_type, places_in
+from logofair.records import checked
 
 # A weight below this is no randomisation worth the name.
 NEGLIGIBLE = 1e-12
@@ -83,37 +83,16 @@ class Mixtures:
         """These rules and others, one after another."""
         return Mixtures(*(np.concatenate([getattr(m, part.name) for m in (self, *more)]) for part in fields(self)))
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain lists (arrays, where they are large), from which :meth:`from_json` rebuilds the same floats.
-
-        ``single`` is the first threshold but for the cells named: most rules are one threshold. JSON has no infinity:
-        such cells are those that reject all.
-        """
-        rejects = np.isinf(self.single)
-        others = np.flatnonzero((self.single != self.threshold[:, 0]) & ~rejects)
-        return {
-            "weight": numbers_out(self.weight),
-            "threshold": numbers_out(self.threshold),
-            "above": numbers_out(self.above),
-            "single": {
-                "rejecting": numbers_out(np.flatnonzero(rejects)),
-                "cells": numbers_out(others),
-                "threshold": numbers_out(self.single[others]),
-            },
-        }
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any], cells: int) -> Mixtures:
-        """Rebuild stored rules of so many cells; raise where they are damaged (for `or_damaged`)."""
-        weight = numbers_in(data["weight"], (cells, 3), low=0, high=1)
-        threshold = numbers_in(data["threshold"], (cells, 3), low=0, high=1)
-        above, single, other = np.array(data["above"]), threshold[:, 0].copy(), of_type(data["single"], dict)
-        rejecting, named = (places_in(other[name], cells) for name in ("rejecting", "cells"))
-        single[named] = numbers_in(other["threshold"], (named.size,), low=0, high=1)
-        single[rejecting] = np.inf
-        if above.shape != (cells, 3) or above.dtype != bool or weight.sum(axis=1).max() > 1.0 + 1e-9:
-            raise ValueError("above or weights")
-        return cls(weight, threshold, above, single)
+    def check(self, cells: int) -> None:
+        """Raise `ValueError` where these are not rules of so many cells."""
+        for array in (self.weight, self.threshold):
+            checked(array, (cells, 3), low=0, high=1)
+        checked(self.above, (cells, 3))
+        checked(self.single[np.isfinite(self.single)], (None,), low=0, high=1)
+        if self.single.shape != (cells,) or np.any(np.isnan(self.single) | (self.single < 0)):
+            raise ValueError("single")
+        if self.weight.sum(axis=1).max() > 1.0 + 1e-9:
+            raise ValueError("weights")
 
 
 def base_rule(cells: int, even: Floats | float = 0.5) -> Mixtures:

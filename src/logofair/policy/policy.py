@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,23 +28,14 @@ from logofair.columns.labels import Codes, encode, encode_known
 from logofair.columns.segments import Booleans, cell_numbers
 from logofair.costs import ACCURACY, Costs
 from logofair.errors import InputError
-from logofair.files.documents import (
-    document_checksum,
-    label_out,
-    labels_in,
-    of_type,
-    or_damaged,
-    read_document,
-    write_document,
-)
+from logofair.files.documents import Document
 from logofair.policy.coins import Words, coin_words, id_words, place_words, read_ids
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures, base_rule
 from logofair.policy.rules import RuleTable
 from logofair.policy.tosses import Tosses
+from logofair.records import plain
 
-FORMAT = "logofair policy"
-VERSION = 3
 _UNKNOWN = ("raise", "merged", "base")
 _ADVICE_ON_GROUPS = "drop such rows or use on_unknown='base' for raw score >= 1/2"
 _ADVICE_ON_SITES = "use on_unknown='merged' for the merged rule, or 'base'"
@@ -301,48 +291,32 @@ class Policy:
 
         The numbers of very many sites are packed beside the JSON, in a ZIP file (:mod:`logofair.files.documents`).
         """
-        write_document(path, FORMAT, VERSION, self._body(), what="policy")
+        _FILE.write(path, self._stored())
 
     @property
     def checksum(self) -> str:
         """SHA-256 of what the policy's file holds, as the file itself states it."""
-        return document_checksum(self._body())
+        return _FILE.checksum(self._stored())
 
-    def _body(self) -> dict[str, Any]:
-        return {
-            "groups": [label_out(name, "group") for name in self.groups],
-            "sites": [label_out(name, "site") for name in self.sites],
-            "key": self.key,
-            "mixtures": self.mixtures.as_json(),
-            "merged": None if self.merged is None else self.merged.as_json(),
-            "calibrator": self.calibrator.as_json(),
-            "info": self.info.as_dict(),
-        }
+    def _stored(self) -> _Stored:
+        for what, names in (("group", self.groups), ("site", self.sites)):
+            for name in names:
+                _check_label(name, what)
+        return _Stored(self.groups, self.sites, self.key, self.mixtures, self.merged, self.calibrator, self.info)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """Read a policy written by :meth:`save`; a damaged, foreign or newer file raises ``InputError``."""
         # The checks of the document come first: a file cut short or edited by hand says so instead of deciding wrongly.
-        body = read_document(path, FORMAT, VERSION, what="policy")
-        return or_damaged(lambda: cls._read(body), Path(path), what="policy")
-
-    @classmethod
-    def _read(cls, body: dict[str, Any]) -> Policy:
-        groups, sites = labels_in(body["groups"]), labels_in(body["sites"])
-        calibrator = Calibrator.from_json(body["calibrator"])
-        if (calibrator.n_groups, calibrator.n_sites) != (len(groups), len(sites)):
-            raise InputError("its calibrator is for other groups or sites; save the policy again.")
-        merged, info = body["merged"], PolicyInfo.from_dict(body["info"])
-        if info.site is not None and len(sites) > 1:
-            raise ValueError("sites")
+        stored = _FILE.read(path)
         return cls(
-            groups=groups,
-            sites=sites,
-            mixtures=Mixtures.from_json(body["mixtures"], len(groups) * len(sites)),
-            calibrator=calibrator,
-            merged_rules=None if merged is None else Mixtures.from_json(merged, len(groups)),
-            key=of_type(body["key"], int),
-            info=info,
+            groups=stored.groups,
+            sites=stored.sites,
+            mixtures=stored.mixtures,
+            calibrator=stored.calibrator,
+            merged_rules=stored.merged,
+            key=stored.key,
+            info=stored.info,
         )
 
     def _table(self, cells: Integers) -> _Table:
@@ -465,11 +439,53 @@ def _past(eta: Floats, cells: Integers, threshold: Floats, reversed: Booleans | 
     return decided
 
 
+@dataclass(frozen=True, eq=False)
+class _Stored:
+    """A policy as its file holds it."""
+
+    groups: tuple[Label, ...]
+    sites: tuple[Label, ...]
+    key: int
+    mixtures: Mixtures
+    merged: Mixtures | None
+    calibrator: Calibrator
+    info: PolicyInfo
+
+    def __post_init__(self) -> None:
+        """Raise where its parts do not fit together: what is read was written by others."""
+        groups, sites = len(self.groups), len(self.sites)
+        if not groups or not sites or len(set(self.groups)) < groups or len(set(self.sites)) < sites:
+            raise ValueError("labels")
+        self.calibrator.check()
+        if (self.calibrator.n_groups, self.calibrator.n_sites) != (groups, sites):
+            raise InputError("its calibrator is for other groups or sites; save the policy again.")
+        self.mixtures.check(groups * sites)
+        if self.merged is not None:
+            self.merged.check(groups)
+        if self.info.site is not None and sites > 1:
+            raise ValueError("sites")
+
+
+_FILE = Document(_Stored, "logofair policy", 4, "policy")
+
+
+def _check_label(label: Label, what: str) -> None:
+    """Raise where a file cannot hold a label: text, a number, a bool, None, or a tuple of these."""
+    if isinstance(label, tuple):
+        for part in label:
+            _check_label(part, what)
+    elif label is not None and not isinstance(label, str | bool | int | float | np.generic):
+        raise InputError(
+            f"save: {what} {label!r} is of type {type(label).__name__}; only text, numbers and tuples can be saved."
+        )
+
+
 def _written(label: Label) -> str:
     """A label as a file holds it; one that no file can hold as Python writes it."""
     try:
-        return json.dumps(label_out(label, "label"))
-    except InputError:
+        _check_label(label, "label")
+        return json.dumps(plain(label))
+    except (InputError, TypeError):
         return repr(label)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from logofair.errors import InputError
 from logofair.federation.privacy import Privacy, StoredRelease, release_once
+from logofair.records import FAULTS, plain, read
 
 ETA, GROUPS = np.array([0.1, 0.8, 0.4, 0.8]), np.array([0, 1, 1, 0])
 USUAL = {"n_groups": 2, "privacy": Privacy(1.0, 1e-6, bins=8)}
@@ -25,7 +26,7 @@ def test_the_same_rows_in_any_order_get_the_release_that_was_kept(kept):
 
 
 def test_what_was_kept_comes_back_from_disk_and_is_still_known(kept):
-    again = StoredRelease.from_json(json.loads(json.dumps(kept.as_json())))
+    again = read(json.loads(json.dumps(plain(kept))), StoredRelease)
     np.testing.assert_array_equal(again.release.counts, kept.release.counts)
     assert release_once(again, ETA, GROUPS, **USUAL) is again
 
@@ -61,9 +62,9 @@ def test_the_refusal_tells_nothing_of_the_rows(kept):
     "stored", [None, {}, {"release": {}}, {"fingerprint": "ab"}, {"fingerprint": 1, "release": {}}]
 )
 def test_a_damaged_file_is_refused_rather_than_released_again(stored):
-    with pytest.raises(InputError, match=r"^stored release: .*restore the file.$"):
-        StoredRelease.from_json(stored)
+    with pytest.raises(FAULTS):
+        read(stored, StoredRelease)
 
 
 def test_the_fingerprint_is_no_part_of_what_may_be_shown(kept):
-    assert kept.fingerprint not in json.dumps(kept.release.as_json())
+    assert kept.fingerprint not in json.dumps(plain(kept.release))

@@ -11,9 +11,9 @@ import logofair.federation.client
 from logofair.engines.conductor import ServerState, conduct
 from logofair.engines.inprocess import LocalTransport
 from logofair.errors import GarbledTotalError, QuorumLostError, RunError
-from logofair.federation.replies import Refusal
+from logofair.federation.replies import Refusal, ReplyMessage
 from logofair.federation.secure.primitives import random_words
-from logofair.federation.wire import decode, encode
+from logofair.records import decode, encode
 from support.secure_sites import STEP, Federation, seeded
 from support.sites import Tampered, clients, federation, go, identities, plan_of
 
@@ -43,10 +43,10 @@ def test_where_only_one_site_could_answer_the_server_forms_no_total(monkeypatch,
         go(plan_of(secure=True), transport, save=lambda state: saved.append(encode(state)))
     for _ in range(2):  # nor later: the same words come again, and no list leaves a site out
         with pytest.raises(RunError, match="masks did not cancel"):
-            list(conduct(decode(saved[-1]), transport, save=lambda state: saved.append(encode(state))))
+            list(conduct(decode(saved[-1], ServerState), transport, save=lambda state: saved.append(encode(state))))
     assert [bool(client.stored.failed) for client in transport.sites.values()] == [True, True, True, False]
-    assert not any(decode(data).refusal for _, data in transport.sent)
-    counts = decode(saved[-1]).server.roster_counts
+    assert not any(decode(data, ReplyMessage).refusal for _, data in transport.sent)
+    counts = decode(saved[-1], ServerState).server.roster_counts
     assert counts is None or counts.mass.sum() == pytest.approx(sum(SIZES))
 
 

@@ -12,9 +12,9 @@ from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation import Server
-from logofair.federation.replies import Refusal
+from logofair.federation.replies import Refusal, ReplyMessage
 from logofair.federation.requests import RequestMessage, TotalsRequest
-from logofair.federation.wire import decode, encode
+from logofair.records import decode, encode
 from support.sites import (
     Tampered,
     clients,
@@ -72,8 +72,8 @@ def test_a_site_that_vanishes_after_contributing_to_the_first_sum_is_counted_and
     saved, transport = [], secured(sites, deaf=gone_from("b", 1, step="unmask"))
     with pytest.raises(RunError, match=r"missing in exchange 2: b \(the plug was pulled\)"):
         go(plan, transport, save=lambda state: saved.append(encode(state)))
-    assert decode(saved[-1]).server.number == 2
-    assert decode(saved[-1]).server.sites == tuple("abcd")
+    assert decode(saved[-1], ServerState).server.number == 2
+    assert decode(saved[-1], ServerState).server.sites == tuple("abcd")
 
 
 @pytest.mark.parametrize(("number", "stage"), [(2, "masked"), (2, "unmask"), (3, "masked")])
@@ -84,9 +84,9 @@ def test_a_site_that_vanishes_later_stops_the_run_which_is_resumed_when_it_is_ba
     with pytest.raises(RunError, match=r"b \(the plug was pulled\).*bring them back and resume"):
         go(plan, transport, save=lambda state: saved.append(encode(state)))
     with pytest.raises(RunError, match="the plug was pulled"):  # still gone: still no result
-        list(conduct(decode(saved[-1]), transport))
+        list(conduct(decode(saved[-1], ServerState), transport))
     transport.deaf = lambda site, message: None
-    *_, (state, _) = conduct(decode(saved[-1]), transport)
+    *_, (state, _) = conduct(decode(saved[-1], ServerState), transport)
     assert state.server.result.accuracy == pytest.approx(expected.accuracy, abs=1e-9)
     assert state.server.result.excluded == ()
     assert state.server.result.sites == tuple("abcd")
@@ -137,7 +137,7 @@ def test_too_few_answers_in_the_first_sum_can_be_made_up_for_by_asking_again():
         with pytest.raises((RunError, QuorumLostError)):
             go(plan, transport, save=lambda state, saved=saved: saved.append(encode(state)))
         transport.deaf = lambda site, message: None
-        *_, (state, _) = conduct(decode(saved[-1]), transport)
+        *_, (state, _) = conduct(decode(saved[-1], ServerState), transport)
         assert state.server.result.sites == tuple("abcd")
         assert state.server.result.certificate.meets_requirements
 
@@ -154,7 +154,7 @@ def test_a_site_whose_own_check_fails_garbles_the_total_and_the_run_stops_at_onc
     monkeypatch.setattr(logofair.federation.client, "fault", suspicious)
     with pytest.raises(RunError, match=r"sum 2: the masks did not cancel; a site could not answer"):
         go(plan, transport)
-    assert not any(decode(data).refusal for _, data in transport.sent)  # nothing shows which site it was
+    assert not any(decode(data, ReplyMessage).refusal for _, data in transport.sent)  # nothing shows which site it was
     assert "claims nonsense" in transport.sites["b"].stored.failed
     assert not any(client.finished for client in transport.sites.values())
 
@@ -206,7 +206,7 @@ def test_rubbish_in_place_of_a_masked_vector_is_noticed():
 
     def act(site, message, data):
         if site == "b" and message.number == 2 and message.step == "masked":
-            reply = decode(data)
+            reply = decode(data, ReplyMessage)
             body = replace(reply.body, vector=np.random.default_rng(0).bytes(len(reply.body.vector)))
             return encode(replace(reply, body=body))
         return data
@@ -246,7 +246,7 @@ def test_under_one_number_only_one_request_is_masked():
     sites, plan = four(), secure_plan()
     transport = secured(sites)
     state = next(iter_states(plan, transport, lambda state: state.server.number == 2 and b"ready" in state.masks))
-    messages = [decode(m) for site, m in transport.heard if site == "a"]
+    messages = [decode(m, RequestMessage) for site, m in transport.heard if site == "a"]
     first = next(message for message in messages if message.step == "masked")
     client = transport.sites["a"]
     for other in (
@@ -289,5 +289,5 @@ def test_no_reply_under_secure_sums_carries_a_sites_own_numbers():
     transport = secured(sites)
     go(plan, transport)
     for _, data in transport.sent:
-        kind = type(decode(data).body).__name__
+        kind = type(decode(data, ReplyMessage).body).__name__
         assert kind in ("Keys", "Material", "Masked", "Confirmed", "Unmasked", "Received")

@@ -84,7 +84,7 @@ def test_a_contribution_replaced_after_the_list_was_confirmed_is_refused():
 
 
 def test_what_is_passed_on_grows_with_the_roster_by_its_vectors_and_little_else():
-    from logofair.federation.wire import encode
+    from logofair.records import encode
 
     small, large = (len(encode(completed(n)[0].server.relay)) for n in (4, 8))
     assert (large - small) / 4 < 32 + 8 * 4 + 32 + 110 + 350  # seed, vector, commitment, signature, names of fields

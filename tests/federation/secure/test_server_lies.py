@@ -29,8 +29,8 @@ from logofair.federation.requests import (
 )
 from logofair.federation.secure import SecureServer, new_signing_key, public_line
 from logofair.federation.secure.primitives import private_text
-from logofair.federation.wire import decode, encode
 from logofair.notions import Notion, Rate
+from logofair.records import decode, encode
 
 pytestmark = pytest.mark.federation
 
@@ -66,12 +66,12 @@ class HostileServer:
         openings = {site: Opening.of(plans[site], SITES) for site in SITES}
         heard = {site: self.say(site, "keys", opening=openings[site]) for site in SITES}
         self.masks = self.masks.collect_keys(heard)
-        dealt = {site: self.say(site, "shares", sealed=dict(self.masks.keys)) for site in SITES}
+        dealt = {site: self.say(site, "shares", keys=dict(self.masks.keys)) for site in SITES}
         self.masks = self.masks.collect_shares(dealt)
 
     def say(self, site, step, request=None, **more):
         message = RequestMessage("r", 1, self.server.number, request, step=step, **more)
-        self.sites[site], reply = self.sites[site].handle(decode(encode(message)))
+        self.sites[site], reply = self.sites[site].handle(decode(encode(message), RequestMessage))
         if reply.refusal is not None:
             raise RefusedMessageError(reply.refusal)
         return reply.body
@@ -270,15 +270,14 @@ def test_no_site_goes_on_without_the_last_total_or_with_another():
 
 def test_a_result_that_the_replica_did_not_reach_is_not_taken():
     server = hostile().honest(2)
-    false = {"certificate": {"holds": True}, "sites": SITES}
-    assert server.refusals("", PublishRequest(false)) == REPLAY  # before the end
     while not isinstance(server.server.request, PublishRequest):
         server.honest()
     true = server.server.request.result
-    better = {**true, "certificate": {**true["certificate"], "primal": true["certificate"]["primal"] + 1e-3}}
-    for result in (false, better, {**true, "sites": ("a", "b")}, None):
+    better = replace(true, certificate=replace(true.certificate, primal=true.certificate.primal + 1e-3))
+    for result in (better, replace(true, run=replace(true.run, sites=2))):
         assert server.refusals("", PublishRequest(result)) == REPLAY
-    server.say("a", "", PublishRequest({**true, "exchanges": {}}), relay=server.relay)  # no number depends on these
+    asked_less = replace(true, run=replace(true.run, exchanges={}))  # on which no number depends
+    server.say("a", "", PublishRequest(asked_less), relay=server.relay)
     assert server.sites["a"].finished
 
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 import logofair.federation.secure as secure
 from logofair.errors import InputError
-from logofair.federation.wire import encode
+from logofair.records import encode
 from support.secure_sites import STEP, Federation, public, signing, some_values
 
 OPENSSH = (serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH)

@@ -28,7 +28,7 @@ from logofair.columns.checks import RandomSource, generator, whole_number
 from logofair.datasets.table import known_terms
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.documents import read_document, write_document
+from logofair.files.documents import Document
 from logofair.files.tables import (
     TableFile,
     column_names,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 BATCH = 100_000  # rows read at a time
 _TEXT, _ARCHIVE, _PARQUET = (".csv", ".txt"), ".zip", ".parquet"
-_ABOUT, _ROWS, _WHAT = "about.json", "rows.parquet", "prepared data set"
+_ABOUT, _ROWS = "about.json", "rows.parquet"
 _VERSION = 3  # of what is stored, whatever the data set
 
 
@@ -142,7 +142,13 @@ def write_about(folder: Path, name: str, body: Mapping[str, Any]) -> None:
         for path in sorted(folder.iterdir())
         if path.name != _ABOUT
     }
-    write_document(folder / _ABOUT, f"logofair data: {name}", _VERSION, {**body, "files": stored}, what=_WHAT)
+    _about(folder, name).write(folder / _ABOUT, {**body, "files": stored})
+
+
+def _about(folder: Path, name: str) -> Document[dict[str, Any]]:
+    """The kind of file that says what a folder holds of a data set."""
+    remedy = f"prepare it again: {prepare_command(name, folder)} --force"
+    return Document(dict[str, Any], f"logofair data: {name}", _VERSION, "prepared data set", remedy)
 
 
 def check_about(folder: Path, name: str) -> dict[str, Any]:
@@ -151,7 +157,7 @@ def check_about(folder: Path, name: str) -> dict[str, Any]:
     if not is_prepared(folder):
         raise InputError(f"{name}: nothing prepared in {folder}; run: {prepare_command(name, folder)}.")
     remedy = f"prepare it again: {prepare_command(name, folder)} --force"
-    body = read_document(folder / _ABOUT, f"logofair data: {name}", _VERSION, what=_WHAT, remedy=remedy)
+    body = _about(folder, name).read(folder / _ABOUT)
     for file, known in body.pop("files").items():
         path = folder / file
         if not path.is_file() or path.stat().st_size != known["bytes"]:

@@ -17,7 +17,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from logofair.columns.checks import Floats, Label
 from logofair.errors import InputError
-from logofair.files.documents import label_out
+from logofair.records import plain
 from logofair_reproduction.training import Network
 from logofair_reproduction.training.messages import (
     Gradients,
@@ -72,7 +72,7 @@ def pack_reply(site: str, reply: Reply | LabelCounts | None, groups: tuple[Label
 
 def _groups_text(groups: tuple[Label, ...]) -> str:
     """The names of groups in their order, as text by which sites are compared."""
-    return json.dumps([label_out(group, "group") for group in groups])
+    return json.dumps(plain(groups))
 
 
 def check_sender(content: RecordDict, site: str, groups: tuple[Label, ...]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
+from logofair import records
 from logofair.auditing import Gap, Measured
 from logofair.cli.pages.console import counted, lined, notes, print_page, share, titled
 from logofair.columns.checks import Floats, listed
@@ -211,7 +212,7 @@ def as_dict(policy: Policy, sites: list[int], groups: list[int]) -> dict[str, An
                 "bands": [vars(band) for band in bands],
             }
         )
-    known = {"evidence": evidence_of(policy.info).as_dict(), "info": policy.info.as_dict()}
+    known = {"evidence": evidence_of(policy.info).as_dict(), "info": records.plain(policy.info)}
     return known | {"calibration": policy.calibrator.method, "rules": rules}
 
 

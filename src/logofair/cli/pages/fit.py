@@ -24,6 +24,7 @@ from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.solution import Solution
 from logofair.policy.info import ColumnsInfo
 from logofair.progress import Progress, no_progress
+from logofair.records import plain
 from logofair.requirements import Tolerance, requirement_sentences
 
 _HOW_TO_KNOW = (
@@ -242,7 +243,7 @@ def _next(solution: Solution, policy: Path, report: Path | None) -> Iterator[tup
 
 def as_dict(solution: Solution, rows: DataRows) -> dict[str, Any]:
     """Plain values, ready for JSON."""
-    info, found = solution.policy.info.as_dict(), solution.as_dict()
+    info, found = plain(solution.policy.info), solution.as_dict()
     if found["tested"] is not None:
         found["tested"] |= {"data": info["tested"]["data"]}
     about = {"data": info["data"], "rows_left_out": rows.dropped, "warnings": list(map(str, solution.warnings))}

@@ -20,7 +20,7 @@ What this protects against, and what not, is written in ``docs/THREATS.md``. Nee
 from __future__ import annotations
 
 from logofair.errors import GarbledTotalError, SecureRefusalError, SumError
-from logofair.federation.secure.client import Contribution, DealtSecrets, SecureClient
+from logofair.federation.secure.client import SecureClient
 from logofair.federation.secure.messages import Confirmed, Contributed, Keys, Masked, Material, Unmasked
 from logofair.federation.secure.primitives import (
     SigningKey,
@@ -33,7 +33,6 @@ from logofair.federation.secure.primitives import (
 from logofair.federation.secure.relay import Relay
 from logofair.federation.secure.roster import Roster, SecureRefusal
 from logofair.federation.secure.server import SecureServer
-from logofair.federation.wire import wire_type
 
 __all__ = [
     "Confirmed",
@@ -57,19 +56,3 @@ __all__ = [
     "public_line",
     "signing_key",
 ]
-
-for kind in (
-    Confirmed,
-    Contributed,
-    Contribution,
-    DealtSecrets,
-    Keys,
-    Masked,
-    Material,
-    Relay,
-    Roster,
-    SecureClient,
-    SecureServer,
-    Unmasked,
-):
-    wire_type(kind)

@@ -13,7 +13,7 @@ total of the others, which with enough failures is one site's.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -38,11 +38,14 @@ from logofair.federation.secure import (
 )
 from logofair.federation.secure.primitives import SigningKey, fits_sum, signing_key
 from logofair.federation.server import Server, check_result
-from logofair.federation.wire import decode, encode
+from logofair.records import decode, encode
 
 if TYPE_CHECKING:
     from logofair.federation.batch import ClientBatch
     from logofair.federation.client import Client
+
+# Steps whose message brings what others have sealed, signed or listed.
+_SEALED = ("masked", "confirm", "unmask")
 
 _REFUSALS: dict[Enum, Refusal] = {
     SecureRefusal.ROSTER_CHANGED: Refusal.NOT_AGREED,
@@ -64,7 +67,7 @@ def secure_step(client: Client, message: RequestMessage) -> tuple[Client, Any]:
     }
     if message.opening is not None and message.step != "keys":
         raise RefusedError(Refusal.BAD_MESSAGE)
-    if message.step not in ("keys", "") and not isinstance(message.sealed, Mapping):
+    if message.step in _SEALED and message.sealed is None:
         raise RefusedError(Refusal.BAD_MESSAGE)
     try:
         return steps[message.step](client, message)
@@ -90,8 +93,7 @@ def _signing_key(client: Client) -> SigningKey:
 def _secure_state(client: Client) -> SecureClient:
     if not client.stored.masks:
         raise RefusedError(Refusal.OUT_OF_TURN)
-    state: SecureClient = decode(client.stored.masks)
-    return state.agree(_identity(client).agreed_without)
+    return decode(client.stored.masks, SecureClient).agree(_identity(client).agreed_without)
 
 
 def _with_secure_state(client: Client, state: SecureClient) -> Client:
@@ -163,7 +165,7 @@ def _caught_up(client: Client, message: RequestMessage) -> Client:
     formed = isinstance(relay, Relay) and (relay.roster, relay.number) == (replica.roster, secure.number)
     if not due or (message.opening is not None and not formed):
         return client
-    secure, vector = secure.recomputed(relay, replica.sum_steps)
+    secure, vector = secure.recomputed(relay, replica.sum_steps)  # type: ignore[arg-type]  # which it looks at itself
     assert secure.last is not None
     gone = set(replica.sites) - set(secure.last.contributors or ())
     if gone and (replica.roster, secure.number) != (1, 1):
@@ -204,7 +206,8 @@ def _followed(client: Client, message: RequestMessage) -> Client:
 
 
 def _shares(client: Client, message: RequestMessage) -> tuple[Client, Material]:
-    state, material = _secure_state(client).shares(message.sealed)
+    keys = {site: each for site, each in (message.keys or {}).items() if isinstance(each, Keys)}
+    state, material = _secure_state(client).shares(keys)
     return _with_secure_state(client, state), material
 
 
@@ -217,7 +220,7 @@ def _masked(client: Client, message: RequestMessage) -> tuple[Client, Masked]:
     state, masked = secure.masked(
         _sum_number(client, message),
         replica.request_history,
-        message.sealed,
+        message.sealed or {},
         vector,
         replica.sum_steps,
         _signing_key(client),
@@ -254,12 +257,14 @@ def _check_range(batch: ClientBatch, sites: int) -> None:
 
 
 def _confirm(client: Client, message: RequestMessage) -> tuple[Client, Confirmed]:
-    state, confirmed = _secure_state(client).confirm(_sum_number(client, message), message.sealed, _signing_key(client))
+    state, confirmed = _secure_state(client).confirm(
+        _sum_number(client, message), message.sealed or {}, _signing_key(client)
+    )
     return _with_secure_state(client, state), confirmed
 
 
 def _unmask(client: Client, message: RequestMessage) -> tuple[Client, Unmasked]:
-    state, unmasked = _secure_state(client).unmask(_sum_number(client, message), message.sealed)
+    state, unmasked = _secure_state(client).unmask(_sum_number(client, message), message.sealed or {})
     return _with_secure_state(client, state), unmasked
 
 

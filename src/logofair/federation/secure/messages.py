@@ -1,6 +1,6 @@
 """What travels under secure sums: frozen types of names, numbers and bytes, and the checks of their form.
 
-What is decoded from the wire has the right type but not necessarily the right fields, so receivers call
+What is decoded has the right type but not necessarily the right fields, so receivers call
 ``well_formed`` first.
 """
 
@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from logofair.federation.requests import Body
 from logofair.federation.secure.primitives import KEY_SIZE, SEAL_SIZE, SHARE_SIZE
 from logofair.federation.secure.roster import context
 
@@ -19,7 +20,7 @@ DELIVERED_SIZE = KEY_SIZE + SEALED_SIZE
 
 
 @dataclass(frozen=True)
-class Keys:
+class Keys(Body):
     """First exchange: a site's key for this run, signed with its long-term key."""
 
     site: str
@@ -32,7 +33,7 @@ class Keys:
 
 
 @dataclass(frozen=True)
-class SumMessage:
+class SumMessage(Body):
     """What a site sends for one sum."""
 
     site: str

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from logofair.columns.checks import Floats
 from logofair.errors import InputError, SecureRefusalError
 from logofair.federation.secure.roster import SecureRefusal, context
-from logofair.federation.wire import spoken_digest
+from logofair.records import spoken_digest
 
 try:
     from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm

@@ -15,6 +15,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.errors import GarbledTotalError
+from logofair.federation.requests import Body
 from logofair.federation.secure.messages import Contributed, Unmasked, is_blobs
 from logofair.federation.secure.primitives import KEY_SIZE, Words, combine, decoded, pair_mask, public_half, self_mask
 from logofair.federation.secure.roster import Roster, context
@@ -32,7 +33,7 @@ def list_statement(digest: bytes, fingerprints: Mapping[str, bytes]) -> bytes:
 
 
 @dataclass(frozen=True)
-class Relay:
+class Relay(Body):
     """The signed contributions to a sum and the secrets that are left of its masks."""
 
     roster: int
