@@ -21,7 +21,6 @@ from logofair_reproduction.experiments.experiment import (
     load_experiment,
     trials,
 )
-from logofair_reproduction.experiments.measuring import needs
 from logofair_reproduction.experiments.records import identity
 from logofair_reproduction.experiments.summaries import paper_figures
 from support.data import DATA
@@ -46,8 +45,8 @@ def test_every_experiment_loads_and_what_it_names_exists(name):
             assert split.sensitive in (None, *CATALOGUE[split.data].sensitive)
         for one in part.cases():
             assert set(one.notions) <= set(NOTIONS)
-            for method, _, published in needs(one):  # raises where a data set lists no setting of a method
-                assert trials(one.split.data, method, one.budget, published=published)
+            for training in one.trainings:  # raises where a data set lists no setting of a method
+                assert training.trials
 
 
 @pytest.mark.parametrize("name", experiment_names())
@@ -138,7 +137,7 @@ def test_a_quick_run_takes_any_alpha_of_the_experiment_that_is_named():
 
 
 def test_an_unknown_experiment_is_refused_with_the_nearest_name():
-    with pytest.raises(InputError, match=r"got 'mixd' \(did you mean 'mixed'\?\); use one of .* or all\.$"):
+    with pytest.raises(InputError, match=r"got 'mixd' \(did you mean 'mixed'\?\); use one of .*, sensitivity_eo\.$"):
         load_experiment("mixd")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from logofair.datasets import Dataset
 from logofair_reproduction.experiments import measuring
-from logofair_reproduction.experiments.experiment import METHODS, Split
+from logofair_reproduction.experiments.experiment import METHODS, Split, Training
 from logofair_reproduction.experiments.measuring import measure
 from logofair_reproduction.experiments.scores import Machine, SplitData, Trained, split_data, trained
 from made.experiments import SMALL, case, use_settings
@@ -43,7 +43,7 @@ def gap_by_hand(selected, groups):
 def test_the_figures_of_a_trained_model_are_those_counted_by_hand(record, machine):
     found = record("fedavg")
     rows = split_data(LARGER)
-    model = trained(lambda: rows, LARGER, "fedavg", None, machine, budget=3)
+    model = trained(lambda: rows, Training(LARGER, "fedavg", None, 3), machine)
     test, decided = rows.rows("test"), model.decided >= 0.5
     inside = [
         gap_by_hand(decided[test.sites == name], test.groups[test.sites == name]) for name in np.unique(test.sites)
@@ -75,7 +75,7 @@ def test_tolerances_like_a_baseline_are_its_gaps_on_the_calibration_rows(record,
     monkeypatch.setattr(measuring, "fit", lambda *columns, **more: given.append(more) or real(*columns, **more))
     record("like_fedfb")
     rows = split_data(LARGER)
-    like = trained(lambda: rows, LARGER, "fedfb", "demographic_parity", machine, budget=3)
+    like = trained(lambda: rows, Training(LARGER, "fedfb", "demographic_parity", 3), machine)
     calibration = rows.rows("calibration")
     found = calibration.audit(like.calibration >= 0.5, "demographic_parity")
     assert given[-1]["local_tolerance"] == pytest.approx(found.headline_local.value, abs=1e-5)

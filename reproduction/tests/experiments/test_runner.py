@@ -121,11 +121,11 @@ def test_a_case_that_fails_is_told_and_the_others_are_measured(measured, monkeyp
 def test_where_training_fails_all_that_needs_it_is_told_and_not_tried_again(measured, monkeypatch, tmp_path):
     real, tries = runner.trained, []
 
-    def trained(rows, split, method, *others, **more):
-        tries.append(method)
-        if method == "fedfb":
+    def trained(rows, training, machine):
+        tries.append(training.method)
+        if training.method == "fedfb":
             raise ZeroDivisionError("nothing there")
-        return real(rows, split, method, *others, **more)
+        return real(rows, training, machine)
 
     monkeypatch.setattr(runner, "trained", trained)
     state = run([small_experiment(["fedfb", "on_fedfb", "like_fedfb", "fedavg"], seeds=1)], Machine(tmp_path), jobs=1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from logofair.errors import InputError
 from logofair_reproduction.experiments import scores
-from logofair_reproduction.experiments.experiment import Split, Trial
+from logofair_reproduction.experiments.experiment import Split, Training, Trial
 from logofair_reproduction.experiments.measuring import measure
 from logofair_reproduction.experiments.scores import Machine, choose, split_data, trained
 from made.experiments import SETTINGS, SMALL, case, use_settings
@@ -26,9 +26,8 @@ def notion_of(method):
     return None if method == "fedavg" else "demographic_parity"
 
 
-def train(rows, method, folder, **more):
-    more = {"budget": 3} | more
-    return trained(lambda: rows, rows.split, method, notion_of(method), Machine(folder), **more)
+def train(rows, method, folder, budget=3, **more):
+    return trained(lambda: rows, Training(rows.split, method, notion_of(method), budget, **more), Machine(folder))
 
 
 def same(one, other):
@@ -118,7 +117,7 @@ def test_what_was_trained_is_read_back_bit_for_bit_and_not_trained_again(monkeyp
     def nobody():
         raise AssertionError("the rows are not needed")
 
-    again = trained(nobody, SMALL, "fairfed", "demographic_parity", Machine(tmp_path), budget=3)
+    again = trained(nobody, Training(SMALL, "fairfed", "demographic_parity", 3), Machine(tmp_path))
     same(made, again)
     assert len(list((tmp_path / "scores").iterdir())) == 1  # and no temporary file
 

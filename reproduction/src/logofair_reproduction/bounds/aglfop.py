@@ -6,7 +6,6 @@ prices give a value in closed form, bound every other one. Neither figure is tak
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,10 +16,9 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 from scipy.special import rel_entr
 
-from logofair.columns.checks import Floats
+from logofair.columns.checks import Floats, not_negative
 from logofair.columns.segments import Indices
 from logofair.errors import InputError, SolverError
-from logofair.notions import as_number
 from logofair.solvers.certificate import LARGEST_OPTIMALITY_GAP
 from logofair.solvers.joint import HIGHS
 from logofair_reproduction.bounds.oracle import AccuracyBound, GapBound, gap_bound
@@ -41,15 +39,14 @@ class InformationBound(AccuracyBound):
     """What :func:`aglfop` returns.
 
     ``global_information`` and ``local_information`` are I(Z; Yhat) and I(Z; Yhat | S) of the distribution found, in
-    nats; ``distribution`` is Q(s, z, y, yhat) by site, group, label and decision. ``solver`` found it and said
-    ``status`` of it; ``"exact"`` where no cone solver was needed.
+    nats; ``shares`` are the shares accepted of every site, group and label. ``solver`` found them; ``"exact"`` where no
+    cone solver was needed.
     """
 
     global_information: float
     local_information: float
-    distribution: Floats
+    shares: Floats
     solver: str
-    status: str
 
 
 def aglfop(
@@ -76,7 +73,8 @@ def aglfop(
     [0.5, 0.5706, 1.0]
     """
     cvxpy = _cvxpy()
-    most = _limit(global_information, "global_information"), _limit(local_information, "local_information")
+    given = {"global_information": global_information, "local_information": local_information}
+    most = [None if limit is None else not_negative(limit, name) for name, limit in given.items()]
     both = Information.global_(table), Information.local(table)
     limits = tuple(
         (side, limit)
@@ -85,15 +83,14 @@ def aglfop(
     )
     zero = [None if limit is None else 0.0 for limit in most]
     independent = gap_bound(table, global_tolerance=zero[0], local_tolerance=zero[1])
-    proof, solver, status = _solved(cvxpy, table, limits, independent)
+    proof, solver = _solved(cvxpy, table, limits, independent)
     return InformationBound(
         accuracy=proof.accuracy,
         bound=min(1.0, max(proof.bound, proof.accuracy)),  # they may cross by rounding
         global_information=both[0].value(proof.shares),
         local_information=both[1].value(proof.shares),
-        distribution=table.distribution(proof.shares.reshape(table.mass.shape)),
+        shares=proof.shares.reshape(table.mass.shape),
         solver=solver,
-        status=status,
     )
 
 
@@ -114,14 +111,14 @@ def information(table: LabelTable, shares: Floats) -> tuple[float, float]:
     return Information.global_(table).value(flat), Information.local(table).value(flat)
 
 
-def _solved(cvxpy: Any, table: LabelTable, limits: Limits, independent: GapBound) -> tuple[Proof, str, str]:
+def _solved(cvxpy: Any, table: LabelTable, limits: Limits, independent: GapBound) -> tuple[Proof, str]:
     """The first answer that is proved; raise rather than return less."""
     start = independent.shares.ravel()
     if not any(limit > 0 for _, limit in limits):
-        return Proof(start, independent.accuracy, independent.bound), "exact", "optimal"
+        return Proof(start, independent.accuracy, independent.bound), "exact"
     perfect = np.tile([0.0, 1.0], table.mass.size // 2)
     if all(side.value(perfect) <= limit for side, limit in limits):
-        return Proof(perfect, 1.0, 1.0), "exact", "optimal"
+        return Proof(perfect, 1.0, 1.0), "exact"
     tried = []
     for solver in _SOLVERS:
         shares, status = _candidate(cvxpy, table, limits, solver)
@@ -129,7 +126,7 @@ def _solved(cvxpy: Any, table: LabelTable, limits: Limits, independent: GapBound
         if shares is not None:
             proof = prove(table, limits, shares, start)
             if abs(proof.bound - proof.accuracy) <= LARGEST_OPTIMALITY_GAP:
-                return proof, solver, status
+                return proof, solver
     raise SolverError(
         f"aglfop: no distribution could be proved best within {LARGEST_OPTIMALITY_GAP:g} ({', '.join(tried)}), so none "
         "is returned; raise the smaller limit a little: a bound for a larger limit holds for the smaller one too."
@@ -164,16 +161,6 @@ def _cvxpy() -> Any:
     except ImportError:
         raise InputError("aglfop: needs cvxpy; install it with: pip install ./reproduction.") from None
     return cvxpy
-
-
-def _limit(value: object, where: str) -> float | None:
-    """A limit on information as a number of at least 0, or None."""
-    if value is None:
-        return None
-    number = as_number(value)
-    if not 0.0 <= number < math.inf:
-        raise InputError(f"{where}: got {value!r}; pass a finite number of at least 0, or None for no constraint.")
-    return number
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,7 @@ from itertools import product
 from typing import Any
 from zlib import crc32
 
-from logofair.columns.checks import nearest_name
-from logofair.errors import InputError
+from logofair.datasets.table import chosen
 
 _HERE = files("logofair_reproduction.experiments")
 _SMALL_BUDGET = 3  # settings tried of a training method in a quick run
@@ -144,6 +143,23 @@ def first_setting(data: str, method: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class Training:
+    """A method to be trained on a split for a notion (None: it knows none), and how many settings are tried."""
+
+    split: Split
+    method: str
+    notion: str | None
+    budget: int
+    published: bool = False  # with the setting of its paper alone
+
+    @property
+    def trials(self) -> list[Trial]:
+        """The settings."""
+        budget = None if self.published else self.budget
+        return trials(self.split.data, self.method, budget, published=self.published)
+
+
+@dataclass(frozen=True)
 class Case:
     """One figure of a table for one seed: everything it depends on."""
 
@@ -162,6 +178,23 @@ class Case:
         """The notions of the local and the global side."""
         local, _, global_ = self.notion.partition(" / ")
         return local, global_ or local
+
+    @property
+    def trainings(self) -> list[Training]:
+        """What must be trained for it.
+
+        Examples
+        --------
+        >>> case = Case("comparison_dp", Split("adult", 0), "demographic_parity", "on_fedfb", 0.01, 0.01, None, 20)
+        >>> [(each.method, each.notion) for each in case.trainings]
+        [('fedfb', 'demographic_parity')]
+        """
+        plan = METHODS[self.method]
+        wanted = [plan.trains, *([METHODS[plan.like].trains] if plan.tolerances == "baseline" else [])]
+        return [
+            Training(self.split, name, None if name == "fedavg" else self.notions[1], self.budget, plan.published)
+            for name in wanted
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values that tell it from every other case; settings that were changed since make another case."""
@@ -252,9 +285,7 @@ def load_experiment(
     Traceback (most recent call last):
     logofair.errors.InputError: NAME: got 'comparision_dp' (did you mean 'comparison_dp'?); use one of ...
     """
-    known = experiment_names()
-    if name not in known:
-        raise InputError(f"NAME: got {name!r}{nearest_name(name, known)}; use one of {', '.join(known)}, or all.")
+    chosen(name, experiment_names(), "NAME")
     plan, found = _toml(f"plans/{name}.toml"), []
     for part, facts in plan["data"].items():
         said = {**plan, **facts}  # what the file says of all data sets, and of this one

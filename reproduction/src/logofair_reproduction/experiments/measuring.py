@@ -18,27 +18,12 @@ from logofair.policy.policy import Policy
 from logofair.solvers.algorithm1 import Algorithm1, Round, finish, rounds
 from logofair.solvers.problem import Problem
 from logofair_reproduction.bounds import aglfop, gap_bound, information, label_table, oracle
-from logofair_reproduction.experiments.experiment import METHODS, Case, MethodPlan, Trial, trials
+from logofair_reproduction.experiments.experiment import METHODS, Case, MethodPlan, Training, Trial, trials
 from logofair_reproduction.experiments.private import private_chances
 from logofair_reproduction.experiments.scores import Machine, SplitData, Trained, origin_of, trained, versions
 
 _VIOLATION_STEP = 0.001  # excesses over a tolerance that differ by less count as equal
 _LEAST_INFORMATION = 1e-6  # nats
-
-
-def needs(case: Case) -> list[tuple[str, str | None, bool]]:
-    """What must be trained for a case: method, notion (None: it knows none), and whether as published.
-
-    Examples
-    --------
-    >>> from logofair_reproduction.experiments.experiment import Split
-    >>> needs(Case("comparison_dp", Split("adult", 0), "demographic_parity", "on_fedfb", 0.01, 0.01, None, 20))
-    [('fedfb', 'demographic_parity', False)]
-    """
-    plan = METHODS[case.method]
-    wanted = [plan.trains, *([METHODS[plan.like].trains] if plan.tolerances == "baseline" else [])]
-    notion = case.notions[1]
-    return [(name, None if name == "fedavg" else notion, plan.published) for name in wanted]
 
 
 def measure(case: Case, rows: SplitData, machine: Machine) -> dict[str, Any]:
@@ -48,9 +33,7 @@ def measure(case: Case, rows: SplitData, machine: Machine) -> dict[str, Any]:
     ``tried`` on the calibration rows, and what else a reader needs: rows, versions, seconds beside training.
     """
     plan, started = METHODS[case.method], time.perf_counter()
-    models = tuple(
-        _model(rows, name, notion, published, case.budget, machine) for name, notion, published in needs(case)
-    )
+    models = tuple(_model(rows, training, machine) for training in case.trainings)
     found, about = _KINDS[plan.kind](case, plan, rows, models)
     return {
         **case.as_dict(),
@@ -66,8 +49,8 @@ def measure(case: Case, rows: SplitData, machine: Machine) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def _model(rows: SplitData, method: str, notion: str | None, published: bool, budget: int, machine: Machine) -> Trained:
-    model = trained(lambda: rows, rows.split, method, notion, machine, budget=budget, published=published)
+def _model(rows: SplitData, training: Training, machine: Machine) -> Trained:
+    model = trained(lambda: rows, training, machine)
     model.check_rows(rows, machine.folder)
     return model
 

@@ -22,8 +22,8 @@ from logofair.errors import InputError, LogofairError, RunError
 from logofair.progress import Progress, no_progress
 from logofair_reproduction.datasets import CATALOGUE
 from logofair_reproduction.datasets.preparing import cache_folder, is_prepared, prepare_command
-from logofair_reproduction.experiments.experiment import Case, Experiment, Split
-from logofair_reproduction.experiments.measuring import measure, needs
+from logofair_reproduction.experiments.experiment import Case, Experiment, Split, Training
+from logofair_reproduction.experiments.measuring import measure
 from logofair_reproduction.experiments.records import append, identity, read_records
 from logofair_reproduction.experiments.scores import Machine, SplitData, split_data, trained
 
@@ -37,17 +37,6 @@ class RunState:
     measured: int
     before: int
     failed: tuple[tuple[Case, str], ...]
-
-
-@dataclass(frozen=True)
-class _Training:
-    """One method to be trained on one split."""
-
-    split: Split
-    method: str
-    notion: str | None
-    published: bool
-    budget: int
 
 
 def missing_data(experiments: Iterable[Experiment], cache: Path | None) -> dict[str, str]:
@@ -72,13 +61,13 @@ def run(
     left, before = _cases_left(experiments, machine.folder)
     number = jobs or (1 if machine.device == "cuda" else os.cpu_count() or 1)
     with _workers(number) as work:
-        trainings = list(dict.fromkeys(training for case in left for training in _trainings(case)))
+        trainings = list(dict.fromkeys(training for case in left for training in case.trainings))
         trainings.sort(key=lambda training: training.method != "fcfl")  # the longest first
         training = work(partial(_train, machine=machine), trainings)
         broken = {task: why for task, why in progress(training, "Training", len(trainings)) if why is not None}
         failed, by_split = list[tuple[Case, str]](), dict[Split, list[Case]]()
         for case in left:
-            why = next((broken[task] for task in _trainings(case) if task in broken), None)
+            why = next((broken[task] for task in case.trainings if task in broken), None)
             if why is None:
                 by_split.setdefault(case.split, []).append(case)
             else:
@@ -119,10 +108,6 @@ def _cases_left(experiments: Iterable[Experiment], folder: Path) -> tuple[list[C
     cases = {identity(case.as_dict()): case for part in experiments for case in part.cases()}
     left = [case for key, case in cases.items() if key not in done]
     return left, len(cases) - len(left)
-
-
-def _trainings(case: Case) -> list[_Training]:
-    return [_Training(case.split, method, notion, known, case.budget) for method, notion, known in needs(case)]
 
 
 @contextmanager
@@ -167,14 +152,10 @@ def _rows(split: Split, cache: Path | None) -> SplitData:
     return split_data(split, cache)
 
 
-def _train(task: _Training, machine: Machine) -> tuple[_Training, str | None]:
+def _train(task: Training, machine: Machine) -> tuple[Training, str | None]:
     """Train, and say what went wrong if something did."""
-
-    def rows() -> SplitData:
-        return _rows(task.split, machine.cache)
-
     try:
-        trained(rows, task.split, task.method, task.notion, machine, budget=task.budget, published=task.published)
+        trained(lambda: _rows(task.split, machine.cache), task, machine)
     except Exception as error:
         return task, _reason(error)
     return task, None

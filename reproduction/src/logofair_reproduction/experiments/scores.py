@@ -33,7 +33,7 @@ from logofair.progress import Progress, no_progress
 from logofair_reproduction.datasets import CATALOGUE, load
 from logofair_reproduction.datasets.catalogue import choices_of
 from logofair_reproduction.datasets.preparing import cache_folder, check_about, is_prepared, random_rows
-from logofair_reproduction.experiments.experiment import Split, Trial, trials
+from logofair_reproduction.experiments.experiment import Split, Training, Trial
 
 if TYPE_CHECKING:
     from logofair_reproduction.training import Schedule
@@ -189,25 +189,17 @@ class Trained:
         return {name: found[name] for name in _MEASURED}
 
 
-def trained(
-    rows: Callable[[], SplitData],
-    split_: Split,
-    method: str,
-    notion: str | None,
-    machine: Machine,
-    *,
-    budget: int,
-    published: bool = False,
-) -> Trained:
+def trained(rows: Callable[[], SplitData], training: Training, machine: Machine) -> Trained:
     """Train a method on a split and choose its setting, or read from the results' folder what was trained before."""
-    listed = trials(split_.data, method, None if published else budget, published=published)
-    facts = [vars(split_), method, notion, [[dict(t.setting), t.rounds] for t in listed], machine.device]
+    split_, method = training.split, training.method
+    tried = [[dict(trial.setting), trial.rounds] for trial in training.trials]
+    facts = [vars(split_), method, training.notion, tried, machine.device]
     key = sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:20]
     path = machine.folder / _FOLDER / f"{split_.data}-{method}-{split_.random_state}-{key}.npz"
     if path.is_file():
         return _stored(path)
     on = rows()
-    found = _train_and_choose(on, method, notion, machine.device, listed, published)
+    found = _train_and_choose(on, training, machine.device)
     made = replace(found, rows=on.digest, trained_with={"device": machine.device, **versions()})
     path.parent.mkdir(parents=True, exist_ok=True)
     about = {"setting": made.setting, "tried": made.tried, "rows": made.rows, "trained_with": made.trained_with}
@@ -227,13 +219,12 @@ def _stored(path: Path) -> Trained:
         raise InputError(f"{path}: is damaged; delete it, and it is trained again.") from None
 
 
-def _train_and_choose(
-    rows: SplitData, method: str, notion: str | None, device: str, listed: list[Trial], published: bool
-) -> Trained:
+def _train_and_choose(rows: SplitData, training: Training, device: str) -> Trained:
     """Try every setting on the first half, keep the best, and train it again on both halves."""
+    method, notion, listed = training.method, training.notion, training.trials
     places = [rows.parts["calibration"], rows.parts["test"]]
     train, both = rows.parts["train"], np.sort(np.concatenate([rows.parts["train"], rows.parts["calibration"]]))
-    if published:
+    if training.published:
         (setting,) = [each for trial in listed for each in trial.as_dicts()][-1:]
         (_, (decided,)), *_ = list(train_trial(rows, both, [places[1]], method, notion, listed[-1], device=device))[-1:]
         return Trained(setting, (), np.zeros(0), np.zeros(0), decided)

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as log_loss
 from torch.nn.functional import one_hot
 
-from logofair.columns.checks import Floats, nearest_name, positive_number, whole_number
-from logofair.errors import InputError
+from logofair.columns.checks import Floats, positive_number, whole_number
+from logofair.datasets.table import chosen
 from logofair_reproduction.training.balance import reweighing, updated_ratios
 from logofair_reproduction.training.messages import (
     Gradients,
@@ -92,11 +92,7 @@ class Schedule:
         if self.batch_size is not None:
             whole_number(self.batch_size, "batch_size")
         positive_number(self.learning_rate, "learning_rate", 1e6)
-        if self.optimiser not in OPTIMISERS:
-            raise InputError(
-                f"optimiser: got {self.optimiser!r}{nearest_name(self.optimiser, OPTIMISERS)}; "
-                f"use one of {', '.join(OPTIMISERS)}."
-            )
+        chosen(self.optimiser, OPTIMISERS, "optimiser")
 
     def optimiser_step(self) -> Step:
         """Return the optimiser's step, with moments of its own: make one per client and round."""

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.auditing.measure import Side, Tally, side_of
-from logofair.columns.checks import Floats, Label, nearest_name, not_negative
-from logofair.errors import InputError
+from logofair.columns.checks import Floats, Label, not_negative
+from logofair.datasets.table import chosen
 from logofair.notions import Notion
 
 Vector: TypeAlias = npt.NDArray[np.floating[Any]]  # all parameters of a network, one after another
@@ -39,10 +39,7 @@ class LocalStepsRequest:
     given: Given = (None,)
 
     def __post_init__(self) -> None:
-        if self.debias not in DEBIASING:
-            raise InputError(
-                f"debias: got {self.debias!r}{nearest_name(self.debias, DEBIASING)}; use one of {', '.join(DEBIASING)}."
-            )
+        chosen(self.debias, DEBIASING, "debias")
         not_negative(self.debias_step, "debias_step")
 
 

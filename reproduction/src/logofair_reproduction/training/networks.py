@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from logofair.columns.checks import Floats, nearest_name, whole_number
+from logofair.columns.checks import Floats, whole_number
+from logofair.datasets.table import chosen
 from logofair.errors import InputError
 from logofair_reproduction.training.messages import Vector
 from logofair_reproduction.training.rows import ClientRows
@@ -270,8 +271,7 @@ def build_network(name: str, shape: Shape, *, hidden: int = 32, dtype: torch.dty
     >>> build_network("resnet18", (3, 32, 32)).size
     11177025
     """
-    if name not in NETWORKS:
-        raise InputError(f"network: got {name!r}{nearest_name(name, NETWORKS)}; use one of {', '.join(NETWORKS)}.")
+    chosen(name, NETWORKS, "network")
     if not isinstance(shape, tuple | list | torch.Size) or not (len(shape) == 1 or (len(shape) == 3 and shape[0] == 3)):
         raise InputError(f"shape: got {shape!r}; pass the shape of one row, (features,) or (3, height, width).")
     for length in shape:

@@ -12,7 +12,7 @@ import polars as pl
 from rich.console import Console
 
 from logofair.cli.pages.console import counted, grid, notes, print_page, titled
-from logofair.columns.checks import nearest_name
+from logofair.datasets.table import chosen
 from logofair.errors import InputError
 from logofair.files.writing import locked
 from logofair.progress import Progress
@@ -81,8 +81,7 @@ def _check(option: str, given: Iterable[str], known: Iterable[str]) -> None:
     """Raise on a name that is none of those known."""
     names = list(dict.fromkeys(known))
     for name in given:
-        if name not in names:
-            raise InputError(f"{option}: got {name!r}{nearest_name(name, names)}; use one of {', '.join(names)}.")
+        chosen(name, names, option)
 
 
 @dataclass(frozen=True)
