@@ -22,29 +22,23 @@ pytestmark = [pytest.mark.federation, pytest.mark.slow, NEEDS_PROC]
 
 HEAD = """# What each screen says when something goes wrong
 
-Four hands deal with faults, and only three of them speak:
+Three of the four that deal with a fault say so on a screen:
 
-* **Our commands, before anything runs.** A site's command checks its file, its key, the certificate authority, the
-  server's name, dates and clock, then starts Flower's node; a server's checks its keys, certificates, plan and port.
-  What is wrong ends the command with one sentence; it is mended by people, and the same command is started again.
-* **The server, during a run.** A site that is not connected has 30 seconds to come back once Flower has missed its
-  heartbeats (within a minute), one that does not answer has `--timeout` seconds; then the run goes on without it, or
-  stops below the quorum or under secure sums. Its state is stored after every exchange, and the same command goes on
-  from there.
-* **A site, at every message.** A plan that was not agreed to, a file that changed, a full disk, a forged result: the
-  screen says so, and the server is told one fixed word. A repeated message gets the same reply.
-* **Flower, in silence.** Its node looks for a server that went away for ten minutes and connects again by itself;
-  then the command ends and says so. Nobody is told that a run went on without him: that stands on the server's
-  screen and in its result, and the site's people then use `logofair federate join`. After a `kill -9` Flower counts
-  the node as connected for up to a minute, and lets none in with the same key: the site's command says so and tries
-  for 90 seconds. Flower's logs are `FOLDER/flower/*.log`.
+* **Our commands, before anything runs.** They check file, keys, certificates, name, dates, clock, plan and port. One
+  sentence says what is wrong; mend it and start the same command again.
+* **The server, during a run.** A site that is not connected (Flower notices within a minute) has 30 seconds to come
+  back; one that does not answer has `--timeout` seconds. Then the run goes on without it, or stops: below the quorum,
+  and under secure sums. State is stored after every exchange; the same command goes on from there.
+* **A site, at every message.** Another plan than was agreed to, a changed file, a full disk, a forged result: its
+  screen says it, the server gets one fixed word. A repeated message gets the same reply.
+* **Flower says nothing.** Its node looks for a lost server for ten minutes. After a `kill -9` it counts as connected
+  for a minute; the site's command tries for 90 seconds to be let in. That a run went on without a site stands on the
+  server's screen and in its result: use `logofair federate join`. Logs are in `FOLDER/flower/*.log`.
 
-Each fault below was made with real processes on one machine, a server and three sites (east, north, south); the
-lines are those that they printed of it, with `N s` for times. The table is written by
+Each fault was made with real processes on one machine: a server and the sites east, north and south. The lines are
+what they printed (times as `N s`). `make test-slow` checks the decisive words; this writes the table again:
 
     LOGOFAIR_FAULTS=docs/FAULTS.md pytest -m slow tests/engines/test_fault_screens.py
-
-and `make test-slow` checks that the decisive words are still said.
 
 | fault | screen | says |
 |---|---|---|

@@ -72,6 +72,7 @@ class Levels:
     places: Indices  # as which group each group's rows are summed, -1: not at all, (groups,)
     counts: Floats | None = None  # the summed calibration_counts, once known
     rounds: int = 0  # how many totals were taken
+    most_rounds: int | None = None  # after which the maps are taken as they are; None: as many as it takes
 
     @classmethod
     def start(
@@ -83,6 +84,7 @@ class Levels:
         strength: float = STRENGTH,
         least_gain: float = _LEAST_GAIN,
         slack: float = _LEAST_GAIN,
+        most_rounds: int | None = None,
     ) -> Levels:
         """Begin with the groups at the identity map and all rows at softened ones.
 
@@ -99,6 +101,7 @@ class Levels:
             Descent.start(of_fits, family.slopes, at=softened, least_gain=least_gain, slack=slack),
             Descent.start(of_groups, family.slopes, least_gain=least_gain, slack=slack),
             places,
+            most_rounds=most_rounds,
         )
 
     @property
@@ -115,7 +118,8 @@ class Levels:
     @property
     def done(self) -> bool:
         """Whether nothing more is needed."""
-        return self.everyone.done and self.groups.done
+        spent = self.most_rounds is not None and self.rounds >= self.most_rounds
+        return spent or (self.everyone.done and self.groups.done)
 
     @property
     def published(self) -> GroupMaps:

@@ -12,7 +12,7 @@ from logofair.engines.conductor import ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run_apart
 from logofair.errors import InputError, RunError
 from logofair.federation import Client, ClientBatch, Plan, Privacy, Server, SiteColumns, SiteLimits, make_plan
-from logofair.federation.phases import CalibrationPhase
+from logofair.federation.phases import CalibrationPhase, TotalsPhase
 from logofair.federation.plan import Members
 from logofair.federation.replies import Answers, Contributors, GroupRows, Totals
 from logofair.solvers.algorithm1 import Algorithm1
@@ -191,6 +191,24 @@ def test_a_new_roster_counts_its_contributors_again():
     left = {site: transport.sites[site] for site in "abd"}
     with pytest.raises(RunError, match="1: NOT MEASURED, since 2 of 3 sites"):
         list(conduct(again, LocalTransport(left)))
+
+
+def test_a_site_that_steers_calibration_by_its_sums_does_so_for_ten_rounds_at_most():
+    """It chooses where the others are summed next; there steep maps count their scores above a value."""
+    plan, sites, rounds = plan_of(secure=True, calibration="beta"), federation([900] * 3), 0
+    batch, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
+    while rounds == 0 or isinstance(server.phase, CalibrationPhase):
+        batch, sums = batch.answer(server.request)
+        total = sums.combined()
+        if isinstance(server.phase, CalibrationPhase):
+            steered = total.sums.copy()
+            steered[0] = 1e6 - 1e3 * rounds  # ever lower losses, and gradients that lead away
+            steered[1] += 50.0 * (-1.0) ** rounds
+            total, rounds = replace(total, sums=steered), rounds + 1
+        server = server.take(total)
+    assert rounds == 10
+    assert isinstance(server.phase, TotalsPhase)
+    assert np.isfinite(server.phase.maps.groups).all()
 
 
 @pytest.mark.parametrize("folds", [2, 4, 6, 50])
