@@ -7,7 +7,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from logofair.federation.wire import encode as encode_message
 from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
@@ -24,6 +23,7 @@ from logofair.federation.secure.client import SecureClient
 from logofair.federation.secure.primitives import new_signing_key, public_line
 from logofair.federation.secure.server import SecureServer
 from logofair.federation.server import MOST_SECURE_SITES
+from logofair.records import encode as encode_message
 
 __all__ = ["overhead"]
 

@@ -9,13 +9,13 @@ they meet, it is done. Real rows: Adult by race (five groups), dealt to ten site
 
 import matplotlib.pyplot as plt
 import numpy as np
-from logofair.federation.wire import encode
 from sklearn.linear_model import LogisticRegression
 
 import logofair
 from logofair.datasets import dirichlet_sites, load_adult, split
 from logofair.federation import ClientBatch, Server, SiteColumns, make_plan
 from logofair.federation.phases import PricingPhase
+from logofair.records import encode
 
 adult = load_adult(sensitive="race")
 site = dirichlet_sites(adult.sensitive, n_sites=10, alpha=5, rng=0)

@@ -13,7 +13,7 @@ import pytest
 
 from logofair.datasets import load_adult
 from logofair.errors import InputError
-from logofair.files.documents import write_document
+from logofair.files.documents import Document
 from logofair_reproduction.datasets import CATALOGUE, load
 from logofair_reproduction.datasets.preparing import (
     cache_folder,
@@ -122,7 +122,8 @@ def test_a_folder_of_another_data_set_or_version_is_refused(tmp_path: Path) -> N
     filled(tmp_path / "toy", 1)
     with pytest.raises(InputError, match="not a prepared data set file"):
         check_about(tmp_path / "toy", "enem")
-    write_document(tmp_path / "toy" / "about.json", "logofair data: toy", 1, {"number": 1, "files": {}}, what=WHAT)
+    older = Document(dict, "logofair data: toy", 1, WHAT)
+    older.write(tmp_path / "toy" / "about.json", {"number": 1, "files": {}})
     with pytest.raises(InputError, match=r"older version \(file 1, known 3\); prepare it again: .* --force\.$"):
         check_about(tmp_path / "toy", "toy")
 
