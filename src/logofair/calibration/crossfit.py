@@ -177,13 +177,17 @@ def _calibrators(
     enough = folds_compared(folds, fold.size)
 
     @cache
+    def compared() -> tuple[Sample, Indices, npt.NDArray[np.int16]]:
+        """The rows on which strengths are compared, their units and folds; one strength alone needs none of them."""
+        places = np.flatnonzero(fold < enough)
+        rows = sample.at(order.rows[places])
+        return rows, sample.units.of(rows.group_codes, rows.site_codes), fold[places]
+
+    @cache
     def loss(strength: float) -> float:
-        # Columns are made here, where strengths are compared, and let go: one strength alone needs none of them.
-        compared = np.flatnonzero(fold < enough)
-        rows = sample.at(order.rows[compared])
-        unit = sample.units.of(rows.group_codes, rows.site_codes)
+        rows, unit, folds_of_rows = compared()
         without = fits.calibrators(strength, every[:enough])
-        return float(log_losses(rows, held_out_chances(rows.scores, unit, fold[compared], without)).sum())
+        return float(log_losses(rows, held_out_chances(rows.scores, unit, folds_of_rows, without)).sum())
 
     strength = walked(strengths, loss)
     return fits.calibrators(strength, every), strength

@@ -354,8 +354,8 @@ class ClientBatch:
         own = cells = ordered_cells(chances.rows, "eta", None)
         borrowed: Borrowed | None = None
         if state.priors is not None:
-            lent, borrowed = self.preparation.borrowing(chances, state.priors)
-            cells = replace(ordered_cells(lent.rows, "eta", None), rows=own.rows)
+            cells, borrowed = self.preparation.borrowing(chances, state.priors)
+            cells = replace(cells, rows=own.rows)
         return _Derived(chances, own, cells, borrowed, None if state.mass is None else _problem(cells, state))
 
     def _expected_cells(self) -> Cells | None:
@@ -363,8 +363,7 @@ class ClientBatch:
         state, derived = self.state, self._derive()
         if state.priors is None or derived.cells.mass.all():
             return None
-        lent, _ = self.preparation.borrowing(derived.chances, state.priors, fill=True)
-        return ordered_cells(lent.rows, "eta", None)
+        return self.preparation.borrowing(derived.chances, state.priors, fill=True)[0]
 
     def _with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
         """The state in which the totals of the roster are known."""

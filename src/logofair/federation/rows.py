@@ -15,6 +15,7 @@ from logofair.calibration import Calibrator
 from logofair.calibration.fits import LEAST_ROWS, PARTS, capped_rows
 from logofair.calibration.levels import GroupMaps, cell_calibrators, strength_losses
 from logofair.calibration.sums import ROWS_AT_ONCE, OwnRows, Points, calibration_counts, calibration_sums, deal_rows
+from logofair.cells.cells import Cells
 from logofair.columns.checks import (
     Binary,
     Floats,
@@ -54,7 +55,7 @@ from logofair.federation.requests import (
     ShiftMomentsRequest,
 )
 from logofair.fitting import pooling
-from logofair.fitting.prepare import CalibrationRows, order_by_cell, with_borrowed, with_chances
+from logofair.fitting.prepare import CalibrationRows, cells_with_borrowed, order_by_cell, with_chances
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,12 +308,12 @@ class Preparation:
 
     def borrowing(
         self, own: Chances, priors: pooling.GroupPriors, *, fill: bool = False
-    ) -> tuple[Chances, pooling.Borrowed]:
-        """The rows together with what their cells borrow; ``fill``: cells without rows borrow one."""
+    ) -> tuple[Cells, pooling.Borrowed]:
+        """Cells of the rows and of what they borrow, and that; ``fill``: cells without rows borrow one."""
         rows = self._for_pooling(self._scored, len(self.rows))
         mass = rows.mass[-1]
         borrowed = pooling.borrow(rows, priors, np.where(mass == 0, 1.0, mass) if fill else mass)
-        return Chances(with_borrowed(own.rows, borrowed, own.calibrator), own.calibrator), borrowed
+        return cells_with_borrowed(own.rows, borrowed, own.calibrator), borrowed
 
     def releases(self, made: tuple[Release, ...]) -> tuple[Release, ...]:
         """Each client's noised histogram, made once: where one was made before, it is that one."""
@@ -333,7 +334,7 @@ class Preparation:
         rows, fits = self._columns(self._scored), [cell_calibrators(each, maps) for each in self._dealt]
         calibrator = Calibrator.joined([fit.calibrator for fit in fits])
         eta, order = np.concatenate([fit.eta for fit in fits]), order_by_cell(rows)
-        return Chances(with_chances(rows, calibrator, order, eta[order.rows], eta), calibrator)
+        return Chances(with_chances(rows, calibrator, order, lambda: eta[order.rows], eta), calibrator)
 
     def _noised(self, made: tuple[Release, ...]) -> ScoredRows:
         """The rows as the sites' noised histograms have them."""

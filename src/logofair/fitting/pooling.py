@@ -96,13 +96,16 @@ class ScoredRows:
         inside = np.clip(scores, EDGE, 1.0 - EDGE)
         return cls(np.log(inside) - np.log1p(-inside), cells, weights, n_groups, n_sites, people=people)
 
-    def dealt(self, folds: int, rng: np.random.Generator) -> ScoredRows:
-        """The rows in random folds, each cell dealt evenly, those of one person together."""
+    def dealt(self, folds: int, rng: np.random.Generator, order: RowOrder | None = None) -> ScoredRows:
+        """The rows in random folds, each cell dealt evenly, those of one person together.
+
+        ``order`` is that of the rows by cell and score, where it is known.
+        """
         n_cells = self.n_groups * self.n_sites
         if self.people is not None:
             dealt = deal_people(self.people, self.cells, n_cells, folds, rng)
             return replace(self, fold=dealt.astype(np.int64), folds=folds)
-        order = RowOrder.of(self.odds, self.cells, n_cells)
+        order = RowOrder.of(self.odds, self.cells, n_cells) if order is None else order
         fold = np.empty(self.odds.size, dtype=np.int64)
         fold[order.rows] = deal_folds(order, folds, rng)
         return replace(self, fold=fold, folds=folds)
@@ -141,12 +144,7 @@ class ScoredRows:
     @property
     def small_cells(self) -> int:
         """How many cells with rows have not enough of them."""
-        counts = self.counts[-1]
-        return int(((counts > 0) & (counts < _ENOUGH_ROWS)).sum())
-
-    def may_borrow(self, pooling: str) -> bool:
-        """Whether there is anything to borrow, if these are the rows of all sites."""
-        return may_borrow(pooling, int(np.count_nonzero(self.mass[-1].sum(axis=1))), self.small_cells)
+        return _small_cells(self.counts[-1])
 
     def moved_back(self, at: Indices | slice, share: Floats, *shifts: Floats) -> tuple[Integers, Floats, list[Floats]]:
         """Some rows moved back by their cell's shift: group, the weight they give, and log-odds for each shift."""
@@ -158,6 +156,21 @@ class ScoredRows:
 def may_borrow(pooling: str, sites: int, small_cells: int) -> bool:
     """Whether there is anybody to borrow from, and for "auto" a cell that has not enough rows of its own."""
     return pooling != "none" and sites >= 2 and (pooling == "full" or small_cells > 0)
+
+
+def cells_may_borrow(pooling: str, cells: Integers, weights: Floats | None, shape: tuple[int, int]) -> bool:
+    """The same of the rows of all sites; ``shape`` are the numbers of sites and groups."""
+    if pooling == "none":
+        return False
+    mass = counts = _histogram(cells, weights, shape[0] * shape[1])
+    if weights is not None:
+        counts = _ratio(mass**2, _histogram(cells, weights**2, mass.size))
+    sites = int(np.count_nonzero(mass.reshape(shape).sum(axis=1)))
+    return may_borrow(pooling, sites, _small_cells(counts))
+
+
+def _small_cells(counts: Floats) -> int:
+    return int(((counts > 0) & (counts < _ENOUGH_ROWS)).sum())
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
@@ -447,14 +460,16 @@ def least_error(sums: CandidateErrors, cells: int) -> Choice:
     return Choice(KINDS[kind], kappa) if kappa > 0 else Choice()
 
 
-def choose(rows: ScoredRows, pooling: str, folds: int, rng: np.random.Generator) -> Choice:
+def choose(
+    rows: ScoredRows, pooling: str, folds: int, rng: np.random.Generator, order: RowOrder | None = None
+) -> Choice:
     """What the option says, or for "auto" the candidate with the least error on held-out rows.
 
-    ``rows`` are those of all sites, and may borrow.
+    ``rows`` are those of all sites, and may borrow; ``order`` is theirs by cell and score, where it is known.
     """
     if pooling == "full":
         return Choice("group", np.inf)
-    rows = rows.dealt(folds, rng)
+    rows = rows.dealt(folds, rng, order)
     reference = Reference.of(score_moments(rows), rows.n_sites)
     between = shift_variance(shift_moments(rows, reference), reference)
     priors = fold_histograms(rows, reference, between)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -27,7 +28,17 @@ from logofair.columns.checks import (
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
 from logofair.columns.segments import Booleans, RowOrder, cell_numbers, taken
 from logofair.errors import InputError
-from logofair.fitting.pooling import POOLING, STRENGTHS, Borrowed, Choice, ScoredRows, borrow, choose, group_priors
+from logofair.fitting.pooling import (
+    POOLING,
+    STRENGTHS,
+    Borrowed,
+    Choice,
+    ScoredRows,
+    borrow,
+    cells_may_borrow,
+    choose,
+    group_priors,
+)
 from logofair.policy.info import PoolingInfo
 
 BASES = ("eta", "labels")
@@ -45,20 +56,34 @@ class CalibratedScores:
 
     order: RowOrder
     scores: Floats
-    eta: Floats
+    smoothed: Callable[[], Floats]  # makes ``eta``
 
     @classmethod
-    def of(cls, order: RowOrder, scores: Floats, chances: Floats, rows: CalibrationRows) -> CalibratedScores:
-        """Smooth chances; where rounding let a calibrated score fall, rows are sorted afresh.
+    def of(
+        cls, order: RowOrder, scores: Floats, chances: Callable[[], Floats], rows: CalibrationRows
+    ) -> CalibratedScores:
+        """From scores and chances in an order; where rounding let a calibrated score fall, rows are sorted afresh."""
+        if not order.falls(scores):
+            return cls(order, scores, lambda: rising_chances(order, scores, chances(), rows.weights_in(order)))
+        as_they_came = order.as_they_came(scores)
+        afresh = RowOrder.of(as_they_came, rows.cells, order.starts.size - 1)
+        rising = as_they_came[afresh.rows]
 
-        ``scores`` and ``chances`` are in the order of the rows.
-        """
-        if order.falls(scores):
-            as_they_came = order.as_they_came(scores), order.as_they_came(chances)
-            order = RowOrder.of(as_they_came[0], rows.cells, order.starts.size - 1)
-            scores, chances = (column[order.rows] for column in as_they_came)
-        weights = None if rows.weights is None else rows.weights[order.rows]
-        return cls(order, scores, rising_chances(order, scores, chances, weights))
+        def smoothed() -> Floats:
+            moved = order.as_they_came(chances())[afresh.rows]
+            return rising_chances(afresh, rising, moved, rows.weights_in(afresh))
+
+        return cls(afresh, rising, smoothed)
+
+    @cached_property
+    def eta(self) -> Floats:
+        """The chance each row counts with; made when it is first asked for."""
+        return self.smoothed()
+
+    def made(self) -> CalibratedScores:
+        """The same with chances made now, so that those they are made of can be let go."""
+        eta = self.smoothed()
+        return replace(self, smoothed=lambda: eta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +145,10 @@ class CalibrationRows:
     def has_sites(self) -> bool:
         """Whether the user said which site each row is of."""
         return self.sites.names != (None,)
+
+    def weights_in(self, order: RowOrder) -> Floats | None:
+        """The weights in an order of the rows."""
+        return None if self.weights is None else self.weights[order.rows]
 
     @property
     def cells(self) -> Integers:
@@ -205,54 +234,58 @@ def prepare(rows: CalibrationRows, calibration: str, basis: str, random_state: i
         rows = rows.copied()
     # Calibration orders rows itself, while it draws folds.
     order = order_by_cell(rows) if calibration == "none" and rows.weights is not None else None
-    scored = None if pooling == "none" else _scored(rows)
-    alone = scored is None or not scored.may_borrow(pooling)
+    shape = len(rows.sites.names), len(rows.groups.names)
+    alone = not cells_may_borrow(pooling, rows.cells, rows.weights, shape)
     # Where nobody needs to borrow there is nothing to choose: cells have rows enough, or are their groups.
     strengths = (STRENGTH,) if alone and pooling != "none" else STRENGTHS[pooling]
     fitted = _calibrate(rows, calibration, folds, random_state, strengths)
     order = order if fitted.held_out is None else fitted.held_out.order
-    rows, fitted = with_fitted(rows, fitted), replace(fitted, chances=None)
-    # Folds of its own: scores that are taken as they are have none.
-    rng = np.random.default_rng((random_state, 1))
-    choice = Choice() if alone or scored is None else choose(scored, pooling, folds, rng)
     about = PoolingInfo(strength=None if fitted.calibrator.method == "none" else fitted.strength)
-    borrowed = None
-    if scored is not None and choice.kind != "none":
-        borrowed = borrow(scored, group_priors(scored, choice), scored.mass[-1])
+    borrowed: Borrowed | None = None
+    choice = Choice()
+    if not alone:
+        people = None if rows.people is None else rows.people.codes
+        scored = ScoredRows.of(rows.scores, rows.cells, rows.weights, *reversed(shape), people)
+        rng = np.random.default_rng((random_state, 1))  # folds of its own: scores taken as they are have none
+        choice = choose(scored, pooling, folds, rng, order)
+        if choice.kind != "none":
+            borrowed = borrow(scored, group_priors(scored, choice), scored.mass[-1])
     if borrowed is None or not borrowed.cells:
+        rows, fitted = with_fitted(rows, fitted), replace(fitted, chances=None)
         return Prepared(rows, ordered_cells(rows, basis, order), fitted, order, about)
-    cells = ordered_cells(with_borrowed(rows, borrowed, fitted.calibrator), "eta", None)
+    rows = with_fitted(rows, replace(fitted, chances=None))
+    cells = cells_with_borrowed(rows, borrowed, fitted.calibrator, fitted.chances)
     cells = replace(cells, rows=np.bincount(rows.cells, minlength=cells.rows.size))
     about = replace(
         about, prior=choice.kind, kappa=choice.worth, cells=borrowed.cells, largest_share=borrowed.largest_share
     )
-    return Prepared(rows, cells, fitted, order, about)
+    return Prepared(rows, cells, replace(fitted, chances=None), order, about)
 
 
-def _scored(rows: CalibrationRows) -> ScoredRows:
-    """The rows as pooling sees them."""
-    people = None if rows.people is None else rows.people.codes
-    return ScoredRows.of(rows.scores, rows.cells, rows.weights, len(rows.groups.names), len(rows.sites.names), people)
+def cells_with_borrowed(
+    rows: CalibrationRows, borrowed: Borrowed, calibrator: Calibrator, chances: Floats | None = None
+) -> Cells:
+    """Cells of the rows and of what each cell borrows, all read by the cell's own calibrator.
 
-
-def with_borrowed(rows: CalibrationRows, borrowed: Borrowed, calibrator: Calibrator) -> CalibrationRows:
-    """The rows and what each cell borrows, all read by the cell's own calibrator."""
-    groups, sites = rows.groups.names, rows.sites.names
-    own = borrowed.counts.ravel()[rows.cells]
-    longer = CalibrationRows(
-        np.concatenate([rows.scores, borrowed.scores]),
-        None,
-        Codes(groups, np.concatenate([rows.groups.codes, borrowed.groups])),
-        Codes(sites, np.concatenate([rows.sites.codes, borrowed.sites])),
-        np.concatenate([own if rows.weights is None else own * rows.weights, borrowed.weights]),
-    )
-    if rows.calibration is None:
-        return longer
+    ``chances`` are those out of fold, in the order of the calibrated rows, where they are at hand.
+    """
+    made, n_groups, n_sites = rows.calibration, len(rows.groups.names), len(rows.sites.names)
+    order = order_by_cell(rows) if made is None else made.order
+    scores = rows.scores[order.rows] if made is None else made.scores
+    weights, of_rows = borrowed.counts.ravel()[order.cells], rows.weights_in(order)
+    if of_rows is not None:
+        weights *= of_rows
     read = calibrator(borrowed.scores, borrowed.groups, borrowed.sites)
-    scores, chances = (np.concatenate([each, read]) for each in (rows.calibrated, rows.out_of_fold))
-    order = RowOrder.of(scores, longer.cells, len(groups) * len(sites))
-    made = CalibratedScores.of(order, scores[order.rows], chances[order.rows], longer)
-    return replace(longer, calibration=made, held_out=chances)
+    cells = np.concatenate([order.cells, cell_numbers(borrowed.groups, borrowed.sites, n_groups)])
+    scores, weights = np.concatenate([scores, read]), np.concatenate([weights, borrowed.weights])
+    together = RowOrder.of(scores, cells, n_groups * n_sites)
+    scores, weights = scores[together.rows], weights[together.rows]
+    if made is None:
+        values = scores
+    else:
+        own = rows.out_of_fold[order.rows] if chances is None else chances
+        values = rising_chances(together, scores, np.concatenate([own, read])[together.rows], weights)
+    return cells_in_order(scores, values, weights, together.starts, n_groups=n_groups, rising=True)
 
 
 def order_by_cell(rows: CalibrationRows) -> RowOrder:
@@ -278,16 +311,22 @@ def _calibrate(
 
 
 def with_fitted(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
-    """Add what a fit made of the rows, if it calibrates at all."""
-    held_out = fitted.held_out
+    """Add what a fit made of the rows, if it calibrates at all; chances that it kept are used now."""
+    held_out, kept = fitted.held_out, fitted.chances
     if held_out is None:
         return replace(rows, calibration=None, held_out=None)
-    chances = held_out.chances if fitted.chances is None else fitted.chances
-    return with_chances(rows, fitted.calibrator, held_out.order, chances, held_out)
+    if kept is None:
+        return with_chances(rows, fitted.calibrator, held_out.order, lambda: held_out.chances, held_out)
+    rows = with_chances(rows, fitted.calibrator, held_out.order, lambda: kept, held_out)
+    return replace(rows, calibration=rows.calibration and rows.calibration.made())
 
 
 def with_chances(
-    rows: CalibrationRows, calibrator: Calibrator, order: RowOrder, chances: Floats, held_out: HeldOut | Floats
+    rows: CalibrationRows,
+    calibrator: Calibrator,
+    order: RowOrder,
+    chances: Callable[[], Floats],
+    held_out: HeldOut | Floats,
 ) -> CalibrationRows:
     """Add what the stored policy compares with its thresholds, and chances that rise with it.
 
@@ -318,7 +357,7 @@ def with_merged(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
     scores = taken(rows.scores, order.rows)
     chances = fitted.held_out.merged(scores, order.cells, order.rows)
     scores = fitted.calibrator.at(scores, order.cells + 1)
-    return replace(one, calibration=CalibratedScores.of(order, scores, chances, one))
+    return replace(one, calibration=CalibratedScores.of(order, scores, lambda: chances, one))
 
 
 def ordered_cells(rows: CalibrationRows, basis: str, order: RowOrder | None) -> Cells:
@@ -333,5 +372,6 @@ def ordered_cells(rows: CalibrationRows, basis: str, order: RowOrder | None) -> 
         return build_cells(rows.scores, *codes, n_groups=n_groups, n_sites=n_sites, **more)
     scores = rows.scores[order.rows] if made is None else made.scores
     values = labels[order.rows].astype(np.float64) if labels is not None else scores if made is None else made.eta
-    weights = None if rows.weights is None else rows.weights[order.rows]
-    return cells_in_order(scores, values, weights, order.starts, n_groups=n_groups, rising=basis == "eta")
+    return cells_in_order(
+        scores, values, rows.weights_in(order), order.starts, n_groups=n_groups, rising=basis == "eta"
+    )
