@@ -371,22 +371,32 @@ def shift_variance(sums: Floats, reference: Reference) -> Floats:
 
 def fold_histograms(rows: ScoredRows, reference: Reference, between: Floats) -> Floats:
     """What cells give to every kind of prior without a fold, (kinds, folds, groups, edges + 1)."""
-    rule, finer = ShiftRule.of(reference, between), np.searchsorted(reference.edges, np.arange(BINS))
-    fold, size = rows.fold, reference.edges.size + 1
+    rule, fold, size = ShiftRule.of(reference, between), rows.fold, reference.edges.size + 1
     assert fold is not None
+    finer = np.searchsorted(reference.edges, np.arange(BINS)).astype(np.int32)
     share = 1.0 - own_shares(rows.counts, _KAPPA_WHILE_CHOOSING)
-    shifts = [rule.shifts(rows, kind) for kind in KINDS]
+    # In bins, so that a row of log-odds is moved by a subtraction; no shifts need no rows moved.
+    shifts = [_BINS_PER_UNIT * rule.shifts(rows, kind).reshape(len(share), -1) for kind in KINDS]
+    moved = [shift.any() for shift in shifts]
     pieces = range(0, max(fold.size, 1), max(PIECE, fold.size // _MOST_PIECES))
     found = np.zeros((len(pieces), len(KINDS), rows.folds, rows.n_groups * size))
 
     def count(piece: int) -> None:
-        first = pieces[piece]
-        here = fold[first : first + pieces.step]
+        some = slice(pieces[piece], pieces[piece] + pieces.step)
+        cells, weights = rows.cells[some], None if rows.weights is None else rows.weights[some]
+        in_bins = (rows.odds[some] + _LIMIT) * _BINS_PER_UNIT
+        first = (cells % rows.n_groups * size).astype(np.int32)
+        unmoved = first + finer.take(in_bins.astype(np.int32), mode="clip")
         for number in range(rows.folds):
-            outside = first + np.flatnonzero(here != number)
-            group, weight, residuals = rows.moved_back(outside, share[number], *(each[number] for each in shifts))
-            for k, residual in enumerate(residuals):
-                place = group * size + finer[_bins(residual)]
+            weight = share[number].ravel().take(cells)
+            weight *= fold[some] != number
+            if weights is not None:
+                weight *= weights
+            for k, shift in enumerate(shifts):
+                place = unmoved
+                if moved[k]:
+                    place = finer.take((in_bins - shift[number].take(cells)).astype(np.int32), mode="clip")
+                    place += first
                 found[piece, k, number] = _histogram(place, weight, rows.n_groups * size)
 
     side_by_side(count, range(len(pieces)), fold.size)

@@ -360,6 +360,15 @@ def with_merged(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
     return replace(one, calibration=CalibratedScores.of(order, scores, lambda: chances, one))
 
 
+def cells_by_score(rows: CalibrationRows) -> Cells:
+    """Rows ordered by the calibrated score, which is their value too: for what follows from scores and rules alone."""
+    made = rows.calibration
+    if made is None:
+        return ordered_cells(rows, "eta", None)
+    weights, n_groups = rows.weights_in(made.order), len(rows.groups.names)
+    return cells_in_order(made.scores, made.scores, weights, made.order.starts, n_groups=n_groups, rising=True)
+
+
 def ordered_cells(rows: CalibrationRows, basis: str, order: RowOrder | None) -> Cells:
     """Rows ordered by the calibrated score, valued by their chance or by their label; ``order`` is by raw score."""
     n_groups, n_sites = len(rows.groups.names), len(rows.sites.names)

@@ -32,7 +32,7 @@ from logofair.fitting.figures import (
     tested_info,
     unknown_sites,
 )
-from logofair.fitting.prepare import CalibrationRows, ordered_cells
+from logofair.fitting.prepare import CalibrationRows, cells_by_score, ordered_cells
 from logofair.fitting.promises import CERTIFIED, Promises
 from logofair.notions import Notion, Rate
 from logofair.outcomes import FEW_ROWS
@@ -137,7 +137,8 @@ class Solution:
     @cached_property
     def coin_share(self) -> float:
         """Share of the calibration rows (by weight) whose chance of acceptance is strictly between 0 and 1."""
-        return coin_share(self._own_problem.cells, self.policy.mixtures)
+        borrowed = self.certificate.pooling != "none"
+        return coin_share(cells_by_score(self.rows) if borrowed else self.problem.cells, self.policy.mixtures)
 
     @cached_property
     def score_blind_rules(self) -> int:
