@@ -27,7 +27,7 @@ from logofair.calibration.newton import (
 )
 from logofair.columns.acceleration import piece_by_piece, pieces, side_by_side
 from logofair.columns.checks import Binary, Floats
-from logofair.columns.segments import Booleans, Indices, narrowest
+from logofair.columns.segments import Booleans, Indices, level_changes, narrowest
 
 # The number of the fold that a fit leaves out which leaves out none.
 NO_FOLD = -1
@@ -47,6 +47,9 @@ _LEAST_GAIN, _MANY_ROWS = 2e-6, 1_000_000
 _WIDEST_ODDS = 8.0
 _FEWEST_CLASSES, _MOST_CLASSES = 16, 512
 _ROWS_PER_CLASS = 8
+# Where cells have this many rows on average, those of a run are put into bins of log-odds, so many in a unit, before
+# anything is fitted: a mean in place of its bin's rows moves no chance by more than 1e-6.
+_LARGE_CELL, _BINS_PER_UNIT = 20_000, 128
 _CELLS_AT_ONCE = 4_000  # small ones, of which numpy works on many at once
 
 
@@ -89,6 +92,7 @@ class DealtRows:
     cell: Indices  # of each run, rising
     fold: Indices  # of each run
     folds: int
+    counts: Indices  # rows of each run; where cells are large, the run holds the means of their bins instead
     part_of: DealtRows | None = None  # those of all sites, where these are those of some
 
     @classmethod
@@ -105,15 +109,9 @@ class DealtRows:
         present = np.flatnonzero(counts)
         starts = np.concatenate(([0], np.cumsum(counts.ravel()[present])))
         cell, fold = np.divmod(present, counts.shape[1])
-        columns = tuple(np.empty_like(scores) for _ in family.slopes)
-
-        def read(some: slice) -> None:
-            for column, feature in zip(columns, family.features(scores[some]), strict=True):
-                column[some] = feature
-
-        piece_by_piece(read, scores.size)
-        runs = Runs(columns, family.intercept, labels, weights, starts)
-        return cls(family, units, runs, cell, fold, counts.shape[1])
+        large = scores.size >= _LARGE_CELL * max(units.n_cells, 1)
+        runs = (_binned_runs if large else _runs)(family, scores, labels, weights, starts)
+        return cls(family, units, runs, cell, fold, counts.shape[1], np.diff(starts))
 
     def of_sites(self, sites: slice) -> DealtRows:
         """Those of some sites, numbered anew."""
@@ -123,9 +121,11 @@ class DealtRows:
         rows = slice(starts[0], starts[-1])
         weights = None if self.runs.weights is None else self.runs.weights[rows]
         columns = tuple(column[rows] for column in self.runs.columns)
-        runs = Runs(columns, self.runs.intercept, self.runs.targets[rows], weights, starts - starts[0])
+        linear = None if self.runs.linear is None else self.runs.linear[:, first:last]
+        runs = Runs(columns, self.runs.intercept, self.runs.targets[rows], weights, starts - starts[0], linear)
         cell = self.cell[first:last] - sites.start * units.n_groups
-        return DealtRows(self.family, units, runs, cell, self.fold[first:last], self.folds, self)
+        fold, counts = self.fold[first:last], self.counts[first:last]
+        return DealtRows(self.family, units, runs, cell, fold, self.folds, counts, self)
 
     @cached_property
     def mass(self) -> Floats:
@@ -143,9 +143,9 @@ class DealtRows:
 
     @property
     def by_label(self) -> list[Floats]:
-        """Weights of the rows of label 0, and of label 1; 0 elsewhere."""
+        """What every row weighs by label 0, and by label 1."""
         weights = 1.0 if self.runs.weights is None else self.runs.weights
-        return [(self.runs.targets == label) * weights for label in (0.0, 1.0)]
+        return [(1.0 - self.runs.targets) * weights, self.runs.targets * weights]
 
     def seen(self, size: int, without: Indices) -> Floats:
         """Summed weights of each unit outside the fold that each fit leaves out, (fits * size,)."""
@@ -158,7 +158,7 @@ class DealtRows:
         units = self.units
         if units.n_sites == 1:
             return np.arange(units.n_groups)
-        rows = np.bincount(self.cell, np.diff(self.runs.starts), units.n_cells).reshape(-1, units.n_groups)
+        rows = np.bincount(self.cell, self.counts, units.n_cells).reshape(-1, units.n_groups)
         of_groups, of_all = capped_rows(rows.astype(np.float64))
         return summed_at(of_groups.sum(axis=0), float(of_all.sum()))
 
@@ -170,7 +170,7 @@ class DealtRows:
         place = places[self.cell % groups]
         stay = place >= 0
         cell = (self.cell - self.cell % groups + place)[stay]
-        return replace(self, runs=self.runs.keep(stay), cell=cell, fold=self.fold[stay])
+        return replace(self, runs=self.runs.keep(stay), cell=cell, fold=self.fold[stay], counts=self.counts[stay])
 
     def sums(self, at: Floats, wanted: Booleans, without: int = NO_FOLD) -> Floats:
         """Sums of wanted units as in :meth:`Runs.sums`, but fold by fold without one, (m, units, folds).
@@ -191,8 +191,56 @@ class DealtRows:
     @property
     def classes(self) -> int:
         """Into how many classes of log-odds the rows of each cell are best put; 0 where cells are small."""
-        classes = self.runs.targets.size // (_ROWS_PER_CLASS * max(self.units.n_cells, 1))
+        classes = int(self.counts.sum()) // (_ROWS_PER_CLASS * max(self.units.n_cells, 1))
         return min(classes, _MOST_CLASSES) if classes >= _FEWEST_CLASSES else 0
+
+
+def _runs(family: Family, scores: Floats, labels: Binary, weights: Floats | None, starts: Indices) -> Runs:
+    """Runs of rows, with their features."""
+    columns = tuple(np.empty_like(scores) for _ in family.slopes)
+
+    def read(some: slice) -> None:
+        for column, feature in zip(columns, family.features(scores[some]), strict=True):
+            column[some] = feature
+
+    piece_by_piece(read, scores.size)
+    return Runs(columns, family.intercept, labels, weights, starts)
+
+
+def _binned_runs(family: Family, scores: Floats, labels: Binary, weights: Floats | None, starts: Indices) -> Runs:
+    """The means of each bin of log-odds in runs of rows by score, a piece of the rows at a time.
+
+    The log-loss of labels is that of no label, which is smooth in the features, less the summed features of label 1,
+    which are kept as they are.
+    """
+    parts: list[tuple[Indices, Floats, list[Floats], Floats]] = [(starts[:0], scores[:0], [], scores[:0])] * len(
+        pieces(scores.size)
+    )
+
+    def put(number: int) -> None:
+        some = pieces(scores.size)[number]
+        features = family.features(scores[some])
+        bins = ((sum(features) + 2.0 * _WIDEST_ODDS) * _BINS_PER_UNIT).astype(np.int32)
+        begins = level_changes(bins, np.clip(starts - some.start, 0, bins.size))
+        first = np.append(0, np.flatnonzero(begins) + 1)
+        targets: Floats | Binary = labels[some]
+        columns: list[Floats | Binary] = [*features, targets]
+        mass = np.diff(np.append(first, bins.size)).astype(np.float64)
+        if weights is not None:
+            targets = targets * weights[some]
+            columns = [column * weights[some] for column in columns]
+            mass = np.add.reduceat(weights[some], first)
+        means = [np.add.reduceat(column, first, dtype=np.float64) / mass for column in columns]
+        aimed_at = np.stack([np.add.reduceat(targets * feature, first) for feature in features])
+        parts[number] = first + some.start, mass, means, mass * means[-1] * means[:-1] - aimed_at
+
+    side_by_side(put, range(len(parts)), scores.size)
+    first, mass = (np.concatenate(column) for column in list(zip(*parts, strict=True))[:2])
+    *columns, targets = (np.concatenate(column) for column in zip(*(part[2] for part in parts), strict=True))
+    places = np.searchsorted(first, starts)
+    linear = np.add.reduceat(np.concatenate([part[3] for part in parts], axis=1), places[:-1], axis=1)
+    linear = np.vstack([linear, np.zeros((int(family.intercept), linear.shape[1]))])
+    return Runs(tuple(columns), family.intercept, targets, mass, places, linear)
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,7 +388,7 @@ def _cells(rows: DealtRows, above: Above, prior: Prior, without: Indices) -> Flo
 
 def _least_gain(rows: DealtRows, prior: Prior, seen: Floats) -> Floats:
     """What a step must gain in each unit that has seen so many rows, in nats, for another to follow."""
-    return _LEAST_GAIN * min((rows.part_of or rows).runs.targets.size / _MANY_ROWS, 1.0) * (seen + prior.rows)
+    return _LEAST_GAIN * min(float((rows.part_of or rows).counts.sum()) / _MANY_ROWS, 1.0) * (seen + prior.rows)
 
 
 def _parents(fits: int, size: int, below: int) -> Indices:

@@ -35,6 +35,7 @@ class Runs:
     targets: Floats | Binary  # what the regression aims at, in [0, 1], (n,)
     weights: Floats | None  # all positive; None: each row counts once
     starts: Indices  # run r holds the rows starts[r] to starts[r + 1], at least one; (runs + 1,)
+    linear: Floats | None = None  # what rows that stand for several leave out of the gradient of each run, (k, runs)
 
     @property
     def size(self) -> int:
@@ -60,6 +61,7 @@ class Runs:
             self.targets[rows],
             None if self.weights is None else self.weights[rows],
             np.concatenate(([0], np.cumsum(lengths[wanted]))),
+            None if self.linear is None else self.linear[:, wanted],
         )
 
     def sums(self, parameters: Floats, chunk: int = PIECE) -> Floats:
@@ -85,7 +87,12 @@ class Runs:
         if run.size:
             together = np.split(np.arange(run.size), np.flatnonzero(np.diff(starts // chunk)) + 1)
             side_by_side(add, together, self.targets.size)
-        return totals if run.size == self.size else np.add.reduceat(totals, first_piece[:-1], axis=1)
+        if run.size > self.size:
+            totals = np.add.reduceat(totals, first_piece[:-1], axis=1)
+        if self.linear is not None:
+            totals[0] += (self.linear * parameters).sum(axis=0)
+            totals[1 : 1 + k] += self.linear
+        return totals
 
     def _terms(self, rows: slice, parameters: list[Floats]) -> Floats:
         """The rows' own shares of the sums."""
