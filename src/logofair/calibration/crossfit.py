@@ -75,6 +75,8 @@ def _rising(values: Floats, mass: Floats | None, starts: Indices) -> Floats:
 
 def _positive(weights: Floats, order: RowOrder) -> Floats:
     """Weights in the order of the rows, those of 0 next to nothing beside the largest of their cell."""
+    if weights.min() >= 1e-12 * weights.max() > 0.0:
+        return weights
     present = np.diff(order.starts) > 0
     largest = np.maximum.reduceat(weights, order.starts[:-1][present])
     floor = np.where(largest > 0.0, 1e-12 * largest, 1.0)

@@ -436,18 +436,19 @@ def held_out_errors(rows: ScoredRows, reference: Reference, between: Floats, pri
     below = np.cumsum(table.reshape(folds, *shape, -1), axis=-1)
     total, errors = below.sum(axis=0), np.zeros((len(KINDS), len(KAPPAS), *shape))
     rule = ShiftRule.of(reference, between)
-    for k, kind in enumerate(KINDS):
-        shifts = rule.shifts(rows, kind)
-        for number, held_out in enumerate(below):
-            own, seen = (_ratio(part[..., :-1], part[..., -1:]) for part in (total - held_out, held_out))
-            prior = _prior_below(priors[k, number], shifts[number], reference)
-            apart = own - prior
+    shifts = [rule.shifts(rows, kind) for kind in KINDS]
+    for number, held_out in enumerate(below):
+        own, seen = (_ratio(part[..., :-1], part[..., -1:]) for part in (total - held_out, held_out))
+        mass, shares = held_out[..., -1], [own_shares(rows.counts[number], kappa) for kappa in KAPPAS]
+        for k, shift in enumerate(shifts):
+            prior = _prior_below(priors[k, number], shift[number], reference)
+            apart, ahead = own - prior, prior - seen
             # The error of prior + W (own - prior) is quadratic in W.
-            constant = (prior * (prior - 2.0 * seen)).sum(axis=-1)
-            linear, square = 2.0 * (apart * (prior - seen)).sum(axis=-1), (apart**2).sum(axis=-1)
-            for j, kappa in enumerate(KAPPAS):
-                share = own_shares(rows.counts[number], kappa)
-                errors[k, j] += held_out[..., -1] * (constant + share * (linear + share * square))
+            constant = mass * np.einsum("cgt,cgt->cg", prior, ahead - seen)
+            linear = 2.0 * mass * np.einsum("cgt,cgt->cg", apart, ahead)
+            square = mass * np.einsum("cgt,cgt->cg", apart, apart)
+            for j, share in enumerate(shares):
+                errors[k, j] += constant + share * (linear + share * square)
     return errors.reshape(len(KINDS), len(KAPPAS), -1)
 
 
@@ -457,6 +458,8 @@ def _prior_below(mass: Floats, shifts: Floats, reference: Reference) -> Floats:
     below = np.concatenate([np.zeros((len(mass), 1)), np.cumsum(mass, axis=1)], axis=1)
     below = _ratio(below, below[:, -1:])
     at = reference.cuts + 1.0 - _BINS_PER_UNIT * shifts[..., None]
+    if not shifts.any():  # the same for all sites
+        at = at[:1]
     return np.stack([np.interp(at[:, a], ends, below[a]) for a in range(len(mass))], axis=1)
 
 
