@@ -157,7 +157,7 @@ class Fits:
         """
         fitted: Sequence[LogisticMaps | IsotonicMaps]
         if isinstance(self.rows, DealtRows):
-            fitted = fit_logistic(self.method, self.rows, self._above, strength, fits)
+            fitted = fit_logistic(self.method, self._above, strength, fits)
         else:
             strengths = self.strength, strength
             fitted = [fit_isotonic(self.rows, strengths, int(fold)) for fold in self.without[fits]]

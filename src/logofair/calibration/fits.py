@@ -266,6 +266,12 @@ class Coarse:
         stay = place >= 0
         return Coarse(self.runs.keep(stay), place[stay])
 
+    def optimum(self, prior: Prior, fits: int) -> Floats:
+        """Parameters of least penalised loss of the units of the last of several fits, (k, units)."""
+        size = prior.beliefs.centre.shape[1] // fits
+        last = prior.beliefs.of(np.arange((fits - 1) * size, fits * size))
+        return most_probable(self.runs, self.unit, last, prior.family.slopes).centre
+
     def known(self, descent: Descent, seen: Floats, fits: int) -> Normal:
         """Parameters at the end of a descent of units in several fits, and the curvature there, (fits * units).
 
@@ -302,7 +308,9 @@ def _class_sums(runs: Runs, unit: Indices, classes: int) -> list[Floats]:
 class Above:
     """The maps of all rows and of every group in several fits, around which those of the cells are fitted."""
 
-    without: Indices  # the fold that each fit leaves out
+    rows: DealtRows
+    strength: float  # how many rows the map of all is worth in a group
+    without: Indices  # the fold that each fit leaves out, ``NO_FOLD`` last
     everyone: Floats  # (k, fits, 1)
     groups: Floats  # (k, fits, groups)
     prior: Prior  # what was believed of the groups in every fit,
@@ -319,24 +327,41 @@ class Above:
         of_cells = Coarse.of(rows.runs, rows.cell, rows.classes) if rows.classes else None
         finest = (Coarse(rows.runs, rows.cell) if of_cells is None else of_cells).summed(places)
         of_groups = Coarse.of(finest.runs, finest.unit, _MOST_CLASSES)
-        rows = rows.summed(places)
+        summed = rows.summed(places)
         of_all = Coarse(of_groups.runs, np.zeros_like(of_groups.unit))
         prior = Prior.on_identity(rows.family).of(np.zeros(fits, dtype=np.int64))
-        seen_of_all, seen = rows.seen(1, without), rows.seen(units.n_groups, without)
-        counts = rows.label_mass
-        everyone = of_all.known(_level(rows, prior, of_all, without, counts), seen_of_all, fits)
+        seen_of_all, seen = summed.seen(1, without), summed.seen(units.n_groups, without)
+
+        def fitted(prior: Prior, coarse: Coarse, seen: Floats) -> Normal:
+            start = coarse.optimum(prior, fits)
+            first = summed.sums(start, np.ones(start.shape[1], dtype=bool))
+            return coarse.known(_level(summed, prior, start, first, without, summed.label_mass), seen, fits)
+
+        everyone = fitted(prior, of_all, seen_of_all)
         prior = prior.on(everyone, seen_of_all, strength).of(_parents(fits, 1, units.n_groups))
-        level = of_groups.known(_level(rows, prior, of_groups, without, counts), seen, fits)
+        level = fitted(prior, of_groups, seen)
         serving = (np.arange(fits)[:, None] * units.n_groups + serving_maps(places)).ravel()
         level, seen = level.of(serving), seen[serving]
         of_everyone, groups = (each.centre.reshape(len(each.centre), fits, -1) for each in (everyone, level))
-        return cls(without, of_everyone, groups, prior, level, seen, of_cells, rows, places)
+        return cls(rows, strength, without, of_everyone, groups, prior, level, seen, of_cells, summed, places)
 
     def on_cells(self, strength: float, fits: Indices) -> Prior:
         """What is believed, in some of the fits, of cells whose group's map is worth so many rows."""
         groups = self.groups.shape[2]
         units = (fits[:, None] * groups + np.arange(groups)).ravel()
         return self.prior.on(self.level.of(units), self.seen[units], strength)
+
+    @cached_property
+    def cells_start(self) -> Floats:
+        """Where the cells' fits start, with any strength and without any fold, (k, cells)."""
+        units, last = self.rows.units, np.array([self.without.size - 1])
+        prior = self.on_cells(self.strength, last).of(_parents(1, units.n_groups, units.n_cells))
+        return prior.beliefs.centre if self.of_cells is None else self.of_cells.optimum(prior, 1)
+
+    @cached_property
+    def cells_sums(self) -> Floats:
+        """The cells' sums there, (m, cells, folds)."""
+        return self.rows.sums(self.cells_start, np.ones(self.rows.units.n_cells, dtype=bool))
 
 
 def serving_maps(places: Indices) -> Indices:
@@ -350,39 +375,38 @@ def sums_alone(places: Indices) -> Booleans:
     return np.asarray((places >= 0) & (np.bincount(serving, minlength=places.size)[serving] == 1))
 
 
-def fit_logistic(method: str, rows: DealtRows, above: Above, strength: float, fits: Indices) -> list[LogisticMaps]:
+def fit_logistic(method: str, above: Above, strength: float, fits: Indices) -> list[LogisticMaps]:
     """Fit the cells around their groups with a strength, in some of the fits of those.
 
     Where all rows of a fit are one site's, its cells are the groups and have their maps: fitted again, the same rows
     would count twice.
     """
-    without, groups = above.without[fits], above.groups[:, fits]
-    alone = _of_one_site(above.summed, without)[:, None] & np.tile(sums_alone(above.places), rows.units.n_sites)
-    cells = np.tile(groups, (1, 1, rows.units.n_sites)) if alone.any() else groups
+    without, groups, n_sites = above.without[fits], above.groups[:, fits], above.rows.units.n_sites
+    alone = _of_one_site(above.summed, without)[:, None] & np.tile(sums_alone(above.places), n_sites)
+    cells = np.tile(groups, (1, 1, n_sites)) if alone.any() else groups
     if not alone.all():
-        own = _cells(rows, above, above.on_cells(strength, fits), without)
+        own = _cells(above, above.on_cells(strength, fits), without)
         cells = np.where(alone, cells, own) if alone.any() else own
     tables = np.concatenate([above.everyone[:, fits], groups, cells], axis=2)
     return [LogisticMaps.of(method, table.T) for table in tables.swapaxes(0, 1)]
 
 
-def _cells(rows: DealtRows, above: Above, prior: Prior, without: Indices) -> Floats:
+def _cells(above: Above, prior: Prior, without: Indices) -> Floats:
     """Parameters of the cells in every fit, (k, fits, cells), from what is believed of their groups."""
-    n_groups, n_cells = rows.units.n_groups, rows.units.n_cells
-    coarse, counts = above.of_cells, above.summed.label_mass
-    if coarse is not None:
-        level = _level(rows, prior.of(_parents(without.size, n_groups, n_cells)), coarse, without, counts).result
-        return level.centre.reshape(-1, without.size, n_cells)
-    found = np.empty((prior.beliefs.centre.shape[0], without.size, n_cells))
+    rows, n_groups, n_sites = above.rows, above.rows.units.n_groups, above.rows.units.n_sites
+    start, sums, label_mass = above.cells_start, above.cells_sums, above.summed.label_mass
+    found = np.empty((len(start), without.size, n_groups * n_sites))
 
     def descend(sites: slice) -> None:
-        # Some at a time: what a step knows of all small cells in every fit would be larger than any cache.
-        some = rows.of_sites(sites)
+        some = rows if sites == slice(0, n_sites) else rows.of_sites(sites)
         own = prior.of(_parents(without.size, n_groups, some.units.n_cells))
         cells = slice(sites.start * n_groups, sites.stop * n_groups)
-        found[:, :, cells] = _level(some, own, None, without, counts).result.centre.reshape(found[:, :, cells].shape)
+        level = _level(some, own, start[:, cells], sums[:, cells], without, label_mass)
+        found[:, :, cells] = level.result.centre.reshape(found[:, :, cells].shape)
 
-    side_by_side(descend, pieces(rows.units.n_sites, max(_CELLS_AT_ONCE // n_groups, 1)), rows.runs.targets.size)
+    # Some at a time: what a step knows of all small cells in every fit would be larger than any cache.
+    at_once = n_sites if above.of_cells is not None else max(_CELLS_AT_ONCE // n_groups, 1)
+    side_by_side(descend, pieces(n_sites, at_once), rows.runs.targets.size)
     return found
 
 
@@ -415,22 +439,18 @@ def _over_folds(tables: Floats) -> Floats:
     return np.asarray(sum(tables[:, :, fold] for fold in range(tables.shape[2])))
 
 
-def _level(rows: DealtRows, prior: Prior, coarse: Coarse | None, without: Indices, label_mass: Floats) -> Descent:
+def _level(rows: DealtRows, prior: Prior, start: Floats, sums: Floats, without: Indices, label_mass: Floats) -> Descent:
     """Fit the units of one level in every fit, (fits * units); a unit without rows keeps its prior exactly.
 
+    All fits of a unit start at one point, (k, units), where the ``sums`` by fold are known, (m, units, folds).
     ``label_mass`` is that of the rows which Platt's targets are of.
     """
-    fits, slopes = without.size, rows.family.slopes
-    size = prior.beliefs.centre.shape[1] // fits
+    fits, slopes, size = without.size, rows.family.slopes, start.shape[1]
     seen = rows.seen(size, without)
-    beliefs = prior.beliefs.of(np.arange((fits - 1) * size, fits * size))
-    start = (beliefs if coarse is None else most_probable(coarse.runs, coarse.unit, beliefs, slopes)).centre
-    sums = _outside(rows.sums(start, np.ones(size, dtype=bool)), without)
+    sums = _outside(sums, without)
     sums[:, seen == 0.0] = 0.0
-    at, shift = (
-        np.where(seen > 0.0, np.tile(start, fits), prior.beliefs.centre),
-        _shift(rows, size, without, label_mass),
-    )
+    at = np.where(seen > 0.0, np.tile(start, fits), prior.beliefs.centre)
+    shift = _shift(rows, size, without, label_mass)
     descent = Descent.start(prior.beliefs, slopes, at=at, least_gain=_least_gain(rows, prior, seen))
     descent = descent.take(aimed(sums, at, shift))
     for _ in range(MOST_STEPS):
