@@ -26,6 +26,7 @@ from logofair.calibration.crossfit import deal_folds
 from logofair.calibration.logistic import FAMILIES
 from logofair.calibration.newton import Units
 from logofair.columns.segments import RowOrder
+from logofair.fitting.pooling import STRENGTHS
 from support.examples import examples
 
 Array = NDArray[np.float64]
@@ -191,6 +192,35 @@ def test_small_cells_fitted_some_at_a_time_are_those_fitted_at_once(method: str,
     by_and_by = fit(sample, method)
     np.testing.assert_allclose(by_and_by.eta, at_once.eta, rtol=0, atol=1e-13)
     np.testing.assert_allclose(*(each.calibrator.maps.parameters for each in (by_and_by, at_once)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("method", FAMILIES)
+def test_bins_of_large_cells_move_no_chance_by_more_than_a_millionth(method: str, weighted: bool, monkeypatch) -> None:
+    sample = drawn(40_000, n_sites=2)
+    if weighted:
+        sample = replace(sample, weights=np.random.default_rng(1).uniform(0.0, 3.0, 40_000))
+    monkeypatch.setattr(fits, "_LEAST_GAIN", 1e-12)
+    by_row = fit(sample, method)
+    monkeypatch.setattr(fits, "_LARGE_CELL", 5_000)
+    by_bin = fit(sample, method)
+    np.testing.assert_allclose(by_bin.eta, by_row.eta, rtol=0, atol=2e-6)
+    assert np.abs(by_bin.eta - by_row.eta).max() > 0.0  # they are not the same work
+
+
+@pytest.mark.parametrize("method", FAMILIES)
+def test_strengths_are_compared_as_by_fits_to_all_rows(method: str, monkeypatch) -> None:
+    cells, chosen = fits._cells, []
+    for width in (0.0, 0.1, 0.3, 1.5):
+        sample = drawn(30_000, n_sites=40, width=width)
+        monkeypatch.setattr(fits, "_cells", cells)
+        near = cross_fit(sample, method, rng=np.random.default_rng(0), strengths=STRENGTHS["auto"])
+        monkeypatch.setattr(fits, "_cells", lambda above, prior, without, _: cells(above, prior, without, None))
+        by_row = cross_fit(sample, method, rng=np.random.default_rng(0), strengths=STRENGTHS["auto"])
+        assert near.strength == by_row.strength
+        np.testing.assert_allclose(near.eta, by_row.eta, rtol=0, atol=1e-9)
+        chosen.append(near.strength)
+    assert len(set(chosen)) >= 2
 
 
 @pytest.mark.parametrize(

@@ -150,14 +150,15 @@ class Fits:
         assert isinstance(self.rows, DealtRows)
         return Above.of(self.rows, self.strength, self.without)
 
-    def calibrators(self, strength: float, fits: Indices) -> list[Calibrator]:
+    def calibrators(self, strength: float, fits: Indices, *, to_compare: bool = False) -> list[Calibrator]:
         """Calibrators fitted to the rows outside a fold, or to all: some of the ``fits``, by their places.
 
-        The ``strength`` says how many rows the group's map is worth in a cell.
+        The ``strength`` says how many rows the group's map is worth in a cell; those ``to_compare`` strengths by are
+        fitted less precisely.
         """
         fitted: Sequence[LogisticMaps | IsotonicMaps]
         if isinstance(self.rows, DealtRows):
-            fitted = fit_logistic(self.method, self._above, strength, fits)
+            fitted = fit_logistic(self.method, self._above, strength, fits, to_compare=to_compare)
         else:
             strengths = self.strength, strength
             fitted = [fit_isotonic(self.rows, strengths, int(fold)) for fold in self.without[fits]]

@@ -188,7 +188,7 @@ def _calibrators(
     @cache
     def loss(strength: float) -> float:
         rows, unit, folds_of_rows = compared()
-        without = fits.calibrators(strength, every[:enough])
+        without = fits.calibrators(strength, every[:enough], to_compare=True)
         return float(log_losses(rows, held_out_chances(rows.scores, unit, folds_of_rows, without)).sum())
 
     strength = walked(strengths, loss)

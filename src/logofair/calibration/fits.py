@@ -145,7 +145,8 @@ class DealtRows:
     def by_label(self) -> list[Floats]:
         """What every row weighs by label 0, and by label 1."""
         weights = 1.0 if self.runs.weights is None else self.runs.weights
-        return [(1.0 - self.runs.targets) * weights, self.runs.targets * weights]
+        positives = np.asarray(self.runs.targets * weights, dtype=np.float64)
+        return [weights - positives, positives]
 
     def seen(self, size: int, without: Indices) -> Floats:
         """Summed weights of each unit outside the fold that each fit leaves out, (fits * size,)."""
@@ -213,34 +214,28 @@ def _binned_runs(family: Family, scores: Floats, labels: Binary, weights: Floats
     The log-loss of labels is that of no label, which is smooth in the features, less the summed features of label 1,
     which are kept as they are.
     """
-    parts: list[tuple[Indices, Floats, list[Floats], Floats]] = [(starts[:0], scores[:0], [], scores[:0])] * len(
-        pieces(scores.size)
-    )
+    some_rows = pieces(scores.size)
+    tables = [np.zeros((0, 0))] * len(some_rows)
 
     def put(number: int) -> None:
-        some = pieces(scores.size)[number]
-        features = family.features(scores[some])
-        bins = ((sum(features) + 2.0 * _WIDEST_ODDS) * _BINS_PER_UNIT).astype(np.int32)
-        begins = level_changes(bins, np.clip(starts - some.start, 0, bins.size))
-        first = np.append(0, np.flatnonzero(begins) + 1)
-        targets: Floats | Binary = labels[some]
-        columns: list[Floats | Binary] = [*features, targets]
-        mass = np.diff(np.append(first, bins.size)).astype(np.float64)
-        if weights is not None:
-            targets = targets * weights[some]
-            columns = [column * weights[some] for column in columns]
-            mass = np.add.reduceat(weights[some], first)
-        means = [np.add.reduceat(column, first, dtype=np.float64) / mass for column in columns]
-        aimed_at = np.stack([np.add.reduceat(targets * feature, first) for feature in features])
-        parts[number] = first + some.start, mass, means, mass * means[-1] * means[:-1] - aimed_at
+        some = some_rows[number]
+        features = np.stack(family.features(scores[some]))
+        bins = ((features.sum(axis=0) + 2.0 * _WIDEST_ODDS) * _BINS_PER_UNIT).astype(np.int32)
+        first = np.append(0, np.flatnonzero(level_changes(bins, np.clip(starts - some.start, 0, bins.size))) + 1)
+        mass = np.ones(bins.size) if weights is None else weights[some]
+        columns = np.vstack([mass * features, mass * labels[some], mass * labels[some] * features])
+        mass, sums = np.add.reduceat(mass, first), np.add.reduceat(columns, first, axis=1)
+        means, targets = sums[: len(features)] / mass, sums[len(features)]
+        linear = targets * means - sums[len(features) + 1 :]
+        tables[number] = np.vstack([first + some.start, mass, targets / mass, means, linear])
 
-    side_by_side(put, range(len(parts)), scores.size)
-    first, mass = (np.concatenate(column) for column in list(zip(*parts, strict=True))[:2])
-    *columns, targets = (np.concatenate(column) for column in zip(*(part[2] for part in parts), strict=True))
-    places = np.searchsorted(first, starts)
-    linear = np.add.reduceat(np.concatenate([part[3] for part in parts], axis=1), places[:-1], axis=1)
-    linear = np.vstack([linear, np.zeros((int(family.intercept), linear.shape[1]))])
-    return Runs(tuple(columns), family.intercept, targets, mass, places, linear)
+    side_by_side(put, range(len(some_rows)), scores.size)
+    first, mass, targets, *columns = np.concatenate(tables, axis=1)
+    bounds = np.searchsorted(first, starts)
+    linear = np.add.reduceat(columns[len(columns) // 2 :], bounds[:-1], axis=1)
+    constant = np.zeros((int(family.intercept), linear.shape[1]))
+    columns = columns[: len(columns) // 2]
+    return Runs(tuple(columns), family.intercept, targets, mass, bounds, np.vstack([linear, constant]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,6 +266,28 @@ class Coarse:
         size = prior.beliefs.centre.shape[1] // fits
         last = prior.beliefs.of(np.arange((fits - 1) * size, fits * size))
         return most_probable(self.runs, self.unit, last, prior.family.slopes).centre
+
+    def sums_near(self, start: Floats, sums: Floats, share: Floats, point: Floats, live: Indices) -> Floats:
+        """Sums of live units at points near a start, (m, live), from the ``sums`` of all units there.
+
+        ``share`` is what part of a unit's rows each fit sees. Where the rows lie changes the sums as it does those of
+        coarse rows; what labels add to them is linear in the point.
+        """
+        k, size = start.shape
+        fit, unit = np.divmod(live, size)
+        away = point[:, live] - start[:, unit]
+        there = unit_sums(self.runs, self.unit, start)[:, unit]
+        here = np.empty_like(there)
+        for number in np.unique(fit):
+            mine = fit == number
+            place = np.full(size, -1)
+            place[unit[mine]] = np.arange(np.count_nonzero(mine))
+            wanted = place[self.unit] >= 0
+            here[:, mine] = unit_sums(self.runs.keep(wanted), place[self.unit[wanted]], point[:, live[mine]])
+        change = share[live] * (here - there)
+        known = sums[:, live]
+        change[0] += ((known - share[live] * there)[1 : 1 + k] * away).sum(axis=0)
+        return known + change
 
     def known(self, descent: Descent, seen: Floats, fits: int) -> Normal:
         """Parameters at the end of a descent of units in several fits, and the curvature there, (fits * units).
@@ -375,8 +392,13 @@ def sums_alone(places: Indices) -> Booleans:
     return np.asarray((places >= 0) & (np.bincount(serving, minlength=places.size)[serving] == 1))
 
 
-def fit_logistic(method: str, above: Above, strength: float, fits: Indices) -> list[LogisticMaps]:
+def fit_logistic(
+    method: str, above: Above, strength: float, fits: Indices, *, to_compare: bool = False
+) -> list[LogisticMaps]:
     """Fit the cells around their groups with a strength, in some of the fits of those.
+
+    Maps ``to_compare`` strengths by may be off by what held-out losses cannot tell: after the first step, coarse rows
+    stand for the rows.
 
     Where all rows of a fit are one site's, its cells are the groups and have their maps: fitted again, the same rows
     would count twice.
@@ -385,13 +407,13 @@ def fit_logistic(method: str, above: Above, strength: float, fits: Indices) -> l
     alone = _of_one_site(above.summed, without)[:, None] & np.tile(sums_alone(above.places), n_sites)
     cells = np.tile(groups, (1, 1, n_sites)) if alone.any() else groups
     if not alone.all():
-        own = _cells(above, above.on_cells(strength, fits), without)
+        own = _cells(above, above.on_cells(strength, fits), without, above.of_cells if to_compare else None)
         cells = np.where(alone, cells, own) if alone.any() else own
     tables = np.concatenate([above.everyone[:, fits], groups, cells], axis=2)
     return [LogisticMaps.of(method, table.T) for table in tables.swapaxes(0, 1)]
 
 
-def _cells(above: Above, prior: Prior, without: Indices) -> Floats:
+def _cells(above: Above, prior: Prior, without: Indices, coarse: Coarse | None) -> Floats:
     """Parameters of the cells in every fit, (k, fits, cells), from what is believed of their groups."""
     rows, n_groups, n_sites = above.rows, above.rows.units.n_groups, above.rows.units.n_sites
     start, sums, label_mass = above.cells_start, above.cells_sums, above.summed.label_mass
@@ -401,7 +423,7 @@ def _cells(above: Above, prior: Prior, without: Indices) -> Floats:
         some = rows if sites == slice(0, n_sites) else rows.of_sites(sites)
         own = prior.of(_parents(without.size, n_groups, some.units.n_cells))
         cells = slice(sites.start * n_groups, sites.stop * n_groups)
-        level = _level(some, own, start[:, cells], sums[:, cells], without, label_mass)
+        level = _level(some, own, start[:, cells], sums[:, cells], without, label_mass, coarse)
         found[:, :, cells] = level.result.centre.reshape(found[:, :, cells].shape)
 
     # Some at a time: what a step knows of all small cells in every fit would be larger than any cache.
@@ -439,14 +461,23 @@ def _over_folds(tables: Floats) -> Floats:
     return np.asarray(sum(tables[:, :, fold] for fold in range(tables.shape[2])))
 
 
-def _level(rows: DealtRows, prior: Prior, start: Floats, sums: Floats, without: Indices, label_mass: Floats) -> Descent:
+def _level(
+    rows: DealtRows,
+    prior: Prior,
+    start: Floats,
+    sums: Floats,
+    without: Indices,
+    label_mass: Floats,
+    coarse: Coarse | None = None,
+) -> Descent:
     """Fit the units of one level in every fit, (fits * units); a unit without rows keeps its prior exactly.
 
     All fits of a unit start at one point, (k, units), where the ``sums`` by fold are known, (m, units, folds).
-    ``label_mass`` is that of the rows which Platt's targets are of.
+    ``label_mass`` is that of the rows which Platt's targets are of; ``coarse`` rows may stand for the rows elsewhere.
     """
     fits, slopes, size = without.size, rows.family.slopes, start.shape[1]
     seen = rows.seen(size, without)
+    share = seen / np.tile(np.maximum(rows.seen(size, np.array([NO_FOLD])), 1e-300), fits)
     sums = _outside(sums, without)
     sums[:, seen == 0.0] = 0.0
     at = np.where(seen > 0.0, np.tile(start, fits), prior.beliefs.centre)
@@ -457,7 +488,11 @@ def _level(rows: DealtRows, prior: Prior, start: Floats, sums: Floats, without: 
         if descent.done:
             break
         live, point = descent.live, descent.best + descent.step
-        descent = descent.take(aimed(_sums_at(rows, point, live, without), point[:, live], shift[:, live]))
+        if coarse is None:
+            found = _sums_at(rows, point, live, without)
+        else:
+            found = coarse.sums_near(start, sums, share, point, live)
+        descent = descent.take(aimed(found, point[:, live], shift[:, live]))
     return descent
 
 

@@ -225,7 +225,7 @@ def run_starts(changes: Booleans) -> Indices:
     return np.concatenate([[0], np.flatnonzero(changes) + 1, [changes.size + 1]]).astype(np.int64)
 
 
-def level_changes(levels: Floats, starts: Indices) -> Booleans:
+def level_changes(levels: npt.NDArray[Any], starts: Indices) -> Booleans:
     """Where a row's level, or the run it is in, differs from that of the row before."""
     changes = np.asarray(levels[1:] != levels[:-1])
     inside = (starts > 0) & (starts < levels.size)

@@ -245,7 +245,7 @@ def prepare(rows: CalibrationRows, calibration: str, basis: str, random_state: i
     choice = Choice()
     if not alone:
         people = None if rows.people is None else rows.people.codes
-        scored = ScoredRows.of(rows.scores, rows.cells, rows.weights, *reversed(shape), people)
+        scored = ScoredRows.of(rows.scores, rows.cells, rows.weights, shape[1], shape[0], people)
         rng = np.random.default_rng((random_state, 1))  # folds of its own: scores taken as they are have none
         choice = choose(scored, pooling, folds, rng, order)
         if choice.kind != "none":
