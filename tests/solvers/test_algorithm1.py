@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 import logofair
@@ -200,12 +201,28 @@ def test_with_descent_the_printed_sum_over_the_sites_wants_a_step_as_many_times_
     assert as_long.objective - best > 1.0
 
 
-def skewed_case() -> Case:
+def test_with_one_local_step_the_price_is_that_of_the_smoothed_minimum():
+    case = skewed_case(tolerance=0.02)
+    settings_ = Algorithm1(rounds=400, local_steps=1, sharpness=20.0)
+    *_, last = rounds(case.problem(), settings_)
+
+    def dual(price):
+        return softplus_dual(case, np.zeros((8, 2, 0)), np.array([[price], [-price]]), 20.0)
+
+    least = minimize_scalar(dual, bounds=(-0.5, 0.5), method="bounded", options={"xatol": 1e-7})
+    assert last.global_multipliers[0, 0] == pytest.approx(least.x, abs=1e-5)
+    # Each site projects by itself: both multipliers of the pair stay above 0, by a share of the step.
+    assert 1e-5 < last.smoothed - least.fun < 0.01
+
+
+def skewed_case(tolerance=0.0) -> Case:
     """Nothing is required inside eight sites whose groups are far apart: no local multiplier shortens the step."""
     rng, rows = np.random.default_rng(5), 800
     groups, sites = rng.integers(0, 2, rows), rng.integers(0, 8, rows)
     scores = rng.beta(1.0 + 2.0 * groups, 2.0)
-    return Case(scores, groups, sites, 2, 8, (), rates_of(["demographic_parity"]), np.zeros((8, 0)), np.array([0.0]))
+    return Case(
+        scores, groups, sites, 2, 8, (), rates_of(["demographic_parity"]), np.zeros((8, 0)), np.array([tolerance])
+    )
 
 
 def test_it_yields_one_round_at_a_time_and_can_be_stopped():

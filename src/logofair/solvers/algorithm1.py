@@ -9,8 +9,10 @@ the sites' changes and projects it (the plain sum is as many times too long as t
 local step are taken at the same point (the paper's mu-step stays at the round's first lambda); one common step
 ``1 / (L_global + L_local)`` from the smoothness constants, which include the sum over groups that the paper drops
 (per-site steps converge to a wrong lambda); there is one multiplier >= 0 for every ordered pair of groups, which for
-two groups are the paper's lambda_1 and lambda_2. With S = 1 it converges; with more local steps of constant length it
-stops at a drift, which the recorded objective shows. The result may violate its tolerances.
+two groups are the paper's lambda_1 and lambda_2. With S = 1 their difference converges to the optimal price; both stay
+above 0 by a share of the step where sites disagree, since each site projects by itself, which raises the dual by
+2 delta_g times the smaller one and changes no rule. With more local steps of constant length the price itself stops at
+a drift, which the recorded objective shows. The result may violate its tolerances.
 
 ``Algorithm1(form="printed")`` runs what is printed, and ``form="descending"`` the same with the sign that the paper's
 text means; docs/METHOD.md measures where they go.
