@@ -170,3 +170,17 @@ def test_a_table_is_a_sequence_and_plain_values():
     frame = table.to_frame()
     assert frame["state"].to_list() == [MET, UNCLEAR]
     assert frame["after"].to_list() == [0.04, 0.04]
+
+
+@given(st.lists(st.tuples(st.sampled_from([MET, EXCEEDED, UNCLEAR, NOT_MEASURED]), st.integers(0, 60), numbers)))
+def test_a_brief_table_has_the_verdict_of_the_whole(found):
+    table = Outcomes(
+        tuple(
+            outcome(state, site=str(i), rows=rows, after=None if state == NOT_MEASURED else after)
+            for i, (state, rows, after) in enumerate(found)
+        )
+    )
+    for most in (1, 3):
+        assert table.brief(most).verdict == table.verdict
+        assert len(table.brief(most)) == min(most, len(table))
+    assert table.brief(100) == table

@@ -173,6 +173,17 @@ class Outcomes(Sequence[Outcome]):
         shown = [each for each in known if each.state == EXCEEDED] or [e for e in known if not e.too_small] or known
         return min(shown, key=lambda each: each.room or 0.0, default=None)
 
+    def brief(self, most: int) -> Outcomes:
+        """Of each requirement on each basis no more than this, those that tell most: the verdict stays what it is."""
+        kept: list[Outcome] = []
+        for basis in dict.fromkeys(each.basis for each in self.entries):
+            for requirement in self.requirements:
+                own = [each for each in self.entries if each.basis == basis and each.requirement == requirement]
+                left = np.array([np.nan if each.room is None else each.room for each in own])
+                states, rows = np.array([each.state for each in own]), np.array([each.rows or 0 for each in own])
+                kept += [own[place] for place in sorted(telling_most(states, left, rows)[:most].tolist())]
+        return Outcomes(tuple(kept))
+
     def count(self, state: str) -> int:
         """How many are in a state."""
         return sum(each.state == state for each in self.entries)
@@ -196,6 +207,16 @@ def _state_of_one(outcomes: Outcomes) -> str:
     measured = outcomes.where(lambda each: each.state != NOT_MEASURED)
     judged = measured.where(lambda each: each.state != UNCLEAR or not each.too_small) or measured
     return next((state for state in (EXCEEDED, UNCLEAR, MET) if judged.count(state)), NOT_MEASURED)
+
+
+def telling_most(states: npt.NDArray[Any], left: Floats, rows: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """The order in which outcomes of one requirement tell most.
+
+    Exceeded, unclear though on many rows, met, unclear on a handful, not measured; of each those with the least room.
+    """
+    unclear = np.where(rows < FEW_ROWS, 3, 1)
+    rank = np.select([states == EXCEEDED, states == UNCLEAR, states == MET], [0, unclear, 2], 4)
+    return np.lexsort((np.where(np.isnan(left), np.inf, left), rank))
 
 
 def room(relation: str, limit: Floats, found: Floats) -> Floats:

@@ -211,27 +211,28 @@ def test_every_empty_or_single_cell_is_counted_in_the_warnings(seed):
 
 
 @pytest.mark.parametrize("notion", EVERY_NOTION)
-def test_measured_counts_labels_on_the_calibration_rows(notion):
+def test_what_is_told_of_the_calibration_rows_is_what_the_certificate_counts(notion):
     table = scores, labels, columns = rows(*FULL)
-    solution = fit(table, notion=EVERY_NOTION[notion])
+    solution = fit(table, notion=EVERY_NOTION[notion], basis="labels")
     chance = solution.policy.probabilities(scores, **columns)
     tight = {**columns, "notion": EVERY_NOTION[notion], "local_tolerance": 0, "global_tolerance": 0}
     case = replace(spelled_out(scores, tight), labels=labels.astype(float))
-    gaps = case.gaps(chance)
-    assert solution.measured.accuracy == pytest.approx(case.accuracy(chance), abs=1e-9)
-    assert solution.measured.global_gap == pytest.approx(max(g.value for g in gaps if g.site is None), abs=1e-9)
-    assert solution.measured.local_gap == pytest.approx(max(g.value for g in gaps if g.site is not None), abs=1e-9)
+    gaps, found = case.gaps(chance), solution.compared.second
+    assert found.accuracy == pytest.approx(case.accuracy(chance), abs=1e-9)
+    assert found.accuracy == pytest.approx(solution.certificate.primal, abs=1e-9)
+    assert found.global_gap == pytest.approx(max(g.value for g in gaps if g.site is None), abs=1e-9)
+    assert found.local_gap == pytest.approx(max(g.value for g in gaps if g.site is not None), abs=1e-9)
+    assert found.fitted_rows
 
 
-def test_without_labels_nothing_is_measured():
+def test_without_labels_rates_are_expected_ones():
     scores, _, columns = rows(*FULL)
-    solution = fit((scores, None, columns))
-    assert solution.measured is None
-    assert "accuracy  " not in solution.summary()
-    assert fit((scores, None, columns), notion="equal_opportunity").compared is None
-    assert (
-        "nothing was counted: they have no labels" in fit((scores, None, columns), notion="equal_opportunity").summary()
-    )
+    solution = fit((scores, None, columns), notion="equal_opportunity")
+    assert solution.compared.second.accuracy == pytest.approx(solution.certificate.primal, abs=1e-9)
+    (over_all,) = solution.proved.where(lambda each: each.site is None)
+    chance = solution.policy.probabilities(scores, **columns)
+    case = spelled_out(scores, {**columns, "notion": "equal_opportunity", "local_tolerance": 0, "global_tolerance": 0})
+    assert over_all.after == pytest.approx(max(g.value for g in case.gaps(chance) if g.site is None), abs=1e-9)
 
 
 @modest
@@ -256,7 +257,6 @@ def test_the_summary_says_what_matters():
     assert f"On the 121 calibration rows, taking scores as chances, {proof}" in text
     bound = np.ceil(1e4 * solution.certificate.dual) / 1e4  # rounded up, it stays one
     assert f"no rule of score, group and site that meets them exceeds {bound:.4f}" in text
-    assert f"{solution.measured.accuracy:.4f} ({solution.measured.accuracy.low:.4f} to " in text
     assert all(str(warning) in text for warning in solution.warnings)
     assert "need a coin" in text
     assert f"A coin decides on {solution.coin_share:.2%} of the rows" in text
@@ -326,7 +326,7 @@ def test_rows_that_took_no_part_come_first_or_it_is_said_that_there_are_none():
     assert f"Accuracy: {tested.tested.sentence('accuracy')}." in headline
     assert tested.tested.second.headline_local.finding in headline
     assert str(tested.check) in headline
-    assert tested.measured == solution.measured or tested.measured.accuracy == solution.measured.accuracy
+    assert tested.compared == solution.compared or tested.compared.accuracy == solution.compared.accuracy
 
 
 def test_what_is_proved_names_the_rules_that_are_meant():
@@ -472,7 +472,7 @@ def test_its_plain_values_are_ready_for_json():
     assert found["certificate"]["holds"] is True
     assert found["rows"] == 121
     assert found["tested"] is None
-    assert found["calibration"]["accuracy"]["after"]["value"] == solution.measured.accuracy
+    assert found["calibration"]["accuracy"]["after"]["value"] == solution.compared.second.accuracy
     assert found["calibration"]["fitted_rows"] is True
     assert found["calibration"]["rates"]["selection rate"]["F"]["before"].keys() == {"value", "low", "high", "rows"}
     assert found["certificate"]["sentence"] == solution.proof_sentence()
@@ -481,11 +481,14 @@ def test_its_plain_values_are_ready_for_json():
     assert [warning["sentence"] for warning in found["warnings"]] == list(map(str, solution.warnings))
 
 
-def test_it_measures_itself_as_an_audit_of_its_decisions_would():
+def test_counted_with_labels_it_measures_itself_as_an_audit_of_its_decisions_would():
     for columns in ({}, {"sites": None}):
         scores, labels, given = rows(*FULL)
         given |= columns
-        solution = fit((scores, labels, given), notion="equalized_odds", calibration="beta")
+        solution = fit((scores, labels, given), notion="equalized_odds", basis="labels")
         chance = solution.policy.probabilities(scores, **given)
         found = logofair.audit(chance, labels, **given, notion="equalized_odds", chances=True)
-        assert solution.measured.as_dict() == found.as_dict() | {"fitted_rows": True}
+        second = solution.compared.second
+        assert second.rates == {rate: pytest.approx(row) for rate, row in found.rates.items()}
+        assert [gap.value for gap in second.local_gaps] == pytest.approx([gap.value for gap in found.local_gaps])
+        assert [gap.value.high for gap in second.local_gaps] == pytest.approx([g.value.high for g in found.local_gaps])

@@ -13,6 +13,7 @@ from logofair.policy.info import (
     ColumnsInfo,
     FederationInfo,
     FigureInfo,
+    OutcomeInfo,
     PolicyInfo,
     PoolingInfo,
     PromiseInfo,
@@ -23,6 +24,7 @@ from logofair.policy.info import (
     TestedInfo,
 )
 from logofair.records import plain, read
+from logofair.requirement import Requirement
 
 FULL = PolicyInfo(
     requirements=RequirementsInfo(
@@ -56,6 +58,23 @@ FULL = PolicyInfo(
         local_gap=FigureInfo(0.1, 0.0, 0.3, 31, 0.1, 0.25),
         local_gap_site="north",
         data=DataSource("test.csv", ("test.csv",), "7d79", 500, {"score": "p", "where": "part=test"}),
+    ),
+    found=(
+        OutcomeInfo(
+            "selection rate gap <= 0.02 per site",
+            "north",
+            0.02,
+            before=0.2,
+            after=0.03,
+            low=0.0,
+            high=0.1,
+            rows=31,
+            state="unclear",
+            basis="test rows",
+            rows_needed=900,
+            rate="selection rate",
+            groups=("M", "F"),
+        ),
     ),
     columns=ColumnsInfo("p", ("sex", "race"), None, "percent"),
     data=DataSource("people.csv", ("people.csv",), "5d41", 12, {"score": "p"}),
@@ -102,3 +121,9 @@ def test_what_is_not_known_need_not_be_written():
 def test_other_content_is_refused(kind, data):
     with pytest.raises((TypeError, ValueError, LookupError)):
         read(data, kind)
+
+
+def test_outcomes_are_stored_with_their_requirements_as_typed():
+    (found,) = FULL.outcomes
+    assert found.requirement == Requirement.parse("selection rate gap <= 0.02 per site")
+    assert OutcomeInfo.of(found) == FULL.found[0]

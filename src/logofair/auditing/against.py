@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,10 +12,12 @@ import numpy.typing as npt
 
 from logofair.auditing import Audit, Comparison
 from logofair.auditing.comparison import compared_audits
+from logofair.auditing.judging import CountedRules, judge
 from logofair.auditing.measure import tally_of
 from logofair.auditing.required import RequirementCheck, Today, measured_requirements
 from logofair.auditing.result import FITTED_ROWS, RuleAudit
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, policy_requirements
+from logofair.auditing.typed import typed
 from logofair.columns.checks import Floats, Integers, Label, listed, shown
 from logofair.columns.labels import Codes, encode
 from logofair.costs import Costs, read_costs
@@ -25,6 +27,7 @@ from logofair.files.rows import DataRows, read_rows
 from logofair.files.tables import column_names
 from logofair.files.values import CostsText, costs_by_site, label_text
 from logofair.notions import Notion
+from logofair.outcomes import TEST_ROWS, Outcomes
 from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
 from logofair.progress import Progress
@@ -77,6 +80,7 @@ class ComparedRules:
     in_fit: str
     against_in_fit: str | None
     requirements: tuple[RequirementCheck, ...] = ()
+    outcomes: Outcomes = field(default_factory=Outcomes)
 
     @property
     def sentence(self) -> str:
@@ -87,7 +91,7 @@ class ComparedRules:
     def policy_audit(self) -> RuleAudit:
         """What the policy does on the rows."""
         found = _rule_audit({name: found.second for name, found in self.by_notion.items()})
-        return replace(found, requirements=self.requirements)
+        return replace(found, requirements=self.requirements, outcomes=self.outcomes)
 
     @property
     def against_audit(self) -> RuleAudit:
@@ -152,8 +156,9 @@ def compare_rules(
     fitted = in_fit in ("all", "some")
     priced = None if checked.positive is None else _costs(costs, rules, checked)
     compared = {notion.name: _compared(before, checked, notion, priced, fitted=fitted) for notion in steps}
-    checks = _requirements(rules, checked, rows, wanted)
-    return ComparedRules(rules, names.policy.name, other, compared, named, rows, unknown, in_fit, other_in_fit, checks)
+    checks, outcomes = _requirements(rules, checked, rows, wanted)
+    found = (rules, names.policy.name, other, compared, named, rows, unknown, in_fit, other_in_fit)
+    return ComparedRules(*found, checks, outcomes)
 
 
 def _costs(costs: CostsText | None, policy: Policy, rows: AuditedRows) -> Costs | None:
@@ -165,7 +170,7 @@ def _costs(costs: CostsText | None, policy: Policy, rows: AuditedRows) -> Costs 
 
 def _requirements(
     policy: Policy, checked: AuditedRows, rows: DataRows, wanted: Wanted | None
-) -> tuple[RequirementCheck, ...]:
+) -> tuple[tuple[RequirementCheck, ...], Outcomes]:
     """Whether what was wanted, or else what the policy was made for, is kept on the rows."""
     names = (checked.group.names, checked.site.names)
     columns = (checked.positive, checked.weight, checked.group, checked.site, checked.ids)
@@ -175,8 +180,12 @@ def _requirements(
     else:
         required, known = wanted(*names, rows.source.rows), names[1]
     of_today = any(limit.value is None for limit in required.limits)
-    today = Today.of(_chances(policy, rows, "", unconstrained=True)[0], checked.chance, columns) if of_today else None
-    return measured_requirements(required, known, tally, *names, today)
+    before = _chances(policy, rows, "", unconstrained=True)[0]
+    today = Today.of(before, checked.chance, columns) if of_today else None
+    sentences = typed(required, known or names[1])
+    counted = CountedRules.of(before, checked.chance, columns, sentences)
+    outcomes = judge(sentences, counted, TEST_ROWS, known=known or names[1])
+    return measured_requirements(required, known, tally, *names, today), outcomes
 
 
 def policy_columns(

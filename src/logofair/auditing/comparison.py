@@ -10,12 +10,15 @@ from scipy.special import ndtri
 
 from logofair.auditing.chance import TAIL
 from logofair.auditing.changes import Changes, one_place
-from logofair.auditing.measure import Measured, Side, tally_of, text
+from logofair.auditing.judging import CountedRules, judge, looked_at
+from logofair.auditing.measure import Measured, Side, text
 from logofair.auditing.result import Audit
 from logofair.auditing.rows import check_decisions, checked_columns
-from logofair.columns.checks import Floats, same_order
+from logofair.columns.checks import Floats, Label, same_order
 from logofair.costs import ACCURACY, Costs, read_costs
 from logofair.notions import Rate
+from logofair.outcomes import TEST_ROWS, Outcomes
+from logofair.requirement import Requirement
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,6 +45,22 @@ class Comparison:
     global_gap: Measured | None
     local_gap: Measured | None
     cost: Measured | None = None
+
+    @classmethod
+    def of(cls, first: Audit, second: Audit) -> Comparison:
+        """Compare two audits by their figures alone: differences have no interval."""
+
+        def difference(name: str) -> Measured | None:
+            before, after = getattr(first, name), getattr(second, name)
+            return None if before is None or after is None else Measured(after - before, rows=after.rows)
+
+        names = ("accuracy", "accepted", "global_gap", "local_gap", "cost")
+        return cls(first, second, **{name: difference(name) for name in names})
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """What was found about requirements of the second rule, the first's figures beside."""
+        return self.second.outcomes
 
     def summary(self) -> str:
         """Return the comparison as text for people."""
@@ -119,12 +138,21 @@ def compared_audits(
     local: tuple[Rate, ...],
     global_: tuple[Rate, ...],
     costs: Costs | None = None,
+    requirements: tuple[Requirement, ...] = (),
+    known: tuple[Label | None, ...] | None = None,
 ) -> Comparison:
-    """Compare two rules on checked rows: ``(labels, weights, groups, sites, ids)`` as `tally_of` takes them."""
+    """Compare two rules on checked rows: ``(labels, weights, groups, sites, ids)`` as `tally_of` takes them.
+
+    The second is judged by requirements, which are about the sites that are ``known``; the first is then the rule that
+    nothing is required of.
+    """
     groups, sites = rows[2].names, rows[3].names
-    first, second = (
-        Audit.of(tally_of(chance, *rows), groups, sites, local, global_, costs=costs) for chance in (before, after)
-    )
+    rules = CountedRules.of(before, after, rows, requirements)
+    together = looked_at(requirements, rules, local, global_)
+    outcomes = judge(requirements, rules, TEST_ROWS, known=known, together=together)
+    assert rules.before is not None
+    first = Audit.of(rules.before, groups, sites, local, global_, together=together, costs=costs)
+    second = Audit.of(rules.after, groups, sites, local, global_, together=together, costs=costs, outcomes=outcomes)
     change = after - before
     accuracy = None if rows[0] is None else _won(change, rows, ACCURACY)
     won = None if rows[0] is None or costs is None else _won(change, rows, costs)

@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.auditing.against import BASE, ComparedRules, RuleNames, Wanted, compare_rules
+from logofair.auditing.judging import CountedRules, judge
 from logofair.auditing.measure import Tally, people_of, with_both_labels
 from logofair.auditing.required import RequirementCheck, measured_requirements
 from logofair.auditing.result import RuleAudit
+from logofair.auditing.typed import typed
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode
 from logofair.costs import Costs, read_costs
@@ -37,6 +39,7 @@ from logofair.files.values import (
     plain_values,
 )
 from logofair.notions import NOTIONS, Notion
+from logofair.outcomes import TEST_ROWS, Outcomes
 from logofair.progress import Stages
 
 if TYPE_CHECKING:
@@ -109,7 +112,8 @@ def examine(
     priced = _costs(costs, counted)
     measured = RuleAudit.of(counted.tally, counted.groups, counted.sites, notions, priced)
     if wanted is not None:
-        measured = replace(measured, requirements=_requirements(wanted, counted))
+        checks, outcomes = _requirements(wanted, counted)
+        measured = replace(measured, requirements=checks, outcomes=outcomes)
     limit = None if columns.decision else threshold
     return FileAudit(files.name, len(files.paths), columns, limit, tolerance, counted, measured)
 
@@ -168,14 +172,16 @@ def _costs(costs: CostsText | None, counted: FileTally) -> Costs | None:
     return read_costs(costs_by_site(costs, names), sites, "--costs")
 
 
-def _requirements(wanted: Wanted, counted: FileTally) -> tuple[RequirementCheck, ...]:
+def _requirements(wanted: Wanted, counted: FileTally) -> tuple[tuple[RequirementCheck, ...], Outcomes]:
     """Whether what is wanted is kept."""
     required = wanted(counted.groups, counted.sites, counted.rows)
     if any(limit.value is None for limit in required.limits):
         raise InputError(
             "--floor: today is what a policy gives that nothing is required of; add --policy, or a number."
         )
-    return measured_requirements(required, counted.sites, counted.tally, counted.groups, counted.sites)
+    rules = CountedRules(counted.tally, counted.groups, counted.sites)
+    checks = measured_requirements(required, counted.sites, counted.tally, counted.groups, counted.sites)
+    return checks, judge(typed(required, counted.sites), rules, TEST_ROWS)
 
 
 def count_rows(

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 
 from logofair.auditing.chance import TAIL, least_ratio_limits, pair_limits, share_limits
-from logofair.auditing.changes import Changes
-from logofair.auditing.measure import Tally, compared_pairs, counts_rows, value_of
+from logofair.auditing.changes import Changes, one_place
+from logofair.auditing.measure import Tally, compared_pairs, counts_rows, tally_of, value_of
 from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import DEMOGRAPHIC_PARITY, Rate
@@ -33,6 +33,7 @@ from logofair.outcomes import (
     Outcomes,
     room,
     states_of,
+    telling_most,
 )
 from logofair.requirement import TODAY, People, Population, Requirement
 
@@ -56,6 +57,17 @@ class CountedRules:
     before: Tally | None = None
     changes: tuple[Changes, Changes] | None = None
 
+    @classmethod
+    def of(
+        cls, before: Floats, after: Floats, rows: tuple[Any, ...], requirements: Iterable[Requirement]
+    ) -> CountedRules:
+        """Count two rules on checked rows, ``(labels, weights, groups, sites, ids)`` as `tally_of` takes them."""
+        tallies = [tally_of(chance, *rows) for chance in (after, before)]
+        changes = None
+        if any(each.bound == TODAY for each in requirements):
+            changes = Changes.of(after - before, rows), Changes.of(after - before, one_place(rows))
+        return cls(tallies[0], rows[2].names, rows[3].names, tallies[1], changes)
+
     def over_all(self) -> CountedRules:
         """All sites as one."""
         before = None if self.before is None else self.before.merged()
@@ -76,7 +88,8 @@ def judge(
     shares: Mapping[Requirement, float] | None = None,
     prices: Mapping[Requirement, Floats] | None = None,
     precision: float = ROUNDING,
-    audited: Sequence[Rate] = (),
+    together: tuple[int, int] | None = None,
+    most: int | None = None,
 ) -> Outcomes:
     """Judge requirements on counted rows.
 
@@ -90,22 +103,28 @@ def judge(
         The sites that requirements are about: nothing is required of others. By default all.
     shares, prices : mappings, optional
         The share that a bound in people comes to; the dual price of a requirement, one for each of the sites.
-    audited : rates
-        Those whose gaps are looked at on the same rows: what shows an exceedance is corrected over these too.
+    together : pair of int, optional
+        How many statements are judged together inside sites and over all (:func:`looked_at`), by default these.
+    most : int, optional
+        Of each requirement keep no more outcomes than this, those that tell most: the verdict stays what it is.
     """
     required, exact = tuple(requirements), basis == CALIBRATION_ROWS
-    sides = {False: rules, True: rules.over_all()}
-    tails = {side: TAIL / _looked_at(required, sides[side], side, audited) for side in sides}
+    sides, counts = (rules, rules.over_all()), together or looked_at(required, rules)
     there = None if known is None else {str(site) for site in known}
     entries: list[Outcome] = []
     for each in required:
-        side = sides[each.scope.is_global]
+        side, tail = sides[each.scope.is_global], TAIL / counts[each.scope.is_global]
         bound = (shares or {}).get(each, np.nan) if isinstance(each.bound, People) else each.bound
         given = None if bound == TODAY else float(bound)
-        found = _found(each, side, given, tails[each.scope.is_global], exact=exact)
+        found = _found(each, side, given, tail, exact=exact)
         states = found.states(each.relation, precision, exact=exact)
         price = (prices or {}).get(each)
-        for c in covered(each, side.sites, there):
+        places = covered(each, side.sites, there)
+        if most is not None and len(places) > most:
+            at = np.array(places)
+            left = room(each.relation, found.limit, found.after)
+            places = np.sort(at[telling_most(states[at], left[at], found.rows[at])[:most]]).tolist()
+        for c in places:
             numbers = (found.limit, found.before, found.after, found.low, found.high)
             limit, before, after, low, high = (value_of(float(number[c])) for number in numbers)
             rows, state = int(found.rows[c]) or None, str(states[c])
@@ -139,20 +158,34 @@ def covered(requirement: Requirement, sites: Sequence[Label | None], known: Iter
     ]
 
 
-def _looked_at(requirements: Sequence[Requirement], rules: CountedRules, global_: bool, audited: Sequence[Rate]) -> int:
-    """How many statements are judged together on one side: pairs of groups, and rates beside their limits."""
-    statements = sum(compared_pairs(rules.after.rate(rate)) for rate in audited)
+def looked_at(
+    requirements: Iterable[Requirement],
+    rules: CountedRules,
+    local: Sequence[Rate] = (),
+    global_: Sequence[Rate] = (),
+) -> tuple[int, int]:
+    """How many statements are judged together inside sites, and over all of them.
+
+    Pairs of groups whose rates are compared, those of ``local`` and ``global_`` whether required or not, and rates
+    beside their limits.
+    """
+    alone, sides = rules.sites == (None,), (rules, rules.over_all())
+    audited = (local, ()) if alone and tuple(local) == tuple(global_) else (local, global_)
+    counts = [
+        sum(compared_pairs(side.after.rate(rate)) for rate in rates) for side, rates in zip(sides, audited, strict=True)
+    ]
     for each in requirements:
-        if each.scope.is_global != global_:
-            continue
-        places = covered(each, rules.sites)
+        side, places = sides[each.scope.is_global], covered(each, sides[each.scope.is_global].sites)
         if each.measure in ("gap", "ratio"):
-            rates = [rate for rate in each.rates if each.measure == "ratio" or rate not in audited]
-            statements += sum(compared_pairs(rules.after.rate(rate)[places]) for rate in rates)
+            known = (*local, *global_) if alone else audited[each.scope.is_global]
+            rates = [rate for rate in each.rates if each.measure == "ratio" or rate not in known]
+            count = sum(compared_pairs(side.after.rate(rate)[places]) for rate in rates)
         else:
             several = each.measure == "rate" and not each.who
-            statements += len(places) * (len(rules.groups) if several else 2 if each.relation == "=" else 1)
-    return max(statements, 1)
+            count = len(places) * (len(rules.groups) if several else 2 if each.relation == "=" else 1)
+        counts[each.scope.is_global] += count
+    counts = [sum(counts)] * 2 if alone else counts  # one site is all of them
+    return max(counts[0], 1), max(counts[1], 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +251,7 @@ class _Compared:
     rows: Indices
     people: Floats
     limits: Limits
+    has_interval: bool = True  # whether its shares are of rows, each counted once or not at all
 
     def figure(self, values: Floats) -> tuple[Floats, Indices]:
         """The figure of every place, and the populations that it is of: those of the ends of a gap, or the worst."""
@@ -241,15 +275,24 @@ class _Compared:
         """The end that shows that it is exceeded."""
         return self._end(which, tail, kept=False)
 
+    @cached_property
+    def beside(self) -> Floats:
+        """What each share is compared with before the worst is chosen: what it is today, where that is its limit."""
+        of_today = self.requirement.bound == TODAY and self.requirement.measure not in ("gap", "ratio")
+        return np.where(of_today & ~np.isnan(self.before), self.before, 0.0)
+
     def _end(self, which: Booleans, tail: float, *, kept: bool) -> Floats:
-        low, high = (np.where(which, end, np.nan) for end in self.limits(tail))
-        shares = np.where(np.isnan(low), np.nan, self.after)
-        at_most = self.requirement.relation != ">="
-        if self.requirement.measure == "gap":
+        measure, at_most = self.requirement.measure, self.requirement.relation != ">="
+        shares = np.where(which, self.after, np.nan)
+        if not self.has_interval or (self.requirement.bound == TODAY and measure in ("gap", "ratio")):
+            return np.full(len(shares), np.nan)  # of today's gap, both are uncertain
+        if measure == "gap":
             return pair_limits(shares, self.people, np.full(len(shares), tail), upper=kept)
-        if self.requirement.measure == "ratio":
-            pairs = np.array([max(compared_pairs(row), 1) for row in shares])
+        if measure == "ratio":
+            known = (~np.isnan(shares)).sum(axis=1)
+            pairs = np.maximum(known * (known - 1), 1)
             return least_ratio_limits(shares, self.people, tail if kept else tail * pairs)[0 if kept else 1]
+        low, high = (np.where(which, end - self.beside, np.nan) for end in self.limits(tail))
         end = high if kept == at_most else low
         return np.asarray((np.fmax if at_most else np.fmin).reduce(end, axis=1))
 
@@ -265,18 +308,20 @@ def _of_one_rate(compared: _Compared, limit: float | None, tail: float, *, exact
         large = (compared.rows >= FEW_ROWS) & ~np.isnan(compared.after)
         needed = 2 if compared.requirement.measure in ("gap", "ratio") else 1
         among = large | (large.sum(axis=1, keepdims=True) < needed)
-        if limit is not None:
+        if limit is not None and not among.all():
             by_all, by_large = (compared.exceeded(which, tail) for which in (np.ones_like(among), among))
             beyond = [room(relation, np.array(limit), end) < 0.0 for end in (by_all, by_large)]
             among |= (beyond[0] & ~beyond[1])[:, None]
-    after, at = compared.figure(np.where(among, compared.after, np.nan))
-    before = compared.figure(np.where(among, compared.before, np.nan))[0]
-    known = ~np.isnan(after)
-    low = high = np.full(after.shape, np.nan)
+    after, at = compared.figure(np.where(among, compared.after - compared.beside, np.nan))
+    beside = np.take_along_axis(compared.beside, at, axis=1)[:, 0]
+    before = compared.figure(np.where(among, compared.before - compared.beside, np.nan))[0] + beside
+    known, low = ~np.isnan(after), np.full(after.shape, np.nan)
+    high = low
     if not exact:
         kept, exceeded = compared.kept(among), compared.exceeded(among, tail)
         low, high = (kept, exceeded) if relation == ">=" else (exceeded, kept)
         low, high = np.where(known, np.minimum(low, after), np.nan), np.where(known, np.maximum(high, after), np.nan)
+    after, low, high = after + beside, low + beside, high + beside
     return _Found(
         before if limit is None else np.full(after.shape, limit),
         before,
@@ -306,11 +351,11 @@ def _compared(requirement: Requirement, rules: CountedRules) -> list[_Compared]:
     for rate in requirement.rates or (_SELECTED,):
         values, people = after.rate(rate), after.effective_rows(rate)
         first = np.full(values.shape, np.nan) if before is None else before.rate(rate)
-        shares = values if counts_rows(rate) else np.full(values.shape, np.nan)
-        limits: Limits = partial(share_limits, shares, people)
+        limits: Limits = partial(share_limits, values, people)
         if requirement.bound == TODAY:
             limits = _about_today(first, rules, rate, place, len(names))
-        found.append(_Compared(requirement, rate.name, names, first, values, after.rows_behind(rate), people, limits))
+        rows, known = after.rows_behind(rate), counts_rows(rate)
+        found.append(_Compared(requirement, rate.name, names, first, values, rows, people, limits, known))
     return found
 
 
@@ -371,4 +416,5 @@ def _difference(requirement: Requirement, rules: CountedRules) -> _Compared:
         axis=0,
     )
     names = [tuple(group for group in rules.groups if any(str(group) in each for each in requirement.who))]
-    return _Compared(requirement, requirement.rates[0].name, names, before, after, rows, rows.astype(float), limits)
+    known, name = all(map(counts_rows, rates)), requirement.rates[0].name
+    return _Compared(requirement, name, names, before, after, rows, rows.astype(float), limits, known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
 from logofair.notions import Notion, Rate
-from logofair.outcomes import FEW_ROWS
+from logofair.outcomes import FEW_ROWS, Outcomes
 
 if TYPE_CHECKING:
     from logofair.auditing.required import RequirementCheck
@@ -184,7 +184,7 @@ class Audit:
     is the chance that a row with label 1 scores above one with label 0, ties counting half; None where undefined.
     ``fitted_rows`` says that the decisions were chosen on these very rows: intervals are then too narrow for new ones.
     ``local`` and ``global_`` hold the same figures as arrays, ``costs`` what errors cost where that was given,
-    ``requirements`` whether what was required is kept on these rows. It prints as its summary.
+    ``outcomes`` whether what was required is kept on these rows. It prints as its summary.
 
     Examples
     --------
@@ -207,6 +207,7 @@ class Audit:
     fitted_rows: bool = False
     costs: Costs | None = None
     requirements: tuple[RequirementCheck, ...] = ()
+    outcomes: Outcomes = field(default_factory=Outcomes)
     _missing: tuple[str, ...] = ()
 
     @classmethod
@@ -218,17 +219,20 @@ class Audit:
         local: tuple[Rate, ...],
         global_: tuple[Rate, ...] | None = None,
         like: Audit | None = None,
+        together: tuple[int, int] | None = None,
         **others: Any,
     ) -> Audit:
         """Measure counted rows; ``sites`` is ``(None,)`` where there are none, ``global_`` None: as ``local``.
 
-        ``like`` is the audit of another rule on the same rows, whose noise floors serve.
+        ``like`` is the audit of another rule on the same rows, whose noise floors serve; ``together`` how many
+        statements are judged together inside sites and over all, where these gaps are not all.
         """
-        side = side_of(local, groups, sites, tally, None if like is None else like.local)
+        counts = (None, None) if together is None else together
+        side = side_of(local, groups, sites, tally, None if like is None else like.local, counts[0])
         rates = local if global_ is None else global_
-        same = sites == (None,) and rates == local
+        same = sites == (None,) and rates == local and counts[0] == counts[1]
         likewise = None if like is None else like.global_
-        merged = side if same else side_of(rates, groups, (None,), tally.merged(), likewise)
+        merged = side if same else side_of(rates, groups, (None,), tally.merged(), likewise, counts[1])
         return cls(groups, ("all",) if sites == (None,) else sites, side, merged, **others)
 
     @cached_property
@@ -455,6 +459,7 @@ class RuleAudit:
     by_notion: dict[str, Audit]
     costs: Costs | None = None
     requirements: tuple[RequirementCheck, ...] = ()
+    outcomes: Outcomes = field(default_factory=Outcomes)
 
     @classmethod
     def of(

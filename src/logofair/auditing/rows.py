@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from logofair.auditing.judging import CountedRules, judge, looked_at
 from logofair.auditing.measure import tally_of
 from logofair.auditing.required import Today, measured_requirements
 from logofair.auditing.result import Audit
+from logofair.auditing.typed import typed
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Binary, Floats, Label
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
 from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.notions import Notion, named_notion, sides
+from logofair.outcomes import TEST_ROWS
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, make_requirements
 
@@ -122,7 +125,15 @@ def audit(
             f"{unknown[0]}s: 'today' is what a policy's unconstrained rule gives; pass policy=, or a number."
         )
     checks = measured_requirements(required, known, tally, *names, today)
-    return Audit.of(tally, *names, *rates, score_auc=auc, costs=priced, requirements=checks, _missing=missing)
+    sentences, rules = typed(required, known or rows.site.names), CountedRules(tally, *names)
+    if policy is not None:
+        first = unconstrained(policy, scores, groups, sites)
+        columns = (rows.positive, rows.weight, rows.group, rows.site, rows.ids)
+        rules = CountedRules.of(first, rows.chance, columns, sentences)
+    together = looked_at(sentences, rules, *rates)
+    outcomes = judge(sentences, rules, TEST_ROWS, known=known, together=together)
+    audited = Audit.of(tally, *names, *rates, together=together, score_auc=auc, costs=priced, outcomes=outcomes)
+    return replace(audited, requirements=checks, _missing=missing)
 
 
 def policy_requirements(
@@ -159,10 +170,15 @@ def today_of(policy: Policy, scores: object, groups: object, sites: object, rows
     """What the policy's unconstrained rule does on the rows, where something is required by it."""
     if all(limit.value is not None for limit in policy.info.requirements.limits):
         return None
-    known = "merged" if policy.has_merged else "raise"
-    chance = policy.unconstrained(scores, groups=groups, sites=sites, on_unknown=known)
+    chance = unconstrained(policy, scores, groups, sites)
     columns = (rows.positive, rows.weight, rows.group, rows.site, rows.ids)
     return Today.of(chance, rows.chance, columns)
+
+
+def unconstrained(policy: Policy, scores: object, groups: object, sites: object) -> Floats:
+    """The chances of acceptance of a policy's rule that nothing is required of; unknown sites take the merged one."""
+    known = "merged" if policy.has_merged else "raise"
+    return policy.unconstrained(scores, groups=groups, sites=sites, on_unknown=known)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from logofair.fitting.prepare import Prepared, checked_pooling, checked_rows, or
 from logofair.fitting.promises import CERTIFIED, Promises, none_made
 from logofair.fitting.solution import NO_MERGED_RULE, Solution, cell_warnings, empty_ratios
 from logofair.notions import NotionLike
-from logofair.policy.info import PolicyInfo, RequirementsInfo
+from logofair.policy.info import OutcomeInfo, PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
 from logofair.policy.policy import DeferredRules, Policy
 from logofair.progress import Progress, Stages, no_progress
@@ -253,6 +253,7 @@ def _handed_over(
     warned = (*solution.warnings, *empty)
     info = replace(
         policy.info,
+        found=tuple(map(OutcomeInfo.of, solution.stored_outcomes)),
         price_sentences=tuple(solution.price_sentences()),
         warnings=tuple(warning.brief() for warning in warned),
         coin_share=solution.coin_share,

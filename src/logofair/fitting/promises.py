@@ -17,7 +17,9 @@ from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
+from logofair.outcomes import MET, NEW_ROWS, UNCLEAR, Outcome, Outcomes
 from logofair.policy.info import PromiseInfo, PromisesInfo
+from logofair.requirement import TODAY, People, Requirement
 from logofair.requirements import SELECTED, RateLimit, Requirements, tolerance_of
 
 CERTIFIED, CANNOT, NOT_REQUIRED = "certified", "cannot certify", "not asked"
@@ -26,6 +28,15 @@ RATES = (0.05, 0.95)  # rows needed are told for rates between these: at 0 the a
 _LISTED = 12  # promises of a table for people; more are counted
 _NAMED = 3  # of those, the ones that are farthest from a promise
 
+
+_KINDS = {
+    ("gap", "<="): "gap",
+    ("ratio", ">="): "ratio",
+    ("rate", ">="): "floor",
+    ("rate", "<="): "ceiling",
+    ("accepted", "<="): "capacity",
+    ("accepted", "="): "exact capacity",
+}
 
 # What is promised of a rate, by the kind of the requirement.
 _CLAIMS = {
@@ -350,6 +361,11 @@ class Promises(Sequence[Promise]):
         listed = {"promises": [promise.as_dict() for promise in self.entries]}
         return figures | {"counts": counts, "median_rows_needed": needed} | listed
 
+    def outcomes(self, requirements: Iterable[Requirement]) -> Outcomes:
+        """What is certified of each requirement, for new rows; nothing where no confidence was asked for."""
+        asked = [promise for promise in self.entries if promise.status != NOT_REQUIRED]
+        return Outcomes(tuple(found for each in requirements for found in _certified(each, asked)))
+
     @property
     def info(self) -> PromisesInfo | None:
         """What a policy stores of them; None where none were asked for."""
@@ -366,6 +382,46 @@ class Promises(Sequence[Promise]):
         without = None if accuracy is None else accuracy + (-info.price if info.measure == "cost" else info.price)
         largest = info.largest_local_bound
         return cls(info.confidence, info.method, info.why, every, largest, accuracy, without, info.measure)
+
+
+def _certified(requirement: Requirement, promises: Sequence[Promise]) -> Iterator[Outcome]:
+    """The outcome of a requirement at every site: of several rates or groups all must be certified."""
+    kind = _KINDS[requirement.measure, requirement.relation]
+    rates = [rate.name for rate in requirement.rates or (SELECTED,)]
+    alone = all(promise.side == "local" and promise.site is None for promise in promises)
+    whose = [group for population in requirement.who for group in population]
+
+    def is_of(promise: Promise) -> bool:
+        there = alone or (
+            requirement.scope.is_global if promise.side == "global" else requirement.scope.covers(promise.site)
+        )
+        same_group = not whose or promise.of_group is None or str(promise.of_group) in whose
+        same_bound = requirement.bound in (TODAY, promise.tolerance) or isinstance(requirement.bound, People)
+        return there and promise.kind == kind and promise.rate in rates and same_group and same_bound
+
+    by_site: dict[Label | None, list[Promise]] = {}
+    for promise in filter(is_of, promises):
+        by_site.setdefault(promise.site, []).append(promise)
+    for site, found in by_site.items():
+        bounds = [promise.bound for promise in found if promise.bound is not None]
+        known, least = len(bounds) == len(found), kind in ("ratio", "floor")
+        smallest = min(found, key=lambda promise: promise.rows or 0)
+        needed = [promise.rows_needed for promise in found]
+        yield Outcome(
+            requirement,
+            site,
+            found[0].tolerance,
+            before=None,
+            after=None,
+            low=min(bounds) if known and least else None,
+            high=max(bounds) if known and not least else None,
+            rows=smallest.rows,
+            state=MET if all(promise.status == CERTIFIED for promise in found) else UNCLEAR,
+            basis=NEW_ROWS,
+            rows_needed=None if None in needed else max(each for each in needed if each is not None),
+            rate=smallest.rate,
+            groups=() if smallest.group is None else (smallest.group,),
+        )
 
 
 def with_confidence(confidence: float) -> str:

@@ -12,9 +12,13 @@ import numpy as np
 
 from logofair.auditing import Audit, Comparison, SiteCheck
 from logofair.auditing.comparison import compared_audits
+from logofair.auditing.judging import CountedRules, judge
+from logofair.auditing.measure import Tally
 from logofair.auditing.required import BROKEN, SILENT, RequirementCheck, measured_requirements, proved_requirements
 from logofair.auditing.result import FITTED_ROWS, aligned
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, today_of
+from logofair.auditing.rows import unconstrained as unconstrained_chances
+from logofair.auditing.typed import typed
 from logofair.calibration import CalibrationErrors
 from logofair.columns.acceleration import pieces
 from logofair.columns.checks import NAMED, Floats, Label, listed, shown
@@ -35,14 +39,16 @@ from logofair.fitting.figures import (
 from logofair.fitting.prepare import CalibrationRows, cells_by_score, ordered_cells
 from logofair.fitting.promises import CERTIFIED, Promises
 from logofair.notions import Notion, Rate
-from logofair.outcomes import FEW_ROWS
-from logofair.policy.info import PolicyInfo, PoolingInfo, price_sentence, proof_sentence
+from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, Outcomes
+from logofair.policy.info import OutcomeInfo, PolicyInfo, PoolingInfo, price_sentence, proof_sentence
 from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, score_blind_rules
 from logofair.policy.policy import Policy
-from logofair.requirements import Requirements, compared_rates
+from logofair.requirement import Requirement
+from logofair.requirements import SELECTED, Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
-from logofair.solvers.problem import Problem
+from logofair.solvers.problem import Problem, unconstrained
 
+STORED_OUTCOMES = 50  # of each requirement on each basis, in a policy
 _NAMED_BRIEFLY = 3
 _HOW_TO_KNOW = "Pass other rows to test(), or confidence=0.95 to fit()."
 _WITH_ADDED = "With what is added"
@@ -98,7 +104,7 @@ class Solution:
     promises : Promises
         What is certified for new rows; nothing where ``confidence`` was not given.
     tested : Comparison or None
-        Score >= 1/2 and the policy on rows that took no part in the fit, once :meth:`test` was given some.
+        The unconstrained rule and the policy on rows that took no part in the fit, once :meth:`test` was given some.
 
     Examples
     --------
@@ -177,22 +183,77 @@ class Solution:
         return OwnRows(problem.reported(problem.accuracy(u, v)), local, global_, problem.measure)
 
     @cached_property
-    def compared(self) -> Comparison | None:
-        """Score >= 1/2 and the policy on the calibration rows; None where a rate needs labels and there are none.
+    def compared(self) -> Comparison:
+        """The unconstrained rule and the policy on the calibration rows, in expectation, as the certificate counts."""
+        rules, (local, global_) = self._counted(self.problem), self._rates
+        assert rules.before is not None
+        costs = policy_costs(self.policy, self.policy.sites)
+        first, second = (
+            Audit.of(tally, rules.groups, rules.sites, local, global_, costs=costs, fitted_rows=True)
+            for tally in (rules.before, rules.after)
+        )
+        return Comparison.of(first, replace(second, outcomes=self.proved))
 
-        Counted with labels: parity in calibrated chances is not parity in labels on the same rows.
-        """
-        rows = self.rows
-        if rows.labels is None and any(rate.needs_labels for side in self._rates for rate in side):
-            return None
-        chance = self.policy.chances(rows.calibrated, rows.cells)
-        found = self._compared(chance, rows.scores, (rows.labels, rows.weights, rows.groups, rows.sites, rows.people))
-        return replace(found, second=replace(found.second, fitted_rows=True))
+    def _counted(self, problem: Problem) -> CountedRules:
+        """What the policy and the unconstrained rule do on the rows of a problem, in expectation."""
+        after = tuple(part.reshape(problem.shape) for part in evaluate(problem.cells, self.policy.mixtures))
+        before = unconstrained(problem.cells, problem.row_worth)
+        tallies = (expected_tally(problem, *shares) for shares in (after, before))
+        return CountedRules(next(tallies), self.policy.groups, self.policy.sites, next(tallies))
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """What was found about every requirement: on test rows, for new rows, and on the calibration rows."""
+        tested = Outcomes() if self.tested is None else self.tested.outcomes
+        return tested + self.promises.outcomes(self._sentences) + self.proved
+
+    @cached_property
+    def proved(self) -> Outcomes:
+        """Those on the calibration rows, with the dual price of every requirement."""
+        return self._proved(None)
+
+    def _proved(self, most: int | None) -> Outcomes:
+        return judge(
+            self._sentences,
+            self._counted(self.problem),
+            CALIBRATION_ROWS,
+            prices=self._prices_of_requirements,
+            precision=self.certificate.precision,
+            most=most,
+        )
 
     @property
-    def measured(self) -> Audit | None:
-        """The policy on the calibration rows, counted with labels; None where there are none."""
-        return None if self.rows.labels is None or self.compared is None else self.compared.second
+    def stored_outcomes(self) -> Outcomes:
+        """What a policy tells of a fit: for new rows and on the calibration rows, those that tell most."""
+        certified = self.promises.outcomes(self._sentences)
+        return certified.brief(STORED_OUTCOMES) + self._proved(STORED_OUTCOMES)
+
+    @cached_property
+    def on_own_rows(self) -> Outcomes:
+        """Those on the sites' own rows alone, where cells borrow from other sites."""
+        return judge(self._sentences, self._counted(self._own_problem), CALIBRATION_ROWS)
+
+    @cached_property
+    def _sentences(self) -> tuple[Requirement, ...]:
+        return typed(self.requirements, self.policy.sites)
+
+    @cached_property
+    def _prices_of_requirements(self) -> dict[Requirement, Floats]:
+        """The price of each requirement, by site: of a gap of several rates what all of these win together."""
+        kinds = {"gap": "tolerance", "ratio": "ratio", "rate": "limit", "accepted": "capacity"}
+        found, alone = {}, len(self.policy.sites) == 1
+        for each in self._sentences:
+            side = "global" if each.scope.is_global and not alone else "local"
+            rates = self.problem.global_rates if side == "global" else self.problem.local_rates
+            prices = self.certificate.prices.global_[None] if side == "global" else self.certificate.prices.local
+            names = [rate.name for rate in each.rates or (SELECTED,)]
+            own = [
+                k
+                for k, rate in enumerate(rates)
+                if rate.name in names and self.problem.kind(side, k) == kinds[each.measure]
+            ]
+            found[each] = prices[:, own].sum(axis=1)
+        return found
 
     def test(
         self,
@@ -212,8 +273,8 @@ class Solution:
         Returns
         -------
         Solution
-            The same with ``tested``: score >= 1/2 and the policy on these rows, which every page then tells first; its
-            policy stores that it was tested.
+            The same with ``tested``: the unconstrained rule and the policy on these rows, which every page then tells
+            first; its policy stores that it was tested.
 
         Examples
         --------
@@ -235,12 +296,18 @@ class Solution:
         assert rows.score is not None
         _check_others(self.rows, rows)
         columns = (rows.positive, rows.weight, rows.group, rows.site, rows.ids)
-        tested = self._compared(chance, rows.score, columns)
+        first = unconstrained_chances(self.policy, scores, groups, sites)
+        costs, known_sites = policy_costs(self.policy, rows.site.names), self.policy.sites
+        if known_sites == (None,):  # without sites what is required holds over all of them
+            known_sites = rows.site.names
+        tested = compared_audits(first, chance, columns, *self._rates, costs, self._sentences, known_sites)
         checks = self._measured_requirements(tested.second, scores, groups, sites, rows)
         tested = replace(tested, second=replace(tested.second, requirements=checks))
         tolerances = required_tolerances(self.requirements, self.policy.sites, tested.second)
         shown = (finding.info for finding in findings(tested.second, *tolerances))
-        info = replace(self.policy.info, tested=tested_info(tested, shown))
+        outcomes = map(OutcomeInfo.of, tested.outcomes.brief(STORED_OUTCOMES))
+        before = self.policy.info
+        info = replace(before, tested=tested_info(tested, shown), found=(*outcomes, *before.found))
         return self.with_info(info, tested=tested)
 
     def with_info(self, info: PolicyInfo, **changes: Any) -> Solution:
@@ -300,10 +367,6 @@ class Solution:
         """The rates compared inside sites and over all; where one side requires nothing, those of the other."""
         local, global_ = self.requirements.local, self.requirements.global_
         return compared_rates(local or global_), compared_rates(global_ or local)
-
-    def _compared(self, chance: Floats, scores: Floats, rows: tuple[Any, ...]) -> Comparison:
-        base = (scores >= 0.5).astype(np.float64)
-        return compared_audits(base, chance, rows, *self._rates, policy_costs(self.policy, rows[3].names))
 
     def summary(self) -> str:
         """Return the solution as text for people: what is known of new rows first, then what is proved."""
@@ -490,6 +553,17 @@ class Solution:
             for k, (name, price) in enumerate(zip(names, prices.global_, strict=True))
         ]
         return {"local": local, "global": global_}
+
+
+def expected_tally(problem: Problem, u: Floats, v: Floats) -> Tally:
+    """What rules do in expectation that accept these shares of every cell, and of its positives."""
+    positives = problem.positives
+    mass = np.stack([np.maximum(problem.mass - positives, 0.0), positives], axis=-1)
+    accepted = np.stack([(u - v) * problem.mass, v * problem.mass], axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.where(mass.sum(-1, keepdims=True) > 0.0, mass / mass.sum(-1, keepdims=True), 0.0)
+    rows = np.rint(share * problem.cells.rows.reshape(problem.shape)[..., None]).astype(np.intp)
+    return Tally.counted(rows, mass, np.minimum(np.maximum(accepted, 0.0), mass))
 
 
 def _check_others(fitted: CalibrationRows, rows: AuditedRows) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 from logofair.files.inputs import MISSING, ColumnNames, DataSource
 from logofair.notions import Rate
+from logofair.outcomes import Outcome, Outcomes
+from logofair.requirement import Requirement
 from logofair.requirements import Requirements, way_of
 
 _ROUNDING = 1e-9  # a violation up to here is none
@@ -293,6 +295,36 @@ class FigureInfo:
 
 
 @dataclass(frozen=True)
+class OutcomeInfo:
+    """An :class:`~logofair.outcomes.Outcome` as a policy stores it, its requirement as it was typed."""
+
+    requirement: str
+    site: str | None
+    limit: float | None
+    before: float | None
+    after: float | None
+    low: float | None
+    high: float | None
+    rows: int | None
+    state: str
+    basis: str
+    price: float | None = None
+    rows_needed: int | None = None
+    rate: str | None = None
+    groups: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, found: Outcome) -> OutcomeInfo:
+        """What a policy stores of an outcome."""
+        named = {"requirement": str(found.requirement), "site": None if found.site is None else str(found.site)}
+        return cls(**(vars(found) | named | {"groups": tuple(map(str, found.groups))}))
+
+    def outcome(self, requirement: Requirement) -> Outcome:
+        """The outcome, of its requirement."""
+        return Outcome(**(vars(self) | {"requirement": requirement}))
+
+
+@dataclass(frozen=True)
 class FindingInfo:
     """What a test shows of the gaps on one side: within their tolerances, above, or neither (None).
 
@@ -341,12 +373,20 @@ class PolicyInfo:
     coin_share: float | None = None  # of the rows it was made from: those decided by a coin
     score_blind_rules: int | None = None  # of cells with rows: those that give every score the same chance
     tested: TestedInfo | None = None  # None: not yet tested on other rows
+    found: tuple[OutcomeInfo, ...] = ()  # about the requirements: those outcomes that tell most
     columns: ColumnsInfo | None = None
     data: DataSource | None = None
     site: str | None = None  # a federated policy's own
     site_figures: SiteInfo | None = None  # what it does there; stays at the site as the policy does
     federation: FederationInfo | None = None
     note: str | None = None  # what a site that joined late should know
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """What was found about the requirements: of many sites those that tell most."""
+        own: list[RequirementInfo | LimitInfo] = [*self.requirements.local, *self.requirements.global_]
+        rates = [Rate.called(each.rate, each.line) for each in [*own, *self.requirements.limits]]
+        return Outcomes(tuple(each.outcome(Requirement.parse(each.requirement, rates)) for each in self.found))
 
 
 def added_to_rows(pooling: str) -> str:

@@ -78,8 +78,7 @@ def oracle(
         sample_weight=sample_weight,
         **required,
     )
-    measured = solution.measured
-    assert measured is not None  # fit refuses basis="labels" without labels
+    measured = solution.compared.second
     assert measured.accuracy is not None
     return Oracle(measured.accuracy, min(1.0, solution.certificate.dual), measured, solution)
 
