@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.labels import encode, encode_known
-from logofair.federation.privacy import Privacy, Release, at_edges, histogram, release
+from logofair.federation.privacy import Privacy, at_edges, histogram, midpoints, release, without_negatives
 from logofair.fitting.fit import fit
 from logofair.policy.policy import Policy
 from logofair_reproduction.experiments.experiment import Case
@@ -27,36 +28,43 @@ def private_chances(case: Case, rows: SplitData, scores: Floats, test_scores: Fl
 
     Also returns how the histograms were made. Scores are taken as chances, since calibrating them needs labels.
     """
-    epsilon = case.level
     part, test = rows.rows("calibration"), rows.rows("test")
     groups, sites = encode(part.groups, "groups"), encode(part.sites, "sites")
+    n_groups, n_sites = len(groups.names), len(sites.names)
     made = [
-        _release(scores[own], groups.codes[own], len(groups.names), epsilon, (case.split.random_state, site))
-        for site in range(len(sites.names))
+        _counts(scores[own], groups.codes[own], n_groups, case.level, (case.split.random_state, site))
+        for site in range(n_sites)
         for own in [sites.codes == site]
     ]
-    binned, code, weights = (np.concatenate(column) for column in zip(*(each.rows() for each in made), strict=True))
-    policy = _policy(case, binned, code, np.repeat(np.arange(len(made)), len(groups.names) * BINS), weights)
+    policy = _policy(
+        case,
+        scores=np.tile(midpoints(BINS), n_sites * n_groups),
+        groups=np.tile(np.repeat(np.arange(n_groups), BINS), n_sites),
+        sites=np.repeat(np.arange(n_sites), n_groups * BINS),
+        weights=np.concatenate([counts.ravel() for counts, _ in made]).astype(np.float64),
+    )
     chances = policy.probabilities(
         test_scores,
         groups=encode_known(test.groups, groups.names, "groups"),
         sites=encode_known(test.sites, sites.names, "sites"),
         on_unknown="merged",
     )
-    return chances, {"bins": BINS, "delta": DELTA, "noise": round(made[0].scale, 2)}
+    return chances, {"bins": BINS, "delta": DELTA, "noise": round(made[0][1], 2)}
 
 
-def _release(scores: Floats, groups: Integers, n_groups: int, epsilon: float | None, key: tuple[int, int]) -> Release:
-    """One site's histogram, with its own noise where there is any."""
+def _counts(
+    scores: Floats, groups: Integers, n_groups: int, epsilon: float | None, key: tuple[int, int]
+) -> tuple[npt.NDArray[np.integer[Any]], float]:
+    """One site's histogram, whole counts from 0, and the standard deviation of the noise in it."""
     if epsilon is None:
-        counts = histogram(scores, groups, n_groups, BINS)
-        return Release(counts, Privacy(1.0, DELTA, bins=BINS), np.inf, 0.0, 0.0, "no noise")
+        return histogram(scores, groups, n_groups, BINS), 0.0
     stream = int(np.random.default_rng([*key, round(1000 * epsilon)]).integers(2**31))
     privacy = Privacy(epsilon, DELTA, bins=BINS)
-    return release(scores, groups, n_groups=n_groups, privacy=privacy, random_state=stream)
+    noised = release(scores, groups, n_groups=n_groups, privacy=privacy, random_state=stream)
+    return without_negatives(noised.counts), noised.scale
 
 
-def _policy(case: Case, scores: Floats, groups: Integers, sites: Integers, weights: Floats) -> Policy:
+def _policy(case: Case, *, scores: Floats, groups: Integers, sites: Integers, weights: Floats) -> Policy:
     """The exact policy on the histograms' midpoints, its thresholds moved to the edges of the bins."""
     policy = fit(
         scores,
