@@ -59,6 +59,14 @@ class Outcome:
         How many rows of every group it would take to certify the limit; None: not known, or no number would do.
     rate : str or None
         The rate that ``after`` is of; ``groups``: whose (of a gap or a ratio the largest first; empty: everyone's).
+
+    Examples
+    --------
+    >>> import logofair
+    >>> rows = {"groups": ["women"] * 200 + ["men"] * 200, "global_tolerance": 0.1}
+    >>> (found,) = logofair.audit([1] * 60 + [0] * 140 + [1] * 120 + [0] * 80, None, **rows).outcomes
+    >>> print(found.requirement, found.state, round(found.after, 4), round(found.low, 2), round(found.high, 2))
+    selection rate gap <= 0.1 overall exceeded 0.3 0.19 0.39
     """
 
     requirement: Requirement
@@ -97,7 +105,18 @@ class Outcome:
 
 @dataclass(frozen=True, repr=False)
 class Outcomes(Sequence[Outcome]):
-    """A table of outcomes, in the order of the requirements as typed and, for each, of the sites."""
+    """A table of outcomes, in the order of the requirements as typed and, for each, of the sites.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> rows = {"groups": ["women", "men"] * 200, "sites": ["Oslo"] * 360 + ["Lyon"] * 40, "local_tolerance": 0.1}
+    >>> outcomes = logofair.audit([1, 1, 0, 1] * 100, None, **rows).outcomes
+    >>> [(each.site, each.state, each.rows) for each in outcomes]
+    [('Lyon', 'exceeded', 20), ('Oslo', 'exceeded', 180)]
+    >>> outcomes.verdict, outcomes.worst.site, len(outcomes.with_state("met"))
+    ('exceeded', 'Lyon', 0)
+    """
 
     entries: tuple[Outcome, ...] = ()
 

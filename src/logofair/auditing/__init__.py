@@ -11,7 +11,7 @@ from logofair.auditing.impact import CategoryTable, ImpactRatios, impact_ratios
 from logofair.auditing.measure import Gap, Measured
 from logofair.auditing.result import Audit, SiteAudit, SiteCheck, SiteTable
 from logofair.auditing.rows import audit
-from logofair.outcomes import FEW_ROWS
+from logofair.outcomes import FEW_ROWS, Outcome, Outcomes
 
 __all__ = [
     "FEW_ROWS",
@@ -21,6 +21,8 @@ __all__ = [
     "Gap",
     "ImpactRatios",
     "Measured",
+    "Outcome",
+    "Outcomes",
     "SiteAudit",
     "SiteCheck",
     "SiteTable",
