@@ -256,7 +256,7 @@ def test_sources_that_are_no_celeba_are_refused(faces: Faces, tmp_path: Path, in
     assert "holds no list_attr_celeba.txt" in refusal(faces.image("000001.jpg"))
     cut_short = moved(faces, "zip")
     cut_short.write_bytes(cut_short.read_bytes()[:-500])
-    assert "is no readable ZIP file, or cut short; download it again" in refusal(cut_short)
+    assert "is damaged, or no ZIP file; download it again" in refusal(cut_short)
     shutil.rmtree(faces.folder / "img_align_celeba")
     assert "put img_align_celeba.zip or the folder" in refusal(faces.folder)
 

@@ -51,21 +51,13 @@ class ZipMember(TableFile):
 
 @contextmanager
 def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a ZIP file within limits; what is wrong with it becomes one sentence."""
+    """Open a ZIP file that unpacks to no more than official files do; what is wrong with it becomes one sentence."""
     with _zip_errors(path), zipfile.ZipFile(path) as archive:
-        check_limits(archive, path)
+        members = archive.infolist()
+        if len(members) > _MOST_MEMBERS:
+            raise InputError(f"{path}: holds {len(members):,} files, more than {_MOST_MEMBERS:,}; unpack it first.")
+        check_unpacked(path, sum(member.file_size for member in members))  # zipfile unpacks no more of a member
         yield archive
-
-
-def check_limits(archive: zipfile.ZipFile, path: Path) -> None:
-    """Raise unless a ZIP file unpacks to no more than official files do.
-
-    ``zipfile`` unpacks no more of a member than the size checked here.
-    """
-    members = archive.infolist()
-    if len(members) > _MOST_MEMBERS:
-        raise InputError(f"{path}: holds {len(members):,} files, more than {_MOST_MEMBERS:,}; unpack it first.")
-    check_unpacked(path, sum(member.file_size for member in members))
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import shutil
-import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -22,7 +21,7 @@ from logofair.columns.checks import whole_number
 from logofair.datasets.table import Dataset, chosen
 from logofair.errors import InputError
 from logofair.progress import Progress, no_progress
-from logofair_reproduction.datasets.archives import check_limits
+from logofair_reproduction.datasets.archives import open_zip
 from logofair_reproduction.datasets.preparing import check_about, new_folder, rows_wanted, terms_of, write_about
 
 if TYPE_CHECKING:
@@ -92,11 +91,7 @@ def _contents(source: Path, stack: ExitStack) -> Readers:
     for path in sorted(source.rglob("*")) if source.is_dir() else [source]:
         readers: list[tuple[str, str, Callable[[], bytes]]] = [(path.parent.name, path.name, path.read_bytes)]
         if path.suffix.lower() == ".zip":
-            try:
-                archive = stack.enter_context(zipfile.ZipFile(path))
-            except (OSError, ValueError, zipfile.BadZipFile):
-                raise InputError(f"{path}: is no readable ZIP file, or cut short; download it again.") from None
-            check_limits(archive, path)
+            archive = stack.enter_context(open_zip(path))
             members = ((Path(name), name) for name in archive.namelist())
             readers = [(member.parent.name, member.name, partial(archive.read, name)) for member, name in members]
         # Images of other folders, such as those that are not aligned, have the same names.
