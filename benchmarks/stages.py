@@ -29,7 +29,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "logofair.fitting.prepare:order_by_cell",
         "logofair.calibration.crossfit:two_at_once",
     ),
-    "folds dealt": ("logofair.calibration.crossfit:DrawnFolds.dealt_to", "logofair.calibration.calibrator:Fits.of"),
+    "folds dealt": ("logofair.calibration.crossfit:DrawnFolds.assigned_to", "logofair.calibration.calibrator:Fits.of"),
     "maps fitted, with and without folds": ("logofair.calibration.calibrator:Fits.calibrators",),
     "chances out of fold": ("logofair.calibration.crossfit:held_out_chances",),
     "calibration errors": ("logofair.calibration.crossfit:calibration_errors",),

@@ -22,7 +22,7 @@ from logofair.calibration import (
     fit_calibrator,
     fits,
 )
-from logofair.calibration.crossfit import deal_folds
+from logofair.calibration.crossfit import assign_folds
 from logofair.calibration.logistic import FAMILIES
 from logofair.calibration.newton import Units
 from logofair.columns.segments import RowOrder
@@ -59,7 +59,7 @@ def folds_of(sample: Sample, folds: int = 5, seed: int = 0) -> NDArray[np.int16]
     """The fold of every row, in the rows' own order."""
     by_score = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
     fold = np.empty(sample.scores.size, dtype=np.int16)
-    fold[by_score.rows] = deal_folds(by_score, folds, np.random.default_rng(seed))
+    fold[by_score.rows] = assign_folds(by_score, folds, np.random.default_rng(seed))
     return fold
 
 
@@ -140,7 +140,7 @@ def test_eta_is_that_of_a_fit_to_the_other_folds(method: str) -> None:
         np.testing.assert_allclose(merged_eta(result, sample)[held_out], merged, atol=2e-6)
 
 
-def most_probable(features: Array, targets: Array, weights: Array, centre: Array, precision: Array) -> Array:
+def map_estimate(features: Array, targets: Array, weights: Array, centre: Array, precision: Array) -> Array:
     """Parameters of least penalised log-loss with slopes >= 0, by scipy to convergence."""
 
     def loss(point: Array) -> tuple[float, Array]:
@@ -163,7 +163,7 @@ def fitted_by_scipy(sample: Sample, at: Sample) -> Array:
     def below(rows: Array, centre: Array, information: Array, worth: float, parent: float) -> tuple[Array, Array]:
         precision = worth * information + 1e-6 * reference
         columns = features[rows], sample.labels[rows], weights[rows]
-        point = most_probable(*columns, centre, precision)
+        point = map_estimate(*columns, centre, precision)
         chance = expit(columns[0] @ point)
         curvature = (columns[0] * (columns[2] * chance * (1.0 - chance))[:, None]).T @ columns[0]
         return point, (curvature + precision) / (columns[2].sum() + parent)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.calibration import Sample, cross_fit, fit_calibrator, fits
-from logofair.calibration.fits import capped_rows, summed_at
+from logofair.calibration.fits import clipped_counts, summed_at
 from logofair.calibration.levels import Levels, cell_calibrators
 from logofair.calibration.newton import Units
-from logofair.calibration.sums import calibration_counts, calibration_sums, deal_rows
+from logofair.calibration.sums import calibration_counts, calibration_sums, fold_rows
 
 METHODS = ("beta", "platt", "temperature")
 
@@ -46,7 +46,7 @@ def of_levels(calibrator):
 )
 def test_whatever_is_summed_has_enough_rows_when_any_one_site_takes_its_own_off(rows, fed):
     counts = np.array(rows, dtype=float)  # (sites, groups)
-    of_groups, everybody = capped_rows(counts)
+    of_groups, everybody = clipped_counts(counts)
     places = summed_at(of_groups.sum(axis=0), float(everybody.sum()), np.array(fed))
     for place in set(places.tolist()) - {-1}:
         inside = places == place
@@ -117,9 +117,9 @@ def test_a_federation_and_one_place_give_every_group_and_cell_the_same_map(metho
         own = sample.at(sample.site_codes == site)
         columns = own.scores, own.labels, own.group_codes, 0 * own.site_codes
         rng = np.random.default_rng(site)
-        dealt.append(deal_rows(method, *columns, n_groups=groups, rngs=[rng]))
+        dealt.append(fold_rows(method, *columns, n_groups=groups, rngs=[rng]))
     rows = np.array([np.bincount(each.sample.group_codes, minlength=groups) for each in dealt], dtype=float)
-    of_groups, everybody = capped_rows(rows)
+    of_groups, everybody = clipped_counts(rows)
     places = summed_at(of_groups.sum(axis=0), float(everybody.sum()))
     levels = Levels.start(method, places, least_gain=1e-11, slack=1e-11)
     levels = levels.count(np.concatenate([calibration_counts(each, places) for each in dealt]).sum(axis=0))

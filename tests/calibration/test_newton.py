@@ -17,8 +17,8 @@ from logofair.calibration.newton import (
     Normal,
     Runs,
     bounded_step,
+    map_estimate,
     model_change,
-    most_probable,
     penalised_derivatives,
     penalised_loss,
     unit_sums,
@@ -160,7 +160,7 @@ def test_every_unit_is_fitted_as_an_independent_optimiser_would(name: str, seed:
     rng = np.random.default_rng(seed)
     runs, family = random_runs(rng, name), FAMILIES[name]
     prior, owner = random_prior(rng, name, 4), np.arange(4)
-    fitted = most_probable(runs, owner, prior, family.slopes)
+    fitted = map_estimate(runs, owner, prior, family.slopes)
     reached, gradient, hessian = posterior(runs, owner, prior, fitted.centre)
     assert np.abs(bounded_step(hessian, gradient, fitted.centre, family.slopes)).max() < 1e-8
     for unit in range(4):
@@ -207,7 +207,7 @@ def test_a_descent_fed_with_sums_takes_the_steps_of_one_loop_to_the_bit(name: st
     rng = np.random.default_rng(seed)
     runs, owner, prior = random_runs(rng, name, 9), rng.integers(0, 6, 9), random_prior(rng, name, 6)
     slopes = FAMILIES[name].slopes
-    expected, fitted = in_one_loop(runs, owner, prior, slopes), most_probable(runs, owner, prior, slopes)
+    expected, fitted = in_one_loop(runs, owner, prior, slopes), map_estimate(runs, owner, prior, slopes)
     assert np.array_equal(fitted.centre, expected.centre)
     assert np.array_equal(fitted.precision, expected.precision)
 
@@ -227,7 +227,7 @@ def test_a_descent_whose_prior_changes_on_the_way_ends_where_the_last_prior_lead
             descent = descent.take(unit_sums(runs, units, descent.best + descent.step)[:, descent.live])
         if number == 3:
             descent = descent.under(last.of(changed), changed)
-    expected = most_probable(runs, units, descent.prior, slopes)
+    expected = map_estimate(runs, units, descent.prior, slopes)
     assert descent.done
     assert np.array_equal(descent.prior.centre[:, changed], last.centre[:, changed])
     np.testing.assert_allclose(descent.result.centre, expected.centre, rtol=1e-6, atol=1e-6)
@@ -258,7 +258,7 @@ def test_taking_sums_leaves_the_descent_before_as_it_was() -> None:
 def test_a_unit_without_rows_keeps_its_prior_exactly() -> None:
     rng = np.random.default_rng(0)
     prior = random_prior(rng, "beta", 3)
-    fitted = most_probable(random_runs(rng, "beta", 2), np.array([0, 2]), prior, (0, 1))
+    fitted = map_estimate(random_runs(rng, "beta", 2), np.array([0, 2]), prior, (0, 1))
     assert np.array_equal(fitted.centre[:, 1], prior.centre[:, 1])
     assert np.array_equal(fitted.precision[:, :, 1], prior.precision[:, :, 1])
     assert not np.array_equal(fitted.centre[:, 0], prior.centre[:, 0])
@@ -270,7 +270,7 @@ def test_a_full_step_that_overshoots_is_halved() -> None:
         (np.array([-2.0, -1.0, 1.0, 2.0] * 5),), False, np.array([0.0, 1.0, 0.0, 1.0] * 5), None, np.array([0, 20])
     )
     prior = Normal(np.array([[30.0]]), np.array([[[1e-4]]]))
-    fitted = most_probable(runs, np.array([0]), prior, (0,))
+    fitted = map_estimate(runs, np.array([0]), prior, (0,))
     value = posterior(runs, np.array([0]), prior, fitted.centre)[0]
     grid = np.linspace(0.0, 30.0, 3001)
     assert value[0] <= min(posterior(runs, np.array([0]), prior, np.array([[slope]]))[0][0] for slope in grid) + 1e-9

@@ -14,11 +14,11 @@ from scipy.special import expit, logit
 from logofair.calibration import Calibrator, fit_calibrator, fits
 from logofair.calibration import sums as sums_module
 from logofair.calibration.calibrator import Sample
-from logofair.calibration.crossfit import deal_folds
+from logofair.calibration.crossfit import assign_folds
 from logofair.calibration.levels import GroupMaps, Levels, cell_calibrators, strength_losses
 from logofair.calibration.logistic import FAMILIES, LogisticMaps
 from logofair.calibration.newton import Units
-from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
+from logofair.calibration.sums import FoldedRows, Points, calibration_counts, calibration_sums, fold_rows
 from logofair.columns.segments import RowOrder
 from logofair.errors import InputError
 from support.examples import examples
@@ -36,7 +36,7 @@ LAST_DIGIT = 1e-18
 class Federation:
     """Sites with dealt rows."""
 
-    sites: tuple[OwnRows, ...]
+    sites: tuple[FoldedRows, ...]
     n_groups: int
 
     @property
@@ -133,9 +133,9 @@ def dealt(
     weights: Array | None = None,
     folds: int = 5,
     seed: int = 0,
-) -> OwnRows:
+) -> FoldedRows:
     rngs, sites = [np.random.default_rng(seed)], np.zeros_like(groups)
-    return deal_rows(method, scores, labels, groups, sites, n_groups=n_groups, weights=weights, folds=folds, rngs=rngs)
+    return fold_rows(method, scores, labels, groups, sites, n_groups=n_groups, weights=weights, folds=folds, rngs=rngs)
 
 
 def assert_like_the_central_fit(federation: Federation, maps: GroupMaps, within: float = 1e-8) -> None:
@@ -317,7 +317,7 @@ def test_sums_and_counts_add_up_over_sites(method: str, seed: int, weighted: boo
     weights = np.concatenate([one.sample.weights, other.sample.weights])[order] if weighted else None
     fold = np.concatenate([one.fold, other.fold])[order]
     sample = Sample(*columns, weights, Units(2, 1))
-    both = OwnRows(method, 5, sample, fold, order, RowOrder.of(sample.scores, sample.cells, 2))
+    both = FoldedRows(method, 5, sample, fold, order, RowOrder.of(sample.scores, sample.cells, 2))
     points = Levels.start(method, np.arange(2)).request
     separate = calibration_sums(one, points) + calibration_sums(other, points)
     np.testing.assert_allclose(calibration_sums(both, points), separate, rtol=1e-10, atol=1e-10)
@@ -339,7 +339,7 @@ def test_sites_dealt_together_have_to_the_last_digit_what_each_has_alone(
     sites = np.repeat(np.arange(6, dtype=np.int32), [each.scores.size for each in samples])
     weights = np.concatenate([each.weights for each in samples]) if weighted else None
     rngs = [np.random.default_rng(number) for number in range(6)]
-    together = deal_rows(method, scores, labels, groups, sites, n_groups=3, weights=weights, rngs=rngs)
+    together = fold_rows(method, scores, labels, groups, sites, n_groups=3, weights=weights, rngs=rngs)
     points = Levels.start(method, np.arange(3)).request
     assert np.array_equal(
         calibration_counts(together, np.arange(together.n_groups)),
@@ -395,7 +395,7 @@ def test_folds_are_dealt_as_in_the_central_cross_fit_and_the_same_every_time() -
     sample = Sample(scores, labels, groups, np.zeros_like(groups), None, Units(2, 1))
     by_score = RowOrder.of(scores, sample.cells, sample.units.n_cells)
     expected = np.empty(57, dtype=np.int16)
-    expected[by_score.rows] = deal_folds(by_score, 5, np.random.default_rng(9))
+    expected[by_score.rows] = assign_folds(by_score, 5, np.random.default_rng(9))
     for _ in range(2):
         site = dealt("beta", scores, labels, groups, seed=9)
         got = np.empty(57, dtype=np.int16)
@@ -500,7 +500,7 @@ def test_a_site_that_comes_later_leans_on_the_published_maps_alone() -> None:
 def test_a_site_without_labels_is_refused() -> None:
     nobody = np.zeros(2, np.int32)
     with pytest.raises(InputError, match="this site has no labels, and method 'beta' needs them; pass labels"):
-        deal_rows("beta", np.zeros(2), None, nobody, nobody, n_groups=1, rngs=[np.random.default_rng(0)])
+        fold_rows("beta", np.zeros(2), None, nobody, nobody, n_groups=1, rngs=[np.random.default_rng(0)])
 
 
 @pytest.mark.parametrize(

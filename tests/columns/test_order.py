@@ -27,7 +27,7 @@ def test_rows_stand_by_cell_then_score_then_as_they_came(drawn):
     order = RowOrder.of(scores, cells, 4)
     assert order.rows.tolist() == np.lexsort((scores, cells)).tolist()
     assert order.cells.tolist() == sorted(cells.tolist())
-    assert order.as_they_came(scores[order.rows]).tolist() == scores.tolist()
+    assert order.in_input_order(scores[order.rows]).tolist() == scores.tolist()
 
 
 @modest

@@ -46,7 +46,7 @@ def folds_of(sites, plan, purpose):
     for site, columns in sites.items():
         order = RowOrder.of(columns.scores, columns.groups, len(plan.groups))
         fold = np.empty(len(columns.scores), dtype=np.int16)
-        fold[order.rows] = crossfit.deal_folds(order, plan.folds, _site_rng(plan, site, purpose))
+        fold[order.rows] = crossfit.assign_folds(order, plan.folds, _site_rng(plan, site, purpose))
         dealt.append(fold)
     return np.concatenate(dealt)
 
@@ -58,8 +58,8 @@ def fitted(monkeypatch, sites, plan, options):
     if next(iter(sites.values())).sample_weight is not None:
         more["sample_weight"] = np.concatenate([columns.sample_weight for columns in sites.values()])
     with monkeypatch.context() as patch:
-        patch.setattr(crossfit.DrawnFolds, "dealt_to", lambda _, order: of_calibration[order.rows])
-        patch.setattr(pooling, "deal_folds", lambda order, *_: of_pooling[order.rows])
+        patch.setattr(crossfit.DrawnFolds, "assigned_to", lambda _, order: of_calibration[order.rows])
+        patch.setattr(pooling, "assign_folds", lambda order, *_: of_pooling[order.rows])
         return central(sites, options, **more)
 
 

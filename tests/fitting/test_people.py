@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold
 
 import logofair
 from benchmarks import promises as simulated
-from logofair.calibration.crossfit import deal_people
+from logofair.calibration.crossfit import assign_folds_by_person
 from logofair.errors import InputError
 from support.examples import examples
 
@@ -39,7 +39,7 @@ def test_a_person_is_dealt_to_one_fold_and_each_cells_people_evenly(seed, people
     rng = np.random.default_rng(seed)
     person = np.unique(rng.integers(0, people, 3 * people), return_inverse=True)[1]
     home = rng.integers(0, cells, person.max() + 1)
-    fold = deal_people(person, home[person].astype(np.int32), cells, folds, rng)
+    fold = assign_folds_by_person(person, home[person].astype(np.int32), cells, folds, rng)
     of_person = np.full(home.size, -1)
     of_person[person] = fold
     np.testing.assert_array_equal(of_person[person], fold)
@@ -63,10 +63,10 @@ def test_rows_of_one_person_share_their_fold_in_calibration_and_pooling():
     *columns, person = table()
     solution = fit(columns, ids=person, pooling="auto")
     held_out = solution.rows.held_out
-    fold = held_out.order.as_they_came(held_out.fold).reshape(-1, 4)
+    fold = held_out.order.in_input_order(held_out.fold).reshape(-1, 4)
     assert (fold == fold[:, :1]).all()
     blind = fit(columns, pooling="auto").rows.held_out
-    fold = blind.order.as_they_came(blind.fold).reshape(-1, 4)
+    fold = blind.order.in_input_order(blind.fold).reshape(-1, 4)
     assert not (fold == fold[:, :1]).all()
 
 

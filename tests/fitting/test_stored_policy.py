@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import logofair
-from logofair.calibration import METHODS, rising_chances
+from logofair.calibration import METHODS, isotonic_chances
 from logofair.columns.segments import RowOrder
 
 
@@ -69,7 +69,7 @@ def test_chances_rise_with_the_order_and_keep_the_mean_of_each_cell():
     cells, weights = rng.integers(0, 5, 400).astype(np.int32), rng.uniform(0.1, 2.0, 400)
     by_cell = RowOrder.of(order, cells, 5)
     columns = (column[by_cell.rows] for column in (order, chances, weights))
-    smooth = by_cell.as_they_came(rising_chances(by_cell, *columns))
+    smooth = by_cell.in_input_order(isotonic_chances(by_cell, *columns))
     for cell in range(5):
         here = np.flatnonzero(cells == cell)
         by_order = here[np.argsort(order[here], kind="stable")]
@@ -80,7 +80,7 @@ def test_chances_rise_with_the_order_and_keep_the_mean_of_each_cell():
             np.average(chances[here], weights=weights[here]), abs=1e-12
         )
     columns = (column[by_cell.rows] for column in (order, order, weights))
-    np.testing.assert_allclose(by_cell.as_they_came(rising_chances(by_cell, *columns)), order, atol=1e-15)
+    np.testing.assert_allclose(by_cell.in_input_order(isotonic_chances(by_cell, *columns)), order, atol=1e-15)
 
 
 def coin_flips(seed):

@@ -1,9 +1,9 @@
 """Calibration: from scores to chances, eta = P(Y = 1 | score, group, site).
 
-Every cell (a group at a site) has a map of its own, which its group's map is the prior of, as that of all rows is of
-the groups': the fewer rows, the nearer to the prior. The cells of a site that has all rows are the groups. Methods:
-"beta" (default), "platt" and "temperature" are logistic regressions on features of the score, "isotonic" is a free
-nondecreasing curve, "none" takes the scores as they are.
+The maps form a hierarchical model: every cell (a group at a site) has a map of its own, with its group's map as prior,
+and the groups' prior is the map of all rows. The fewer rows a unit has, the more it shrinks to its prior. Where one
+site has all rows its cells are the groups. Methods: "beta" (default), "platt" and "temperature" are logistic
+regressions on features of the score, "isotonic" is a free nondecreasing curve, "none" takes the scores as they are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from logofair.calibration.crossfit import (
     HeldOut,
     calibration_errors,
     cross_fit,
-    rising_chances,
+    isotonic_chances,
 )
 
 __all__ = [
@@ -29,5 +29,5 @@ __all__ = [
     "calibration_errors",
     "cross_fit",
     "fit_calibrator",
-    "rising_chances",
+    "isotonic_chances",
 ]

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.fits import NO_FOLD, Above, DealtRows, fit_logistic
+from logofair.calibration.fits import NO_FOLD, FoldRuns, ParentMaps, fit_logistic
 from logofair.calibration.isotonic import IsotonicMaps, SortedRows, fit_isotonic
 from logofair.calibration.logistic import FAMILIES, LogisticMaps
 from logofair.calibration.newton import Maps, Units
 from logofair.columns.acceleration import piece_by_piece
 from logofair.columns.checks import Binary, Floats, Integers, whole_number
-from logofair.columns.segments import Booleans, Indices, RowOrder, cell_numbers, group_by, narrowest, taken
+from logofair.columns.segments import Booleans, Indices, RowOrder, cell_numbers, gather, group_by, narrowest
 from logofair.errors import InputError
 
 METHODS = (*FAMILIES, "isotonic", "none")
-# Default weight of a parent's map, in rows. Among 3, 10, ..., 3000 the held-out log-loss of beta calibration was
+# Default strength of a prior, in rows. Among 3, 10, ..., 3000 the held-out log-loss of beta calibration was
 # lowest at 100 and 300 on census income by state and sex or race, for 2,000 to 250,000 calibration rows alike.
 STRENGTH = 200.0
 
@@ -57,9 +57,9 @@ class Calibrator:
     def joined(cls, parts: Sequence[Calibrator]) -> Calibrator:
         """One calibrator of the sites of several, one part's after the other's, with the same maps of groups."""
         first, sites = parts[0], sum(part.n_sites for part in parts)
-        above = 1 + first.n_groups
+        parents = 1 + first.n_groups
         tables = [part.maps.parameters for part in parts if isinstance(part.maps, LogisticMaps)]
-        parameters = np.vstack([tables[0][:above], *(table[above:] for table in tables)])
+        parameters = np.vstack([tables[0][:parents], *(table[parents:] for table in tables)])
         return cls(first.method, first.n_groups, sites, LogisticMaps(first.method, parameters))
 
     def check(self) -> None:
@@ -83,7 +83,7 @@ class Sample:
     site_codes: Integers
     weights: Floats | None
     units: Units
-    people: Integers | None = None  # who each row is of, where somebody has several
+    people: Integers | None = None  # the person of each row, where somebody has several rows
 
     @property
     def cells(self) -> Integers:
@@ -92,8 +92,8 @@ class Sample:
 
     def columns_at(self, rows: npt.NDArray[Any]) -> tuple[Floats, Binary, Floats | None]:
         """Scores, labels and weights of the rows at some places."""
-        weights = None if self.weights is None else taken(self.weights, rows)
-        return taken(self.scores, rows), taken(self.labels, rows), weights
+        weights = None if self.weights is None else gather(self.weights, rows)
+        return gather(self.scores, rows), gather(self.labels, rows), weights
 
     def at(self, rows: Indices | Booleans) -> Sample:
         """The rows at some places."""
@@ -114,9 +114,9 @@ class Fits:
 
     method: str
     units: Units
-    rows: DealtRows | SortedRows
+    rows: FoldRuns | SortedRows
     without: Indices  # the folds that can be left out, ``NO_FOLD`` for none
-    strength: float  # how many rows the map of all is worth in a group
+    strength: float  # of the groups' prior, in rows
 
     @classmethod
     def of(
@@ -142,23 +142,23 @@ class Fits:
         counts = np.diff(starts).reshape(units.n_cells, folds)
         columns = sample.columns_at(by_fold)
         del cells, by_fold
-        return cls(method, units, DealtRows.of(FAMILIES[method], units, *columns, counts), without, strength)
+        return cls(method, units, FoldRuns.of(FAMILIES[method], units, *columns, counts), without, strength)
 
     @cached_property
-    def _above(self) -> Above:
+    def _parent_maps(self) -> ParentMaps:
         """Maps of all rows and of the groups, the same whatever strength those of the cells are fitted with."""
-        assert isinstance(self.rows, DealtRows)
-        return Above.of(self.rows, self.strength, self.without)
+        assert isinstance(self.rows, FoldRuns)
+        return ParentMaps.of(self.rows, self.strength, self.without)
 
     def calibrators(self, strength: float, fits: Indices, *, to_compare: bool = False) -> list[Calibrator]:
         """Calibrators fitted to the rows outside a fold, or to all: some of the ``fits``, by their places.
 
-        The ``strength`` says how many rows the group's map is worth in a cell; those ``to_compare`` strengths by are
-        fitted less precisely.
+        ``strength`` is that of the cells' prior, in rows; calibrators ``to_compare`` strengths by are fitted less
+        precisely.
         """
         fitted: Sequence[LogisticMaps | IsotonicMaps]
-        if isinstance(self.rows, DealtRows):
-            fitted = fit_logistic(self.method, self._above, strength, fits, to_compare=to_compare)
+        if isinstance(self.rows, FoldRuns):
+            fitted = fit_logistic(self.method, self._parent_maps, strength, fits, to_compare=to_compare)
         else:
             strengths = self.strength, strength
             fitted = [fit_isotonic(self.rows, strengths, int(fold)) for fold in self.without[fits]]
@@ -170,8 +170,8 @@ def fit_calibrator(
 ) -> Calibrator:
     """Fit a calibrator to labelled rows; small cells borrow strength from their group, and groups from all rows.
 
-    A row of weight 2 counts as two rows. ``strength`` says how many rows the parent's map is worth: a cell of this many
-    lies about halfway between its group's map and its own. ``cell_strength`` is another one for the cells alone.
+    A row of weight 2 counts as two rows. ``strength`` is that of the prior, in rows: a cell of as many rows ends about
+    halfway between its group's map and the one its own rows would give. ``cell_strength`` is another one for the cells.
     Where all rows are one site's, a cell is its group and has its map.
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)

@@ -18,49 +18,48 @@ from logofair.columns.checks import Binary, Floats, Integers
 from logofair.columns.segments import (
     Indices,
     RowOrder,
+    gather,
     group_by,
     narrowest,
     pool_starts,
     run_means,
     run_starts,
     run_sums,
-    taken,
 )
 
-# Strengths are compared on the first folds that hold this many rows: more tell no more.
+# Prior strengths are compared on as many folds as hold this many rows: the held-out loss is precise enough then.
 _ENOUGH_ROWS = 20_000
-# Held-out log-losses of two strengths that serve equally well differ by up to this many nats, over however many rows (a
-# likelihood ratio of one parameter asks as much at 5%): without it, cells of 20 rows lost .003 to .005 nats a row more
-# than under their group's map, where sites are alike.
-_NOISE = 2.0
-# No label is thought less likely than this, or one row would outweigh all others.
+# Held-out log-losses of two strengths that differ by less than this many nats, over however many rows, are taken for
+# equal (the likelihood-ratio test of one parameter at 5 %). Without it, where sites are alike, cells of 20 rows lost
+# .003 to .005 nats a row more than under their group's map.
+_INDIFFERENCE = 2.0
+# Chances are moved this far from 0 and 1 before a logarithm is taken, or one row could outweigh all others.
 LEAST_CHANCE = 1e-12
 
 
-def rising_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Floats | None = None) -> Floats:
-    """Smooth ``chances`` to rise with ``levels`` inside each cell; rows of equal level get the same.
+def isotonic_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Floats | None = None) -> Floats:
+    """Isotonic regression of ``chances`` on ``levels`` inside each cell; rows of equal level get the same chance.
 
-    All columns are in the ``order`` of the rows by cell and level. The means of rows side by side are kept, so a rule
-    that decides them alike has the expected accuracy it had. But each row's smooth chance is a mean with its
-    neighbours', whose fits knew its label: no chances rise with the score and are all free of their own labels. Test
-    ``chances`` on labels.
+    All columns are in the ``order`` of the rows by cell and level. The mean of each pool is kept, so a rule that
+    decides a pool as one has the expected accuracy it had. A pooled chance averages in neighbours whose fits have seen
+    the row's label, so it is no longer out of fold: compare ``chances`` themselves with labels.
     """
     if levels.size == 0:
         return chances
     changes = order.changes(levels)
-    mass = None if weights is None else _positive(weights, order)
+    mass = None if weights is None else _floored_weights(weights, order)
     if changes.all():
-        rising = _rising(chances, mass, order.starts)
+        rising = _isotonic(chances, mass, order.starts)
         return np.clip(rising, 0.0, 1.0, out=rising)
     levels_from = run_starts(changes)
     lengths = np.diff(levels_from)
     level_mass = lengths.astype(np.float64) if mass is None else run_sums(mass, levels_from)
     means = run_sums(chances if mass is None else mass * chances, levels_from) / level_mass
     cells_from = np.searchsorted(levels_from, order.starts)
-    return np.repeat(np.clip(_rising(means, level_mass, cells_from), 0.0, 1.0), lengths)
+    return np.repeat(np.clip(_isotonic(means, level_mass, cells_from), 0.0, 1.0), lengths)
 
 
-def _rising(values: Floats, mass: Floats | None, starts: Indices) -> Floats:
+def _isotonic(values: Floats, mass: Floats | None, starts: Indices) -> Floats:
     """Isotonic regression of values in [0, 1] in each run by itself."""
     rising = np.empty_like(values)
     for part in pieces_of_runs(starts):
@@ -73,8 +72,8 @@ def _rising(values: Floats, mass: Floats | None, starts: Indices) -> Floats:
     return rising
 
 
-def _positive(weights: Floats, order: RowOrder) -> Floats:
-    """Weights in the order of the rows, those of 0 next to nothing beside the largest of their cell."""
+def _floored_weights(weights: Floats, order: RowOrder) -> Floats:
+    """Weights in the order of the rows, at least 1e-12 of the cell's largest, as isotonic regression needs."""
     if weights.min() >= 1e-12 * weights.max() > 0.0:
         return weights
     present = np.diff(order.starts) > 0
@@ -94,32 +93,32 @@ class HeldOut:
 
     @property
     def chances(self) -> Floats:
-        """Of each row, in that order, by the map of its cell; made anew, as they take as much memory as the scores."""
-        return self.chances_of(taken(self.scores, self.order.rows))
+        """Out-of-fold chance of each row, in that order, by its cell's map; computed at every call to save memory."""
+        return self.chances_of(gather(self.scores, self.order.rows))
 
     def chances_of(self, ordered: Floats) -> Floats:
         """The same, from the scores in that order."""
         return held_out_chances(ordered, self.order.cells + (1 + self.without[0].n_groups), self.fold, self.without)
 
     @property
-    def as_they_came(self) -> Floats:
+    def in_input_order(self) -> Floats:
         """The chances in the order of the user's columns."""
-        return self.order.as_they_came(self.chances)
+        return self.order.in_input_order(self.chances)
 
     def merged(self, scores: Floats, groups: Indices, rows: npt.NDArray[Any]) -> Floats:
         """Chances by the maps of the groups, for rules that ignore the site: of the rows at some places."""
-        return held_out_chances(scores, groups + 1, self.order.as_they_came(self.fold)[rows], self.without)
+        return held_out_chances(scores, groups + 1, self.order.in_input_order(self.fold)[rows], self.without)
 
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """The calibrator of all rows, and what calibrators without each fold say of the fold's rows."""
+    """The calibrator of all rows, and the out-of-fold chances of those rows."""
 
     calibrator: Calibrator  # fitted on all rows: for new ones
     held_out: HeldOut | None = None  # None for method "none"
     errors: CalibrationErrors | None = None  # of the scores and of eta; None for method "none", which measures nothing
-    strength: float = STRENGTH  # how many rows the group's map is worth in a cell
-    chances: Floats | None = None  # out of fold, in the order of the rows by cell and score, as long as they are kept
+    strength: float = STRENGTH  # of the cells' prior, in rows
+    chances: Floats | None = None  # out of fold, in the order of the rows by cell and score; dropped to save memory
 
     @classmethod
     def measured(cls, calibrator: Calibrator, held_out: HeldOut, sample: Sample, strength: float) -> CrossFit:
@@ -133,7 +132,9 @@ class CrossFit:
     def eta(self) -> Floats:
         """Chance of every row, by the calibrator fitted without the row's fold."""
         assert self.held_out is not None
-        return self.held_out.as_they_came if self.chances is None else self.held_out.order.as_they_came(self.chances)
+        return (
+            self.held_out.in_input_order if self.chances is None else self.held_out.order.in_input_order(self.chances)
+        )
 
 
 def cross_fit(
@@ -146,20 +147,20 @@ def cross_fit(
 ) -> CrossFit:
     """Calibrate every row by a fit to the other folds, and fit once more on all rows; a person's rows share a fold.
 
-    Of several ``strengths`` of the cells' maps, rising, the one with the least held-out log-loss is taken, as far as a
-    walk from the middle one finds it.
+    Of several ``strengths`` of the cells' prior, in rising order, the one with the least held-out log-loss is taken, by
+    local search from the middle one.
     """
     rows, n_cells = sample.scores.size, sample.units.n_cells
     if sample.people is not None:
         order = RowOrder.of(sample.scores, sample.cells, n_cells)
-        fold = deal_people(sample.people, sample.cells, n_cells, folds, rng)[order.rows]
+        fold = assign_folds_by_person(sample.people, sample.cells, n_cells, folds, rng)[order.rows]
     else:
         order, drawn = two_at_once(
             lambda: RowOrder.of(sample.scores, sample.cells, n_cells),
             lambda: draw_folds(np.array([0, rows]), n_cells, folds, rng),
             rows,
         )
-        fold = drawn.dealt_to(order)
+        fold = drawn.assigned_to(order)
         del drawn  # six bytes a row, before columns of eight are made
     (*without, calibrator), strength = _calibrators(sample, method, order, fold, folds, strengths)
     return CrossFit.measured(calibrator, HeldOut(sample.scores, order, fold, tuple(without)), sample, strength)
@@ -173,7 +174,7 @@ def _calibrators(
     folds: int,
     strengths: tuple[float, ...],
 ) -> tuple[list[Calibrator], float]:
-    """The calibrators without each fold, then that of all rows, and the strength of their cells' maps."""
+    """The calibrators without each fold, then that of all rows, and the strength of their cells' prior."""
     every = np.arange(folds + 1)
     fits = Fits.of(method, sample, order, fold, np.append(every[:folds], NO_FOLD))
     enough = folds_compared(folds, fold.size)
@@ -191,7 +192,7 @@ def _calibrators(
         without = fits.calibrators(strength, every[:enough], to_compare=True)
         return float(log_losses(rows, held_out_chances(rows.scores, unit, folds_of_rows, without)).sum())
 
-    strength = walked(strengths, loss)
+    strength = local_search(strengths, loss)
     return fits.calibrators(strength, every), strength
 
 
@@ -200,16 +201,17 @@ def folds_compared(folds: int, rows: int) -> int:
     return -(-folds * min(_ENOUGH_ROWS, rows) // max(rows, 1))
 
 
-def walked(points: tuple[float, ...], loss: Callable[[float], float]) -> float:
-    """The first point from the middle, up or else down, that neither neighbour betters.
+def local_search(points: tuple[float, ...], loss: Callable[[float], float]) -> float:
+    """Local search from the middle point, up or else down, for a point that neither neighbour improves on.
 
-    Of two neighbours the upper, which holds cells to their group, is the better unless it loses more than noise does.
+    The larger of two neighbouring strengths, which shrinks more, is preferred unless its loss is larger by more than
+    the difference to be expected by chance.
     """
     middle = at = len(points) // 2
-    while at + 1 < len(points) and loss(points[at + 1]) < loss(points[at]) + _NOISE:
+    while at + 1 < len(points) and loss(points[at + 1]) < loss(points[at]) + _INDIFFERENCE:
         at += 1
     if at == middle:
-        while at > 0 and loss(points[at - 1]) < loss(points[at]) - _NOISE:
+        while at > 0 and loss(points[at - 1]) < loss(points[at]) - _INDIFFERENCE:
             at -= 1
     return points[at]
 
@@ -221,70 +223,70 @@ def log_losses(sample: Sample, chances: Floats) -> Floats:
     return losses if sample.weights is None else losses * sample.weights
 
 
-def deal_folds(order: RowOrder, folds: int, *rngs: np.random.Generator) -> npt.NDArray[np.int16]:
-    """The fold of each row, in the given order by cell and score: drawn at random, each cell dealt evenly.
+def assign_folds(order: RowOrder, folds: int, *rngs: np.random.Generator) -> npt.NDArray[np.int16]:
+    """The fold of each row, in the given order by cell and score: random, stratified by cell and nothing else.
 
-    Every cell has each fold the same number of times to within one. Nothing else is balanced: were labels, the rows
-    outside a fold would tell those inside it (with coins for labels and 100 rows in a cell, eta guessed 54 of 100).
-    Each of the ``rngs`` deals an equal part of the cells, one part after the other: the folds of its rows do not depend
-    on the other parts.
+    Every cell has each fold the same number of times to within one. Stratifying by label too would let the rows outside
+    a fold predict those inside it (with coin-flip labels and 100 rows in a cell, eta predicted 54 of 100). Each of the
+    ``rngs`` draws for an equal part of the cells, one part after the other: the folds of its rows do not depend on the
+    other parts.
     """
     cells = order.starts.size - 1
     begins = order.starts[:: max(cells // len(rngs), 1)]
-    return draw_folds(begins, cells, folds, *rngs).dealt_to(order)
+    return draw_folds(begins, cells, folds, *rngs).assigned_to(order)
 
 
-def deal_people(
+def assign_folds_by_person(
     people: Integers, cells: Integers, n_cells: int, folds: int, rng: np.random.Generator
 ) -> npt.NDArray[np.int16]:
-    """The fold of each row, as the rows come: those of one person all in one, and each cell's people dealt evenly.
+    """The fold of each row, in input order: a person's rows share one, and people are stratified by cell.
 
-    A person is dealt with the cell of his first row, whichever others he has rows in.
+    A person counts in the cell of his first row, whichever others he has rows in.
     """
     _, first, own = np.unique(people, return_index=True, return_inverse=True)
     homes = cells[first]
     order = RowOrder.of(homes.astype(np.float64), homes, n_cells)
     fold = np.empty(first.size, dtype=np.int16)
-    fold[order.rows] = deal_folds(order, folds, rng)
+    fold[order.rows] = assign_folds(order, folds, rng)
     return fold[own]
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnFolds:
-    """All that is random in dealing folds.
+    """The random part of assigning folds.
 
-    It needs how many rows and cells there are and not the order of the rows, so that it can be drawn before that is
-    known.
+    It depends on the numbers of rows and cells and not on the order of the rows, so that it can be drawn while they are
+    sorted.
     """
 
     drawn: npt.NDArray[Any]  # whole numbers: the rows, in the order in which they are drawn
     place: npt.NDArray[Any]  # whole numbers: when each cell has its turn
-    dealt: npt.NDArray[np.int16]  # the folds, in the order in which they are dealt
+    folds: npt.NDArray[np.int16]  # in the order in which they are assigned
 
-    def dealt_to(self, order: RowOrder) -> npt.NDArray[np.int16]:
+    def assigned_to(self, order: RowOrder) -> npt.NDArray[np.int16]:
         """The fold of each row, in an order by cell and score."""
         of_row = np.repeat(self.place, np.diff(order.starts))
         by_cell, _ = group_by(of_row[self.drawn], self.place.size, self.drawn)
-        fold = np.empty_like(self.dealt)
-        fold[by_cell] = self.dealt
+        fold = np.empty_like(self.folds)
+        fold[by_cell] = self.folds
         return fold
 
 
 def draw_folds(begins: Indices, cells: int, folds: int, *rngs: np.random.Generator) -> DrawnFolds:
-    """Draw what :func:`deal_folds` deals; an rng's cells have the rows from one of the ``begins`` to the next."""
+    """Draw folds for :func:`assign_folds`; the cells of an rng have the rows from one of the ``begins`` to the next."""
     rows, share = int(begins[-1]), cells // len(rngs)
     narrow = narrowest(max(rows, cells))
     drawn, place = np.arange(rows, dtype=narrow), np.arange(cells, dtype=narrow)
-    dealt = np.empty(rows, dtype=np.int16)
+    assigned = np.empty(rows, dtype=np.int16)
     for part, rng in enumerate(rngs):
         first, last = begins[part], begins[part + 1]
         rng.shuffle(drawn[first:last])
-        # Cells in an order drawn at random: in their own, five rows at each site would put a group into one fold.
+        # Cells in random order: in their own, sites of five rows each would put all of a group into one fold.
         rng.shuffle(place[part * share : (part + 1) * share])
-        # In an order of their own, or the few rows of each small site would all lie in the first folds.
+        # Folds in random order, or all rows of small sites would be in the first folds.
         numbers = np.tile(rng.permutation(folds).astype(np.int16), 1 + (last - first) // folds)
-        dealt[first:last] = numbers[: last - first]
-    return DrawnFolds(drawn, place, dealt)
+        assigned[first:last] = numbers[: last - first]
+    return DrawnFolds(drawn, place, assigned)
 
 
 def held_out_chances(
@@ -303,7 +305,7 @@ def held_out_chances(
     return chances
 
 
-# A bin holds at least this many rows, as long as the cell has that many: fewer are mostly noise.
+# A bin has at least this many rows where its cell does: with fewer the error is mostly noise.
 _ROWS_PER_BIN = 25
 _MOST_BINS = 15
 

@@ -1,9 +1,9 @@
 """Logistic maps of all rows, every group and every cell, in several fits side by side, each without one fold.
 
-All fits of a unit have nearly the same rows, so they start at one point: there one pass over the rows, summed by cell
-and fold, gives every fit its first step. The point is the optimum of coarse rows, a few hundred for each unit, so that
-the first step is the last of the fit that leaves out nothing. The others go on until their steps are small. Cells that
-have too few rows to be made coarse start at their group's map.
+All fits of a unit share most of their rows, so they start at one point: one pass over the rows there, summed by cell
+and fold, gives every fit its first Newton step. The start is the optimum for a few hundred coarse rows in place of the
+unit's own, so that the first step is the last one of the fit that leaves out nothing; the others go on until their
+steps are small. Cells with too few rows to be made coarse start at their group's map.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.logistic import Family, LogisticMaps, Prior, aimed, platt_targets
+from logofair.calibration.logistic import Family, LogisticMaps, Prior, platt_targets, with_targets
 from logofair.calibration.newton import (
     MOST_STEPS,
     Descent,
     Normal,
     Runs,
     Units,
-    most_probable,
+    map_estimate,
     packed_places,
     unit_sums,
 )
@@ -38,10 +38,10 @@ LEAST_ROWS = 250
 # What sites say of themselves can be untrue of one of them, and each can take its own part off: under secure sums these
 # rows are at two sites, or five, or 25, that hold an equal part of them each, and one site more says so of itself.
 PARTS = (2, 5, 25)
-# A fit is done when its next step, which is still taken, would gain less than this many nats per row. Tried on units of
-# 20 to 100,000 rows: after that step no chance is off by more than 14 times as much. It is in proportion to the number
-# of all rows up to this many: where there are few, more steps cost nothing.
-_LEAST_GAIN, _MANY_ROWS = 2e-6, 1_000_000
+# A fit has converged when its next step, which is still taken, would gain less than this many nats per row. Tried on
+# units of 20 to 100,000 rows: after that step no chance is off by more than 14 times as much. With fewer rows in all
+# than the second number the tolerance is smaller in proportion, since more steps cost nothing.
+_LEAST_GAIN, _FULL_ROWS = 2e-6, 1_000_000
 # Coarse rows are the means of a unit's rows of about the same log-odds: between -8 and 8 there are at least so many
 # classes and at most so many, as long as a class has a handful of rows.
 _WIDEST_ODDS = 8.0
@@ -53,16 +53,16 @@ _LARGE_CELL, _BINS_PER_UNIT = 20_000, 128
 _CELLS_AT_ONCE = 4_000  # small ones, of which numpy works on many at once
 
 
-def capped_rows(rows: Floats) -> tuple[Floats, Floats]:
-    """Each site's rows of each group, (sites, groups), and in all, (sites,), none above the least number.
+def clipped_counts(rows: Floats) -> tuple[Floats, Floats]:
+    """Each site's rows of each group, (sites, groups), and in all, (sites,), clipped at the least number.
 
-    Where such numbers add up to twice the least, those of all sites but any one add up to it.
+    Where clipped numbers add up to ``PARTS`` times the least, those of all sites but any one still add up to it.
     """
     return np.minimum(rows, LEAST_ROWS), np.minimum(rows.sum(axis=1), LEAST_ROWS)
 
 
 def summed_at(rows: Floats, everybody: float, fed: Booleans | None = None) -> Indices:
-    """As which group each group's rows are summed above its cells, -1: not at all; from totals of capped rows.
+    """As which group each group's rows are summed above its cells, -1: not at all; from totals of clipped counts.
 
     A group with enough of them stands for itself, and the map of such groups serves the others. Where no group has
     enough, and all together have, they are summed as one. ``fed`` says which groups enough sites contribute to,
@@ -83,17 +83,17 @@ def summed_at(rows: Floats, everybody: float, fed: Booleans | None = None) -> In
 
 
 @dataclass(frozen=True, eq=False)
-class DealtRows:
+class FoldRuns:
     """Labelled rows of positive weight, those of a cell and fold next to one another: a run."""
 
     family: Family
     units: Units
-    runs: Runs  # which aim at labels
+    runs: Runs  # with labels as targets
     cell: Indices  # of each run, rising
     fold: Indices  # of each run
     folds: int
     counts: Indices  # rows of each run; where cells are large, the run holds the means of their bins instead
-    part_of: DealtRows | None = None  # those of all sites, where these are those of some
+    part_of: FoldRuns | None = None  # those of all sites, where these are those of some
 
     @classmethod
     def of(
@@ -104,7 +104,7 @@ class DealtRows:
         labels: Binary,
         weights: Floats | None,
         counts: npt.NDArray[np.int64],
-    ) -> DealtRows:
+    ) -> FoldRuns:
         """From columns by cell and fold; ``counts`` are the rows of each, (cells, folds)."""
         present = np.flatnonzero(counts)
         starts = np.concatenate(([0], np.cumsum(counts.ravel()[present])))
@@ -113,7 +113,7 @@ class DealtRows:
         runs = (_binned_runs if large else _runs)(family, scores, labels, weights, starts)
         return cls(family, units, runs, cell, fold, counts.shape[1], np.diff(starts))
 
-    def of_sites(self, sites: slice) -> DealtRows:
+    def of_sites(self, sites: slice) -> FoldRuns:
         """Those of some sites, numbered anew."""
         units = Units(self.units.n_groups, sites.stop - sites.start)
         first, last = np.searchsorted(self.cell, np.array([sites.start, sites.stop]) * units.n_groups)
@@ -125,7 +125,7 @@ class DealtRows:
         runs = Runs(columns, self.runs.intercept, self.runs.targets[rows], weights, starts - starts[0], linear)
         cell = self.cell[first:last] - sites.start * units.n_groups
         fold, counts = self.fold[first:last], self.counts[first:last]
-        return DealtRows(self.family, units, runs, cell, fold, self.folds, counts, self)
+        return FoldRuns(self.family, units, runs, cell, fold, self.folds, counts, self)
 
     @cached_property
     def mass(self) -> Floats:
@@ -160,10 +160,10 @@ class DealtRows:
         if units.n_sites == 1:
             return np.arange(units.n_groups)
         rows = np.bincount(self.cell, self.counts, units.n_cells).reshape(-1, units.n_groups)
-        of_groups, of_all = capped_rows(rows.astype(np.float64))
+        of_groups, of_all = clipped_counts(rows.astype(np.float64))
         return summed_at(of_groups.sum(axis=0), float(of_all.sum()))
 
-    def summed(self, places: Indices) -> DealtRows:
+    def summed(self, places: Indices) -> FoldRuns:
         """The rows that count above the cells, each in the cell of the group as which it is summed."""
         groups = self.units.n_groups
         if np.array_equal(places, np.arange(groups)):
@@ -239,15 +239,15 @@ def _binned_runs(family: Family, scores: Floats, labels: Binary, weights: Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Coarse:
-    """Fewer rows in place of many: the means of each class of log-odds, one run for each unit that has rows."""
+class CoarseRows:
+    """Means of rows by class of log-odds in place of the rows, one run for each unit that has rows."""
 
     runs: Runs
     unit: Indices  # of each run, rising
 
     @classmethod
-    def of(cls, runs: Runs, unit: Indices, classes: int) -> Coarse:
-        """Put the rows of every unit into classes; ``unit`` is that of each run."""
+    def of(cls, runs: Runs, unit: Indices, classes: int) -> CoarseRows:
+        """Average the rows of every unit by class; ``unit`` is that of each run."""
         mass, *sums = _class_sums(runs, unit, classes)
         present = np.flatnonzero(mass)
         mass = mass[present]
@@ -255,23 +255,23 @@ class Coarse:
         units, first = np.unique(present // classes, return_index=True)
         return cls(Runs(tuple(columns), runs.intercept, targets, mass, np.append(first, present.size)), units)
 
-    def summed(self, places: Indices) -> Coarse:
+    def summed(self, places: Indices) -> CoarseRows:
         """Those of groups' cells that count above the cells, as one unit for each group as which they are summed."""
         place = places[self.unit % places.size]
         stay = place >= 0
-        return Coarse(self.runs.keep(stay), place[stay])
+        return CoarseRows(self.runs.keep(stay), place[stay])
 
     def optimum(self, prior: Prior, fits: int) -> Floats:
         """Parameters of least penalised loss of the units of the last of several fits, (k, units)."""
         size = prior.beliefs.centre.shape[1] // fits
         last = prior.beliefs.of(np.arange((fits - 1) * size, fits * size))
-        return most_probable(self.runs, self.unit, last, prior.family.slopes).centre
+        return map_estimate(self.runs, self.unit, last, prior.family.slopes).centre
 
     def sums_near(self, start: Floats, sums: Floats, share: Floats, point: Floats, live: Indices) -> Floats:
         """Sums of live units at points near a start, (m, live), from the ``sums`` of all units there.
 
-        ``share`` is what part of a unit's rows each fit sees. Where the rows lie changes the sums as it does those of
-        coarse rows; what labels add to them is linear in the point.
+        ``share`` is what part of a unit's rows each fit sees. The log-loss without labels changes between the points as
+        that of the coarse rows does; what labels add to it is linear in the point, and known.
         """
         k, size = start.shape
         fit, unit = np.divmod(live, size)
@@ -292,7 +292,7 @@ class Coarse:
     def known(self, descent: Descent, seen: Floats, fits: int) -> Normal:
         """Parameters at the end of a descent of units in several fits, and the curvature there, (fits * units).
 
-        A descent knows the curvature before its last step: what the step changes is seen well enough in coarse rows.
+        A descent knows the curvature before its last step; its change over that step is taken from the coarse rows.
         """
         end = descent.result
         ends = zip(*(np.split(point, fits, axis=1) for point in (descent.best, end.centre)), strict=True)
@@ -322,40 +322,40 @@ def _class_sums(runs: Runs, unit: Indices, classes: int) -> list[Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class Above:
+class ParentMaps:
     """The maps of all rows and of every group in several fits, around which those of the cells are fitted."""
 
-    rows: DealtRows
-    strength: float  # how many rows the map of all is worth in a group
+    rows: FoldRuns
+    strength: float  # of the groups' prior, in rows
     without: Indices  # the fold that each fit leaves out, ``NO_FOLD`` last
     everyone: Floats  # (k, fits, 1)
     groups: Floats  # (k, fits, groups)
-    prior: Prior  # what was believed of the groups in every fit,
-    level: Normal  # and what is known of them once their rows are seen,
-    seen: Floats  # which are so many, (fits * groups,)
-    of_cells: Coarse | None  # coarse rows of the cells, where they have enough
-    summed: DealtRows  # the rows that count above the cells
+    prior: Prior  # of the groups in every fit
+    level: Normal  # their posterior
+    seen: Floats  # the weight of their rows, (fits * groups,)
+    of_cells: CoarseRows | None  # coarse rows of the cells, where they have enough
+    summed: FoldRuns  # the rows that count above the cells
     places: Indices  # as which group each group is summed there, (groups,)
 
     @classmethod
-    def of(cls, rows: DealtRows, strength: float, without: Indices) -> Above:
+    def of(cls, rows: FoldRuns, strength: float, without: Indices) -> ParentMaps:
         """Fit all rows, then the groups around them; one fit for each number of ``without``, the fold it leaves out."""
         units, fits, places = rows.units, without.size, rows.places
-        of_cells = Coarse.of(rows.runs, rows.cell, rows.classes) if rows.classes else None
-        finest = (Coarse(rows.runs, rows.cell) if of_cells is None else of_cells).summed(places)
-        of_groups = Coarse.of(finest.runs, finest.unit, _MOST_CLASSES)
+        of_cells = CoarseRows.of(rows.runs, rows.cell, rows.classes) if rows.classes else None
+        finest = (CoarseRows(rows.runs, rows.cell) if of_cells is None else of_cells).summed(places)
+        of_groups = CoarseRows.of(finest.runs, finest.unit, _MOST_CLASSES)
         summed = rows.summed(places)
-        of_all = Coarse(of_groups.runs, np.zeros_like(of_groups.unit))
+        of_all = CoarseRows(of_groups.runs, np.zeros_like(of_groups.unit))
         prior = Prior.on_identity(rows.family).of(np.zeros(fits, dtype=np.int64))
         seen_of_all, seen = summed.seen(1, without), summed.seen(units.n_groups, without)
 
-        def fitted(prior: Prior, coarse: Coarse, seen: Floats) -> Normal:
+        def fitted(prior: Prior, coarse: CoarseRows, seen: Floats) -> Normal:
             start = coarse.optimum(prior, fits)
             first = summed.sums(start, np.ones(start.shape[1], dtype=bool))
             return coarse.known(_level(summed, prior, start, first, without, summed.label_mass), seen, fits)
 
         everyone = fitted(prior, of_all, seen_of_all)
-        prior = prior.on(everyone, seen_of_all, strength).of(_parents(fits, 1, units.n_groups))
+        prior = prior.on(everyone, seen_of_all, strength).of(_parent_units(fits, 1, units.n_groups))
         level = fitted(prior, of_groups, seen)
         serving = (np.arange(fits)[:, None] * units.n_groups + serving_maps(places)).ravel()
         level, seen = level.of(serving), seen[serving]
@@ -363,7 +363,7 @@ class Above:
         return cls(rows, strength, without, of_everyone, groups, prior, level, seen, of_cells, summed, places)
 
     def on_cells(self, strength: float, fits: Indices) -> Prior:
-        """What is believed, in some of the fits, of cells whose group's map is worth so many rows."""
+        """The cells' prior of a strength, in rows, in some of the fits."""
         groups = self.groups.shape[2]
         units = (fits[:, None] * groups + np.arange(groups)).ravel()
         return self.prior.on(self.level.of(units), self.seen[units], strength)
@@ -372,7 +372,7 @@ class Above:
     def cells_start(self) -> Floats:
         """Where the cells' fits start, with any strength and without any fold, (k, cells)."""
         units, last = self.rows.units, np.array([self.without.size - 1])
-        prior = self.on_cells(self.strength, last).of(_parents(1, units.n_groups, units.n_cells))
+        prior = self.on_cells(self.strength, last).of(_parent_units(1, units.n_groups, units.n_cells))
         return prior.beliefs.centre if self.of_cells is None else self.of_cells.optimum(prior, 1)
 
     @cached_property
@@ -386,63 +386,63 @@ def serving_maps(places: Indices) -> Indices:
     return np.where(places >= 0, places, np.arange(places.size))
 
 
-def sums_alone(places: Indices) -> Booleans:
+def has_own_map(places: Indices) -> Booleans:
     """Which groups are summed, and with no other's rows."""
     serving = serving_maps(places)
     return np.asarray((places >= 0) & (np.bincount(serving, minlength=places.size)[serving] == 1))
 
 
 def fit_logistic(
-    method: str, above: Above, strength: float, fits: Indices, *, to_compare: bool = False
+    method: str, parents: ParentMaps, strength: float, fits: Indices, *, to_compare: bool = False
 ) -> list[LogisticMaps]:
     """Fit the cells around their groups with a strength, in some of the fits of those.
 
-    Maps ``to_compare`` strengths by may be off by what held-out losses cannot tell: after the first step, coarse rows
+    Maps ``to_compare`` strengths by need less precision than held-out losses have: after the first step, coarse rows
     stand for the rows.
 
     Where all rows of a fit are one site's, its cells are the groups and have their maps: fitted again, the same rows
     would count twice.
     """
-    without, groups, n_sites = above.without[fits], above.groups[:, fits], above.rows.units.n_sites
-    alone = _of_one_site(above.summed, without)[:, None] & np.tile(sums_alone(above.places), n_sites)
+    without, groups, n_sites = parents.without[fits], parents.groups[:, fits], parents.rows.units.n_sites
+    alone = _of_one_site(parents.summed, without)[:, None] & np.tile(has_own_map(parents.places), n_sites)
     cells = np.tile(groups, (1, 1, n_sites)) if alone.any() else groups
     if not alone.all():
-        own = _cells(above, above.on_cells(strength, fits), without, above.of_cells if to_compare else None)
+        own = _cells(parents, parents.on_cells(strength, fits), without, parents.of_cells if to_compare else None)
         cells = np.where(alone, cells, own) if alone.any() else own
-    tables = np.concatenate([above.everyone[:, fits], groups, cells], axis=2)
+    tables = np.concatenate([parents.everyone[:, fits], groups, cells], axis=2)
     return [LogisticMaps.of(method, table.T) for table in tables.swapaxes(0, 1)]
 
 
-def _cells(above: Above, prior: Prior, without: Indices, coarse: Coarse | None) -> Floats:
-    """Parameters of the cells in every fit, (k, fits, cells), from what is believed of their groups."""
-    rows, n_groups, n_sites = above.rows, above.rows.units.n_groups, above.rows.units.n_sites
-    start, sums, label_mass = above.cells_start, above.cells_sums, above.summed.label_mass
+def _cells(parents: ParentMaps, prior: Prior, without: Indices, coarse: CoarseRows | None) -> Floats:
+    """Parameters of the cells in every fit, (k, fits, cells), under their groups' prior."""
+    rows, n_groups, n_sites = parents.rows, parents.rows.units.n_groups, parents.rows.units.n_sites
+    start, sums, label_mass = parents.cells_start, parents.cells_sums, parents.summed.label_mass
     found = np.empty((len(start), without.size, n_groups * n_sites))
 
     def descend(sites: slice) -> None:
         some = rows if sites == slice(0, n_sites) else rows.of_sites(sites)
-        own = prior.of(_parents(without.size, n_groups, some.units.n_cells))
+        own = prior.of(_parent_units(without.size, n_groups, some.units.n_cells))
         cells = slice(sites.start * n_groups, sites.stop * n_groups)
         level = _level(some, own, start[:, cells], sums[:, cells], without, label_mass, coarse)
         found[:, :, cells] = level.result.centre.reshape(found[:, :, cells].shape)
 
-    # Some at a time: what a step knows of all small cells in every fit would be larger than any cache.
-    at_once = n_sites if above.of_cells is not None else max(_CELLS_AT_ONCE // n_groups, 1)
+    # Some at a time: the state of all small cells in every fit would not stay in the processor's caches.
+    at_once = n_sites if parents.of_cells is not None else max(_CELLS_AT_ONCE // n_groups, 1)
     side_by_side(descend, pieces(n_sites, at_once), rows.runs.targets.size)
     return found
 
 
-def _least_gain(rows: DealtRows, prior: Prior, seen: Floats) -> Floats:
-    """What a step must gain in each unit that has seen so many rows, in nats, for another to follow."""
-    return _LEAST_GAIN * min(float((rows.part_of or rows).counts.sum()) / _MANY_ROWS, 1.0) * (seen + prior.rows)
+def _least_gain(rows: FoldRuns, prior: Prior, seen: Floats) -> Floats:
+    """The convergence tolerance of each unit with so many rows, in nats."""
+    return _LEAST_GAIN * min(float((rows.part_of or rows).counts.sum()) / _FULL_ROWS, 1.0) * (seen + prior.rows)
 
 
-def _parents(fits: int, size: int, below: int) -> Indices:
+def _parent_units(fits: int, size: int, below: int) -> Indices:
     """The units of a level, in every fit, from which those below inherit; cells have their groups in turn."""
     return (np.arange(fits)[:, None] * size + np.arange(below) % size).ravel()
 
 
-def _of_one_site(rows: DealtRows, without: Indices) -> Booleans:
+def _of_one_site(rows: FoldRuns, without: Indices) -> Booleans:
     """Whether no two rows of a fit are of different sites, (fits,)."""
     units = rows.units
     mass = rows.seen(units.n_cells, without).reshape(-1, units.n_sites, units.n_groups)
@@ -462,13 +462,13 @@ def _over_folds(tables: Floats) -> Floats:
 
 
 def _level(
-    rows: DealtRows,
+    rows: FoldRuns,
     prior: Prior,
     start: Floats,
     sums: Floats,
     without: Indices,
     label_mass: Floats,
-    coarse: Coarse | None = None,
+    coarse: CoarseRows | None = None,
 ) -> Descent:
     """Fit the units of one level in every fit, (fits * units); a unit without rows keeps its prior exactly.
 
@@ -483,7 +483,7 @@ def _level(
     at = np.where(seen > 0.0, np.tile(start, fits), prior.beliefs.centre)
     shift = _shift(rows, size, without, label_mass)
     descent = Descent.start(prior.beliefs, slopes, at=at, least_gain=_least_gain(rows, prior, seen))
-    descent = descent.take(aimed(sums, at, shift))
+    descent = descent.take(with_targets(sums, at, shift))
     for _ in range(MOST_STEPS):
         if descent.done:
             break
@@ -492,11 +492,11 @@ def _level(
             found = _sums_at(rows, point, live, without)
         else:
             found = coarse.sums_near(start, sums, share, point, live)
-        descent = descent.take(aimed(found, point[:, live], shift[:, live]))
+        descent = descent.take(with_targets(found, point[:, live], shift[:, live]))
     return descent
 
 
-def _sums_at(rows: DealtRows, point: Floats, live: Indices, without: Indices) -> Floats:
+def _sums_at(rows: FoldRuns, point: Floats, live: Indices, without: Indices) -> Floats:
     """Sums of the live units, each outside the fold its fit leaves out, at a point for each unit of each fit."""
     size = point.shape[1] // without.size
     going = np.zeros(point.shape[1], dtype=bool)
@@ -509,7 +509,7 @@ def _sums_at(rows: DealtRows, point: Floats, live: Indices, without: Indices) ->
     return np.concatenate(found, axis=1)
 
 
-def _shift(rows: DealtRows, size: int, without: Indices, label_mass: Floats) -> Floats:
+def _shift(rows: FoldRuns, size: int, without: Indices, label_mass: Floats) -> Floats:
     """What Platt's targets in place of the labels add to the gradient of each unit in each fit.
 
     His targets are of all labels of a fit that are summed, whichever sites' rows these are.

@@ -23,13 +23,21 @@ from logofair.calibration.crossfit import (
     HeldOut,
     folds_compared,
     held_out_chances,
+    local_search,
     log_losses,
-    walked,
 )
-from logofair.calibration.fits import serving_maps, sums_alone
-from logofair.calibration.logistic import FAMILIES, Family, LogisticMaps, Prior, aimed, platt_targets, sharp
-from logofair.calibration.newton import Descent, Normal, most_probable, packed_places
-from logofair.calibration.sums import OwnRows, Points, calibration_counts, summable_family
+from logofair.calibration.fits import has_own_map, serving_maps
+from logofair.calibration.logistic import (
+    FAMILIES,
+    Family,
+    LogisticMaps,
+    Prior,
+    gaussian_prior,
+    platt_targets,
+    with_targets,
+)
+from logofair.calibration.newton import Descent, Normal, map_estimate, packed_places
+from logofair.calibration.sums import FoldedRows, Points, calibration_counts, summable_family
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InputError
@@ -52,13 +60,13 @@ class GroupMaps:
     information: Floats  # what a row tells of a cell's map: packed symmetric matrices, (k(k+1)/2, fits, groups)
     mass: Floats  # rows of label 0 and of label 1 in each fit that were summed, (2, fits)
     places: Indices  # as which group each group was summed, -1: not at all, (groups,)
-    strength: float = STRENGTH  # how many rows a group's map is worth in its cells
+    strength: float = STRENGTH  # of the cells' prior, in rows
 
     def prior(self, fits: Indices) -> Normal:
         """The priors of a site's cells in some fits; unit ``place * groups + group``."""
         k = len(self.groups)
         information = self.information[packed_places(k)][:, :, fits].reshape(k, k, -1)
-        return sharp(FAMILIES[self.method], self.groups[:, fits].reshape(k, -1), information, self.strength)
+        return gaussian_prior(FAMILIES[self.method], self.groups[:, fits].reshape(k, -1), information, self.strength)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +74,7 @@ class Levels:
     """Fits of all rows and of the groups, on their way; state in, state out."""
 
     method: str
-    strength: float  # how many rows a parent's map is worth
+    strength: float  # of every prior, in rows
     everyone: Descent  # all rows; one unit per fit
     groups: Descent  # unit fit * groups + group
     places: Indices  # as which group each group's rows are summed, -1: not at all, (groups,)
@@ -148,7 +156,7 @@ class Levels:
                 f"calibration: no end after {self.rounds} rounds of sums, so they are not sums over one set of rows; "
                 "start again with the same sites in every round."
             )
-        sums = self._aimed_at_targets(sums)
+        sums = self._with_platt_targets(sums)
         if self.rounds == 0:
             return self._opened(sums)
         after = replace(
@@ -182,14 +190,14 @@ class Levels:
         """The groups' prior: all rows of their fit, as far as known."""
         return Prior.on_identity(self._family).on(self.everyone.ahead, self._mass.sum(axis=(0, 2)), self.strength)
 
-    def _aimed_at_targets(self, sums: Floats) -> Floats:
-        """Turn sums that aim at labels into sums that aim at Platt's targets: the difference is linear."""
+    def _with_platt_targets(self, sums: Floats) -> Floats:
+        """Turn sums with labels as targets into sums with Platt's targets: the difference is linear."""
         if not self._family.smoothed or self.counts is None:
             return sums
         low, high = platt_targets(*self._mass.sum(axis=2)[:, :, None])
         by_group = (1.0 - high) * self.counts[1] - low * self.counts[0]
         shift = np.concatenate([by_group.sum(axis=2, keepdims=True), by_group], axis=2)
-        return aimed(sums, self.request.at, shift)
+        return with_targets(sums, self.request.at, shift)
 
     @property
     def _family(self) -> Family:
@@ -216,11 +224,11 @@ def _taken(descent: Descent, sums: Floats) -> Descent:
     return descent if descent.done else descent.take(sums.reshape(len(sums), -1)[:, descent.live])
 
 
-def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
+def cell_calibrators(rows: FoldedRows, maps: GroupMaps) -> CrossFit:
     """Fit sites' cells around the groups' maps: out-of-fold chances, and the calibrator of all their rows.
 
     The answer is that of :func:`cross_fit` on all rows of the federation, for these sites' rows, with the folds
-    as dealt; the calibrator knows these sites alone. It needs nothing but the published maps, so a site that joins
+    as assigned; the calibrator knows these sites alone. It needs nothing but the published maps, so a site that joins
     later gets its own in the same way. Where all rows of a fit are one site's, its cells have the groups' maps.
     """
     *without, calibrator = _calibrators(rows, maps)
@@ -231,8 +239,8 @@ def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
     return CrossFit.measured(calibrator, held_out, sample, maps.strength)
 
 
-def strength_losses(rows: OwnRows, maps: GroupMaps, strengths: tuple[float, ...]) -> Floats:
-    """Log-loss of sites' held-out labels if a group's map were worth so much in their cells.
+def strength_losses(rows: FoldedRows, maps: GroupMaps, strengths: tuple[float, ...]) -> Floats:
+    """Log-loss of sites' held-out labels under each strength of the cells' prior.
 
     (sites, strengths, folds).
     """
@@ -250,20 +258,20 @@ def strength_losses(rows: OwnRows, maps: GroupMaps, strengths: tuple[float, ...]
 def least_loss(losses: Floats, strengths: tuple[float, ...], rows: int) -> float:
     """The strength that :func:`cross_fit` takes, from the losses of all sites with so many rows."""
     first = folds_compared(losses.shape[1], rows)
-    return walked(strengths, lambda each: float(losses[strengths.index(each), :first].sum()))
+    return local_search(strengths, lambda each: float(losses[strengths.index(each), :first].sum()))
 
 
-def _calibrators(rows: OwnRows, maps: GroupMaps) -> list[Calibrator]:
+def _calibrators(rows: FoldedRows, maps: GroupMaps) -> list[Calibrator]:
     """The sites' calibrator of every fit."""
     mass = calibration_counts(rows, maps.places)[:, :, -1].sum(axis=3)
-    alone = np.isclose(mass, maps.mass, rtol=1e-9, atol=0.0).all(axis=1)[:, :, None] & sums_alone(maps.places)
+    alone = np.isclose(mass, maps.mass, rtol=1e-9, atol=0.0).all(axis=1)[:, :, None] & has_own_map(maps.places)
     return [
         _calibrator(maps, fit, np.where(alone[:, fit], maps.groups[:, fit][:, None], cells))
         for fit, cells in enumerate(_cells(rows, maps))
     ]
 
 
-def _cells(rows: OwnRows, maps: GroupMaps) -> Iterator[Floats]:
+def _cells(rows: FoldedRows, maps: GroupMaps) -> Iterator[Floats]:
     """The parameters of the sites' cells in every fit, each (k, sites, groups)."""
     family, units = FAMILIES[maps.method], rows.sample.units
     for fits in rows.portions(np.arange(rows.folds + 1)):
@@ -274,7 +282,7 @@ def _cells(rows: OwnRows, maps: GroupMaps) -> Iterator[Floats]:
             runs = replace(runs, targets=np.where(runs.targets > 0.5, high, low))
         place, cell = np.divmod(np.arange(fits.size * units.n_cells), units.n_cells)
         prior = maps.prior(fits).of(place * rows.n_groups + cell % rows.n_groups)
-        fitted = most_probable(runs, unit, prior, family.slopes)
+        fitted = map_estimate(runs, unit, prior, family.slopes)
         yield from fitted.centre.reshape(-1, fits.size, units.n_sites, rows.n_groups).swapaxes(0, 1)
 
 

@@ -74,7 +74,7 @@ FAMILIES = {
 }
 
 
-# A prior is never worth less than this many rows, nor these rows less than the identity's: else an empty cell
+# No prior is weaker than this many rows of the parent's information and as many of the identity's: else an empty cell
 # would have no parameters, and one whose parent is sure of every label would have no finite ones.
 _FEWEST_ROWS = 1e-6
 
@@ -108,7 +108,7 @@ class LogisticMaps(Maps):
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What is believed of a level of units before its rows are seen, and how many rows that is worth."""
+    """The prior of a level of units, and its strength in rows."""
 
     family: Family
     beliefs: Normal
@@ -118,7 +118,7 @@ class Prior:
     def on_identity(cls, family: Family) -> Prior:
         """Of all rows, on the map that changes nothing; one unit."""
         centre, information = np.array(family.identity)[:, None], family.reference_information()[:, :, None]
-        return cls(family, sharp(family, centre, information, IDENTITY_ROWS), IDENTITY_ROWS)
+        return cls(family, gaussian_prior(family, centre, information, IDENTITY_ROWS), IDENTITY_ROWS)
 
     def of(self, units: Indices) -> Prior:
         """What is believed of units that inherit from these."""
@@ -126,7 +126,7 @@ class Prior:
 
     def on(self, level: Normal, seen: Floats, strength: float) -> Prior:
         """Of the next level, on this level's fitted units, which have seen so many rows each, (units,)."""
-        beliefs = sharp(self.family, level.centre, self.information(level, seen), strength)
+        beliefs = gaussian_prior(self.family, level.centre, self.information(level, seen), strength)
         return Prior(self.family, beliefs, max(strength, _FEWEST_ROWS))
 
     def information(self, level: Normal, seen: Floats) -> Floats:
@@ -135,8 +135,8 @@ class Prior:
         return level.precision / (seen + self.rows)
 
 
-def sharp(family: Family, centre: Floats, information: Floats, rows: float) -> Normal:
-    """Beliefs worth this many rows of this information each."""
+def gaussian_prior(family: Family, centre: Floats, information: Floats, rows: float) -> Normal:
+    """Gaussian priors, each with the information of this many rows."""
     precision = max(rows, _FEWEST_ROWS) * information + _FEWEST_ROWS * family.reference_information()[:, :, None]
     return Normal(centre, precision)
 
@@ -152,8 +152,8 @@ def platt_targets(negatives: Floats, positives: Floats) -> tuple[Floats, Floats]
     return low, high
 
 
-def aimed(sums: Floats, point: Floats, shift: Floats) -> Floats:
-    """Turn sums that aim at labels into sums that aim at other targets: the difference is linear in the point."""
+def with_targets(sums: Floats, point: Floats, shift: Floats) -> Floats:
+    """Turn sums with labels as targets into sums with other targets: the difference is linear in the point."""
     sums = sums.copy()
     sums[0] += np.sum(shift * point, axis=0)
     sums[1 : 1 + len(shift)] += shift

@@ -1,7 +1,7 @@
 """Many small convex fits at once by Newton's method: state in, state out, fed with sums over rows.
 
 A descent sees no row. It names the points at which it needs sums over the rows of its units, and takes the sums: from
-the rows at hand (:class:`Runs`, :func:`most_probable`), or from many sites' added up. Units are what has a map of its
+the rows at hand (:class:`Runs`, :func:`map_estimate`), or from many sites' added up. Units are what has a map of its
 own: all rows, every group, every cell.
 """
 
@@ -32,7 +32,7 @@ class Runs:
 
     columns: tuple[Floats, ...]  # the features that vary, each (n,)
     intercept: bool  # whether a constant feature follows
-    targets: Floats | Binary  # what the regression aims at, in [0, 1], (n,)
+    targets: Floats | Binary  # labels, or chances of label 1, (n,)
     weights: Floats | None  # all positive; None: each row counts once
     starts: Indices  # run r holds the rows starts[r] to starts[r + 1], at least one; (runs + 1,)
     linear: Floats | None = None  # what rows that stand for several leave out of the gradient of each run, (k, runs)
@@ -119,7 +119,7 @@ class Runs:
         return table
 
 
-_SURE = 1e-8  # odds against a label below which they are its loss: one plus them would lose their digits
+_SURE = 1e-8  # where the odds against a label are below this, log(1 + odds) is the odds, and loses no digits
 
 
 def _logistic(margin: Floats, targets: Floats | Binary) -> tuple[Floats, Floats, Floats]:
@@ -352,15 +352,15 @@ class Descent:
         best, known, step = self.best.copy(), self.sums.copy(), self.step.copy()
         best[:, ahead], known[:, ahead] = point[:, down], sums[:, down]
         step[:, live[~down]] *= 0.5
-        return replace(self, best=best, sums=known, step=step)._aimed(ahead)
+        return replace(self, best=best, sums=known, step=step)._with_next_step(ahead)
 
     def under(self, prior: Normal, units: Indices) -> Descent:
         """The same sums under new beliefs about some units, each with at least one point known."""
         centre, precision = self.prior.centre.copy(), self.prior.precision.copy()
         centre[:, units], precision[:, :, units] = prior.centre, prior.precision
-        return replace(self, prior=Normal(centre, precision))._aimed(units)
+        return replace(self, prior=Normal(centre, precision))._with_next_step(units)
 
-    def _aimed(self, units: Indices) -> Descent:
+    def _with_next_step(self, units: Indices) -> Descent:
         """Choose the next step of some units from their best point, and whether they go on."""
         best = self.best[:, units]
         gradient, hessian = penalised_derivatives(self.sums[:, units], self.prior.of(units), best)
@@ -373,7 +373,7 @@ class Descent:
         return replace(self, step=step, live=np.flatnonzero(going))
 
 
-def most_probable(runs: Runs, owner: Indices, prior: Normal, slopes: tuple[int, ...]) -> Normal:
+def map_estimate(runs: Runs, owner: Indices, prior: Normal, slopes: tuple[int, ...]) -> Normal:
     """Parameters of least penalised loss with slopes >= 0, and the curvature there.
 
     ``owner[r]`` is the unit to which run r belongs; a unit without rows keeps its prior exactly.

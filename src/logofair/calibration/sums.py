@@ -1,6 +1,6 @@
 """What sites tell a federation so that all rows and every group can be fitted: sums over their rows, no row.
 
-There are ``folds + 1`` fits side by side: fit f leaves out fold f, the last one leaves out nothing. Sites deal
+There are ``folds + 1`` fits side by side: fit f leaves out fold f, the last one leaves out nothing. Sites draw
 their own folds. A fit has the units "all rows" (number 0) and group g (number 1 + g). Sites' counts and sums
 simply add up to those of the federation. Many sites can be worked on at once: each has the numbers it has alone.
 """
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.calibration.calibrator import Sample
-from logofair.calibration.crossfit import deal_folds
+from logofair.calibration.crossfit import assign_folds
 from logofair.calibration.logistic import FAMILIES, Family
 from logofair.calibration.newton import Runs, Units, unit_sums
 from logofair.columns.checks import Binary, Floats, Integers, nearest_name
@@ -47,8 +47,8 @@ class Points:
 
 
 @dataclass(frozen=True, eq=False)
-class OwnRows:
-    """Sites' labelled rows, those of a cell and fold next to one another; made by :func:`deal_rows`."""
+class FoldedRows:
+    """Sites' labelled rows, those of a cell and fold next to one another; made by :func:`fold_rows`."""
 
     method: str
     folds: int  # how many the federation agreed on; a site of few rows may lack some
@@ -68,7 +68,7 @@ class OwnRows:
         return [fits[first : first + size] for first in range(0, fits.size, size)]
 
     def runs(self, fits: Indices) -> tuple[Runs, Indices]:
-        """The rows of some fits one after another, aiming at labels, one run per fit and cell, and its unit.
+        """The rows of some fits one after another, with labels as targets, one run per fit and cell, and its unit.
 
         Unit ``place * cells + cell`` is a cell in the fit at that place.
         """
@@ -84,7 +84,7 @@ class OwnRows:
         return Runs(columns, family.intercept, sample.labels[rows], weights, starts), present
 
 
-def deal_rows(
+def fold_rows(
     method: str,
     scores: Floats,
     labels: Binary | None,
@@ -95,11 +95,11 @@ def deal_rows(
     weights: Floats | None = None,
     folds: int = 5,
     rngs: Sequence[np.random.Generator],
-) -> OwnRows:
-    """Deal the rows of each site, one for each of ``rngs``, into random folds, each group evenly.
+) -> FoldedRows:
+    """Assign the rows of each site, one for each of ``rngs``, to random folds, stratified by group.
 
     As in :func:`cross_fit`. The same rows and the same state of a site's generator give the same folds, so that a
-    site may deal again for every message.
+    site may draw them again for every message.
     """
     summable_family(method)
     if labels is None:
@@ -110,13 +110,13 @@ def deal_rows(
     units = Units(n_groups, len(rngs))
     sample = Sample(scores, labels, group_codes, site_codes, weights, units)
     by_score = RowOrder.of(scores, sample.cells, units.n_cells)
-    fold = deal_folds(by_score, folds, *rngs)
+    fold = assign_folds(by_score, folds, *rngs)
     together = grouped(by_score.cells * folds + fold, units.n_cells * folds)
     order = by_score.rows[together]
-    return OwnRows(method, folds, sample.at(order), fold[together], order, by_score)
+    return FoldedRows(method, folds, sample.at(order), fold[together], order, by_score)
 
 
-def calibration_counts(rows: OwnRows, places: Indices) -> Floats:
+def calibration_counts(rows: FoldedRows, places: Indices) -> Floats:
     """Count each site's rows by label, fit and group, (sites, 2, m, fits, groups); the mass stands last.
 
     The ``places`` say as which group each group's rows are counted (:func:`~logofair.calibration.fits.summed_at`).
@@ -147,7 +147,7 @@ def placed(tables: Floats, places: Indices) -> Floats:
     return found
 
 
-def calibration_sums(rows: OwnRows, points: Points) -> Floats:
+def calibration_sums(rows: FoldedRows, points: Points) -> Floats:
     """Sum the log-loss of each site's labels, its gradient and packed Hessian, at one point per fit and unit.
 
     The sums are (sites, 1 + k + k(k+1)/2, fits, 1 + groups).

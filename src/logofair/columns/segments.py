@@ -209,7 +209,7 @@ def _search(data: Floats, first: Indices, last: Indices, targets: Floats, right:
     return np.asarray(before + 1 - first + ((left > 0) & (data[place] < targets)))
 
 
-def taken(column: Column, rows: npt.NDArray[Any]) -> Column:
+def gather(column: Column, rows: npt.NDArray[Any]) -> Column:
     """A column's entries at some places; in threads where they are many, since each one waits for memory."""
     found = np.empty(rows.size, dtype=column.dtype)
 
@@ -311,7 +311,7 @@ class RowOrder:
     @classmethod
     def of(cls, scores: Floats, cells: npt.NDArray[Any], n_cells: int) -> RowOrder:
         """Order rows by cell and score."""
-        # Stable, or tied rows would be dealt to other folds on a machine that sorts in another way.
+        # Stable, or tied rows would be in other folds on a machine that sorts in another way.
         starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=n_cells))]).astype(np.int64)
         if scores.size == 0:
             return cls(np.zeros(0, dtype=np.int32), starts)
@@ -341,8 +341,8 @@ class RowOrder:
         """Where a row's level, given in this order, or its cell differs from that of the row before."""
         return level_changes(levels, self.starts)
 
-    def as_they_came(self, ordered: Column) -> Column:
-        """A column in this order, put back into that of the user's columns."""
+    def in_input_order(self, ordered: Column) -> Column:
+        """A column in this order, put back into the order of the user's columns."""
         column = np.empty_like(ordered)
         column[self.rows] = ordered
         return column  # type: ignore[no-any-return]  # as the one given

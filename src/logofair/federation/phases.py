@@ -283,7 +283,7 @@ class CandidateErrorsPhase(PoolingPhase):
         if choice.kind == "none":
             return self.after
         rule = ShiftRule.of(self.reference, self.between).last
-        return PriorPhase(self.after, choice.kind, choice.worth, rule, self.reference)
+        return PriorPhase(self.after, choice.kind, choice.finite_kappa, rule, self.reference)
 
 
 @dataclass(frozen=True, eq=False)

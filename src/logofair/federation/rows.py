@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from logofair.calibration import Calibrator
-from logofair.calibration.fits import LEAST_ROWS, PARTS, capped_rows
+from logofair.calibration.fits import LEAST_ROWS, PARTS, clipped_counts
 from logofair.calibration.levels import GroupMaps, cell_calibrators, strength_losses
-from logofair.calibration.sums import ROWS_AT_ONCE, OwnRows, Points, calibration_counts, calibration_sums, deal_rows
+from logofair.calibration.sums import ROWS_AT_ONCE, FoldedRows, Points, calibration_counts, calibration_sums, fold_rows
 from logofair.cells.cells import Cells
 from logofair.columns.checks import (
     Binary,
@@ -202,7 +202,7 @@ class Preparation:
     def _full_folds(self) -> Booleans:
         """Where each fold of a client's group holds both labels, and the group its part of rows, (sites, groups, 3)."""
         every = np.arange(len(self.plan.groups))
-        mass = np.concatenate([calibration_counts(rows, every)[:, :, -1] for rows in self._dealt])
+        mass = np.concatenate([calibration_counts(rows, every)[:, :, -1] for rows in self._folded])
         full = np.all(mass[:, :, -1:] > mass[:, :, :-1], axis=(1, 2))
         rows, _ = self._numbers
         return np.asarray(full[:, :, None] & (rows[:, :, None] * np.array(PARTS) >= LEAST_ROWS))
@@ -221,7 +221,7 @@ class Preparation:
     def group_rows(self) -> GroupRows:
         """How many rows each client has of each group, up to what is enough; and what they weigh."""
         number, mass = self._numbers
-        of_groups, of_all = capped_rows(number)
+        of_groups, of_all = clipped_counts(number)
         return GroupRows(rows=of_groups, everybody=of_all[:, None], mass=mass)
 
     def answer(self, request: Any) -> Sums:
@@ -234,11 +234,11 @@ class Preparation:
 
     def _for_calibration(self, request: FoldCountsRequest | CurvatureRequest) -> Sums:
         """Answer a round of the calibration."""
-        dealt, points = self._dealt, Points(request.at, request.places, request.live)
-        sums = np.concatenate([calibration_sums(rows, points) for rows in dealt])
+        folded, points = self._folded, Points(request.at, request.places, request.live)
+        sums = np.concatenate([calibration_sums(rows, points) for rows in folded])
         if isinstance(request, FoldCountsRequest):
             return FoldCounts(
-                counts=np.concatenate([calibration_counts(rows, request.places) for rows in dealt]), sums=sums
+                counts=np.concatenate([calibration_counts(rows, request.places) for rows in folded]), sums=sums
             )
         return Curvature(sums=sums)
 
@@ -247,16 +247,16 @@ class Preparation:
         return ScoredRows.joined([(rows.scores, rows.groups, rows.labels, rows.weights) for rows in self.rows])
 
     @cached_property
-    def _dealt(self) -> Sequence[OwnRows]:
-        """The rows dealt into calibration folds, the same in every message, some sites at a time."""
+    def _folded(self) -> Sequence[FoldedRows]:
+        """The rows in calibration folds, the same in every message, some sites at a time."""
         scored = self._scored
         ends = np.bincount(scored.sites, minlength=len(self.rows)).cumsum() * (self.plan.folds + 1)
         bounds = np.flatnonzero(np.diff(ends // ROWS_AT_ONCE)) + 1
-        return [self._deal_some(scored, *some) for some in pairwise([0, *bounds.tolist(), len(self.rows)])]
+        return [self._fold_some(scored, *some) for some in pairwise([0, *bounds.tolist(), len(self.rows)])]
 
-    def _deal_some(self, scored: ScoredRows, first: int, last: int) -> OwnRows:
+    def _fold_some(self, scored: ScoredRows, first: int, last: int) -> FoldedRows:
         some = scored.of(first, last)
-        return deal_rows(
+        return fold_rows(
             self.plan.calibration,
             some.scores,
             some.labels,
@@ -282,7 +282,7 @@ class Preparation:
         if isinstance(request, PriorRequest):
             choice = pooling.Choice.of(request.kind, request.kappa)
             return PriorSums(**vars(pooling.prior_sums(rows, choice, request.rule)))
-        rows = rows.dealt(self.plan.folds, _site_rng(self.plan, self.sites[number], "pooling folds"))
+        rows = rows.in_folds(self.plan.folds, _site_rng(self.plan, self.sites[number], "pooling folds"))
         if isinstance(request, ScoreMomentsRequest):
             size = np.array([float(rows.odds.size)])
             return ScoreMoments(**vars(pooling.score_moments(rows)), losses=np.zeros(0), rows=size)
@@ -304,7 +304,7 @@ class Preparation:
             return np.zeros((len(self.rows), 0, self.plan.folds))
         if maps is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        return np.concatenate([strength_losses(rows, maps, pooling.STRENGTHS["auto"]) for rows in self._dealt])
+        return np.concatenate([strength_losses(rows, maps, pooling.STRENGTHS["auto"]) for rows in self._folded])
 
     def borrowing(
         self, own: Chances, priors: pooling.GroupPriors, *, fill: bool = False
@@ -331,7 +331,7 @@ class Preparation:
             return Chances(self._columns(self._scored), none)
         if maps is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        rows, fits = self._columns(self._scored), [cell_calibrators(each, maps) for each in self._dealt]
+        rows, fits = self._columns(self._scored), [cell_calibrators(each, maps) for each in self._folded]
         calibrator = Calibrator.joined([fit.calibrator for fit in fits])
         eta, order = np.concatenate([fit.eta for fit in fits]), order_by_cell(rows)
         return Chances(with_chances(rows, calibrator, order, lambda: eta[order.rows], eta), calibrator)

@@ -26,7 +26,7 @@ from logofair.auditing.certification import (
 )
 from logofair.auditing.chance import pair_limits, share_limits, smallest_ratio_limit
 from logofair.auditing.measure import Tally, counting_labels, counts_rows, tally_of
-from logofair.calibration.crossfit import deal_folds, deal_people
+from logofair.calibration.crossfit import assign_folds, assign_folds_by_person
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InfeasibleError, InputError
@@ -105,11 +105,11 @@ def part_rows(
     )  # a stream of its own: the folds of the calibration are drawn from the key alone
     if rows.people is not None:
         n_cells = len(rows.groups.names) * len(rows.sites.names)
-        chooses = deal_people(rows.people.codes, rows.cells, n_cells, _PARTS, rng) < _CHOOSE[method]
+        chooses = assign_folds_by_person(rows.people.codes, rows.cells, n_cells, _PARTS, rng) < _CHOOSE[method]
     else:
         order = prepared.order or order_by_cell(rows)
         chooses = np.empty(rows.scores.size, dtype=bool)
-        chooses[order.rows] = deal_folds(order, _PARTS, rng) < _CHOOSE[method]
+        chooses[order.rows] = assign_folds(order, _PARTS, rng) < _CHOOSE[method]
     if not chooses.any():  # fewer rows than parts
         chooses[:] = True
     part = prepare(rows.at(chooses), calibration, basis, key, pooling)

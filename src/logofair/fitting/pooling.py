@@ -24,7 +24,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from logofair.calibration.calibrator import STRENGTH
-from logofair.calibration.crossfit import deal_folds, deal_people
+from logofair.calibration.crossfit import assign_folds, assign_folds_by_person
 from logofair.calibration.logistic import EDGE
 from logofair.calibration.newton import IDENTITY_ROWS
 from logofair.columns.acceleration import PIECE, side_by_side
@@ -32,9 +32,9 @@ from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Indices, RowOrder
 
 POOLING = ("auto", "none", "full")
-# What a group's calibration map may be worth in its cells, in rows: "full" leaves them no other. With "none" a cell has
-# its own, for which the group's is worth one row, as the identity is for the map of all rows: enough to keep a cell of
-# one label or few rows finite, and to give a cell without rows a map. "auto" may choose either, and walks from 200.
+# Strengths of the prior of the cells' calibration maps, in rows: with "full" cells have their group's map. With "none"
+# a cell has its own, under a prior of one row, as that of the map of all rows: enough to keep a cell of one label or
+# few rows finite, and to give a cell without rows a map. "auto" searches between these, from 200 on.
 STRENGTHS = {
     "none": (IDENTITY_ROWS,),
     "auto": (IDENTITY_ROWS, 10.0, 50.0, STRENGTH, 800.0, 3200.0, 1e9),
@@ -57,9 +57,9 @@ _KAPPA_WHILE_CHOOSING = 100.0
 # Borrowing too much where sites differ costs more than too little where they are alike: so the least kappa is taken
 # whose held-out error exceeds the best one's by less than this many standard errors of the difference.
 _MARGIN = 0.5
-# Cells of this many rows know their rates to 0.004: where all have them, there is nothing to choose.
+# The standard error of a rate over this many rows is 0.004: where all cells have them, nobody needs to borrow.
 _ENOUGH_ROWS = 20_000
-# A cell that would borrow less than this share borrows nothing.
+# Cells that would borrow less than this share of their measure borrow nothing.
 _LEAST_SHARE = 1e-3
 # A cell's prior has at most this many rows; fewer where cells are many.
 _MOST_PRIOR_ROWS, _FEWEST_PRIOR_ROWS, _MOST_ROWS_IN_ALL = 256, 32, 1 << 20
@@ -69,7 +69,7 @@ _MOST_PRIOR_ROWS, _FEWEST_PRIOR_ROWS, _MOST_ROWS_IN_ALL = 256, 32, 1 << 20
 class ScoredRows:
     """Raw scores in log-odds, the cells and the weights of rows, each (n,), of one site or of several.
 
-    Rows dealt into folds are seen in ``folds + 1`` fits: fit f leaves out fold f, the last one nothing. Others are seen
+    Rows with folds are seen in ``folds + 1`` fits: fit f leaves out fold f, the last one nothing. Others are seen
     in that last fit alone.
     """
 
@@ -80,7 +80,7 @@ class ScoredRows:
     n_sites: int
     fold: Indices | None = None
     folds: int = 0
-    people: Integers | None = None  # who each row is of, where somebody has several
+    people: Integers | None = None  # the person of each row, where somebody has several rows
 
     @classmethod
     def of(
@@ -96,18 +96,18 @@ class ScoredRows:
         inside = np.clip(scores, EDGE, 1.0 - EDGE)
         return cls(np.log(inside) - np.log1p(-inside), cells, weights, n_groups, n_sites, people=people)
 
-    def dealt(self, folds: int, rng: np.random.Generator, order: RowOrder | None = None) -> ScoredRows:
-        """The rows in random folds, each cell dealt evenly, those of one person together.
+    def in_folds(self, folds: int, rng: np.random.Generator, order: RowOrder | None = None) -> ScoredRows:
+        """The rows in random folds, stratified by cell, those of one person together.
 
         ``order`` is that of the rows by cell and score, where it is known.
         """
         n_cells = self.n_groups * self.n_sites
         if self.people is not None:
-            dealt = deal_people(self.people, self.cells, n_cells, folds, rng)
-            return replace(self, fold=dealt.astype(np.int64), folds=folds)
+            fold = assign_folds_by_person(self.people, self.cells, n_cells, folds, rng).astype(np.int64)
+            return replace(self, fold=fold, folds=folds)
         order = RowOrder.of(self.odds, self.cells, n_cells) if order is None else order
         fold = np.empty(self.odds.size, dtype=np.int64)
-        fold[order.rows] = deal_folds(order, folds, rng)
+        fold[order.rows] = assign_folds(order, folds, rng)
         return replace(self, fold=fold, folds=folds)
 
     def _sums(self, values: Floats | None) -> Floats:
@@ -128,7 +128,7 @@ class ScoredRows:
 
     @cached_property
     def counts(self) -> Floats:
-        """How many rows of equal weight each cell is worth, (fits, sites, groups)."""
+        """Effective number of rows of each cell, (fits, sites, groups)."""
         return self.mass if self.weights is None else _ratio(self.mass**2, self._sums(self.weights))
 
     @cached_property
@@ -196,7 +196,7 @@ def own_shares(counts: Floats, kappa: float) -> Floats:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which prior cells borrow from, and how many rows it is worth (``kappa``).
+    """Which prior cells shrink to, and its strength in rows (``kappa``).
 
     ``kind``: "none"; "group", the group's rows at all sites; "site", these moved by the site's shift in log-odds;
     "cell", moved by a shift for each group of the site.
@@ -206,12 +206,12 @@ class Choice:
     kappa: float = 0.0
 
     @classmethod
-    def of(cls, kind: str, worth: float | None) -> Choice:
-        """The inverse of :attr:`worth`."""
-        return cls(kind, np.inf if worth is None else worth)
+    def of(cls, kind: str, finite_kappa: float | None) -> Choice:
+        """The inverse of :attr:`finite_kappa`."""
+        return cls(kind, np.inf if finite_kappa is None else finite_kappa)
 
     @property
-    def worth(self) -> float | None:
+    def finite_kappa(self) -> float | None:
         """Kappa as messages and files have it: None where it is infinite."""
         return None if np.isinf(self.kappa) else self.kappa
 
@@ -331,7 +331,7 @@ class ShiftRule:
 
 
 def _effects(rows: ScoredRows, centre: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """How far sites lie from their groups, then their cells from there; and the variance of that by chance.
+    """Shifts of sites from their groups, then of cells from their sites, and the sampling variances of both.
 
     Each is (fits, sites, 1 + groups); a variance of 0 means that nothing is known.
     """
@@ -366,7 +366,7 @@ def shift_variance(sums: Floats, reference: Reference) -> Floats:
     return np.where(divisor > 1e-9 * weight, np.clip(found, 0.0, _LIMIT**2), 0.0)
 
 
-# --- Third and fourth: candidates, and how badly each foretells held-out rows.
+# --- Third and fourth: candidates, and the held-out error of each.
 
 
 def fold_histograms(rows: ScoredRows, reference: Reference, between: Floats) -> Floats:
@@ -415,17 +415,17 @@ class CandidateErrors:
 
 
 def candidate_errors(rows: ScoredRows, reference: Reference, between: Floats, priors: Floats) -> CandidateErrors:
-    """How badly every kind and kappa foretells the rates of a fold from the other folds, beyond the first candidate."""
+    """Held-out error of every kind and kappa beyond the first candidate's."""
     errors = held_out_errors(rows, reference, between, priors)
     errors = (errors - errors[:1, :1]) / (reference.mass.sum() * max(reference.cuts.size, 1))
     return CandidateErrors(errors.sum(axis=2), np.einsum("kic,kjc->kij", errors, errors))
 
 
 def held_out_errors(rows: ScoredRows, reference: Reference, between: Floats, priors: Floats) -> Floats:
-    """Error of every kind, kappa and cell, (kinds, kappas, cells): how badly other folds foretell a fold's rates.
+    """Cross-validated error of every kind, kappa and cell, (kinds, kappas, cells).
 
-    The squared error of the share below each of some thresholds, summed over thresholds and held-out rows, less what
-    is the same for all candidates. Shifts, prior and W know the other folds only.
+    A candidate predicts a held-out fold's share of rows below each of some thresholds from the other folds alone. The
+    squared errors are summed over thresholds and held-out rows, less what is the same for all candidates.
     """
     shape, cuts, folds = rows.mass.shape[1:], reference.cuts, rows.folds
     assert rows.fold is not None
@@ -482,7 +482,7 @@ def choose(
     """
     if pooling == "full":
         return Choice("group", np.inf)
-    rows = rows.dealt(folds, rng, order)
+    rows = rows.in_folds(folds, rng, order)
     reference = Reference.of(score_moments(rows), rows.n_sites)
     between = shift_variance(shift_moments(rows, reference), reference)
     priors = fold_histograms(rows, reference, between)
@@ -502,7 +502,7 @@ class PriorSums:
 
 
 def prior_sums(rows: ScoredRows, choice: Choice, rule: ShiftRule) -> PriorSums:
-    """What cells give: as much as they take."""
+    """What cells give to the prior: as much mass as they take from it."""
     share, shifts = 1.0 - own_shares(rows.counts[-1], choice.kappa), rule.last.shifts(rows, choice.kind)[-1]
     group, weight, (residual,) = rows.moved_back(slice(None), share, shifts)
     place = group * BINS + _bins(residual)
@@ -519,7 +519,7 @@ def _own(rows: ScoredRows, kappa: float, cell_mass: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class GroupPriors:
-    """Every group's prior as a few scores with their shares, and all else a cell must know to borrow from it."""
+    """Every group's prior as a few scores with their shares, and how it is moved and weighted in a cell."""
 
     kind: str
     kappa: float | None  # None: infinite
@@ -540,7 +540,7 @@ class GroupPriors:
             _, slot = np.unique(np.floor((np.cumsum(part) - 0.5 * part) * most), return_inverse=True)
             weight, summed = np.bincount(slot, mass[occupied]), np.bincount(slot, total[occupied])
             odds[a, : weight.size], share[a, : weight.size] = summed / weight, weight / mass.sum()
-        return cls(choice.kind, choice.worth, rule.last, odds, share, cells)
+        return cls(choice.kind, choice.finite_kappa, rule.last, odds, share, cells)
 
     @property
     def choice(self) -> Choice:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from logofair.calibration import METHODS, STRENGTH, Calibrator, CrossFit, HeldOut, Sample, cross_fit, rising_chances
+from logofair.calibration import METHODS, STRENGTH, Calibrator, CrossFit, HeldOut, Sample, cross_fit, isotonic_chances
 from logofair.calibration.newton import Units
 from logofair.cells.cells import Cells, build_cells, cells_in_order
 from logofair.columns.acceleration import piece_by_piece
@@ -26,7 +26,7 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
-from logofair.columns.segments import Booleans, RowOrder, cell_numbers, taken
+from logofair.columns.segments import Booleans, RowOrder, cell_numbers, gather
 from logofair.errors import InputError
 from logofair.fitting.pooling import (
     POOLING,
@@ -64,14 +64,14 @@ class CalibratedScores:
     ) -> CalibratedScores:
         """From scores and chances in an order; where rounding let a calibrated score fall, rows are sorted afresh."""
         if not order.falls(scores):
-            return cls(order, scores, lambda: rising_chances(order, scores, chances(), rows.weights_in(order)))
-        as_they_came = order.as_they_came(scores)
-        afresh = RowOrder.of(as_they_came, rows.cells, order.starts.size - 1)
-        rising = as_they_came[afresh.rows]
+            return cls(order, scores, lambda: isotonic_chances(order, scores, chances(), rows.weights_in(order)))
+        in_input_order = order.in_input_order(scores)
+        afresh = RowOrder.of(in_input_order, rows.cells, order.starts.size - 1)
+        rising = in_input_order[afresh.rows]
 
         def smoothed() -> Floats:
-            moved = order.as_they_came(chances())[afresh.rows]
-            return rising_chances(afresh, rising, moved, rows.weights_in(afresh))
+            moved = order.in_input_order(chances())[afresh.rows]
+            return isotonic_chances(afresh, rising, moved, rows.weights_in(afresh))
 
         return cls(afresh, rising, smoothed)
 
@@ -90,7 +90,7 @@ class CalibratedScores:
 class CalibrationRows:
     """The calibration rows after checking; ``calibration`` is None where scores are taken as they are.
 
-    ``held_out`` are the chances of label 1 out of fold, as the rows came, or what makes them.
+    ``held_out`` are the out-of-fold chances of label 1 in input order, or the calibrators that give them.
     """
 
     scores: Floats
@@ -100,7 +100,7 @@ class CalibrationRows:
     weights: Floats | None
     calibration: CalibratedScores | None = None
     held_out: HeldOut | Floats | None = None
-    ids: Codes | None = None  # who each row is of, where that was said
+    ids: Codes | None = None  # the person of each row, where ids were given
 
     def at(self, which: Booleans) -> CalibrationRows:
         """Some of the rows, not yet calibrated, with the names of all groups and sites."""
@@ -114,31 +114,31 @@ class CalibrationRows:
         )
 
     def copied(self) -> CalibrationRows:
-        """Rows that stay what they are when the caller writes into his columns; labels and codes are never his own."""
+        """Rows that do not change when the caller writes into his arrays; labels and codes are copies already."""
         return replace(self, scores=self.scores.copy(), weights=None if self.weights is None else self.weights.copy())
 
     @cached_property
     def calibrated(self) -> Floats:
         """What the stored policy compares with its thresholds."""
         made = self.calibration
-        return self.scores if made is None else made.order.as_they_came(made.scores)
+        return self.scores if made is None else made.order.in_input_order(made.scores)
 
     @cached_property
     def eta(self) -> Floats:
         """The chance of label 1 each row counts with; for a comparison with labels take ``out_of_fold``."""
         made = self.calibration
-        return self.scores if made is None else made.order.as_they_came(made.eta)
+        return self.scores if made is None else made.order.in_input_order(made.eta)
 
     @cached_property
     def out_of_fold(self) -> Floats:
         """The chance of label 1, estimated without the row's fold: the one to compare with labels."""
         if self.held_out is None:
             return self.scores
-        return self.held_out.as_they_came if isinstance(self.held_out, HeldOut) else self.held_out
+        return self.held_out.in_input_order if isinstance(self.held_out, HeldOut) else self.held_out
 
     @cached_property
     def people(self) -> Codes | None:
-        """Who each row is of, where somebody has several; None where every row is a person, or is taken for one."""
+        """The person of each row; None where nobody has several rows, or no ids were given."""
         return None if self.ids is None or np.bincount(self.ids.codes).max() <= 1 else self.ids
 
     @property
@@ -257,7 +257,7 @@ def prepare(rows: CalibrationRows, calibration: str, basis: str, random_state: i
     cells = cells_with_borrowed(rows, borrowed, fitted.calibrator, fitted.chances)
     cells = replace(cells, rows=np.bincount(rows.cells, minlength=cells.rows.size))
     about = replace(
-        about, prior=choice.kind, kappa=choice.worth, cells=borrowed.cells, largest_share=borrowed.largest_share
+        about, prior=choice.kind, kappa=choice.finite_kappa, cells=borrowed.cells, largest_share=borrowed.largest_share
     )
     return Prepared(rows, cells, replace(fitted, chances=None), order, about)
 
@@ -284,7 +284,7 @@ def cells_with_borrowed(
         values = scores
     else:
         own = rows.out_of_fold[order.rows] if chances is None else chances
-        values = rising_chances(together, scores, np.concatenate([own, read])[together.rows], weights)
+        values = isotonic_chances(together, scores, np.concatenate([own, read])[together.rows], weights)
     return cells_in_order(scores, values, weights, together.starts, n_groups=n_groups, rising=True)
 
 
@@ -330,8 +330,8 @@ def with_chances(
 ) -> CalibrationRows:
     """Add what the stored policy compares with its thresholds, and chances that rise with it.
 
-    ``order`` is that of the rows by cell and score, in which the chances are given; ``held_out`` are the same as the
-    rows came, or what makes them.
+    ``order`` is that of the rows by cell and score, in which the chances are given; ``held_out`` are the same in input
+    order, or the calibrators that give them.
     """
     made = CalibratedScores.of(order, _calibrated(rows.scores, calibrator, order), chances, rows)
     return replace(rows, calibration=made, held_out=held_out)
@@ -354,7 +354,7 @@ def with_merged(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
     if fitted.held_out is None:
         return one
     order = order_by_cell(one)
-    scores = taken(rows.scores, order.rows)
+    scores = gather(rows.scores, order.rows)
     chances = fitted.held_out.merged(scores, order.cells, order.rows)
     scores = fitted.calibrator.at(scores, order.cells + 1)
     return replace(one, calibration=CalibratedScores.of(order, scores, lambda: chances, one))
