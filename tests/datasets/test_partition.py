@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.datasets import Dataset, dirichlet_sites, split
-from logofair.datasets.partition import deal
+from logofair.datasets.partition import partition_rows
 from logofair.errors import InputError
 from support.examples import examples
 
@@ -16,7 +16,7 @@ seeds = st.integers(0, 2**32)
 
 
 @st.composite
-def dealt(draw: st.DrawFn) -> tuple[list[str], int, float, int]:
+def parts(draw: st.DrawFn) -> tuple[list[str], int, float, int]:
     """Groups of some rows, a number of sites, alpha and a seed."""
     sensitive = draw(st.lists(st.sampled_from("abc"), min_size=1, max_size=120))
     n_sites = draw(st.integers(1, min(12, len(sensitive))))
@@ -30,7 +30,7 @@ def cells(sensitive: np.ndarray, sites: np.ndarray, n_sites: int) -> np.ndarray:
 
 
 @examples(100)
-@given(dealt())
+@given(parts())
 def test_every_row_goes_to_one_of_the_sites(case: tuple[list[str], int, float, int]) -> None:
     sensitive, n_sites, alpha, seed = case
     sites = dirichlet_sites(sensitive, n_sites=n_sites, alpha=alpha, rng=seed)
@@ -41,7 +41,7 @@ def test_every_row_goes_to_one_of_the_sites(case: tuple[list[str], int, float, i
 
 
 @examples(50)
-@given(dealt())
+@given(parts())
 def test_the_same_seed_deals_the_same_and_a_generator_serves_as_well(case: tuple[list[str], int, float, int]) -> None:
     sensitive, n_sites, alpha, seed = case
     first = dirichlet_sites(sensitive, n_sites=n_sites, alpha=alpha, rng=seed)
@@ -244,18 +244,18 @@ def people(n: int = 400, *, sites: object = None, seed: int = 0) -> Dataset:
 @pytest.mark.parametrize(("by", "field"), [("sensitive", "sensitive"), ("label", "labels")])
 def test_dealing_by_a_column_is_the_dirichlet_deal_of_that_column(by: str, field: str, scheme: str) -> None:
     data = people()
-    dealt = deal(data, by=by, n_sites=3, alpha=1.0, scheme=scheme, rng=5)
+    parts = partition_rows(data, by=by, n_sites=3, alpha=1.0, scheme=scheme, rng=5)
     sites = dirichlet_sites(getattr(data, field), n_sites=3, alpha=1.0, rng=5, scheme=scheme)
-    np.testing.assert_array_equal(dealt.sites, sites)
-    np.testing.assert_array_equal(dealt.rows, np.arange(400))
-    assert (dealt.left_out, dealt.rows_left_out) == ((), 0)
-    assert repr(dealt) == "Partition(400 rows of 3 sites)"
+    np.testing.assert_array_equal(parts.sites, sites)
+    np.testing.assert_array_equal(parts.rows, np.arange(400))
+    assert (parts.left_out, parts.rows_left_out) == ((), 0)
+    assert repr(parts) == "Partition(400 rows of 3 sites)"
 
 
 def test_dealing_by_label_spreads_labels_unevenly_and_groups_evenly() -> None:
     data = people(20_000)
-    dealt = deal(data, by="label", n_sites=4, alpha=0.3, rng=2)
-    by_site = [dealt.sites == c for c in range(4)]
+    parts = partition_rows(data, by="label", n_sites=4, alpha=0.3, rng=2)
+    by_site = [parts.sites == c for c in range(4)]
     labels = [data.labels[mask].mean() for mask in by_site]
     groups = [(data.sensitive[mask] == "a").mean() for mask in by_site if mask.sum() > 500]
     assert max(labels) - min(labels) > 0.2
@@ -264,24 +264,24 @@ def test_dealing_by_label_spreads_labels_unevenly_and_groups_evenly() -> None:
 
 def test_the_authors_scheme_deals_labels_or_says_why_it_cannot() -> None:
     with pytest.raises(InputError, match=r"value 1 has \d+ rows, too few for 10 sites with 20 each"):
-        deal(people(), by="label", n_sites=10, alpha=1.0, scheme="authors", rng=0)
+        partition_rows(people(), by="label", n_sites=10, alpha=1.0, scheme="authors", rng=0)
     with pytest.raises(InputError, match=r"gave every \(value, site\) cell 20 rows"):
-        deal(people(), by="label", n_sites=2, alpha=1e-6, scheme="authors", rng=0)
+        partition_rows(people(), by="label", n_sites=2, alpha=1e-6, scheme="authors", rng=0)
 
 
 def test_a_site_that_gets_no_rows_is_refused_in_one_sentence() -> None:
     with pytest.raises(InputError, match=r"n_sites: with alpha 1e-06, \d of 5 sites got no rows; pass fewer sites"):
-        deal(people(), by="sensitive", n_sites=5, alpha=1e-6, rng=0)
+        partition_rows(people(), by="sensitive", n_sites=5, alpha=1e-6, rng=0)
 
 
 TOWNS = np.repeat(["north", "south", "east", "west"], [100, 50, 200, 50])
 
 
 def test_natural_sites_are_those_of_the_data_set() -> None:
-    dealt = deal(people(sites=TOWNS), by="natural")
-    np.testing.assert_array_equal(dealt.sites, TOWNS)
-    np.testing.assert_array_equal(dealt.rows, np.arange(400))
-    assert repr(dealt) == "Partition(400 rows of 4 sites)"
+    parts = partition_rows(people(sites=TOWNS), by="natural")
+    np.testing.assert_array_equal(parts.sites, TOWNS)
+    np.testing.assert_array_equal(parts.rows, np.arange(400))
+    assert repr(parts) == "Partition(400 rows of 4 sites)"
 
 
 @pytest.mark.parametrize(
@@ -299,12 +299,12 @@ def test_rows_of_natural_sites_not_chosen_are_left_out_and_counted(
 ) -> None:
     order = np.random.default_rng(3).permutation(400)
     data = people(sites=TOWNS[order])
-    dealt = deal(data, by="natural", **choices)  # type: ignore[arg-type]
+    parts = partition_rows(data, by="natural", **choices)  # type: ignore[arg-type]
     expected = np.flatnonzero(np.isin(TOWNS[order], list(kept)))
-    np.testing.assert_array_equal(dealt.rows, expected)
-    np.testing.assert_array_equal(dealt.sites, TOWNS[order][expected])
-    assert dealt.left_out == left_out
-    assert dealt.rows_left_out == 400 - expected.size == sum((town == TOWNS).sum() for town in left_out)
+    np.testing.assert_array_equal(parts.rows, expected)
+    np.testing.assert_array_equal(parts.sites, TOWNS[order][expected])
+    assert parts.left_out == left_out
+    assert parts.rows_left_out == 400 - expected.size == sum((town == TOWNS).sum() for town in left_out)
 
 
 @examples(60)
@@ -318,17 +318,17 @@ def test_natural_sites_kept_and_left_out_are_all_rows_once(codes: list[int], lea
     sizes = {code: codes.count(code) for code in set(codes)}
     if max(sizes.values()) < least:
         with pytest.raises(InputError, match=f"least_rows: got {least}, but the largest natural site of toy has"):
-            deal(data, by="natural", least_rows=least)
+            partition_rows(data, by="natural", least_rows=least)
         return
-    dealt = deal(data, by="natural", least_rows=least)
-    assert set(dealt.sites.tolist()) == {code for code, size in sizes.items() if size >= least}
-    assert set(dealt.left_out) == {code for code, size in sizes.items() if size < least}
-    assert dealt.rows.size + dealt.rows_left_out == len(codes)
+    parts = partition_rows(data, by="natural", least_rows=least)
+    assert set(parts.sites.tolist()) == {code for code, size in sizes.items() if size >= least}
+    assert set(parts.left_out) == {code for code, size in sizes.items() if size < least}
+    assert parts.rows.size + parts.rows_left_out == len(codes)
 
 
 def test_what_was_left_out_is_said() -> None:
-    dealt = deal(people(sites=TOWNS), by="natural", n_sites=3)
-    assert repr(dealt) == "Partition(350 rows of 3 sites; left out: 50 rows of 1 site)"
+    parts = partition_rows(people(sites=TOWNS), by="natural", n_sites=3)
+    assert repr(parts) == "Partition(350 rows of 3 sites; left out: 50 rows of 1 site)"
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_what_was_left_out_is_said() -> None:
         ),
         ({"by": "natural", "n_sites": 0}, "n_sites: got 0"),
         ({"by": "natural", "least_rows": 0}, "least_rows: got 0"),
-        ({"by": "natural", "alpha": 0.5}, "alpha: got 0.5, but natural sites are not dealt by chance"),
+        ({"by": "natural", "alpha": 0.5}, "alpha: got 0.5, but natural sites are not random"),
         ({"by": "label", "least_rows": 5}, "least_rows: got 5, but only natural sites are chosen"),
         ({"n_sites": None}, "n_sites: expected a whole number, got None"),
         ({"alpha": None}, "alpha: expected a number above 0, got None"),
@@ -353,12 +353,12 @@ def test_what_was_left_out_is_said() -> None:
 def test_deals_that_make_no_sense_are_refused(choices: dict[str, object], message: str) -> None:
     usual = {} if choices.get("by") == "natural" else {"n_sites": 2, "alpha": 1.0, "rng": 0}
     with pytest.raises(InputError, match=message):
-        deal(people(sites=TOWNS), **(usual | choices))  # type: ignore[arg-type]
+        partition_rows(people(sites=TOWNS), **(usual | choices))  # type: ignore[arg-type]
 
 
 def test_a_data_set_without_natural_sites_says_so() -> None:
     alone = r"by: toy has one natural site alone, 'north'; take in more of them, or use 'sensitive' or 'label'\.$"
     with pytest.raises(InputError, match=alone):
-        deal(Dataset("toy", [[0.0]] * 2, ("x",), [0, 1], ["a", "b"], ["north"] * 2), by="natural")
+        partition_rows(Dataset("toy", [[0.0]] * 2, ("x",), [0, 1], ["a", "b"], ["north"] * 2), by="natural")
     with pytest.raises(InputError, match="by: toy has no natural sites; use 'sensitive' or 'label'"):
-        deal(people(), by="natural")
+        partition_rows(people(), by="natural")

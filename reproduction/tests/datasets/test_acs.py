@@ -15,7 +15,7 @@ pytest.importorskip("polars")
 
 import polars as pl
 
-from logofair.datasets import Dataset, deal
+from logofair.datasets import Dataset, partition_rows
 from logofair.errors import InputError
 from logofair_reproduction.datasets.acs import OCCUPATIONS, REGIONS, load_acs, prepare_acs
 from support import data
@@ -178,7 +178,7 @@ def test_later_files_with_other_names_of_relation_and_state_are_read(tmp_path: P
     assert data.sites is not None
     assert data.sites.tolist() == ["TX", "TX"]
     with pytest.raises(InputError, match=r"^by: acs has one natural site alone, 'TX'; take in more of them, or use"):
-        deal(data, by="natural")
+        partition_rows(data, by="natural")
 
 
 def test_labels_of_folktables_are_taken_and_its_race_codes_merged(tmp_path: Path) -> None:

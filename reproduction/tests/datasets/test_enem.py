@@ -20,7 +20,7 @@ pytest.importorskip("polars")
 
 import polars as pl
 
-from logofair.datasets import Dataset, deal
+from logofair.datasets import Dataset, partition_rows
 from logofair.errors import InputError
 from logofair_reproduction.datasets.enem import load_enem, prepare_enem
 from support import data
@@ -233,7 +233,7 @@ def test_each_filter_of_the_2020_layout_drops_its_rows_and_the_rest_is_coded(tmp
     states = load_enem(tmp_path / "enem", sites="state")
     assert repr(states).endswith(", 1 natural site)")
     with pytest.raises(InputError, match=r"^by: enem has one natural site alone, 'SP'; take in more of them"):
-        deal(states, by="natural")
+        partition_rows(states, by="natural")
 
 
 def test_ages_in_years_become_the_ranges_of_later_layouts(tmp_path: Path) -> None:

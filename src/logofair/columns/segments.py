@@ -24,7 +24,7 @@ Booleans = npt.NDArray[np.bool_]
 Column = TypeVar("Column", bound=npt.NDArray[Any])
 
 # Sorting one long array is several times slower than sorting short runs, which fit in registers and caches (on some
-# processors the long sort's AVX-512 instructions are microcoded besides). So rows are first dealt into buckets of
+# processors the long sort's AVX-512 instructions are microcoded besides). So rows are first put into buckets of
 # about this many, in order, and only neighbours remain to be sorted.
 _BUCKET = 16
 _WINDOW = 128
@@ -63,7 +63,7 @@ def cell_numbers(groups: Integers, sites: Integers, n_groups: int) -> Integers:
 
 
 def bucket_count(rows: int, n_cells: int) -> int:
-    """Into how many buckets to deal each cell's scores before sorting; 1 where cells are small."""
+    """Into how many buckets to put each cell's scores before sorting; 1 where cells are small."""
     buckets = min(rows // (_BUCKET * n_cells), 1 << 14)
     return buckets if buckets >= 64 else 1
 
@@ -95,7 +95,7 @@ def sorted_by_cell(
 
 
 def sort_buckets(ordered: npt.NDArray[Any], starts: Indices, buckets: int) -> Indices:
-    """Sort, in place, what has been dealt into buckets, so many for each cell; where each cell starts."""
+    """Sort, in place, what has been put into buckets, so many for each cell; where each cell starts."""
     for run in np.flatnonzero(np.diff(starts) > _WINDOW // 2):
         ordered[starts[run] : starts[run + 1]].sort()
     cell_starts = starts[::buckets].copy()

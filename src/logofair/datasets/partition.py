@@ -1,4 +1,4 @@
-"""Dealing the rows of a data set to sites, and splitting rows into parts; seeded, no row twice."""
+"""Partitions of the rows of a data set into sites, and splits into parts; seeded, no row twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logofair.columns.checks import (
     positive_number,
     whole_number,
 )
-from logofair.columns.labels import Codes, encode
+from logofair.columns.labels import encode
 from logofair.datasets.table import Dataset, chosen
 from logofair.errors import InputError
 
@@ -40,12 +40,12 @@ def dirichlet_sites(
     scheme: str = "plain",
     max_redraws: int = 20_000,
 ) -> Integers:
-    """Deal rows to sites so that groups are spread unevenly: the smaller ``alpha``, the more so.
+    """Partition rows into sites that differ in their groups: the smaller ``alpha``, the more so.
 
     Parameters
     ----------
     sensitive : column of labels
-        The group of each row, or any other column whose values are to be spread, such as the labels 0 and 1.
+        The group of each row, or any other column by whose values sites are to differ, such as the labels 0 and 1.
     n_sites : int
         Number of sites K, at most one per row.
     alpha : float
@@ -53,7 +53,7 @@ def dirichlet_sites(
     rng : np.random.Generator or int
         Source of randomness, or a seed.
     scheme : {"plain", "authors"}
-        "plain": for each group draw shares from Dir_K(alpha) and deal its shuffled rows by share; a site
+        "plain": for each group draw shares from Dir_K(alpha) and divide its shuffled rows by share; a site
         may end up with few rows of a group, or none. "authors", as in the code released with the paper:
         shares from Dir_K(2 alpha); sites that already hold n/K rows get none of the groups still to
         come; all shares are drawn again until every (group, site) cell holds at least 20 rows.
@@ -81,16 +81,20 @@ def dirichlet_sites(
     random = generator(rng)
     sizes = np.bincount(groups.codes, minlength=len(groups.names))
     if chosen(scheme, ("plain", "authors"), "scheme") == "plain":
-        counts = _plain_counts(sizes, n_sites, alpha, random)
+        counts = np.array([_by_share(random.dirichlet(np.full(n_sites, alpha)), int(size)) for size in sizes])
     else:
-        _check_sizes(sizes, groups, n_sites)
+        smallest = int(np.argmin(sizes))
+        if sizes[smallest] < SMALLEST_CELL * n_sites:
+            raise InputError(
+                f"dirichlet_sites: value {groups.names[smallest]!r} has {sizes[smallest]} rows, too few for {n_sites} "
+                f"sites with {SMALLEST_CELL} each; pass fewer sites, or use scheme='plain'."
+            )
         counts = _authors_counts(sizes, n_sites, alpha, random, whole_number(max_redraws, "max_redraws"))
-    return _deal(groups, counts, random)
-
-
-def _plain_counts(sizes: Counts, n_sites: int, alpha: float, rng: np.random.Generator) -> Counts:
-    """Rows of each group (down) for each site (across), by Dirichlet shares."""
-    return np.array([_by_share(rng.dirichlet(np.full(n_sites, alpha)), int(size)) for size in sizes])
+    sites: Integers = np.empty(len(groups), dtype=np.int32)
+    for group, of_group in enumerate(counts):
+        rows = random.permutation(np.flatnonzero(groups.codes == group))
+        sites[rows] = np.repeat(np.arange(n_sites, dtype=np.int32), of_group)
+    return sites
 
 
 def _authors_counts(sizes: Counts, n_sites: int, alpha: float, rng: np.random.Generator, max_redraws: int) -> Counts:
@@ -122,31 +126,11 @@ def _authors_draw(sizes: Counts, n_sites: int, alpha: float, rng: np.random.Gene
     return counts
 
 
-def _check_sizes(sizes: Counts, groups: Codes, n_sites: int) -> None:
-    """Raise where no draw could give every cell enough rows."""
-    smallest = int(np.argmin(sizes))
-    if sizes[smallest] < SMALLEST_CELL * n_sites:
-        raise InputError(
-            f"dirichlet_sites: value {groups.names[smallest]!r} has {sizes[smallest]} rows, too few for {n_sites} "
-            f"sites with {SMALLEST_CELL} each; pass fewer sites, or use scheme='plain'."
-        )
-
-
 def _by_share(shares: Floats, size: int) -> Counts:
     """Cut ``size`` rows where the running shares fall; the last site takes what is left."""
     cuts = np.floor(np.cumsum(shares[:-1]) * size).astype(np.int64)
     counts: Counts = np.diff(np.concatenate([[0], np.minimum(cuts, size), [size]]))
     return counts
-
-
-def _deal(groups: Codes, counts: Counts, rng: np.random.Generator) -> Integers:
-    """Deal each group's shuffled rows, ``counts[group, site]`` to each site."""
-    sites: Integers = np.empty(len(groups), dtype=np.int32)
-    numbers = np.arange(counts.shape[1], dtype=np.int32)
-    for group, of_group in enumerate(counts):
-        rows = rng.permutation(np.flatnonzero(groups.codes == group))
-        sites[rows] = np.repeat(numbers, of_group)
-    return sites
 
 
 RowNumbers: TypeAlias = npt.NDArray[np.intp]
@@ -163,7 +147,7 @@ class Partition:
     sites : array
         The site of each of these rows.
     left_out : tuple
-        The natural sites whose rows were left out, the largest first; nobody where rows are dealt by chance.
+        The natural sites whose rows were left out, the largest first; none where rows are assigned at random.
     rows_left_out : int
         How many rows these have.
 
@@ -188,7 +172,7 @@ def _counted(rows: int, sites: int) -> str:
     return f"{rows:,} row{'s' * (rows != 1)} of {sites:,} site{'s' * (sites != 1)}"
 
 
-def deal(
+def partition_rows(
     dataset: Dataset,
     *,
     by: str = "sensitive",
@@ -198,7 +182,7 @@ def deal(
     least_rows: int | None = None,
     rng: RandomSource | None = None,
 ) -> Partition:
-    """Deal the rows of a data set to sites, by chance or as they come.
+    """Partition the rows of a data set into sites, at random or as they are in the data.
 
     Parameters
     ----------
@@ -225,34 +209,30 @@ def deal(
     ...     name="toy", features=[[0.1], [0.9], [0.4], [0.2]], feature_names=("age",), labels=[0, 1, 1, 0],
     ...     sensitive=["a", "b", "a", "b"], sites=["north", "south", "south", "south"],
     ... )
-    >>> deal(people, by="label", n_sites=2, alpha=1.0, rng=0).sites
+    >>> partition_rows(people, by="label", n_sites=2, alpha=1.0, rng=0).sites
     array([1, 1, 0, 1], dtype=int32)
-    >>> dealt = deal(people, by="natural", least_rows=2)
-    >>> dealt
+    >>> large = partition_rows(people, by="natural", least_rows=2)
+    >>> large
     Partition(3 rows of 1 site; left out: 1 row of 1 site)
-    >>> people.take(dealt.rows).labels
+    >>> people.take(large.rows).labels
     array([1, 1, 0])
     """
     if chosen(by, ("sensitive", "label", "natural"), "by") == "natural":
         if alpha is not None:
-            raise InputError(f"alpha: got {alpha!r}, but natural sites are not dealt by chance; leave it out.")
+            raise InputError(f"alpha: got {alpha!r}, but natural sites are not random; leave it out.")
         return _natural(dataset, n_sites, least_rows)
     if least_rows is not None:
         raise InputError(f"least_rows: got {least_rows!r}, but only natural sites are chosen; use by='natural'.")
-    return Partition(np.arange(len(dataset)), _by_chance(dataset, by, n_sites, alpha, scheme, rng))
-
-
-def _by_chance(dataset: Dataset, by: str, n_sites: Any, alpha: Any, scheme: str, rng: Any) -> Integers:
-    """Sites by Dirichlet shares of the groups or the labels, all with rows."""
     values = dataset.sensitive if by == "sensitive" else dataset.labels
-    sites = dirichlet_sites(values, n_sites=n_sites, alpha=alpha, rng=rng, scheme=scheme)
-    empty = np.flatnonzero(np.bincount(sites, minlength=n_sites) == 0)
+    drawn: dict[str, Any] = {"n_sites": n_sites, "alpha": alpha, "rng": rng}  # dirichlet_sites refuses None
+    sites = dirichlet_sites(values, **drawn, scheme=scheme)
+    empty = np.flatnonzero(np.bincount(sites, minlength=drawn["n_sites"]) == 0)
     if empty.size:
         raise InputError(
             f"n_sites: with alpha {alpha:g}, {empty.size} of {n_sites} sites got no rows; "
             "pass fewer sites, a larger alpha or another seed."
         )
-    return sites
+    return Partition(np.arange(len(dataset)), sites)
 
 
 def _natural(dataset: Dataset, n_sites: int | None, least_rows: int | None) -> Partition:

@@ -1,6 +1,6 @@
 """``fit(..., confidence=)``: rules that are certified for new rows, by rank or on rows held out.
 
-The rows are parted at random. Some choose the rule, its calibrator included; the others place its thresholds (by rank)
+The rows are split at random. Some choose the rule, its calibrator included; the others place its thresholds (by rank)
 or test it (held out), so that no promise rests on the rows that chose what it is about.
 """
 
@@ -74,23 +74,23 @@ def check_confidence(confidence: object) -> float | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Parted:
-    """Rows in two parts: those that choose the rule, calibrated by themselves, and all in their calibrated scores."""
+class CalibrationSplit:
+    """A random split of the calibration rows: one part chooses the rule, the other certifies it for new rows."""
 
     method: str  # "by rank" or "on rows held out"
     why: str  # in words
-    chooses: Booleans
-    part: Prepared
-    prepared: Prepared
+    chooses: Booleans  # which rows choose the rule
+    part: Prepared  # these, calibrated by themselves
+    prepared: Prepared  # all rows, in the calibrated scores of that part
 
 
-def part_rows(
+def split_rows(
     prepared: Prepared, requirements: Requirements, calibration: str, basis: str, key: int, pooling: str
-) -> Parted | None:
-    """Part the rows at random, every cell alike; None where nothing is required.
+) -> CalibrationSplit | None:
+    """Split the rows at random, stratified by cell; None where nothing is required.
 
-    The policy's calibrator is that of the rows that choose: with it, scores of the others are compared with thresholds
-    that had no part in making them comparable.
+    The policy's calibrator is fitted to the part that chooses, so that for the other part the calibrated scores are as
+    independent of the labels as for new rows.
     """
     rows = prepared.rows
     rates = _required_rates(requirements)
@@ -113,7 +113,7 @@ def part_rows(
     if not chooses.any():  # fewer rows than parts
         chooses[:] = True
     part = prepare(rows.at(chooses), calibration, basis, key, pooling)
-    return Parted(method, why, chooses, part, _calibrated_by(part, prepared, basis))
+    return CalibrationSplit(method, why, chooses, part, _calibrated_by(part, prepared, basis))
 
 
 def _required_rates(requirements: Requirements) -> tuple[Rate, ...]:
@@ -157,7 +157,7 @@ def _calibrated_by(part: Prepared, prepared: Prepared, basis: str) -> Prepared:
 
 
 def promise(
-    parted: Parted,
+    split: CalibrationSplit,
     requirements: Requirements,
     otherwise: Mixtures,
     confidence: float,
@@ -170,19 +170,19 @@ def promise(
     ``otherwise`` are the rules fitted on all rows, for cells whose threshold is not placed by rank; ``fill`` gives
     rules to cells of a part that have no rows in it.
     """
-    problem = make_problem(requirements, parted.part.cells)
-    if parted.method == BY_RANK:
-        return _by_rank(parted, requirements, problem, otherwise, confidence, key, solve)
+    problem = make_problem(requirements, split.part.cells)
+    if split.method == BY_RANK:
+        return _by_rank(split, requirements, problem, otherwise, confidence, key, solve)
     claims = claims_of(requirements, lambda limit: _today(problem, limit))
     try:
-        first = fill(parted.part, solve(problem))
+        first = fill(split.part, solve(problem))
     except InfeasibleError:
-        return otherwise, _none_possible(parted, requirements, claims, confidence)
+        return otherwise, _none_possible(split, requirements, claims, confidence)
     try:
-        mixtures = fill(parted.part, solve(_tightened(problem, parted, first, claims, 1.0 - confidence)))
+        mixtures = fill(split.part, solve(_tightened(problem, split, first, claims, 1.0 - confidence)))
     except InfeasibleError:  # there is no room for the limits
         mixtures = first
-    return _on_held_out_rows(parted, requirements, claims, mixtures, otherwise, confidence)
+    return _on_held_out_rows(split, requirements, claims, mixtures, otherwise, confidence)
 
 
 def _today(problem: Problem, limit: RateLimit) -> Floats:
@@ -204,7 +204,7 @@ def _last(rates: tuple[Rate, ...], rate: Rate) -> int:
 
 
 def _by_rank(
-    parted: Parted,
+    split: CalibrationSplit,
     requirements: Requirements,
     problem: Problem,
     otherwise: Mixtures,
@@ -212,10 +212,10 @@ def _by_rank(
     key: int,
     solve: Solve,
 ) -> tuple[Mixtures, Promises]:
-    rows, error = parted.prepared.rows, 1.0 - confidence
+    rows, error = split.prepared.rows, 1.0 - confidence
     (rate,) = _required_rates(requirements)
     counted = _counted(rows, rate)
-    counts, placing = _by_cell(rows, counted), counted & ~parted.chooses
+    counts, placing = _by_cell(rows, counted), counted & ~split.chooses
     ranks = choose_ranks(problem, rate, _by_cell(rows, placing), counts, error, solve)
     made = added_up(ranks.risks, error)
     bounds, merged_bounds = ranks.bounds(error)
@@ -240,7 +240,7 @@ def _by_rank(
     needs = _needs(BY_RANK, error, judged, rows)
     claims = claims_of(requirements)
     entries = tuple(stated(requirements, claims, rows.sites.names, rows.groups.names, found, needs))
-    return mixtures, Promises(confidence, parted.method, parted.why, entries, placed.largest_local_bound(error))
+    return mixtures, Promises(confidence, split.method, split.why, entries, placed.largest_local_bound(error))
 
 
 def _kept(made: Booleans, global_made: Booleans) -> Booleans:
@@ -296,13 +296,15 @@ class _Rests:
         return np.asarray(limits >= self.claim.values if above else limits <= self.claim.values)
 
 
-def _tightened(problem: Problem, parted: Parted, mixtures: Mixtures, claims: list[Claim], error: float) -> Problem:
+def _tightened(
+    problem: Problem, split: CalibrationSplit, mixtures: Mixtures, claims: list[Claim], error: float
+) -> Problem:
     """The problem with requirements that leave room for the limits on the rows held out, where these are enough.
 
     A rule that uses its tolerance up on the rows that choose it would hardly ever be shown to keep it on others.
     Nothing of these is looked at: there are as many of them as choose, and ``mixtures`` is fitted on those.
     """
-    tally = _tally(parted, mixtures, parted.chooses)
+    tally = _tally(split, mixtures, split.chooses)
     parts = [_Rests.of(each, tally) for each in claims if counts_rows(each.rate)]
     error /= max(sum(int(part.judged.sum()) for part in parts), 1)
     tolerances = {"local": problem.local_tolerance.copy(), "global": problem.global_tolerance[None].copy()}
@@ -356,15 +358,15 @@ def _tighten(limits: Limits, rate: int, part: _Rests, error: float) -> None:
 
 
 def _on_held_out_rows(
-    parted: Parted,
+    split: CalibrationSplit,
     requirements: Requirements,
     claims: list[Claim],
     mixtures: Mixtures,
     otherwise: Mixtures,
     confidence: float,
 ) -> tuple[Mixtures, Promises]:
-    rows, error = parted.prepared.rows, 1.0 - confidence
-    tally = _tally(parted, mixtures, ~parted.chooses)
+    rows, error = split.prepared.rows, 1.0 - confidence
+    tally = _tally(split, mixtures, ~split.chooses)
     parts = [_Rests.of(each, tally) for each in claims]
     ends = np.cumsum([0, *(each.values.size for each in claims)]).tolist()
     places = [slice(*pair) for pair in pairwise(ends)]
@@ -395,7 +397,7 @@ def _on_held_out_rows(
     rule = np.arange(mixtures.single.size)
     own = np.repeat(kept, len(rows.groups.names))
     chosen = mixtures.and_also(otherwise).at(np.where(own, rule, rule + rule.size))
-    return chosen, Promises(confidence, parted.method, parted.why, entries, largest)
+    return chosen, Promises(confidence, split.method, split.why, entries, largest)
 
 
 def _rows_behind(rows: CalibrationRows, claims: list[Claim]) -> list[Indices]:
@@ -409,15 +411,17 @@ def _rows_behind(rows: CalibrationRows, claims: list[Claim]) -> list[Indices]:
     return found
 
 
-def _none_possible(parted: Parted, requirements: Requirements, claims: list[Claim], confidence: float) -> Promises:
+def _none_possible(
+    split: CalibrationSplit, requirements: Requirements, claims: list[Claim], confidence: float
+) -> Promises:
     """Nothing can be promised: the rows that would choose a rule know none that meets the requirements."""
-    rows, counts = parted.prepared.rows, _rows_behind(parted.prepared.rows, claims)
+    rows, counts = split.prepared.rows, _rows_behind(split.prepared.rows, claims)
     nothing = np.full(len(counts), np.nan)
     found = Found(np.zeros(len(counts), dtype=bool), nothing, counts, [np.full(n.size, np.nan) for n in counts])
     needs = _needs(HELD_OUT, 1.0 - confidence, len(counts), rows)
     because = "on the rows left to choose a rule none meets all requirements"
     entries = tuple(stated(requirements, claims, rows.sites.names, rows.groups.names, found, needs, because))
-    return Promises(confidence, parted.method, parted.why, entries)
+    return Promises(confidence, split.method, split.why, entries)
 
 
 def _needs(method: str, error: float, promises: int, rows: CalibrationRows) -> Needs:
@@ -434,10 +438,10 @@ def _together(promises: int) -> str:
     return "one promise" if promises == 1 else f"{promises:,} promises together"
 
 
-def _tally(parted: Parted, mixtures: Mixtures, which: Booleans) -> Tally:
+def _tally(split: CalibrationSplit, mixtures: Mixtures, which: Booleans) -> Tally:
     """What the rule does on some of the rows."""
-    rows, some = parted.prepared.rows, parted.prepared.rows.at(which)
-    policy = Policy(rows.groups.names, rows.sites.names, mixtures, parted.prepared.fitted.calibrator, None, 0)
+    rows, some = split.prepared.rows, split.prepared.rows.at(which)
+    policy = Policy(rows.groups.names, rows.sites.names, mixtures, split.prepared.fitted.calibrator, None, 0)
     chance = policy.chances(rows.calibrated[which], some.cells)
     return tally_of(
         chance, some.labels, some.weights, some.groups, some.sites, None if rows.people is None else some.ids

@@ -10,7 +10,7 @@ from logofair._version import __version__
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Label, random_number
 from logofair.errors import InfeasibleError, InputError, SolverError
-from logofair.fitting.confidence import Parted, check_confidence, part_rows, promise
+from logofair.fitting.confidence import CalibrationSplit, check_confidence, promise, split_rows
 from logofair.fitting.prepare import Prepared, checked_pooling, checked_rows, ordered_cells, prepare, with_merged
 from logofair.fitting.promises import CERTIFIED, Promises, none_made
 from logofair.fitting.solution import NO_MERGED_RULE, Solution, cell_warnings, empty_ratios
@@ -175,9 +175,9 @@ def fit(
     prepared = prepare(rows, calibration, basis, number or 0, lent)
     stages.done(1)
     solved, promises = _solved(prepared, requirements, settings, basis), none_made(requirements, level)
-    parted = None if level is None else part_rows(prepared, requirements, calibration, basis, number or 0, lent)
-    if parted is not None and level is not None:
-        found, promises = _for_new_rows(parted, requirements, level, number or 0, settings, basis)
+    split = None if level is None else split_rows(prepared, requirements, calibration, basis, number or 0, lent)
+    if split is not None and level is not None:
+        found, promises = _for_new_rows(split, requirements, level, number or 0, settings, basis)
         without = _own_value(solved, basis)
         if promises.with_status(CERTIFIED):
             solved, promises = found, replace(promises, accuracy_without=without)
@@ -306,7 +306,7 @@ def _own_value(solved: _Solved, basis: str) -> float:
 
 
 def _for_new_rows(
-    parted: Parted,
+    split: CalibrationSplit,
     requirements: Requirements,
     confidence: float,
     key: int,
@@ -323,12 +323,12 @@ def _for_new_rows(
     def solve(problem: Problem) -> Mixtures:
         return _solve(problem, settings, basis)[0]
 
-    solved = _solved(parted.prepared, requirements, settings, basis)
-    mixtures, promises = promise(parted, requirements, solved.mixtures, confidence, key, solve, fill)
+    solved = _solved(split.prepared, requirements, settings, basis)
+    mixtures, promises = promise(split, requirements, solved.mixtures, confidence, key, solve, fill)
     prices = solved.optimum.local_prices, solved.optimum.global_prices
     certificate = certify(solved.problem, mixtures, *prices, basis)
     promises = replace(promises, accuracy=certificate.primal, measure=certificate.objective)
-    prepared = replace(solved.prepared, pooling=parted.part.pooling)  # what the rows that choose borrow
+    prepared = replace(solved.prepared, pooling=split.part.pooling)  # what the rows that choose borrow
     return replace(solved, prepared=prepared, mixtures=mixtures, certificate=certificate), promises
 
 

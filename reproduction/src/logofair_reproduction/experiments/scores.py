@@ -1,4 +1,4 @@
-"""The scores an experiment rests on: rows dealt and split, models trained, their settings chosen on calibration rows.
+"""The scores an experiment rests on: rows in sites and parts, models trained, settings chosen on calibration rows.
 
 The protocol is the paper's: 30 % of the rows are for testing, and a model to be post-processed is trained on half of
 the others and post-processed on the other half. A model that decides by itself is trained on both halves, with the
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from logofair._version import __version__
 from logofair.auditing import Audit, audit
 from logofair.columns.checks import Floats
-from logofair.datasets import Dataset, deal, split
+from logofair.datasets import Dataset, partition_rows, split
 from logofair.datasets.table import chosen
 from logofair.errors import InputError
 from logofair.files.writing import replacing
@@ -136,7 +136,7 @@ def versions() -> dict[str, str]:
 
 
 def split_data(split_: Split, cache: Path | None = None) -> SplitData:
-    """Load, deal and split the rows of a split; the same split has the same rows.
+    """Load, partition and split the rows of a split; the same split has the same rows.
 
     Examples
     --------
@@ -149,11 +149,11 @@ def split_data(split_: Split, cache: Path | None = None) -> SplitData:
     by: dict[str, Any] = {"by": "natural", "n_sites": split_.clients}
     if split_.alpha is not None:
         by = {"n_sites": split_.clients, "alpha": split_.alpha, "scheme": split_.scheme, "rng": dealing}
-    dealt = deal(data, **by)
-    sites = np.empty(len(data), dtype=dealt.sites.dtype)
-    sites[dealt.rows] = dealt.sites
-    parts = split(dealt.rows.size, _PARTS, rng=splitting)
-    return SplitData(split_, data, sites, {part: dealt.rows[places] for part, places in parts.items()})
+    partition = partition_rows(data, **by)
+    sites = np.empty(len(data), dtype=partition.sites.dtype)
+    sites[partition.rows] = partition.sites
+    parts = split(partition.rows.size, _PARTS, rng=splitting)
+    return SplitData(split_, data, sites, {part: partition.rows[places] for part, places in parts.items()})
 
 
 @dataclass(frozen=True, eq=False)
