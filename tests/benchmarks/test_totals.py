@@ -9,6 +9,7 @@ from benchmarks.totals import (
     attacked,
     attacked_bins,
     attacked_folds,
+    attacked_points,
     attacked_steps,
     counted_folds,
     generated,
@@ -17,7 +18,7 @@ from benchmarks.totals import (
     with_small_group,
 )
 from logofair.errors import InputError
-from logofair.federation import make_plan
+from logofair.federation import make_plan, phases
 
 pytestmark = pytest.mark.tool
 
@@ -83,6 +84,15 @@ def test_a_site_that_claims_many_rows_read_all_of_the_others_and_reads_none_any_
         assert attacked_folds(sites, plan, (2,)) == (0, 30)
         assert attacked_folds(sites, plan, (2,), claimed=500.0) == (30, 30)
     assert attacked_folds(sites, plan, (2,), claimed=500.0) == (0, 30)
+
+
+def test_a_site_that_chooses_by_lies_where_others_are_summed_reads_little_in_the_rounds_there_are(monkeypatch):
+    sites, plan = generated(1000, np.random.default_rng(0)), make_plan(groups=[0, 1], secure=True)
+    now, _ = attacked_points(sites, plan)
+    monkeypatch.setattr(phases, "MOST_ROUNDS", 60)
+    before, _ = attacked_points(sites, plan)
+    assert now <= 2
+    assert before > 10  # the attack is a real one
 
 
 def test_histograms_for_pooling_hold_rows_alone_which_is_why_secure_sums_refuse_them():
