@@ -284,11 +284,13 @@ def test_a_published_rate_that_this_site_contradicts_is_refused():
 
     batch, _ = replace(batch, state=state).answer(FinalRequest(done.result.prices, done.result.weights))
     assert batch.wrong_in(published) is None
-    for rate, own in published.global_rates.items():
+    for rate, own in published.run.global_rates.items():
         for group in own:
-            forged = {**published.global_rates, rate: {**own, group: own[group] + 0.2}}
-            assert batch.wrong_in(replace(published, global_rates=forged)) is not None
-    assert "other rates" in batch.wrong_in(replace(published, global_rates={}))
+            forged = {**published.run.global_rates, rate: {**own, group: own[group] + 0.2}}
+            forged = replace(published, run=replace(published.run, global_rates=forged))
+            assert batch.wrong_in(forged) is not None
+    none = replace(published, run=replace(published.run, global_rates={}))
+    assert "other rates" in batch.wrong_in(none)
 
 
 @pytest.mark.parametrize(
