@@ -38,7 +38,7 @@ from logofair.outcomes import (
 from logofair.requirement import TODAY, People, Population, Requirement
 
 # Both ends of shares, each wrong with the chance given.
-Limits: TypeAlias = Callable[[float], tuple[Floats, Floats]]
+Limits: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
 
 _SELECTED = DEMOGRAPHIC_PARITY.rates[0]
 
@@ -217,7 +217,7 @@ def _found(requirement: Requirement, rules: CountedRules, limit: float | None, t
     ``tail`` is the chance that a single statement looks exceeded. Of several rates, which only gaps have, the worst is
     shown: the largest of their gaps has the largest of their ends.
     """
-    parts = [_of_one_rate(compared, limit, tail, exact=exact) for compared in _compared(requirement, rules)]
+    parts = [_of_one_rate(each, limit, tail, exact=exact) for each in compared(requirement, rules)]
     if len(parts) == 1:
         return parts[0]
     after = np.array([part.after for part in parts])
@@ -236,11 +236,11 @@ def _found(requirement: Requirement, rules: CountedRules, limit: float | None, t
 
 
 @dataclass(frozen=True, eq=False)
-class _Compared:
+class Compared:
     """What a figure is made of: shares of some populations at every place, (places, populations).
 
     ``names`` are the groups that a population is named by; ``people`` how many equal rows leave as much to chance.
-    ``limits`` are both ends of a share by itself, for a chance to be wrong; None: of a share of so many people.
+    ``limits`` are both ends of a share by itself, each wrong with the chance that they are given.
     """
 
     requirement: Requirement
@@ -267,13 +267,29 @@ class _Compared:
             found = largest - smallest if self.requirement.measure == "gap" else smallest / largest  # 0 / 0: NaN
         return np.where(known.sum(axis=1) >= 2, found, np.nan), np.stack([top, bottom], axis=1)
 
-    def kept(self, which: Booleans) -> Floats:
-        """The end of the interval that shows that a limit is kept: what is worst in truth is one fixed pair."""
-        return self._end(which, TAIL, kept=True)
+    def kept(self, which: Booleans, tail: Floats) -> Floats:
+        """The end of the interval that shows that a limit is kept: what is worst in truth is one fixed pair.
 
-    def exceeded(self, which: Booleans, tail: float) -> Floats:
-        """The end that shows that it is exceeded."""
+        ``which`` populations count; ``tail`` is the chance that it is wrong, (places,).
+        """
+        return self._end(which, tail, kept=True)
+
+    def exceeded(self, which: Booleans, tail: Floats) -> Floats:
+        """The end that shows that it is exceeded, where ``tail`` is the chance of each pair or share to be wrong."""
         return self._end(which, tail, kept=False)
+
+    def only(self, population: int) -> Compared:
+        """One of the populations."""
+        one = slice(population, population + 1)
+        rows, people = self.rows[:, one], self.people[:, one]
+
+        def limits(tail: Floats) -> tuple[Floats, Floats]:
+            low, high = self.limits(tail)
+            return low[:, one], high[:, one]
+
+        known = self.has_interval
+        before, after = self.before[:, one], self.after[:, one]
+        return Compared(self.requirement, self.rate, self.names[one], before, after, rows, people, limits, known)
 
     @cached_property
     def beside(self) -> Floats:
@@ -281,44 +297,46 @@ class _Compared:
         of_today = self.requirement.bound == TODAY and self.requirement.measure not in ("gap", "ratio")
         return np.where(of_today & ~np.isnan(self.before), self.before, 0.0)
 
-    def _end(self, which: Booleans, tail: float, *, kept: bool) -> Floats:
+    def _end(self, which: Booleans, tail: Floats, *, kept: bool) -> Floats:
         measure, at_most = self.requirement.measure, self.requirement.relation != ">="
         shares = np.where(which, self.after, np.nan)
         if not self.has_interval or (self.requirement.bound == TODAY and measure in ("gap", "ratio")):
             return np.full(len(shares), np.nan)  # of today's gap, both are uncertain
         if measure == "gap":
-            return pair_limits(shares, self.people, np.full(len(shares), tail), upper=kept)
+            return pair_limits(shares, self.people, tail, upper=kept)
         if measure == "ratio":
             known = (~np.isnan(shares)).sum(axis=1)
             pairs = np.maximum(known * (known - 1), 1)
             return least_ratio_limits(shares, self.people, tail if kept else tail * pairs)[0 if kept else 1]
-        low, high = (np.where(which, end - self.beside, np.nan) for end in self.limits(tail))
+        low, high = (np.where(which, end - self.beside, np.nan) for end in self.limits(tail[:, None]))
         end = high if kept == at_most else low
         return np.asarray((np.fmax if at_most else np.fmin).reduce(end, axis=1))
 
 
-def _of_one_rate(compared: _Compared, limit: float | None, tail: float, *, exact: bool) -> _Found:
+def _of_one_rate(own: Compared, limit: float | None, tail: float, *, exact: bool) -> _Found:
     """The figure of one rate at every place, with its interval.
 
     On other rows than those that chose the rule, populations of a handful of people are left out where there are enough
     others to compare, unless they show that the limit is exceeded: that counts however few they are.
     """
-    relation, among = compared.requirement.relation, np.ones(compared.after.shape, dtype=bool)
+    relation, among = own.requirement.relation, np.ones(own.after.shape, dtype=bool)
+    far = np.full(len(among), tail)
+    near = far if relation == "=" else np.full(len(among), TAIL)  # which is exceeded at either end
     if not exact:
-        large = (compared.rows >= FEW_ROWS) & ~np.isnan(compared.after)
-        needed = 2 if compared.requirement.measure in ("gap", "ratio") else 1
+        large = (own.rows >= FEW_ROWS) & ~np.isnan(own.after)
+        needed = 2 if own.requirement.measure in ("gap", "ratio") else 1
         among = large | (large.sum(axis=1, keepdims=True) < needed)
         if limit is not None and not among.all():
-            by_all, by_large = (compared.exceeded(which, tail) for which in (np.ones_like(among), among))
+            by_all, by_large = (own.exceeded(which, far) for which in (np.ones_like(among), among))
             beyond = [room(relation, np.array(limit), end) < 0.0 for end in (by_all, by_large)]
             among |= (beyond[0] & ~beyond[1])[:, None]
-    after, at = compared.figure(np.where(among, compared.after - compared.beside, np.nan))
-    beside = np.take_along_axis(compared.beside, at, axis=1)[:, 0]
-    before = compared.figure(np.where(among, compared.before - compared.beside, np.nan))[0] + beside
+    after, at = own.figure(np.where(among, own.after - own.beside, np.nan))
+    beside = np.take_along_axis(own.beside, at, axis=1)[:, 0]
+    before = own.figure(np.where(among, own.before - own.beside, np.nan))[0] + beside
     known, low = ~np.isnan(after), np.full(after.shape, np.nan)
     high = low
     if not exact:
-        kept, exceeded = compared.kept(among), compared.exceeded(among, tail)
+        kept, exceeded = own.kept(among, near), own.exceeded(among, far)
         low, high = (kept, exceeded) if relation == ">=" else (exceeded, kept)
         low, high = np.where(known, np.minimum(low, after), np.nan), np.where(known, np.maximum(high, after), np.nan)
     after, low, high = after + beside, low + beside, high + beside
@@ -328,13 +346,18 @@ def _of_one_rate(compared: _Compared, limit: float | None, tail: float, *, exact
         after,
         low,
         high,
-        np.where(known, np.take_along_axis(compared.rows, at, axis=1).min(axis=1), 0),
-        [compared.rate] * len(after),
-        [tuple(name for a in own for name in compared.names[a]) for own in at.tolist()],
+        np.where(known, np.take_along_axis(own.rows, at, axis=1).min(axis=1), 0),
+        [own.rate] * len(after),
+        [tuple(name for a in ends for name in own.names[a]) for ends in at.tolist()],
     )
 
 
-def _compared(requirement: Requirement, rules: CountedRules) -> list[_Compared]:
+def rates_of(requirement: Requirement) -> tuple[Rate, ...]:
+    """The rates that a requirement counts with."""
+    return requirement.rates or (_SELECTED,)
+
+
+def compared(requirement: Requirement, rules: CountedRules) -> list[Compared]:
     """For each rate what a requirement compares: every group, or the one population that it is of."""
     if requirement.measure == "difference":
         return [_difference(requirement, rules)]
@@ -348,14 +371,14 @@ def _compared(requirement: Requirement, rules: CountedRules) -> list[_Compared]:
     after = rules.after.gathered(place, len(names))
     before = None if rules.before is None else rules.before.gathered(place, len(names))
     found = []
-    for rate in requirement.rates or (_SELECTED,):
+    for rate in rates_of(requirement):
         values, people = after.rate(rate), after.effective_rows(rate)
         first = np.full(values.shape, np.nan) if before is None else before.rate(rate)
         limits: Limits = partial(share_limits, values, people)
-        if requirement.bound == TODAY:
+        if requirement.bound == TODAY and before is not None:
             limits = _about_today(first, rules, rate, place, len(names))
         rows, known = after.rows_behind(rate), counts_rows(rate)
-        found.append(_Compared(requirement, rate.name, names, first, values, rows, people, limits, known))
+        found.append(Compared(requirement, rate.name, names, first, values, rows, people, limits, known))
     return found
 
 
@@ -366,14 +389,14 @@ def _about_today(before: Floats, rules: CountedRules, rate: Rate, place: list[in
         return lambda tail: (unknown, unknown)
     mean, error = rules.changes[0].gathered(place, count).rates(rate)
 
-    def limits(tail: float) -> tuple[Floats, Floats]:
-        half = float(-ndtri(tail)) * np.sqrt(error)
+    def limits(tail: Floats) -> tuple[Floats, Floats]:
+        half = -ndtri(tail) * np.sqrt(error)
         return np.clip(before + mean - half, 0.0, 1.0), np.clip(before + mean + half, 0.0, 1.0)
 
     return limits
 
 
-def _difference(requirement: Requirement, rules: CountedRules) -> _Compared:
+def _difference(requirement: Requirement, rules: CountedRules) -> Compared:
     """One population's rate less another's, which may overlap: a weighted sum of the groups' shares.
 
     Its limits combine those of the shares as squares, as do those of a pair (Newcombe 1998).
@@ -396,12 +419,12 @@ def _difference(requirement: Requirement, rules: CountedRules) -> _Compared:
     after = summed([rules.after.rate(rate) for rate in rates])
     before = np.full(after.shape, np.nan) if rules.before is None else summed([rules.before.rate(r) for r in rates])
 
-    def limits(tail: float) -> tuple[Floats, Floats]:
-        if requirement.bound == TODAY:
+    def limits(tail: Floats) -> tuple[Floats, Floats]:
+        if requirement.bound == TODAY and rules.before is not None:
             if rules.changes is None:
                 return (np.full(after.shape, np.nan),) * 2
             mean, error = (summed([rules.changes[0].rates(r)[k] for r in rates], weight ** (k + 1)) for k in (0, 1))
-            half = float(-ndtri(tail)) * np.sqrt(error)
+            half = -ndtri(tail) * np.sqrt(error)
             return before + mean - half, before + mean + half
         low, high = share_limits(shares, people, tail)
         below = np.where(weight > 0.0, shares - low, high - shares)
@@ -417,4 +440,4 @@ def _difference(requirement: Requirement, rules: CountedRules) -> _Compared:
     )
     names = [tuple(group for group in rules.groups if any(str(group) in each for each in requirement.who))]
     known, name = all(map(counts_rows, rates)), requirement.rates[0].name
-    return _Compared(requirement, name, names, before, after, rows, rows.astype(float), limits, known)
+    return Compared(requirement, name, names, before, after, rows, rows.astype(float), limits, known)
