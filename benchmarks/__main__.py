@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import goals
+from logofair.cli.console import page, showing_progress
 from logofair.cli.options import examples, such_that
-from logofair.cli.pages.console import page, showing_progress
 from logofair.progress import Progress
 
 _MANY_GROUPS_GOAL = 5.0  # seconds of fits with many groups

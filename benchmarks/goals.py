@@ -25,7 +25,7 @@ from benchmarks.measurements import (
     time_fit,
 )
 from benchmarks.scaling import measured as measured_apart
-from logofair.cli.pages.console import lined
+from logofair.cli.console import lined
 from logofair.progress import Progress
 
 __all__ = ["FITS", "GOALS", "MORE_FITS", "Case", "measured_fits", "processes", "show_goals"]

@@ -30,8 +30,8 @@ from benchmarks.measurements import Size, best, drawn_labels, federation, sort_s
 from benchmarks.memory import available
 from logofair.calibration import Sample, cross_fit, fit_calibrator
 from logofair.calibration.newton import Units
+from logofair.cli.console import lined, showing_progress
 from logofair.cli.options import examples
-from logofair.cli.pages.console import lined, showing_progress
 from logofair.columns.checks import Floats
 from logofair.progress import Progress
 

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from rich.table import Table
 
 import logofair
+from logofair.cli.console import page, showing_progress
 from logofair.cli.options import examples, such_that
-from logofair.cli.pages.console import page, showing_progress
 from logofair.fitting.promises import CERTIFIED, Promise
 from logofair.fitting.solution import Solution
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks.measurements import best
 from benchmarks.memory import available, peak_of
+from logofair.cli.console import showing_progress
 from logofair.cli.options import examples
-from logofair.cli.pages.console import showing_progress
 
 __all__ = ["drawn", "measured"]
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from benchmarks.measurements import Size, a_fit
-from logofair.cli.pages.console import lined
+from logofair.cli.console import lined
 
 __all__ = ["REST", "STAGES", "all_stages", "show_stages", "stages"]
 

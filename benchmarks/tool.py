@@ -58,7 +58,7 @@ def audit_ratio(repeat: int, rows: int, folder: Path) -> dict[str, float]:
     _write(file, rows)
     columns = ColumnNames(score="score", label="label", group=("sex",), site="site")
     read = best(lambda: polars.read_parquet(file), max(repeat, 3))
-    from logofair.cli.pages.console import showing_progress
+    from logofair.cli.console import showing_progress
 
     with showing_progress(quiet=True) as progress:
         seconds = best(lambda: examine([str(file)], columns, 0.5, 0.05, (), progress), max(repeat, 3))

@@ -21,8 +21,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.frontiers import PEERS, Rows, Rule, accuracy, gap, installed, ours
+from logofair.cli.console import page, showing_progress
 from logofair.cli.options import examples
-from logofair.cli.pages.console import page, showing_progress
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.datasets import Dataset

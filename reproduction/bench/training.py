@@ -22,8 +22,8 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.memory import own_peak
+from logofair.cli.console import page
 from logofair.cli.options import examples
-from logofair.cli.pages.console import page
 from logofair.columns.checks import Floats
 from logofair.datasets import dirichlet_sites, load_adult
 

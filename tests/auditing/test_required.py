@@ -56,7 +56,6 @@ def test_every_kind_is_found_as_it_is_counted_by_hand():
     (least,) = checks(found, "least selected")
     assert least.found == pytest.approx(most["global"])
     assert found.as_dict()["requirements"][0]["kind"] == "ratio"
-    assert "Requirements:" in found.summary()
 
 
 def test_the_interval_of_the_smallest_ratio_holds_it_in_nearly_all_draws():
@@ -150,7 +149,6 @@ def test_on_the_calibration_rows_every_requirement_is_proved_with_its_room_and_p
     assert np.isnan(ratio.low).all()
     assert ratio.price.sum() == pytest.approx(solution.certificate.prices.local.sum())
     assert most.found[0] <= 0.8 + 1e-9
-    assert "Held: The smallest selection rate against the largest" in solution.summary()
 
 
 def test_evidence_tells_requirements_on_other_rows():
@@ -203,7 +201,6 @@ def test_without_labels_what_counts_by_label_is_listed_as_not_measured(tmp_path)
     )
     ceiling = next(check for check in unmeasured if check.kind == "ceiling")
     assert ceiling.required.tolist() == [0.9, 0.9]
-    assert "at most 0.9: not measured: needs labels" in found.summary()
     listed = json.loads(json.dumps(found.as_dict(), allow_nan=False))["requirements"]
     assert {each["reason"] for each in listed} == {None, "needs labels"}
     stated = next(each for each in listed if each["kind"] == "floor" and each["reason"])

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from benchmarks import __main__ as command
 from benchmarks import federation, frontiers, goals, measurements, memory, peers, scaling, stages
-from logofair.cli.pages.console import page
+from logofair.cli.console import page
 from logofair.progress import no_progress
 
 pytestmark = pytest.mark.tool

@@ -21,7 +21,7 @@ pytest.importorskip("polars")
 import polars as pl
 
 import logofair
-from logofair.cli.pages.console import showing_progress
+from logofair.cli.console import showing_progress
 from logofair.files import writing
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.values import label_text
@@ -162,7 +162,7 @@ def test_exact_counts_say_what_they_cost_and_are_not_for_rules_without_coins(fol
     code, page, _ = run(*words)
     said = " ".join(page.split())
     assert code == 0
-    for part in ("where chances sum to", "within one", "depends on who else is in these files", "a capacity"):
+    for part in ("where chances sum to", "depends on who else is in these files", "a limit on how many"):
         assert part in said
     both = refused(*words, "--force", "--deterministic")
     assert "--exact-counts: given together with --deterministic" in both
@@ -358,9 +358,8 @@ def test_rows_without_a_value_are_left_out_and_counted(
     code, output, _ = run(*words, "--id", "person", "--out", folder / "page.parquet")
     page = " ".join(output.split())
     assert code == 0
-    assert "2 rows (5 left out for lack of a value), " in page
-    same = "the same coin only at the same site and in the same group."
-    assert f"1 row with an id that was met before: {same}" in page
+    assert "2 people (5 rows left out for lack of a value), " in page
+    assert "1 row with an id that was met before: one coin per person, site and group." in page
 
 
 def test_where_every_row_lacks_a_value_nothing_is_written(folder: Path) -> None:
@@ -542,14 +541,3 @@ def test_a_policy_without_coins_needs_neither(tmp_path: Path) -> None:
     words = (tmp_path / "policy.json", tmp_path / "new.csv", "--score", "p", "--group", "sex")
     assert not applied(*words, "--out", tmp_path / "out.csv")["coins_by_position"]
     assert pl.read_csv(tmp_path / "out.csv")["decision"].to_list() == [0, 1]
-
-
-def test_the_page_says_what_was_written_and_what_coins_hang_on(folder: Path) -> None:
-    words = (folder / "policy.json", folder / "new.csv", *NAMED, "--out", folder / "out.csv")
-    code, output, _ = run(*words, "--seed", "1")
-    page = " ".join(output.split())
-    assert code == 0
-    assert "2,000 rows" in page
-    assert "add --id" in page
-    with_ids = run(folder / "policy.json", folder / "new.csv", *NAMED, "--id", "person", "--out", folder / "b.csv")[1]
-    assert "--id" not in with_ids

@@ -92,16 +92,6 @@ def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, kin
             assert all(alike(by_site[row.site]["rates"][rate], each) for rate, each in plain["rates"].items())
 
 
-def test_rates_come_first(people: pl.DataFrame, tmp_path: Path) -> None:
-    people.write_parquet(tmp_path / "a.parquet")
-    for site in (COLUMNS[-2:], ()):
-        words = (tmp_path / "a.parquet", *COLUMNS[:-2], *site, "--group", "sex")
-        found, page = list(audited(*words)), run(*words)[1]
-        assert found.index("rates") < min(map(found.index, ("accepted", "accuracy", "notions", "sites")))
-        places = [page.index(word) for word in ("selection rate", "Accuracy", "Demographic parity")]
-        assert places == sorted(places)
-
-
 @pytest.mark.parametrize("ids", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("labelled", [False, True])
@@ -166,9 +156,7 @@ def test_the_gap_told_first_is_between_rates_on_30_rows(people: pl.DataFrame, tm
     assert gap["value"] == pytest.approx(gaps[worst][0], abs=1e-12)
     other = found["largest_local"]
     assert other["value"] > gap["value"]
-    page = " ".join(run(*words)[1].split())
-    assert f"largest {gap['value']:.4f} (true positive rate, " in page
-    assert f"With groups of fewer than 30 rows {other['value']:.4f}, on {other['rows']} row" in page
+    assert f"{worst} {100 * gap['value']:.1f}" in run(*words)[1]
 
 
 def test_a_folder_with_a_file_per_site_is_audited_like_one_file_with_a_site_column(
@@ -219,107 +207,12 @@ def written(path: Path, *cells: tuple[str, str, int, int]) -> Path:
 WORDS = ("--score", "p", "--group", "sex", "--site", "site")
 
 
-def test_sites_are_counted_by_what_their_rows_show(tmp_path: Path) -> None:
-    # Women are ahead at one site and behind at another, by as much: over all there is no gap.
-    file = written(
-        tmp_path / "a.csv",
-        ("north", "F", 600, 400), ("north", "M", 400, 600), ("south", "F", 400, 600), ("south", "M", 600, 400),
-        ("small", "F", 5, 0), ("small", "M", 0, 5), ("even", "F", 9, 8991), ("even", "M", 9, 8991),
-    )  # fmt: skip
-    parity = audited(file, *WORDS)["notions"]["demographic_parity"]
-    assert parity["headline"]["global"]["finding"].startswith("no unfairness shown; gaps below 0.0")
-    check = parity["check"]
-    assert (check["above"], check["within"], check["unclear"]) == (["north", "south"], 1, 1)
-    assert (parity["largest_local"]["site"], parity["headline"]["local"]["site"]) == ("small", "north")
-    page = " ".join(run(file, *WORDS)[1].split())
-    assert check["sentence"].replace("\n", " ") in page
-    assert "A gap above 0.05 is shown at 2 of 4 sites ('north', 'south'); 1 is shown to be within" in page
-    assert "unfair inside" not in page
-    assert audited(file, *WORDS, "--local", "0.5")["notions"]["demographic_parity"]["check"]["above"] == []
-
-
-def test_every_gap_on_the_page_stands_beside_its_interval_rows_and_floor(tmp_path: Path) -> None:
-    file = written(tmp_path / "a.csv", ("x", "F", 33, 4), ("x", "M", 4, 40), ("y", "F", 1, 1), ("y", "M", 50, 1))
-    output = run(file, *WORDS)[1]
-    assert all(len(line) <= 80 for line in output.splitlines())
-    parity, page = audited(file, *WORDS)["notions"]["demographic_parity"], " ".join(output.split())
-    for gap, where in ((parity["headline"]["global"], ""), (parity["headline"]["local"], ", site 'x'")):
-        rests = f"95%: {gap['low']:.4f} to {gap['high']:.4f}; {gap['rows']} rows"
-        assert f"{gap['value']:.4f} (selection rate, '{gap['highest']}' over '{gap['lowest']}'{where}; {rests})" in page
-        assert gap["finding"] in page
-    local = parity["headline"]["local"]
-    assert local["value"] == pytest.approx(33 / 37 - 4 / 44)
-    assert f"chance alone shows {local['floor']:.4f} on average, up to {local['detectable']:.4f}" in page
-
-
-def test_the_worst_sites_are_those_where_most_is_shown(tmp_path: Path) -> None:
-    # few has a gap of 1 on three rows, many one of 0.4 on a hundred: more is shown at many.
-    file = written(
-        tmp_path / "a.csv",
-        ("few", "F", 3, 0), ("few", "M", 0, 3), ("many", "F", 70, 30), ("many", "M", 30, 70),
-        ("none", "F", 50, 50), ("none", "M", 50, 50),
-    )  # fmt: skip
-    page = run(file, *WORDS)[1]
-    listed = [line.split() for line in page[page.index("Worst sites, 3 of 3") :].splitlines()]
-    lines = {line[0]: line for line in listed if line and line[0] in ("few", "many", "none")}
-    assert list(lines) == ["many", "few", "none"]
-    gaps = {row["site"]: row["gaps"]["demographic_parity"] for row in audited(file, *WORDS)["sites"]}
-    for site, line in lines.items():
-        ends = [f"{gaps[site]['low']:.4f}", "to", f"{gaps[site]['high']:.4f}"]
-        assert line[1:6] == [f"{gaps[site]['value']:.4f}", *ends, str(gaps[site]["rows"])]
-    assert "Worst" not in run(file, *WORDS, "--worst", 0)[1]
-    assert "Worst sites, 1 of 3" in run(file, *WORDS, "--worst", 1)[1]
-
-
-def test_worst_sites_are_ranked_by_gaps_on_rows_enough_where_they_have_such(tmp_path: Path) -> None:
-    # six people of group X at mixed have a gap of 1, those of F and M there one of 0.1: at plain 0.4 is shown.
-    file = written(
-        tmp_path / "a.csv",
-        ("mixed", "F", 55, 45), ("mixed", "M", 45, 55), ("mixed", "X", 0, 6), ("mixed", "Z", 6, 0),
-        ("plain", "F", 70, 30), ("plain", "M", 30, 70), ("small", "X", 0, 2), ("small", "Z", 2, 0),
-    )  # fmt: skip
-    page = run(file, *WORDS)[1]
-    listed = [line.split() for line in page[page.index("Worst sites, 3 of 3") :].splitlines()]
-    lines = {line[0]: line for line in listed if line and line[0] in ("mixed", "plain", "small")}
-    assert {site: (line[1], line[5], *line[-3:]) for site, line in lines.items()} == {
-        "plain": ("0.4000", "100", "F", "over", "M"),
-        "mixed": ("0.1000", "100", "F", "over", "M"),
-        "small": ("1.0000", "2", "Z", "over", "X"),
-    }
-    assert next(iter(lines)) == "plain"
-
-
-def test_accepting_nobody_is_a_share_of_zero(tmp_path: Path) -> None:
-    file = written(tmp_path / "a.csv", ("a", "F", 0, 40), ("a", "M", 0, 40), ("b", "F", 0, 40), ("b", "M", 0, 40))
-    assert "Accepted (score 'p' >= 0.5): 0.0000 (95%: 0.0000 to " in run(file, *WORDS)[1]
-
-
-def test_hundreds_of_small_sites_are_a_count_and_no_list(tmp_path: Path) -> None:
-    cells = [(f"site {site}", sex, 2, 3) for site in range(60) for sex in "FM"]
-    file = written(tmp_path / "a.csv", *cells)
-    page = " ".join(run(file, *WORDS)[1].split())
-    assert (
-        "A gap above 0.05 is shown at 0 of 60 sites; 0 are shown to be within; 60 cannot be told: too few rows" in page
-    )
-    assert "0 of 60 sites can be checked at this tolerance" in page
-    assert "Worst" not in page
-    assert "Worst sites, 3 of 60" in run(file, *WORDS, "--worst", 3)[1]
-
-
 def test_without_sites_nothing_is_said_of_them(people: pl.DataFrame, tmp_path: Path) -> None:
     people.write_parquet(tmp_path / "a.parquet")
     words = (tmp_path / "a.parquet", *COLUMNS[:-2], "--group", "sex")
     page = run(*words)[1]
     assert not any(word in page for word in ("site", "Worst"))
     assert audited(*words)["notions"]["equalized_odds"]["check"] is None
-
-
-def test_of_many_groups_the_largest_are_on_the_page(tmp_path: Path) -> None:
-    file = written(tmp_path / "a.csv", *(("x", f"g{n:02}", n, 1) for n in range(1, 16)))
-    page = run(file, *WORDS[:-2])[1]
-    shown = [line.split()[-6] for line in page.splitlines() if " to " in line and line.split()[-6].startswith("g")]
-    assert shown == [f"g{n:02}" for n in range(4, 16)]
-    assert "and 3 smaller" in page
 
 
 def test_without_labels_only_what_needs_none_is_measured(people: pl.DataFrame, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,12 +21,10 @@ import polars as pl
 import logofair
 from logofair.auditing import compare
 from logofair.auditing.against import rows_in_fit
-from logofair.auditing.result import FITTED_ROWS, RuleAudit
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.rows import read_rows
 from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
-from logofair.report import ReportHeading
 
 pytestmark = pytest.mark.tool
 
@@ -105,15 +102,15 @@ def test_which_rows_took_part_in_the_fit_is_told(stored: Stored, tmp_path: Path)
     stored.people.with_columns(pl.col("p") * 0.99).write_csv(tmp_path / "new.csv")
     words = ("--policy", stored.policy, "--label", "y")
     for data, where, known, sentence in (
-        (stored.data, ("--where", "part=test"), "none", OTHER_ROWS),
-        (stored.data, ("--where", "part=calibration"), "all", FITTED_ROWS),
-        (stored.data, (), "some", "some of these rows chose the rule"),
-        (stored.data, ("--where", "site=1"), "some", "some of these rows chose the rule"),
-        (tmp_path / "new.csv", ("--where", "part=calibration"), "another file", OTHER_FILE),
+        (stored.data, ("--where", "part=test"), "none", "Optimistic"),
+        (stored.data, ("--where", "part=calibration"), "all", "Optimistic: these people chose the policy."),
+        (stored.data, (), "some", "Optimistic: some of these people chose the policy."),
+        (stored.data, ("--where", "site=1"), "some", "Optimistic: some of these people chose the policy."),
+        (tmp_path / "new.csv", ("--where", "part=calibration"), "another file", "Optimistic"),
     ):
         found = audited(data, *words, *where)
         assert (found["compared"]["rows_in_fit"], found["fitted_rows"]) == (known, known in ("all", "some"))
-        assert sentence in " ".join(run(data, *words, *where)[1].split())
+        assert (sentence in " ".join(run(data, *words, *where)[1].split())) == (known in ("all", "some"))
 
 
 @pytest.mark.parametrize(
@@ -152,24 +149,6 @@ def test_a_policy_that_does_not_tell_its_rows_is_said_to_be_so(stored: Stored, t
     assert "may be of the fit" in found["compared"]["sentence"]
 
 
-def test_the_page_pairs_both_rules(stored: Stored) -> None:
-    words = (stored.data, "--policy", stored.policy, "--label", "y", "--where", "part=test", "--costs", "1,3")
-    output, found = run(*words)[1], audited(*words)
-    assert max(map(len, output.splitlines())) <= 80
-    page, difference = " ".join(output.split()), found["compared"]["differences"]["demographic_parity"]
-    assert "score >= 0.5 -> policy.json on the same rows" in page
-    change = difference["accuracy"]
-    ends = f"(95%: {change['low']:+.4f} to {change['high']:+.4f})"
-    before, after = found["compared"]["other"]["accuracy"]["value"], found["accuracy"]["value"]
-    assert f"accuracy {before:.4f} -> {after:.4f}, difference {change['value']:+.4f} {ends}" in page
-    cost = found["cost"]
-    assert f"Cost {cost['value']:.4f} per person (95%: {cost['low']:.4f} to {cost['high']:.4f};" in page
-    assert "A wrongly accepted row costs 1, a wrongly rejected one 3." in page
-    assert f"cost per person {found['compared']['other']['cost']['value']:.4f} -> {cost['value']:.4f}, diff" in page
-    against = run(*words, "--against", stored.other)[1]
-    assert "other.json -> policy.json on the same rows" in against
-
-
 def test_sites_are_judged_by_what_the_policy_requires(stored: Stored, tmp_path: Path) -> None:
     words = (stored.data, "--label", "y", "--where", "part=test")
     found = audited(*words, "--policy", stored.policy)
@@ -178,8 +157,6 @@ def test_sites_are_judged_by_what_the_policy_requires(stored: Stored, tmp_path: 
     assert {name: check and check["tolerance"] for name, check in checks.items()} == {
         "demographic_parity": 0.02, "equal_opportunity": None, "predictive_equality": None, "equalized_odds": None
     }  # fmt: skip
-    page = " ".join(run(*words, "--policy", stored.policy)[1].split())
-    assert page.count("each site") == page.count("A gap above 0.02 is shown at") == 1
     own = audited(*words, "--policy", stored.other)["notions"]
     assert (own["demographic_parity"]["check"], own["equalized_odds"]["check"]["tolerance"]) == (None, 0.1)
     given = audited(*words, "--policy", stored.policy, "--local", 0.3)
@@ -200,35 +177,6 @@ def test_tolerances_of_single_sites_are_theirs(stored: Stored, tmp_path: Path) -
     assert found["notions"]["demographic_parity"]["check"] is None
 
 
-def test_pairs_say_where_small_groups_are_in_the_gap(stored: Stored, tmp_path: Path) -> None:
-    rows = stored.rows("calibration").with_columns(
-        sex=pl.when(pl.int_range(pl.len()) < 6).then(pl.lit("X")).otherwise("sex")
-    )
-    few = rows.with_columns(p=pl.when(sex="X").then(99.0).otherwise("p"))
-    few.write_csv(tmp_path / "few.csv")
-    columns = {"groups": few["sex"].to_list(), "sites": few["site"].to_list()}
-    fit = logofair.fit(few["p"] / 100, few["y"], **columns, local_tolerance=None, calibration="none")
-    fit.policy.save(tmp_path / "policy.json")
-    words = (tmp_path / "few.csv", "--policy", tmp_path / "policy.json", "--score", "p", "--scale", "percent")
-    named = ("--group", "sex", "--site", "site", "--notion", "demographic_parity")
-    found, page = audited(*words, *named), " ".join(run(*words, *named)[1].split())
-    chance = fit.policy.probabilities(few["p"] / 100, **columns)
-    both = compare(few["p"] >= 50, chance, few["y"].to_list(), **columns, chances=True)
-    assert found["compared"]["differences"]["demographic_parity"]["global_gap"]["value"] == pytest.approx(
-        both.global_gap
-    )
-    before, after = (audit.headline_global.value for audit in (both.first, both.second))
-    assert float(before) != float(both.first.global_gap)
-    pair = f"demographic parity gap {before:.4f} -> {after:.4f}"
-    assert f"{pair}; with groups of fewer than 30 rows {both.first.global_gap:.4f} -> " in page
-
-
-def test_with_ids_figures_rest_on_people(stored: Stored) -> None:
-    words = (stored.data, "--policy", stored.policy, "--where", "part=test")
-    heads = [run(*words, *more)[1].count(" people\n") for more in ((), ("--id", "who"))]
-    assert heads == [0, 1]
-
-
 def test_unknown_sites_take_the_merged_rule_and_are_counted(stored: Stored, tmp_path: Path) -> None:
     moved = stored.rows("test").with_columns(site=pl.when(site=3).then(7).otherwise("site"))
     moved.write_csv(tmp_path / "new.csv")
@@ -237,7 +185,7 @@ def test_unknown_sites_take_the_merged_rule_and_are_counted(stored: Stored, tmp_
     assert found["compared"]["unknown_site_rows"] == unknown > 0
     expected = chances(stored.policy, moved, on_unknown="merged")
     assert found["accepted"]["value"] == pytest.approx(expected.mean())
-    assert f"{unknown} rows are of sites that the policy does not know" in " ".join(run(*words)[1].split())
+    assert f"{unknown} people of sites that the policy does not know" in " ".join(run(*words)[1].split())
     policy = replace(Policy.load(stored.policy), merged_rules=None)
     policy.save(tmp_path / "policy.json")
     sentence = refused(tmp_path / "new.csv", "--policy", tmp_path / "policy.json")
@@ -296,51 +244,3 @@ def test_a_policy_without_sites_is_audited_inside_those_of_the_data(stored: Stor
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(stored: Stored, words: list[str], sentence: str) -> None:
     assert sentence in refused(stored.data, *(word.format(policy=stored.policy) for word in words))
-
-
-@pytest.fixture
-def reports(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What is handed over to be written as a report."""
-    written: list[dict[str, Any]] = []
-
-    def write(path: Path, audits: RuleAudit, **more: Any) -> None:
-        written.append({"path": path, "audits": audits, **more})
-        path.write_text("<html>")
-
-    monkeypatch.setattr("logofair.report.write_audit_report", write, raising=False)
-    return written
-
-
-def test_a_report_gets_the_figures_the_words_and_the_command(
-    stored: Stored, reports: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    words = ["--policy", stored.policy, "--label", "y", "--where", "part=test", "--local", 0.1, "--costs", "1,3"]
-    heading = ["--title", "Loans", "--purpose", "To lend.", "--author", "Us", "--decision-word", "flagged"]
-    code, page, error = run(stored.data, *words, *heading, "--report", "a.html")
-    assert code == 0, error
-    assert "Flagged (by policy.json" in page
-    assert "Wrote" in page
-    (found,) = reports
-    assert found["heading"].made
-    assert found["heading"] == ReportHeading("Loans", "To lend.", "Us", found["heading"].made, "flagged")
-    assert (found["tolerance"], found["data"].rows) == (0.1, stored.rows("test").height)
-    assert found["policy"].groups == ("F", "M")
-    assert found["audits"].accuracy == found["comparison"].second.accuracy
-    assert found["audits"].cost == found["comparison"].second.cost
-    assert "exists already" in refused(stored.data, *words, "--report", "a.html")
-    again = run(*shlex.split(found["command"])[2:], "--force")
-    assert again[0] == 0, again[2]
-    assert (reports[1]["command"], reports[1]["heading"].title) == (found["command"], "Loans")
-    assert reports[1]["audits"].as_dict() == found["audits"].as_dict()
-
-
-def test_a_report_of_counted_rows_has_their_source(
-    stored: Stored, reports: list[dict[str, Any]], tmp_path: Path
-) -> None:
-    words = ("--score", "p", "--scale", "percent", "--group", "sex", "--threshold", 0.4)
-    assert audited(stored.data, *words, "--report", tmp_path / "a.html")["report"] == str(tmp_path / "a.html")
-    (found,) = reports
-    read = read_rows(find_files([str(stored.data)]), ColumnNames(score="p", scale="percent", group=("sex",)))
-    assert (found["data"], found["policy"], found["comparison"]) == (read.source, None, None)
-    assert "--threshold 0.4" in found["command"]

@@ -21,7 +21,7 @@ import polars as pl
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from logofair.cli.pages.console import showing_progress
+from logofair.cli.console import showing_progress
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.rows import DataRows, read_rows

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,18 +18,17 @@ pytest.importorskip("rich")
 
 import click
 from click.testing import CliRunner
-from rich.console import Console
 
 from logofair.auditing import audit
 from logofair.cli.commands.demo import DEFAULT_TOLERANCES, demo
-from logofair.cli.demo_run import Settings, compare
+from logofair.cli.console import showing_progress
 from logofair.cli.group import cli
-from logofair.cli.pages.console import showing_progress
-from logofair.cli.pages.demo import show
 from logofair.datasets import Dataset
+from logofair.datasets.demonstration import Settings, compare
 from logofair.errors import InputError, SolverError
 from logofair.notions import NOTIONS
 from logofair.requirements import Ratio
+from logofair.words.demonstrated import demo_page
 
 pytestmark = pytest.mark.tool
 
@@ -170,9 +167,9 @@ def test_a_free_side_requires_nothing_there(toy: Dataset) -> None:
     rows = by_method(found.as_dict())
     assert rows["LoGoFair_l"]["required"] == {"local": None, "global": None}
     assert rows["LoGoFair_l&g"]["accuracy"] == rows["LoGoFair_g"]["accuracy"]
-    page = io.StringIO()
-    show(found, Console(file=page, width=80))
-    assert "a local tolerance of none" in " ".join(page.getvalue().split())
+    assert next(line for line in demo_page(found).text().splitlines() if "fair per site" in line).split()[4:7] == [
+        *"–/–"
+    ]
 
 
 def test_a_ratio_can_be_required(toy: Dataset) -> None:
@@ -180,11 +177,7 @@ def test_a_ratio_can_be_required(toy: Dataset) -> None:
     rows = by_method(json.loads(json.dumps(found.as_dict())))
     assert found.as_dict()["settings"]["global_tolerance"] == "ratio:0.9"
     assert rows["LoGoFair_l&g"]["required"] == {"local": "ratio:0.8", "global": "ratio:0.9"}
-    page = io.StringIO()
-    show(found, Console(file=page, width=80))
-    said = " ".join(page.getvalue().split())
-    assert "for LoGoFair_l a smallest local rate of at least 0.8 times the largest" in said
-    assert "no requirement is exceeded" in said
+    assert "ratio:0.9 / ratio:0.8" in demo_page(found).text()
 
 
 def test_the_page_fits_80_columns_without_colour_or_cut_text(printed: str) -> None:
@@ -195,39 +188,14 @@ def test_the_page_fits_80_columns_without_colour_or_cut_text(printed: str) -> No
         assert line == line.rstrip()
 
 
-def columns_of(printed: str, name: str) -> list[list[str]]:
-    """The figures of one line of the table, by method: value and both ends."""
-    lines = printed.splitlines()
-    at = next(place for place, line in enumerate(lines) if line.startswith(name))
-    cells = [re.findall(r"[+-]?0\.\d{4}", line) for line in lines[at : at + 3]]
-    return [list(cell) for cell in zip(*cells, strict=True)]
-
-
-def test_another_run_prints_the_figures_of_the_json_as_a_table(printed: str, parity: dict[str, Any]) -> None:
-    rows = parity["methods"]
-    figures = {"accuracy": "accuracy", "local gap": "local_gap", "global gap": "global_gap"}
-    expected = {name: [row[key] for row in rows] for name, key in figures.items()}
-    for group in ("Female", "Male"):
-        expected[f"selection rate, {group}"] = [row["rates"]["selection rate"][group] for row in rows]
-    for name, found in expected.items():
-        assert columns_of(printed, name) == [
-            [f"{each[part]:.4f}" for part in ("value", "low", "high")] for each in found
-        ]
-    lines = [line for line in printed.splitlines() if re.match(r" +Plain model|local tol|global tol", line)]
-    heads = [re.split(r" {2,}", line.strip()) for line in lines]
-    assert heads[0] == METHODS
-    assert heads[1][1:] == ["-", "-", "0.01", "0.01"]
-    assert heads[2][1:] == ["-", "0.01", "-", "0.01"]
-
-
-def test_what_test_rows_show_is_said_and_nothing_is_called_met(printed: str, parity: dict[str, Any]) -> None:
-    text = " ".join(printed.split())
-    for row in parity["methods"]:
-        inside, over = row["local_gap"]["finding"], row["global_gap"]["finding"]
-        assert f"{row['method']}: inside sites {inside}; over all {over}." in text
-        if row["required"]["local"] is not None:
-            assert f"{row['method']}: {' '.join(row['sites']['sentence'].split())}" in text
-    assert not re.search(r"✓|\bmet\b|\bkept\b|promise", text)
+def test_the_page_has_a_line_for_every_method_and_its_figures_are_those_of_the_json(
+    printed: str, parity: dict[str, Any]
+) -> None:
+    assert len(printed.splitlines()) <= 20
+    lines = {name: next(line for line in printed.splitlines() if line.startswith(name)) for name in METHODS}
+    for name, row in by_method(parity).items():
+        wanted = [f"{100 * row[figure]['value']:.1f}" for figure in ("global_gap", "local_gap", "accuracy")]
+        assert lines[name].split()[-3:] == wanted
 
 
 def test_gaps_are_expectations_of_the_policy_on_the_test_rows(toy: Dataset) -> None:
@@ -242,26 +210,6 @@ def test_gaps_are_expectations_of_the_policy_on_the_test_rows(toy: Dataset) -> N
         expected.local_gap,
         expected.global_gap,
     )
-
-
-def test_the_page_names_the_smallest_cell_and_how_many_sites_are_small(printed: str, parity: dict[str, Any]) -> None:
-    text = " ".join(printed.split())
-    small = parity["small"]
-    smallest = small["smallest"]
-    assert small["sites"] > 0  # at seed 0 one site is: else this test says nothing
-    assert f"At {small['sites']} of 5 sites some rate rests on fewer than 30 test rows" in text
-    cell = f"{smallest['rate']} of group {smallest['group']!r} at site {smallest['site']}"
-    assert f"the fewest: {smallest['rows']}, {cell}" in text
-
-
-def test_the_page_says_what_is_undefined(toy: Dataset) -> None:
-    lonely = compare(toy, Settings(alpha=1e-300, sites=4))  # each group goes to one site
-    page = io.StringIO()
-    show(lonely, Console(file=page, width=80))
-    text = " ".join(page.getvalue().split())
-    assert all(outcome.audit.local_gap is None for outcome in lonely.outcomes)
-    assert "local gap undefined undefined undefined undefined" in text
-    assert "is undefined: no rows" in text
 
 
 def test_sites_without_calibration_rows_are_decided_by_the_merged_rule(toy: Dataset) -> None:

@@ -19,8 +19,9 @@ pytest.importorskip("polars")
 
 
 import logofair
-from logofair.cli.pages.explain import Band, bands_of, in_words, raw_scores
 from logofair.policy.info import ColumnsInfo, PolicyInfo
+from logofair.policy.rules import Band, bands_of, raw_scores
+from logofair.words.rules import accepted_from, rule_in_words
 
 pytestmark = pytest.mark.tool
 
@@ -87,72 +88,14 @@ def test_raw_scores_are_where_the_calibrated_score_is_reached(policy: logofair.P
     assert np.all(np.diff(raw) >= 0)
 
 
-@pytest.mark.parametrize(
-    ("bands", "calibrated", "words"),
-    [
-        ([Band(0, 1, 1.0, 0, 1)], True, "accepted whatever the score"),
-        ([Band(0, 1, 0.0, 0, 1)], True, "rejected whatever the score"),
-        ([Band(0, 1, 0.25, 0, 1)], True, "25 % by a coin whatever the score"),
-        ([Band(0, 0.5, 0, 0, 0.5), Band(0.5, 1, 1, 0.5, 1)], False, "accepted from a score of 0.5 up; rejected below"),
-        (
-            [Band(0, 0.3, 0.5, 0, 0.4), Band(0.3, 1, 0.9999, 0.4, 1)],
-            True,
-            "more than 99.9 % by a coin from a calibrated score of 0.3 (raw score about 0.4) up; 50 % by a coin below",
-        ),
-        (
-            [Band(0, 0.31001, 0, 0, 0.4), Band(0.31001, 0.31002, 1e-9, 0.4, 0.5), Band(0.31002, 1, 1, 0.5, 1)],
-            True,
-            "accepted from a calibrated score of 0.31002 (raw score about 0.5) up; "
-            "between 0.31001 (0.4) and 0.31002, fewer than 0.1 % by a coin; rejected below",
-        ),
-    ],
-    ids=range(6),
-)
-def test_rules_in_words(bands: list[Band], calibrated: bool, words: str) -> None:
-    assert in_words(bands, calibrated=calibrated) == words
-
-
-def test_the_page_tells_the_promise_the_proof_and_every_rule(tmp_path: Path) -> None:
-    made(local_tolerance=0.05, pooling="none").save(tmp_path / "policy.json")
-    page = words_of(tmp_path / "policy.json")
-    both = "the true positive rate and the false positive rate of any two groups differ by at most"
-    assert f"Inside each site, {both} 0.05" in page
-    assert f"Over all sites, {both} 0.02" in page
-    assert (
-        "On the 1,200 calibration rows, in calibrated chances, every requirement is met and expected accuracy" in page
-    )
-    assert "no rule of score, group and site that meets them exceeds" in page
-    first = "Nothing is known of new rows: what is proved is about the 1,200 calibration rows alone; not yet tested on"
-    assert page.startswith(f"{first} other rows. logofair audit FILE --policy POLICY measures it on other rows.")
-    assert "% of the rows it was made from; 0 of 6 rules ignore the score." in page
-    one = replace(made(), info=replace(made().info, coin_share=0.0, score_blind_rules=1))
-    one.save(tmp_path / "one.json")
-    assert "A coin decides" not in words_of(tmp_path / "one.json")
-    assert "1 of 6 rules ignores the score." in words_of(tmp_path / "one.json")
-    for site in range(3):
-        assert f"At site {site:02d} Female: " in page
-    assert "Elsewhere Female: " in page
-
-
 def test_one_site_and_one_group_can_be_asked_for(tmp_path: Path) -> None:
     made().save(tmp_path / "policy.json")
     page = words_of(tmp_path / "policy.json", "--only-site", "site 01", "--only-group", "Male")
-    assert page.startswith("At site 01 Male: ")
+    assert "site 01 Male accepted from " in page
     assert "Female" not in page
     assert "site 02" not in page
     assert "--only-site: no 'site 1'" in refused(tmp_path / "policy.json", "--only-site", "site 1")
     assert "--only-group: no 'male' (did you mean 'Male'?)" in refused(tmp_path / "policy.json", "--only-group", "male")
-
-
-def test_of_many_sites_the_first_are_shown_and_how_to_see_others(tmp_path: Path) -> None:
-    made(calibration="none", notion="demographic_parity", sites=20).save(tmp_path / "policy.json")
-    page = words_of(tmp_path / "policy.json")
-    assert "At site 05 " in page
-    assert "At site 06 " not in page
-    assert "These are 6 of 20 sites; --only-site NAME shows another, --json all." in page
-    rules = json.loads(run(tmp_path / "policy.json", "--json")[1])["rules"]
-    assert len(rules) == 2 * 20 + 2
-    assert sum(rule["unknown_sites"] for rule in rules) == 2
 
 
 def test_json_holds_what_the_words_say(tmp_path: Path) -> None:
@@ -163,7 +106,7 @@ def test_json_holds_what_the_words_say(tmp_path: Path) -> None:
     for group, rule in enumerate(found["rules"]):
         bands = bands_of(policy, 2, group)
         assert rule["bands"] == [vars(band) for band in bands]
-        assert rule["words"] == in_words(bands, calibrated=True)
+        assert rule["words"] == rule_in_words(bands)
     assert found["info"]["requirements"]["local"][0]["tolerance"] == 0.02
 
 
@@ -180,29 +123,56 @@ def test_raw_scores_are_told_on_the_scale_of_the_files(scale: str, middle: float
 def test_a_policy_without_sites_has_rules_for_all(tmp_path: Path) -> None:
     policy = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none").policy
     policy.save(tmp_path / "policy.json")
-    page = words_of(tmp_path / "policy.json")
-    assert "Rules a: " in page
-    assert "Elsewhere" not in page
+    page = words_of(tmp_path / "policy.json", "--verbose")
+    assert "group rule a " in page
+    assert "does not know" not in page
     assert "fitted without sites" in refused(tmp_path / "policy.json", "--only-site", "x")
+
+
+def test_of_many_sites_the_range_and_the_most_unusual_are_shown_and_json_has_all(tmp_path: Path) -> None:
+    made(calibration="none", notion="demographic_parity", sites=20).save(tmp_path / "policy.json")
+    page = run(tmp_path / "policy.json")[1]
+    assert "20 sites, lowest to highest" in page
+    assert "--only-site NAME shows one site" in " ".join(page.split())
+    assert len(page.splitlines()) <= 20
+    rules = json.loads(run(tmp_path / "policy.json", "--json")[1])["rules"]
+    assert len(rules) == 2 * 20 + 2
+    assert sum(rule["unknown_sites"] for rule in rules) == 2
+    verbose = run(tmp_path / "policy.json", "--verbose")[1]
+    assert all(f"site {site:02d}" in verbose for site in range(20))
+
+
+@pytest.mark.parametrize(
+    ("bands", "words", "short"),
+    [
+        ([Band(0, 1, 1.0, 0, 1)], "accepted, whatever the score", "everybody"),
+        ([Band(0, 1, 0.0, 0, 1)], "rejected, whatever the score", "nobody"),
+        ([Band(0, 1, 0.25, 0, 1)], "a coin accepts 25 %, whatever the score", "25 % coin"),
+        ([Band(0, 0.5, 0, 0, 0.4), Band(0.5, 1, 1, 0.4, 1)], "accepted from 0.4; rejected below 0.4", "0.4"),
+        ([Band(0, 0.5, 1, 0, 0.4), Band(0.5, 1, 0, 0.4, 1)], "rejected from 0.4; accepted below 0.4", "below 0.4"),
+        (
+            [
+                Band(0, 0.31001, 0, 0, 0.40001),
+                Band(0.31001, 0.31002, 0.5, 0.40001, 0.40002),
+                Band(0.31002, 1, 1, 0.40002, 1),
+            ],
+            "accepted from 0.40002; a coin accepts 50 % from 0.40001 to 0.40002; rejected below 0.40001",
+            "0.40001–0.40002 coin",
+        ),
+        (
+            [Band(0, 0.3, 0, 0, 0.3), Band(0.3, 0.4, 1e-9, 0.3, 0.4), Band(0.4, 1, 1, 0.4, 1)],
+            "accepted from 0.4; a coin accepts fewer than 0.1 % from 0.3 to 0.4; rejected below 0.3",
+            "0.4",
+        ),
+    ],
+    ids=range(7),
+)
+def test_rules_in_words_are_in_the_scores_of_the_files(bands: list[Band], words: str, short: str) -> None:
+    assert rule_in_words(bands) == words
+    assert accepted_from(bands) == short
 
 
 def test_a_file_that_is_no_policy_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{")
     assert "not a policy file, or cut short" in refused(tmp_path / "a.json")
     assert "cannot be read (No such file or directory)" in refused(tmp_path / "b.json")
-
-
-def test_a_tested_policy_tells_what_its_test_found(tmp_path: Path) -> None:
-    rng = np.random.default_rng(4)
-    score, sex, site = rng.random(3000), rng.choice(["F", "M"], 3000), rng.choice(["a", "b"], 3000)
-    label, half = rng.random(3000) < score, slice(0, 1500)
-    solution = logofair.fit(score[half], label[half], groups=sex[half], sites=site[half])
-    other = slice(1500, 3000)
-    tested = solution.test(score[other], label[other], groups=sex[other], sites=site[other])
-    tested.policy.save(tmp_path / "policy.json")
-    page, after = words_of(tmp_path / "policy.json"), tested.tested.second
-    assert f"On 1,500 other rows. Accuracy {after.accuracy}. Global gap {after.headline_global.value}: " in page
-    local = after.headline_local
-    assert f"Local gap {local.value} at site {local.site!r}: {local.finding}." in page
-    stored = json.loads(run(tmp_path / "policy.json", "--json")[1])["info"]["tested"]
-    assert stored["accuracy"]["low"] == after.accuracy.low

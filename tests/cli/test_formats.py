@@ -19,7 +19,7 @@ pytest.importorskip("polars")
 import polars as pl
 
 from logofair.auditing import impact_ratios
-from logofair.report import ll144_text
+from logofair.words import ll144_text
 from tools.format_pages import PAGES, run_commands, with_output
 
 pytestmark = pytest.mark.tool
@@ -71,7 +71,7 @@ def test_ll144_of_a_policy_is_by_each_column_of_its_groups(people: pl.DataFrame,
     known = people.drop_nulls()
     assert f"| B | {known.filter(race='B').height} |" in text
     assert f"{people.height - known.height} people who lack a value" in text
-    assert "**Measured on the rows that chose the rule" in text
+    assert "**Optimistic: these people chose the policy. Audit others.**" in text
     assert "have no value; fill them or add --drop-missing" in refused(
         "audit", file, "--policy", policy, "--format", "ll144"
     )
@@ -91,7 +91,7 @@ def test_other_forms_of_an_audit_and_of_a_fit(people: pl.DataFrame, tmp_path: Pa
     code, card, error = audit(file, "--score", "p", "--label", "y", "--group", "sex", "--format", "model-card")
     assert code == 0, error
     assert card.startswith('---\nlibrary_name: "logofair"\n')
-    assert "| accepted by | `score 'p' >= 0.5` |" in card
+    assert "| accepted by | `accepted where 'p' is 0.5 or more` |" in card
     words = (
         "--score",
         "p",

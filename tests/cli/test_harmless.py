@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
+from logofair.cli.console import lined, notes, page, print_page
 from logofair.cli.group import LazyGroup, cli
-from logofair.cli.pages.console import lined, notes, page, print_page
 from logofair.columns.harmless import harmless
 
 NASTY = "no\x1b[2Jrth\x9b31m\x07\r\u202ex"

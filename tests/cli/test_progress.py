@@ -10,7 +10,7 @@ import numpy as np
 import polars
 import pytest
 
-from logofair.cli.pages import console
+from logofair.cli import console
 from support.commandline import run
 
 pytestmark = pytest.mark.tool

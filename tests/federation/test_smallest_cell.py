@@ -159,15 +159,15 @@ def test_the_group_is_marked_in_rules_warnings_and_file(tmp_path):
     for each in (policy, loaded):
         assert each.too_small == ("F",)
         assert [(row.group, row.too_small) for row in each.rules] == [("F", True), ("M", False)]
-        assert "(too small to say)" in str(each.rules).splitlines()[1]
-        assert "too small" not in str(each.rules).splitlines()[2]
+        assert "(too few people to say)" in str(each.rules).splitlines()[1]
+        assert "too few" not in str(each.rules).splitlines()[2]
         assert any(
             "too small to say" in sentence and "fewer than 5 rows" in sentence for sentence in each.info.warnings
         )
         assert each.info.site_figures.smallest_cell == 5
         assert list(each.info.site_figures.accepted) == ["M"]
     page = commandline.run("explain", tmp_path / "b.json")[1]
-    assert "Too small to say: F, with fewer than 5 rows here." in " ".join(page.split())
+    assert "Too few F: fewer than 5 people here" in " ".join(page.split())
     plain = commandline.json_of("explain", tmp_path / "b.json")
     assert [rule["too_small"] for rule in plain["rules"]] == [True, False]
     people = {"groups": ["F"] * 9, "ids": np.arange(9)}

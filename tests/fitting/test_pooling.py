@@ -350,7 +350,4 @@ def test_a_stored_policy_knows_what_was_borrowed(tmp_path):
     solution = logofair.fit(scores, labels, **columns, pooling="auto")
     solution.policy.save(tmp_path / "policy.json")
     assert logofair.Policy.load(tmp_path / "policy.json").info.pooling == solution.pooling
-    text = solution.summary()
-    assert "borrow their group's scores" in text
-    assert "own rows alone" in text
     assert solution.as_dict()["own_rows"]["global_gap"] == solution.own_rows.global_gap

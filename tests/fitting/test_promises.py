@@ -97,7 +97,6 @@ def test_a_site_with_few_rows_is_told_how_many_it_needs():
     assert str(promise).startswith("cannot certify: site 2 has 12 rows of group 'F'; ")
     assert f"{promise.rows_needed:,} would be needed for 0.10 (by rank, 4 promises together)" in str(promise)
     assert promise.rows_needed > 100
-    assert str(promise) in solution.summary()
 
 
 def test_a_site_without_rows_of_a_group_cannot_be_certified():
@@ -169,7 +168,6 @@ def test_the_certificate_is_of_the_stored_rules_and_its_bound_that_of_all_rules(
     assert chance == pytest.approx(solution.policy.chances(solution.rows.calibrated, solution.rows.cells))
     accuracy = np.mean(solution.rows.eta * chance + (1 - solution.rows.eta) * (1 - chance))
     assert solution.certificate.primal == pytest.approx(accuracy)
-    assert f"cost {solution.promises.price:.4f} expected accuracy" in solution.summary()
 
 
 @pytest.mark.parametrize(
@@ -200,7 +198,6 @@ def test_the_first_line_says_what_is_certified():
         ({"local_tolerance": 0.001, "global_tolerance": None}, "Not certified for new rows: none of the 3 required"),
     ):
         solution = fit(table(), **options)
-        assert solution.summary().startswith(words)
         assert str(solution.evidence).startswith(words)
     assert fit(table(), local_tolerance=0.001, global_tolerance=None).evidence.state == "unclear"
     assert fit(table()).evidence.state == "met"
@@ -263,7 +260,6 @@ def test_where_nothing_is_certified_the_policy_is_that_of_a_fit_without_confiden
         found, expected = (getattr(policy.mixtures, each.name) for policy in (solution.policy, plain.policy))
         np.testing.assert_array_equal(found, expected)
     assert promises.price == 0.0
-    assert "Nothing is certified, so the policy is that of a fit without confidence" in solution.summary()
 
 
 def test_what_is_certified_says_its_price_against_the_fit_without_confidence():
@@ -297,7 +293,6 @@ def test_small_cells_borrow_among_the_rows_that_choose_and_promises_rest_on_thei
     assert lent.pooling.prior == "group"
     assert lent.policy.info.pooling.prior == "group"
     assert lent.certificate.primal > alone.certificate.primal  # targets chosen on 7 rows of a cell are noise
-    assert "Promises and certificate rest on the rows of each site alone." in lent.summary()
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
@@ -556,15 +551,3 @@ def test_where_the_rows_that_choose_know_no_rule_nothing_is_promised():
     cannot = solution.promises.with_status(CANNOT)
     assert [p.kind for p in cannot] == ["floor", "capacity"]
     assert "on the rows left to choose a rule none meets all requirements" in str(cannot[0])
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_floor_is_no_reason_to_divide_by_a_group_without_rows():
-    rng = np.random.default_rng(0)
-    sites, groups = rng.integers(0, 3, 4000), rng.integers(0, 2, 4000)
-    groups[sites == 2] = 0
-    scores = rng.beta(1 + groups, 2)
-    labels = (rng.random(4000) < scores).astype(int)
-    given = {"notion": "equal_opportunity", "local_tolerance": 0.2, "floors": {"equal_opportunity": 0.3}}
-    solution = logofair.fit(scores, labels, groups=groups, sites=sites, confidence=0.9, random_state=0, **given)
-    assert "site 2 has no rows of group 1 with label 1" in solution.summary()

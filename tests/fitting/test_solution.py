@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import logofair
 from logofair.notions import NOTIONS
 from logofair.policy.info import proof_sentence
-from logofair.requirements import requirement_sentences
 from support.examples import examples
 from support.oracles import EVERY_NOTION, random_request, spelled_out
 
@@ -247,26 +246,9 @@ def test_the_deterministic_figures_are_those_of_deterministic_decisions(seed):
     assert violation == pytest.approx(request.case.violation(decided), abs=1e-9)
 
 
-def test_the_summary_says_what_matters():
-    table = rows(*FULL[:3], ("south", "M", [0.7], [1]))
-    solution = fit(table, notion="equalized_odds", local_tolerance=0.03, global_tolerance=0.01)
-    text = solution.summary()
-    rates = "the true positive rate and the false positive rate of any two groups differ by at most"
-    assert f"Inside each site, {rates} 0.03 (equalized odds). Over all sites, {rates} 0.01" in text
-    proof = f"every requirement is met and expected accuracy is {solution.certificate.primal:.4f}"
-    assert f"On the 121 calibration rows, taking scores as chances, {proof}" in text
-    bound = np.ceil(1e4 * solution.certificate.dual) / 1e4  # rounded up, it stays one
-    assert f"no rule of score, group and site that meets them exceeds {bound:.4f}" in text
-    assert all(str(warning) in text for warning in solution.warnings)
-    assert "need a coin" in text
-    assert f"A coin decides on {solution.coin_share:.2%} of the rows" in text
-    assert f"Rules that ignore the score: {solution.score_blind_rules} of 4." in text
-
-
 def test_without_coins_nothing_is_said_of_whom_they_decide_on():
     free = fit(rows(*FULL), local_tolerance=None, global_tolerance=None)
     assert not free.policy.mixtures.mixed.any()
-    assert free.coins_summary() == f"No rule tosses a coin. Rules that ignore the score: {free.score_blind_rules} of 4."
     exact = replace(free.certificate.info, optimality_gap=0.0)
     assert "(optimality gap 0)" in proof_sentence(exact)
 
@@ -286,46 +268,10 @@ def test_a_solution_says_how_many_are_decided_by_a_coin_and_how_many_rules_ignor
     assert solution.as_dict()["score_blind_rules"] == 2
 
 
-@pytest.mark.parametrize("tolerances", [(0.05, None), (None, 0.05), (0.05, 0.1), (0.2, 0.05)])
-def test_without_sites_there_is_one_requirement_and_no_site_is_spoken_of(tolerances):
-    rng = np.random.default_rng(0)
-    scores, groups = rng.random(200), rng.choice(["F", "M"], 200)
-    local, global_ = tolerances
-    solution = logofair.fit(
-        scores, rng.random(200) < scores, groups=groups, local_tolerance=local, global_tolerance=global_
-    )
-    said = solution.requirements.summary()
-    assert said == "The selection rate of any two groups differs by at most 0.05 (demographic parity)."
-    text = solution.summary()
-    assert said in text
-    assert not any(word in text.lower() for word in ("site", "inside", "local", "global"))
-    assert list(requirement_sentences(solution.policy.info.requirements.as_dict())) == [said]
-
-
 def test_rows_that_took_no_part_come_first_or_it_is_said_that_there_are_none():
     scores, labels, columns = rows(*FULL)
     solution = fit((scores, labels, columns), pooling="none")
-    text = solution.summary()
-    assert text.startswith("Nothing is known of new rows: what is proved is about the 160 calibration rows alone; not ")
-    assert text.index("not yet tested on other rows.") < text.index("On the 160 calibration") < text.index("Proof:")
-    assert "measured on the rows that chose the rule" in text
-    assert "met" not in text[: text.index("Proof:")]
     tested = solution.test(scores[::2], labels[::2], **{name: column[::2] for name, column in columns.items()})
-    text = tested.summary()
-    assert text.startswith("Tested on 80 other rows: ")
-    assert "ot yet" not in text
-    first, second = text.index("On 80 rows that took no part"), text.index("On the 160 calibration rows")
-    assert first < second < text.index("Proof:")
-    headline = text[first:second]
-    assert headline.index("selection rate") < headline.index("accuracy") < headline.index("global gap")
-    for group, rate in tested.tested.second.rates["selection rate"].items():
-        before = tested.tested.first.rates["selection rate"][group]
-        line = next(line for line in headline.splitlines() if line.strip().startswith(f"{group} "))
-        assert line.split(maxsplit=2)[1] == str(rate.rows)
-        assert f"{before:.4f} ({before.low:.4f} to {before.high:.4f})  {rate:.4f} ({rate.low:.4f} to" in line
-    assert f"Accuracy: {tested.tested.sentence('accuracy')}." in headline
-    assert tested.tested.second.headline_local.finding in headline
-    assert str(tested.check) in headline
     assert tested.compared == solution.compared or tested.compared.accuracy == solution.compared.accuracy
 
 
@@ -357,9 +303,6 @@ def test_the_check_of_sites_judges_each_by_its_own_tolerance():
     local = tested.tested.second.local
     assert check.within == local.within(np.array([[np.inf, 0.2, 0.3]])).sum()
     assert "of 2 sites" in str(check)
-    assert (
-        f"{(other['sites'] == 'west').sum():,} rows are of sites the policy does not know ('west')" in tested.summary()
-    )
     assert tested.as_dict()["tested"]["unknown"]["sites"] == ["west"]
     equal = logofair.fit(scores[half], labels[half], groups=groups[half], sites=site[half], local_tolerance=0.2)
     found = equal.test(scores[~half], labels[~half], groups=groups[~half], sites=site[~half])
@@ -372,10 +315,6 @@ def test_with_one_site_nothing_is_said_of_sites():
     scores, labels, columns = rows(*FULL)
     solution = logofair.fit(scores, labels, groups=columns["groups"])
     solution = solution.test(scores[::2], labels[::2], groups=columns["groups"][::2])
-    text = solution.summary()
-    assert "site" not in text
-    assert "largest gap" in text
-    assert "local" not in text
     assert solution.as_dict()["tested"]["gaps"].keys() == {"global"}
 
 
@@ -422,25 +361,6 @@ def test_many_cells_are_a_number_and_three_names():
     blind = fit(rows(*((c, "F", many(40, c)) for c in range(5)), *FULL)).warnings
     (unmeasured,) = (w for w in blind if w.kind == "unmeasured gap")
     assert unmeasured.brief(2).startswith("the gap of the selection rate cannot be measured inside 5 sites, such as ")
-
-
-def test_a_summary_without_any_requirement_says_so():
-    assert "Required: Nothing" in fit(rows(*FULL), local_tolerance=None, global_tolerance=None).summary()
-
-
-def test_prices_are_sentences_dearest_first():
-    solution = fit(rows(*FULL), local_tolerance=0.001, global_tolerance=0.2)
-    sentences = solution.price_sentences()
-    assert 0 < len(sentences) <= 3
-    won = [float(sentence.split("at most ")[1].split(" ")[0]) for sentence in sentences]
-    assert won == sorted(won, reverse=True)
-    dearest = np.unravel_index(solution.certificate.prices.local.argmax(), solution.certificate.prices.local.shape)
-    assert repr(solution.policy.sites[dearest[0]]) in sentences[0]
-    assert won[0] == pytest.approx(0.01 * solution.certificate.prices.local.max(), abs=1e-5)
-
-
-def test_no_price_is_asked_where_nothing_binds():
-    assert fit(rows(*FULL), local_tolerance=0.99, global_tolerance=0.99).price_sentences() == []
 
 
 def test_its_repr_is_one_line_with_the_figures():

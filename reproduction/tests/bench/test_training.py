@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from logofair.cli.pages.console import page
+from logofair.cli.console import page
 from reproduction.bench import training as training_bench
 
 pytestmark = pytest.mark.training

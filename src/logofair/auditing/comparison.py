@@ -11,22 +11,24 @@ from scipy.special import ndtri
 from logofair.auditing.chance import TAIL
 from logofair.auditing.changes import Changes, one_place
 from logofair.auditing.judging import CountedRules, judge, looked_at
-from logofair.auditing.measure import Measured, Side, text
+from logofair.auditing.measure import Measured, Side
 from logofair.auditing.result import Audit
 from logofair.auditing.rows import check_decisions, checked_columns
 from logofair.columns.checks import Floats, Label, same_order
 from logofair.costs import ACCURACY, Costs, read_costs
 from logofair.notions import Rate
 from logofair.outcomes import TEST_ROWS, Outcomes
+from logofair.reportable import Reportable
 from logofair.requirement import Requirement
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Reportable):
     """The second rule less the first on the same rows, as :func:`compare` found it.
 
     ``accuracy``, ``cost``, ``accepted``, ``global_gap`` and ``local_gap`` are differences, each a :class:`Measured`
     with its 95% interval, or None where undefined; ``first`` and ``second`` are the audits of the two rules.
+    ``changed`` is the share of the rows whose decision changes, in expectation; None where it was not counted.
 
     Examples
     --------
@@ -45,6 +47,7 @@ class Comparison:
     global_gap: Measured | None
     local_gap: Measured | None
     cost: Measured | None = None
+    changed: float | None = None
 
     @classmethod
     def of(cls, first: Audit, second: Audit) -> Comparison:
@@ -62,27 +65,14 @@ class Comparison:
         """What was found about requirements of the second rule, the first's figures beside."""
         return self.second.outcomes
 
-    def summary(self) -> str:
-        """Return the comparison as text for people."""
-        names = ["accuracy", *([] if self.first.costs is None else ["cost"]), "accepted", "global_gap"]
-        names += [] if self.first.local is self.first.global_ else ["local_gap"]
-        return "\n".join(f"{name.replace('_', ' '):<10}  {self.sentence(name)}" for name in names)
-
-    __repr__ = __str__ = summary
-
-    def sentence(self, name: str) -> str:
-        """Both rules' values of a figure and their difference, as people read it."""
-        before, after = (text(getattr(audit, name)) for audit in (self.first, self.second))
-        found = getattr(self, name)
-        if found is None:
-            return f"{before} -> {after}"
-        chance = "" if found.low is None else f" (95%: {found.low:+.4f} to {found.high:+.4f})"
-        return f"{before} -> {after}, difference {found:+.4f}{chance}"
+    def __repr__(self) -> str:
+        return self.summary()
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         figures = {name: getattr(self, name) for name in ("accuracy", "cost", "accepted", "global_gap", "local_gap")}
-        return {name: None if found is None else found.as_dict() for name, found in figures.items()}
+        plain = {name: None if found is None else found.as_dict() for name, found in figures.items()}
+        return plain | {"changed": self.changed}
 
 
 def compare(
@@ -166,7 +156,14 @@ def compared_audits(
         global_gap=_gap_change(first.global_, second.global_, everywhere),
         local_gap=_gap_change(first.local, second.local, changes),
         cost=None if won is None else won.times(-1.0),
+        changed=_changed(everywhere),
     )
+
+
+def _changed(changes: Changes) -> float | None:
+    """The share of all mass that is decided otherwise."""
+    mass = float(changes.up.mass.sum())
+    return float(changes.up.accepted.sum() + changes.down.accepted.sum()) / mass if mass > 0 else None
 
 
 def _won(change: Floats, rows: tuple[Any, ...], costs: Costs) -> Measured | None:

@@ -6,7 +6,7 @@ are checked on the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.auditing.against import BASE, ComparedRules, RuleNames, Wanted, compare_rules
+from logofair.auditing.impact import ImpactRatios, impact_tables
 from logofair.auditing.judging import CountedRules, judge
-from logofair.auditing.measure import Tally, people_of, with_both_labels
+from logofair.auditing.measure import Measured, Tally, people_of, value_of, with_both_labels
 from logofair.auditing.required import RequirementCheck, measured_requirements
-from logofair.auditing.result import RuleAudit
+from logofair.auditing.result import Audit, RuleAudit
 from logofair.auditing.typed import typed
 from logofair.columns.checks import Floats, Label
-from logofair.columns.labels import Codes, check_groups, check_spelling, encode
+from logofair.columns.labels import Codes, check_groups, check_spelling, encode, plain
 from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.files import polars_module
@@ -85,6 +86,10 @@ class FileAudit:
         if self.tolerance is not None or self.compared is None:
             return self.tolerance
         return self.compared.required(notion)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON: rates first, every figure with its interval and rows."""
+        return audit_values(self)
 
     @property
     def counts(self) -> str:
@@ -374,3 +379,78 @@ def data_source(found: FileAudit, data: Sequence[str]) -> DataSource:
         return found.compared.rows.source
     files = find_files(data, site=found.columns.site)
     return source_of(files, found.columns, found.counted.rows)
+
+
+def categories(
+    data: Sequence[str], columns: ColumnNames, threshold: float, progress: Progress
+) -> tuple[ImpactRatios, DataSource, int]:
+    """Count the people of every category, of unknown ones too: rates and ratios, where from, and rows left out."""
+    used = columns.only("score", "decision", "weight", "id", "site")
+    files = find_files(data, site=used.site)
+    used.require(files, group="the categories, such as sex")
+    require_decisions(files, used)
+    counted = count_rows(files, used, threshold, progress, unknown=True)
+    ratios = impact_tables(counted.tally, counted.groups, used.group)
+    return ratios, source_of(files, used, counted.rows), counted.dropped
+
+
+def policy_categories(found: FileAudit) -> ImpactRatios:
+    """Return the categories of an audit of a policy, by each column of its groups."""
+    assert found.compared is not None
+    parts = found.compared.rows.group_parts
+    return impact_tables(found.counted.tally, [parts[name] for name in found.counted.groups], found.columns.group)
+
+
+def audit_values(found: FileAudit) -> dict[str, Any]:
+    """Plain values, ready for JSON: rates first, every figure with its interval and rows."""
+    counted, measured = found.counted, found.measured.as_dict()
+    return {
+        "data": found.data,
+        "files": found.files,
+        "columns": found.columns.described(),
+        "threshold": found.threshold,
+        "tolerance": found.tolerance,
+        "rows": counted.rows,
+        "rows_left_out": counted.dropped,
+        "groups": [plain(name) for name in counted.groups],
+        "fitted_rows": any(audit.fitted_rows for audit in found.measured.by_notion.values()),
+        "costs": None if found.measured.costs is None else found.measured.costs.as_dict(),
+        **{name: measured[name] for name in ("rates", "accepted", "accuracy", "cost")},
+        "outcomes": found.measured.outcomes.as_dict(),
+        "notions": {
+            name: _notion_dict(audit, found.tolerance_of(name)) for name, audit in found.measured.by_notion.items()
+        },
+        "compared": None if found.compared is None else found.compared.as_dict(),
+        "sites": list(_sites(found)),
+    }
+
+
+def _notion_dict(audit: Audit, tolerance: Floats | float | None) -> dict[str, Any]:
+    """One notion's gaps, and how many sites are shown to be above the tolerance or within."""
+    alone = len(audit.sites) == 1
+    check = None if tolerance is None or alone else audit.check_sites(tolerance).as_dict()
+    return audit.largest_as_dict() | {"check": check, "small": audit.small_as_dict()}
+
+
+def _sites(found: FileAudit) -> Iterator[dict[str, Any]]:
+    """Every site with its rates and gaps."""
+    counted, audits = found.counted, found.measured.by_notion
+    sizes, accuracy, costs = counted.tally.rows.sum(2), counted.tally.accuracy(), found.measured.costs
+    cost = None if costs is None else counted.tally.cost(costs)
+    for place, name in enumerate(counted.sites):
+        rates = {rate: row for audit in audits.values() for rate, row in audit.local.measured_rates(place).items()}
+        yield {
+            "site": plain(name),
+            "rows": int(sizes[place].sum()),
+            "rows_by_group": sizes[place].tolist(),
+            "rates": {
+                rate: {str(group): _figure(figure) for group, figure in row.items()} for rate, row in rates.items()
+            },
+            "accuracy": value_of(accuracy[place]),
+            "cost": None if cost is None else value_of(cost[place]),
+            "gaps": {notion: audit.site_gaps[place].as_dict() for notion, audit in audits.items()},
+        }
+
+
+def _figure(figure: Measured | None) -> dict[str, Any] | None:
+    return None if figure is None else figure.as_dict()

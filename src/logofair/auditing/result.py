@@ -19,6 +19,7 @@ from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
 from logofair.notions import Notion, Rate
 from logofair.outcomes import FEW_ROWS, Outcomes
+from logofair.reportable import Reportable
 
 if TYPE_CHECKING:
     from logofair.auditing.required import RequirementCheck
@@ -175,7 +176,7 @@ class RateRows:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Audit:
+class Audit(Reportable):
     """What :func:`audit` measured; arrays are in the order of ``sites`` and ``groups``.
 
     Accuracy, rates and gaps are :class:`Measured`: numbers that carry their interval, the rows they rest on and, for
@@ -389,38 +390,6 @@ class Audit:
             for place in np.flatnonzero(np.isnan(self.local.values).any((0, 2))).tolist():
                 yield from self.local.undefined(place)
 
-    def summary(self) -> str:
-        """Return the audit as text for people."""
-        rates = [["group", "rows", *self.rates]]
-        sizes = self.global_.tally.rows[0].sum(axis=1).tolist()
-        for group, size in zip(self.groups, sizes, strict=True):
-            rates.append([str(group), f"{size:,}", *(_shown(row[group]) for row in self.rates.values())])
-        figures = [["accuracy", _shown(self.accuracy)], *self._gap_lines()]
-        figures[1:1] = [] if self.costs is None else [["cost", cost_text(self.cost)], ["", self.costs.summary()]]
-        figures += [] if self.score_auc is None else [["score AUC", text(self.score_auc)]]
-        if self.fitted_rows:
-            figures.append(["", FITTED_ROWS])
-        reasons = list(islice(self._undefined(), _LISTED + 1))
-        reasons[_LISTED:] = ["... and more"] if len(reasons) > _LISTED else []
-        sites = repr(self.by_site) if len(self.sites) > 1 else ""
-        required = "\n".join(["Requirements:", *(f"  {check}" for check in self.requirements)])
-        parts = [aligned(rates), aligned(figures), required if self.requirements else "", sites, "\n".join(reasons)]
-        return "\n\n".join(part for part in parts if part)
-
-    def _gap_lines(self) -> Iterator[list[str]]:
-        """The gaps of the summary, each with what it shows beyond chance."""
-        gaps = {"global gap": self.worst_global, "  30+ rows": self.headline_global}
-        if self.local is not self.global_:
-            gaps |= {"local gap": self.worst_local, "  30+ rows ": self.headline_local}
-        before = None
-        for name, gap in gaps.items():
-            if before is None or gap != before:
-                yield [name, str(gap)]
-                yield from ([["", gap.finding]] if gap.finding else [])
-            before = gap
-        if self.undefined_sites and len(self.sites) > 1:
-            yield ["", f"some gap is undefined at {self.undefined_sites} of {len(self.sites)} sites"]
-
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON; what is undefined is None."""
         names = ("groups", "sites", "accuracy", "cost", "accepted", "score_auc", "fitted_rows", "undefined_sites")
@@ -448,7 +417,8 @@ class Audit:
             "smallest": self.smallest.as_dict(),
         }
 
-    __repr__ = summary
+    def __repr__(self) -> str:
+        return self.summary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -501,6 +471,21 @@ class RuleAudit:
         names = ("rates", "accuracy", "cost", "accepted")
         required = [check.as_dict() for check in self.requirements]
         return {**_plain({name: getattr(self, name) for name in names}), "gaps": gaps, "requirements": required}
+
+
+def measured_values(audit: Audit) -> dict[str, Any]:
+    """Return an audit's rates, accuracy and the gaps told first as plain values."""
+    rates = {
+        rate: {str(group): None if found is None else found.as_dict() for group, found in row.items()}
+        for rate, row in audit.rates.items()
+    }
+    return {
+        "rates": rates,
+        "accuracy": None if audit.accuracy is None else audit.accuracy.as_dict(),
+        **({} if audit.cost is None else {"cost": audit.cost.as_dict()}),
+        "local_gap": audit.headline_local.as_dict(),
+        "global_gap": audit.headline_global.as_dict(),
+    }
 
 
 def _sites(count: int) -> str:

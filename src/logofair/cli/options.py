@@ -20,9 +20,11 @@ from logofair.files.inputs import MISSING, SCALES, ColumnNames, one_file
 from logofair.progress import Progress, no_progress
 
 if TYPE_CHECKING:
+    from logofair.files.inputs import DataSource
     from logofair.files.rows import DataRows
     from logofair.files.values import CostsText
     from logofair.requirements import Ratio, Tolerance
+    from logofair.words.about import About
 
 # As in logofair.notions, whose import would bring numpy.
 NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
@@ -185,6 +187,9 @@ def force_option(purpose: str = "Write over files that exist.") -> Decorator[Any
 def json_option(purpose: str = "Print JSON in place of tables.") -> Decorator[Any]:
     """Return the flag ``--json``, which is passed as ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help=purpose)
+
+
+verbose_option = click.option("--verbose", "-v", is_flag=True, help="Print everything there is to say.")
 
 
 def format_option(names: Sequence[str], purpose: str) -> Decorator[Any]:
@@ -411,3 +416,20 @@ def read_client_file(data: Path, columns: ColumnNames, progress: Progress = no_p
     if rows.weights is not None:
         weights(rows.weights, rows.source.rows, f"{data}: column {columns.weight!r}")
     return rows
+
+
+def about_page(
+    data: DataSource | None,
+    title: str | None = None,
+    purpose: str | None = None,
+    author: str | None = None,
+    decision_word: str | None = None,
+    **others: Any,
+) -> About:
+    """Return what a page says of itself: the options of a report, the command that runs, and the day."""
+    from datetime import date
+
+    from logofair.words.about import About
+
+    made, word = date.today().isoformat(), decision_word or "accepted"
+    return About(data, typed_command(), title, purpose, author, made, word, **others)

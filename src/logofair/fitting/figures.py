@@ -1,19 +1,13 @@
-"""What score >= 1/2 and a policy do on the same rows: one table, its sentences and plain values, for every page.
-
-Rates per group come first, then accuracy, then the gaps that are told first (between rates on 30 rows or more where
-there are any), each with its interval and the rows it rests on.
-"""
+"""What score >= 1/2 and a policy do on the same rows, as plain values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from logofair.auditing import Audit, Comparison, Gap, Measured, SiteCheck
-from logofair.auditing.measure import text
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import plain
 from logofair.policy.info import FigureInfo, FindingInfo, TestedInfo
@@ -27,75 +21,8 @@ def rows_of(found: Comparison) -> int:
     return int(found.second.global_.tally.rows.sum())
 
 
-def figures_table(found: Comparison) -> list[list[str]]:
-    """Lines of a table, the first its head: what, rows, score >= 1/2, the policy."""
-    before, after = found.first, found.second
-    lines = [["", "rows", "score >= 1/2", "fair"]]
-    for rate, row in after.rates.items():
-        lines.append([rate, "", "", ""])
-        shown = sorted(row, key=lambda group: -_size(row[group]))[:_GROUPS]
-        lines += [_line(f"  {group}", before.rates[rate][group], row[group]) for group in row if group in shown]
-        if len(row) > len(shown):
-            lines.append([f"  and {len(row) - len(shown):,} smaller groups", "", "", ""])
-    accuracy = [] if after.accuracy is None else [_line("accuracy", before.accuracy, after.accuracy)]
-    cost = [] if after.cost is None else [_line("cost per person", before.cost, after.cost)]
-    lines += [_line("accepted", before.accepted, after.accepted), *accuracy, *cost]
-    for name, (old, new) in _gaps(found).items():
-        lines.append(_line(name, old.value, new.value))
-    return lines
-
-
-def _gaps(found: Comparison) -> dict[str, tuple[Gap, Gap]]:
-    """The gaps that are told first, by what they are called: over all and, with several sites, at one of them."""
-    before, after = found.first, found.second
-    if not _several(after):
-        return {"largest gap": (before.headline_global, after.headline_global)}
-    return {
-        "global gap": (before.headline_global, after.headline_global),
-        "local gap": (before.headline_local, after.headline_local),
-    }
-
-
 def _several(audit: Audit) -> bool:
     return len(audit.sites) > 1
-
-
-def _size(figure: Measured | None) -> int:
-    return 0 if figure is None else figure.rows or 0
-
-
-def _line(name: str, before: Measured | None, after: Measured | None) -> list[str]:
-    return [name, "" if after is None else f"{after.rows:,}", _with_interval(before), _with_interval(after)]
-
-
-def _with_interval(figure: Measured | None) -> str:
-    return text(figure) if figure is None or not figure.interval else f"{text(figure)} ({figure.interval})"
-
-
-def figure_sentences(found: Comparison, check: SiteCheck | None) -> Iterator[tuple[str, str]]:
-    """What the figures show, each sentence with the figure it is about."""
-    if found.accuracy is not None:
-        yield "Accuracy", f"{found.sentence('accuracy')}."
-    if found.cost is not None:
-        yield "Cost", f"{found.sentence('cost')}."
-    for name, (_, gap) in _gaps(found).items():
-        yield name.capitalize(), _shown(gap)
-        if small := found.second.with_few_rows(local=name == "local gap"):
-            yield "", small
-    if check is not None:
-        yield "Sites", str(check)
-    others = (str(each) for each in found.second.requirements if each.kind != "tolerance")
-    yield from zip(chain(["Required"], repeat("")), others, strict=False)
-
-
-def _shown(gap: Gap) -> str:
-    """Where a gap is, and what it shows beyond chance."""
-    if gap.value is None:
-        return f"Undefined: {gap.reason}."
-    pair = f"{gap.rate}, {gap.highest!r} over {gap.lowest!r}" if gap.value else gap.rate
-    where = pair[:1].upper() + pair[1:] if gap.site is None else f"Largest at site {gap.site!r} ({pair})"
-    chance = f" ({gap.chance})" if gap.site is not None and gap.chance else ""
-    return f"{where}{f': {gap.finding}' if gap.finding else ''}{chance}."
 
 
 def required_check(found: Audit, requirements: Requirements, sites: Sequence[Label | None]) -> SiteCheck | None:

@@ -254,7 +254,6 @@ def _handed_over(
     info = replace(
         policy.info,
         found=tuple(map(OutcomeInfo.of, solution.stored_outcomes)),
-        price_sentences=tuple(solution.price_sentences()),
         warnings=tuple(warning.brief() for warning in warned),
         coin_share=solution.coin_share,
         score_blind_rules=solution.score_blind_rules,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,7 @@ from logofair.auditing import Audit, Comparison, SiteCheck
 from logofair.auditing.comparison import compared_audits
 from logofair.auditing.judging import CountedRules, judge
 from logofair.auditing.measure import Tally
-from logofair.auditing.required import BROKEN, SILENT, RequirementCheck, measured_requirements, proved_requirements
-from logofair.auditing.result import FITTED_ROWS, aligned
+from logofair.auditing.required import SILENT, RequirementCheck, measured_requirements, proved_requirements
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, today_of
 from logofair.auditing.rows import unconstrained as unconstrained_chances
 from logofair.auditing.typed import typed
@@ -28,21 +26,19 @@ from logofair.costs import Costs
 from logofair.errors import InputError
 from logofair.fitting.evidence import Evidence, evidence_of, findings, required_tolerances
 from logofair.fitting.figures import (
-    figure_sentences,
     figures_as_dict,
-    figures_table,
     required_check,
-    rows_of,
     tested_info,
     unknown_sites,
 )
 from logofair.fitting.prepare import CalibrationRows, cells_by_score, ordered_cells
-from logofair.fitting.promises import CERTIFIED, Promises
+from logofair.fitting.promises import Promises
 from logofair.notions import Notion, Rate
 from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, Outcomes
-from logofair.policy.info import OutcomeInfo, PolicyInfo, PoolingInfo, price_sentence, proof_sentence
+from logofair.policy.info import OutcomeInfo, PolicyInfo, PoolingInfo, proof_sentence
 from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, score_blind_rules
 from logofair.policy.policy import Policy
+from logofair.reportable import Reportable
 from logofair.requirement import Requirement
 from logofair.requirements import SELECTED, Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
@@ -80,7 +76,7 @@ class OwnRows:
 
 
 @dataclass(frozen=True)
-class Solution:
+class Solution(Reportable):
     """What :func:`logofair.fit` returns.
 
     Attributes
@@ -368,68 +364,6 @@ class Solution:
         local, global_ = self.requirements.local, self.requirements.global_
         return compared_rates(local or global_), compared_rates(global_ or local)
 
-    def summary(self) -> str:
-        """Return the solution as text for people: what is known of new rows first, then what is proved."""
-        how = f" {_HOW_TO_KNOW}" if self.evidence.state in ("untested", "missed") and self.tested is None else ""
-        parts = [f"{self.evidence}{how}", f"Required: {self.requirements.summary()}"]
-        for title, table, sentences in self.blocks():
-            lines = [title, *([aligned(table)] if table else []), *_lines(sentences)]
-            parts.append("\n".join(lines))
-        return "\n\n".join([*parts, "\n".join(_lines(self.notes()))])
-
-    def blocks(self) -> Iterator[tuple[str, list[list[str]], list[tuple[str, str]]]]:
-        """Return the promises, the test's figures, then those of the calibration rows: title, table and sentences.
-
-        The table's first line is its head; each sentence comes with the figure it is about.
-        """
-        if table := self.promises.table():
-            sentences = list(zip(chain(["Promises"], repeat("")), self.promises.details(), strict=False))
-            yield "Promises for new rows:", table, sentences
-        if (found := self.tested) is not None:
-            sentences = [*figure_sentences(found, self.check), *self._unknown()]
-            yield (
-                f"On {rows_of(found):,} rows that took no part in the fit (95% intervals):",
-                figures_table(found),
-                sentences,
-            )
-        rows = f"On the {self.rows.scores.size:,} calibration rows"
-        if self.compared is None:
-            yield f"{rows} nothing was counted: they have no labels.", [], []
-        else:
-            table, sentences = figures_table(self.compared), list(figure_sentences(self.compared, None))
-            yield f"{rows} ({FITTED_ROWS}):", table, sentences
-
-    def _unknown(self) -> Iterator[tuple[str, str]]:
-        """How many of the test rows are of sites that the policy does not know."""
-        if self.tested is not None:
-            names, rows = unknown_sites(self.tested.second, self.policy.sites)
-            named = listed(map(repr, names), len(names), _NAMED_BRIEFLY)
-            if names:
-                yield (
-                    "Unknown",
-                    f"{rows:,} rows are of sites the policy does not know ({named}): they take its merged rule.",
-                )
-
-    def notes(self) -> Iterator[tuple[str, str]]:
-        """Return what is proved, coins, prices and warnings as sentences, each with the word it is about.
-
-        A word stands beside its first sentence only.
-        """
-        yield "Proof", self.proof_sentence()
-        others = (str(check) for check in self.requirement_checks if check.kind != "tolerance")
-        own = self.own_checks_sentence()
-        yield from zip(chain(["Held"], repeat("")), [*others, *([] if own is None else [own])], strict=False)
-        if (pooling := self.pooling_sentence()) is not None:
-            yield "Pooling", pooling
-        yield "Coins", self.coins_summary()
-        if (people := self.rows.people) is not None:
-            rows = f"{self.rows.scores.size:,} rows are of {len(people.names):,} people"
-            yield "People", f"{rows}, whose rows stay together; intervals and promises count people."
-        elif self.rows.ids is None:
-            yield "People", "Every row is taken for a person: give ids where somebody has several."
-        for word, sentences in (("Price", self.price_sentences()), ("Warning", (w.brief() for w in self.warnings))):
-            yield from zip(chain([word], repeat("")), sentences, strict=False)
-
     def proof_sentence(self) -> str:
         """What the certificate proves, on which rows, counted in what, and against which rules."""
         return proof_sentence(
@@ -439,65 +373,6 @@ class Solution:
             solver=self.solver,
             has_sites=len(self.policy.sites) > 1,
         )
-
-    def pooling_sentence(self) -> str | None:
-        """What cells borrow, and the gaps on the sites' own rows beside the pooled ones; None where there is one."""
-        if len(self.rows.sites.names) == 1:
-            return None
-        if self.promises.with_status(CERTIFIED):
-            own = "Promises and certificate rest on the rows of each site alone."
-            return f"Among the rows that chose the rule: {self.pooling.summary()} {own}"
-        if self.certificate.pooling == "none":
-            return self.pooling.summary()
-        return f"{self.pooling.summary()} {self.own_rows.summary()} {self.counted_rows.summary(_WITH_ADDED)}"
-
-    def own_checks_sentence(self) -> str | None:
-        """Which ratios, floors, ceilings and capacities are missed on the sites' own rows alone, or that none is.
-
-        None where there are none, or where they are proved on these very rows: where no cell borrows.
-
-        Examples
-        --------
-        >>> import logofair
-        >>> columns = {"groups": ["a", "b", "b", "a"] * 3, "sites": ["n", "s", "n", "s", *"sssssssn"]}
-        >>> given = {"calibration": "none", "capacity": 0.4, "pooling": "full"}
-        >>> solution = logofair.fit([0.1, 0.4, 0.7, 0.9] * 3, None, **columns, **given)
-        >>> print(solution.own_checks_sentence().split("; ")[1])
-        on the sites' own rows alone the share of people selected over all sites is 0.4080.
-        """
-        if self.certificate.pooling == "none" or self.requirements.only_gaps:
-            return None
-        missed = [c for c in self._checks(self._own_problem) if c.kind != "tolerance" and BROKEN in c.states]
-        found = [f"the {check.reading}" for check in missed]
-        said = listed(found, len(found), _NAMED_BRIEFLY) if found else "each of these is kept, too"
-        return f"That is on {self.certificate.measured_on}; on the sites' own rows alone {said}."
-
-    def coins_summary(self) -> str:
-        """How many rows a coin decides on, what doing without would cost, and how many rules ignore the score."""
-        mixed, (accuracy, violation) = self.policy.mixtures.mixed, self.deterministic
-        blind = f"Rules that ignore the score: {self.score_blind_rules:,} of {mixed.size:,}."
-        if not mixed.any():
-            return f"No rule tosses a coin. {blind}"
-        needed = f"{int(mixed.sum()):,} of {mixed.size:,} cells {'needs' if mixed.sum() == 1 else 'need'} a coin"
-        return (
-            f"A coin decides on {self.coin_share:.2%} of the rows ({needed}); without coins {self.problem.measure} is "
-            f"{accuracy:.4f} and the largest violation {violation:.4f}. {blind}"
-        )
-
-    def price_sentences(self, most: int = 3) -> list[str]:
-        """What 0.01 more tolerance would win at most, dearest first, as sentences."""
-        entries = []
-        for k, price in enumerate(self.certificate.prices.global_):
-            kind = self.problem.kind("global", k)
-            entries.append((float(price), self.problem.global_rates[k].name, " over all sites", kind))
-        for c, k in _largest(self.certificate.prices.local, most):
-            name = self.policy.sites[c]
-            where = "" if name is None else f" inside site {name!r}"
-            price, rate = self.certificate.prices.local[c, k], self.problem.local_rates[k].name
-            entries.append((float(price), rate, where, self.problem.kind("local", k)))
-        entries = sorted((entry for entry in entries if entry[0] > _LEAST_PRICE), reverse=True)[:most]
-        objective = self.certificate.objective
-        return [price_sentence(price, rate, where, objective, kind) for price, rate, where, kind in entries]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -589,20 +464,6 @@ def _check_others(fitted: CalibrationRows, rows: AuditedRows) -> None:
         raise InputError(
             f"scores: the {rows.score.size:,} rows are those that the policy was fitted on; a test needs other people."
         )
-
-
-def _largest(prices: Floats, most: int) -> list[tuple[int, int]]:
-    """Where the largest prices stand, dearest first; only those are sorted, since there may be 100,000 sites."""
-    flat = prices.ravel()
-    least = np.partition(flat, -most)[-most] if flat.size > most else -np.inf
-    places = np.flatnonzero(flat >= least)
-    order = places[np.argsort(-flat[places], kind="stable")[:most]]
-    return [(int(i), int(j)) for i, j in zip(*np.unravel_index(order, prices.shape), strict=True)]
-
-
-def _lines(sentences: Iterable[tuple[str, str]]) -> list[str]:
-    """Sentences after the word each is about, those of no word below the one before."""
-    return [f"{word}: {sentence}" if word else f"  {sentence}" for word, sentence in sentences]
 
 
 @dataclass(frozen=True)

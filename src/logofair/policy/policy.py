@@ -32,9 +32,10 @@ from logofair.files.documents import Document
 from logofair.policy.coins import Words, coin_words, id_words, place_words, read_ids
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures, base_rule
-from logofair.policy.rules import RuleTable
+from logofair.policy.rules import Band, RuleTable, bands_of
 from logofair.policy.tosses import Tosses
 from logofair.records import plain
+from logofair.reportable import Reportable
 
 _UNKNOWN = ("raise", "merged", "base")
 _ADVICE_ON_GROUPS = "drop such rows or use on_unknown='base' for raw score >= 1/2"
@@ -60,7 +61,7 @@ class DeferredRules:
 
 
 @dataclass(frozen=True, eq=False)
-class Policy:
+class Policy(Reportable):
     """Weighted thresholds per site and group on the calibrated score, with the calibrator.
 
     Make one with :func:`logofair.fit`; save it to a file and load it anywhere.
@@ -284,7 +285,11 @@ class Policy:
     @property
     def rules(self) -> RuleTable:
         """The rules per site and group, for people."""
-        return RuleTable(self.groups, self.sites, self.mixtures, self.too_small)
+        return RuleTable(self)
+
+    def bands(self, site: int, group: int) -> tuple[Band, ...]:
+        """Return the bands of scores of a site and a group by their numbers, lowest first; site -1: unknown sites."""
+        return bands_of(self, site, group)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as versioned JSON with a checksum; an existing file is replaced at once or not at all.

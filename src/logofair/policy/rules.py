@@ -1,30 +1,55 @@
-"""Rules for people: a policy's mixtures in words, one line per site and group."""
+"""The rules of a policy as bands of scores: who is accepted with which chance, at each site and of each group."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from logofair.columns.checks import Floats, Label
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
 
+if TYPE_CHECKING:
+    from logofair.policy.policy import Policy
+
+_HALVINGS = 60
+
+
+@dataclass(frozen=True)
+class Band:
+    """Scores that have the same chance of acceptance, from ``low`` up to ``high``, on both scales.
+
+    The outer bands begin at 0 and end at 1. Raw scores are as in the files the policy was made from, which may hold
+    percentages or logits; otherwise, without calibration, both scales are the same.
+    """
+
+    low: float
+    high: float
+    chance: float
+    raw_low: float
+    raw_high: float
+
 
 @dataclass(frozen=True)
 class RuleRow:
-    """The rule of one site and group."""
+    """The rule of one site and group, its bands from the lowest scores up."""
 
-    site: Label
+    site: Label | None
     group: Label
-    rule: str
-    needs_coin: bool
+    bands: tuple[Band, ...]
     too_small: bool = False  # whether the group has too few rows at a federation's site to say: it is the merged rule
+
+    @property
+    def needs_coin(self) -> bool:
+        """Whether some scores are accepted by chance."""
+        return any(0 < band.chance < 1 for band in self.bands)
 
 
 @dataclass(frozen=True, eq=False)
 class RuleTable:
-    """All rules of a policy, read row by row; printing it gives a table.
+    """All rules of a policy, made row by row; printing it says the first 20 in words.
 
     Examples
     --------
@@ -32,52 +57,33 @@ class RuleTable:
     >>> solution = logofair.fit([0.9, 0.2], None, groups=["a", "b"], calibration="none", global_tolerance=None,
     ...     local_tolerance=None)
     >>> print(solution.policy.rules)
-    site  group  rule
-    all     'a'    accepted from a score of 0.5 up; rejected below
-    all     'b'    accepted from a score of 0.5 up; rejected below
+    group   rule
+    a       accepted from 0.5; rejected below 0.5
+    b       accepted from 0.5; rejected below 0.5
     """
 
-    groups: tuple[Label, ...]
-    sites: tuple[Label, ...]
-    mixtures: Mixtures
-    too_small: tuple[str, ...] = ()  # groups with too few rows at a federation's site to say
+    policy: Policy
 
     def __len__(self) -> int:
-        return len(self.groups) * len(self.sites)
+        return len(self.policy.groups) * len(self.policy.sites)
 
     def __getitem__(self, number: int) -> RuleRow:
         if not -len(self) <= number < len(self):
             raise IndexError(number)
-        cell = number % len(self)
-        site, group = divmod(cell, len(self.groups))
-        edges, chances = steps(self.mixtures, cell)
-        name, needs_coin = self.groups[group], bool(((chances > 0) & (chances < 1)).any())
-        rule = rule_in_words(edges.tolist(), chances.tolist())
-        return RuleRow(self.sites[site], name, rule, needs_coin, str(name) in self.too_small)
+        site, group = divmod(number % len(self), len(self.policy.groups))
+        name = self.policy.groups[group]
+        bands = self.policy.bands(site, group)
+        return RuleRow(self.policy.sites[site], name, bands, str(name) in self.policy.too_small)
 
     def __iter__(self) -> Iterator[RuleRow]:
         return (self[number] for number in range(len(self)))
 
-    def __repr__(self) -> str:
-        return str(self)
-
     def __str__(self) -> str:
-        most = 40
-        rows = [self[number] for number in range(min(len(self), most))]
-        table = [("site", "group", "rule"), *((_name(r.site), repr(r.group), _marked(r)) for r in rows)]
-        widths = [max(len(row[i]) for row in table) for i in (0, 1)]
-        lines = [f"{c:<{widths[0]}}  {g:<{widths[1]}}  {rule}" for c, g, rule in table]
-        if len(self) > most:
-            lines.append(f"... and {len(self) - most} more")
-        return "\n".join(lines)
+        from logofair.words.rules import rules_text
 
+        return rules_text(self.policy)
 
-def _marked(row: RuleRow) -> str:
-    return row.rule + (" (too small to say)" if row.too_small else "")
-
-
-def _name(site: Label) -> str:
-    return "all" if site is None else repr(site)
+    __repr__ = __str__
 
 
 def steps(mixtures: Mixtures, cell: int) -> tuple[Floats, Floats]:
@@ -94,41 +100,40 @@ def steps(mixtures: Mixtures, cell: int) -> tuple[Floats, Floats]:
     return np.concatenate((edges[:-1][differs], [1.0])), chance[differs]
 
 
-def rule_in_words(edges: Sequence[float], chances: Sequence[float], raw: Sequence[float] | None = None) -> str:
-    """Say a rule in words, from the highest scores down; ``raw`` are the edges as raw scores, where those are others.
+def raw_scores(policy: Policy, calibrated: Floats, groups: Any, sites: Any) -> Floats:
+    """Return the raw score at which the calibrated one reaches each value; sites of code -1 are unknown ones.
 
-    Examples
-    --------
-    >>> rule_in_words([0.0, 0.3, 0.5, 1.0], [0.0, 0.25, 1.0])
-    'accepted from a score of 0.5 up; between 0.3 and 0.5, 25 % by a coin; rejected below'
+    A higher raw score never has a lower calibrated one, so halving finds the place. Values that are not reached give 1.
     """
-    if len(chances) == 1:
-        return f"{_fate(chances[0])} whatever the score"
-    digits, lowest = _digits(edges[1:-1]), edges[-2]
-    if raw is None:
-        score, also = f"a score of {lowest:.{digits}g}", [""] * len(edges)
-    else:
-        in_raw = [f"{edge:.{_digits(raw[1:-1])}g}" for edge in raw]
-        score = f"a calibrated score of {lowest:.{digits}g} (raw score about {in_raw[-2]})"
-        also = [f" ({edge})" for edge in in_raw]
-    parts = [f"{_fate(chances[-1])} from {score} up"]
-    for place in range(len(chances) - 2, 0, -1):
-        low, high = edges[place], edges[place + 1]
-        parts.append(f"between {low:.{digits}g}{also[place]} and {high:.{digits}g}, {_fate(chances[place])}")
-    return "; ".join([*parts, f"{_fate(chances[0])} below"])
+    groups, sites = np.asarray(groups, dtype=np.int32), np.asarray(sites, dtype=np.int32)
+    low, high = np.zeros_like(calibrated), np.ones_like(calibrated)
+    at_once = policy.calibrator(low, groups, sites) >= calibrated
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        reached = policy.calibrator(middle, groups, sites) >= calibrated
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+    return np.where(at_once, 0.0, high)
 
 
-def _fate(chance: float) -> str:
-    """What happens to a row with this chance; a share that is neither none nor all does not look like it."""
-    if chance in (0.0, 1.0):
-        return "accepted" if chance else "rejected"
-    percent = 100 * chance
-    text = f"{percent:.0f}" if 1 <= percent <= 99 else f"{percent:.1f}"
-    text = "fewer than 0.1" if percent < 0.05 else "more than 99.9" if percent > 99.95 else text
-    return f"{text} % by a coin"
+def bands_of(policy: Policy, site: int, group: int) -> tuple[Band, ...]:
+    """Return the bands of one site and group by their numbers, lowest first; site -1: those of unknown sites."""
+    mixtures, cell = policy.mixtures, site * len(policy.groups) + group
+    if site < 0:
+        if policy.merged is None:
+            return ()
+        mixtures, cell = policy.merged, group
+    edges, chances = steps(mixtures, cell)
+    raw = raw_scores(policy, edges[1:-1], np.full(edges.size - 2, group), np.full(edges.size - 2, site))
+    raw = _as_in_files(np.concatenate(([0.0], raw, [1.0])), policy)
+    return tuple(
+        Band(*(float(v) for v in (edges[i], edges[i + 1], chances[i], raw[i], raw[i + 1]))) for i in range(chances.size)
+    )
 
 
-def _digits(values: Sequence[float]) -> int:
-    """As many digits as it takes to tell values apart, three at least."""
-    different = len(set(values))
-    return next((d for d in range(3, 17) if len({f"{v:.{d}g}" for v in values}) >= different), 17)
+def _as_in_files(raw: Floats, policy: Policy) -> Floats:
+    """Raw scores on the scale of the files the policy was made from; logits end where chances are 0 or 1."""
+    scale = None if policy.info.columns is None else policy.info.columns.scale
+    if scale == "logit":
+        inside = np.clip(raw, 2.0**-53, 1 - 2.0**-53)
+        return np.asarray(np.log(inside / (1 - inside)))
+    return 100.0 * raw if scale == "percent" else raw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from logofair.auditing import Audit, Comparison
-from logofair.auditing.result import FITTED_ROWS, NOT_TESTED
+from logofair.auditing.result import FITTED_ROWS, NOT_TESTED, measured_values
 from logofair.columns.checks import Floats, Label
 from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.solution import FitWarning
 from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures
+from logofair.reportable import Reportable
 from logofair.requirements import Ratio, Tolerance, check_tolerance, requirement_sentences
 from logofair.solvers.certificate import Certificate
 from logofair.tradeoff.grid import Tolerances, has_ratios, slack
@@ -127,21 +128,6 @@ def _plain(tolerance: Tolerance) -> float | str | None:
     return f"ratio:{tolerance.least:g}" if isinstance(tolerance, Ratio) else tolerance
 
 
-def measured_values(audit: Audit) -> dict[str, Any]:
-    """An audit's rates, accuracy and the gaps told first as plain values."""
-    rates = {
-        rate: {str(group): None if found is None else found.as_dict() for group, found in row.items()}
-        for rate, row in audit.rates.items()
-    }
-    return {
-        "rates": rates,
-        "accuracy": None if audit.accuracy is None else audit.accuracy.as_dict(),
-        **({} if audit.cost is None else {"cost": audit.cost.as_dict()}),
-        "local_gap": audit.headline_local.as_dict(),
-        "global_gap": audit.headline_global.as_dict(),
-    }
-
-
 def tolerance_text(tolerance: Tolerance) -> str:
     """A tolerance as people write it."""
     if isinstance(tolerance, Ratio):
@@ -173,6 +159,7 @@ class Knee:
     point: Point | None
     lead: float
     sentence: str
+    reason: str = "knee"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -220,14 +207,14 @@ def find_knee(points: Sequence[Point], loose: Floats, *, paired: bool = True) ->
     rise = float(won.max())
     free = all(point.local_tolerance is None for point in points)
     if rise < _FLAT * objective.unit:
-        return Knee(strictest, 0.0, _flat_sentence(strictest, _tolerances(strictest, free, paired)))
+        return Knee(strictest, 0.0, _flat_sentence(strictest, _tolerances(strictest, free, paired)), "flat")
     lead = won / rise - loose
     best = int(np.argmax(lead))
     if lead[best] < _STRAIGHT:
         sentence = (
             f"{objective.name.capitalize()} {objective.rises} evenly with tolerance: no point of the grid stands out."
         )
-        return Knee(None, max(float(lead[best]), 0.0), sentence)
+        return Knee(None, max(float(lead[best]), 0.0), sentence, "even")
     words = _sentence(points[best], float(won[best] / strictest.loss), _tolerances(points[best], free, paired))
     return Knee(points[best], float(lead[best]), words)
 
@@ -309,7 +296,7 @@ class UnconstrainedRule:
 
 
 @dataclass(frozen=True, eq=False)
-class Frontier:
+class Frontier(Reportable):
     """What :func:`logofair.tradeoff.frontier` returns.
 
     Attributes
@@ -451,7 +438,9 @@ class Frontier:
         """A hint at which point to look first; none where what was measured cannot tell the points apart."""
         alike = self._alike()
         if alike:
-            return Knee(None, 0.0, f"Every point is within chance of the others ({alike}): no knee is offered.")
+            return Knee(
+                None, 0.0, f"Every point is within chance of the others ({alike}): no knee is offered.", "chance"
+            )
         loose = np.array([self.looseness[self._place(point)] for point in self.points])
         return find_knee(self.points, loose, paired=self.paired)
 
@@ -534,47 +523,6 @@ class Frontier:
             free = {side: "none" for side, tolerance in sides.items() if tolerance is None}
             writer.writerow(row | free)
         return text.getvalue()
-
-    def summary(self, *, policy_tested: bool = False) -> str:
-        """Return the frontier in a few sentences for people.
-
-        ``policy_tested`` says that it stands beside figures of the chosen policy on other rows: what was not tested
-        are then these points alone.
-        """
-        base, objective = self.unconstrained, self.objective
-        worst = max(point.loss for point in self.points)
-        sides = [("local ", base.local_gap), ("global ", base.global_gap)]
-        sides = sides if self.paired else [("", base.global_gap)]
-        found = [f"{side}{gap:.4f}" for side, gap in sides if gap is not None]
-        gaps = f" (largest gap{'s' if self.paired else ''}: {', '.join(found)})" if found else ""
-        each = "pairs of tolerances" if self.paired else "tolerances"
-        without = "Without any tolerance" if self.held_sentences else "Unconstrained"
-        value = f"the expected {objective.name} is {objective.value(base.value)}"
-        return "\n".join(
-            [
-                f"{without}, {value} on {self.rows:,} calibration rows{gaps}.",
-                *self.held_sentences,
-                f"Over {len(self.points)} {each} the loss is at most {objective.amount(worst)}.",
-                *(point.summary(paired=self.paired) for point in self.infeasible),
-                self.knee.sentence,
-                *([self.pooling.summary()] if self.pooling.prior != "none" else []),
-                *self._measured_sentences(policy_tested),
-                *map(str, self.warnings),
-            ]
-        )
-
-    def _measured_sentences(self, policy_tested: bool) -> Iterator[str]:
-        """What points were measured on, and how the loosest differs from the strictest."""
-        if self.points[0].rows is not None:
-            points_alone = policy_tested and not self.test_rows
-            words = f"these points were {FITTED_ROWS}" if points_alone else self.measured_on
-            yield f"{words[0].upper()}{words[1:]}."
-        if self.compared is not None:
-            names = {self.objective.name: self.objective.name, "accepted": "accepted", "gap": "global_gap"}
-            lines = [f"{word} {self.compared.sentence(name)}" for word, name in names.items()]
-            if self.paired:
-                lines = [" ".join(line.split()) for line in self.compared.summary().splitlines()]
-            yield f"From the strictest to the loosest point: {'; '.join(lines)}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""

@@ -51,7 +51,7 @@ data = LazyGroup(
 @json_option()
 def list_all(cache: Path | None, as_json: bool) -> None:
     """List the data sets, their terms, and whether they are prepared."""
-    from logofair.cli.pages.console import grid, notes, page, print_json, print_page
+    from logofair.cli.console import grid, notes, page, print_json, print_page
 
     found = [_known(name, cache) for name in NAMES]
     if as_json:
@@ -102,7 +102,7 @@ def describe(name: str, sensitive: str | None, cache: Path | None, as_json: bool
 
     Where it needs files and is not prepared yet, says how to get them.
     """
-    from logofair.cli.pages.console import grid, notes, page, print_json, print_page, showing_progress
+    from logofair.cli.console import grid, notes, page, print_json, print_page, showing_progress
 
     found = _known(name, cache)
     if found["fault"] is not None:
@@ -147,7 +147,7 @@ def _counted(loaded: Dataset) -> dict[str, Any]:
 
 def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What a page says of a data set, each sentence beside a word."""
-    from logofair.cli.pages.console import titled
+    from logofair.cli.console import titled
 
     natural, sites = found["natural_sites"], found.get("sites")
     if sites is None:
@@ -188,7 +188,7 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **choices:
     Reads files of any size in batches, says how many rows were kept and why the
     others were not, and leaves the official files as they are.
     """
-    from logofair.cli.pages.console import grid, notes, page, print_page, showing_progress, titled
+    from logofair.cli.console import grid, notes, page, print_page, showing_progress, titled
 
     with showing_progress() as progress:
         from logofair_reproduction.datasets.catalogue import CATALOGUE, choices_of

@@ -78,7 +78,7 @@ def reproduce(
     run that was stopped goes on with the same command. In the end the folder holds
     page.html and tables.md.
     """
-    from logofair.cli.pages.console import page, print_json, showing_progress
+    from logofair.cli.console import page, print_json, showing_progress
 
     if list_all or not (names or show):
         _list(names, as_json)
@@ -117,7 +117,7 @@ def reproduce(
 
 
 def _list(names: tuple[str, ...], as_json: bool) -> None:
-    from logofair.cli.pages.console import page, print_json
+    from logofair.cli.console import page, print_json
     from logofair_reproduction.commands.pages.reproduce import listed, show_list
 
     found = listed(names)

@@ -114,7 +114,7 @@ def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str
     natural = options["partition"] == "natural"
     if natural and options["alpha"] is not None:
         raise InputError("--alpha: natural sites are not dealt by chance; leave it out.")
-    from logofair.cli.pages.console import page, print_json, showing_progress
+    from logofair.cli.console import page, print_json, showing_progress
     from logofair_reproduction.training import need_torch
 
     need_torch()
@@ -180,7 +180,7 @@ def _table(rows: SplitData, scores: dict[str, Floats]) -> polars.DataFrame:
 
 def _show(rows: SplitData, test: Audit, notion: str, trained: str, out: Path, console: Console) -> None:
     """Print what was trained on what, how it does on the test rows, and what to type next."""
-    from logofair.cli.pages.console import counted, notes, print_page, spoken
+    from logofair.cli.console import counted, notes, print_page, spoken
 
     sizes, name = {part: places.size for part, places in rows.parts.items()}, shlex.quote(str(out))
     n_sites = len(set(rows.rows("train").sites.tolist()))

@@ -26,11 +26,9 @@ from logofair.files.inputs import SCALES, ColumnNames, DataFiles, find_files
 from logofair.files.writing import check_output
 
 if TYPE_CHECKING:
-    from logofair.policy.deciding import DecisionCounts
     from logofair.policy.policy import Policy
 
 _ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".arrow", ".feather", ".ipc")
-_LISTED = 12  # groups on the page
 
 
 def out_option(what: str) -> Decorator[Any]:
@@ -113,7 +111,7 @@ def apply(
     row's number from 1), the decision, and the columns to keep.
     """
     check_output(out, force=force)
-    from logofair.cli.pages.console import showing_progress
+    from logofair.cli.console import print_json, show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.files.tables import column_names
@@ -129,7 +127,14 @@ def apply(
         kept = tuple(dict.fromkeys(keep))
         decider = Decider(rules, columns, id_column, kept, on_unknown, seed, deterministic, exact_counts, policy)
         totals = decide_files(decider, files, out, progress)
-    _show(totals, out, decider.by_position, as_json, rules.site, checked=columns.site is not None)
+        from logofair.words.applied import applied_page
+
+        checked = columns.site is not None
+        page = applied_page(totals, str(out), by_position=decider.by_position, site=rules.site, site_checked=checked)
+    if as_json:
+        print_json(page.values)
+    else:
+        show(page)
 
 
 def _columns(
@@ -154,52 +159,3 @@ def _check(policy: Policy, columns: ColumnNames, files: DataFiles, out: Path) ->
         raise InputError("--site: the policy was fitted without sites; leave it out.")
     if any(out.exists() and path.exists() and out.samefile(path) for path in files.paths):
         raise InputError(f"{out}: is one of the files to decide on; choose another name for --out.")
-
-
-def _show(
-    totals: DecisionCounts, out: Path, by_position: bool, as_json: bool, site: str | None, *, checked: bool
-) -> None:
-    """Print what was decided; ``site`` is a federated policy's own, ``checked``: whether rows name their sites."""
-    from logofair.cli.pages.console import counted, notes, page, print_json, print_page, share
-
-    if as_json:
-        of_site = {} if site is None else {"site": site, "site_checked": checked}
-        return print_json({"out": str(out), **totals.as_dict(), "coins_by_position": by_position, **of_site})
-    dropped = f" ({totals.dropped:,} left out for lack of a value)" if totals.dropped else ""
-    lines = [
-        ("Wrote", f"{out}: {counted(totals.rows, 'row')}{dropped}, {share(totals.accepted / totals.rows)} accepted")
-    ]
-    by_group = list(totals.by_group())
-    for name, rows, accepted in by_group[:_LISTED]:
-        lines.append(("", f"{name}: {counted(rows, 'row')}, {share(accepted / rows)} accepted"))
-    if len(by_group) > _LISTED:
-        lines.append(("", f"and {len(by_group) - _LISTED:,} more groups; --json lists all"))
-    if site is not None and not checked:
-        lines.append(("Site", f"Rows without a site count as those of site {site!r}; --site COLUMN checks them."))
-    if totals.unknown:
-        of = "is of a site or group" if totals.unknown == 1 else "are of sites or groups"
-        lines.append(("Unknown", f"{counted(totals.unknown, 'row')} {of} the policy does not know."))
-    if repeated := totals.repeated:
-        same = "the same coin only at the same site and in the same group"
-        same = same if totals.excess is None else "each is decided on by itself"
-        lines.append(("Ids", f"{counted(repeated, 'row')} with an id that was met before: {same}."))
-    if totals.excess is not None:
-        lines.append(
-            (
-                "Counts",
-                f"{totals.accepted:,} accepted, where chances sum to {totals.summed_chances:,.2f}: within one, and so "
-                "in every site and group. A person's decision depends on who else is in these files; other files "
-                "may not meet a capacity that these meet.",
-            )
-        )
-    if by_position:
-        same = "the same person always gets the same decision"
-        same = same if totals.excess is None else "the same rows in another order get the same decisions"
-        lines.append(
-            (
-                "Coins",
-                "Some rules toss a coin. Without ids it hangs on the row's place in the file; add --id, so that "
-                f"{same}, or --deterministic.",
-            )
-        )
-    return print_page([notes(lines)], page())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from logofair.cli.options import (
     FORMATS,
     NOTIONS,
     TOLERANCE,
+    about_page,
     check_format,
     costs_option,
     data_options,
@@ -28,6 +28,7 @@ from logofair.cli.options import (
     report_options,
     such_that,
     tolerance_option,
+    verbose_option,
 )
 from logofair.cli.requiring import Wanted, limit_options
 from logofair.errors import InputError
@@ -35,7 +36,6 @@ from logofair.files.inputs import ColumnNames
 from logofair.files.writing import REPORT, check_output
 
 if TYPE_CHECKING:
-    from logofair.auditing.files import FileAudit
     from logofair.files.values import CostsText
 
 _SAID = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
@@ -73,12 +73,6 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
     callback=lambda ctx, param, names: tuple(one_of(NOTIONS)(ctx, param, name) for name in names),
     help=f"What is fair: {', '.join(NOTIONS)}; may be given again.  [default: all of them]",
 )
-@number_option(
-    "--worst",
-    int,
-    such_that(lambda n: n >= 0, "pass a whole number from 0"),
-    "How many of the worst sites to list.  [default: 5; none where most of very many are small]",
-)
 @tolerance_option(
     "local",
     "inside each site, by which sites are counted as above or within",
@@ -93,6 +87,7 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
     "Print another form in place of tables: ll144 (selection rates and impact ratios by each --group and by all), "
     "model-card, or annex-iv (the parts that can be stated).",
 )
+@verbose_option
 @force_option()
 @json_option()
 @click.pass_context
@@ -105,10 +100,10 @@ def audit(
     against: str | None,
     threshold: float,
     notion: Sequence[str],
-    worst: int | None,
     costs: CostsText | None,
     report: Path | None,
     form: str | None,
+    verbose: bool,
     force: bool,
     as_json: bool,
     **others: Any,
@@ -133,18 +128,19 @@ def audit(
         if form == "ll144":
             raise InputError("--format: ll144 also counts people whom a report leaves out; leave --report out.")
         check_output(report, force=force, endings=REPORT)
-    from logofair.cli.pages.console import page, print_json, print_page, showing_progress
+    from logofair.cli.console import print_json, show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.auditing.against import BASE, RuleNames  # here, while the reader sees that work goes on
-        from logofair.auditing.files import examine, examine_policy
-        from logofair.cli.pages import audit as work
+        from logofair.auditing.files import categories, data_source, examine, examine_policy, policy_categories
+        from logofair.words import write_report
+        from logofair.words.audited import file_audit_page, policy_warnings, rule_words
+        from logofair.words.forms import FORMS, ll144_text
 
         if form == "ll144" and policy is None:
-            from logofair.cli.pages.formats import categories_text, heading_of
-
-            text = categories_text(data, columns, threshold, heading_of(**heading), progress)
-            return click.echo(text, nl=False)
+            ratios, source, dropped = categories(data, columns, threshold, progress)
+            about = about_page(source, **heading, left_out=dropped)
+            return click.echo(ll144_text(ratios, about, rule=rule_words(columns, threshold)), nl=False)
         if policy is None:
             usual = TOLERANCE if local is None else local
             found = examine(data, columns, threshold, usual, notion, progress, costs, judge)
@@ -153,24 +149,19 @@ def audit(
             said = {name: getattr(columns, name) for name, source in sources.items() if source in _SAID}
             names = RuleNames(policy, against or BASE, threshold, **said)
             found = examine_policy(data, columns, names, local, notion, progress, costs, judge)
-        if report is not None:
-            list(progress(_reports(report, found, data, heading), "Writing the report", total=1))
+        written = () if report is None else (str(report),)
+        about = about_page(data_source(found, data), **heading, left_out=found.counted.dropped, written=written)
         if form is not None:
-            from logofair.cli.pages.formats import audit_text, heading_of
-
-            return click.echo(audit_text(form, found, data, heading_of(**heading)), nl=False)
-        word = heading["decision_word"]
-        contents: Any = work.as_dict if as_json else partial(work.page_parts, worst=worst, word=word, report=report)
-        (measured,) = progress(map(contents, [found]), "Measuring", total=1)
+            rule = rule_words(found.columns, found.threshold, found.compared)
+            compared = found.compared
+            described: dict[str, Any] = {"rule": rule, "policy": None if compared is None else compared.policy}
+            described["warnings"] = () if compared is None else tuple(policy_warnings(compared))
+            measured = policy_categories(found) if form == "ll144" else found.measured
+            return click.echo(FORMS[form](measured, about, **described), nl=False)
+        (page,) = progress((file_audit_page(each, about) for each in [found]), "Measuring", total=1)
+        if report is not None:
+            (write,) = progress([write_report], "Writing the report", 1)
+            write(report, page)
     if as_json:
-        return print_json({"report": None if report is None else str(report), **measured})
-    return print_page(measured, page())
-
-
-def _reports(path: Path, found: FileAudit, data: Sequence[str], heading: Mapping[str, str | None]) -> Iterator[None]:
-    """Write the report, as a step of its own."""
-    from logofair.cli.pages.audit import write_report_page
-    from logofair.cli.pages.formats import heading_of
-
-    write_report_page(path, found, data, heading_of(**heading))
-    yield
+        return print_json({"report": None if report is None else str(report), **page.values})
+    return show(page, verbose=verbose)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.options import (
+    about_page,
     constrained,
     examples,
     force_option,
@@ -19,6 +20,7 @@ from logofair.cli.options import (
     seed_option,
     such_that,
     tolerance_option,
+    verbose_option,
 )
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ _USUAL = "0.01 for demographic_parity, 0.02 otherwise"
     default=Path("report.html"),
     show_default=True,
 )
+@verbose_option
 @force_option("Replace a report that is there already.")
 @json_option("Print JSON in place of the table, and write no report.")
 def demo(
@@ -73,6 +76,7 @@ def demo(
     local_tolerance: Tolerance,
     global_tolerance: Tolerance,
     report: Path,
+    verbose: bool,
     force: bool,
     as_json: bool,
     **others: Any,
@@ -84,12 +88,13 @@ def demo(
     (LoGoFair_l) and both (LoGoFair_l&g), compares them on held-out test rows, and
     writes a report of the last. It takes a few seconds and needs no network.
     """
-    from logofair.cli.pages.console import page, print_json, showing_progress
+    from logofair.cli.console import print_json, show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.cli.demo_run import Settings, compare  # here, while the reader sees that work goes on
-        from logofair.cli.pages.demo import show, write_demo_report
-        from logofair.datasets import load_adult
+        from logofair.datasets import load_adult  # here, while the reader sees that work goes on
+        from logofair.datasets.demonstration import Settings, compare
+        from logofair.words import write_report
+        from logofair.words.demonstrated import demo_page, demo_report
 
         (data,) = progress(map(load_adult, ["sex"]), "Reading the Adult data", total=1)
         usual = DEFAULT_TOLERANCES[notion]
@@ -102,9 +107,11 @@ def demo(
         comparison = compare(data, settings, progress)
         written = None
         if not as_json and (force or not report.exists()):
-            (written,) = progress(map(write_demo_report, [report], [comparison]), "Writing the report", total=1)
+            about = about_page(None, purpose="a demonstration on public data")
+            (written,) = progress(map(demo_report, [comparison], [about]), "Writing the report", total=1)
+            write_report(report, written)
+    page = demo_page(comparison, report=str(report), kept=written is None)
     if as_json:
-        print_json(comparison.as_dict())
+        print_json(page.values)
     else:
-        show(comparison, page())
-        click.echo(f"\nThe report: {report}" if written else f"\n{report} is there already and stays; see --force.")
+        show(page, verbose=verbose)

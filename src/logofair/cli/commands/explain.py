@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logofair.cli.options import examples, json_option
+from logofair.cli.options import examples, json_option, verbose_option
 from logofair.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,21 +24,24 @@ if TYPE_CHECKING:
 @click.argument("policy", type=click.Path(path_type=Path))
 @click.option("--only-site", "site", metavar="NAME", help="Only the rules at this site.")
 @click.option("--only-group", "group", metavar="NAME", help="Only the rules for this group.")
+@verbose_option
 @json_option("Print JSON in place of words: every rule as bands of scores.")
-def explain(policy: Path, site: str | None, group: str | None, as_json: bool) -> None:
+def explain(policy: Path, site: str | None, group: str | None, verbose: bool, as_json: bool) -> None:
     """Say in words whom a policy accepts, what was required of it and how good it is."""
-    from logofair.cli.pages.console import page, print_json, showing_progress
+    from logofair.cli.console import print_json, show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.cli.pages.explain import as_dict, show
         from logofair.policy.policy import Policy
+        from logofair.words.explained import policy_page
 
         (rules,) = progress(map(Policy.load, [policy]), "Reading the policy", total=1)
     sites, groups = _chosen(rules, site, group)
+    only = site is not None or group is not None
+    page = policy_page(rules, policy.name, sites, groups, only=only)
     if as_json:
-        print_json(as_dict(rules, sites, groups))
+        print_json(page.values)
     else:
-        show(rules, sites, groups, at=site, of=group, console=page())
+        show(page, verbose=verbose or only)
 
 
 def _chosen(policy: Policy, site: str | None, group: str | None) -> tuple[list[int], list[int]]:

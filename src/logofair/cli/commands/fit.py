@@ -11,6 +11,7 @@ import click
 from logofair.cli.options import (
     FORMATS,
     NOTIONS,
+    about_page,
     basis_option,
     calibration_option,
     check_format,
@@ -32,6 +33,7 @@ from logofair.cli.options import (
     test_options,
     tolerance,
     tolerance_option,
+    verbose_option,
 )
 from logofair.cli.requiring import Required, requirement_options
 from logofair.files.inputs import ColumnNames, find_files
@@ -104,6 +106,7 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
 @path_option("--out", "Where to write the policy (JSON).", required=True)
 @report_options
 @format_option(FORMATS[1:], "Print a model-card, or the parts of annex-iv that can be stated, in place of tables.")
+@verbose_option
 @force_option()
 @json_option()
 def fit(
@@ -112,6 +115,7 @@ def fit(
     out: Path,
     report: Path | None,
     form: str | None,
+    verbose: bool,
     force: bool,
     as_json: bool,
     **options: Any,
@@ -127,11 +131,14 @@ def fit(
     """
     check_format(form, as_json=as_json)
     check_outputs({"--out": out, "--report": report}, force=force, endings={"--out": POLICY, "--report": REPORT})
-    from logofair.cli.pages.console import page, print_json, showing_progress
+    from logofair.cli.console import print_json, show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.cli.pages import fit as work  # here, while the reader sees that work goes on
+        from logofair.cli import fitting as work  # here, while the reader sees that work goes on
         from logofair.files.parts import read_parts
+        from logofair.words import write_report
+        from logofair.words.fitted import fit_page
+        from logofair.words.forms import FORMS
 
         required = Required.of(options)
         wanted = work.FitOptions(**options, required=required)
@@ -145,16 +152,19 @@ def fit(
         solution = work.annotated(solution, rows, columns)
         if other is not None:
             (solution,) = progress(map(work.measured_on, [other], [solution]), "Testing", total=1)
-        figures = work.figures(solution, progress)
         solution.policy.save(out)
+        written = tuple(str(path) for path in (out, report) if path is not None)
+        about = about_page(rows.source, **wanted.heading, left_out=rows.dropped, written=written)
+        frontier = None if report is None else work.trade_off(rows, wanted, progress)
+        parts: dict[str, Any] = {"frontier": frontier, "next_": work.next_command(solution, out)}
+        values = work.values_of(solution, rows)
+        (page,) = progress((fit_page(each, about, values=values, **parts) for each in [solution]), "Measuring", total=1)
         if report is not None:
-            work.write_report_page(report, solution, rows, wanted, progress)
+            (write,) = progress([write_report], "Writing the report", 1)
+            write(report, page)
     if form is not None:
-        from logofair.cli.pages.formats import fit_text, heading_of
-
-        click.echo(fit_text(form, solution, heading_of(**wanted.heading)), nl=False)
+        click.echo(FORMS[form](solution, about), nl=False)
     elif as_json:
-        paths = {"policy": str(out), "report": None if report is None else str(report)}
-        print_json(paths | work.as_dict(solution, rows))
+        print_json({"policy": str(out), "report": None if report is None else str(report)} | page.values)
     else:
-        work.show(solution, figures, (rows, other), (out, report), page())
+        show(page, verbose=verbose)

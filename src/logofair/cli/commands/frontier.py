@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.options import (
+    about_page,
     basis_option,
     calibration_option,
     constrained,
@@ -24,10 +25,11 @@ from logofair.cli.options import (
     such_that,
     test_options,
     tolerance,
+    verbose_option,
 )
 from logofair.cli.requiring import Required, requirement_options
 from logofair.errors import InputError
-from logofair.files.inputs import ColumnNames, find_files
+from logofair.files.inputs import ColumnNames, DataSource, find_files
 from logofair.files.writing import check_outputs, put_whole
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ def _ending(ending: str, advice: str) -> Any:
     "Where to write the picture (SVG).",
     callback=_ending(".svg", "the picture is an SVG, which every browser opens and prints: name it frontier.svg"),
 )
+@verbose_option
 @force_option()
 @json_option()
 def frontier(
@@ -102,6 +105,7 @@ def frontier(
     out: Path | None,
     plot: Path | None,
     force: bool,
+    verbose: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -114,25 +118,32 @@ def frontier(
     shown with the requirements that conflict. Use rows the model was not trained
     on; then make the rules with logofair fit.
     """
-    from logofair.cli.pages.console import page, print_json, showing_progress
+    from logofair.cli.console import print_json, show, showing_progress
 
     check_outputs({"--out": out, "--plot": plot}, force=force)
     with showing_progress(quiet=as_json) as progress:
-        name, surface = _solve(data, columns, options, progress)
+        source, surface = _solve(data, columns, options, progress)
         _write(surface, out, plot)
-    if as_json:
-        files = {"data": name, "table": out and str(out), "plot": plot and str(plot)}
-        print_json(files | surface.as_dict())
-    else:
-        from logofair.cli.pages.frontier import show
+        from logofair.words.tradeoffs import frontier_page
 
-        show(surface, name, [path for path in (out, plot) if path is not None], page())
+        written = tuple(str(path) for path in (out, plot) if path is not None)
+        page = frontier_page(surface, about_page(source, written=written))
+    if as_json:
+        where = source.columns.get("where")
+        files = {
+            "data": f"{source.name} where {where}" if where else source.name,
+            "table": out and str(out),
+            "plot": plot and str(plot),
+        }
+        print_json(files | page.values)
+    else:
+        show(page, verbose=verbose)
 
 
 def _solve(
     data: Sequence[str], columns: ColumnNames, options: dict[str, Any], progress: Progress
-) -> tuple[str, Frontier]:
-    """Read the rows and solve the grid; the data's name and the frontier."""
+) -> tuple[DataSource, Frontier]:
+    """Read the rows and solve the grid; where the rows came from and the frontier."""
     from logofair.files.parts import read_parts  # here, while the reader sees that work goes on
     from logofair.tradeoff import frontier as solve
 
@@ -157,7 +168,7 @@ def _solve(
         **required.arguments(rows),
         **options,
     )
-    return f"{files.name} where {columns.conditions}" if columns.where else files.name, surface
+    return rows.source, surface
 
 
 def _columns(rows: DataRows) -> dict[str, Any]:
@@ -168,9 +179,9 @@ def _columns(rows: DataRows) -> dict[str, Any]:
 
 def _write(surface: Frontier, out: Path | None, plot: Path | None) -> None:
     """Write the files asked for, each whole or not at all."""
-    from logofair.tradeoff.figure import frontier_figure
+    from logofair.words.tradeoffs import frontier_plot
 
-    texts = ((out, surface.as_csv), (plot, lambda: frontier_figure(surface) + "\n"))
+    texts = ((out, surface.as_csv), (plot, lambda: f"{frontier_plot(surface)}\n"))
     for path, text in texts:
         if path is not None:
             put_whole(path, text().encode("utf-8"))

@@ -11,7 +11,7 @@ import click
 import polars as pl
 from rich.console import Console
 
-from logofair.cli.pages.console import counted, grid, notes, print_page, titled
+from logofair.cli.console import counted, grid, notes, print_page, titled
 from logofair.datasets.table import chosen
 from logofair.errors import InputError
 from logofair.files.writing import locked

@@ -125,7 +125,7 @@ def client(
     """
     authority, key, peers = _credentials(name, keys, authority, key, peers, insecure)
     limits = limits_of(accept_plan, site_policy, local_tolerance, costs)
-    from logofair.cli.pages.console import showing_progress
+    from logofair.cli.console import showing_progress
 
     with showing_progress(quiet=quiet or as_json) as progress:
         read_client_file(data, columns, progress)
@@ -225,7 +225,7 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
 def _show(policy: Policy, where: Path, as_json: bool = False) -> None:
     """Print a site's rules, and what it should know of them."""
     if as_json:
-        from logofair.cli.pages.console import print_json
+        from logofair.cli.console import print_json
 
         about = {"run": _run_of(policy), "warnings": list(policy.info.warnings), "note": policy.info.note}
         return print_json({"policy": str(where), "rules": str(policy.rules).splitlines(), **about})
@@ -277,7 +277,7 @@ def join(
     rows, on the site's own machine; it is fair inside the site, and the requirements
     over all sites were met without it. A site that took part gets the policy it had.
     """
-    from logofair.cli.pages.console import showing_progress
+    from logofair.cli.console import showing_progress
     from logofair.engines.folder import read_result
     from logofair.engines.site import SiteSettings, read_site, stored_release, with_columns
     from logofair.federation import late_policy

@@ -93,7 +93,7 @@ def server(
 
 def report(folder: Path, as_json: bool) -> None:
     """Print the result in a folder; fail where it does not hold."""
-    from logofair.cli.pages.console import notes, page, print_json, print_page, titled
+    from logofair.cli.console import notes, page, print_json, print_page, titled
     from logofair.engines.folder import read_result
 
     result = read_result(folder / RESULT)

@@ -79,7 +79,7 @@ def simulate(
     """
     if engine == "flower":
         _require_flower()
-    from logofair.cli.pages.console import showing_progress
+    from logofair.cli.console import showing_progress
 
     with showing_progress(quiet=quiet or as_json) as progress:
         plan, parts = _plan_and_parts(data, columns, options, progress)

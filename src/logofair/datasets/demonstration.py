@@ -1,0 +1,220 @@
+"""The demonstration's run: deal rows to sites, train, post-process in three ways, measure on the test rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.auditing import Audit, SiteCheck, audit
+from logofair.auditing import Comparison as RulesCompared
+from logofair.auditing import compare as compare_rules
+from logofair.auditing.result import measured_values
+from logofair.columns.checks import Floats, Integers, Label
+from logofair.datasets import Dataset, dirichlet_sites, split
+from logofair.fitting.fit import fit
+from logofair.fitting.solution import Solution
+from logofair.progress import no_progress
+from logofair.requirements import Ratio, Tolerance, plain_tolerance
+from logofair.solvers.certificate import Certificate
+
+if TYPE_CHECKING:
+    from logofair.progress import Progress
+
+BASE = "Plain model"
+# The paper's protocol: 30 % of all rows for testing, half of the others for post-processing.
+_PARTS = {"train": 0.35, "calibration": 0.35, "test": 0.3}
+# The paper's names, and whether something is required on the local and on the global side.
+_VARIANTS = {"LoGoFair_g": (False, True), "LoGoFair_l": (True, False), "LoGoFair_l&g": (True, True)}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run depends on; ``sites`` is their number, ``alpha`` how evenly groups are spread over them."""
+
+    notion: str = "demographic_parity"
+    local_tolerance: Tolerance = 0.01
+    global_tolerance: Tolerance = 0.01
+    sites: int = 5
+    alpha: float = 0.5
+    random_state: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        sides = {name: plain_tolerance(getattr(self, name)) for name in ("local_tolerance", "global_tolerance")}
+        return asdict(self) | sides
+
+
+@dataclass(frozen=True, eq=False)
+class SplitRows:
+    """Some rows as a post-processor sees them."""
+
+    scores: Floats
+    labels: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.str_]
+    sites: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """One method on the test rows, in expectation over its coins, and the tolerances it had to meet (None: none).
+
+    ``difference`` are its figures less the base model's on the same rows; the tolerances and the certificate are about
+    the calibration rows.
+    """
+
+    name: str
+    audit: Audit
+    local_tolerance: Tolerance = None
+    global_tolerance: Tolerance = None
+    difference: RulesCompared | None = None
+    certificate: Certificate | None = None
+
+    @property
+    def sites(self) -> SiteCheck | None:
+        """At how many sites a gap above the local tolerance is shown; None without such a tolerance."""
+        own = self.local_tolerance
+        return None if own is None or isinstance(own, Ratio) else self.audit.check_sites(own)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {
+            "method": self.name,
+            "required": {
+                "local": plain_tolerance(self.local_tolerance),
+                "global": plain_tolerance(self.global_tolerance),
+            },
+            **measured_values(self.audit),
+            "difference": None if self.difference is None else self.difference.as_dict(),
+            "sites": None if self.sites is None else self.sites.as_dict(),
+            "certificate": None if self.certificate is None else self.certificate.as_dict(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Methods side by side: the base model first, then the three variants; :func:`compare` makes one.
+
+    ``fair`` is the variant that is fair inside each site and over all.
+    """
+
+    settings: Settings
+    data: str
+    rows: dict[str, int]
+    groups: tuple[Label, ...]
+    outcomes: tuple[MethodResult, ...]
+    warnings: tuple[str, ...]
+    fair: Solution
+    calibration_rows: SplitRows
+    test_rows: SplitRows
+
+    @cached_property
+    def fair_tested(self) -> Solution:
+        """The fair variant, tested on the test rows."""
+        rows = self.test_rows
+        return self.fair.test(rows.scores, rows.labels, groups=rows.groups, sites=rows.sites)
+
+    @property
+    def tested(self) -> Audit:
+        """The base model on the test rows, which all gaps rest on."""
+        return self.outcomes[0].audit
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON; what is undefined is None."""
+        return {
+            "data": self.data,
+            "settings": self.settings.as_dict(),
+            "rows": self.rows,
+            "groups": list(self.groups),
+            "methods": [outcome.as_dict() for outcome in self.outcomes],
+            "small": self.tested.small_as_dict(),
+            "undefined": list(self.tested.undefined),
+            "warnings": list(self.warnings),
+        }
+
+
+def compare(data: Dataset, settings: Settings, progress: Progress = no_progress) -> Comparison:
+    """Train a logistic regression on one part of the data, post-process on another, audit every method on the third.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> features = random.random((2000, 2))
+    >>> data = Dataset("toy", features, ("a", "b"), features.sum(1) > 1, np.where(features[:, 0] > 0.4, "M", "F"))
+    >>> [outcome.name for outcome in compare(data, Settings(sites=2, alpha=5)).outcomes]
+    ['Plain model', 'LoGoFair_g', 'LoGoFair_l', 'LoGoFair_l&g']
+    """
+    dealing, splitting = np.random.default_rng(settings.random_state).spawn(2)
+    sites = dirichlet_sites(data.sensitive, n_sites=settings.sites, alpha=settings.alpha, rng=dealing)
+    parts = split(len(data), _PARTS, rng=splitting)
+    (scores,) = progress(map(_scores, [data], [parts["train"]]), "Training a logistic regression", total=1)
+    calibration, test = (
+        SplitRows(scores[rows], data.labels[rows], data.sensitive[rows], sites[rows])
+        for rows in (parts["calibration"], parts["test"])
+    )
+    fits = list(progress(_fits(calibration, settings), "Fitting LoGoFair", total=len(_VARIANTS)))
+    variants = [_outcome(name, solution, test, settings) for name, solution in fits]
+    base = MethodResult(BASE, _audit(test.scores >= 0.5, test, settings))
+    outcomes = (base, *variants)
+    return Comparison(
+        settings=settings,
+        data=data.name,
+        rows={part: rows.size for part, rows in parts.items()},
+        groups=base.audit.groups,
+        outcomes=outcomes,
+        warnings=tuple(dict.fromkeys(str(warning) for _, solution in fits for warning in solution.warnings)),
+        fair=fits[-1][1],
+        calibration_rows=calibration,
+        test_rows=test,
+    )
+
+
+def _scores(data: Dataset, rows: npt.NDArray[np.intp]) -> Floats:
+    """Scores of all rows by a logistic regression trained on some."""
+    from sklearn.linear_model import LogisticRegression  # here, while the reader sees that work goes on
+
+    model = LogisticRegression(solver="newton-cholesky").fit(data.features[rows], data.labels[rows])
+    scores: Floats = model.predict_proba(data.features)[:, 1]
+    return scores
+
+
+def _fits(rows: SplitRows, settings: Settings) -> Iterator[tuple[str, Solution]]:
+    """Each variant's name and solution on the calibration rows."""
+    for name, (local, global_) in _VARIANTS.items():
+        yield (
+            name,
+            fit(
+                rows.scores,
+                rows.labels,
+                groups=rows.groups,
+                sites=rows.sites,
+                notion=settings.notion,
+                local_tolerance=settings.local_tolerance if local else None,
+                global_tolerance=settings.global_tolerance if global_ else None,
+                random_state=settings.random_state,
+            ),
+        )
+
+
+def _outcome(name: str, solution: Solution, rows: SplitRows, settings: Settings) -> MethodResult:
+    """What a variant does on the test rows in expectation over its coins, beside the base model."""
+    columns: dict[str, Any] = {"groups": rows.groups, "sites": rows.sites}
+    chance = solution.policy.probabilities(rows.scores, on_unknown="merged", **columns)
+    compared = compare_rules(rows.scores >= 0.5, chance, rows.labels, notion=settings.notion, chances=True, **columns)
+    local, global_ = _VARIANTS[name]
+    return MethodResult(
+        name,
+        compared.second,
+        local_tolerance=settings.local_tolerance if local else None,
+        global_tolerance=settings.global_tolerance if global_ else None,
+        difference=compared,
+        certificate=solution.certificate,
+    )
+
+
+def _audit(decisions: npt.NDArray[Any], rows: SplitRows, settings: Settings) -> Audit:
+    return audit(decisions, rows.labels, groups=rows.groups, sites=rows.sites, notion=settings.notion)

@@ -1,0 +1,103 @@
+"""The demonstration's page: four ways to decide in one table, what improved, what it cost, and where the report is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from logofair.datasets.demonstration import BASE, Comparison, MethodResult
+from logofair.requirements import Tolerance, plain_tolerance
+from logofair.tradeoff import frontier
+from logofair.words.about import About, in_memory
+from logofair.words.fitted import fit_page, rely_answer
+from logofair.words.limits import Places
+from logofair.words.people import rates_table
+from logofair.words.phrases import counted, limit_points, listed, name_of, points, span
+from logofair.words.sections import Answer, Cell, CellText, Page, Section, Table
+
+_WAYS = {"LoGoFair_g": "fair overall", "LoGoFair_l": "fair per site", "LoGoFair_l&g": "fair both ways"}
+
+
+def demo_report(found: Comparison, about: About) -> Page:
+    """Return the report of the way that is fair per site and overall, with the frontier around it."""
+    settings, rows, test = found.settings, found.calibration_rows, found.test_rows
+    trade_off = frontier(
+        rows.scores,
+        rows.labels,
+        groups=rows.groups,
+        sites=rows.sites,
+        notion=settings.notion,
+        chosen=(settings.local_tolerance, settings.global_tolerance),
+        random_state=settings.random_state,
+        test_rows={"scores": test.scores, "labels": test.labels, "groups": test.groups, "sites": test.sites},
+    )
+    return fit_page(found.fair_tested, replace(about, data=in_memory(found.data, found.fair)), frontier=trade_off)
+
+
+def demo_page(found: Comparison, *, report: str = "", kept: bool = False) -> Page:
+    """Return the page of a demonstration; ``kept``: a report was there already and stays."""
+    settings, rows = found.settings, found.rows
+    title = (
+        f"{found.data.capitalize()}: {sum(rows.values()):,} people dealt to {counted(settings.sites, 'site')}, "
+        f"{listed([name_of(each) for each in found.groups])}. Tested on {rows['test']:,} others."
+    )
+    base, best = found.outcomes[0], found.outcomes[-1]
+    change = best.difference
+    lost = "" if change is None or change.accuracy is None else _lost(change.accuracy.low, change.accuracy.high)
+    gap = (base.audit.headline_global.value, best.audit.headline_global.value)
+    local = (base.audit.headline_local.value, best.audit.headline_local.value)
+    answers = (
+        Answer(
+            "What improved?",
+            "Fair",
+            f"overall {points(gap[0])} -> {points(gap[1])}",
+            "points",
+            f"at the worst site {points(local[0])} -> {points(local[1])}",
+        ),
+        Answer(
+            "What did it cost?",
+            "Cost",
+            f"{points(base.audit.accuracy)} -> {points(best.audit.accuracy)}",
+            "% accuracy",
+            lost,
+        ),
+        rely_answer(found.fair_tested.outcomes, Places(), rows["test"], ""),
+    )
+    audits = [(each.name, each.audit) for each in found.outcomes]
+    written = (report,) if report and not kept else ()
+    stays = (f"{report} is there already and stays; --force replaces it.",) if kept else ()
+    return Page(
+        "Demonstration",
+        title,
+        table=_table(found),
+        answers=answers,
+        warnings=stays,
+        next="logofair federate example --out data",
+        sections=(Section("rates", "Rates on the test rows", (rates_table(audits, "Rates of every group"),)),),
+        values=found.as_dict(),
+        written=written,
+    )
+
+
+def _lost(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return ""
+    return f"{span(-high, -low)} points lost" if high < 0 else f"between {points(-low)} lost and {points(high)} won"
+
+
+def _table(found: Comparison) -> Table:
+    def line(each: MethodResult) -> tuple[CellText, ...]:
+        audit = each.audit
+        gaps = [audit.headline_global.value, audit.headline_local.value]
+        name = each.name if each.name == BASE else f"{each.name}: {_WAYS[each.name]}"
+        limits = f"{_limit(each.global_tolerance)} / {_limit(each.local_tolerance)}"
+        return (name, limits, *(Cell(points(gap), gap) for gap in gaps), Cell(points(audit.accuracy), audit.accuracy))
+
+    head = ("gap in points on the test rows", "limits", "overall", "worst site", "accuracy")
+    after = "Limits: overall / per site. The worst site is one with 30 people or more of every group."
+    return Table("Four ways to decide", head, tuple(map(line, found.outcomes)), "lrrrr", after=after)
+
+
+def _limit(tolerance: Tolerance) -> str:
+    value: Any = plain_tolerance(tolerance)
+    return "–" if value is None else value if isinstance(value, str) else limit_points(value)

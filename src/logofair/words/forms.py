@@ -1,0 +1,325 @@
+"""Auditors' forms: the figures of a rule as text to be completed by people, each from a template of its own.
+
+A form states what was measured, with intervals, and marks what is somebody else's to say. No form is a verdict: none
+says that a rule is lawful.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from logofair._version import __version__
+from logofair.auditing import Audit
+from logofair.auditing.impact import SMALL_SHARE, ImpactRatios
+from logofair.auditing.measure import Gap, Measured
+from logofair.auditing.result import RuleAudit
+from logofair.columns.checks import Label
+from logofair.files.inputs import DataSource
+from logofair.fitting.solution import Solution
+from logofair.policy.policy import Policy
+from logofair.words.about import About, data_facts, made_facts
+from logofair.words.fitted import solution_facts
+from logofair.words.limits import Places, verdict
+from logofair.words.markdown import Markdown, code, escaped, yaml_lines
+from logofair.words.phrases import counted, people, sentence
+from logofair.words.proof import pooling_sentence, proof_sentences, warning_sentences
+from logofair.words.rules import coins_sentence
+
+_TASK = {"type": "tabular-classification", "name": "Decisions by score and group"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A line of a form's table: what, its value, and the gap it is of, if any."""
+
+    name: str
+    value: Measured | None
+    kind: str
+    gap: Gap | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows that were measured: what they are called, where they came from, and their figures."""
+
+    name: str
+    size: int
+    fitted: bool
+    source: DataSource | None
+    figures: tuple[Figure, ...]
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    """Templates of Markdown: every value is escaped but what is Markdown already."""
+    made = Environment(
+        loader=PackageLoader("logofair.words"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=lambda value: value if isinstance(value, Markdown) else escaped(value),
+    )
+    made.filters.update(code=code, sentence=sentence, figure=_text, interval=_interval, people=people, counted=counted)
+    made.filters["md"] = Markdown
+    made.filters["percent"] = lambda share: f"{share:.1%}".replace("%", " %")
+    made.globals.update(
+        version=__version__, small=f"{SMALL_SHARE:.0%}".replace("%", " %"), fill=_to_fill, ratio=_with_interval
+    )
+    return made
+
+
+def _to_fill(what: str) -> Markdown:
+    return Markdown(f"**To be filled in:** {what}")
+
+
+def _text(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"
+
+
+def _interval(value: Measured | None) -> str:
+    return "" if value is None or value.low is None else f"{value.low:.4f} to {value.high:.4f}"
+
+
+def _with_interval(value: Measured | None) -> str:
+    return "undefined" if value is None else f"{_text(value)} ({_interval(value)})"
+
+
+def ll144_text(
+    found: ImpactRatios,
+    about: About | None = None,
+    *,
+    policy: Policy | None = None,
+    rule: str = "",
+    warnings: Sequence[str] = (),
+) -> str:
+    """Return selection rates and impact ratios by category, in the form of Local Law 144's summary of results.
+
+    Parameters
+    ----------
+    found : ImpactRatios
+        What :func:`logofair.auditing.impact_ratios` measured.
+    about : About, optional
+        Where the rows came from, what makes the same again, and how it is headed.
+    policy : Policy, optional
+        The policy that decided; ``rule``: what decided, in words.
+    warnings : sequence of str
+        What a reader must see first.
+
+    Examples
+    --------
+    >>> from logofair.auditing import impact_ratios
+    >>> found = impact_ratios([1, 0, 0, 1, 1, 0], categories={"sex": ["F", "F", "F", "M", "M", None]})
+    >>> print(ll144_text(found).split("## ")[1].splitlines()[4])
+    | F | 3 | 50.0 % | 0.3333 (0.0084 to 0.9057) | 0.3333 (0.0084 to 1.0000) |
+    """
+    about = about or About()
+    facts = [("people", f"{found.people:,}"), *_facts(about, policy, rule)]
+    return _environment().get_template("ll144.md.j2").render(found=found, about=about, warnings=warnings, facts=facts)
+
+
+def model_card_text(
+    found: Solution | Audit | RuleAudit,
+    about: About | None = None,
+    *,
+    policy: Policy | None = None,
+    rule: str = "",
+    warnings: Sequence[str] = (),
+) -> str:
+    r"""Return a model card: Markdown with the front matter that Hugging Face reads (``model-index``).
+
+    Figures on rows that took no part in the fit come first; ``model-index`` holds those of the first rows alone.
+
+    Parameters
+    ----------
+    found : Solution or Audit
+        What :func:`logofair.fit` or :func:`logofair.audit` returned.
+    about, policy, rule, warnings : optional
+        As for :func:`ll144_text`.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> card = model_card_text(logofair.audit([1, 0, 0, 1], [1, 0, 1, 1], groups=["F", "F", "M", "M"]))
+    >>> print("\n".join(card.splitlines()[:4]))
+    ---
+    library_name: "logofair"
+    pipeline_tag: "tabular-classification"
+    tags:
+    """
+    return _rendered("model_card.md.j2", found, about or About(), policy, rule, warnings)
+
+
+def annex_iv_text(
+    found: Solution | Audit | RuleAudit,
+    about: About | None = None,
+    *,
+    policy: Policy | None = None,
+    rule: str = "",
+    warnings: Sequence[str] = (),
+) -> str:
+    """Return the points of Annex IV of the EU AI Act: what can be stated of a rule, the rest marked as to be filled in.
+
+    Arguments are those of :func:`model_card_text`.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> text = annex_iv_text(logofair.audit([1, 0, 0, 1], [1, 0, 1, 1], groups=["F", "F", "M", "M"]))
+    >>> [line for line in text.splitlines() if line.startswith("## ")][0]
+    '## 1. General description of the system'
+    """
+    return _rendered("annex_iv.md.j2", found, about or About(), policy, rule, warnings)
+
+
+def _rendered(
+    template: str,
+    found: Solution | Audit | RuleAudit,
+    about: About,
+    policy: Policy | None,
+    rule: str,
+    warnings: Sequence[str],
+) -> str:
+    solution = found if isinstance(found, Solution) else None
+    measured = list(_measured(found, about.data))
+    name = about.title or (about.data.name if about.data else "") or "a decision rule"
+    facts = [*_facts(about, policy, rule), *(() if solution is None else solution_facts(solution))]
+    front = Markdown("\n".join(yaml_lines(_front_matter(name, measured, solution is not None))))
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            about=about,
+            name=name,
+            rule=rule,
+            warnings=warnings,
+            measured=measured,
+            facts=facts,
+            front=front,
+            solution=None if solution is None else _described(solution),
+        )
+    )
+
+
+def _facts(about: About, policy: Policy | None, rule: str) -> Iterator[tuple[str, str]]:
+    """What the figures rest on and how to make them again."""
+    if rule:
+        yield "accepted by", rule
+    yield from data_facts(about.data)
+    if policy is not None:
+        required = "; ".join(str(each) for each in policy.info.outcomes.requirements)
+        yield "the policy was made for", required or "no requirement"
+        yield "checksum of the policy", policy.checksum
+    yield from made_facts(about)
+    if about.command:
+        yield "command", about.command
+
+
+def _described(solution: Solution) -> dict[str, Any]:
+    """What a form says of a rule that was made."""
+    places = Places(several=len(solution.policy.sites) > 1)
+    found = verdict(solution.outcomes, places, "add --test FILE or --confidence 0.95")
+    coins = coins_sentence(solution.coin_share, solution.score_blind_rules, len(solution.policy.rules))
+    return {
+        "by": "score, group and site" if places.several else "score and group",
+        "aim": "highest expected accuracy" if solution.certificate.objective == "accuracy" else "lowest expected cost",
+        "required": list(map(str, solution.outcomes.requirements)),
+        "verdict": "Nothing was required." if found is None else f"{found.word}. {found.words}",
+        "proof": proof_sentences(
+            solution.certificate.info,
+            rows=f"the {counted(solution.rows.scores.size, 'row')} of the fit",
+            solver=solution.solver,
+            sites=places.several,
+        ),
+        "pooling": pooling_sentence(solution.pooling) if places.several else "",
+        "coins": "" if coins is None else coins.text,
+        "warnings": warning_sentences(solution.warnings),
+    }
+
+
+def _measured(found: Solution | Audit | RuleAudit, data: DataSource | None) -> Iterator[Rows]:
+    """The rows that were measured, those that took no part in the fit first."""
+    if not isinstance(found, Solution):
+        audits = list(found.by_notion.values()) if isinstance(found, RuleAudit) else [found]
+        yield _rows("audited people", audits, data)
+        return
+    if found.tested is not None:
+        info = found.policy.info.tested
+        tested = None if info is None else info.data
+        yield _rows("people who took no part in the fit", [found.tested.second], tested)
+    if found.compared is not None:
+        yield _rows("people of the fit", [found.compared.second], data)
+
+
+def _rows(name: str, audits: Sequence[Audit], source: DataSource | None) -> Rows:
+    first = audits[0]
+    rates = {
+        (rate, group): value for audit in audits for rate, row in audit.rates.items() for group, value in row.items()
+    }
+    figures = [Figure(f"{rate}, {_label(group)}", value, _slug(rate)) for (rate, group), value in rates.items()]
+    figures.append(Figure("accepted, all groups", first.accepted, "accepted"))
+    if first.accuracy is not None:
+        figures.append(Figure("accuracy", first.accuracy, "accuracy"))
+    if first.cost is not None:
+        figures.append(Figure("cost per person", first.cost, "cost_per_person"))
+    gaps: dict[str, Gap] = {}
+    for audit in audits:
+        several = len(audit.sites) > 1
+        for where, side in (("over all", audit.global_gaps), ("at a site", audit.local_gaps if several else ())):
+            gaps |= {f"largest gap {where}, {gap.rate}": gap for gap in side}
+    figures += [Figure(what, gap.value, f"{_slug(gap.rate)}_gap", gap) for what, gap in gaps.items()]
+    return Rows(name, int(first.global_.tally.rows.sum()), first.fitted_rows, source, tuple(figures))
+
+
+def _label(group: Label) -> str:
+    """A group's name as the data have it."""
+    return ", ".join(map(str, group)) if isinstance(group, tuple) else str(group)
+
+
+def _front_matter(name: str, measured: Sequence[Rows], made: bool) -> dict[str, Any]:
+    """What Hugging Face reads: the figures of the first rows, each with its interval."""
+    results: list[dict[str, Any]] = []
+    for rows in measured[:1]:
+        source = rows.source
+        dataset: dict[str, Any] = {"type": _slug(source.name if source else rows.name)}
+        dataset["name"] = source.name if source else rows.name
+        dataset |= {"split": "calibration" if rows.fitted else "test"} if made else {}
+        dataset |= {"revision": source.fingerprint} if source and source.fingerprint else {}
+        metrics = [_metric(each) for each in rows.figures if each.value is not None and each.kind != "accepted"]
+        results.append({"task": _TASK, "dataset": dataset, "metrics": metrics})
+    return {
+        "library_name": "logofair",
+        "pipeline_tag": _TASK["type"],
+        "tags": ["fairness", "post-processing", f"logofair-{__version__}"],
+        "model-index": [{"name": name, "results": results}],
+    }
+
+
+def _metric(figure: Figure) -> dict[str, Any]:
+    assert figure.value is not None
+    known = {
+        "low": figure.value.low,
+        "high": figure.value.high,
+        "rows": figure.value.rows,
+        "noise_floor": figure.value.floor,
+    }
+    rests = {key: round(value, 6) for key, value in known.items() if value is not None}
+    return {"type": figure.kind, "name": figure.name, "value": round(float(figure.value), 6), "args": rests}
+
+
+def _slug(text: str) -> str:
+    """Text as an identifier."""
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "data"
+
+
+FORMS: dict[str, Callable[..., str]] = {
+    "ll144": ll144_text,
+    "model-card": model_card_text,
+    "annex-iv": annex_iv_text,
+}

@@ -1,0 +1,48 @@
+"""A page as HTML: one document with its own style and script, which loads nothing; and a fragment for notebooks."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import lru_cache
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from logofair.columns.harmless import harmless
+from logofair.words import charts
+from logofair.words.sections import MARKS, Cell, Page
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """Return the templates' environment: every value is escaped, and none may be missing."""
+    made = Environment(
+        loader=PackageLoader("logofair.words"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=lambda value: value if isinstance(value, Markup) else harmless(str(value)),
+    )
+    made.tests["cell"] = lambda value: isinstance(value, Cell)
+    made.filters["kind"] = lambda value: type(value).__name__
+    return made
+
+
+def document(page: Page) -> str:
+    """Return a page as one HTML document: it opens offline, and no script but its own may run in it."""
+    style, script = (files("logofair.words").joinpath(name).read_text("utf-8") for name in ("style.css", "script.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    allowed = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:"
+    parts = {"style": Markup(style) + charts.STYLE, "script": Markup(script), "allowed": allowed}
+    return environment().get_template("page.html.j2").render(page=page, marks=MARKS, **parts)
+
+
+def fragment(page: Page) -> str:
+    """Return the first screen of a page for a notebook."""
+    style = files("logofair.words").joinpath("style.css").read_text("utf-8")
+    scoped = Markup(style) + charts.STYLE
+    return environment().get_template("fragment.html.j2").render(page=page, marks=MARKS, style=scoped)

@@ -1,0 +1,361 @@
+"""The table of outcomes as people read it: the verdict in a sentence, the few limits to show first, and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from logofair.outcomes import (
+    CALIBRATION_ROWS,
+    EXCEEDED,
+    MET,
+    NEW_ROWS,
+    NOT_MEASURED,
+    UNCLEAR,
+    Outcome,
+    Outcomes,
+)
+from logofair.words.charts import Dumbbell, dumbbells
+from logofair.words.phrases import (
+    NOTHING,
+    counted,
+    limit_points,
+    listed,
+    name_of,
+    people,
+    points,
+    short_number,
+    span,
+)
+from logofair.words.sections import Cell, CellText, Picture, Table, Verdict
+
+_FIRST = 4  # limits on the first screen
+_DRAWN = 8  # places in a picture
+_SMALL_NAMED = 3
+_OF_THE_FIT = "On the people of the fit alone, of whom it is proved."
+_POINTS, _PERCENT, _NUMBER = "points", "%", ""
+
+
+@dataclass(frozen=True)
+class Places:
+    """What places are called: the user's word for a site, and whether there are several."""
+
+    word: str = "site"
+    several: bool = True
+
+    def all(self) -> str:
+        """All sites together."""
+        return f"all {self.word}s" if self.several else "everyone"
+
+    def name(self, outcome: Outcome, most: int = 40) -> str:
+        """Where an outcome is."""
+        return self.all() if outcome.site is None else name_of(outcome.site, most)
+
+    def at(self, outcome: Outcome) -> str:
+        """The same within a sentence."""
+        return f" at {name_of(outcome.site)}" if outcome.site is not None and self.several else ""
+
+
+def unit_of(outcome: Outcome) -> str:
+    """Return what a figure is shown in: points between shares, percent of people, or its own unit."""
+    requirement = outcome.requirement
+    if requirement.measure == "ratio" or not all(rate.is_share for rate in requirement.rates):
+        return _NUMBER
+    return _POINTS if requirement.measure in ("gap", "difference") else _PERCENT
+
+
+def figure(outcome: Outcome, value: float | None) -> str:
+    """Return a figure of an outcome in its unit, without it."""
+    return short_number(value) if unit_of(outcome) == _NUMBER else points(value)
+
+
+def limit(outcome: Outcome) -> str:
+    """Return the limit as it is read beside the figure: of a gap the number alone, else which way it binds."""
+    if outcome.limit is None:
+        return "today" if outcome.requirement.bound == "today" else NOTHING
+    number = short_number(outcome.limit) if unit_of(outcome) == _NUMBER else limit_points(round(outcome.limit, 4))
+    return number if outcome.requirement.measure == "gap" else f"{outcome.requirement.relation} {number}"
+
+
+def could_be(outcome: Outcome) -> str:
+    """Return where the true figure could lie."""
+    if unit_of(outcome) != _NUMBER:
+        return span(outcome.low, outcome.high)
+    ends = [short_number(end) for end in (outcome.low, outcome.high) if end is not None]
+    return " to ".join(ends) or NOTHING
+
+
+def subject(outcome: Outcome) -> str:
+    """Return what is limited, in words.
+
+    Examples
+    --------
+    >>> from logofair import Requirement
+    >>> def of(text):
+    ...     return subject(Outcome(Requirement.parse(text), None, *[None] * 6, "met", "test rows"))
+    >>> of("selection rate gap <= 0.02 overall"), of("true positive rate of women >= 0.7 overall")
+    ('gap in selection rate', 'true positive rate of women')
+    """
+    requirement = outcome.requirement
+    rates = [outcome.rate] if outcome.rate else [rate.name for rate in requirement.rates]
+    rate = listed(rates)
+    if requirement.measure in ("gap", "ratio"):
+        return f"{requirement.measure} in {rate}" if requirement.measure == "gap" else f"ratio of {rate}s"
+    if requirement.measure == "accepted":
+        return "share accepted"
+    who = [" and ".join(groups) or "everyone" for groups in requirement.who]
+    who = who or ([name_of(outcome.groups[0])] if outcome.groups else [])
+    if requirement.measure == "difference":
+        return f"{rate} of {who[0]} less that of {who[1]}"
+    return f"{rate} of {who[0]}" if who else rate
+
+
+def shown_first(outcomes: Outcomes, most: int = _FIRST) -> list[Outcome]:
+    """Return the few to show: exceeded ones, then those over all sites, then those with the least room."""
+    known = [each for each in outcomes if each.after is not None or each.low is not None or each.high is not None]
+    judged = [each for each in known if not each.too_small or each.state == EXCEEDED] or known
+
+    def order(each: Outcome) -> tuple[bool, bool, float]:
+        return each.state != EXCEEDED, each.site is not None, each.room if each.room is not None else 0.0
+
+    return sorted(judged, key=order)[:most]
+
+
+def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Table | None:
+    """Return the table of the first screen; what it leaves out is counted below it."""
+    first = shown_first(outcomes, most)
+    if not first:
+        return None
+    subjects, units = {subject(each) for each in first}, {unit_of(each) for each in first}
+    before, now = any(each.before is not None for each in first), any(each.after is not None for each in first)
+    known = any(each.low is not None or each.high is not None for each in first)
+    fitted = all(each.basis == CALIBRATION_ROWS for each in first)
+    states = not fitted and len({each.state for each in first}) > 1
+    unit = units.pop() if len(units) == 1 else None
+    head = subjects.copy().pop() if len(subjects) == 1 else "limit on"
+    title = head if unit is None else f"{head}, {unit}" if unit else head
+
+    def line(each: Outcome) -> tuple[CellText, ...]:
+        where = places.name(each)
+        name = where if len(subjects) == 1 else f"{subject(each)}{'' if not places.several else f', {where}'}"
+        own = "" if unit is not None else f" {unit_of(each)}".rstrip().replace(" points", " pts")
+        return (
+            name,
+            *([figure(each, each.before)] if before else []),
+            *([f"{figure(each, each.after)}{own}"] if now else []),
+            *([could_be(each)] if known else []),
+            limit(each),
+            *([Cell(each.state, state=each.state)] if states else []),
+        )
+
+    names = (title, *(["before"] if before else []), *(["after" if before else "now"] if now else []))
+    names = (*names, *(["could be"] if known else []), "limit", *([""] if states else []))
+    align = "l" + "r" * (len(names) - 1 - states) + "l" * states
+    after = " ".join(filter(None, (_left_out(outcomes, first, places), _OF_THE_FIT if fitted else "")))
+    return Table(
+        f"{title[:1].upper()}{title[1:]}",
+        names,
+        tuple(map(line, first)),
+        align,
+        after=after,
+    )
+
+
+def _left_out(outcomes: Outcomes, first: Sequence[Outcome], places: Places) -> str:
+    """What the table does not list: how many are in which state, and the sites that are too small."""
+    others = [each for each in outcomes if each not in first]
+    small = [each for each in others if each.too_small or each.after is None]
+    rest = Outcomes(tuple(each for each in others if each not in small))
+    words = []
+    if len(rest):
+        states = [
+            f"{rest.count(state):,} {state}" for state in (EXCEEDED, UNCLEAR, MET, NOT_MEASURED) if rest.count(state)
+        ]
+        words.append(
+            f"{len(rest):,} more limits: {', '.join(states)}." if len(rest) > 1 else f"1 more limit: {states[0]}."
+        )
+    sites = list(dict.fromkeys(each.site for each in small if each.site is not None))
+    if sites:
+        rows = {site: min(each.rows or 0 for each in small if each.site == site) for site in sites}
+        named = listed([f"{name_of(site, 24)} ({rows[site]})" for site in sites], _SMALL_NAMED)
+        words.append(f"Too few people to judge: {named}.")
+    elif small:
+        words.append(f"Too few people to judge: {listed([subject(each) for each in small], _SMALL_NAMED)}.")
+    return " ".join(words)
+
+
+def every_limit(outcomes: Outcomes, places: Places, caption: str) -> Table:
+    """Return all outcomes as one table that can be searched; a requirement stands as it was typed."""
+    several = len(outcomes.requirements) > 1
+    certifying = all(each.basis == NEW_ROWS for each in outcomes)
+
+    def line(each: Outcome) -> tuple[CellText, ...]:
+        needed = [counted(each.rows_needed, "row") if each.rows_needed else NOTHING] if certifying else []
+        return (
+            places.name(each),
+            *([str(each.requirement)] if several else []),
+            *([] if certifying else [Cell(figure(each, each.before), each.before)]),
+            Cell(figure(each, each.after), each.after),
+            could_be(each),
+            limit(each),
+            Cell(NOTHING if each.rows is None else f"{each.rows:,}", each.rows),
+            *needed,
+            Cell(each.state, state=each.state),
+        )
+
+    names = [places.word if places.several else "where", *(["requirement"] if several else [])]
+    names += [
+        *([] if certifying else ["before"]),
+        "now",
+        "could be",
+        "limit",
+        "people",
+        *(["needed"] if certifying else []),
+        "state",
+    ]
+    align = "l" * (1 + several) + "r" * (len(names) - 2 - several) + "l"
+    search = f"Find a {places.word}" if len(outcomes) > _FIRST else None
+    return Table(caption, tuple(names), tuple(map(line, outcomes)), align, search)
+
+
+def limits_picture(outcomes: Outcomes, places: Places) -> Picture | None:
+    """Return the places of the headline's requirement before and after, with interval and limit."""
+    worst = next(iter(shown_first(outcomes, 1)), None)
+    if worst is None:
+        return None
+    same = outcomes.where(lambda each: unit_of(each) == unit_of(worst) and subject(each) == subject(worst))
+    first = [each for each in shown_first(same, _DRAWN) if each.after is not None]
+    if len(first) < 1:
+        return None
+    scale = 1.0 if unit_of(worst) == _NUMBER else 100.0
+
+    def scaled(value: float | None) -> float | None:
+        return None if value is None else scale * value
+
+    lines = [
+        Dumbbell(
+            places.name(each, 22),
+            scaled(each.before),
+            scale * (each.after or 0.0),
+            scaled(each.low),
+            scaled(each.high),
+            scaled(each.limit),
+            _in_words(each),
+        )
+        for each in first
+    ]
+    what = subject(worst)
+    unit = unit_of(worst)
+    marks = "○ before, ● after" if any(line.before is not None for line in lines) else "● now"
+    bar = ", with its 95 % interval" if any(line.low is not None for line in lines) else ""
+    caption = f"{what[:1].upper()}{what[1:]}{f' in {unit}' if unit else ''}: {marks}{bar}; dashed: limit"
+    label = f"{caption}. {' '.join(f'{line.name}: {line.note}.' for line in lines)}"
+    return Picture(dumbbells(lines, label=label), caption)
+
+
+def _in_words(each: Outcome) -> str:
+    change = (
+        figure(each, each.after)
+        if each.before is None
+        else f"{figure(each, each.before)} to {figure(each, each.after)}"
+    )
+    could = could_be(each)
+    return f"{change} {unit_of(each)}{f', could be {could}' if could != NOTHING else ''}, {each.state}".replace(
+        "  ", " "
+    )
+
+
+def verdict(outcomes: Outcomes, places: Places, how_to_know: str) -> Verdict | None:
+    """Return the verdict on what was required and the sentence that says it in figures; None: nothing was required.
+
+    What is proved of the calibration rows is said, and judges nothing: ``how_to_know`` says what would.
+    """
+    if not len(outcomes):
+        return None
+    evidence = outcomes.evidence
+    if not len(evidence):
+        worst = next(iter(shown_first(outcomes.on(CALIBRATION_ROWS), 1)), None)
+        found = "" if worst is None else f" On the rows of the fit {moved(worst, places)}."
+        return Verdict(NOT_MEASURED, f"Not tested on other people{': ' if how_to_know else ''}{how_to_know}.{found}")
+    state, worst = outcomes.verdict, next(iter(shown_first(evidence, 1)), None)
+    if all(each.basis == NEW_ROWS for each in evidence):
+        return Verdict(state, _promise(evidence, places))
+    if worst is None:
+        return Verdict(state, f"None of {counted(len(evidence), 'limit')} could be measured: too few people.")
+    return Verdict(state, _measured(worst, state, places) + _covered(evidence, places))
+
+
+def moved(each: Outcome, places: Places) -> str:
+    """Return from what to what a figure went, as the main clause of a sentence."""
+    unit = f" {unit_of(each)}".rstrip()
+    what = f"the {subject(each)}{places.at(each)}"
+    if each.before is None:
+        return f"{what} is {figure(each, each.after)}{unit}"
+    before, after = figure(each, each.before), figure(each, each.after)
+    if before == after:
+        return f"{what} stays at {after}{unit}"
+    way = "fell" if (each.after or 0.0) < each.before else "rose"
+    return f"{what} {way} from {before} to {after}{unit}"
+
+
+def _measured(worst: Outcome, state: str, places: Places) -> str:
+    """What other rows show of the outcome to tell first."""
+    first, bound, could = moved(worst, places), limit(worst), could_be(worst)
+    first = first[:1].upper() + first[1:]
+    if worst.state == EXCEEDED:
+        return f"{first}, beyond your limit ({bound}): chance does not explain it."
+    if worst.state == MET:
+        return f"{first}, within your limit ({bound}{f'; could be {could}' if could != NOTHING else ''})."
+    rows = "" if worst.rows is None else f" with {people(worst.rows)} in the smallest group"
+    if could == NOTHING:
+        return f"{first}; your limit is {bound}."
+    return f"{first}. Your limit is {bound};{rows} it could be {could}."
+
+
+def _covered(evidence: Outcomes, places: Places) -> str:
+    """How many places the verdict covers, where there are several."""
+    local = evidence.where(lambda each: each.site is not None)
+    sites = len({each.site for each in local})
+    if sites < 2:
+        return ""
+    small = {
+        each.site for each in local if each.state in (UNCLEAR, NOT_MEASURED) and (each.too_small or each.rows is None)
+    }
+    by_state = {
+        state: len({each.site for each in local if each.state == state} - small) for state in (EXCEEDED, UNCLEAR, MET)
+    }
+    words = [f"{count:,} {state}" for state, count in by_state.items() if count]
+    words += [f"{len(small):,} too small to judge"] if small else []
+    return f" Of {sites:,} {places.word}s: {', '.join(words)}."
+
+
+def _promise(evidence: Outcomes, places: Places) -> str:
+    """What is certified for people yet to come."""
+    met, refused = evidence.count(MET), len(evidence) - evidence.count(MET)
+    what = counted(len(evidence), "limit")
+    if not refused:
+        return f"Certified for new people: {'your limit holds' if met == 1 else f'all {what} hold'}."
+    where = [f"{subject(each)}{places.at(each)}" for each in evidence if each.state == MET]
+    if not met:
+        return f"None of {what} can be certified for new people: too few rows."
+    return f"Certified for new people: {met:,} of {what} ({listed(where, 2)}); too few rows for the others."
+
+
+def prices(outcomes: Outcomes, objective: str) -> tuple[str, ...]:
+    """Return what looser limits would buy, the dearest first; empty where no limit costs anything."""
+    found = []
+    for requirement in outcomes.requirements:
+        own = [each for each in outcomes.of(requirement) if each.price]
+        price = sum(each.price or 0.0 for each in own) * 0.01
+        if price < 5e-6:
+            continue
+        won = (
+            f"{points(price, 2)} points of accuracy" if objective == "accuracy" else f"{short_number(price)} per person"
+        )
+        found.append((price, f"{requirement}: one more point would buy {won}."))
+    return tuple(words for _, words in sorted(found, reverse=True))
+
+
+def first_of(outcomes: Iterable[Outcome], which: Callable[[Outcome], bool]) -> Outcome | None:
+    """Return the first outcome of which something is true."""
+    return next(filter(which, outcomes), None)

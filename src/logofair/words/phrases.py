@@ -1,0 +1,164 @@
+"""Numbers and names as people read them: points and percent, three digits, names cut in the middle."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+from logofair.columns.checks import Label
+from logofair.columns.harmless import harmless
+
+NOTHING = "–"  # stands where there is no figure
+_LONGEST_NAME = 60
+
+
+def points(value: float | None, digits: int = 1) -> str:
+    """Return a share in percentage points, or in percent.
+
+    Examples
+    --------
+    >>> points(0.154), points(0.01), points(-0.00004), points(None)
+    ('15.4', '1.0', '0.0', '–')
+    """
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    text = f"{100.0 * value:.{digits}f}"
+    return text if float(text) else text.removeprefix("-")
+
+
+def short_number(value: float | None) -> str:
+    """Return a number with three digits that matter, never in exponents.
+
+    Examples
+    --------
+    >>> short_number(0.27134), short_number(12345.6), short_number(2.0), short_number(0.0000031)
+    ('0.271', '12,346', '2', '0.0000031')
+    """
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if value == 0 or abs(value) >= 100:
+        return f"{value:,.0f}"
+    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
+    text = f"{value:.{min(decimals, 8)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def limit_points(value: float) -> str:
+    """Return a limit in points, as few digits as it was typed with.
+
+    Examples
+    --------
+    >>> limit_points(0.02), limit_points(0.015), limit_points(0.7)
+    ('2', '1.5', '70')
+    """
+    return f"{100.0 * value:.6g}"
+
+
+def span(low: float | None, high: float | None) -> str:
+    """Return from where to where a figure in points could lie: no more exact than useful.
+
+    Examples
+    --------
+    >>> span(0.0, 0.171), span(0.0161, 0.0204), span(None, 0.05), span(0.131, None)
+    ('0 to 17', '1.6 to 2.0', 'up to 5', 'at least 13')
+    """
+    digits = 1 if low is not None and high is not None and high - low < 0.03 else 0
+    if low is None and high is None:
+        return NOTHING
+    if low is None or high is None:
+        end = points(high if low is None else low, 1 if (high or low or 0.0) < 0.01 else 0)
+        return f"{'up to' if low is None else 'at least'} {end}"
+    first, last = points(low, digits), points(high, digits)
+    return f"{first} to {last}" if first != last else first
+
+
+def counted(number: float, what: str, many: str | None = None) -> str:
+    """Return a number of things.
+
+    Examples
+    --------
+    >>> counted(1, "site"), counted(1200, "site"), counted(2, "person", "people")
+    ('1 site', '1,200 sites', '2 people')
+    """
+    return f"{number:,.0f} {what if number == 1 else many or f'{what}s'}"
+
+
+def people(number: float) -> str:
+    """Return a number of people."""
+    return counted(number, "person", "people")
+
+
+def name_of(label: Label | None, most: int = _LONGEST_NAME) -> str:
+    """Return the name of a site or a group; parts of an intersection stand beside one another, a long one is cut.
+
+    Examples
+    --------
+    >>> name_of(("women", "over 60")), name_of(7), name_of(""), name_of("Department of Dermatology", 12)
+    ('women, over 60', '7', '(blank)', 'Depart…ology')
+    """
+    name = ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+    return cut(harmless(name).replace("\n", " ").replace("\t", " ") or "(blank)", most)
+
+
+def cut(text: str, most: int) -> str:
+    """Return text of at most so many columns, what is too much cut out of its middle."""
+    if width(text) <= most:
+        return text
+    head, tail = text[: most // 2 + most % 2], text[len(text) - (most - 1) // 2 :]
+    while width(head) + 1 + width(tail) > most:  # letters that are two columns wide
+        head, tail = (head[:-1], tail) if width(head) >= width(tail) else (head, tail[1:])
+    return f"{head}…{tail}"
+
+
+def width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    without = sum(bool(unicodedata.combining(letter)) or letter in "\u200b\u200d\ufe0f" for letter in text)
+    return len(text) + wide - without
+
+
+def listed(names: Iterable[object], most: int = 4, last: str = " and ") -> str:
+    """Return names as a sentence lists them; beyond so many the others are counted.
+
+    Examples
+    --------
+    >>> listed(["a"]), listed("abc"), listed("abcdefg", 3)
+    ('a', 'a, b and c', 'a, b, c and 4 more')
+    """
+    every = [each if isinstance(each, str) else str(each) for each in names]
+    if len(every) > most:
+        return f"{', '.join(every[:most])} and {len(every) - most:,} more"
+    return last.join(part for part in (", ".join(every[:-1]), *every[-1:]) if part)
+
+
+def sentence(words: str) -> str:
+    """Return words as a sentence."""
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '?', '!')) else '.'}"
+
+
+def wrapped(text: str, most: int, first: int = 0) -> list[str]:
+    """Return text as lines of at most so many columns, the first shorter by ``first``."""
+    lines: list[str] = [""]
+    room = most - first
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if width(longer) > room and lines[-1]:
+            lines.append(word)
+            room = most
+        else:
+            lines[-1] = longer
+    return lines
+
+
+def columns_text(lines: Sequence[Sequence[str]], align: str, *, apart: int = 3) -> list[str]:
+    """Return lines of cells below one another; ``align`` has an l or an r for each column."""
+    widths = [max((width(line[at]) for line in lines), default=0) for at in range(len(align))]
+
+    def padded(text: str, at: int) -> str:
+        space = " " * (widths[at] - width(text))
+        return space + text if align[at] == "r" else text + space
+
+    return [(" " * apart).join(padded(cell, at) for at, cell in enumerate(line)).rstrip() for line in lines]

@@ -1,0 +1,101 @@
+"""What is proved, and what to be careful with: the certificate, what small groups borrow, and warnings, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from logofair.columns.checks import Label
+from logofair.fitting.solution import FitWarning
+from logofair.policy.info import CertificateInfo, PoolingInfo
+from logofair.words.phrases import counted, listed, name_of, points, short_number
+
+_NAMED = 3
+_WARNINGS = {
+    "no rows": "Nobody is there: {who}; the group's rule over all sites applies",
+    "too small": "Too few people to count: {who}; the group's rule over all sites applies",
+    "no weight": "Only people of weight 0: {who}; the group's rule over all sites applies",
+    "one row": "One person only: {who}",
+    "one label": "All have the same label: {who}",
+    "few rows": "Fewer than 30 people, so that rates are mostly chance: {who}",
+    "unmeasured gap": "Fewer than two groups to compare, so that {about} is not measured: {who}",
+    "group left out": "Nobody counts in the rate, so that a gap leaves the group out: {who}",
+    "empty ratio": "Nobody is selected, so that {about} says nothing: {who}",
+    "no merged rule": "No rule meets all limits over all sites taken as one, so there is none for sites not known yet",
+}
+
+
+def warning_sentence(warning: FitWarning, most: int = _NAMED) -> str:
+    """Return a warning in words, with no more names than so many."""
+    named = [_who(*cell) for cell in warning.cells[:most]]
+    more = warning.count - len(named)
+    who = f"{', '.join(named)} and {more:,} more" if more > 0 else listed(named, most)
+    form = _WARNINGS.get(warning.kind)
+    if form is None:
+        return str(warning)
+    return f"{form.format(who=who or 'over all', about=warning.about or 'it')}."
+
+
+def _who(site: Label | None, group: Label | None) -> str:
+    """A group at a site, or one of the two."""
+    if group is None:
+        return "everybody" if site is None else name_of(site, 30)
+    return name_of(group, 30) + ("" if site is None else f" at {name_of(site, 30)}")
+
+
+def warning_sentences(warnings: Iterable[FitWarning]) -> tuple[str, ...]:
+    """Return all warnings in words."""
+    return tuple(map(warning_sentence, warnings))
+
+
+def proof_sentences(
+    proof: CertificateInfo, *, rows: str, solver: str | None = None, calibration: str | None = None, sites: bool = True
+) -> tuple[str, ...]:
+    """Return what a certificate proves of which rows, and against which rules; of Algorithm 1 nothing is proved."""
+    counting = "labels" if proof.basis == "labels" else "predicted probabilities"
+    borrowed = "" if proof.pooling == "none" else " and what small groups borrow"
+    cost = proof.objective == "cost"
+    reached = (
+        f"expected cost {short_number(proof.primal)} per person"
+        if cost
+        else f"expected accuracy {points(proof.primal, 2)} %"
+    )
+    kept = (
+        "every limit holds"
+        if proof.meets_requirements
+        else f"a limit is exceeded by up to {short_number(proof.violation)}"
+    )
+    first = f"On {rows}{borrowed}, counted by {counting}: {kept}, {reached}."
+    if solver == "algorithm1":
+        return (first, "Algorithm 1 proves neither that limits hold nor that no rule is better.")
+    which = (
+        "weighted thresholds of the score"
+        if proof.basis == "labels"
+        else f"rule of {'score, group and site' if sites else 'score and group'}"
+    )
+    bound = (
+        f"costs less than {short_number(proof.dual)}" if cost else f"is more accurate than {points(proof.dual, 2)} %"
+    )
+    excess = f"{proof.optimality_gap:.0e}" if proof.optimality_gap > 0 else "0"
+    found = [first, f"No {which} that keeps the limits {bound} (optimality gap {excess})."]
+    if proof.empty_ratios:
+        found.append(f"{counted(proof.empty_ratios, 'ratio')} say nothing: nobody is selected there. Add a floor.")
+    if calibration == "none" and proof.basis != "labels":
+        found.append("Scores are taken as probabilities as they are.")
+    return tuple(found)
+
+
+def pooling_sentence(pooling: PoolingInfo) -> str:
+    """Return what small groups borrow."""
+    if pooling.prior == "none" or not pooling.cells:
+        return "No group borrows from other sites."
+    moved = {"group": "", "site": ", moved by the site's shift", "cell": ", moved by the group's shift there"}
+    worth = "their own people count nothing beside it" if pooling.kappa is None else f"worth {pooling.kappa:g} people"
+    most = (
+        ""
+        if not pooling.largest_share or pooling.kappa is None
+        else f", at most {points(pooling.largest_share, 0)} % of a group"
+    )
+    return (
+        f"{counted(pooling.cells, 'small group')} are smoothed with the same group at the other sites"
+        f"{moved[pooling.prior]}: {worth}{most}."
+    )

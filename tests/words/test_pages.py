@@ -1,0 +1,256 @@
+"""Pages: the verdict first, on one screen whatever the data, and every figure that of the outcome table."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import logofair
+from logofair.auditing import compare
+from logofair.outcomes import (
+    CALIBRATION_ROWS,
+    EXCEEDED,
+    MET,
+    NEW_ROWS,
+    NOT_MEASURED,
+    TEST_ROWS,
+    UNCLEAR,
+    Outcome,
+    Outcomes,
+)
+from logofair.requirement import Requirement
+from logofair.words import About, in_memory, page_of, write_report
+from logofair.words.charts import Svg
+from logofair.words.limits import Places, limits_table, verdict
+from logofair.words.phrases import cut, width
+
+LINES, COLUMNS = 20, 80
+HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e"
+LONG = "The united municipalities of the upper and the lower valley, east"
+
+
+def people(rows: int, sites: int, groups: int = 2, names: tuple[object, ...] = (), seed: int = 0):
+    """Scores, labels, groups and sites of as many people."""
+    rng = np.random.default_rng(seed)
+    named = np.array([*names, *(f"group {i}" for i in range(len(names), groups))], dtype=object)
+    group, site = rng.integers(0, groups, rows), np.arange(rows) % sites
+    score = rng.beta(2 + group % 3, 3, rows)
+    return score, (rng.random(rows) < score).astype(int), named[group], np.array([f"site {i}" for i in site])
+
+
+def solved(rows: int = 3000, sites: int = 3, *, test: bool = True, **options):
+    """A solution, tested on a half of the people."""
+    made = {name: options.pop(name) for name in ("groups", "names", "seed") if name in options}
+    score, label, group, site = people(2 * rows, sites, **made)
+    part, other = slice(0, rows), slice(rows, None)
+    solution = logofair.fit(score[part], label[part], groups=group[part], sites=site[part], **options)
+    return solution.test(score[other], label[other], groups=group[other], sites=site[other]) if test else solution
+
+
+@pytest.fixture(scope="module")
+def tested():
+    return solved(local_tolerance=0.05, global_tolerance=0.02)
+
+
+CASES = {
+    "three sites": {},
+    "one site": {"sites": 1},
+    "one person per site": {"rows": 40, "sites": 40},
+    "a thousand sites": {"rows": 8000, "sites": 1000},
+    "twelve groups": {"groups": 12},
+    "names that are long, hostile, or read from the right": {
+        "groups": 4,
+        "names": (LONG, HOSTILE, "נשים", "👩‍🔬 women"),
+    },
+    "nothing required": {"local_tolerance": None, "global_tolerance": None},
+    "not tested": {"test": False},
+    "certified": {"test": False, "confidence": 0.95, "local_tolerance": 0.2, "global_tolerance": 0.2},
+    "floors and a capacity": {"floors": {"equal_opportunity": 0.2}, "capacity": 0.6},
+    "costs": {"costs": (1, 3)},
+    "equalized odds": {"notion": "equalized_odds"},
+    "the paper's algorithm": {"solver": "algorithm1"},
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_page_is_one_screen_of_80_columns_whatever_the_data(case):
+    solution = solved(**case)
+    about = About(in_memory("people.csv", solution), "logofair fit people.csv", written=("policy.json",))
+    text = page_of(solution, about).text()
+    assert len(text.splitlines()) <= LINES, text
+    assert max(map(width, text.splitlines())) <= COLUMNS, text
+    assert "\x1b" not in text
+    for result in (solution.policy, solution.compared, solution.compared.second):
+        if result is not None:
+            own = result.summary()
+            assert len(own.splitlines()) <= LINES, own
+            assert max(map(width, own.splitlines())) <= COLUMNS, own
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_report_is_complete_small_and_holds_no_markup_of_names(case, tmp_path):
+    solution = solved(**case)
+    write_report(tmp_path / "a.html", solution, About(in_memory("people", solution), "logofair fit people"))
+    page = (tmp_path / "a.html").read_text("utf-8")
+    assert (tmp_path / "a.html").stat().st_size < 1_500_000
+    assert not re.search(r"(?:src|href)=\"?(?:https?:)?//", page)
+    assert "default-src 'none'" in page or "default-src &#39;none&#39;" in page
+    assert "<script>alert" not in page
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    tags = Tags()
+    tags.feed(page)
+    assert not tags.open, tags.open
+    assert page.count("<table") == page.count("<caption")
+
+
+class Tags(HTMLParser):
+    """The elements that were opened and not closed in their turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in ("meta", "link", "input", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_a_report_of_five_sites_has_at_most_1200_words():
+    page = page_of(solved(sites=5), About(command="logofair fit people.csv")).html()
+    body = re.sub(r"<(style|script|title)[^>]*>.*?</\1>|<[^>]+>", " ", page, flags=re.DOTALL)
+    assert len(body.split()) <= 1200
+
+
+def test_every_figure_of_the_first_screen_is_that_of_the_outcome_table(tested):
+    page = page_of(tested)
+    found = tested.outcomes.on(TEST_ROWS)
+    wanted = {f"{100 * value:.1f}" for each in found for value in (each.before, each.after) if value is not None}
+    shown = {cell.text if hasattr(cell, "text") else cell for line in page.table.rows for cell in line[1:3]}
+    assert shown <= wanted
+    first = page.table.rows[0]
+    over_all = next(each for each in found if each.site is None)
+    assert page.verdict.state == tested.outcomes.verdict
+    if first[0] == "all sites":
+        assert first[2] == f"{100 * over_all.after:.1f}"
+    tile = page.answers[0]
+    assert f"{100 * over_all.before:.1f} -> {100 * over_all.after:.1f}" == tile.figure or over_all.state != MET
+    comparison = tested.tested
+    accuracy = f"{100 * comparison.first.accuracy:.1f} -> {100 * comparison.second.accuracy:.1f}"
+    assert next(answer for answer in page.answers if answer.name == "Cost").figure == accuracy
+
+
+def test_what_changes_side_adds_up_to_the_rows_and_the_share_that_changes(tested):
+    comparison = tested.tested
+    moved = np.abs(comparison.second.accepted - comparison.first.accepted)
+    assert moved <= comparison.changed <= 1
+    table = page_of(tested).changes
+    of_all = [int(line[1].split(" of ")[1].replace(",", "")) for line in table.rows]
+    assert sum(of_all) == comparison.second.global_.tally.rows.sum()
+
+
+def test_decisions_that_change_are_counted_by_row():
+    found = compare([1, 1, 0, 0, 1], [1, 0, 1, 0, 1], [1, 0, 1, 0, 1], groups=list("aabba"))
+    assert found.changed == pytest.approx(2 / 5)
+
+
+def outcome(
+    sentence: str, site=None, *, state: str, basis: str = TEST_ROWS, after=0.05, rows: int = 200, **more
+) -> Outcome:
+    """An outcome of a gap that was found to be 5 points."""
+    ends = {"low": 0.0, "high": 0.1} if basis == TEST_ROWS else {"low": None, "high": None}
+    given = {"limit": 0.02, "before": 0.2, "price": None, "rows_needed": None} | ends | more
+    return Outcome(Requirement.parse(sentence), site, after=after, rows=rows, state=state, basis=basis, **given)
+
+
+GLOBAL, LOCAL = "selection rate gap <= 0.02 overall", "selection rate gap <= 0.02 per site"
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "said"),
+    [
+        (
+            [outcome(GLOBAL, state=MET, after=0.01, high=0.015)],
+            MET,
+            "fell from 20.0 to 1.0 points, within your limit (2",
+        ),
+        (
+            [outcome(GLOBAL, state=UNCLEAR)],
+            UNCLEAR,
+            "Your limit is 2; with 200 people in the smallest group it could be 0 to 10",
+        ),
+        ([outcome(GLOBAL, state=EXCEEDED, low=0.03)], EXCEEDED, "beyond your limit (2): chance does not explain it"),
+        ([outcome(GLOBAL, state=MET, basis=CALIBRATION_ROWS)], NOT_MEASURED, "Not tested on other people: add --test"),
+        ([outcome(GLOBAL, state=MET, basis=NEW_ROWS, after=None)], MET, "Certified for new people: your limit holds"),
+        (
+            [outcome(LOCAL, "Oslo", state=MET, after=0.01), outcome(LOCAL, "Zürich", state=UNCLEAR, rows=3)],
+            MET,
+            "Of 2 sites: 1 met, 1 too small to judge.",
+        ),
+        (
+            [
+                outcome(GLOBAL, state=MET, after=0.01),
+                outcome(LOCAL, "Oslo", state=EXCEEDED, rows=3, after=0.9, low=0.4),
+            ],
+            EXCEEDED,
+            "The gap in selection rate at Oslo rose from 20.0 to 90.0 points, beyond your limit",
+        ),
+    ],
+)
+def test_the_verdict_is_one_state_and_says_the_figure_the_limit_and_what_it_could_be(found, state, said):
+    shown = verdict(Outcomes(tuple(found)), Places(), "add --test FILE")
+    assert shown.state == state
+    assert said in shown.words
+
+
+def test_small_sites_are_named_and_never_the_headline():
+    small = [outcome(LOCAL, f"site {i}", state=UNCLEAR, rows=i, after=0.6) for i in range(1, 9)]
+    table = limits_table(Outcomes((outcome(GLOBAL, state=MET, after=0.01), *small)), Places())
+    assert [line[0] for line in table.rows] == ["all sites"]
+    assert table.after == "Too few people to judge: site 1 (1), site 2 (2), site 3 (3) and 5 more."
+
+
+def test_nothing_measured_is_said_and_what_would_help():
+    solution = solved(test=False)
+    page = page_of(solution, About(command="logofair fit people.csv"))
+    assert page.verdict.state == NOT_MEASURED
+    assert page.text().startswith("These decisions: 3,000 people at 3 sites")
+    assert "NOT MEASURED" in page.text()
+    assert "add --test FILE, or --confidence 0.95" in " ".join(page.text().split())
+
+
+def test_verbose_says_everything_and_the_report_and_the_notebook_show_the_same(tested):
+    text, page = tested.summary(verbose=True), tested.page()
+    for section in page.sections:
+        assert f"\n{section.title}\n" in text
+        assert section.title in page.html()
+    assert page.verdict.words in page.html()
+    notebook = tested._repr_html_()
+    assert page.verdict.word in notebook
+    assert all(answer.figure.split(" -> ")[-1] in notebook for answer in page.answers if answer.question)
+    assert "<html" not in notebook
+
+
+def test_a_picture_can_be_saved_and_says_what_it_shows(tested, tmp_path):
+    picture = tested.plot()
+    picture.save(tmp_path / "gaps.svg")
+    assert (tmp_path / "gaps.svg").read_text("utf-8") == f"{picture}\n"
+    assert "Gap in selection rate" in picture.label
+    assert picture._repr_html_() == str(picture)
+    nothing = solved(local_tolerance=None, global_tolerance=None).plot()
+    assert isinstance(nothing, Svg)
+    assert "Nothing to draw" in str(nothing)
+
+
+@pytest.mark.parametrize("most", [1, 5, 12, 40])
+@pytest.mark.parametrize("name", ["plain", LONG, "👩‍🔬 women in the laboratory", "漢字" * 20, ""])
+def test_a_name_is_cut_in_its_middle_to_so_many_columns(name, most):
+    short = cut(name, most)
+    assert width(short) <= max(most, width(name) if width(name) <= most else most)
+    assert short == name or "…" in short
