@@ -23,7 +23,7 @@ from logofair.calibration import (
     fits,
 )
 from logofair.calibration.crossfit import assign_folds
-from logofair.calibration.logistic import FAMILIES
+from logofair.calibration.logistic import FAMILIES, Prior
 from logofair.calibration.newton import Units
 from logofair.columns.segments import RowOrder
 from logofair.fitting.pooling import STRENGTHS
@@ -210,12 +210,16 @@ def test_bins_of_large_cells_move_no_chance_by_more_than_a_millionth(method: str
 
 @pytest.mark.parametrize("method", FAMILIES)
 def test_strengths_are_compared_as_by_fits_to_all_rows(method: str, monkeypatch) -> None:
-    cells, chosen = fits._cells, []
+    near_by, chosen = fits.CellFits.parameters, []
+
+    def by_rows(self: fits.CellFits, prior: Prior, which: NDArray[np.int64], *, to_compare: bool) -> Array:
+        return near_by(self, prior, which)
+
     for width in (0.0, 0.1, 0.3, 1.5):
         sample = drawn(30_000, n_sites=40, width=width)
-        monkeypatch.setattr(fits, "_cells", cells)
+        monkeypatch.setattr(fits.CellFits, "parameters", near_by)
         near = cross_fit(sample, method, rng=np.random.default_rng(0), strengths=STRENGTHS["auto"])
-        monkeypatch.setattr(fits, "_cells", lambda above, prior, without, _: cells(above, prior, without, None))
+        monkeypatch.setattr(fits.CellFits, "parameters", by_rows)
         by_row = cross_fit(sample, method, rng=np.random.default_rng(0), strengths=STRENGTHS["auto"])
         assert near.strength == by_row.strength
         np.testing.assert_allclose(near.eta, by_row.eta, rtol=0, atol=1e-9)

@@ -93,7 +93,6 @@ class FoldRuns:
     fold: Indices  # of each run
     folds: int
     counts: Indices  # rows of each run; where cells are large, the run holds the means of their bins instead
-    part_of: FoldRuns | None = None  # those of all sites, where these are those of some
 
     @classmethod
     def of(
@@ -104,12 +103,14 @@ class FoldRuns:
         labels: Binary,
         weights: Floats | None,
         counts: npt.NDArray[np.int64],
+        *,
+        by_row: bool = False,
     ) -> FoldRuns:
-        """From columns by cell and fold; ``counts`` are the rows of each, (cells, folds)."""
+        """From columns by cell, fold and score; ``counts`` are the rows of each cell and fold; ``by_row``: no bins."""
         present = np.flatnonzero(counts)
         starts = np.concatenate(([0], np.cumsum(counts.ravel()[present])))
         cell, fold = np.divmod(present, counts.shape[1])
-        large = scores.size >= _LARGE_CELL * max(units.n_cells, 1)
+        large = not by_row and scores.size >= _LARGE_CELL * max(units.n_cells, 1)
         runs = (_binned_runs if large else _runs)(family, scores, labels, weights, starts)
         return cls(family, units, runs, cell, fold, counts.shape[1], np.diff(starts))
 
@@ -125,7 +126,7 @@ class FoldRuns:
         runs = Runs(columns, self.runs.intercept, self.runs.targets[rows], weights, starts - starts[0], linear)
         cell = self.cell[first:last] - sites.start * units.n_groups
         fold, counts = self.fold[first:last], self.counts[first:last]
-        return FoldRuns(self.family, units, runs, cell, fold, self.folds, counts, self)
+        return FoldRuns(self.family, units, runs, cell, fold, self.folds, counts)
 
     @cached_property
     def mass(self) -> Floats:
@@ -333,6 +334,7 @@ class ParentMaps:
     prior: Prior  # of the groups in every fit
     level: Normal  # their posterior
     seen: Floats  # the weight of their rows, (fits * groups,)
+    labels: Floats  # the weight of the rows of each label in each fit, (2, fits)
     of_cells: CoarseRows | None  # coarse rows of the cells, where they have enough
     summed: FoldRuns  # the rows that count above the cells
     places: Indices  # as which group each group is summed there, (groups,)
@@ -348,11 +350,13 @@ class ParentMaps:
         of_all = CoarseRows(of_groups.runs, np.zeros_like(of_groups.unit))
         prior = Prior.on_identity(rows.family).of(np.zeros(fits, dtype=np.int64))
         seen_of_all, seen = summed.seen(1, without), summed.seen(units.n_groups, without)
+        labels = _outside(summed.label_mass[:, None, :], without)
 
         def fitted(prior: Prior, coarse: CoarseRows, seen: Floats) -> Normal:
             start = coarse.optimum(prior, fits)
             first = summed.sums(start, np.ones(start.shape[1], dtype=bool))
-            return coarse.known(_level(summed, prior, start, first, without, summed.label_mass), seen, fits)
+            level = _level(summed, prior, start, first, without, labels, _tolerance(rows))
+            return coarse.known(level, seen, fits)
 
         everyone = fitted(prior, of_all, seen_of_all)
         prior = prior.on(everyone, seen_of_all, strength).of(_parent_units(fits, 1, units.n_groups))
@@ -360,7 +364,7 @@ class ParentMaps:
         serving = (np.arange(fits)[:, None] * units.n_groups + serving_maps(places)).ravel()
         level, seen = level.of(serving), seen[serving]
         of_everyone, groups = (each.centre.reshape(len(each.centre), fits, -1) for each in (everyone, level))
-        return cls(rows, strength, without, of_everyone, groups, prior, level, seen, of_cells, summed, places)
+        return cls(rows, strength, without, of_everyone, groups, prior, level, seen, labels, of_cells, summed, places)
 
     def on_cells(self, strength: float, fits: Indices) -> Prior:
         """The cells' prior of a strength, in rows, in some of the fits."""
@@ -369,16 +373,51 @@ class ParentMaps:
         return self.prior.on(self.level.of(units), self.seen[units], strength)
 
     @cached_property
-    def cells_start(self) -> Floats:
-        """Where the cells' fits start, with any strength and without any fold, (k, cells)."""
-        units, last = self.rows.units, np.array([self.without.size - 1])
+    def cells(self) -> CellFits:
+        """The fits of the cells, which start at their optimum under a prior of the groups' own strength."""
+        units, last, coarse = self.rows.units, np.array([self.without.size - 1]), self.of_cells
         prior = self.on_cells(self.strength, last).of(_parent_units(1, units.n_groups, units.n_cells))
-        return prior.beliefs.centre if self.of_cells is None else self.of_cells.optimum(prior, 1)
+        start = prior.beliefs.centre if coarse is None else coarse.optimum(prior, 1)
+        return CellFits(self.rows, start, self.without, self.labels, _tolerance(self.rows), coarse)
+
+
+@dataclass(frozen=True, eq=False)
+class CellFits:
+    """Fits of sites' cells around their groups' maps, which start at one point whatever the strength and the fold."""
+
+    rows: FoldRuns
+    start: Floats  # (k, cells)
+    without: Indices  # the fold that each fit leaves out
+    labels: Floats  # the weight of the rows of each label of which Platt's targets are, (2, fits)
+    tolerance: float  # what a step must gain per row, in nats, for another to follow
+    coarse: CoarseRows | None = None  # where cells have enough rows
 
     @cached_property
-    def cells_sums(self) -> Floats:
-        """The cells' sums there, (m, cells, folds)."""
-        return self.rows.sums(self.cells_start, np.ones(self.rows.units.n_cells, dtype=bool))
+    def sums(self) -> Floats:
+        """The cells' sums at the start, (m, cells, folds)."""
+        return self.rows.sums(self.start, np.ones(self.rows.units.n_cells, dtype=bool))
+
+    def parameters(self, prior: Prior, fits: Indices, *, to_compare: bool = False) -> Floats:
+        """Parameters of the cells in some of the fits, (k, fits, cells), from the priors of their groups there.
+
+        Those ``to_compare`` strengths by need less precision than held-out losses have: after the first step, coarse
+        rows stand for the rows.
+        """
+        n_groups, n_sites, without = self.rows.units.n_groups, self.rows.units.n_sites, self.without[fits]
+        found = np.empty((len(self.start), fits.size, n_groups * n_sites))
+
+        def descend(sites: slice) -> None:
+            some = self.rows if sites == slice(0, n_sites) else self.rows.of_sites(sites)
+            own = prior.of(_parent_units(fits.size, n_groups, some.units.n_cells))
+            cells = slice(sites.start * n_groups, sites.stop * n_groups)
+            known = self.start[:, cells], self.sums[:, cells], without, self.labels[:, fits], self.tolerance
+            level = _level(some, own, *known, self.coarse if to_compare else None)
+            found[:, :, cells] = level.result.centre.reshape(found[:, :, cells].shape)
+
+        # Some at a time: the state of all small cells in every fit would not stay in the processor's caches.
+        at_once = n_sites if self.coarse is not None else max(_CELLS_AT_ONCE // n_groups, 1)
+        side_by_side(descend, pieces(n_sites, at_once), self.rows.runs.targets.size)
+        return found
 
 
 def serving_maps(places: Indices) -> Indices:
@@ -397,9 +436,6 @@ def fit_logistic(
 ) -> list[LogisticMaps]:
     """Fit the cells around their groups with a strength, in some of the fits of those.
 
-    Maps ``to_compare`` strengths by need less precision than held-out losses have: after the first step, coarse rows
-    stand for the rows.
-
     Where all rows of a fit are one site's, its cells are the groups and have their maps: fitted again, the same rows
     would count twice.
     """
@@ -407,34 +443,15 @@ def fit_logistic(
     alone = _of_one_site(parents.summed, without)[:, None] & np.tile(has_own_map(parents.places), n_sites)
     cells = np.tile(groups, (1, 1, n_sites)) if alone.any() else groups
     if not alone.all():
-        own = _cells(parents, parents.on_cells(strength, fits), without, parents.of_cells if to_compare else None)
+        own = parents.cells.parameters(parents.on_cells(strength, fits), fits, to_compare=to_compare)
         cells = np.where(alone, cells, own) if alone.any() else own
     tables = np.concatenate([parents.everyone[:, fits], groups, cells], axis=2)
     return [LogisticMaps.of(method, table.T) for table in tables.swapaxes(0, 1)]
 
 
-def _cells(parents: ParentMaps, prior: Prior, without: Indices, coarse: CoarseRows | None) -> Floats:
-    """Parameters of the cells in every fit, (k, fits, cells), under their groups' prior."""
-    rows, n_groups, n_sites = parents.rows, parents.rows.units.n_groups, parents.rows.units.n_sites
-    start, sums, label_mass = parents.cells_start, parents.cells_sums, parents.summed.label_mass
-    found = np.empty((len(start), without.size, n_groups * n_sites))
-
-    def descend(sites: slice) -> None:
-        some = rows if sites == slice(0, n_sites) else rows.of_sites(sites)
-        own = prior.of(_parent_units(without.size, n_groups, some.units.n_cells))
-        cells = slice(sites.start * n_groups, sites.stop * n_groups)
-        level = _level(some, own, start[:, cells], sums[:, cells], without, label_mass, coarse)
-        found[:, :, cells] = level.result.centre.reshape(found[:, :, cells].shape)
-
-    # Some at a time: the state of all small cells in every fit would not stay in the processor's caches.
-    at_once = n_sites if parents.of_cells is not None else max(_CELLS_AT_ONCE // n_groups, 1)
-    side_by_side(descend, pieces(n_sites, at_once), rows.runs.targets.size)
-    return found
-
-
-def _least_gain(rows: FoldRuns, prior: Prior, seen: Floats) -> Floats:
-    """The convergence tolerance of each unit with so many rows, in nats."""
-    return _LEAST_GAIN * min(float((rows.part_of or rows).counts.sum()) / _FULL_ROWS, 1.0) * (seen + prior.rows)
+def _tolerance(rows: FoldRuns) -> float:
+    """What a step must gain per row, in nats, for another to follow."""
+    return _LEAST_GAIN * min(float(rows.counts.sum()) / _FULL_ROWS, 1.0)
 
 
 def _parent_units(fits: int, size: int, below: int) -> Indices:
@@ -467,13 +484,15 @@ def _level(
     start: Floats,
     sums: Floats,
     without: Indices,
-    label_mass: Floats,
+    labels: Floats,
+    tolerance: float,
     coarse: CoarseRows | None = None,
 ) -> Descent:
     """Fit the units of one level in every fit, (fits * units); a unit without rows keeps its prior exactly.
 
     All fits of a unit start at one point, (k, units), where the ``sums`` by fold are known, (m, units, folds).
-    ``label_mass`` is that of the rows which Platt's targets are of; ``coarse`` rows may stand for the rows elsewhere.
+    ``labels`` are the weights of the rows of each label which Platt's targets are of, (2, fits); ``coarse`` rows may
+    stand for the rows elsewhere.
     """
     fits, slopes, size = without.size, rows.family.slopes, start.shape[1]
     seen = rows.seen(size, without)
@@ -481,8 +500,8 @@ def _level(
     sums = _outside(sums, without)
     sums[:, seen == 0.0] = 0.0
     at = np.where(seen > 0.0, np.tile(start, fits), prior.beliefs.centre)
-    shift = _shift(rows, size, without, label_mass)
-    descent = Descent.start(prior.beliefs, slopes, at=at, least_gain=_least_gain(rows, prior, seen))
+    shift = _shift(rows, size, without, labels)
+    descent = Descent.start(prior.beliefs, slopes, at=at, least_gain=tolerance * (seen + prior.rows))
     descent = descent.take(with_targets(sums, at, shift))
     for _ in range(MOST_STEPS):
         if descent.done:
@@ -509,7 +528,7 @@ def _sums_at(rows: FoldRuns, point: Floats, live: Indices, without: Indices) -> 
     return np.concatenate(found, axis=1)
 
 
-def _shift(rows: FoldRuns, size: int, without: Indices, label_mass: Floats) -> Floats:
+def _shift(rows: FoldRuns, size: int, without: Indices, labels: Floats) -> Floats:
     """What Platt's targets in place of the labels add to the gradient of each unit in each fit.
 
     His targets are of all labels of a fit that are summed, whichever sites' rows these are.
@@ -522,6 +541,5 @@ def _shift(rows: FoldRuns, size: int, without: Indices, label_mass: Floats) -> F
         columns = [mass * column for column in rows.runs.columns] + [mass] * rows.family.intercept
         by_run = np.stack([np.add.reduceat(column, rows.runs.starts[:-1]) for column in columns])
         by_label.append(_outside(rows.added(by_run, size, np.ones(rows.runs.size, dtype=bool)), without))
-    counts = _outside(label_mass[:, None, :], without)
-    low, high = (np.repeat(target, size) for target in platt_targets(*counts))
+    low, high = (np.repeat(target, size) for target in platt_targets(*labels))
     return (1.0 - high) * by_label[1] - low * by_label[0]

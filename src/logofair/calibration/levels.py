@@ -12,7 +12,6 @@ The formulas are those of :func:`fit_logistic`. A round costs a real engine seco
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +25,7 @@ from logofair.calibration.crossfit import (
     local_search,
     log_losses,
 )
-from logofair.calibration.fits import has_own_map, serving_maps
+from logofair.calibration.fits import NO_FOLD, CellFits, FoldRuns, has_own_map, serving_maps
 from logofair.calibration.logistic import (
     FAMILIES,
     Family,
@@ -36,7 +35,7 @@ from logofair.calibration.logistic import (
     platt_targets,
     with_targets,
 )
-from logofair.calibration.newton import Descent, Normal, map_estimate, packed_places
+from logofair.calibration.newton import Descent, Normal, packed_places
 from logofair.calibration.sums import FoldedRows, Points, calibration_counts, summable_family
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
@@ -45,6 +44,8 @@ from logofair.errors import InputError
 # A fit is done when its next step, which is still taken, would gain less than this many nats. Against 1e-10, as in a
 # central fit, this saved up to one round on Adult and ACS, and no chance moved by more than 3e-5.
 _LEAST_GAIN = 1e-6
+# The same of a site's cells, per row: sites' fits cost no rounds.
+_LEAST_CELL_GAIN = 1e-13
 # Newton's method needs 3 to 8, for a handful of rows up to 12; many more mean that the totals do not belong to one
 # set of rows.
 _MOST_ROUNDS = 60
@@ -231,7 +232,7 @@ def cell_calibrators(rows: FoldedRows, maps: GroupMaps) -> CrossFit:
     as assigned; the calibrator knows these sites alone. It needs nothing but the published maps, so a site that joins
     later gets its own in the same way. Where all rows of a fit are one site's, its cells have the groups' maps.
     """
-    *without, calibrator = _calibrators(rows, maps)
+    *without, calibrator = _calibrators(rows, maps, _cell_fits(rows, maps))
     fold, order = np.empty_like(rows.fold), rows.by_score
     fold[rows.order] = rows.fold
     sample = rows.sample.at(np.argsort(rows.order))  # as the rows came
@@ -247,9 +248,9 @@ def strength_losses(rows: FoldedRows, maps: GroupMaps, strengths: tuple[float, .
     sample, shape = rows.sample, (rows.sample.units.n_sites, rows.folds)
     unit = sample.units.of(sample.group_codes, sample.site_codes)
     places = sample.site_codes.astype(np.int64) * rows.folds + rows.fold
-    found = []
+    fits, found = _cell_fits(rows, maps), []
     for strength in strengths:
-        without = _calibrators(rows, replace(maps, strength=strength))[:-1]
+        without = _calibrators(rows, replace(maps, strength=strength), fits)[:-1]
         losses = log_losses(sample, held_out_chances(sample.scores, unit, rows.fold, without))
         found.append(np.bincount(places, weights=losses, minlength=math.prod(shape)).reshape(shape))
     return np.stack(found, axis=1).astype(np.float64)
@@ -261,29 +262,27 @@ def least_loss(losses: Floats, strengths: tuple[float, ...], rows: int) -> float
     return local_search(strengths, lambda each: float(losses[strengths.index(each), :first].sum()))
 
 
-def _calibrators(rows: FoldedRows, maps: GroupMaps) -> list[Calibrator]:
+def _cell_fits(rows: FoldedRows, maps: GroupMaps) -> CellFits:
+    """The fits of the sites' cells, each as precise as if its site were alone."""
+    sample, family = rows.sample, FAMILIES[maps.method]
+    keys = sample.cells.astype(np.int64) * rows.folds + rows.fold
+    counts = np.bincount(keys, minlength=sample.units.n_cells * rows.folds).reshape(-1, rows.folds)
+    runs = FoldRuns.of(family, sample.units, sample.scores, sample.labels, sample.weights, counts, by_row=True)
+    start, without = np.tile(maps.groups[:, -1], (1, sample.units.n_sites)), np.append(np.arange(rows.folds), NO_FOLD)
+    return CellFits(runs, start, without, maps.mass, _LEAST_CELL_GAIN)
+
+
+def _calibrators(rows: FoldedRows, maps: GroupMaps, fits: CellFits) -> list[Calibrator]:
     """The sites' calibrator of every fit."""
+    every, shape = np.arange(rows.folds + 1), (-1, rows.folds + 1, rows.sample.units.n_sites, rows.n_groups)
+    prior = Prior(FAMILIES[maps.method], maps.prior(every), maps.strength)
+    cells = fits.parameters(prior, every).reshape(shape)
     mass = calibration_counts(rows, maps.places)[:, :, -1].sum(axis=3)
     alone = np.isclose(mass, maps.mass, rtol=1e-9, atol=0.0).all(axis=1)[:, :, None] & has_own_map(maps.places)
     return [
-        _calibrator(maps, fit, np.where(alone[:, fit], maps.groups[:, fit][:, None], cells))
-        for fit, cells in enumerate(_cells(rows, maps))
+        _calibrator(maps, fit, np.where(alone[:, fit], maps.groups[:, fit][:, None], cells[:, fit]))
+        for fit in range(every.size)
     ]
-
-
-def _cells(rows: FoldedRows, maps: GroupMaps) -> Iterator[Floats]:
-    """The parameters of the sites' cells in every fit, each (k, sites, groups)."""
-    family, units = FAMILIES[maps.method], rows.sample.units
-    for fits in rows.portions(np.arange(rows.folds + 1)):
-        runs, unit = rows.runs(fits)
-        if family.smoothed:
-            fit = np.repeat(fits[unit // units.n_cells], np.diff(runs.starts))
-            low, high = platt_targets(*maps.mass[:, fit])
-            runs = replace(runs, targets=np.where(runs.targets > 0.5, high, low))
-        place, cell = np.divmod(np.arange(fits.size * units.n_cells), units.n_cells)
-        prior = maps.prior(fits).of(place * rows.n_groups + cell % rows.n_groups)
-        fitted = map_estimate(runs, unit, prior, family.slopes)
-        yield from fitted.centre.reshape(-1, fits.size, units.n_sites, rows.n_groups).swapaxes(0, 1)
 
 
 def _calibrator(maps: GroupMaps, fit: int, cells: Floats) -> Calibrator:
