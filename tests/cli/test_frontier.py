@@ -152,7 +152,7 @@ def test_json_is_everything_and_nothing_else(data, expected):
     found = json.loads(out)
     assert found["data"] == "people.csv"
     assert [p["accuracy"] for p in found["points"]] == expected.values.ravel().tolist()
-    assert found["knee"]["sentence"] == expected.knee.sentence
+    assert found["knee"] == expected.knee.as_dict()
     assert found["table"] is None
 
 

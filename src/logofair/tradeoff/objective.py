@@ -1,4 +1,4 @@
-"""What a frontier trades for fairness, in words: accuracy, told in percent and points, or cost per person."""
+"""What a frontier trades for fairness: accuracy, or cost per person."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Objective:
     --------
     >>> import numpy as np
     >>> accuracy, cost = Objective(), Objective(Costs(np.array([1.0]), np.array([3.0])))
-    >>> accuracy.value(0.8123), accuracy.lost(0.003)
-    ('81.23 %', '0.30 points lost')
-    >>> cost.value(0.2134), cost.lost(0.003)
-    ('0.2134 per person', '0.0030 more')
+    >>> accuracy.name, accuracy.loss(0.75, 0.875)
+    ('accuracy', 0.125)
+    >>> cost.name, cost.loss(0.75, 0.5), cost.unit
+    ('cost', 0.25, 3.0)
     """
 
     costs: Costs | None = None
@@ -31,42 +31,12 @@ class Objective:
 
     @property
     def unit(self) -> float:
-        """What differences are small or large against: all of the accuracy, or the dearest error."""
+        """The scale of differences: 1 for accuracy, the larger cost of an error for costs."""
         return 1.0 if self.costs is None else self.costs.largest
-
-    @property
-    def scale(self) -> str:
-        """The name with its unit, for an axis."""
-        return "accuracy in %" if self.costs is None else "cost per person"
-
-    @property
-    def rises(self) -> str:
-        """What it does where there is more tolerance."""
-        return "rises" if self.costs is None else "falls"
 
     def loss(self, value: float, base: float) -> float:
         """What a value is worse than another by."""
         return base - value if self.costs is None else value - base
-
-    def shown(self, number: float) -> float:
-        """A value or a loss as it is written."""
-        return 100.0 * number if self.costs is None else number
-
-    def short(self, number: float) -> str:
-        """A value or a loss without its unit."""
-        return f"{self.shown(number):.{2 if self.costs is None else 4}f}"
-
-    def value(self, value: float) -> str:
-        """A value in words."""
-        return f"{self.short(value)} {'%' if self.costs is None else 'per person'}"
-
-    def lost(self, loss: float) -> str:
-        """A loss in words."""
-        return f"{self.short(max(loss, 0.0))} {'points lost' if self.costs is None else 'more'}"
-
-    def amount(self, loss: float) -> str:
-        """A loss as an amount."""
-        return f"{self.short(max(loss, 0.0))} {'points' if self.costs is None else 'per person'}"
 
     def measured(self, audit: Audit | None) -> Measured | None:
         """What an audit measured of it."""

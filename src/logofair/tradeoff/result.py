@@ -7,12 +7,12 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from logofair.auditing import Audit, Comparison
-from logofair.auditing.result import FITTED_ROWS, NOT_TESTED, measured_values
+from logofair.auditing.result import measured_values
 from logofair.columns.checks import Floats, Label
 from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.solution import FitWarning
@@ -77,12 +77,6 @@ class Point:
         """Expected accuracy of the stored rule on the calibration rows, or its cost per person."""
         return self.certificate.primal
 
-    def summary(self, *, paired: bool = True) -> str:
-        """Return one line for people: the tolerances (one, where they are not paired), accuracy, and what they cost."""
-        objective = self.objective
-        where = _tolerances(self, not paired, paired)
-        return f"{where}: expected {objective.name} {objective.value(self.value)}, {objective.lost(self.loss)}"
-
     def as_dict(self) -> dict[str, Any]:
         """Return plain values by name, for a table or JSON; None where something is not constrained or undefined."""
         return {
@@ -108,10 +102,6 @@ class InfeasiblePoint:
     local_tolerance: Tolerance
     global_tolerance: Tolerance
     error: InfeasibleError
-
-    def summary(self, *, paired: bool = True) -> str:
-        """Return one line for people: the tolerances, and which requirements conflict."""
-        return f"{_tolerances(self, not paired, paired)}: {str(self.error).removeprefix('requirements: ')}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values by name, as of a point that can be had."""
@@ -143,23 +133,24 @@ _STRAIGHT = 0.05
 
 @dataclass(frozen=True)
 class Knee:
-    """The knee point of the frontier, how far it leads (0: not at all, 1: everything for nothing), and a sentence.
+    """The knee point of the frontier, and how far it leads (0: not at all, 1: everything for nothing).
 
-    ``point`` is None where accuracy rises evenly with tolerance, so that no point stands out, and where the rows cannot
-    tell the points apart: their largest difference in accuracy, or all of their gaps, are within chance.
+    ``reason`` is "knee", or "flat" where no other point is much better than the strictest, which then is the point.
+    There is no point where accuracy rises evenly with tolerance, so that none stands out ("even"), and where the rows
+    cannot tell the points apart: their largest difference in accuracy, or all of their gaps, are within chance
+    ("chance").
 
     Examples
     --------
     >>> from logofair.tradeoff import frontier
     >>> surface = frontier([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
-    >>> print(surface.knee.sentence)
-    Every point is within chance of the others (all gaps are below 1.0000, too small to see here): no knee is offered.
+    >>> surface.knee
+    Knee(point=None, lead=0.0, reason='chance')
     """
 
     point: Point | None
     lead: float
-    sentence: str
-    reason: str = "knee"
+    reason: Literal["knee", "flat", "even", "chance"] = "knee"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -169,7 +160,7 @@ class Knee:
             "global_tolerance": None if at is None else _plain(at.global_tolerance),
             "found": at is not None,
             "lead": self.lead,
-            "sentence": self.sentence,
+            "reason": self.reason,
         }
 
 
@@ -194,66 +185,23 @@ def _shares(tolerances: Tolerances, stop: float | None) -> Floats:
     return np.array([min((each - first) / (stop - first), 1.0) for each in far])
 
 
-def find_knee(points: Sequence[Point], loose: Floats, *, paired: bool = True) -> Knee:
+def find_knee(points: Sequence[Point], loose: Floats) -> Knee:
     """The point whose accuracy is furthest ahead of its looseness (as in Kneedle; Satopaa et al., 2011).
 
-    The strictest where nothing is lost, none where accuracy rises evenly. With costs: what is saved. Where the
+    The strictest where nothing is won, none where accuracy rises evenly. With costs: what is saved. Where the
     strictest tolerances cannot be had, looseness counts from the first points that can.
     """
     loose = loose.ravel()
     loose = (loose - loose.min()) / (1.0 - float(loose.min()) or 1.0)
-    strictest, objective = points[0], points[0].objective
-    won = np.array([strictest.loss - point.loss for point in points])
+    won = np.array([points[0].loss - point.loss for point in points])
     rise = float(won.max())
-    free = all(point.local_tolerance is None for point in points)
-    if rise < _FLAT * objective.unit:
-        return Knee(strictest, 0.0, _flat_sentence(strictest, _tolerances(strictest, free, paired)), "flat")
+    if rise < _FLAT * points[0].objective.unit:
+        return Knee(points[0], 0.0, "flat")
     lead = won / rise - loose
     best = int(np.argmax(lead))
     if lead[best] < _STRAIGHT:
-        sentence = (
-            f"{objective.name.capitalize()} {objective.rises} evenly with tolerance: no point of the grid stands out."
-        )
-        return Knee(None, max(float(lead[best]), 0.0), sentence, "even")
-    words = _sentence(points[best], float(won[best] / strictest.loss), _tolerances(points[best], free, paired))
-    return Knee(points[best], float(lead[best]), words)
-
-
-def _flat_sentence(strictest: Point, where: str) -> str:
-    """What is said where no point of the grid is better than the strictest, though that may be far from the best."""
-    loss, objective = strictest.loss, strictest.objective
-    if loss >= _FLAT * objective.unit:
-        return (
-            f"The strictest point ({where}) is {_from_unconstrained(strictest)}, and no other of the grid is much "
-            "nearer: there is nothing to trade."
-        )
-    cost = "nothing" if loss < 5e-6 * objective.unit else f"only {_little(loss, objective)}"
-    return f"Even the strictest point ({where}) costs {cost}: there is nothing to trade."
-
-
-def _from_unconstrained(point: Point) -> str:
-    side = "below" if point.objective.costs is None else "above"
-    return f"{point.objective.amount(point.loss)} {side} the unconstrained rule"
-
-
-def _little(loss: float, objective: Objective) -> str:
-    if objective.costs is None:
-        return f"{100 * loss:.3f} percentage points of accuracy"
-    return f"{loss:.2g} per person"
-
-
-def _sentence(point: Point, regained: float, where: str) -> str:
-    return (
-        f"The knee is at {where}: expected {point.objective.name} {point.objective.value(point.value)}, "
-        f"{_from_unconstrained(point)}; it has regained {100 * regained:.0f} % of what the "
-        "strictest point loses, and more tolerance wins less than it did so far."
-    )
-
-
-def _tolerances(point: Point | InfeasiblePoint, free: bool, paired: bool) -> str:
-    """A point's tolerances in words; ``free`` says that no point requires anything inside sites."""
-    local = "" if free else f"local {tolerance_text(point.local_tolerance)}, "
-    return f"{local}{'global' if paired else 'tolerance'} {tolerance_text(point.global_tolerance)}"
+        return Knee(None, max(float(lead[best]), 0.0), "even")
+    return Knee(points[best], float(lead[best]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -436,13 +384,9 @@ class Frontier(Reportable):
     @cached_property
     def knee(self) -> Knee:
         """A hint at which point to look first; none where what was measured cannot tell the points apart."""
-        alike = self._alike()
-        if alike:
-            return Knee(
-                None, 0.0, f"Every point is within chance of the others ({alike}): no knee is offered.", "chance"
-            )
-        loose = np.array([self.looseness[self._place(point)] for point in self.points])
-        return find_knee(self.points, loose, paired=self.paired)
+        if self._within_chance:
+            return Knee(None, 0.0, "chance")
+        return find_knee(self.points, np.array([self.looseness[self._place(point)] for point in self.points]))
 
     @cached_property
     def compared(self) -> Comparison | None:
@@ -453,35 +397,27 @@ class Frontier(Reportable):
         return last.rows.compare(first.rule, last.rule)
 
     @property
-    def measured_on(self) -> str:
-        """What the measured figures were measured on, in words."""
-        if self.test_rows:
-            return f"measured on {self.test_rows:,} rows that took no part in the fit"
-        return f"{FITTED_ROWS}; {NOT_TESTED}"
-
-    def _alike(self) -> str:
-        """Why no two points can be told apart, in words; empty where some can."""
+    def _within_chance(self) -> bool:
+        """Whether no two points can be told apart by what was measured of them."""
         compared = self.compared
         if compared is None:
-            return ""
+            return False
         found = self.objective.changed(compared)
         if found is not None and found.low is not None and found.high is not None and found.low <= 0 <= found.high:
-            limits = f"95%: {found.low:+.4f} to {found.high:+.4f}"
-            return f"{self.objective.name} of the loosest less that of the strictest: {found:+.4f}, {limits}"
-        seen = [self._unseen(side) for side, moves in zip(("local", "global_"), self._moving, strict=True) if moves]
-        return f"all gaps are below {max(seen):.4f}, too small to see here" if seen and all(seen) else ""
+            return True
+        varied = [side for side, moves in zip(("local", "global_"), self._moving, strict=True) if moves]
+        return bool(varied) and not any(self._seen(side) for side in varied)
 
     @property
     def _moving(self) -> tuple[bool, bool]:
         return len(self.local_tolerances) > 1, len(self.global_tolerances) > 1
 
-    def _unseen(self, side: str) -> float:
-        """What gaps of a side must exceed to be seen, if none does; 0 where some does or nothing can be said."""
+    def _seen(self, side: str) -> bool:
+        """Whether some gap of a side is larger than chance explains, or no gap is known."""
         sides = [getattr(point.measured, side).headline for point in self.points]
         gaps = np.array([gap for found in sides for gap in found.gaps.ravel()])
         known = gaps[~np.isnan(gaps)]
-        detectable = sides[0].floor.detectable
-        return float(detectable) if known.size and known.max() < detectable else 0.0
+        return not known.size or bool(known.max() >= sides[0].floor.detectable)
 
     def at(self, local_tolerance: Tolerance, global_tolerance: Tolerance) -> Point:
         """Return the point of the grid at two tolerances; raise the proof where no rule meets the requirements."""
@@ -532,7 +468,6 @@ class Frontier(Reportable):
             "notion": dict(zip(("local", "global"), self.notions, strict=True)),
             "rows": self.rows,
             "test_rows": self.test_rows,
-            "measured_on": self.measured_on,
             "groups": list(map(str, self.groups)),
             "sites": len(self.sites),
             "basis": self.basis,
