@@ -12,6 +12,7 @@ from benchmarks.totals import (
     attacked_points,
     attacked_steps,
     counted_folds,
+    fixed_by_calibration,
     generated,
     slow_steps,
     sums_of_few_rows,
@@ -93,6 +94,13 @@ def test_a_site_that_chooses_by_lies_where_others_are_summed_reads_little_in_the
     before, _ = attacked_points(sites, plan)
     assert now <= 2
     assert before > 10  # the attack is a real one
+
+
+def test_all_sums_of_calibration_together_fix_few_scores_and_of_few_rows_none_are_sent():
+    plan = make_plan(groups=[0, 1], secure=True)
+    known, of = fixed_by_calibration(with_small_group(400, 170, np.random.default_rng(0)), plan, 0.1)
+    assert 0 < known < 0.05 * of
+    assert fixed_by_calibration(with_small_group(400, 15, np.random.default_rng(9)), plan, 0.1) == (0, 30)
 
 
 def test_histograms_for_pooling_hold_rows_alone_which_is_why_secure_sums_refuse_them():
