@@ -64,7 +64,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {name: [] for name in ("index", "METHOD", "COMPARE", "SPEED", "RELATED", "NOT-YET", "changelog")}
+html_sidebars = {name: [] for name in ("index", "NOT-YET", "changelog")}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

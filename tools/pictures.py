@@ -17,9 +17,9 @@ from matplotlib import style
 from matplotlib.figure import Figure
 
 from logofair.auditing import Audit, Measured
-from logofair.cli.demo_run import BASE, Settings, compare
 from logofair.cli.group import cli
 from logofair.datasets import load_adult
+from logofair.datasets.demonstration import BASE, Settings, compare
 
 DOCS = Path(__file__).parents[1] / "docs"
 IMAGES = DOCS / "images"
