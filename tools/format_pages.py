@@ -1,4 +1,8 @@
-"""Write what the commands of docs/formats/*.md print into these pages: python tools/format_pages.py."""
+"""Write what the commands of some pages print into these pages: python tools/format_pages.py.
+
+A block ``text`` behind a block ``sh`` holds what the last command of that block prints, a block ``markdown FILE`` what
+the commands of the page wrote to that file.
+"""
 
 from __future__ import annotations
 
@@ -13,39 +17,52 @@ from click.testing import CliRunner
 
 from logofair.cli.group import cli
 
-PAGES = sorted((Path(__file__).parents[1] / "docs" / "formats").glob("*.md"))
+_DOCS = Path(__file__).parents[1] / "docs"
+PAGES = [*sorted((_DOCS / "formats").glob("*.md")), _DOCS / "start" / "own-file.md", _DOCS / "start" / "auditor.md"]
 
 _COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _SHOWN = re.compile(r"^(~~~~markdown (\S+)\n)(.*?)^~~~~$", re.DOTALL | re.MULTILINE)
+_PRINTED = re.compile(r"(^```sh\n((?:(?!^```$).)*?)^```\n\n```text\n)(.*?)(^```$)", re.DOTALL | re.MULTILINE)
 
 
-def run_commands(page: str, done: set[str]) -> None:
+def _lines(block: str) -> list[str]:
+    """The commands of a block, each on one line."""
+    return [line for line in block.replace("\\\n", " ").splitlines() if line.startswith("logofair ")]
+
+
+def run_commands(page: str, done: dict[str, str]) -> None:
     """Run the commands of a page in the current folder, but for those that are done already; ``> FILE`` works."""
-    for line in "".join(_COMMANDS.findall(page)).splitlines():
+    for line in (line for block in _COMMANDS.findall(page) for line in _lines(block)):
         words, _, file = line.partition(" > ")
         if line in done:
             continue
-        found = CliRunner().invoke(cli, shlex.split(words)[1:], prog_name="logofair")
+        found = CliRunner().invoke(cli, [*shlex.split(words, comments=True)[1:], *_forced(words)], prog_name="logofair")
         if found.exit_code:
             raise SystemExit(f"{line}: {found.stderr}")
         if file:
             Path(file).write_text(found.stdout, encoding="utf-8")
-        done.add(line)
+        done[line] = found.stdout
 
 
-def with_output(page: str) -> str:
-    """Return the page with the files that its commands wrote in the current folder."""
-    return _SHOWN.sub(lambda block: f"{block[1]}{Path(block[2]).read_text(encoding='utf-8')}~~~~", page)
+def _forced(words: str) -> list[str]:
+    """Pages write the same files in turn."""
+    return ["--force"] if any(option in words for option in (" --out ", " --report ", " --plot ")) else []
+
+
+def with_output(page: str, done: dict[str, str]) -> str:
+    """Return the page with what its commands wrote and printed."""
+    page = _SHOWN.sub(lambda block: f"{block[1]}{Path(block[2]).read_text(encoding='utf-8')}~~~~", page)
+    return _PRINTED.sub(lambda block: f"{block[1]}{done[_lines(block[2])[-1]]}{block[4]}", page)
 
 
 def main() -> None:
     """Bring every page up to date."""
-    done: set[str] = set()
+    done: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         for path in PAGES:
             page = path.read_text(encoding="utf-8")
             run_commands(page, done)
-            path.write_text(with_output(page), encoding="utf-8")
+            path.write_text(with_output(page, done), encoding="utf-8")
             print(os.path.relpath(path, path.parents[2]))
 
 

@@ -132,12 +132,12 @@ VARYING = re.compile(
 
 
 def test_the_pages_show_what_the_commands_print(tmp_path: Path) -> None:
-    done: set[str] = set()
+    done: dict[str, str] = {}
     with chdir(tmp_path):
         for path in PAGES:
             page = path.read_text(encoding="utf-8")
             run_commands(page, done)
-            shown, printed = (VARYING.sub("", text) for text in (page, with_output(page)))
+            shown, printed = (VARYING.sub("", text) for text in (page, with_output(page, done)))
             advice = f"{path.name}: run python tools/format_pages.py"
             assert NUMBER.sub("0", shown) == NUMBER.sub("0", printed), advice
             # solvers and libraries of other machines may round the last digit otherwise

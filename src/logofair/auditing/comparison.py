@@ -35,9 +35,15 @@ class Comparison(Reportable):
     >>> from logofair.auditing import compare
     >>> group, label = ["M"] * 60 + ["F"] * 60, [1] * 40 + [0] * 20 + [1] * 40 + [0] * 20
     >>> print(compare([1] * 60 + [0] * 60, [1] * 40 + [0] * 20 + [1] * 40 + [0] * 20, label, groups=group))
-    accuracy    0.5000 -> 1.0000, difference +0.5000 (95%: +0.4091 to +0.5909)
-    accepted    0.5000 -> 0.6667, difference +0.1667 (95%: +0.0426 to +0.2907)
-    global gap  1.0000 -> 0.0000, difference -1.0000 (95%: -1.0000 to -0.8000)
+    These decisions: 120 people, F and M.
+    <BLANKLINE>
+    gap in points    before   everyone   could be   between
+    selection rate    100.0        0.0    0 to 18   –
+    <BLANKLINE>
+    Gap        No gap detected: up to 18 points could hide
+    Cost       50.0 -> 100.0 % accuracy; 40.9 to 59.1 points won
+    Accepted   F 0 -> 67 %, M 100 -> 67 %; 60 of 120 decisions change
+    <BLANKLINE>
     """
 
     first: Audit

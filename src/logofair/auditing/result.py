@@ -64,8 +64,8 @@ class SiteTable:
     >>> from logofair.auditing import audit
     >>> audit([1, 0, 0], [1, 0, 1], groups=["M", "F", "F"], sites=["a", "a", "b"]).by_site
     site  rows  accuracy  gap
-    a       2     1.0000    1.0000
-    b       1     0.0000    undefined
+    a     2     1.0000    1.0000
+    b     1     0.0000    undefined
     """
 
     sites: tuple[Label, ...]
@@ -191,13 +191,15 @@ class Audit(Reportable):
     --------
     >>> from logofair.auditing import audit
     >>> audit([1, 0, 0], [1, 0, 1], groups=["M", "F", "F"])
-    group  rows  selection rate
-    F      2     0.0000 (95%: 0.0000 to 0.8419; 2 rows)
-    M      1     1.0000 (95%: 0.0250 to 1.0000; 1 row)
+    These decisions: 3 people, F and M.
     <BLANKLINE>
-    accuracy    0.6667 (95%: 0.0943 to 0.9916; 3 rows)
-    global gap  1.0000 (selection rate, 'M' over 'F'; 95%: 0.0000 to 1.0000; 1 row)
-                no unfairness shown; gaps below 1.0000 could not be seen here
+    gap in points    everyone   could be   between
+    selection rate      100.0   0 to 100   M over F
+    <BLANKLINE>
+    Gap        No gap detected: up to 100 points could hide
+    Accuracy   66.7 %; could be 9 to 99
+    Accepted   33 %: F 0 %, M 100 %
+    <BLANKLINE>
     """
 
     groups: tuple[Label, ...]

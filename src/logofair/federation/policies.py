@@ -45,7 +45,7 @@ class SitePolicies(Mapping[str, Policy]):
     >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
     >>> plan = make_plan(groups=["F", "M"], calibration="none", smallest_cell=1, run="demo")
     >>> policies = run(plan, {"north": rows, "south": rows}).policies
-    >>> type(policies).__name__, sorted(policies), policies["north"].client
+    >>> type(policies).__name__, sorted(policies), policies["north"].site
     ('SitePolicies', ['north', 'south'], 'north')
     """
 

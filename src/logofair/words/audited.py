@@ -163,9 +163,9 @@ def comparison_page(found: Comparison, about: About | None = None) -> Page:
     Examples
     --------
     >>> import logofair
-    >>> found = logofair.compare([1, 1, 0, 1], [1, 1, 1, 1], [1, 0, 1, 1], groups=["a", "a", "b", "b"])
+    >>> found = logofair.auditing.compare([1, 1, 0, 1], [1, 1, 1, 1], [1, 0, 1, 1], groups=["a", "a", "b", "b"])
     >>> comparison_page(found).answers[-2].line
-    '50.0 -> 75.0 % accuracy; 53.9 points lost to 100.0 points won'
+    '50.0 -> 75.0 % accuracy; 39.8 points lost to 89.8 points won'
     """
     notion = listed([rate.name for rate in found.second.global_.rates])
     audited = Audited({notion: found.second}, found.second.outcomes, found)
@@ -194,22 +194,29 @@ def found_gap(gap: Gap) -> str:
 
 def _notions_table(audited: Audited, places: Places) -> Table:
     """A line for each notion: its largest gap over all, between whom, and the site where it is largest."""
-    site = places.several
+    site, compared = places.several, audited.compared
     lines: list[tuple[CellText, ...]] = []
     for audit in audited.telling.values():
+        same = compared is not None and compared.first.global_.rates == audit.global_.rates
+        before = compared.first if same and compared is not None else None
         for at in range(len(audit.global_.rates)):
             gap, local = audit.global_.headline.gap(at, 0), _worst_site(audit, at)
+            was = None if before is None else before.global_.headline.gap(at, 0).value
             lines.append(
                 (
                     gap.rate,
+                    *([] if before is None else [Cell(points(was), was)]),
                     Cell(points(gap.value), gap.value),
                     NOTHING if gap.value is None else span(gap.value.low, gap.value.high),
                     _between(gap),
                     *([local] if site else []),
                 )
             )
-    head = ("gap in points", places.all(), "could be", "between", *([f"worst {places.word}"] if site else []))
-    return Table("Gaps", head, tuple(dict.fromkeys(lines)), "lrrl" + "l" * site)
+    paired = compared is not None and len(lines) > 0 and len(lines[0]) > 4 + site
+    head = ("gap in points", *(["before"] if paired else []), places.all(), "could be", "between")
+    head = (*head, *([f"worst {places.word}"] if site else []))
+    lines = [line for line in lines if len(line) == len(head)]
+    return Table("Gaps", head, tuple(dict.fromkeys(lines)), "l" + "r" * (2 + paired) + "l" * (1 + site))
 
 
 def _between(gap: Gap) -> str:

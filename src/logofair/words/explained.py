@@ -36,7 +36,7 @@ def policy_page(
     >>> import logofair
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
     >>> print(policy_page(solution.policy, only=True).text())
-    This policy, for a and b.
+    This policy: made from 4 people, for a and b.
     <BLANKLINE>
     accepted from a score of     a     b
     everybody                  0.5   0.5
