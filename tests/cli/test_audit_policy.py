@@ -79,7 +79,11 @@ def chances(policy: Path, rows: pl.DataFrame, **more: Any) -> Any:
 def test_a_policy_is_measured_and_compared_as_by_the_library(
     stored: Stored, against: str, more: dict[str, str]
 ) -> None:
-    words = {"base": (), "threshold": ("--threshold", 0.4), "other": ("--against", stored.other)}[against]
+    words = {
+        "base": ("--against", "base"),
+        "threshold": ("--against", "base", "--threshold", 0.4),
+        "other": ("--against", stored.other),
+    }[against]
     options = [word for role, name in more.items() for word in ({"ids": "--id"}.get(role, "--weight"), name)]
     test = ("--where", "part=test", "--notion", "equalized_odds", "--costs", "1,3")
     found = audited(stored.data, "--policy", stored.policy, "--label", "y", *words, *options, *test)
@@ -96,6 +100,17 @@ def test_a_policy_is_measured_and_compared_as_by_the_library(
     assert found["notions"]["equalized_odds"]["global"] == expected.second.worst_global.as_dict()
     assert found["compared"]["other"]["accuracy"] == pytest.approx(expected.first.accuracy.as_dict())
     assert found["rates"].keys() == expected.second.rates.keys()
+
+
+def test_by_default_before_is_the_policys_own_rule_without_requirements_everywhere(stored: Stored) -> None:
+    found = audited(stored.data, "--policy", stored.policy, "--label", "y", "--where", "part=test")
+    rows, policy = stored.rows("test"), Policy.load(stored.policy)
+    before = policy.unconstrained(rows["p"] / 100, groups=rows["sex"].to_list(), sites=rows["site"].to_list())
+    columns = {"groups": rows["sex"].to_list(), "sites": rows["site"].to_list()}
+    expected = logofair.audit(before, rows["y"].to_list(), **columns, chances=True)
+    assert found["compared"]["other"]["accuracy"] == pytest.approx(expected.accuracy.as_dict())
+    (over_all,) = [each for each in found["outcomes"] if each["site"] is None and "gap" in each["requirement"]]
+    assert over_all["before"] == pytest.approx(expected.global_gap)
 
 
 def test_which_rows_took_part_in_the_fit_is_told(stored: Stored, tmp_path: Path) -> None:

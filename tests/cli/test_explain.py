@@ -25,6 +25,8 @@ from logofair.words.rules import accepted_from, rule_in_words
 
 pytestmark = pytest.mark.tool
 
+EDGE = float(np.nextafter(0.45, 1.0))  # with 0.45 a band of one score
+
 run = partial(commandline.run, "explain")
 refused = partial(commandline.refused, "explain")
 
@@ -160,12 +162,17 @@ def test_of_many_sites_the_range_and_the_most_unusual_are_shown_and_json_has_all
             "0.40001–0.40002 coin",
         ),
         (
+            [Band(0, 0.45, 0, 0, 0.45), Band(0.45, EDGE, 0.4, 0.45, EDGE), Band(EDGE, 1, 1, EDGE, 1)],
+            "accepted above 0.45; a coin accepts 40 % at 0.45; rejected below 0.45",
+            "0.45 coin",
+        ),
+        (
             [Band(0, 0.3, 0, 0, 0.3), Band(0.3, 0.4, 1e-9, 0.3, 0.4), Band(0.4, 1, 1, 0.4, 1)],
             "accepted from 0.4; a coin accepts fewer than 0.1 % from 0.3 to 0.4; rejected below 0.3",
             "0.4",
         ),
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_rules_in_words_are_in_the_scores_of_the_files(bands: list[Band], words: str, short: str) -> None:
     assert rule_in_words(bands) == words

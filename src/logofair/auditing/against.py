@@ -36,6 +36,7 @@ from logofair.requirements import Requirements
 # What people want of decisions that are there already, of their groups, their sites and so many rows.
 Wanted: TypeAlias = Callable[[Sequence[Any], Sequence[Any], int], Requirements]
 
+UNCONSTRAINED = "unconstrained"  # the policy's own rule that nothing is required of
 BASE = "base"  # the rule that accepts scores from the threshold on
 
 _IN_FIT = {
@@ -49,13 +50,15 @@ _IN_FIT = {
 
 @dataclass(frozen=True)
 class RuleNames:
-    """A policy's file and the rule to compare it with: another policy's file, or `BASE`, score >= ``threshold``.
+    """A policy's file and the rule to compare it with: its own that nothing is required of, or another.
+
+    Another is a policy's file, or `BASE`, score >= ``threshold``.
 
     ``scale`` is that of the scores, ``na`` the texts that stand for a missing value; None: as in the fit.
     """
 
     policy: Path
-    against: str = BASE
+    against: str = UNCONSTRAINED
     threshold: float = 0.5
     scale: str | None = None
     na: tuple[str, ...] | None = None
@@ -148,7 +151,7 @@ def compare_rules(
     files, named = policy_columns(rules, data, columns, names)
     rows = read_rows(files, named, progress)
     after, unknown = _chances(rules, rows, names.policy.name)
-    before, other, other_in_fit = _others(data, columns, names, rows, progress)
+    before, other, other_in_fit = _others(data, columns, names, rules, rows, progress)
     checked = _checked(after, rows)
     in_fit = rows_in_fit(rules, rows.source)
     measured = [notion for notion in notions if checked.positive is not None or not notion.needs_labels]
@@ -227,21 +230,23 @@ def _conditions(text: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _others(
-    data: Sequence[str], columns: ColumnNames, names: RuleNames, rows: DataRows, progress: Progress
+    data: Sequence[str], columns: ColumnNames, names: RuleNames, rules: Policy, rows: DataRows, progress: Progress
 ) -> tuple[Floats, str, str | None]:
     """The other rule's chances on the same rows, its name, and which of the rows it was fitted on."""
     assert rows.scores is not None
+    if names.against == UNCONSTRAINED:
+        return _chances(rules, rows, "", unconstrained=True)[0], "no requirement", None
     if names.against == BASE:
         return (rows.scores >= names.threshold).astype(np.float64), f"score >= {names.threshold:g}", None
-    rules, name = Policy.load(names.against), Path(names.against).name
-    files, named = policy_columns(rules, data, columns, names)
+    other, name = Policy.load(names.against), Path(names.against).name
+    files, named = policy_columns(other, data, columns, names)
     own = rows if named.described() == rows.source.columns else read_rows(files, named, progress)
     if own.source.rows != rows.source.rows:
         raise InputError(
             f"--against: {own.source.rows:,} rows are complete for this policy, {rows.source.rows:,} for the first; "
             "leave the others out of the file to compare on the same rows."
         )
-    return _chances(rules, own, name)[0], name, rows_in_fit(rules, rows.source)
+    return _chances(other, own, name)[0], name, rows_in_fit(other, rows.source)
 
 
 def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool = False) -> tuple[Floats, int]:

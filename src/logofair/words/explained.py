@@ -7,10 +7,9 @@ from typing import Any
 
 from logofair import records
 from logofair.columns.labels import plain
-from logofair.outcomes import CALIBRATION_ROWS
 from logofair.policy.policy import Policy
 from logofair.words.about import About, sources_section
-from logofair.words.fitted import rely_answer
+from logofair.words.fitted import rely_answer, shown_outcomes
 from logofair.words.limits import Places, every_limit, limits_table, verdict
 from logofair.words.phrases import counted, listed, name_of, people, points
 from logofair.words.proof import pooling_sentence, proof_sentences
@@ -53,7 +52,7 @@ def policy_page(
         detail = Section("rules", "Every rule", tuple(parts))
         return Page("Policy", title, table=table, sections=(detail,), next=next_, values=values)
     outcomes, places = policy.info.outcomes, Places(word, several=policy.has_sites)
-    judged = outcomes.evidence if len(outcomes.evidence) else outcomes.on(CALIBRATION_ROWS)
+    judged = shown_outcomes(outcomes)
     others = None if policy.info.tested is None else policy.info.tested.rows
     rely = rely_answer(outcomes, places, others, _HOW)
     if not len(outcomes) and policy.info.requirements.anything:
@@ -106,7 +105,9 @@ def _site_answers(policy: Policy) -> Iterator[Answer]:
     here += [f"gap in {rate} {points(gap)}" for rate, gap in figures.local_gaps.items()]
     if here:
         yield Answer("", "Here", ", ".join(here))
-    accepted = listed([f"{name_of(group, 20)} {points(share, 0)} %" for group, share in figures.accepted.items()], 4)
+    accepted = listed(
+        [f"{name_of(group, 20)} {points(share, 0)} %" for group, share in figures.accepted.items()], 4, ", "
+    )
     yield Answer("", "Accepted", accepted, "", "expected at this site")
     if figures.too_small:
         few = f"fewer than {figures.smallest_cell} people here: the rule of all sites applies"

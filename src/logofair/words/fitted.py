@@ -30,6 +30,7 @@ from logofair.words.limits import (
     subject,
     unit_of,
     verdict,
+    with_figures,
 )
 from logofair.words.people import base_rate_warning, changes_table, cost_answer, rates_table, selected_answer
 from logofair.words.phrases import NOTHING, counted, listed, name_of, points, short_number
@@ -69,7 +70,7 @@ def fit_page(
     places = Places(about.site_word, several=len(solution.policy.sites) > 1)
     outcomes, found = solution.outcomes, solution.tested or solution.compared
     how = "add --test FILE, or --confidence 0.95" if about.command else "pass other rows to test(), or confidence=0.95"
-    judged = outcomes.evidence if len(outcomes.evidence) else outcomes.on(CALIBRATION_ROWS)
+    judged = shown_outcomes(outcomes)
     expected = solution.own_rows.accuracy if solution.certificate.objective == "accuracy" else None
     answers = [*fair_answer(judged, places), cost_answer(found, expected=expected)]
     answers += [] if found is None else [selected_answer(found, about.accepted)]
@@ -92,6 +93,12 @@ def fit_page(
         values=solution.as_dict() if values is None else values,
         written=about.written,
     )
+
+
+def shown_outcomes(outcomes: Outcomes) -> Outcomes:
+    """Return those that a page shows: the evidence or, for want of any, what is proved of the people of the fit."""
+    fitted = outcomes.on(CALIBRATION_ROWS)
+    return with_figures(outcomes.evidence, fitted) if len(outcomes.evidence) else fitted
 
 
 def fair_answer(judged: Outcomes, places: Places) -> Iterator[Answer]:
@@ -137,7 +144,8 @@ def rely_answer(outcomes: Outcomes, places: Places, tested: int | None, how: str
     needed = needed or next((each for each in outcomes.on(NEW_ROWS) if each.rows_needed and each.state != MET), None)
     if needed is not None and needed.rows is not None:
         unit = unit_of(needed)
-        takes = f"a limit of {limit(needed)} {unit}".strip()
+        one = limit(needed) == "1" and unit == "points"
+        takes = f"a limit of {limit(needed)} {'point' if one else unit}".strip()
         details.append(
             f"{takes} takes about {needed.rows_needed:,} people in every group, the smallest has {needed.rows:,}"
         )

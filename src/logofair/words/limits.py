@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from logofair.outcomes import (
     CALIBRATION_ROWS,
@@ -32,6 +32,7 @@ from logofair.words.sections import Cell, CellText, Picture, Table, Verdict
 _FIRST = 4  # limits on the first screen
 _DRAWN = 8  # places in a picture
 _SMALL_NAMED = 3
+_CERTIFIED = "Before and after are of the people of the fit."
 _OF_THE_FIT = "On the people of the fit alone, of whom it is proved."
 _POINTS, _PERCENT, _NUMBER = "points", "%", ""
 
@@ -121,6 +122,19 @@ def shown_first(outcomes: Outcomes, most: int = _FIRST) -> list[Outcome]:
     return sorted(judged, key=order)[:most]
 
 
+def with_figures(evidence: Outcomes, fitted: Outcomes) -> Outcomes:
+    """Return what is certified for new people beside what was found of the people of the fit, before and after."""
+    known = {(each.requirement, each.site): each for each in fitted}
+
+    def filled(each: Outcome) -> Outcome:
+        own = known.get((each.requirement, each.site))
+        if each.basis != NEW_ROWS or own is None or each.after is not None:
+            return each
+        return replace(each, before=own.before, after=own.after, groups=own.groups, rate=own.rate)
+
+    return Outcomes(tuple(map(filled, evidence)))
+
+
 def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Table | None:
     """Return the table of the first screen; what it leaves out is counted below it."""
     first = shown_first(outcomes, most)
@@ -151,7 +165,8 @@ def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Tabl
     names = (title, *(["before"] if before else []), *(["after" if before else "now"] if now else []))
     names = (*names, *(["could be"] if known else []), "limit", *([""] if states else []))
     align = "l" + "r" * (len(names) - 1 - states) + "l" * states
-    after = " ".join(filter(None, (_left_out(outcomes, first, places), _OF_THE_FIT if fitted else "")))
+    of_fit = _OF_THE_FIT if fitted else _CERTIFIED if before and first[0].basis == NEW_ROWS else ""
+    after = " ".join(filter(None, (_left_out(outcomes, first, places), of_fit)))
     return Table(
         f"{title[:1].upper()}{title[1:]}",
         names,
@@ -164,16 +179,17 @@ def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Tabl
 def _left_out(outcomes: Outcomes, first: Sequence[Outcome], places: Places) -> str:
     """What the table does not list: how many are in which state, and the sites that are too small."""
     others = [each for each in outcomes if each not in first]
-    small = [each for each in others if each.too_small or each.after is None]
+    small = [
+        each for each in others if each.state in (UNCLEAR, NOT_MEASURED) and (each.too_small or each.after is None)
+    ]
     rest = Outcomes(tuple(each for each in others if each not in small))
     words = []
     if len(rest):
         states = [
             f"{rest.count(state):,} {state}" for state in (EXCEEDED, UNCLEAR, MET, NOT_MEASURED) if rest.count(state)
         ]
-        words.append(
-            f"{len(rest):,} more limits: {', '.join(states)}." if len(rest) > 1 else f"1 more limit: {states[0]}."
-        )
+        more = f"{len(rest):,} more limits: {', '.join(states)}" if len(rest) > 1 else f"1 more limit: {rest[0].state}"
+        words.append(f"{more}.")
     sites = list(dict.fromkeys(each.site for each in small if each.site is not None))
     if sites:
         rows = {site: min(each.rows or 0 for each in small if each.site == site) for site in sites}

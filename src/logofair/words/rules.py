@@ -34,8 +34,9 @@ def accepted_from(bands: Sequence[Band]) -> str:
     rising = all(here <= there for here, there in pairwise(chances))
     if not rising or chances[-1] < 1.0 or chances[0] > 0.0:
         return "mixed" if len(bands) > 2 else f"below {_edges(bands)[0]}"
-    edges = _edges(bands)
-    return edges[0] if len(edges) == 1 else f"{edges[0]}–{edges[-1]} coin"
+    edges = list(dict.fromkeys(_edges(bands)))
+    coin = "" if len(bands) == 2 else " coin"
+    return f"{edges[0]}{coin}" if len(edges) == 1 else f"{edges[0]}–{edges[-1]}{coin}"
 
 
 def _noticeable(bands: Sequence[Band]) -> list[Band]:
@@ -50,10 +51,13 @@ def _noticeable(bands: Sequence[Band]) -> list[Band]:
 
 
 def _edges(bands: Sequence[Band]) -> list[str]:
-    """The scores between bands, with as many digits as it takes to tell them apart, three at least."""
+    """The scores between bands, with as many digits as it takes to tell them apart, three at least.
+
+    A band may be one score alone, up to the next number there is: both its ends are then written alike.
+    """
     values = [band.raw_high for band in bands[:-1]]
-    different = len(set(values))
-    digits = next((d for d in range(3, 17) if len({f"{value:.{d}g}" for value in values}) >= different), 17)
+    different = {round(value, 12) for value in values}
+    digits = next((d for d in range(3, 13) if len({f"{value:.{d}g}" for value in different}) == len(different)), 13)
     return [f"{value:.{digits}g}" for value in values]
 
 
@@ -75,9 +79,12 @@ def rule_in_words(bands: Sequence[Band], accepted: str = "accepted") -> str:
     if len(bands) == 1:
         return f"{_fate(bands[0].chance, accepted)}, whatever the score"
     edges = _edges(bands)
-    parts = [f"{_fate(bands[-1].chance, accepted)} from {edges[-1]}"]
+    above = "above" if len(edges) > 1 and edges[-1] == edges[-2] else "from"
+    parts = [f"{_fate(bands[-1].chance, accepted)} {above} {edges[-1]}"]
     for place in range(len(bands) - 2, 0, -1):
-        parts.append(f"{_fate(bands[place].chance, accepted)} from {edges[place - 1]} to {edges[place]}")
+        low, high = edges[place - 1], edges[place]
+        where = f"at {low}" if low == high else f"from {low} to {high}"
+        parts.append(f"{_fate(bands[place].chance, accepted)} {where}")
     return "; ".join([*parts, f"{_fate(bands[0].chance, accepted)} below {edges[0]}"])
 
 

@@ -63,7 +63,7 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
     "--against",
     metavar="FILE",
     help="With --policy: another policy to compare with on the same rows, or base, scores from --threshold on.  "
-    "[default: base]",
+    "[default: the policy's own rule without requirements]",
 )
 @number_option("--threshold", float, _share, "Scores from here on are accepted.", default=0.5)
 @click.option(
@@ -115,8 +115,8 @@ def audit(
     threshold, or as an existing decision column says, or with the chance that a
     policy gives them. Every figure carries its 95% interval and the rows it rests
     on. What is required (--local, --global, --floor, --ceiling, --capacity, or what
-    the policy was made for) is said to be kept, broken, or too small to say. Files
-    may be larger than memory, except with --policy or --id.
+    the policy was made for) is MET, EXCEEDED, UNCLEAR or NOT MEASURED. Files may be
+    larger than memory, except with --policy or --id.
     """
     wanted, heading = Wanted.of(notion, others), others
     local = None if wanted is None or not isinstance(wanted.local_tolerance, float) else wanted.local_tolerance
@@ -131,7 +131,7 @@ def audit(
     from logofair.cli.console import print_json, show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.auditing.against import BASE, RuleNames  # here, while the reader sees that work goes on
+        from logofair.auditing.against import UNCONSTRAINED, RuleNames  # here, while the reader sees that work goes on
         from logofair.auditing.files import categories, data_source, examine, examine_policy, policy_categories
         from logofair.words import write_report
         from logofair.words.audited import file_audit_page, policy_warnings, rule_words
@@ -147,7 +147,7 @@ def audit(
         else:
             sources = {name: ctx.get_parameter_source(name) for name in ("scale", "na")}
             said = {name: getattr(columns, name) for name, source in sources.items() if source in _SAID}
-            names = RuleNames(policy, against or BASE, threshold, **said)
+            names = RuleNames(policy, against or UNCONSTRAINED, threshold, **said)
             found = examine_policy(data, columns, names, local, notion, progress, costs, judge)
         written = () if report is None else (str(report),)
         about = about_page(data_source(found, data), **heading, left_out=found.counted.dropped, written=written)
