@@ -102,6 +102,12 @@ def test_requirements_that_depend_on_each_other_do_not_drive_prices_out_of_range
     assert check(Required.drawn(351))
 
 
+@pytest.mark.parametrize(("seed", "met"), [(40672, False), (50082, True)])
+def test_rates_of_rows_whose_chances_are_next_to_0_end_in_a_rule_or_a_proof(seed, met):
+    # A ratio of 1 beside a ceiling of 0 and a floor missed by 1e-9; a gap of 0 that a chance of 1e-12 decides.
+    assert check(Required.mixed(seed)) == met
+
+
 def test_what_is_not_proved_to_the_gap_agreed_on_is_not_said_to_hold():
     sites, plan = federation((60, 40, 50)), plan_of(rounds=1, optimality_gap=1e-9, capacity=0.4, costs=(10, 30))
     result = run(plan, sites).result

@@ -18,7 +18,7 @@ from logofair.solvers.rational import best_mixture
 from support.examples import examples
 from support.oracles import HIGHS
 
-ROUNDING = 2.0**-40  # by which every tolerance may be exceeded
+ROUNDING = 2.0**-36  # by which every tolerance may be exceeded
 
 
 def best_value(gains, rates, tolerance) -> float:
@@ -27,7 +27,7 @@ def best_value(gains, rates, tolerance) -> float:
     for k in range(tolerance.shape[1]):
         for a, b in permutations(np.flatnonzero(counts[:, k]), 2):
             rows.append(rates[:, a, k] - rates[:, b, k])
-            limits.append(tolerance[a, k] + ROUNDING)
+            limits.append(tolerance[a, k])
     return -linprog(-gains, np.array(rows), limits, method="highs", options=HIGHS).fun
 
 
@@ -57,12 +57,13 @@ def masters(draw):
 def test_it_is_the_optimum_of_the_linear_program_within_the_tolerances(master):
     gains, rates, tolerance = master
     found, counts = best_mixture(gains, rates, tolerance), np.isfinite(tolerance)
-    assert found.value == pytest.approx(best_value(gains, rates, tolerance), abs=1e-9)
+    best = best_value(gains, rates, tolerance)
+    assert best - 1e-9 <= found.value <= best + 1e-9 + ROUNDING * np.abs(found.prices).sum()
     assert found.value == pytest.approx(found.weights[1:] @ gains, abs=1e-14)
     assert found.weights.min() >= 0
     assert found.weights.sum() == pytest.approx(1.0, abs=1e-14)
     gaps = gap_of(np.tensordot(found.weights[1:], rates, 1), counts, axis=0)
-    assert np.all(gaps <= tolerance.min(axis=0) + 1e-12)
+    assert np.all(gaps <= tolerance.min(axis=0) + 1.01 * ROUNDING)
     assert np.count_nonzero(found.weights) <= 1 + counts.sum()
 
 
@@ -84,7 +85,7 @@ def test_the_numbers_are_the_exact_ones_rounded_once():
     rates = np.array([[[1 / 3], [0.0]], [[0.0], [1 / 7]]])
     found = best_mixture(np.array([0.5, 0.25]), rates, np.full((2, 1), 1 / 64))
     one, other = (Fraction(round(Fraction(each) * 2**60), 2**60) for each in (1 / 3, 1 / 7))
-    tolerance = Fraction(1, 64) + Fraction(1, 2**40)
+    tolerance = Fraction(1, 64) + Fraction(ROUNDING)
     share = (tolerance + other) / (one + other)
     assert found.weights.tolist() == [0.0, float(share), float(1 - share)]
     assert found.value == float(share / 2 + (1 - share) / 4)

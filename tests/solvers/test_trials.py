@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import linprog, nnls
+from scipy.optimize import linprog
 from sklearn.linear_model import LogisticRegression
 
 from logofair.datasets import dirichlet_sites, load_adult
@@ -17,11 +17,12 @@ from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem, gap_of
-from logofair.solvers.trials import PriceMarks, _forces, largest_size, price_marks, trial_prices, trial_size
+from logofair.solvers.trials import PriceMarks, largest_size, price_marks, trial_prices, trial_size
 from support.examples import examples
 from support.oracles import EVERY_NOTION, HIGHS, Case, random_case, rates_of
 
 modest = examples(15)
+WIDER = 2e-11  # rows of the master are a little wider than required
 
 
 def beginning(problem: Problem) -> Decomposition:
@@ -117,7 +118,7 @@ def test_the_loop_reaches_the_exact_value_and_its_mixture_is_fair(seed, groups, 
     assert rounds <= 60
     assert found.value == pytest.approx(best, abs=1e-6)
     assert found.bound >= best - 1e-9
-    assert excess(found, state) <= 1e-12
+    assert excess(found, state) <= WIDER
     assert found.weights.min() >= 0
     assert found.weights.sum() == pytest.approx(1.0, abs=1e-14)
     assert np.count_nonzero(found.weights) <= 1 + state.tolerance.size
@@ -128,10 +129,10 @@ def test_the_loop_reaches_the_exact_value_and_its_mixture_is_fair(seed, groups, 
 def test_no_price_exceeds_what_can_be_optimal_and_without_that_limit_the_best_would_not_either(seed, size):
     problem = small_problem(seed, tolerances=(0.0, 0.01, 0.05, 0.3, 2.0))
     _, state = solved(problem, 1e-6, size=size, most=3)
-    largest = marks_of(problem).largest(state)
-    assert np.all(0.5 * np.abs(state.tried.prices).sum(axis=1) <= largest * (1.0 + 1e-12))
+    largest = marks_of(problem).largest
+    assert np.all(np.abs(state.tried.prices).sum(axis=1) <= largest * (1.0 + 1e-12))
     free = solve_exact(problem)
-    assert free is None or np.all(0.5 * np.abs(free.global_prices).sum(axis=0) <= largest)
+    assert free is None or np.all(np.abs(free.global_prices).sum(axis=0) <= largest)
 
 
 @examples(8)
@@ -140,7 +141,7 @@ def test_rules_that_pay_the_largest_price_for_excess_are_no_better_than_those_wi
     problem = small_problem(seed, groups=3, global_=["equalized_odds"], tolerances=(tolerance,))
     _, state = solved(problem, 1e-6, size=6, most=3)
     tried, counts = state.tried, np.isfinite(state.tolerance)
-    largest = marks_of(problem).largest(state)
+    largest = np.full(2, marks_of(problem).largest)
     # One column for every answer, one for the excess of each rate; a row for every pair of groups.
     rows, limits = [np.append(np.ones(tried.gains.size), np.zeros(2))], [1.0]
     for k, (a, b) in product(range(2), permutations(range(3), 2)):
@@ -163,7 +164,7 @@ def test_every_bound_holds_and_every_mixture_stays_below_it(seed):
     found = state.incumbent
     assert found.value <= best + 1e-9
     assert found.bound >= best - 1e-9
-    assert excess(found, state) <= 1e-12
+    assert excess(found, state) <= WIDER
 
 
 def test_where_answers_near_the_best_prices_are_of_no_use_the_masters_own_are_tried():
@@ -217,19 +218,6 @@ def test_the_idle_price_makes_every_row_of_a_group_worth_nothing():
     assert np.isnan(
         price_marks(np.array([0.7, 0.3]), np.array([0.2, 0.1]), rates_of(["demographic_parity"])).idle
     ).all()
-
-
-@modest
-@given(seed=st.integers(0, 10_000), size=st.integers(1, 40), twice=st.booleans())
-def test_forces_are_the_least_squares_ones_that_push_only(seed, size, twice):
-    rng = np.random.default_rng(seed)
-    known = rng.normal(size=(rng.integers(2, 7), size))
-    known = np.concatenate([known, known], axis=1) if twice else known
-    known /= np.linalg.norm(known, axis=0)
-    aim = np.eye(1, len(known), len(known) - 1)[0]
-    forces = _forces(known)
-    assert forces.min() >= 0
-    assert np.linalg.norm(known @ forces - aim) == pytest.approx(nnls(known, aim)[1], abs=1e-7)
 
 
 def test_a_round_of_the_usual_size_fits_into_four_kilobytes():

@@ -417,7 +417,7 @@ class PricingPhase(AfterTotals):
         if again is None:
             return cls(totals, none, _next_prices(plan, totals, state), 1)
         # Prices prove a bound only if they sum to 0 over the groups that count, and a lost site may change which do.
-        prices = totals.required(plan).marks.within(state.repaired(again), state)
+        prices = totals.required(plan).marks.within(state.repaired(again))
         return cls(totals, none, np.unique(prices, axis=0), 1)
 
     @property

@@ -20,7 +20,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
-from logofair.solvers.limits import Limits, support, worth
+from logofair.solvers.limits import Limits, worth
 from logofair.solvers.local import LocalAnswer, local_bound, solve_local
 from logofair.solvers.master import Master
 from logofair.solvers.problem import Problem, tolerances_worth, zero_sum
@@ -149,10 +149,6 @@ class Decomposition:
         if self.limits is None:
             return tolerances_worth(prices, self.tolerance)
         return worth(prices, *self._bands, self.limits)
-
-    def support(self, prices: Floats) -> Floats:
-        """The rates within the limits that prices (t, groups, rates) prefer; 0 where tolerances are all there is."""
-        return np.zeros(prices.shape) if self.limits is None else support(prices, *self._bands, self.limits)
 
     @property
     def _bands(self) -> tuple[Floats, Booleans]:

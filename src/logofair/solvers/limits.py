@@ -167,18 +167,6 @@ def _line_worth(price: Floats, least: Floats, most: Floats) -> Floats:
     return np.asarray(price * np.where(price > 0, np.minimum(most, 1.0), np.maximum(least, 0.0)))
 
 
-def support(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits) -> Floats:
-    """The rates inside the regions that prices prefer most, (n, groups, rates); of totals and tolerances alone 0.
-
-    What regions are worth is their product with the prices. Where a region is empty they lie outside.
-    """
-    found = np.zeros(prices.shape)
-    for k in np.flatnonzero(limits.anything.any(axis=0) & ~limits.on_totals.any(axis=0)):
-        own = limits.ratio[:, k], limits.least[..., k], limits.most[..., k]
-        found[..., k] = _band_support(prices[..., k], tolerance[:, k], compared[..., k], *own)[0]
-    return found
-
-
 def _band_worth(
     prices: Floats, tolerance: Floats, compared: Booleans, ratio: Floats, least: Floats, most: Floats
 ) -> Floats:

@@ -31,8 +31,10 @@ Wholes = npt.NDArray[np.object_]  # Python's integers, of any size
 
 _BITS = 60  # a step is 2^-60: finer than the rounding of any total of order 1
 _ONE = 1 << _BITS
-# Sums are rounded: at tolerance 0, answers that are equal but for that could not be mixed otherwise.
-_ROUNDING = 2.0**-40
+# Rows are widened by about a hundredth of a certificate's precision, as the master in memory does: answers that are
+# equal but for rounding can then be mixed at tolerance 0, and no price has to tell rows whose chances are next to 0
+# from those at 0.
+_ROUNDING = 2.0**-36
 
 
 @dataclass(frozen=True, eq=False)
