@@ -287,7 +287,7 @@ def _packed(scores: Floats, cells: npt.NDArray[Any], score_bits: int, row_bits: 
 
 
 def _sort_ties(rows: Indices, scores: Floats, ties: Indices, falls: Indices) -> None:
-    """Sort, in place, the runs of rows that share a number and have falling scores; ``ties`` are as the row after them."""
+    """Sort, in place, the runs of rows with one number and falling scores; ``ties`` are as the row after them."""
     first = np.append(True, np.diff(ties) > 1)
     starts, lengths = ties[first], np.diff(np.append(np.flatnonzero(first), ties.size)) + 1
     wrong = np.unique(np.searchsorted(starts, falls, "right") - 1)
