@@ -35,24 +35,19 @@ from logofair.calibration import fits
 from logofair.calibration.logistic import FAMILIES
 from logofair.columns.checks import Floats
 from logofair.federation import ClientBatch, Plan, Server, SiteColumns, make_plan
-from logofair.federation.replies import (
-    Answers,
+from logofair.federation.exchanges.algorithm1 import Steps, StepsRequest
+from logofair.federation.exchanges.answers import Answers, AnswersRequest
+from logofair.federation.exchanges.calibrating import (
     Contributors,
     Curvature,
-    FoldCounts,
-    GroupRows,
-    PriorSums,
-    Steps,
-    Totals,
-)
-from logofair.federation.requests import (
-    AnswersRequest,
     CurvatureRequest,
+    FoldCounts,
     FoldCountsRequest,
-    PublishRequest,
-    StepsRequest,
-    TotalsRequest,
+    GroupRows,
 )
+from logofair.federation.exchanges.final import PublishRequest
+from logofair.federation.exchanges.pooling import PriorSums
+from logofair.federation.exchanges.totals import Totals, TotalsRequest
 from logofair.solvers.algorithm1 import Algorithm1
 
 _SITES = ("a", "b", "c")
@@ -162,7 +157,7 @@ def sums_of_few_rows() -> Iterator[None]:
 @contextmanager
 def counted_folds() -> Iterator[None]:
     """The protocol as it was before: three sites with both labels in each fold were enough, however few their rows."""
-    with mock.patch("logofair.federation.rows.LEAST_ROWS", 0):
+    with mock.patch("logofair.federation.exchanges.calibrating.LEAST_ROWS", 0):
         yield
 
 
@@ -287,7 +282,7 @@ def fixed_by_calibration(sites: dict[str, SiteColumns], plan: Plan, width: float
     the posterior deviation from a prior of deviation 1, with the sums linear in the scores and as precise as they are.
     """
     batch, server, group = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), len(plan.groups)
-    rows, points = batch.preparation._folded, []
+    rows, points = batch.preparation.folded, []
     while not isinstance(server.request, TotalsRequest):
         if isinstance(server.request, FoldCountsRequest | CurvatureRequest):
             points.append(server.request)
@@ -375,7 +370,7 @@ def main(seed: int) -> None:
     _print_cuts(seed)
     _print_folds(seed)
     large, plan = generated(1000, np.random.default_rng(seed)), make_plan(groups=[0, 1], secure=True)
-    with mock.patch("logofair.federation.phases.MOST_ROUNDS", 60):
+    with mock.patch("logofair.federation.exchanges.calibrating.MOST_ROUNDS", 60):
         before, of = attacked_points(large, plan)
     now, _ = attacked_points(large, plan)
     click.echo(f"1000 rows per site, points of calibration by lies: in 60 rounds {before} of {of} scores, in 10 {now}.")

@@ -36,8 +36,7 @@ surface = logofair.frontier(
     global_tolerances=tolerances,
     test_rows=columns("test"),
 )
-knee = surface.knee.point
-print("no knee" if knee is None else f"knee: local {knee.local_tolerance}, global {knee.global_tolerance}")
+print(surface.knee.sentence)
 
 # %%
 # Accuracy on test rows against the global tolerance, one line for each local tolerance. The band is the 95 % interval

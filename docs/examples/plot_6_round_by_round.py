@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import logofair
 from logofair.datasets import dirichlet_sites, load_adult, split
 from logofair.federation import ClientBatch, Server, SiteColumns, make_plan
-from logofair.federation.phases import PricingPhase
+from logofair.federation.exchanges.answers import PricingExchange
 from logofair.records import encode
 
 adult = load_adult(sensitive="race")
@@ -53,7 +53,7 @@ while not server.done:
     batch, sums = batch.answer(server.request)
     server = server.take(sums.combined())
     phase = server.phase
-    if isinstance(phase, PricingPhase) and phase.round > 1:  # what the server knows after each round of answers
+    if isinstance(phase, PricingExchange) and phase.round > 1:  # what the server knows after each round of answers
         required = phase.totals.required(plan)
         found = required.decomposition(phase.tried).incumbent
         values.append(required.reported(found.value))

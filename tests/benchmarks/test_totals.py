@@ -19,7 +19,8 @@ from benchmarks.totals import (
     with_small_group,
 )
 from logofair.errors import InputError
-from logofair.federation import make_plan, phases
+from logofair.federation import make_plan
+from logofair.federation.exchanges import calibrating
 
 pytestmark = pytest.mark.tool
 
@@ -90,7 +91,7 @@ def test_a_site_that_claims_many_rows_read_all_of_the_others_and_reads_none_any_
 def test_a_site_that_chooses_by_lies_where_others_are_summed_reads_little_in_the_rounds_there_are(monkeypatch):
     sites, plan = generated(1000, np.random.default_rng(0)), make_plan(groups=[0, 1], secure=True)
     now, _ = attacked_points(sites, plan)
-    monkeypatch.setattr(phases, "MOST_ROUNDS", 60)
+    monkeypatch.setattr(calibrating, "MOST_ROUNDS", 60)
     before, _ = attacked_points(sites, plan)
     assert now <= 2
     assert before > 10  # the attack is a real one

@@ -7,8 +7,8 @@ import pytest
 from logofair.engines.events import EventReader
 from logofair.engines.site import SiteSettings, answer_on_disk
 from logofair.federation import Privacy, Server, SiteLimits
+from logofair.federation.messages import ReplyMessage
 from logofair.federation.plan import Members
-from logofair.federation.replies import ReplyMessage
 from logofair.files.inputs import ColumnNames
 from logofair.records import decode, encode
 from support.sites import federation, plan_of

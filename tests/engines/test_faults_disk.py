@@ -22,7 +22,8 @@ from logofair.engines.inprocess import run
 from logofair.engines.site import SiteSettings, answer_on_disk
 from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation import Privacy, Server, SiteLimits, late_policy
-from logofair.federation.replies import Refusal, ReplyMessage
+from logofair.federation.exchange import Refusal
+from logofair.federation.messages import ReplyMessage
 from logofair.federation.secure import key_fingerprint
 from logofair.files.inputs import ColumnNames
 from logofair.files.writing import locked

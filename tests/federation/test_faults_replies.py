@@ -12,8 +12,11 @@ import logofair.federation.client
 from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import InputError, QuorumLostError, RefusedError, RunError
 from logofair.federation import Client, ClientBatch, Server, SiteColumns
-from logofair.federation.replies import Refusal, ReplyMessage, Totals
-from logofair.federation.requests import AnswersRequest, FinalRequest, RequestMessage, TotalsRequest
+from logofair.federation.exchange import Refusal
+from logofair.federation.exchanges.answers import AnswersRequest
+from logofair.federation.exchanges.final import FinalRequest
+from logofair.federation.exchanges.totals import Totals, TotalsRequest
+from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.records import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
 from support.sites import Tampered, central, clients, federation, go, instead, plan_of, rows

@@ -9,8 +9,8 @@ from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import QuorumLostError, RunError
 from logofair.federation import ClientBatch, Server
+from logofair.federation.messages import RequestMessage
 from logofair.federation.plan import Members
-from logofair.federation.requests import RequestMessage
 from logofair.records import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
 from support.sites import (

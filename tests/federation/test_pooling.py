@@ -16,7 +16,8 @@ from logofair.columns.segments import RowOrder
 from logofair.engines.inprocess import run, run_apart
 from logofair.errors import InputError, RefusedError
 from logofair.federation import ClientBatch, Privacy, Server, SiteColumns, make_plan
-from logofair.federation.replies import PriorSums, ReplyMessage
+from logofair.federation.exchanges.pooling import PriorSums
+from logofair.federation.messages import ReplyMessage
 from logofair.federation.rows import _site_rng
 from logofair.fitting import pooling
 from logofair.fitting.pooling import Reference, ScoredRows

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import logofair
 from logofair.engines.inprocess import run, run_apart
 from logofair.federation import ClientBatch, Server, SiteColumns, late_policy
-from logofair.federation.replies import Received
+from logofair.federation.exchanges.final import Received
 from logofair.federation.result import RunResult
 from logofair.records import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds

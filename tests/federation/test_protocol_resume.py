@@ -10,7 +10,7 @@ from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport
 from logofair.federation import Client
 from logofair.federation.client import StoredClient
-from logofair.federation.requests import RequestMessage
+from logofair.federation.messages import RequestMessage
 from logofair.records import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
 from support.sites import Tampered, clients, federation, go, identities, plan_of, policies_of, same_policy

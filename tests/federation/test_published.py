@@ -12,10 +12,10 @@ import logofair.engines.site as on_disk
 from logofair.engines.inprocess import run
 from logofair.errors import InputError, RefusedError
 from logofair.federation import Client, Server, late_policy
+from logofair.federation.exchanges.final import FinalRequest, PublishRequest, Received
+from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.plan import Members
 from logofair.federation.policies import SitePolicies
-from logofair.federation.replies import Received, ReplyMessage
-from logofair.federation.requests import FinalRequest, PublishRequest, RequestMessage
 from logofair.policy.info import PublishedInfo
 from logofair.policy.mixtures import evaluate
 from logofair.records import FAULTS, decode, encode, plain, read

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from logofair import Exactly, InfeasibleError, InputError, Notion, Ratio
 from logofair.engines.inprocess import run, run_apart
 from logofair.federation import ClientBatch, Server, SiteColumns, late_policy
+from logofair.federation.exchange import reply_form
 from logofair.federation.limits import SiteLimits
-from logofair.federation.reply_checks import reply_form
 from support.examples import examples
 from support.required import Required
 from support.sites import central, federation, identities, plan_of, same_policy
@@ -286,7 +286,7 @@ def test_a_published_rate_that_this_site_contradicts_is_refused():
     batch = ClientBatch.of({"a": sites["a"]}, plan)
     state = replace(batch.state, mass=done.result.mass, positives=done.result.positives)
     published = done.result.published()
-    from logofair.federation.requests import FinalRequest
+    from logofair.federation.exchanges.final import FinalRequest
 
     batch, _ = replace(batch, state=state).answer(FinalRequest(done.result.prices, done.result.weights))
     assert batch.wrong_in(published) is None

@@ -13,7 +13,7 @@ from logofair import InfeasibleError, Ratio
 from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError, RefusedError
 from logofair.federation import ClientBatch, Server, SiteColumns, SiteLimits, late_policy
-from logofair.federation.reply_checks import reply_form
+from logofair.federation.exchange import reply_form
 from support.required import Required
 from support.sites import central, clients, federation, go, identities, plan_of, policies_of, same_policy
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from logofair import Ratio
 from logofair.federation import ClientBatch, Server
+from logofair.federation.exchange import Sums
 from logofair.federation.plan import Plan
-from logofair.federation.replies import Sums
 from logofair.records import decode, encode
 from support.sites import federation, plan_of
 

@@ -13,9 +13,8 @@ from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport
 from logofair.federation import Client, Server, SiteColumns, make_plan
 from logofair.federation.client import SecureIdentity
+from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.policies import SitePolicies
-from logofair.federation.replies import ReplyMessage
-from logofair.federation.requests import RequestMessage
 from logofair.notions import Rate
 from logofair.records import decode, encode
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from logofair.engines.events import Event, Tell, no_one, spoken_names
 from logofair.errors import InputError, RunError, SumError
-from logofair.federation.phases import AfterTotals, Finished
-from logofair.federation.replies import Received, Refusal, ReplyMessage, Sums, Totals
-from logofair.federation.reply_checks import OF_ROWS, GroupCounts, fault
-from logofair.federation.requests import RequestMessage
+from logofair.federation.exchange import Refusal, Sums, fault
+from logofair.federation.exchanges.final import PublishExchange, Received
+from logofair.federation.exchanges.roster import AfterTotals
+from logofair.federation.exchanges.totals import Totals
+from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.result import RunResult
 from logofair.federation.server import Server, check_result
 from logofair.records import decode, encode
@@ -117,7 +118,7 @@ def conduct(
     while not state.server.done:
         tell(_begun(state.server))
         start = time.monotonic()
-        if state.server.plan.secure and not isinstance(state.server.phase, Finished):
+        if state.server.plan.secure and not isinstance(state.server.phase, PublishExchange):
             after, report = _secure_exchange(state, transport, timeout, retries)
         else:
             after, report = _exchange(state, transport, timeout)
@@ -159,11 +160,11 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
     if not usable:
         kept = state.row_replies if isinstance(after.phase, AfterTotals) else ()
         return replace(state, server=after, row_replies=kept), report
-    if isinstance(server.phase, Finished):  # a site that missed the result can get it later
+    if isinstance(server.phase, PublishExchange):  # a site that missed the result can get it later
         return replace(state, server=after.take(Received())), report
     if not good:
         raise RunError(f"run {server.plan.run}: no site answered; bring the sites back and resume.")
-    of_rows = tuple((site, sums) for site, sums in sorted(good.items()) if isinstance(sums, OF_ROWS))
+    of_rows = tuple((site, sums) for site, sums in sorted(good.items()) if sums.behind is not None)
     sums = list(good.values())
     total = type(sums[0]).stacked(sums).combined()
     return replace(state, server=after.take(total), row_replies=of_rows or state.row_replies), report
@@ -208,7 +209,7 @@ def _checked(
 def _fault_of(state: ServerState, site: str, reply: ReplyMessage) -> str | None:
     server = state.server
     earlier = dict(state.row_replies).get(site)
-    counts = None if earlier is None else GroupCounts.from_reply(earlier)
+    counts = None if earlier is None else earlier.behind
     return fault(reply.body, server.request, server.plan, counts, server.roster_counts)
 
 

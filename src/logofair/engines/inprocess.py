@@ -9,10 +9,10 @@ from logofair.engines.conductor import NoReply, ServerState, conduct, result_of
 from logofair.errors import InputError, RefusedError, RunError
 from logofair.federation.batch import ClientBatch
 from logofair.federation.client import Client, SecureIdentity
+from logofair.federation.exchange import fault
+from logofair.federation.messages import RequestMessage
 from logofair.federation.plan import Plan
 from logofair.federation.policies import SitePolicies
-from logofair.federation.reply_checks import fault
-from logofair.federation.requests import RequestMessage
 from logofair.federation.result import RunResult
 from logofair.federation.rows import SiteColumns
 from logofair.federation.server import Server, check_result

@@ -20,12 +20,12 @@ from pathlib import Path
 from logofair.engines.events import Event, Tell, append_event, no_one
 from logofair.errors import DiskFullError, InputError, RefusedError
 from logofair.federation.client import Client, SecureIdentity, StoredClient
+from logofair.federation.exchange import Refusal
 from logofair.federation.limits import SiteLimits
+from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.plan import Plan, check_run_name
 from logofair.federation.policies import SitePolicies
 from logofair.federation.privacy import Release, StoredRelease, release_once
-from logofair.federation.replies import Refusal, ReplyMessage
-from logofair.federation.requests import RequestMessage
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.files.documents import Document
 from logofair.files.inputs import ColumnNames, one_file

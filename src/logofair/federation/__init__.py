@@ -16,12 +16,11 @@ All are frozen values without input or output: a state goes in, the next one com
 
 ==================  ====================================================================================
 ``plan``            what the sites agree on
-``requests``        what a server asks
-``replies``         what a client answers: the type is the privacy statement, field by field
-``reply_checks``    which reply a request has, its shapes, and the numbers that no rows can give
+``exchange``        what an exchange is: request, reply, what both sides do with them, what is plausible
+``exchanges``       all exchanges of a run, each declared in one place: the reply's type is the privacy statement
+``messages``        what carries a request or a reply
 ``rows``            what sites do with their rows before there are prices: calibration, pooling, noise
-``batch``           how sites answer each request, and their state between the requests
-``phases``          what a server asks when, and what follows from the total of the replies
+``batch``           several sites in one pass, and their state between the requests
 ``client``          one site: the order of messages, and what it stores between them
 ``server, result``  the run as the server knows it, and what it publishes
 ``policies``        from a finished run to each site's policy; sites that come later
@@ -29,20 +28,19 @@ All are frozen values without input or output: a state goes in, the next one com
 ``privacy``         differential privacy: one noised histogram per site
 ==================  ====================================================================================
 
-A new message is a request type, a reply type, their line in ``reply_checks.reply_form``, a handler in ``batch`` and the
-phase that sends it.
+A new message is declared in one file of ``exchanges``.
 """
 
 from __future__ import annotations
 
 from logofair.federation.batch import ClientBatch
 from logofair.federation.client import Client, SecureIdentity
+from logofair.federation.exchange import Refusal
 from logofair.federation.limits import SiteLimits
+from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.plan import Plan, make_plan
 from logofair.federation.policies import SitePolicies, late_policy
 from logofair.federation.privacy import Privacy
-from logofair.federation.replies import Refusal, ReplyMessage
-from logofair.federation.requests import RequestMessage
 from logofair.federation.result import ExcludedSite, RunResult
 from logofair.federation.rows import SiteColumns
 from logofair.federation.server import Server

@@ -6,10 +6,9 @@ is what makes runs inside one process fast. Each client's numbers are the same w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -18,35 +17,22 @@ from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InfeasibleError, InputError, RefusedError
-from logofair.federation import requests
-from logofair.federation.empty_cells import held_rules, merged_rules
+from logofair.federation.exchange import GroupCounts, Refusal, Request, Sums, all_finite
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.privacy import Release
 from logofair.federation.published import OwnFigures, contradiction, published_pooling
-from logofair.federation.replies import Answers, FinalFigures, Received, Refusal, Smoothness, Steps, Sums, Totals
-from logofair.federation.reply_checks import GroupCounts
 from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, site_rows
-from logofair.fitting.pooling import Borrowed, GroupPriors, ShiftRule
+from logofair.fitting.pooling import Borrowed, GroupPriors
 from logofair.fitting.prepare import ordered_cells
 from logofair.policy.info import PublishedInfo
-from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
+from logofair.policy.mixtures import Mixtures, evaluate, reduce
 from logofair.requirements import Requirements
 from logofair.solvers.algorithm1 import OrderedPairs
-from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import Optimum
-from logofair.solvers.joint import least_slack, solve_joint
+from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
-from logofair.solvers.problem import GroupTotals, Problem, cost_pairs, make_problem, unconstrained
-
-# In their order; without a choice to make the last one alone.
-_POOLING_STEPS = (
-    requests.ScoreMomentsRequest,
-    requests.ShiftMomentsRequest,
-    requests.FoldHistogramsRequest,
-    requests.CandidateErrorsRequest,
-    requests.PriorRequest,
-)
+from logofair.solvers.problem import GroupTotals, Problem, cost_pairs, make_problem
 
 # By how much the fallback's answer may leave a local tolerance: less than the final check lets pass.
 _EXCESS = 1e-10
@@ -142,7 +128,7 @@ def measure(problem: Problem, rules: Mixtures) -> tuple[Floats, Floats, Floats]:
 
 
 # Prices are accuracy per unit of a rate: beyond this no requirement is worth anything.
-_LARGEST_PRICE = 1e10
+LARGEST_PRICE = 1e10
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +194,7 @@ class ClientState:
 
 
 @dataclass(frozen=True, eq=False)
-class _Derived:
+class Derived:
     """What follows from rows and state: chances, cells, and the problem once the totals are known."""
 
     chances: Chances
@@ -219,6 +205,7 @@ class _Derived:
 
     @cached_property
     def pairs(self) -> OrderedPairs:
+        """The dual of Algorithm 1."""
         assert self.problem is not None
         return OrderedPairs(self.problem)
 
@@ -240,7 +227,7 @@ class ClientBatch:
 
     preparation: Preparation  # the rows
     state: ClientState
-    derived: _Derived | None = None
+    derived: Derived | None = None
 
     @classmethod
     def of(cls, columns: dict[str, SiteColumns], plan: Plan) -> ClientBatch:
@@ -255,24 +242,11 @@ class ClientBatch:
 
     def answer(self, request: object) -> tuple[ClientBatch, Sums]:
         """Answer a request: the next state, and sums whose first axis counts the sites."""
-        handlers: dict[type, Callable[[Any], tuple[ClientBatch, Sums]]] = {
-            requests.ContributorsRequest: self._contributors,
-            requests.GroupRowsRequest: self._prepare,
-            requests.FoldCountsRequest: self._prepare,
-            requests.CurvatureRequest: self._prepare,
-            **dict.fromkeys(_POOLING_STEPS, self._pool),
-            requests.TotalsRequest: self._totals,
-            requests.AnswersRequest: self._answers,
-            requests.SmoothnessRequest: self._smoothness,
-            requests.StepsRequest: self._steps,
-            requests.FinalRequest: self._final,
-            requests.PublishRequest: self._publish,
-        }
-        if type(request) not in handlers:
+        if not isinstance(request, Request):
             raise RefusedError(Refusal.BAD_MESSAGE)
-        if not _all_finite(request):
+        if not all_finite(request):
             raise RefusedError(Refusal.BAD_REQUEST, "a request has a number that is not finite.")
-        return handlers[type(request)](request)
+        return request.exchange.answer(self, request)
 
     def opened(self, roster: int) -> ClientBatch:
         """The state when a new roster begins."""
@@ -281,12 +255,12 @@ class ClientBatch:
 
     def derives_once(self) -> ClientBatch:
         """The same batch with its chances and cells, for whoever asks for them several times."""
-        return replace(self, derived=self._derive())
+        return replace(self, derived=self.derive())
 
     @property
     def problem(self) -> Problem:
         """The sites' part of the federation's problem; known once its totals are."""
-        problem = self._derive().problem
+        problem = self.derive().problem
         if problem is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
         return problem
@@ -294,58 +268,9 @@ class ClientBatch:
     @property
     def chances(self) -> Chances:
         """The sites' rows as they count, with their calibrator."""
-        return self._derive().chances
+        return self.derive().chances
 
-    def _contributors(self, request: requests.ContributorsRequest) -> tuple[ClientBatch, Sums]:
-        state = replace(self.state, releases=self.preparation.releases(self.state.releases))
-        return replace(self, state=state), self.preparation.contributors(state.releases, request.sites)
-
-    def _prepare(self, request: Any) -> tuple[ClientBatch, Sums]:
-        return self, self.preparation.answer(request)
-
-    def _pool(self, request: Any) -> tuple[ClientBatch, Sums]:
-        """Answer a step of the pooling, each once in a roster: a second histogram would tell more than one."""
-        step, steps = 1 + _POOLING_STEPS.index(type(request)), {"auto": 1, "full": len(_POOLING_STEPS)}
-        if step < steps.get(self.state.plan.pooling, step + 1) or step <= self.state.pooling_steps:
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        _check_shift_rule(request)
-        after = replace(self, state=replace(self.state, pooling_steps=step))
-        return after, self.preparation.answer(request)
-
-    def _totals(self, request: requests.TotalsRequest) -> tuple[ClientBatch, Sums]:
-        if request.priors is not None and self.state.plan.pooling == "none":
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        state = replace(self.state, maps=request.maps)
-        state = replace(state, releases=self.preparation.releases(state.releases))
-        opened = replace(state.opened(state.roster), priors=request.priors, pooling_steps=state.pooling_steps)
-        after = replace(self, state=opened, derived=None)
-        derived = after._derive()
-        shape = (len(state.sites), len(state.plan.groups))
-        sums = Totals(
-            mass=derived.cells.mass.reshape(shape),
-            positives=derived.cells.positives.reshape(shape),
-            today=_accepted_today(derived.cells, state),
-            slack=after._slack(derived.cells),
-        )
-        return replace(after, derived=derived), sums
-
-    def _slack(self, cells: Cells) -> Floats:
-        """By how much the sites' own requirements would have to give way, (sites, 1); none where they can be met.
-
-        Only floors, ceilings and capacities can fail: all else allows to reject everybody.
-        """
-        state, sites = self.state, len(self.state.sites)
-        if not state.plan.limited_inside:
-            return np.zeros((sites, 0))
-        found = np.zeros((sites, 1))
-        for number, site in enumerate(state.sites):
-            required = _inside(replace(state, sites=(site,)).requirements)
-            one = make_problem(required, cells.of_sites(np.array([number]))).tied()
-            if not solve_local(one, *one.gain).sound:
-                found[number] = least_slack(one)
-        return found
-
-    def _derive(self) -> _Derived:
+    def derive(self) -> Derived:
         """Rows turned into chances and cells."""
         if self.derived is not None:
             return self.derived
@@ -356,18 +281,18 @@ class ClientBatch:
         if state.priors is not None:
             cells, borrowed = self.preparation.borrowing(chances, state.priors)
             cells = replace(cells, rows=own.rows)
-        return _Derived(chances, own, cells, borrowed, None if state.mass is None else _problem(cells, state))
+        return Derived(chances, own, cells, borrowed, None if state.mass is None else _problem(cells, state))
 
-    def _expected_cells(self) -> Cells | None:
+    def expected_cells(self) -> Cells | None:
         """The cells, with their group's scores at all sites in those without rows; None where nothing is known."""
-        state, derived = self.state, self._derive()
+        state, derived = self.state, self.derive()
         if state.priors is None or derived.cells.mass.all():
             return None
         return self.preparation.borrowing(derived.chances, state.priors, fill=True)[0]
 
-    def _with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
+    def with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
         """The state in which the totals of the roster are known."""
-        state, derived = self.state, self._derive()
+        state, derived = self.state, self.derive()
         if state.mass is not None and state.positives is not None:
             if not (np.array_equal(state.mass, mass) and np.array_equal(state.positives, positives)):
                 raise RefusedError(Refusal.OTHER_REQUEST)  # totals belong to a roster: they never change within it
@@ -376,75 +301,12 @@ class ClientBatch:
         state = replace(state, mass=mass, positives=positives)
         return replace(self, state=state, derived=replace(derived, problem=_problem(derived.cells, state)))
 
-    def _answers(self, request: requests.AnswersRequest) -> tuple[ClientBatch, Sums]:
-        if not len(request.prices) or not np.all(np.abs(request.prices) <= _LARGEST_PRICE):
-            raise RefusedError(Refusal.BAD_REQUEST)
-        before = 0 if self.state.prices is None else len(self.state.prices)
-        if before + len(request.prices) > self.state.plan.most_prices:
-            raise RefusedError(Refusal.BAD_REQUEST, "more prices were sent than the plan allows.")
-        after = self._with_totals(request.mass, request.positives)
-        found = [best_answer(after.problem, prices) for prices in everybodys(request.prices, self.state.plan)]
-        gain, shares, bound = (np.stack([getattr(a, name) for a in found], 1) for name in ("gain", "shares", "bound"))
-        gain, bound = gain + after.spared[:, None], bound + after.spared[:, None]
-        state = after.state.answered(request.prices, np.stack([a.u for a in found]), np.stack([a.v for a in found]))
-        shares, selected = split_shares(shares, state.plan)
-        return replace(after, state=state), Answers(gain=gain, shares=shares, bound=bound, selected=selected)
-
-    def _smoothness(self, request: requests.SmoothnessRequest) -> tuple[ClientBatch, Sums]:
-        after = self._with_totals(request.mass, request.positives)
-        assert after.derived is not None
-        return after, Smoothness(constant=after.derived.pairs.steepness())
-
-    def _steps(self, request: requests.StepsRequest) -> tuple[ClientBatch, Sums]:
-        after, settings = self._with_totals(request.mass, request.positives), self.state.plan.solver
-        assert after.derived is not None
-        pairs, local = after.derived.pairs, after.state.local_multipliers
-        if settings is None or not request.round == after.state.steps + 1 <= settings.rounds:
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        local = pairs.zeros()[1] if local is None else local
-        changes, local = pairs.descend(request.multipliers, local, settings, request.step, request.sites)
-        state = replace(after.state, local_multipliers=local, steps=request.round)
-        return replace(after, state=state), Steps(change=changes)
-
-    def _final(self, request: requests.FinalRequest) -> tuple[ClientBatch, Sums]:
-        weights = request.weights
-        if self.state.result is not None:
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        fits = np.all(weights >= 0) and weights.sum() <= 1 + 1e-9 and len(weights) == len(request.prices) > 0
-        if not (fits and np.all(np.abs(request.prices) <= _LARGEST_PRICE)):
-            raise RefusedError(Refusal.BAD_REQUEST)
-        after = replace(self, derived=self._derive())
-        problem, selection_only = after.problem, after.state.plan.selection_only(after.state.local_tolerance)
-        u, v = (np.stack(each) for each in zip(*map(after._counted_answer, request.prices), strict=True))
-        rules = filled(
-            problem.cells,
-            mixed_rules(problem, u, v, request.weights, selection_only=selection_only),
-            merged_rules(problem, everybodys(request.prices, after.state.plan), request.weights),
-        )
-        expected = after._expected_cells()
-        if expected is not None:
-            at = (everybodys(request.prices, after.state.plan), request.weights)
-            rules = held_rules(problem, expected, rules, *at, selection_only=selection_only)
-        gain, shares, excess = measure(problem, rules)
-        gain = gain + after.spared
-        shares, selected = split_shares(shares, after.state.plan)
-        rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
-        sums = FinalFigures(
-            gain=gain[:, None],
-            shares=shares,
-            exceeding=(excess > rounding).astype(float)[:, None],
-            selected=selected,
-            own=after._on_own_rows(rules),
-        )
-        exceeding = bool(np.any(~(excess <= rounding)))
-        return replace(after, state=replace(after.state, rules=rules, exceeding=exceeding)), sums
-
-    def _on_own_rows(self, rules: Mixtures) -> Floats:
+    def on_own_rows(self, rules: Mixtures) -> Floats:
         """Weight accepted, positives expected among them and in all, (sites, groups, 3); none without pooling."""
         shape = (len(self.state.sites), len(self.state.plan.groups))
         if self.state.plan.pooling == "none":
             return np.zeros((shape[0], 0, 3))
-        cells = self._derive().own_cells
+        cells = self.derive().own_cells
         u, v = evaluate(cells, rules)
         return np.stack([each.reshape(shape) for each in (cells.mass * u, cells.mass * v, cells.positives)], axis=2)
 
@@ -464,29 +326,20 @@ class ClientBatch:
     @property
     def own_problem(self) -> Problem:
         """The problem on the sites' own rows alone, nothing borrowed."""
-        return replace(self.problem, cells=self._derive().own_cells)
+        return replace(self.problem, cells=self.derive().own_cells)
 
     @property
     def borrowed(self) -> Borrowed | None:
         """What the cells of the sites borrow; None where nobody does."""
-        return self._derive().borrowed
+        return self.derive().borrowed
 
-    def _counted_answer(self, prices: Floats) -> tuple[Floats, Floats]:
+    def counted_answer(self, prices: Floats) -> tuple[Floats, Floats]:
         """(u, v) of the answer given to some prices; the very one that was counted, if it is still there."""
         number = self.state.find(prices)
         if number is None or self.state.u is None or self.state.v is None:
             answer = best_answer(self.problem, everybodys(prices, self.state.plan))
             return answer.u, answer.v
         return self.state.u[number], self.state.v[number]
-
-    def _publish(self, request: requests.PublishRequest) -> tuple[ClientBatch, Sums]:
-        """Store the result, unless it cannot be true; what is wrong with it is for this site's own people alone."""
-        if self.state.rules is None or self.state.result is not None:
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        wrong = self.wrong_in(request.result)
-        if wrong is not None:
-            return replace(self, state=replace(self.state, forged=wrong)), Received()
-        return replace(self, state=replace(self.state, result=request.result, forged="")), Received()
 
     def wrong_in(self, result: PublishedInfo, *, counted: bool = True) -> str | None:
         """Why a published result is not to be stored; None where nothing speaks against it.
@@ -511,7 +364,7 @@ class ClientBatch:
             counted * split_shares(shares, state.plan)[0].sum(axis=0),
             counted * split_shares(shares, state.plan)[1].sum(axis=0),
             published_pooling(state.maps, state.priors),
-            counted * self._on_own_rows(state.rules).sum(axis=0),
+            counted * self.on_own_rows(state.rules).sum(axis=0),
             state.prices,
         )
         return contradiction(result, figures)
@@ -524,13 +377,6 @@ class ClientBatch:
         return Mixtures(rules.weight[own], rules.threshold[own], rules.above[own], rules.single[own])
 
 
-def _all_finite(value: object) -> bool:
-    """Whether all numbers of a request are finite; the arrays of a message can hold anything."""
-    if isinstance(value, np.ndarray):
-        return value.dtype.kind != "f" or bool(np.isfinite(value).all())
-    return not is_dataclass(value) or all(_all_finite(getattr(value, each.name)) for each in fields(value))
-
-
 def _named_rows(site: str, columns: SiteColumns, plan: Plan) -> SiteRows:
     """A site's rows; what is wrong with them is said with its name, since all sites are in one process here."""
     try:
@@ -539,16 +385,6 @@ def _named_rows(site: str, columns: SiteColumns, plan: Plan) -> SiteRows:
         raise RefusedError(error.refusal, f"site {site!r}: {error}") from None
     except InputError as error:
         raise InputError(f"site {site!r}: {error}") from None
-
-
-def _check_shift_rule(request: Any) -> None:
-    """Refuse a reference that no rows can have."""
-    rule = getattr(request, "rule", None)
-    if hasattr(request, "reference"):
-        between = getattr(request, "between", np.zeros(1))
-        rule = ShiftRule.of(request.reference, between)
-    if rule is not None and not rule.plausible:
-        raise RefusedError(Refusal.BAD_REQUEST)
 
 
 def _check_totals(mass: Floats, positives: Floats, cells: Cells) -> None:
@@ -563,8 +399,8 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
     assert state.mass is not None
     assert state.positives is not None
     plan, totals = state.plan, GroupTotals(state.mass, state.positives)
-    inside = _inside(state.requirements)
-    problem, costs = make_problem(inside, cells, totals), inside.costs
+    own = inside(state.requirements)
+    problem, costs = make_problem(own, cells, totals), own.costs
     if costs is not None:  # in units of the dearest at any site
         pairs = cost_pairs(costs, plan.cost_unit, cells.n_sites)
         problem = replace(problem, costs=pairs, cost_unit=plan.cost_unit)
@@ -578,7 +414,7 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
     ).tied()
 
 
-def _inside(required: Requirements) -> Requirements:
+def inside(required: Requirements) -> Requirements:
     """What is required inside sites alone."""
     return replace(
         required,
@@ -586,16 +422,6 @@ def _inside(required: Requirements) -> Requirements:
         limits=tuple(limit for limit in required.limits if limit.side == "local"),
         capacities=tuple(each for each in required.capacities if each.side == "local"),
     )
-
-
-def _accepted_today(cells: Cells, state: ClientState) -> Floats:
-    """What the rows accepted without any requirement count in some global rates, (sites, groups, such rates)."""
-    shape, rates = (cells.n_sites, cells.n_groups), state.plan.today_rates
-    if not rates:
-        return np.zeros((*shape, 0))
-    u, v = unconstrained(cells, make_problem(_inside(state.requirements), cells).row_worth)
-    mass = cells.mass.reshape(shape)
-    return np.stack([rate.numerator(mass * u, mass * v) for rate in rates], axis=2)
 
 
 def everybodys(prices: Floats, plan: Plan) -> Floats:

@@ -14,18 +14,13 @@ from typing import Any
 
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
+from logofair.federation.exchange import GroupCounts, Refusal, Sums, fault
+from logofair.federation.exchanges.algorithm1 import StepsRequest
+from logofair.federation.exchanges.answers import AnswersRequest
+from logofair.federation.exchanges.final import FinalRequest, PublishRequest
 from logofair.federation.limits import SiteLimits
+from logofair.federation.messages import Opening, ReplyMessage, RequestMessage
 from logofair.federation.privacy import Release
-from logofair.federation.replies import Refusal, ReplyMessage, Sums
-from logofair.federation.reply_checks import GroupCounts, fault
-from logofair.federation.requests import (
-    AnswersRequest,
-    FinalRequest,
-    Opening,
-    PublishRequest,
-    RequestMessage,
-    StepsRequest,
-)
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.federation.server import Server
 from logofair.records import encode

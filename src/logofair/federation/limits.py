@@ -17,8 +17,8 @@ import numpy as np
 from logofair.columns.checks import nearest_name, positive_number, whole_number
 from logofair.costs import read_pair
 from logofair.errors import InputError, RefusedError
+from logofair.federation.exchange import Refusal
 from logofair.federation.plan import Plan
-from logofair.federation.replies import Refusal
 from logofair.files.documents import read_bytes
 from logofair.records import SPOKEN, spoken_digest
 from logofair.requirements import Ratio, Requirement, Tolerance, check_tolerance, tolerance_of

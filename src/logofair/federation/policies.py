@@ -10,10 +10,10 @@ import numpy as np
 
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
+from logofair.federation.exchange import Refusal
+from logofair.federation.exchanges.final import FinalRequest
 from logofair.federation.limits import SiteLimits
 from logofair.federation.privacy import Release, at_edges
-from logofair.federation.replies import Refusal
-from logofair.federation.requests import FinalRequest
 from logofair.federation.result import RunResult
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.fitting.solution import FitWarning, cell_warnings

@@ -17,9 +17,9 @@ import numpy as np
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.errors import InputError
+from logofair.federation.exchange import GroupCounts, share_limits
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
-from logofair.federation.reply_checks import GroupCounts, share_limits
 from logofair.fitting.pooling import GroupPriors
 from logofair.policy.info import (
     CertificateInfo,

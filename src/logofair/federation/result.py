@@ -12,10 +12,11 @@ import numpy as np
 from logofair._version import __version__
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats, listed
+from logofair.federation.exchanges.final import FinalFigures
+from logofair.federation.exchanges.totals import Totals
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.published import published_pooling
-from logofair.federation.replies import FinalFigures, Totals
 from logofair.fitting.pooling import GroupPriors
 from logofair.policy.info import (
     CertificateInfo,

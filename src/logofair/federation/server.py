@@ -10,12 +10,14 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.errors import InputError, QuorumLostError, RunError
-from logofair.federation.phases import AfterTotals, CalibrationPhase, ContributorsPhase, Finished, Phase, first_phase
+from logofair.federation.exchange import Exchange, GroupCounts, Request, Sums, fault, reply_form
+from logofair.federation.exchanges.calibrating import ContributorsExchange, CurvatureExchange, first_exchange
+from logofair.federation.exchanges.final import PublishExchange, PublishRequest
+from logofair.federation.exchanges.roster import AfterTotals
+from logofair.federation.exchanges.totals import Totals, TotalsExchange
+from logofair.federation.messages import Opening, RequestMessage, next_history, opening_history
 from logofair.federation.plan import Plan
 from logofair.federation.published import BEATEN
-from logofair.federation.replies import Sums, Totals
-from logofair.federation.reply_checks import OF_ROWS, GroupCounts, fault, reply_form
-from logofair.federation.requests import Opening, PublishRequest, Request, RequestMessage, next_history, opening_history
 from logofair.federation.result import ExcludedSite, RunResult
 from logofair.records import encode
 
@@ -43,7 +45,7 @@ class Server:
 
     plan: Plan
     sites: tuple[str, ...]  # the roster: whose totals count
-    phase: Phase  # the request under way, and what is known so far
+    phase: Exchange  # the request under way, and what is known so far
     roster: int = 1
     number: int = 1  # of the exchange under way
     opened: int = 1  # number of the exchange that began this roster
@@ -76,14 +78,16 @@ class Server:
             )
         _enough(plan, names)
         excluded = tuple(ExcludedSite(site, "did not come", 0, "the beginning") for site in sorted(absent))
-        return cls(plan, names, first_phase(plan), excluded=excluded).begun()
+        return cls(plan, names, first_exchange(plan), excluded=excluded).begun()
 
     @property
     def request(self) -> Request:
         """The request to every site of the roster."""
         if self.sent is not None:
             return self.sent
-        return PublishRequest(self.result.published()) if isinstance(self.phase, Finished) else self.phase.request
+        if isinstance(self.phase, PublishExchange):
+            return PublishRequest(self.result.published())
+        return self.phase.request
 
     @property
     def purpose(self) -> str:
@@ -98,7 +102,7 @@ class Server:
     def take(self, total: Sums) -> Server:
         """The next state, given the total of the replies of the roster."""
         counted = self.counted(self.purpose)
-        if isinstance(self.phase, Finished):
+        if isinstance(self.phase, PublishExchange):
             return replace(counted, done=True)
         self._check_rows(total)
         phase = self.phase.take(total, self.plan, len(self.sites))
@@ -135,7 +139,7 @@ class Server:
 
     def _check_rows(self, total: Sums) -> None:
         """A site may have nothing to count, since all of its groups are small; all sites together may not."""
-        if isinstance(total, OF_ROWS) and not GroupCounts.from_reply(total).mass.sum() > 0:
+        if total.behind is not None and not total.behind.mass.sum() > 0:
             raise RunError(
                 f"run {self.plan.run}: no group has {self.plan.smallest_cell} rows or more at any site, so there is "
                 "nothing to count; agree on a plan with a smaller smallest cell, or on fewer and larger groups."
@@ -144,7 +148,7 @@ class Server:
     def begun(self) -> Server:
         """The state at the beginning of a roster, with the history that begins here."""
         phase = self.phase
-        if isinstance(phase, ContributorsPhase):
+        if isinstance(phase, ContributorsExchange):
             phase = replace(phase, sites=self.sites)
         history = opening_history(Opening.of(self.plan, self.sites), self.roster)
         return replace(self, phase=phase, history=history, sent=None)
@@ -159,23 +163,24 @@ class Server:
         Where they may not, a new roster begins: all past answers are void. It begins with its ``totals`` where the
         server knows them, from what each site said of its rows before, else at the beginning.
         """
-        phase: Phase | None = self.phase
+        phase = self.phase
         kept = isinstance(phase, AfterTotals) and totals is not None
         gone = tuple(
             ExcludedSite(site, reason, self.number, self.purpose, kept) for site, reason in sorted(reasons.items())
         )
-        if isinstance(self.phase, Finished):  # every policy is final: a site that missed the result can get it later
+        if isinstance(phase, PublishExchange):  # every policy is final: a site that missed the result can get it later
             return replace(self, excluded=self.excluded + gone), True
         left = tuple(site for site in self.sites if site not in reasons)
         after = replace(self, sites=left, excluded=self.excluded + gone)
         _enough(self.plan, left, gone)
         if isinstance(phase, AfterTotals) and totals is not None:  # those who are left go on from their totals
             after._check_rows(totals)
-            phase = phase.corrected(totals, self.plan, len(left))
-        else:
-            phase = self.phase.without(self.plan)
-        if phase is None:
+            counted = TotalsExchange(phase.totals.maps, phase.telling(self.plan), phase.totals.priors)
+            phase = counted.take(totals, self.plan, len(left))
+        elif phase.stands_without(self.plan):
             return after, True
+        else:
+            phase = first_exchange(self.plan, phase.telling(self.plan))
         number = self.number + 1
         void = after.counted(self.purpose)
         return replace(void, phase=phase, roster=self.roster + 1, number=number, opened=number).begun(), False
@@ -183,7 +188,7 @@ class Server:
     def reopened(self, reasons: Mapping[str, str]) -> Server:
         """The state at the beginning of a new roster without some sites: masks belong to a roster."""
         after, _ = self.without(reasons)
-        if isinstance(after.phase, Finished):
+        if isinstance(after.phase, PublishExchange):
             raise InputError(
                 "without: every policy is final, and a site that is away can get the result later; resume."
             )
@@ -196,8 +201,8 @@ class Server:
     @property
     def roster_counts(self) -> GroupCounts | None:
         """Rows and positives of the roster, once known."""
-        phase = self.phase.final if isinstance(self.phase, Finished) else self.phase
-        if isinstance(phase, CalibrationPhase):
+        phase = self.phase.final if isinstance(self.phase, PublishExchange) else self.phase
+        if isinstance(phase, CurvatureExchange):
             return GroupCounts(phase.mass, np.zeros_like(phase.mass), len(self.sites))
         totals, reference = getattr(phase, "totals", None), getattr(phase, "reference", None)
         if reference is not None:
@@ -207,7 +212,7 @@ class Server:
     @property
     def result(self) -> RunResult:
         """The result; only once every client's stored policy is measured."""
-        if not isinstance(self.phase, Finished):
+        if not isinstance(self.phase, PublishExchange):
             raise InputError("result: the run is not finished; go on until the last exchange.")
         figures, final, totals = self.phase.figures, self.phase.final, self.phase.final.totals
         required = totals.required(self.plan)
@@ -227,8 +232,8 @@ class Server:
             weights=final.weights,
             mass=totals.mass,
             positives=totals.positives,
-            maps=totals.before.maps,
-            priors=totals.before.priors,
+            maps=totals.maps,
+            priors=totals.priors,
             own=figures.own,
             rates=required.columns(figures.shares, figures.selected),
             today=totals.today,
@@ -237,7 +242,7 @@ class Server:
 
 def check_result(server: Server) -> None:
     """Never publish an exact run that does not meet its requirements."""
-    if not isinstance(server.phase, Finished) or server.plan.solver is not None:
+    if not isinstance(server.phase, PublishExchange) or server.plan.solver is not None:
         return
     result = server.result
     certificate = result.certificate

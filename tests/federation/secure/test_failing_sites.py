@@ -11,7 +11,8 @@ import logofair.federation.client
 from logofair.engines.conductor import ServerState, conduct
 from logofair.engines.inprocess import LocalTransport
 from logofair.errors import GarbledTotalError, QuorumLostError, RunError
-from logofair.federation.replies import Refusal, ReplyMessage
+from logofair.federation.exchange import Refusal
+from logofair.federation.messages import ReplyMessage
 from logofair.federation.secure.primitives import random_words
 from logofair.records import decode, encode
 from support.secure_sites import STEP, Federation, seeded

@@ -12,8 +12,9 @@ from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation import Server
-from logofair.federation.replies import Refusal, ReplyMessage
-from logofair.federation.requests import RequestMessage, TotalsRequest
+from logofair.federation.exchange import Refusal
+from logofair.federation.exchanges.totals import TotalsRequest
+from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.records import decode, encode
 from support.sites import (
     Tampered,

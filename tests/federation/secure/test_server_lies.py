@@ -13,20 +13,13 @@ from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import GarbledTotalError, InputError, RunError
 from logofair.federation import Client, ClientBatch, Server, SiteColumns, make_plan
 from logofair.federation.client import SecureIdentity
-from logofair.federation.replies import Answers
-from logofair.federation.reply_checks import reply_form
-from logofair.federation.requests import (
-    AnswersRequest,
-    FinalRequest,
-    Opening,
-    PublishRequest,
-    RequestMessage,
-    ScoreMomentsRequest,
-    StepsRequest,
-    TotalsRequest,
-    agrees,
-    next_history,
-)
+from logofair.federation.exchange import reply_form
+from logofair.federation.exchanges.algorithm1 import StepsRequest
+from logofair.federation.exchanges.answers import Answers, AnswersRequest
+from logofair.federation.exchanges.final import FinalRequest, PublishRequest
+from logofair.federation.exchanges.pooling import ScoreMomentsRequest
+from logofair.federation.exchanges.totals import TotalsRequest
+from logofair.federation.messages import Opening, RequestMessage, agrees, next_history
 from logofair.federation.secure import SecureServer, new_signing_key, public_line
 from logofair.federation.secure.primitives import private_text
 from logofair.notions import Notion, Rate

@@ -12,9 +12,10 @@ from logofair.engines.conductor import ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run_apart
 from logofair.errors import InputError, RunError
 from logofair.federation import Client, ClientBatch, Plan, Privacy, Server, SiteColumns, SiteLimits, make_plan
-from logofair.federation.phases import CalibrationPhase, TotalsPhase
+from logofair.federation.exchanges.answers import Answers
+from logofair.federation.exchanges.calibrating import Contributors, CurvatureExchange, GroupRows
+from logofair.federation.exchanges.totals import Totals, TotalsExchange
 from logofair.federation.plan import Members
-from logofair.federation.replies import Answers, Contributors, GroupRows, Totals
 from logofair.solvers.algorithm1 import Algorithm1
 from support.sites import Tampered, clients, federation, go, gone_from, identities, plan_of, rows
 
@@ -138,7 +139,7 @@ def test_a_site_that_claims_many_rows_gets_no_fold_sums_of_the_others_few(sizes,
     sent = []
     with suppress(RunError):
         go(plan_of(secure=True, calibration="beta"), LocalTransport(every), save=sent.append)
-    places = [state.server.phase.levels.places for state in sent if isinstance(state.server.phase, CalibrationPhase)]
+    places = [state.server.phase.levels.places for state in sent if isinstance(state.server.phase, CurvatureExchange)]
     assert places
     assert all((each[1] >= 0) == fed for each in places)
 
@@ -197,17 +198,17 @@ def test_a_site_that_steers_calibration_by_its_sums_does_so_for_ten_rounds_at_mo
     """It chooses where the others are summed next; there steep maps count their scores above a value."""
     plan, sites, rounds = plan_of(secure=True, calibration="beta"), federation([900] * 3), 0
     batch, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
-    while rounds == 0 or isinstance(server.phase, CalibrationPhase):
+    while rounds == 0 or isinstance(server.phase, CurvatureExchange):
         batch, sums = batch.answer(server.request)
         total = sums.combined()
-        if isinstance(server.phase, CalibrationPhase):
+        if isinstance(server.phase, CurvatureExchange):
             steered = total.sums.copy()
             steered[0] = 1e6 - 1e3 * rounds  # ever lower losses, and gradients that lead away
             steered[1] += 50.0 * (-1.0) ** rounds
             total, rounds = replace(total, sums=steered), rounds + 1
         server = server.take(total)
     assert rounds == 10
-    assert isinstance(server.phase, TotalsPhase)
+    assert isinstance(server.phase, TotalsExchange)
     assert np.isfinite(server.phase.maps.groups).all()
 
 

@@ -23,9 +23,11 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.errors import InfeasibleError, InputError, RefusedError, RunError, SecureRefusalError
 from logofair.federation.client import SecureIdentity
-from logofair.federation.replies import Received, Refusal, Totals
-from logofair.federation.reply_checks import reply_form
-from logofair.federation.requests import ContributorsRequest, Opening, PublishRequest, RequestMessage, agrees
+from logofair.federation.exchange import Refusal, reply_form
+from logofair.federation.exchanges.calibrating import ContributorsRequest
+from logofair.federation.exchanges.final import PublishRequest, Received
+from logofair.federation.exchanges.totals import Totals
+from logofair.federation.messages import Opening, RequestMessage, agrees
 from logofair.federation.secure import (
     Confirmed,
     Keys,

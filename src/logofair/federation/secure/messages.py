@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from logofair.federation.requests import Body
+from logofair.federation.exchange import Body
 from logofair.federation.secure.primitives import KEY_SIZE, SEAL_SIZE, SHARE_SIZE
 from logofair.federation.secure.roster import context
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.errors import GarbledTotalError
-from logofair.federation.requests import Body
+from logofair.federation.exchange import Body
 from logofair.federation.secure.messages import Contributed, Unmasked, is_blobs
 from logofair.federation.secure.primitives import KEY_SIZE, Words, combine, decoded, pair_mask, public_half, self_mask
 from logofair.federation.secure.roster import Roster, context

@@ -1,0 +1,342 @@
+"""What an exchange is: a request to all sites, their replies, and what both sides do with them.
+
+Each exchange is declared in one place (:mod:`logofair.federation.exchanges`): the fields of its request; the fields of
+its reply, each with its meaning, shape, range and fixed-point step; the site's answer; and what the server does with
+the total. The reply type is the privacy statement: a reply holds sums over the site's rows, or their masked form under
+secure sums, and no text of an error and no value of the data leaves a site.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, get_type_hints
+
+import numpy as np
+
+from logofair.calibration.fits import PARTS
+from logofair.calibration.logistic import FAMILIES
+from logofair.columns.checks import Floats
+from logofair.federation.plan import Plan
+from logofair.fitting.pooling import BINS, KAPPAS, KINDS, STRENGTHS
+from logofair.notions import Rate
+from logofair.records import Family
+
+if TYPE_CHECKING:
+    from logofair.federation.batch import ClientBatch
+
+# Fixed-point steps under secure sums: counts of rows need range, shares of all rows need precision.
+OF_ROWS = 2.0**-20
+OF_CHANCES = 2.0**-32  # expected positives: whole rows are exact anyway, chances are not
+OF_SHARES = 2.0**-44
+OF_SHIFTS = 2.0**-40  # shares times squares of log-odds
+# More rows than any federation has.
+MOST_ROWS = 1e12
+# Rounding of solvers and of fixed-point sums, far below any tolerance; and of sums over rows.
+ROUNDING = 1e-6
+SLACK = 1e-3
+
+
+class Body(Family):
+    """What leaves a client, or is passed on of it: sums over its rows, or a message of secure sums."""
+
+
+class Disclosure(NamedTuple):
+    """A field of a reply: what it tells about the client, its shape, its fixed-point step and its range.
+
+    The shape names lengths that :func:`lengths` has, or the request: "fits groups".
+    """
+
+    meaning: str
+    shape: str
+    step: float
+    low: float = -math.inf
+    high: float = math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCounts:
+    """The rows and expected positives per group behind a reply: one client's, or those of the roster."""
+
+    mass: Floats
+    positives: Floats
+    sites: int = 1
+
+    @property
+    def cells(self) -> int:
+        """The most cells that can stand behind a reply."""
+        return self.sites * self.mass.size
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What a reply is held against: its request, the plan, and the rows behind it and of all sites as far as known."""
+
+    request: Any
+    plan: Plan
+    counts: GroupCounts | None
+    roster: GroupCounts | None
+
+
+class Request(Family):
+    """What a server asks of every site in one exchange."""
+
+    exchange: ClassVar[type[Exchange]]
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """Lengths in the shape of the reply that depend on the request."""
+        return {}
+
+    @property
+    def replayed(self) -> Request:
+        """What of it follows from the plan and the totals, which sites under secure sums recompute: all, mostly."""
+        return self
+
+
+class Refusal(enum.Enum):
+    """Why a client does not answer, with what the server's people should do.
+
+    Examples
+    --------
+    >>> Refusal.INTERNAL.value
+    'an error inside the client: its own screen says which'
+    """
+
+    BAD_MESSAGE = "the message is damaged or of another version: use the same version of logofair everywhere"
+    UNKNOWN_RUN = "the client does not know this run: its state folder was lost or is another's"
+    OUT_OF_TURN = "the message belongs to another round or roster than the client is in"
+    BAD_REQUEST = "the request cannot be meant: totals below the client's own, or numbers out of all range"
+    OTHER_REQUEST = "another request came under a number that was already answered"
+    UNKNOWN_GROUP = "the client has rows of a group that the plan does not name"
+    NO_LABELS = "the plan needs labels, and the client has none"
+    BAD_DATA = "the client's file cannot be used: its own screen says why"
+    DISK_FULL = "the client's disk is full: make room there, and start its command again"
+    DATA_CHANGED = "the client's file is not the one it had when the run began"
+    NO_SOLUTION = "the client's own problem could not be solved exactly"
+    IMPLAUSIBLE = "the client's own check found its answer implausible, so it was not sent"
+    PLAN_REFUSED = "the client's people have not agreed to this plan: its own screen says what they want"
+    NOT_AGREED = (
+        "the client has not agreed to go on without sites that were in the roster, or to another run on the same rows: "
+        "its own screen says which"
+    )
+    NO_KEYS = "the client lacks the keys for secure sums"
+    OTHER_THAN_REPLAY = (
+        "what was sent does not follow from the plan and the totals, which the client recomputed: use the same version "
+        "of logofair everywhere, and ask nothing but what the plan says"
+    )
+    UNSAFE_SUM = "the client's rules for secure sums forbid this step"
+    INTERNAL = "an error inside the client: its own screen says which"
+
+
+class Sums(Body):
+    """What a site replies: numbers of one client, or of several along a first axis."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # of those that descend from it
+    impossible: ClassVar[str] = "sent numbers that no rows can have"  # of a number out of its range
+
+    @classmethod
+    def disclosures(cls) -> dict[str, Disclosure]:
+        """Every field, and what it tells."""
+        hints = get_type_hints(cls, include_extras=True)
+        return {field.name: hints[field.name].__metadata__[0] for field in fields(cls)}
+
+    @classmethod
+    def statement(cls) -> list[tuple[str, str]]:
+        """Name and meaning of every field: what a reply of this type tells about a client."""
+        return [
+            (name, f"{each.meaning}, ({', '.join(each.shape.split())})") for name, each in cls.disclosures().items()
+        ]
+
+    @classmethod
+    def shapes(cls, request: Request, plan: Plan) -> list[tuple[int, ...]]:
+        """The shapes of the fields in the reply to a request."""
+        known = lengths(plan) | request.lengths
+        return [tuple(known[name] for name in each.shape.split()) for each in cls.disclosures().values()]
+
+    @property
+    def behind(self) -> GroupCounts | None:
+        """The rows behind this reply, if it says how many there are: later replies of the site rest on them."""
+        return None
+
+    def wrong(self, context: Context) -> str | None:
+        """What no such rows could give, each number being in its range; None where nothing is wrong."""
+        return None
+
+    def total(self) -> Self:
+        """The sites' total over the first axis, rounded once: their order does not matter."""
+        return type(self)(**{f.name: _exact_sum(getattr(self, f.name)) for f in fields(self)})
+
+    def combined(self) -> Self:
+        """What the server works with of the sites along the first axis: their total, unless a type says otherwise."""
+        return self.total()
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Self]) -> Self:
+        """The numbers of several sites along a first axis."""
+        return cls(**{f.name: np.stack([getattr(part, f.name) for part in parts]) for f in fields(cls)})
+
+    def client(self, number: int) -> Self:
+        """The numbers of one client out of several."""
+        return type(self)(**{f.name: np.array(getattr(self, f.name)[number]) for f in fields(self)})
+
+    def vector(self) -> Floats:
+        """All numbers in one row, as secure sums take them."""
+        return np.concatenate([np.zeros(0), *(np.ravel(getattr(self, f.name)) for f in fields(self))])
+
+    def steps(self) -> Floats:
+        """The fixed-point step of each number of :meth:`vector`."""
+        return self.steps_of([np.shape(getattr(self, f.name)) for f in fields(self)])
+
+    @classmethod
+    def steps_of(cls, shapes: Sequence[tuple[int, ...]]) -> Floats:
+        """The fixed-point steps for fields of given shapes."""
+        steps = [disclosure.step for disclosure in cls.disclosures().values()]
+        parts = [np.full(math.prod(shape), step) for step, shape in zip(steps, shapes, strict=True)]
+        return np.concatenate([np.zeros(0), *parts])
+
+    @classmethod
+    def from_vector(cls, vector: Floats, shapes: Sequence[tuple[int, ...]]) -> Self:
+        """The inverse of :meth:`vector` for fields of given shapes."""
+        cuts = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+        parts = np.split(np.asarray(vector, dtype=np.float64), cuts) if shapes else []
+        return cls(**{f.name: part.reshape(s) for f, part, s in zip(fields(cls), parts, shapes, strict=True)})
+
+
+def _exact_sum(stacked: Floats) -> Floats:
+    """Entry by entry the correctly rounded sum over the first axis."""
+    flat = stacked.reshape(stacked.shape[0], -1)
+    if flat.shape[0] == 1:
+        return np.array(stacked[0])
+    if not np.isfinite(flat).all():  # fsum refuses infinities of both signs; the checks of replies name them
+        return np.asarray(stacked.sum(axis=0))
+    # Column by column: numbers of a hundred thousand sites would fill the memory as Python's.
+    return np.array([math.fsum(column.tolist()) for column in flat.T]).reshape(stacked.shape[1:])
+
+
+class Exchange(Family):
+    """One exchange as the server knows it while its request is under way: a frozen value that can be stored.
+
+    A class of exchanges names its request and its reply where it is declared (``class TotalsPhase(Exchange,
+    request=TotalsRequest, reply=Totals)``); one that names none has those of the class it descends from.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # of those that descend from it
+    name: ClassVar[str]  # what the exchange is counted as
+    reply: ClassVar[type[Sums]]
+
+    def __init_subclass__(cls, request: type[Request] | None = None, reply: type[Sums] | None = None) -> None:
+        super().__init_subclass__()
+        if request is not None and reply is not None:
+            cls.reply, request.exchange = reply, cls
+
+    @property
+    def request(self) -> Request:
+        """What is sent to every client."""
+        raise NotImplementedError
+
+    @staticmethod
+    def answer(batch: ClientBatch, request: Any) -> tuple[ClientBatch, Sums]:
+        """The sites' answer: their next state, and sums whose first axis counts the sites."""
+        raise NotImplementedError
+
+    def take(self, total: Any, plan: Plan, sites: int) -> Exchange:
+        """The next exchange, given the total of the replies of so many sites."""
+        raise NotImplementedError
+
+    def stands_without(self, plan: Plan) -> bool:
+        """Whether, where sites were lost, the replies of the others can be taken as they are; else all begin again."""
+        return True
+
+    def telling(self, plan: Plan) -> Floats | None:
+        """The prices worth sending to a new roster at once."""
+        return None
+
+    def following(self, request: Request) -> Self:
+        """The same exchange with the numbers of a request that differs from its own by rounding alone."""
+        sent = vars(request)
+        return replace(self, **{f.name: sent[f.name] for f in fields(self) if sent.get(f.name) is not None})
+
+
+def lengths(plan: Plan) -> dict[str, int]:
+    """The lengths of axes of replies that follow from the plan, by name."""
+    groups, family = len(plan.groups), FAMILIES.get(plan.calibration)
+    k = 0 if family is None else len(family.identity)
+    return {
+        "groups": groups,
+        "1+groups": 1 + groups,
+        "rates": len(plan.group_rates),
+        "today": len(plan.today_rates),
+        "capacity": int(plan.has_capacity),
+        "inside": int(plan.limited_inside),
+        "pairs": groups * (groups - 1),
+        "fits": plan.folds + 1,
+        "folds": plan.folds,
+        "entries": 1 + k + k * (k + 1) // 2,
+        "label-sums": 2 if family is not None and family.smoothed else 1,
+        "strengths": 0 if family is None else len(STRENGTHS["auto"]),
+        "kinds": len(KINDS),
+        "kappas": len(KAPPAS),
+        "all-bins": BINS,
+        "parts": len(PARTS),
+        "own": 0 if plan.pooling == "none" else groups,
+        **{str(number): number for number in range(1, 10)},
+    }
+
+
+def reply_form(request: Request, plan: Plan) -> tuple[type[Sums], list[tuple[int, ...]]]:
+    """The type of the reply to a request, and the shapes of its fields."""
+    kind = request.exchange.reply
+    return kind, kind.shapes(request, plan)
+
+
+def fault(
+    reply: object, request: Request, plan: Plan, counts: GroupCounts | None, roster: GroupCounts | None
+) -> str | None:
+    """What is wrong with a reply, or None; ``counts`` are of the rows behind it, ``roster`` of all sites' rows.
+
+    The server checks every reply it can see, and the totals it cannot see behind; a client checks its own reply before
+    it is masked. A number no set of rows can give is refused, with one sentence.
+    """
+    kind, shapes = reply_form(request, plan)
+    if type(reply) is not kind:
+        return f"sent a {type(reply).__name__} where a {kind.__name__} was requested"
+    for (name, disclosed), shape in zip(kind.disclosures().items(), shapes, strict=True):
+        value: Any = getattr(reply, name)
+        if not isinstance(value, np.ndarray) or value.dtype != np.float64 or value.shape != shape:
+            got = getattr(value, "shape", type(value).__name__)
+            return f"sent {name} of shape {got} where {shape} was requested"
+        if not np.isfinite(value).all():
+            return f"sent {name} with a value that is no finite number"
+        if value.min(initial=disclosed.high) < disclosed.low or value.max(initial=disclosed.low) > disclosed.high:
+            return kind.impossible
+    behind = reply.behind
+    if plan.smallest_cell == 1 and behind is not None and not behind.mass.sum() > 0:
+        return "sent a number of rows that cannot be"  # where small cells are left out, none may be left
+    return reply.wrong(Context(request, plan, counts, roster))
+
+
+def share_limits(rates: Sequence[Rate], counts: GroupCounts, roster: GroupCounts) -> tuple[Floats, Floats]:
+    """Smallest and largest share of each group's rate that so many rows can have, (groups, rates) each."""
+    m, p = counts.mass, np.minimum(counts.positives, counts.mass)
+    # Corners of all that can be selected: nobody, the positives, everybody, the negatives.
+    corners = ((0 * m, 0 * m), (p, p), (m, p), (m - p, 0 * m))
+    low, high = np.zeros((m.size, len(rates))), np.zeros((m.size, len(rates)))
+    for k, rate in enumerate(rates):
+        base = rate.denominator(roster.mass, roster.positives)
+        defined = base > 0
+        value = np.stack([rate.numerator(u, v) for u, v in corners])
+        value = np.divide(value, base, out=np.zeros_like(value), where=defined)
+        # Under secure sums every client's share of a total is rounded, which shows where a group is next to empty.
+        slack = ROUNDING * (1.0 + (counts.sites - 1) / np.maximum(base, ROUNDING))
+        low[:, k], high[:, k] = value.min(axis=0) - slack, value.max(axis=0) + slack
+    return low, high
+
+
+def all_finite(value: object) -> bool:
+    """Whether all numbers of a request are finite; the arrays of a message can hold anything."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind != "f" or bool(np.isfinite(value).all())
+    return not is_dataclass(value) or all(all_finite(getattr(value, each.name)) for each in fields(value))

@@ -1,0 +1,193 @@
+"""Prices out, every site's best answers back: the rounds of the exact decomposition, and the end of Algorithm 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import numpy as np
+
+from logofair.columns.checks import Floats
+from logofair.errors import RefusedError, RunError
+from logofair.federation.batch import LARGEST_PRICE, ClientBatch, best_answer, everybodys, split_shares
+from logofair.federation.exchange import (
+    OF_SHARES,
+    ROUNDING,
+    Context,
+    Disclosure,
+    Exchange,
+    Refusal,
+    Request,
+    Sums,
+    share_limits,
+)
+from logofair.federation.exchanges.final import FinalExchange
+from logofair.federation.exchanges.roster import AfterTotals, RosterTotals, beyond_rows
+from logofair.federation.plan import Plan
+from logofair.solvers.decomposition import Decomposition, TriedPrices
+from logofair.solvers.trials import trial_prices
+
+# Bytes that a secure sum's message carries for each site beside the numbers.
+_SEALED = 140
+
+
+@dataclass(frozen=True, eq=False)
+class AnswersRequest(Request):
+    """The totals of the roster, and prices of the global rates: the best answer to each of them.
+
+    Where there is a capacity its price is that of a last rate, in the place of the first group.
+    """
+
+    mass: Floats
+    positives: Floats
+    prices: Floats  # (answers, groups, global rates)
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """One answer to each price vector."""
+        return {"answers": len(self.prices)}
+
+
+@dataclass(frozen=True, eq=False)
+class Answers(Sums):
+    """The client's best answer to each price vector it was sent."""
+
+    gain: Annotated[
+        Floats,
+        Disclosure("accuracy above rejecting everybody, or cost saved, as a share of all rows", "answers", OF_SHARES),
+    ]
+    shares: Annotated[Floats, Disclosure("its share of each group's global rates", "answers groups rates", OF_SHARES)]
+    bound: Annotated[Floats, Disclosure("dual value: no rule of the client is worth more", "answers", OF_SHARES)]
+    selected: Annotated[
+        Floats,
+        Disclosure(
+            "where there is a capacity over all: its share of all people selected", "answers capacity", OF_SHARES
+        ),
+    ]
+
+    def wrong(self, context: Context) -> str | None:
+        """Gains and shares within what the rows allow; dual values not below what their answers are worth."""
+        counts, roster, request, rates = context.counts, context.roster, context.request, context.plan.group_rates
+        if counts is None or roster is None:
+            return None
+        beyond = beyond_rows(self.gain, self.shares, self.selected, context.plan, counts, roster)
+        if beyond is not None:
+            return beyond
+        prices, of_capacity = request.prices[..., : len(rates)], request.prices[:, 0, len(rates) :]
+        value = self.gain - np.sum(prices * self.shares, axis=(1, 2)) - np.sum(of_capacity * self.selected, axis=1)
+        allowed = ROUNDING * (1.0 + np.abs(request.prices).sum(axis=(1, 2)))
+        # A site whose solver fails rejects everybody, and its valid bound lies above that: too high costs a round only.
+        low, high = share_limits(rates, counts, roster)
+        own = counts.mass.sum() / roster.mass.sum() + ROUNDING
+        largest = np.sum(np.abs(prices) * np.maximum(high, -low), axis=(1, 2))
+        largest = largest + own * (1.0 + np.abs(of_capacity).sum(1))
+        if np.any(self.bound < value - allowed) or np.any(self.bound > largest + allowed):
+            return "sent a dual value that its own answer contradicts"
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
+    """One round of the decomposition: a batch of prices out, summed answers back."""
+
+    totals: RosterTotals
+    tried: TriedPrices
+    prices: Floats  # those of this round
+    round: int
+    name = "answers"
+
+    @classmethod
+    def start(cls, totals: RosterTotals, plan: Plan, again: Floats | None) -> PricingExchange:
+        """Begin with what the last roster found worth asking, or with the usual batch."""
+        none = TriedPrices.none(len(plan.groups), len(plan.global_rates))
+        state = totals.required(plan).decomposition(none)
+        if again is None:
+            return cls(totals, none, _next_prices(plan, totals, state), 1)
+        # Prices prove a bound only if they sum to 0 over the groups that count, and a lost site may change which do.
+        prices = totals.required(plan).marks.within(state.repaired(again))
+        return cls(totals, none, np.unique(prices, axis=0), 1)
+
+    @property
+    def request(self) -> AnswersRequest:
+        """Ask for the best answer to every price vector of the batch."""
+        return AnswersRequest(self.totals.mass, self.totals.positives, self.prices)
+
+    @staticmethod
+    def answer(batch: ClientBatch, request: AnswersRequest) -> tuple[ClientBatch, Answers]:
+        """Answer each price vector, and keep the answers: the final policy mixes the very ones that are counted."""
+        if not len(request.prices) or not np.all(np.abs(request.prices) <= LARGEST_PRICE):
+            raise RefusedError(Refusal.BAD_REQUEST)
+        plan, before = batch.state.plan, 0 if batch.state.prices is None else len(batch.state.prices)
+        if before + len(request.prices) > plan.most_prices:
+            raise RefusedError(Refusal.BAD_REQUEST, "more prices were sent than the plan allows.")
+        after = batch.with_totals(request.mass, request.positives)
+        found = [best_answer(after.problem, prices) for prices in everybodys(request.prices, plan)]
+        gain, shares, bound = (np.stack([getattr(a, name) for a in found], 1) for name in ("gain", "shares", "bound"))
+        gain, bound = gain + after.spared[:, None], bound + after.spared[:, None]
+        state = after.state.answered(request.prices, np.stack([a.u for a in found]), np.stack([a.v for a in found]))
+        shares, selected = split_shares(shares, plan)
+        return replace(after, state=state), Answers(gain=gain, shares=shares, bound=bound, selected=selected)
+
+    def take(self, total: Answers, plan: Plan, sites: int) -> Exchange:
+        """Add the answers; go on to the final step where the certificate is good enough, else ask for more.
+
+        Raises
+        ------
+        InfeasibleError
+            Where some prices prove that no rule meets all requirements.
+        """
+        required = self.totals.required(plan)
+        rates = required.columns(total.shares, total.selected)
+        tried = self.tried.and_also(TriedPrices(self.prices, total.gain, rates, total.bound))
+        state = required.decomposition(tried)
+        if required.impossible(state):
+            raise required.conflict(state)
+        if state.incumbent.optimality_gap > plan.optimality_gap and self.round < plan.rounds:
+            prices = _next_prices(plan, self.totals, state)
+            if len(prices):  # none: everything near the optimum was tried, and rounding is all that is left
+                return PricingExchange(self.totals, tried, prices, self.round + 1)
+        if not np.isfinite(state.incumbent.value):
+            raise RunError(
+                f"run {plan.run}: after {self.round} rounds no rule that meets all requirements was found, nor a proof "
+                "that there is none; allow more rounds, or require slightly less."
+            )
+        return FinalExchange.mixture(self.totals, tried, state.incumbent, self.round)
+
+    def telling(self, plan: Plan) -> Floats | None:
+        """What the best mixture so far is made of, where its bound was found, and what was under way."""
+        if not self.tried.gains.size:
+            return self.prices
+        found = self.totals.required(plan).decomposition(self.tried).incumbent
+        telling = np.concatenate([self.tried.prices[found.weights[1:] > 0], found.centre[None], self.prices])
+        _, first = np.unique(telling, axis=0, return_index=True)
+        return np.asarray(telling[np.sort(first)][: max(1, len(self.prices))])
+
+
+def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floats:
+    """The next batch; a single zero price where nothing global is constrained."""
+    if not state.counts.any():
+        return np.zeros((1, *state.tolerance.shape))
+    size = plan.trials_at_most(_SEALED * totals.sites if plan.secure else 0)
+    return trial_prices(state, size, totals.required(plan).marks)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundExchange(AfterTotals):
+    """The end of Algorithm 1: every client's exact answer to the final multipliers, and the bound they prove."""
+
+    totals: RosterTotals
+    prices: Floats
+    round: int
+    name = "answers"
+    reply = Answers
+
+    @property
+    def request(self) -> AnswersRequest:
+        """Ask for the answer to the final multipliers."""
+        return AnswersRequest(self.totals.mass, self.totals.positives, self.prices)
+
+    def take(self, total: Answers, plan: Plan, sites: int) -> Exchange:
+        """That one answer is the rule, whether it is within the tolerances or not."""
+        tried = TriedPrices(self.prices, total.gain, total.shares, total.bound)
+        bound = float(self.totals.required(plan).decomposition(tried).bounds[0])
+        return FinalExchange(self.totals, self.prices, np.ones(1), bound, self.prices[0], self.round)

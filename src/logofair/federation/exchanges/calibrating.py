@@ -1,0 +1,365 @@
+"""Before there are chances: who contributes to what, rows of the groups, and the Newton steps of the calibrators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, TypeAlias
+
+import numpy as np
+
+from logofair.calibration.fits import LEAST_ROWS, PARTS, clipped_counts, summed_at
+from logofair.calibration.levels import Levels
+from logofair.calibration.sums import Points, calibration_counts, calibration_sums, placed
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans, Indices
+from logofair.errors import RunError
+from logofair.federation.batch import ClientBatch
+from logofair.federation.exchange import (
+    MOST_ROWS,
+    OF_ROWS,
+    ROUNDING,
+    SLACK,
+    Context,
+    Disclosure,
+    Exchange,
+    GroupCounts,
+    Request,
+    Sums,
+)
+from logofair.federation.exchanges.pooling import after_calibration
+from logofair.federation.exchanges.totals import TotalsExchange
+from logofair.federation.plan import Plan
+
+# Under secure sums no number is the sum of fewer sites than this: with one ally it would be that of a single site.
+FEWEST_CONTRIBUTORS = 3
+# Under secure sums calibration ends after so many rounds: a site that lies about its own sums chooses where those of
+# the others are taken next. Of 1,369 federations with scores and labels of all kinds 16 took more, most 4 to 6.
+MOST_ROUNDS = 10
+# Features of a calibration are logarithms of scores kept within [1e-6, 1 - 1e-6].
+_LARGEST_FEATURE = 14.0
+
+
+def first_exchange(plan: Plan, prices: Floats | None = None) -> Exchange:
+    """Where a roster begins; ``prices`` are worth sending once totals are known."""
+    if plan.secure:
+        return ContributorsExchange(prices)
+    return _before_calibration(plan, prices, np.ones(len(plan.groups), dtype=bool))
+
+
+def _before_calibration(plan: Plan, prices: Floats | None, fed: Booleans) -> Exchange:
+    """Calibration where the plan has one, else what follows; ``fed``: which groups enough sites contribute to."""
+    if plan.calibration == "none":
+        return after_calibration(plan, TotalsExchange(None, prices))
+    return GroupRowsExchange(fed, prices)
+
+
+@dataclass(frozen=True, eq=False)
+class ContributorsRequest(Request):
+    """The first of secure sums: to which of the numbers to come the client contributes."""
+
+    sites: tuple[str, ...]  # of the roster, in the order in which replies have them
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """A row for each site."""
+        return {"sites": len(self.sites)}
+
+
+@dataclass(frozen=True, eq=False)
+class Contributors(Sums):
+    """The first of secure sums: which site contributes to what is summed later.
+
+    Every site has a row of its own, so that each sees that nobody has said anything in its name: an ally of the server
+    that added to a mere number of contributors could let a total of two sites, or of one, through.
+    """
+
+    impossible = "claimed to contribute more than a site can"
+    groups: Annotated[
+        Floats, Disclosure("in its own row 1 where it counts rows of the group, else 0", "sites groups", OF_ROWS, 0, 1)
+    ]
+    rates: Annotated[
+        Floats,
+        Disclosure(
+            "in its own row 1 where it has somebody, or expects one person, among those of whom a global rate is a "
+            "share, else 0",
+            "sites groups rates",
+            OF_ROWS,
+            0,
+            1,
+        ),
+    ]
+    folds: Annotated[
+        Floats,
+        Disclosure(
+            "with calibration, in its own row 1 where each fold of the group holds both labels and the group has 125 "
+            "rows or more, 50 or more, 10 or more, else 0",
+            "sites groups parts",
+            OF_ROWS,
+            0,
+            1,
+        ),
+    ]
+
+    def wrong(self, context: Context) -> str | None:
+        """Ones and zeros, and nobody of a group that is not counted."""
+        marks = np.concatenate([self.groups[:, :, None], self.rates, self.folds], axis=2)
+        wrong = not np.isin(marks, (0.0, 1.0)).all() or np.any(marks > self.groups[:, :, None])
+        return self.impossible if wrong else None
+
+
+@dataclass(frozen=True, eq=False)
+class ContributorsExchange(Exchange, request=ContributorsRequest, reply=Contributors):
+    """Secure sums: how many sites contribute to each number to come, since a sum of few is next to one site's."""
+
+    prices: Floats | None = None  # worth sending later, from a roster before this one
+    sites: tuple[str, ...] = ()  # of the roster as it began
+    name = "contributors"
+
+    @property
+    def request(self) -> ContributorsRequest:
+        """Ask who contributes to what."""
+        return ContributorsRequest(self.sites)
+
+    @staticmethod
+    def answer(batch: ClientBatch, request: ContributorsRequest) -> tuple[ClientBatch, Contributors]:
+        """Groups, and those people of them of whom a global rate is a share."""
+        state = replace(batch.state, releases=batch.preparation.releases(batch.state.releases))
+        prepared, plan, noised = batch.preparation, state.plan, state.plan.privacy is not None
+        rows = prepared.noised(state.releases) if noised else prepared.scored
+        shape, cells = (len(prepared.rows), len(plan.groups)), rows.cells(len(plan.groups))
+        counted = np.ones(cells.size) if rows.weights is None else rows.weights if noised else 1.0 * (rows.weights > 0)
+        chances = rows.scores if rows.labels is None or not plan.needs_labels else rows.labels
+        people, positives = (
+            np.bincount(cells, each, shape[0] * shape[1]).reshape(shape).astype(np.float64)
+            for each in (counted, counted * chances)
+        )
+        expected = [rate.denominator(people, positives) for rate in plan.group_rates]
+        full = np.zeros((*shape, len(PARTS)))
+        if plan.needs_labels:  # each fold of a group holds both labels, and the group has its part of rows
+            every = np.arange(len(plan.groups))
+            mass = np.concatenate([calibration_counts(rows, every)[:, :, -1] for rows in prepared.folded])
+            both = np.all(mass[:, :, -1:] > mass[:, :, :-1], axis=(1, 2))
+            full = both[:, :, None] & (prepared.numbers[0][:, :, None] * np.array(PARTS) >= LEAST_ROWS)
+        own = np.array([[float(site == name) for name in request.sites] for site in prepared.sites])
+        marks = (people > 0, np.stack(expected, axis=2) >= 1.0 if expected else np.zeros((*shape, 0)), full)
+        rows_of_all = (np.array(list(map(np.multiply.outer, own, each))) for each in marks)
+        return replace(batch, state=state), Contributors(*rows_of_all)
+
+    def take(self, total: Contributors, plan: Plan, sites: int) -> Exchange:
+        """Go on where every group, and everybody of whom a rate is a share, is at enough sites.
+
+        Raises
+        ------
+        RunError
+            Where some total would be that of one site, or of two.
+        """
+        groups, rates, folds = (each.sum(axis=0) for each in (total.groups, total.rates, total.folds))
+        of_groups = [(str(group), number) for group, number in zip(plan.groups, groups, strict=True)]
+        of_rates = [
+            (f"{group}, as far as the {rate.name} counts them", number)
+            for rate, numbers in zip(plan.group_rates, rates.T, strict=True)
+            for group, number in zip(plan.groups, numbers, strict=True)
+        ]
+        few = next(((who, number) for who, number in (*of_groups, *of_rates) if number < FEWEST_CONTRIBUTORS), None)
+        if few is not None:
+            raise RunError(
+                f"run {plan.run}: {few[0]}: NOT MEASURED, since {round(few[1])} of {sites} sites have enough such "
+                f"people, and a total of fewer than {FEWEST_CONTRIBUTORS} could be one site's; drop the group's rows "
+                "and agree on a plan without it, or run without secure sums."
+            )
+        return _before_calibration(plan, self.prices, (folds > PARTS).any(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupRowsRequest(Request):
+    """Before calibration: how many rows each group has."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupRows(Sums):
+    """Before calibration: which groups have rows enough that sums over a fold of them are far from a single row's."""
+
+    impossible = "sent a number of rows that cannot be"
+    rows: Annotated[
+        Floats, Disclosure("number of rows of each group, or 250 where it has more", "groups", OF_ROWS, 0, MOST_ROWS)
+    ]
+    everybody: Annotated[Floats, Disclosure("number of rows, or 250 where it has more", "1", OF_ROWS, 0, MOST_ROWS)]
+    mass: Annotated[Floats, Disclosure("weight of the rows of each group", "groups", OF_ROWS, 0, MOST_ROWS)]
+
+    @property
+    def behind(self) -> GroupCounts:
+        """Rows, whose positives are not known yet."""
+        return GroupCounts(self.mass, np.zeros_like(self.mass))
+
+    def wrong(self, context: Context) -> str | None:
+        """No weight without rows."""
+        return self.impossible if np.any((self.mass > 0) & (self.rows == 0)) else None
+
+
+@dataclass(frozen=True, eq=False)
+class GroupRowsExchange(Exchange, request=GroupRowsRequest, reply=GroupRows):
+    """Which groups have rows enough for sums of their own."""
+
+    fed: Booleans  # whether enough sites contribute to every fold of each label, (groups,)
+    prices: Floats | None = None  # worth sending later, from a roster before this one
+    name = "calibration"
+
+    @property
+    def request(self) -> GroupRowsRequest:
+        """Ask for the rows of each group."""
+        return GroupRowsRequest()
+
+    @staticmethod
+    def answer(batch: ClientBatch, request: GroupRowsRequest) -> tuple[ClientBatch, GroupRows]:
+        """Rows up to what is enough, and what they weigh."""
+        number, mass = batch.preparation.numbers
+        of_groups, of_all = clipped_counts(number)
+        return batch, GroupRows(rows=of_groups, everybody=of_all[:, None], mass=mass)
+
+    def take(self, total: GroupRows, plan: Plan, sites: int) -> Exchange:
+        """Begin the fits of the groups that are large enough."""
+        # Sums of limited precision cannot show progress below it.
+        precision = {"slack": 1e-3, "least_gain": 1e-4} if plan.secure else {}
+        most = MOST_ROUNDS if plan.secure else None
+        places = summed_at(total.rows, float(total.everybody[0]), self.fed) if sites > 1 else np.arange(total.rows.size)
+        levels = Levels.start(plan.calibration, places, folds=plan.folds, most_rounds=most, **precision)
+        return FoldCountsExchange(levels, total.mass, self.prices)
+
+    def stands_without(self, plan: Plan) -> bool:
+        """The rows of those who remain; under secure sums it has to be counted again who contributes."""
+        return not plan.secure
+
+    def telling(self, plan: Plan) -> Floats | None:
+        """What was told to it."""
+        return self.prices
+
+
+# What both replies of the calibrators have.
+_LossSums: TypeAlias = Annotated[
+    Floats, Disclosure("log loss, gradient and Hessian at the parameters sent", "entries fits 1+groups", OF_ROWS)
+]
+
+
+@dataclass(frozen=True, eq=False)
+class CurvatureRequest(Request):
+    """A further step of calibration: sums at these parameters."""
+
+    at: Floats  # (parameters, fits, 1 + groups)
+    places: Indices  # as which group each group is summed, -1: not at all, (groups,)
+    live: Booleans  # (fits, 1 + groups): which are wanted
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature(Sums):
+    """Every further step of the group-level calibrators."""
+
+    impossible = "sent calibration sums that no rows can have"
+    sums: _LossSums
+
+    def wrong(self, context: Context) -> str | None:
+        """Losses and derivatives within what so many rows allow."""
+        request, counts = context.request, context.counts
+        return self.beyond(request, None if counts is None else placed(counts.mass, request.places))
+
+    def beyond(self, request: CurvatureRequest | FoldCountsRequest, known: Floats | None) -> str | None:
+        """What rows of this weight per group cannot have lost."""
+        rows = MOST_ROWS if known is None else (1 + ROUNDING) * np.append(known.sum(), known)
+        # Of a row: ln(1 + exp(sum |at| * 14)).
+        loss = rows * (1.0 + _LARGEST_FEATURE * np.abs(request.at).sum(axis=0))
+        others = rows * _LARGEST_FEATURE**2
+        inside = np.all(self.sums[0] <= loss + SLACK) and np.all(np.abs(self.sums[1:]) <= others + SLACK)
+        return None if inside and self.sums[0].min() >= 0 else self.impossible
+
+
+@dataclass(frozen=True, eq=False)
+class CurvatureExchange(Exchange, request=CurvatureRequest, reply=Curvature):
+    """The calibrators of all rows and of the groups, by Newton's method on additive sums."""
+
+    levels: Levels
+    mass: Floats  # weight of the rows of each group
+    prices: Floats | None = None  # worth sending later, from a roster before this one
+    name = "calibration"
+
+    @property
+    def request(self) -> CurvatureRequest | FoldCountsRequest:
+        """Ask for loss, gradient and Hessian."""
+        points = self.levels.request
+        return CurvatureRequest(points.at, points.places, points.live)
+
+    @staticmethod
+    def answer(batch: ClientBatch, request: Any) -> tuple[ClientBatch, Sums]:
+        """Sums over the rows in folds."""
+        points = Points(request.at, request.places, request.live)
+        return batch, Curvature(np.concatenate([calibration_sums(rows, points) for rows in batch.preparation.folded]))
+
+    def take(self, total: Curvature | FoldCounts, plan: Plan, sites: int) -> Exchange:
+        """One Newton step."""
+        levels = self.levels.take(total.sums)
+        if levels.done:
+            return after_calibration(plan, TotalsExchange(levels.published, self.prices))
+        return CurvatureExchange(levels, self.mass, self.prices)
+
+    def stands_without(self, plan: Plan) -> bool:
+        """The loss is that of other rows."""
+        return False
+
+    def telling(self, plan: Plan) -> Floats | None:
+        """What was told to it."""
+        return self.prices
+
+
+@dataclass(frozen=True, eq=False)
+class FoldCountsRequest(Request):
+    """The first step of calibration: counts, and sums at these parameters."""
+
+    at: Floats
+    places: Indices
+    live: Booleans
+
+
+@dataclass(frozen=True, eq=False)
+class FoldCounts(Sums):
+    """The first step of the group-level calibrators; a fit leaves one fold out, the last one none.
+
+    Groups of few rows are not among them, or are added up as one, here and in what follows.
+    ``counts`` is for label 0, then for label 1; only for Platt's method the sum of logit(score) stands before the mass.
+    """
+
+    impossible = "sent calibration sums that no rows can have"
+    counts: Annotated[Floats, Disclosure("weight of the rows by label", "2 label-sums fits groups", OF_ROWS)]
+    sums: _LossSums
+
+    def wrong(self, context: Context) -> str | None:
+        """The rows of before, and losses that these allow."""
+        *sums, mass = np.moveaxis(self.counts, 1, 0)
+        if mass.min() < 0 or mass.max() > MOST_ROWS:
+            return "sent a number of rows that cannot be"
+        if any(np.any(np.abs(each) > _LARGEST_FEATURE * mass + SLACK) for each in sums):
+            return self.impossible
+        request, counts = context.request, context.counts
+        own, known = mass[:, -1].sum(axis=0), None if counts is None else placed(counts.mass, request.places)
+        if known is not None and np.any(np.abs(own - known) > ROUNDING * (1.0 + known)):
+            return "claims another number of rows than before"
+        return Curvature(self.sums).beyond(request, own)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldCountsExchange(CurvatureExchange, request=FoldCountsRequest, reply=FoldCounts):
+    """The first step of the calibrators, which counts too."""
+
+    @property
+    def request(self) -> FoldCountsRequest:
+        """Ask for counts beside the sums."""
+        points = self.levels.request
+        return FoldCountsRequest(points.at, points.places, points.live)
+
+    @staticmethod
+    def answer(batch: ClientBatch, request: FoldCountsRequest) -> tuple[ClientBatch, Sums]:
+        """Counts by label and fold, and the sums."""
+        folded, points = batch.preparation.folded, Points(request.at, request.places, request.live)
+        counts = np.concatenate([calibration_counts(rows, request.places) for rows in folded])
+        return batch, FoldCounts(counts, np.concatenate([calibration_sums(rows, points) for rows in folded]))
+
+    def take(self, total: FoldCounts, plan: Plan, sites: int) -> Exchange:  # type: ignore[override]
+        """Keep the counts, and step."""
+        return CurvatureExchange(self.levels.count(total.counts), self.mass, self.prices).take(total, plan, sites)

@@ -1,0 +1,60 @@
+"""What all exchanges know that come after the totals of their roster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from logofair.calibration.levels import GroupMaps
+from logofair.columns.checks import Floats
+from logofair.federation.exchange import ROUNDING, Exchange, GroupCounts, share_limits
+from logofair.federation.global_side import GlobalRequirements
+from logofair.federation.plan import Plan
+from logofair.fitting.pooling import GroupPriors
+
+
+@dataclass(frozen=True, eq=False)
+class RosterTotals:
+    """The totals of a roster, and what its sites counted with."""
+
+    mass: Floats
+    positives: Floats
+    sites: int
+    today: Floats  # what is accepted where nothing is required, (groups, rates of today)
+    maps: GroupMaps | None = None
+    priors: GroupPriors | None = None  # where small cells borrow
+
+    @property
+    def counts(self) -> GroupCounts:
+        """The rows of the roster."""
+        return GroupCounts(self.mass, self.positives, self.sites)
+
+    def required(self, plan: Plan) -> GlobalRequirements:
+        """What is required over all sites."""
+        return GlobalRequirements(plan, self.mass, self.positives, self.today)
+
+
+class AfterTotals(Exchange):
+    """An exchange that knows the totals of its roster: the answers of sites are void without one of them."""
+
+    totals: RosterTotals
+
+    def stands_without(self, plan: Plan) -> bool:
+        """Calibrators and totals were those of other rows."""
+        return False
+
+
+def beyond_rows(
+    gain: Floats, shares: Floats, selected: Floats, plan: Plan, counts: GroupCounts, roster: GroupCounts
+) -> str | None:
+    """What so many rows cannot reach: gains and people selected as shares of all rows, and shares of groups' rates."""
+    own = counts.mass.sum() / roster.mass.sum() + ROUNDING
+    if np.abs(gain).max(initial=0.0) > own:
+        return "claims more accuracy than its rows allow"
+    if selected.min(initial=0.0) < -ROUNDING or selected.max(initial=0.0) > own:
+        return "claims to select more people than it has"
+    low, high = share_limits(plan.group_rates, counts, roster)
+    if np.any(shares < low) or np.any(shares > high):
+        return "claims a larger share of a group's rate than its rows allow"
+    return None

@@ -1,0 +1,187 @@
+"""Rows and expected positives of the roster: what all answers are shares of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import numpy as np
+
+from logofair.calibration.levels import GroupMaps
+from logofair.cells.cells import Cells
+from logofair.columns.checks import Floats
+from logofair.errors import InfeasibleError, RefusedError
+from logofair.federation.batch import ClientBatch, ClientState, inside
+from logofair.federation.exchange import (
+    MOST_ROWS,
+    OF_CHANCES,
+    OF_ROWS,
+    OF_SHARES,
+    ROUNDING,
+    Context,
+    Disclosure,
+    Exchange,
+    GroupCounts,
+    Refusal,
+    Request,
+    Sums,
+)
+from logofair.federation.exchanges.algorithm1 import SmoothnessExchange, StepsExchange
+from logofair.federation.exchanges.answers import PricingExchange
+from logofair.federation.exchanges.roster import RosterTotals
+from logofair.federation.plan import Plan
+from logofair.fitting.pooling import GroupPriors
+from logofair.solvers.joint import least_slack
+from logofair.solvers.local import solve_local
+from logofair.solvers.problem import make_problem, unconstrained
+
+# Requirements that give way by less inside all sites together are met but for rounding.
+_SLACK = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class TotalsRequest(Request):
+    """Rows of each group, and the positives expected among them; ``priors`` where small cells borrow."""
+
+    maps: GroupMaps | None = None
+    priors: GroupPriors | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Totals(Sums):
+    """Once per roster: from these the server knows the groups' shares and base rates."""
+
+    impossible = "sent a number of rows that cannot be"
+    mass: Annotated[Floats, Disclosure("weight of the rows of each group", "groups", OF_ROWS, 0, MOST_ROWS)]
+    positives: Annotated[Floats, Disclosure("sum of eta over the rows of each group", "groups", OF_CHANCES)]
+    today: Annotated[
+        Floats,
+        Disclosure(
+            "where a rate over all has to be what it is without any requirement: what the rows that are then accepted "
+            "count in it",
+            "groups today",
+            OF_CHANCES,
+        ),
+    ]
+    slack: Annotated[
+        Floats,
+        Disclosure(
+            "where floors, ceilings or capacities hold inside sites: the least sum by which requirements there would "
+            "have to give way, 0 where some rule meets them",
+            "inside",
+            OF_SHARES,
+        ),
+    ]
+
+    @property
+    def behind(self) -> GroupCounts:
+        """Rows and positives."""
+        return GroupCounts(self.mass, self.positives)
+
+    def wrong(self, context: Context) -> str | None:
+        """The rows of before, no more positives than rows, no more accepted than there are."""
+        counts, plan, slack = context.counts, context.plan, ROUNDING * (1.0 + self.mass)
+        known = counts is not None and (plan.calibration != "none" or plan.pooling == "auto")
+        if counts is not None and known and np.any(np.abs(self.mass - counts.mass) > slack):
+            return "claims another number of rows than before"
+        if np.any(self.positives < -slack) or np.any(self.positives > self.mass + slack):
+            return "sent more expected positives than rows, or fewer than none"
+        for rate, accepted in zip(plan.today_rates, self.today.T, strict=True):
+            if np.any(accepted < -slack) or np.any(accepted > rate.denominator(self.mass, self.positives) + slack):
+                return "claims that more is accepted today than there is"
+        return "sent a slack below 0" if self.slack.min(initial=0.0) < 0 else None
+
+
+@dataclass(frozen=True, eq=False)
+class TotalsExchange(Exchange, request=TotalsRequest, reply=Totals):
+    """Rows and expected positives of the roster; ``prices`` were sent to a roster before this one."""
+
+    maps: GroupMaps | None
+    prices: Floats | None = None
+    priors: GroupPriors | None = None  # where small cells borrow
+    name = "totals"
+
+    def with_strength(self, strength: float) -> TotalsExchange:
+        """The same with calibrators that hold cells to their groups by so many rows."""
+        return self if self.maps is None else replace(self, maps=replace(self.maps, strength=strength))
+
+    @property
+    def request(self) -> TotalsRequest:
+        """Ask for rows and expected positives per group."""
+        return TotalsRequest(self.maps, self.priors)
+
+    @staticmethod
+    def answer(batch: ClientBatch, request: TotalsRequest) -> tuple[ClientBatch, Totals]:
+        """Calibrate, borrow, and count."""
+        if request.priors is not None and batch.state.plan.pooling == "none":
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        state = replace(batch.state, maps=request.maps)
+        state = replace(state, releases=batch.preparation.releases(state.releases))
+        opened = replace(state.opened(state.roster), priors=request.priors, pooling_steps=state.pooling_steps)
+        after = replace(batch, state=opened, derived=None).derives_once()
+        cells, shape = after.derive().cells, (len(state.sites), len(state.plan.groups))
+        totals = Totals(
+            mass=cells.mass.reshape(shape),
+            positives=cells.positives.reshape(shape),
+            today=_accepted_today(cells, opened),
+            slack=_least_slack(cells, opened),
+        )
+        return after, totals
+
+    def take(self, total: Totals, plan: Plan, sites: int) -> Exchange:
+        """Begin with prices, or with Algorithm 1.
+
+        Raises
+        ------
+        InfeasibleError
+            Where what is required inside sites cannot be met at some of them.
+        """
+        slack, where = float(total.slack.sum()), "what is required inside sites"
+        if slack > _SLACK:  # at how many sites, and which, is not known from a sum
+            raise InfeasibleError(
+                {where: slack},
+                f"requirements: no rule meets all of them: {where} cannot be met at some site; in all sites together "
+                f"its rates would have to give way by {slack:.4g} at least, and each site can see its own part by "
+                "fitting its own rows.",
+            )
+        totals = RosterTotals(total.mass, total.positives, sites, total.today, self.maps, self.priors)
+        if plan.solver is None:
+            return PricingExchange.start(totals, plan, self.prices)
+        if plan.solver.step is None:
+            return SmoothnessExchange(totals)
+        return StepsExchange.start(totals, plan, float(plan.solver.step))
+
+    def stands_without(self, plan: Plan) -> bool:
+        """Totals of those who remain, unless calibrators or priors hold the excluded rows too."""
+        return self.maps is None and self.priors is None and not plan.secure
+
+    def telling(self, plan: Plan) -> Floats | None:
+        """What was told to it."""
+        return self.prices
+
+
+def _accepted_today(cells: Cells, state: ClientState) -> Floats:
+    """What the rows accepted without any requirement count in some global rates, (sites, groups, such rates)."""
+    shape, rates = (cells.n_sites, cells.n_groups), state.plan.today_rates
+    if not rates:
+        return np.zeros((*shape, 0))
+    u, v = unconstrained(cells, make_problem(inside(state.requirements), cells).row_worth)
+    mass = cells.mass.reshape(shape)
+    return np.stack([rate.numerator(mass * u, mass * v) for rate in rates], axis=2)
+
+
+def _least_slack(cells: Cells, state: ClientState) -> Floats:
+    """By how much the sites' own requirements would have to give way, (sites, 1); none where they can be met.
+
+    Only floors, ceilings and capacities can fail: all else allows to reject everybody.
+    """
+    sites = len(state.sites)
+    if not state.plan.limited_inside:
+        return np.zeros((sites, 0))
+    found = np.zeros((sites, 1))
+    for number, site in enumerate(state.sites):
+        required = inside(replace(state, sites=(site,)).requirements)
+        one = make_problem(required, cells.of_sites(np.array([number]))).tied()
+        if not solve_local(one, *one.gain).sound:
+            found[number] = least_slack(one)
+    return found
