@@ -336,13 +336,17 @@ def _stored(file: TableFile, kind: str) -> Any:
 
 def _csv(file: TableFile, names: list[str], folder: Path, block: int) -> tuple[Any, list[int]]:
     """The lazy table of a CSV file, and the places of the named columns."""
-    clean = _clean_csv(file, folder, block)
-    separator, header = _csv_header(_first_lines(TableFile(clean)), names)
+    separator, header = _csv_header(_first_lines(file), names)
     if not set(names) & set(header) and any(name.replace(".", "").isdigit() for name in header):  # not for showing
         raise InputError(f"{file}: its first line holds numbers; the first line must name the columns.")
+    encoding, overfull = _looked_through(file, separator, len(header), block)
+    clean = _clean_csv(file, encoding, folder, block)
+    if encoding == "utf-16":
+        _, overfull = _looked_through(TableFile(clean), separator, len(header), block)
     places = _places(header, names, file)
     _check_last_line(clean, separator, header, file)
-    _check_fields(clean, separator, header, file)
+    if overfull:
+        _check_fields(clean, separator, header, file)
     return polars_module().scan_csv(clean, separator=separator, infer_schema=False, glob=False), places
 
 
@@ -381,6 +385,7 @@ def _first_lines(file: TableFile) -> bytes:
         head = raw.read(_ENDS)
     if head.startswith(_WIDE):
         return head.decode("utf-16", errors="ignore").encode()
+    _check_text(head, file)
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(head)  # which leaves out a cut character
     except UnicodeDecodeError:
@@ -405,26 +410,59 @@ def _check_last_line(clean: Path, separator: str, header: Sequence[str], file: T
         raise InputError(f"{file}: cut short: its last line has too few fields; write the file again.")
 
 
+def _looked_through(file: TableFile, separator: str, fields: int, block: int) -> tuple[str, bool]:
+    """A file's encoding, and whether a line may have more fields than the header, from one reading.
+
+    UTF-16 by its mark (then nothing is counted), UTF-8, or else Windows' Latin-1; raises on what is no text, or ends
+    within a character. Separators are counted outside quotes; a quote inside a field puts that out of step.
+    """
+    decoder, encoding, line = codecs.getincrementaldecoder("utf-8")(), "utf-8", 0
+    before, quoted, overfull = 0, False, False
+    with file.open() as raw:
+        part = raw.read(2)
+        if part in _WIDE:
+            return "utf-16", False
+        while part:
+            _check_text(part, file)
+            line = len(part) - 1 - part.rfind(b"\n") + (0 if b"\n" in part else line)
+            if line > _LONGEST_LINE:
+                raise InputError(
+                    f"{file}: has a line of more than {_LONGEST_LINE >> 20} MiB, as no table does; look for a quote "
+                    "that was left open."
+                )
+            if encoding == "utf-8":
+                try:
+                    decoder.decode(part)
+                except UnicodeDecodeError:
+                    encoding = "cp1252"  # Latin-1, with the quotes and dashes that Excel writes
+            if not overfull:
+                data = np.frombuffer(part, dtype=np.uint8)
+                marks = data[(data == ord(separator)) | (data == ord("\n")) | (data == ord('"'))]
+                quotes = marks == ord('"')
+                inside = (np.cumsum(quotes) + quoted) % 2 == 1
+                quoted = bool((quotes.sum() + quoted) % 2)
+                marks = marks[~inside & ~quotes]
+                ends = np.flatnonzero(marks == ord("\n"))
+                counts = np.diff(ends, prepend=-1 - before, append=marks.size) - 1
+                overfull, before = bool((counts >= fields).any()), int(counts[-1])
+            part = raw.read(block)
+    try:
+        decoder.decode(b"", final=encoding == "utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{file}: cut short: it ends within a character; write it again, in UTF-8.") from None
+    return encoding, overfull
+
+
+def _check_text(part: bytes, file: TableFile) -> None:
+    if b"\0" in part:
+        raise InputError(f"{file}: is no CSV text (it holds zero bytes); save it as CSV in UTF-8.")
+
+
 def _check_fields(clean: Path, separator: str, header: Sequence[str], file: TableFile) -> None:
     """Raise if a line has more fields than the header: polars drops those of which it was not asked for all others.
 
-    Separators are counted outside quotes. A quote inside a field puts that out of step, so the reader of CSV, which is
-    slower, has the last word.
+    The reader of CSV, which is slower than counting, has the last word.
     """
-    before, quoted, overfull = 0, False, False
-    with clean.open("rb") as text:
-        while not overfull and (block := text.read(BLOCK)):
-            data = np.frombuffer(block, dtype=np.uint8)
-            marks = data[(data == ord(separator)) | (data == ord("\n")) | (data == ord('"'))]
-            quotes = marks == ord('"')
-            inside = (np.cumsum(quotes) + quoted) % 2 == 1
-            quoted = bool((quotes.sum() + quoted) % 2)
-            marks = marks[~inside & ~quotes]
-            ends = np.flatnonzero(marks == ord("\n"))
-            counts = np.diff(ends, prepend=-1 - before, append=marks.size) - 1
-            overfull, before = bool((counts >= len(header)).any()), int(counts[-1])
-    if not overfull:
-        return
     with clean.open(encoding="utf-8", newline="") as lines:
         for row, fields in enumerate(filter(None, csv.reader(lines, delimiter=separator))):
             if len(fields) > len(header):
@@ -434,9 +472,8 @@ def _check_fields(clean: Path, separator: str, header: Sequence[str], file: Tabl
                 )
 
 
-def _clean_csv(file: TableFile, folder: Path, block: int = BLOCK) -> Path:
+def _clean_csv(file: TableFile, encoding: str, folder: Path, block: int) -> Path:
     """The file itself where it is UTF-8 without blank lines at its end, else a copy in the folder that is."""
-    encoding = _encoding(file, block)
     if not file.is_packed and encoding == "utf-8" and not _blank_end(file.path):
         return file.path
     copy = folder / "clean.csv"
@@ -450,33 +487,6 @@ def _clean_csv(file: TableFile, folder: Path, block: int = BLOCK) -> Path:
             raise InputError(f"{file}: no copy in {folder} ({reason}); set TMPDIR to a folder with room.") from None
     os.truncate(copy, copy.stat().st_size - _blank_end(copy))
     return copy
-
-
-def _encoding(file: TableFile, block: int) -> str:
-    """UTF-16 by its mark, UTF-8, or else Windows' Latin-1; raise on what is no text or ends within a character."""
-    decoder, line = codecs.getincrementaldecoder("utf-8")(), 0
-    try:
-        with file.open() as raw:
-            part = raw.read(2)
-            if part in _WIDE:
-                return "utf-16"
-            while part:
-                if b"\0" in part:
-                    raise InputError(f"{file}: is no CSV text (it holds zero bytes); save it as CSV in UTF-8.")
-                line = len(part) - 1 - part.rfind(b"\n") + (0 if b"\n" in part else line)
-                if line > _LONGEST_LINE:
-                    raise InputError(
-                        f"{file}: has a line of more than {_LONGEST_LINE >> 20} MiB, as no table does; look for a "
-                        "quote that was left open."
-                    )
-                decoder.decode(part)
-                part = raw.read(block)
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        if error.reason == "unexpected end of data":
-            raise InputError(f"{file}: cut short: it ends within a character; write it again, in UTF-8.") from None
-        return "cp1252"  # Latin-1, with the quotes and dashes that Excel writes
-    return "utf-8"
 
 
 def _end(path: Path) -> bytes:
