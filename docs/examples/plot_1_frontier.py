@@ -36,7 +36,8 @@ surface = logofair.frontier(
     global_tolerances=tolerances,
     test_rows=columns("test"),
 )
-print(surface.knee.sentence)
+knee = surface.knee.point
+print("no knee" if knee is None else f"knee: local {knee.local_tolerance}, global {knee.global_tolerance}")
 
 # %%
 # Accuracy on test rows against the global tolerance, one line for each local tolerance. The band is the 95 % interval

@@ -426,7 +426,7 @@ def test_missing_labels_of_columns_that_hold_codes_are_refused_by_their_row(form
 )
 def test_text_in_objects_of_its_own_is_numbered_with_pandas_as_without(last, monkeypatch):
     pytest.importorskip("pandas")
-    monkeypatch.setattr(labels, "mostly_apart", lambda rows: True)
+    monkeypatch.setattr(labels, "mostly_distinct", lambda rows: True)
     rows = np.array(["man", "woman", "man", "x", None], dtype=object)
     rows[-1] = last
 
@@ -438,7 +438,7 @@ def test_text_in_objects_of_its_own_is_numbered_with_pandas_as_without(last, mon
         return found.names, list(map(type, found.names)), found.codes.tolist(), found.codes.dtype
 
     with_pandas = outcome()
-    monkeypatch.setattr(labels, "_alike_by_pandas", lambda rows, where: None)
+    monkeypatch.setattr(labels, "_distinct_by_pandas", lambda rows, where: None)
     assert outcome() == with_pandas
     assert "row 4 is missing" in with_pandas if last is None else with_pandas
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from logofair.columns import distinct
-from logofair.columns.distinct import distinct_rows, mostly_apart, object_words, text_words
+from logofair.columns.distinct import distinct_rows, mostly_distinct, object_words, text_words
 from logofair.columns.labels import encode
 from support.examples import examples
 
@@ -72,9 +72,9 @@ def test_rows_that_never_part_are_left_to_a_dictionary(monkeypatch):
 
 def test_objects_that_rows_do_not_share_are_recognised_by_a_few_of_them():
     apart = [f"row {row % 7}" for row in range(70_000)]
-    assert mostly_apart(apart)
-    assert not mostly_apart(apart[:5000])
+    assert mostly_distinct(apart)
+    assert not mostly_distinct(apart[:5000])
     same = [apart[row // 10] for row in range(70_000)]
-    assert not mostly_apart(same)
+    assert not mostly_distinct(same)
     assert encode(apart, "x").names == tuple(f"row {number}" for number in range(7))
     assert encode(np.array(apart, dtype=object), "x").codes.tolist() == [row % 7 for row in range(70_000)]

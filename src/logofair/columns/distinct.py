@@ -1,8 +1,8 @@
-"""Rows that are alike, found by hashing: text of a fixed width, or the objects of a column, numbered without sorting.
+"""Equal rows found by hashing: text of a fixed width, or the objects of a column, numbered without sorting.
 
-A row's words are hashed to a slot of a table, which remembers the first row it meets; rows that equal that one, word by
-word, are alike. The few whose slot belongs to another row go to the next round, with another hash. So the answer is
-exact whatever the hash does, and a million rows cost a few passes.
+A row's words are hashed to a slot of a table, which keeps the first row that it gets; other rows are compared with that
+one, word by word. The few that differ from it go to the next round, with another hash. So the answer is exact whatever
+the hash does, and a million rows cost a few passes.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def text_words(texts: npt.NDArray[np.str_]) -> Words:
 
 
 def object_words(objects: npt.NDArray[np.object_]) -> Words:
-    """The identity of each object of an array: rows that share an object are alike."""
+    """The identity of each object of an array."""
     return np.frombuffer(np.ascontiguousarray(objects), dtype=np.uintp).reshape(-1, 1)
 
 
 def distinct_rows(words: Words) -> tuple[Integers, Indices] | None:
-    """Number rows that are alike: each row's number, and the first row of each number, rising.
+    """Number the distinct rows: each row's number, and the first row of each number, rising.
 
-    None where rows were made to collide, so that a dictionary is faster.
+    None where rows collide on purpose, so that a dictionary is faster.
     """
     numbers = np.empty(words.shape[0], dtype=np.int32)
     left: Indices | None = None  # None: all rows
@@ -57,22 +57,26 @@ def distinct_rows(words: Words) -> tuple[Integers, Indices] | None:
         rows = words if left is None else words[left]
         rest = rows.shape[0]
         bits = _FIRST_BITS if turn == 0 else min(max(rest.bit_length() + 1, 8), _MOST_BITS)
-        firsts, place, alike = _one_round(rows, turn, bits)
+        firsts, place, equal = _one_round(rows, turn, bits)
         place += sum(each.size for each in found)
         here = np.arange(rest) if left is None else left
         found.append(here[firsts])
         if left is None:
             numbers = place
         else:
-            numbers[left[alike]] = place[alike]
-        left = here[~alike]
+            numbers[left[equal]] = place[equal]
+        left = here[~equal]
         if left.size == 0:
-            return _by_first_row(numbers, np.concatenate(found))
+            firsts = np.concatenate(found)
+            order = np.argsort(firsts)
+            rank = np.empty(order.size, dtype=np.int32)
+            rank[order] = np.arange(order.size, dtype=np.int32)
+            return rank[numbers], firsts[order]
     return None
 
 
-def mostly_apart(objects: Sequence[Any] | npt.NDArray[np.object_]) -> bool:
-    """Whether of many rows, in runs taken from everywhere, hardly two are the same object."""
+def mostly_distinct(objects: Sequence[Any] | npt.NDArray[np.object_]) -> bool:
+    """Whether of many rows, in runs sampled evenly, hardly two are the same object."""
     if len(objects) < 16 * _RUNS * _RUN:
         return False
     first = np.linspace(0, len(objects) - _RUN, _RUNS).astype(np.int64)
@@ -90,13 +94,13 @@ def _one_round(rows: Words, turn: int, bits: int) -> tuple[Indices, Integers, np
     used = np.flatnonzero(table >= 0)
     firsts = table[used].astype(np.int64)
     table[used] = np.arange(used.size, dtype=np.int32)
-    place, alike, known = table[slots], np.empty(slots.size, dtype=bool), rows[firsts]
+    place, equal, known = table[slots], np.empty(slots.size, dtype=bool), rows[firsts]
     for first in range(0, slots.size, _CHUNK):
         piece = slice(first, first + _CHUNK)
-        alike[piece] = True
+        equal[piece] = True
         for word in range(rows.shape[1]):
-            alike[piece] &= rows[piece, word] == known[place[piece], word]
-    return firsts, place, alike
+            equal[piece] &= rows[piece, word] == known[place[piece], word]
+    return firsts, place, equal
 
 
 def _slots(rows: Words, turn: int, bits: int) -> npt.NDArray[np.uint64]:
@@ -108,11 +112,3 @@ def _slots(rows: Words, turn: int, bits: int) -> npt.NDArray[np.uint64]:
     hashed ^= hashed >> np.uint64(32)  # a second word of text counts in the upper half alone
     hashed *= factors[0]
     return hashed >> np.uint64(64 - bits)
-
-
-def _by_first_row(numbers: Integers, firsts: Indices) -> tuple[Integers, Indices]:
-    """The same numbers in the order of their first rows."""
-    order = np.argsort(firsts)
-    rank = np.empty(order.size, dtype=np.int32)
-    rank[order] = np.arange(order.size, dtype=np.int32)
-    return rank[numbers], firsts[order]

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import Integers, Label, column, nearest_name, shown
-from logofair.columns.distinct import distinct_rows, mostly_apart, object_words, text_words
+from logofair.columns.distinct import distinct_rows, mostly_distinct, object_words, text_words
 from logofair.errors import InputError
 
 # Integer labels spanning at most this many values per row are looked up in a table instead of sorted.
@@ -31,7 +31,7 @@ _EXACT_KINDS = {bool: "b", int: "iu", float: "f"}
 
 
 # A column's own codes, -1 where a label is missing, and what gives the labels of some codes.
-_Brought: TypeAlias = tuple[npt.NDArray[Any], Callable[[npt.NDArray[np.intp]], Any]]
+_NativeCodes: TypeAlias = tuple[npt.NDArray[Any], Callable[[npt.NDArray[np.intp]], Any]]
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ def one_site(rows: int) -> Codes:
 
 def encode(values: object, where: str) -> Codes:
     """Number the labels of a column in sorted order (order of text where they do not compare)."""
-    brought = _brought_codes(values)
-    return _encode_array(_labels(values, where), where) if brought is None else _encode_brought(*brought, where)
+    native = _native_codes(values)
+    return _encode_array(_labels(values, where), where) if native is None else _encode_native(*native, where)
 
 
 def encode_known(values: object, names: Sequence[Label], where: str) -> Integers:
@@ -109,8 +109,8 @@ def encode_known(values: object, names: Sequence[Label], where: str) -> Integers
     """
     if isinstance(values, Codes) and values.names == tuple(names):
         return values.codes
-    if (brought := _brought_codes(values)) is not None:
-        found = _encode_brought(*brought, where)
+    if (native := _native_codes(values)) is not None:
+        found = _encode_native(*native, where)
     else:
         array = _labels(values, where)
         if (places := _integer_places(array, names)) is not None:
@@ -136,8 +136,8 @@ def _integer_places(array: npt.NDArray[Any] | list[Any], names: Sequence[Label])
     return table[np.clip(array.astype(np.int64), low - 1, high + 1) - (low - 1)]
 
 
-def _brought_codes(values: Any) -> _Brought | None:
-    """The codes that a column holds itself (-1: missing), with the labels of any codes; None where it holds none."""
+def _native_codes(values: Any) -> _NativeCodes | None:
+    """The codes of a categorical or text column of a library (-1: missing), and the labels of codes; else None."""
     library = type(values).__module__.partition(".")[0]
     if library == "pandas":
         values = getattr(values, "array", values) if getattr(values, "nlevels", 1) == 1 else None
@@ -152,7 +152,7 @@ def _brought_codes(values: Any) -> _Brought | None:
     return None
 
 
-def _arrow_codes(values: Any) -> _Brought:
+def _arrow_codes(values: Any) -> _NativeCodes:
     """The indices of an Arrow column of text, and its dictionary."""
     values = values.dictionary_encode()
     if hasattr(values, "combine_chunks"):
@@ -162,7 +162,7 @@ def _arrow_codes(values: Any) -> _Brought:
     return np.asarray(values.indices.fill_null(-1) if values.null_count else values.indices), values.dictionary.take
 
 
-def _polars_codes(values: Any) -> _Brought:
+def _polars_codes(values: Any) -> _NativeCodes:
     """The codes of a polars column of text, and the text of each."""
     polars = sys.modules["polars"]  # loaded, since it made the column
     if str(values.dtype) == "String":
@@ -176,7 +176,7 @@ def _polars_codes(values: Any) -> _Brought:
     return (codes.cast(polars.Int64).fill_null(-1) if codes.null_count() else codes).to_numpy(), labels
 
 
-def _encode_brought(codes: npt.NDArray[Any], labels_of: Callable[[npt.NDArray[np.intp]], Any], where: str) -> Codes:
+def _encode_native(codes: npt.NDArray[Any], labels_of: Callable[[npt.NDArray[np.intp]], Any], where: str) -> Codes:
     """Number labels by the codes that stand for them, of which not all need occur."""
     if codes.min(initial=0) < 0:
         raise _missing(int(np.argmax(codes < 0)), where)
@@ -267,11 +267,13 @@ def _above(array: npt.NDArray[Any], low: int) -> npt.NDArray[np.intp]:
 
 
 def _encode_objects(rows: npt.NDArray[Any] | list[Any], where: str) -> Codes:
-    """Number text and objects: rows that are alike first, since they are many, then the labels these stand for."""
-    alike = _alike(rows, where)
-    codes, some = (None, rows) if alike is None else alike
+    """Number text and objects: equal rows first, since they are many, then their labels."""
+    distinct = _distinct(rows, where)
+    codes, some = (None, rows) if distinct is None else distinct
     try:
-        numbers, labels = _by_first(some if isinstance(some, list) else some.tolist())
+        place: defaultdict[Any, int] = defaultdict(count().__next__)  # numbers in order of appearance
+        values = some if isinstance(some, list) else some.tolist()
+        numbers, labels = np.fromiter(map(place.__getitem__, values), dtype=np.int32, count=len(values)), list(place)
     except TypeError:
         raise _first_unusable(list(rows), where) from None
     codes = numbers if codes is None else numbers[codes]
@@ -284,24 +286,24 @@ def _encode_objects(rows: npt.NDArray[Any] | list[Any], where: str) -> Codes:
         names = sorted(labels)
     except TypeError:  # labels of mixed type: any fixed order will do
         names = sorted(labels, key=lambda name: (type(name).__name__, str(name)))
-    place = {name: i for i, name in enumerate(names)}
-    rank = np.fromiter(map(place.__getitem__, labels), dtype=np.int32, count=len(labels))
+    sorted_place = {name: i for i, name in enumerate(names)}
+    rank = np.fromiter(map(sorted_place.__getitem__, labels), dtype=np.int32, count=len(labels))
     return Codes(tuple(names), rank[codes] if rank.size else codes)
 
 
-def _alike(rows: npt.NDArray[Any] | list[Any], where: str) -> tuple[Integers, npt.NDArray[Any]] | None:
-    """Numbers of rows that hold the same text or the same object, and what it is; None where a dictionary is best."""
+def _distinct(rows: npt.NDArray[Any] | list[Any], where: str) -> tuple[Integers, npt.NDArray[Any]] | None:
+    """The number of each row's text or object, and these in order; None where a dictionary is faster."""
     if isinstance(rows, np.ndarray) and rows.dtype.kind == "U":
         found = distinct_rows(text_words(rows))
-    elif mostly_apart(rows):
-        return _alike_by_pandas(rows, where) if isinstance(rows, np.ndarray) else None
+    elif mostly_distinct(rows):
+        return _distinct_by_pandas(rows, where) if isinstance(rows, np.ndarray) else None
     else:
         rows = np.fromiter(rows, dtype=object, count=len(rows)) if isinstance(rows, list) else rows
         found = distinct_rows(object_words(rows))
     return None if found is None else (found[0], rows[found[1]])
 
 
-def _alike_by_pandas(rows: npt.NDArray[Any], where: str) -> tuple[Integers, npt.NDArray[Any]] | None:
+def _distinct_by_pandas(rows: npt.NDArray[Any], where: str) -> tuple[Integers, npt.NDArray[Any]] | None:
     """The same for text by pandas' hash table, where pandas is loaded: it is faster than a dictionary."""
     pandas = sys.modules.get("pandas")
     if pandas is None or type(rows[0]) is not str:
@@ -315,12 +317,6 @@ def _alike_by_pandas(rows: npt.NDArray[Any], where: str) -> tuple[Integers, npt.
     if codes.min() < 0:
         raise _missing(int(np.argmax(codes < 0)), where)
     return codes, texts
-
-
-def _by_first(rows: list[Any]) -> tuple[Integers, list[Any]]:
-    """Number labels in the order they come."""
-    place: defaultdict[Any, int] = defaultdict(count().__next__)
-    return np.fromiter(map(place.__getitem__, rows), dtype=np.int32, count=len(rows)), list(place)
 
 
 def _first_unusable(rows: list[Any], where: str) -> InputError:

@@ -286,10 +286,10 @@ def _packed(scores: Floats, cells: npt.NDArray[Any], score_bits: int, row_bits: 
     return keys
 
 
-def _sort_alike(rows: Indices, scores: Floats, alike: Indices, falls: Indices) -> None:
-    """Sort, in place, the runs of rows that share a number and have falling scores; ``alike``: as the row after."""
-    first = np.append(True, np.diff(alike) > 1)
-    starts, lengths = alike[first], np.diff(np.append(np.flatnonzero(first), alike.size)) + 1
+def _sort_ties(rows: Indices, scores: Floats, ties: Indices, falls: Indices) -> None:
+    """Sort, in place, the runs of rows with one number and falling scores; ``ties`` are as the row after them."""
+    first = np.append(True, np.diff(ties) > 1)
+    starts, lengths = ties[first], np.diff(np.append(np.flatnonzero(first), ties.size)) + 1
     wrong = np.unique(np.searchsorted(starts, falls, "right") - 1)
     starts, lengths = starts[wrong], lengths[wrong]
     ends = np.cumsum(lengths)
@@ -319,16 +319,16 @@ class RowOrder:
         score_bits = min(max(63 - row_bits - cell_bits, 0), 52)
         keys = _packed(scores, cells, score_bits, row_bits)
         keys.sort()
-        alike = np.concatenate(
+        ties = np.concatenate(
             [
                 some.start + np.flatnonzero(np.diff(keys[some.start : some.stop + 1] >> row_bits) == 0)
                 for some in pieces(keys.size)
             ]
         )
         keys &= (1 << row_bits) - 1
-        falls = alike[scores[keys[alike + 1]] < scores[keys[alike]]]
+        falls = ties[scores[keys[ties + 1]] < scores[keys[ties]]]
         if falls.size:
-            _sort_alike(keys, scores, alike, falls)
+            _sort_ties(keys, scores, ties, falls)
         return cls(keys.astype(narrowest(scores.size)), starts)
 
     @property

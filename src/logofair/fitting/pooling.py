@@ -15,7 +15,6 @@ them, so that a federation and one process do the very same: a function from row
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -145,12 +144,6 @@ class ScoredRows:
     def small_cells(self) -> int:
         """How many cells with rows have not enough of them."""
         return _small_cells(self.counts[-1])
-
-    def moved_back(self, at: Indices | slice, share: Floats, *shifts: Floats) -> tuple[Integers, Floats, list[Floats]]:
-        """Some rows moved back by their cell's shift: group, the weight they give, and log-odds for each shift."""
-        cells, odds = self.cells[at], self.odds[at]
-        weight = share.ravel()[cells] * (1.0 if self.weights is None else self.weights[at])
-        return cells % self.n_groups, weight, [odds - shift.ravel()[cells] for shift in shifts]
 
 
 def may_borrow(pooling: str, sites: int, small_cells: int) -> bool:
@@ -504,8 +497,9 @@ class PriorSums:
 def prior_sums(rows: ScoredRows, choice: Choice, rule: ShiftRule) -> PriorSums:
     """What cells give to the prior: as much mass as they take from it."""
     share, shifts = 1.0 - own_shares(rows.counts[-1], choice.kappa), rule.last.shifts(rows, choice.kind)[-1]
-    group, weight, (residual,) = rows.moved_back(slice(None), share, shifts)
-    place = group * BINS + _bins(residual)
+    weight = share.ravel()[rows.cells] * (1.0 if rows.weights is None else rows.weights)
+    residual = rows.odds - shifts.ravel()[rows.cells]
+    place = rows.cells % rows.n_groups * BINS + _bins(residual)
     mass, odds = (_histogram(place, w, rows.n_groups * BINS) for w in (weight, weight * residual))
     shape, cells = (rows.n_groups, BINS), _own(rows, choice.kappa, rows.mass[-1]) < 1.0
     return PriorSums(mass.reshape(shape), odds.reshape(shape), np.array([float(cells.sum())]))
@@ -586,18 +580,12 @@ def borrow(rows: ScoredRows, priors: GroupPriors, cell_mass: Floats | None = Non
     """What the cells of some rows borrow. ``cell_mass`` is the mass each is to have, by default that of its rows."""
     cell_mass = rows.mass[-1] if cell_mass is None else cell_mass
     own, shifts = _own(rows, priors.choice.kappa, cell_mass), priors.rule.shifts(rows, priors.kind)[-1]
-    parts = list(_prior_rows(priors, own, shifts, (1.0 - own) * cell_mass))
+    parts = []
+    for a, borrowing in enumerate(own.T < 1.0):
+        here, used = np.flatnonzero(borrowing), priors.share[a] > 0
+        borrowed = ((1.0 - own) * cell_mass)[here, a][:, None]
+        odds, weight = priors.odds[a, used] + shifts[here, a][:, None], priors.share[a, used] * borrowed
+        parts.append((expit(odds).ravel(), np.full(odds.size, a), np.repeat(here, int(used.sum())), weight.ravel()))
     scores, groups, sites, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     counts = own * _ratio(cell_mass, rows.mass[-1])
     return Borrowed(own, counts, scores, groups.astype(np.int32), sites.astype(np.int32), weights)
-
-
-def _prior_rows(
-    priors: GroupPriors, own: Floats, shifts: Floats, borrowed: Floats
-) -> Iterator[tuple[Floats, Indices, Indices, Floats]]:
-    """Scores, group, site and weight of each group's prior rows."""
-    for a, sites in enumerate(own.T < 1.0):
-        here, used = np.flatnonzero(sites), priors.share[a] > 0
-        scores = expit(priors.odds[a, used] + shifts[here, a][:, None])
-        weights = priors.share[a, used] * borrowed[here, a][:, None]
-        yield scores.ravel(), np.full(scores.size, a), np.repeat(here, int(used.sum())), weights.ravel()

@@ -146,12 +146,14 @@ def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Tabl
     fitted = all(each.basis == CALIBRATION_ROWS for each in first)
     states = not fitted and len({each.state for each in first}) > 1
     unit = units.pop() if len(units) == 1 else None
-    head = subjects.copy().pop() if len(subjects) == 1 else "limit on"
+    gaps = len(subjects) > 1 and all(each.requirement.measure == "gap" and each.rate for each in first)
+    head = "gap" if gaps else subjects.copy().pop() if len(subjects) == 1 else "limit on"
     title = head if unit is None else f"{head}, {unit}" if unit else head
 
     def line(each: Outcome) -> tuple[CellText, ...]:
         where = places.name(each)
-        name = where if len(subjects) == 1 else f"{subject(each)}{'' if not places.several else f', {where}'}"
+        named = each.rate if gaps else subject(each)
+        name = where if len(subjects) == 1 else f"{named}{'' if not places.several else f', {where}'}"
         own = "" if unit is not None else f" {unit_of(each)}".rstrip().replace(" points", " pts")
         return (
             name,
@@ -334,13 +336,14 @@ def _covered(evidence: Outcomes, places: Places) -> str:
     sites = len({each.site for each in local})
     if sites < 2:
         return ""
-    small = {
-        each.site for each in local if each.state in (UNCLEAR, NOT_MEASURED) and (each.too_small or each.rows is None)
-    }
-    by_state = {
-        state: len({each.site for each in local if each.state == state} - small) for state in (EXCEEDED, UNCLEAR, MET)
-    }
-    words = [f"{count:,} {state}" for state, count in by_state.items() if count]
+    open_ = [each for each in local if each.state in (UNCLEAR, NOT_MEASURED)]
+    small = {each.site for each in open_ if each.too_small or each.rows is None}
+    left = {each.site for each in local} - small
+    words = []
+    for state in (EXCEEDED, UNCLEAR, NOT_MEASURED, MET):
+        here = {each.site for each in local if each.state == state} & left
+        left -= here
+        words += [f"{len(here):,} {state}"] if here else []
     words += [f"{len(small):,} too small to judge"] if small else []
     return f" Of {sites:,} {places.word}s: {', '.join(words)}."
 
