@@ -130,16 +130,6 @@ def spoken(name: str) -> str:
     return name.replace("_", " ")
 
 
-def figure(value: float | None) -> str:
-    """A figure, or that there is none."""
-    return "undefined" if value is None else f"{value:.4f}"
-
-
-def share(value: float | None) -> str:
-    """A share in %, or that there is none."""
-    return "undefined" if value is None else f"{value:.1%}"
-
-
 def titled(title: str, sentences: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Sentences, the first beside a title."""
     for sentence in sentences:

@@ -9,7 +9,7 @@ from logofair import records
 from logofair.columns.labels import plain
 from logofair.policy.policy import Policy
 from logofair.words.about import About, sources_section
-from logofair.words.fitted import rely_answer, shown_outcomes
+from logofair.words.fitted import BASES, rely_answer, shown_outcomes
 from logofair.words.limits import Places, every_limit, limits_table, verdict
 from logofair.words.phrases import counted, listed, name_of, people, points
 from logofair.words.proof import pooling_sentence, proof_sentences
@@ -117,7 +117,7 @@ def _site_answers(policy: Policy) -> Iterator[Answer]:
 def _sections(policy: Policy, sites: Sequence[int], groups: Sequence[int], places: Places) -> Iterator[Section]:
     info, stored = policy.info, policy.info.outcomes
     limits = [
-        every_limit(stored.on(basis).of(each), places, f"{each}: {basis}")
+        every_limit(stored.on(basis).of(each), places, f"{each}: {BASES[basis]}")
         for basis in dict.fromkeys(each.basis for each in stored)
         for each in stored.on(basis).requirements
     ]

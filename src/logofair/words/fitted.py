@@ -41,7 +41,7 @@ from logofair.words.sections import Answer, Bullets, Page, Paragraph, Part, Sect
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
 
-_BASES = {
+BASES = {
     TEST_ROWS: "measured on people who took no part in the fit",
     NEW_ROWS: "certified for new people drawn like these",
     CALIBRATION_ROWS: "proved of the people of the fit alone",
@@ -202,7 +202,7 @@ def _sections(solution: Solution, about: About, places: Places, frontier: Fronti
 def _fair(solution: Solution, outcomes: Outcomes, places: Places) -> Iterator[Part]:
     for basis in (TEST_ROWS, CALIBRATION_ROWS):
         for requirement in outcomes.on(basis).requirements:
-            yield every_limit(outcomes.on(basis).of(requirement), places, f"{requirement}: {_BASES[basis]}")
+            yield every_limit(outcomes.on(basis).of(requirement), places, f"{requirement}: {BASES[basis]}")
     for name, found in (("other people", solution.tested), ("the people of the fit", solution.compared)):
         if found is not None:
             rules = [("before", found.first), ("after", found.second)]
@@ -223,7 +223,7 @@ def _cost(solution: Solution, frontier: Frontier | None) -> Iterator[Part]:
 def _rely(solution: Solution, outcomes: Outcomes, places: Places) -> Iterator[Part]:
     certified = outcomes.on(NEW_ROWS)
     for requirement in certified.requirements:
-        yield every_limit(certified.of(requirement), places, f"{requirement}: {_BASES[NEW_ROWS]}")
+        yield every_limit(certified.of(requirement), places, f"{requirement}: {BASES[NEW_ROWS]}")
     warnings = warning_sentences(solution.warnings)
     yield Bullets(warnings) if warnings else Paragraph("Every group has 30 people or more at every site.")
     if len(solution.rows.sites.names) > 1:

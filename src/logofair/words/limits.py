@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from logofair.outcomes import (
@@ -208,7 +208,8 @@ def every_limit(outcomes: Outcomes, places: Places, caption: str) -> Table:
     certifying = all(each.basis == NEW_ROWS for each in outcomes)
 
     def line(each: Outcome) -> tuple[CellText, ...]:
-        needed = [counted(each.rows_needed, "row") if each.rows_needed else NOTHING] if certifying else []
+        open_ = each.rows_needed and each.state != MET
+        needed = [f"{each.rows_needed:,}" if open_ else NOTHING] if certifying else []
         return (
             places.name(each),
             *([str(each.requirement)] if several else []),
@@ -373,8 +374,3 @@ def prices(outcomes: Outcomes, objective: str) -> tuple[str, ...]:
         )
         found.append((price, f"{requirement}: one more point would buy {won}."))
     return tuple(words for _, words in sorted(found, reverse=True))
-
-
-def first_of(outcomes: Iterable[Outcome], which: Callable[[Outcome], bool]) -> Outcome | None:
-    """Return the first outcome of which something is true."""
-    return next(filter(which, outcomes), None)

@@ -55,9 +55,21 @@ def _table_lines(table: Table, most: int) -> Iterator[str]:
     *above, head = wrapped(lines[0][0], names)
     lines = [[cut(head, names), *lines[0][1:]], *([cut(line[0], names), *line[1:]] for line in lines[1:])]
     yield from (cut(line, names) for line in above)
-    yield from columns_text(lines, table.align, apart=apart)
+    yield from columns_text(_last_wrapped(lines, table.align, most, apart), table.align, apart=apart)
     if table.after:
         yield from wrapped(table.after, most)
+
+
+def _last_wrapped(lines: list[list[str]], align: str, most: int, apart: int) -> list[list[str]]:
+    """Lines of which the last cell, where it is a sentence that is too long, goes on below itself."""
+    room = most - sum(max(width(line[at]) for line in lines) + apart for at in range(len(align) - 1))
+    if align[-1] != "l" or max(width(line[-1]) for line in lines) <= room or room < _NAMES:
+        return lines
+    found = []
+    for line in lines:
+        first, *others = wrapped(line[-1], room)
+        found += [[*line[:-1], first], *([*[""] * (len(align) - 1), each] for each in others)]
+    return found
 
 
 def _text(cell: CellText) -> str:
