@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from unittest import mock
 
@@ -98,8 +98,13 @@ def slow_steps(rounds: int) -> Plan:
     )  # fmt: skip
 
 
-def attacked(sites: dict[str, SiteColumns], plan: Plan, allies: tuple[int, ...] = (0,)) -> Seen:
-    """What some sites read off a run's totals; for selection rates without local tolerance."""
+def attacked(
+    sites: dict[str, SiteColumns], plan: Plan, allies: tuple[int, ...] = (0,), lies: np.random.Generator | None = None
+) -> Seen:
+    """What some sites read off a run's totals; for selection rates without local tolerance.
+
+    With ``lies`` they add noise to their answers, so that no certificate is good enough and the rounds go on.
+    """
     batch, server, sums, numbers = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), 0, 0
     cuts: list[tuple[Floats, Floats]] = []
     while not isinstance(server.request, PublishRequest):
@@ -113,6 +118,10 @@ def attacked(sites: dict[str, SiteColumns], plan: Plan, allies: tuple[int, ...] 
                 own = replies.shares[list(allies), number].sum(axis=0)
                 others = (total.shares[number] - own)[:, 0] * request.mass
                 cuts.append((-gain_u[0] / gain_v[0], np.rint(others)))
+            if lies is not None:
+                noised = np.clip(total.shares + lies.normal(0.0, 0.05, total.shares.shape), 0.0, 1.0)
+                noise = lies.normal(0.0, 0.01, total.gain.shape)
+                total = replace(total, shares=noised, gain=total.gain + noise, bound=total.bound + 0.05)
         server = server.take(total)
     return Seen(sums, len(cuts), numbers, tuple(_intervals(cuts, server)))
 
@@ -385,6 +394,13 @@ def main(seed: int) -> None:
     sites = generated(300, np.random.default_rng(seed))
     free = {"groups": [0, 1], "local_tolerance": None, "calibration": "none", "secure": True}
     many = attacked(sites, make_plan(**free, trials=10_000))  # type: ignore[arg-type]
+    usual, long = make_plan(**free), make_plan(**free, rounds=60)  # type: ignore[arg-type]
+    for plan in (usual, long):
+        lied = attacked(sites, plan, lies=np.random.default_rng(seed))
+        read = (
+            f"{lied.prices} prices in {plan.rounds} rounds, {lied.alone(0.1)} scores to 0.1, {lied.alone(0.01)} to 0.01"
+        )
+        click.echo(f"300 rows per site, one lies in its answers: {read}.")
     crossing = attacked_steps(sites, slow_steps(500))
     merged = make_plan(groups=[0, 1], calibration="none", pooling="full")
     alone = max(attacked_bins(sites, merged, (site,)) for site in range(3))
