@@ -110,7 +110,7 @@ TIGHT = ("--local", "0.03", "--global", "0.01", "--run", "spring", "--pooling", 
 
 
 def simulate(file: Path, folder: Path, *more: object) -> tuple[int, str]:
-    return run("federate", "simulate", file, *COLUMNS, "--engine", "inprocess", "--folder", folder, *more)
+    return run("federate", "simulate", file, *COLUMNS, "--engine", "inprocess", "--folder", folder, "--verbose", *more)
 
 
 def test_a_rehearsal_of_secure_sums_in_one_process_says_that_nothing_was_masked(tmp_path: Path) -> None:
@@ -1052,7 +1052,7 @@ def test_a_site_stays_until_its_policy_is_written_and_prints_problems_and_rules(
     code, output = run(*line)
     assert code == 0, output
     assert "Problem: this site took part before." in output
-    assert str(policy.rules).splitlines()[1] in output
+    assert "accepted from a score of" in output
     (given_,) = seen
     site = given_["settings"]
     assert (site.site, site.agreed_without, site.again, given_["credentials"]) == ("north", ("south",), "spring", None)

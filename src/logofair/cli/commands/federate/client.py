@@ -224,20 +224,13 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
 
 def _show(policy: Policy, where: Path, as_json: bool = False) -> None:
     """Print a site's rules, and what it should know of them."""
-    if as_json:
-        from logofair.cli.console import print_json
+    from logofair.cli.console import print_json, show
+    from logofair.words.explained import policy_page
 
+    if as_json:
         about = {"run": _run_of(policy), "warnings": list(policy.info.warnings), "note": policy.info.note}
         return print_json({"policy": str(where), "rules": str(policy.rules).splitlines(), **about})
-    click.echo(f"{where}:")
-    click.echo(str(policy.rules))
-    if policy.calibrator.method != "none":
-        click.echo("(Scores here are calibrated ones; policy.decide takes the scores as they are.)")
-    for sentence in policy.info.warnings:
-        click.echo(f"Warning: {sentence}")
-    if policy.info.note is not None:
-        click.echo(f"Note: {policy.info.note}")
-    return None
+    return show(policy_page(policy, str(where)))
 
 
 def _check_address(server: str) -> None:

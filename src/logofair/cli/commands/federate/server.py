@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ import click
 from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, RosterOptions, listed, plan_options, prepare
 from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES
-from logofair.cli.options import examples, json_option, number_option, path_option, such_that
+from logofair.cli.options import examples, json_option, number_option, path_option, such_that, verbose_option
 from logofair.engines.events import Event
 from logofair.engines.flower import require_flower
 from logofair.errors import InputError, RunError
@@ -57,6 +55,7 @@ _seconds = such_that(lambda seconds: 0 < seconds < 1e7, "pass seconds, such as 6
 @click.option("--without", metavar="NAME", multiple=True, help="Take a site out of a stopped run and go on.")
 @json_option("Print the result as JSON in place of the page, and the log as one JSON object a line.")
 @quiet_option
+@verbose_option
 @plan_options
 def server(
     folder: Path,
@@ -70,6 +69,7 @@ def server(
     timeout: float | None,
     without: tuple[str, ...],
     as_json: bool,
+    verbose: bool,
     quiet: bool,
     **options: Any,
 ) -> None:
@@ -88,24 +88,21 @@ def server(
     if not (folder / RESULT).exists():
         screen = Screen(quiet=quiet, as_json=as_json)
         _serve(folder, plan, run_options, without, screen, host=host, port=port, credentials=credentials)
-    report(folder, as_json)
+    report(folder, as_json, verbose=verbose)
 
 
-def report(folder: Path, as_json: bool) -> None:
+def report(folder: Path, as_json: bool, *, verbose: bool = False) -> None:
     """Print the result in a folder; fail where it does not hold."""
-    from logofair.cli.console import notes, page, print_json, print_page, titled
+    from logofair.cli.console import print_json, show
     from logofair.engines.folder import read_result
+    from logofair.words.federated import run_page
 
     result = read_result(folder / RESULT)
+    page = run_page(result, written=(str(folder / RESULT),))
     if as_json:
-        print_json(result.as_dict())
+        print_json(page.values)
     else:
-        click.echo(f"{result.heading}\n")
-        lines: list[tuple[str, str]] = []
-        for label, sentences in groupby(result.sentences(), key=itemgetter(0)):
-            lines += titled(label, (sentence for _, sentence in sentences))
-        print_page([notes(lines)], page())
-        click.echo(f"\n{folder / RESULT}: for sites that join later.")
+        show(page, verbose=verbose)
     if not result.certificate.meets_requirements and result.plan.solver is None:
         raise RunError(f"run {result.plan.run}: a requirement is missed by {result.violation:.1e}; do not use it.")
     if not result.certificate.meets_requirements and as_json:

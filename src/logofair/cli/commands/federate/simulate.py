@@ -23,6 +23,7 @@ from logofair.cli.options import (
     name_option,
     path_option,
     read_client_file,
+    verbose_option,
 )
 from logofair.engines.events import EVENTS, Event
 from logofair.engines.flower import require_flower
@@ -67,9 +68,18 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 @force_option("Replace an earlier simulation in the folder.")
 @json_option("Print the result as JSON in place of the page, and the log as one JSON object a line.")
 @quiet_option
+@verbose_option
 @plan_options
 def simulate(
-    data: Path, columns: ColumnNames, folder: Path, engine: str, force: bool, as_json: bool, quiet: bool, **options: Any
+    data: Path,
+    columns: ColumnNames,
+    folder: Path,
+    engine: str,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    **options: Any,
 ) -> None:
     """Rehearse a run with the sites of one file.
 
@@ -93,7 +103,7 @@ def simulate(
         else:
             with showing_progress(quiet=quiet or as_json) as progress:
                 warned = _in_process(folder, plan, sites, progress)
-    report(folder, as_json)
+    report(folder, as_json, verbose=verbose)
     if plan.secure and engine == "inprocess" and not as_json:
         click.echo("Note: one process held all rows and masked nothing; the numbers are those of secure sums.")
     _warn(warned, folder, as_json)
