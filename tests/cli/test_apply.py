@@ -432,7 +432,9 @@ def test_what_counts_as_missing_is_as_in_the_fit_unless_named(
 
 def test_outputs_are_checked_before_any_work(folder: Path) -> None:
     words = (folder / "policy.json", folder / "new.csv", *SEEDED, "--out")
-    assert "end its name in one of .parquet" in refused(*words, folder / "out.xlsx")
+    assert "is written as Parquet or CSV or Arrow; give it a name that ends in .parquet or .csv or .arrow." in refused(
+        *words, folder / "out.xlsx"
+    )
     (folder / "out.csv").write_text("old")
     assert "exists already" in refused(*words, folder / "out.csv")
     assert "make the folder first" in refused(*words, folder / "none" / "out.csv")

@@ -153,5 +153,5 @@ def test_the_output_is_checked_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("mine")
     assert "add --force" in refused(*QUICK, "--out", tmp_path / "s.csv")
     assert "make the folder first" in refused(*QUICK, "--out", tmp_path / "none" / "s.csv")
-    assert "end its name in one of" in refused(*QUICK, "--out", tmp_path / "s.xlsx")
+    assert "give it a name that ends in .parquet" in refused(*QUICK, "--out", tmp_path / "s.xlsx")
     assert (tmp_path / "s.csv").read_text() == "mine"

@@ -26,13 +26,17 @@ Table = TypeVar("Table", "polars.DataFrame", "polars.LazyFrame")
 FULL = (errno.ENOSPC, errno.EDQUOT)  # what the system says of a full disk, or of a user's full share of it
 _FORMULA, _QUOTED = r"(?s)^'*[=+\-@\t\r].", r"(?s)^'+[=+\-@\t\r]."
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-POLICY, REPORT = (".json",), (".html", ".htm")  # how the names of such files end
+# What the names of files that we write end in, each with the format in which such a file is written.
+POLICY, REPORT, PICTURE, LIST = {".json": "JSON"}, {".html": "HTML", ".htm": "HTML"}, {".svg": "SVG"}, {".csv": "CSV"}
+TABLE = dict.fromkeys((".parquet", ".pq"), "Parquet") | dict.fromkeys((".csv", ".tsv"), "CSV")
+TABLE |= dict.fromkeys((".arrow", ".feather", ".ipc"), "Arrow")
+NO_ENDINGS: Mapping[str, str] = {}  # any name will do
 _WAITING = 4  # tables that may wait to be written
 _LOOK = 0.05  # seconds between two attempts at a lock
 
 
 def check_outputs(
-    outputs: Mapping[str, Path | None], *, force: bool, endings: Mapping[str, tuple[str, ...]] | None = None
+    outputs: Mapping[str, Path | None], *, force: bool, endings: Mapping[str, Mapping[str, str]] | None = None
 ) -> None:
     """Raise unless a file can be written for each option, and a file of its own; ``endings`` by option."""
     taken: dict[str, str] = {}
@@ -42,17 +46,21 @@ def check_outputs(
         other = taken.setdefault(os.path.realpath(path), option)
         if other != option:
             raise InputError(f"{option}: {path} is the file of {other} too; choose another name for one of them.")
-        check_output(path, force=force, endings=(endings or {}).get(option, ()))
+        check_output(path, force=force, endings=(endings or {}).get(option, NO_ENDINGS))
 
 
-def check_output(path: Path, *, force: bool, endings: tuple[str, ...] = ()) -> None:
+def check_output(path: Path, *, force: bool, endings: Mapping[str, str] = NO_ENDINGS) -> None:
     """Raise unless a file can be written there, before any work is done.
 
     ``endings`` are those of the kind of file that is written: another would promise another kind.
     """
     file_path(path)
     if endings and path.suffix.lower() not in endings:
-        raise InputError(f"{path}: is written as {endings[0][1:].upper()}; give it a name that ends in {endings[0]}.")
+        first: dict[str, str] = {}
+        for ending, kind in endings.items():
+            first.setdefault(kind, ending)
+        kinds, names = " or ".join(first), " or ".join(first.values())
+        raise InputError(f"{path}: is written as {kinds}; give it a name that ends in {names}.")
     if path.exists() and not force:
         raise InputError(f"{path}: exists already; choose another name or add --force.")
     folder = Path(os.path.realpath(path)).parent

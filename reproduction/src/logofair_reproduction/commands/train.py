@@ -24,7 +24,7 @@ from logofair.cli.options import (
     such_that,
 )
 from logofair.errors import InputError
-from logofair.files.writing import check_output, replacing, sink
+from logofair.files.writing import TABLE, check_output, replacing, sink
 from logofair_reproduction.commands.data import NAMES
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str
     they are. fedavg trains for accuracy alone; fairfed, fedfb and fcfl also for
     fairness. The same seed gives the same scores.
     """
-    check_output(out, force=force)
+    check_output(out, force=force, endings=TABLE)
     split_options = {name: options[name] for name in ("data", "sensitive", "limit", "scheme")}
     natural = options["partition"] == "natural"
     if natural and options["alpha"] is not None:

@@ -19,16 +19,13 @@ from logofair.cli.options import (
     name_option,
     path_option,
     seed_option,
-    such_that,
 )
 from logofair.errors import InputError
 from logofair.files.inputs import SCALES, ColumnNames, DataFiles, find_files
-from logofair.files.writing import check_output
+from logofair.files.writing import TABLE, check_output
 
 if TYPE_CHECKING:
     from logofair.policy.policy import Policy
-
-_ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".arrow", ".feather", ".ipc")
 
 
 def out_option(what: str) -> Decorator[Any]:
@@ -37,9 +34,6 @@ def out_option(what: str) -> Decorator[Any]:
         "--out",
         f"Where to write the {what}; the ending says how: Parquet, CSV or Arrow.",
         required=True,
-        callback=such_that(
-            lambda path: path.suffix.lower() in _ENDINGS, f"end its name in one of {', '.join(_ENDINGS)}"
-        ),
     )
 
 
@@ -110,7 +104,7 @@ def apply(
     with one file per site, of any size. The output has the id (or the
     row's number from 1), the decision, and the columns to keep.
     """
-    check_output(out, force=force)
+    check_output(out, force=force, endings=TABLE)
     from logofair.cli.console import print_json, show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:

@@ -22,7 +22,6 @@ from logofair.cli.options import (
     path_option,
     pooling_option,
     seed_option,
-    such_that,
     test_options,
     tolerance,
     verbose_option,
@@ -30,7 +29,7 @@ from logofair.cli.options import (
 from logofair.cli.requiring import Required, requirement_options
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames, DataSource, find_files
-from logofair.files.writing import check_outputs, put_whole
+from logofair.files.writing import LIST, PICTURE, check_outputs, put_whole
 
 if TYPE_CHECKING:
     from logofair.files.rows import DataRows
@@ -42,11 +41,6 @@ if TYPE_CHECKING:
 def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[Tolerance, ...] | None:
     """A list of tolerances as it is typed."""
     return None if text is None else tuple(constrained(tolerance(ctx, param, each)) for each in text.split(","))
-
-
-def _ending(ending: str, advice: str) -> Any:
-    """Accept a file name with this ending alone."""
-    return such_that(lambda path: path.suffix.lower() == ending, advice)
 
 
 @click.command(
@@ -86,16 +80,8 @@ def _ending(ending: str, advice: str) -> Any:
 @test_options
 @id_option
 @seed_option("Of the calibration's folds.", "random_state")
-@path_option(
-    "--out",
-    "Where to write the table (CSV).",
-    callback=_ending(".csv", "the table is written as CSV: name it such as frontier.csv, or use --json"),
-)
-@path_option(
-    "--plot",
-    "Where to write the picture (SVG).",
-    callback=_ending(".svg", "the picture is an SVG, which every browser opens and prints: name it frontier.svg"),
-)
+@path_option("--out", "Where to write the table (CSV).")
+@path_option("--plot", "Where to write the picture (SVG).")
 @verbose_option
 @force_option()
 @json_option()
@@ -120,7 +106,7 @@ def frontier(
     """
     from logofair.cli.console import print_json, show, showing_progress
 
-    check_outputs({"--out": out, "--plot": plot}, force=force)
+    check_outputs({"--out": out, "--plot": plot}, force=force, endings={"--out": LIST, "--plot": PICTURE})
     with showing_progress(quiet=as_json) as progress:
         source, surface = _solve(data, columns, options, progress)
         _write(surface, out, plot)
