@@ -118,7 +118,6 @@ def test_test_rows_of_a_file_or_by_a_value_are_the_same_rows_and_take_no_part_in
         (("fit.csv", "--test", "all.csv", "--id", "id"), "--id: 533 ids of the test rows are among the rows to fit"),
         (("test.csv", "--test-where", "part=test"), "--test-where: takes every row of test.csv; none is left"),
         (("all.csv", "--test-where", "part=tset"), "no row has part=tset"),
-        (("all.csv", "--id", "id"), "--id: tells people of test rows apart"),
     ],
 )
 def test_test_rows_that_are_no_test_are_refused(parts, words, sentence):

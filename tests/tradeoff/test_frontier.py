@@ -270,6 +270,22 @@ def test_a_chosen_pair_joins_the_grid_and_is_remembered():
     assert 0.1 in alone.global_tolerances
 
 
+def test_rows_of_one_person_count_as_in_fit():
+    scores, labels, names = table(rows=400)
+    people = np.repeat(np.arange(100), 4)
+    tolerances = {"local_tolerances": [0.05], "global_tolerances": [0.02]}
+    known = {"ids": people, "random_state": 3, **names}
+    once = logofair.fit(scores, labels, local_tolerance=0.05, global_tolerance=0.02, **known)
+    (point,) = frontier(scores, labels, **tolerances, **known).points
+    assert point.certificate.primal == pytest.approx(once.certificate.primal, abs=1e-9)
+    by_row = frontier(scores, labels, random_state=3, **tolerances, **names)
+    assert point.certificate.primal != by_row.points[0].certificate.primal  # other folds
+    widths = [each.measured.accuracy.high - each.measured.accuracy.low for each in (point, by_row.points[0])]
+    assert widths[0] != pytest.approx(widths[1])  # intervals by person
+    with pytest.raises(InputError, match=r"^test_rows: ids: the policy was fitted on 100 of these people"):
+        frontier(scores, labels, test_rows={"scores": scores, "labels": labels, "ids": people, **names}, **known)
+
+
 # --- the knee and the best point
 
 

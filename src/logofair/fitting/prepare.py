@@ -23,6 +23,7 @@ from logofair.columns.checks import (
     probabilities,
     same_length,
     same_order,
+    shown,
     weights,
 )
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
@@ -216,6 +217,15 @@ def _scaled(weight: Floats | None) -> Floats | None:
         return weight
     relative = weight / weight.max()
     return np.where(relative < 1e-200, 0.0, relative)
+
+
+def check_other_people(fitted: Codes, ids: Codes) -> None:
+    """Raise where people to test on are among those fitted on."""
+    if both := set(map(str, ids.names)) & set(map(str, fitted.names)):
+        raise InputError(
+            f"ids: the policy was fitted on {len(both):,} of these people, such as {shown(min(both))}; a test "
+            "needs other people."
+        )
 
 
 def checked_pooling(pooling: object, basis: str) -> str:

@@ -19,7 +19,7 @@ from logofair.auditing.rows import unconstrained as unconstrained_chances
 from logofair.auditing.typed import typed
 from logofair.calibration import CalibrationErrors
 from logofair.columns.acceleration import pieces
-from logofair.columns.checks import NAMED, Floats, Label, listed, shown
+from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.costs import Costs
@@ -31,7 +31,7 @@ from logofair.fitting.figures import (
     tested_info,
     unknown_sites,
 )
-from logofair.fitting.prepare import CalibrationRows, cells_by_score, ordered_cells
+from logofair.fitting.prepare import CalibrationRows, cells_by_score, check_other_people, ordered_cells
 from logofair.fitting.promises import Promises
 from logofair.notions import Notion, Rate
 from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, Outcomes
@@ -445,11 +445,7 @@ def _check_others(fitted: CalibrationRows, rows: AuditedRows) -> None:
     """Raise where the rows to test on are those fitted on, in any order, or are of people who were."""
     assert rows.score is not None
     if rows.ids is not None and fitted.ids is not None:
-        if both := set(map(str, rows.ids.names)) & set(map(str, fitted.ids.names)):
-            raise InputError(
-                f"ids: the policy was fitted on {len(both):,} of these people, such as {shown(min(both))}; a test "
-                "needs other people."
-            )
+        check_other_people(fitted.ids, rows.ids)
         return
     if rows.score.size != fitted.scores.size:
         return

@@ -22,7 +22,7 @@ from logofair.columns.labels import Codes, encode, encode_known
 from logofair.columns.segments import Indices
 from logofair.costs import Costs
 from logofair.errors import InputError
-from logofair.fitting.prepare import CalibrationRows, checked_rows
+from logofair.fitting.prepare import CalibrationRows, check_other_people, checked_rows
 from logofair.notions import Rate
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.policy.policy import Policy
@@ -155,4 +155,6 @@ def _checked(columns: dict[str, object], fit: CalibrationRows) -> tuple[Calibrat
         raise InputError(f"groups: no rule is fitted for {strange!r}; the rows to fit on have {known}.")
     ids = None if columns["ids"] is None else encode(columns["ids"], "ids")
     same_length(rows.scores.size, ids=ids)
+    if ids is not None and fit.ids is not None:
+        check_other_people(fit.ids, ids)
     return replace(rows, groups=Codes(fit.groups.names, codes)), ids

@@ -245,7 +245,7 @@ def _measured_rows(
         return MeasuredRows.of(rows, known, calibrator, rates, fitted=False, ids=ids, costs=costs)
     if prepared.rows.labels is None and any(rate.needs_labels for side in rates for rate in side):
         return None
-    return MeasuredRows.of(prepared.rows, known, calibrator, rates, fitted=True, costs=costs)
+    return MeasuredRows.of(prepared.rows, known, calibrator, rates, fitted=True, ids=prepared.rows.ids, costs=costs)
 
 
 def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
@@ -296,6 +296,7 @@ def frontier(
     basis: str = "eta",
     pooling: str = "auto",
     sample_weight: object = None,
+    ids: object = None,
     random_state: int | None = None,
     test_rows: Mapping[str, object] | None = None,
     progress: Progress = no_progress,
@@ -319,6 +320,9 @@ def frontier(
         As in :func:`logofair.fit`. They hold at every point and in the rule that losses are counted against, which no
         tolerance binds: a loss is what the tolerances take beyond them. With costs, values and losses are per person.
         Points that no rule meets are in ``infeasible``, each with its proof.
+    ids : array of shape (n,), optional
+        The person of each row, as in :func:`logofair.fit`: rows of one person share folds, and where rules are measured
+        on these rows intervals are by person.
     test_rows : mapping of columns, optional
         Other rows to measure every point on, since what holds on the rows that chose a rule says little about others:
         ``"scores"``, ``"labels"``, ``"groups"`` and, as there are, ``"sites"``,
@@ -352,7 +356,7 @@ def frontier(
     >>> surface.best(accuracy_cost=0.01).loss <= 0.01
     True
     """
-    rows = checked_rows(scores, labels, groups, sites, sample_weight, calibration, basis)
+    rows = checked_rows(scores, labels, groups, sites, sample_weight, calibration, basis, ids)
     key = 0 if random_state is None else random_number(random_state)
     held = {"floors": floors, "ceilings": ceilings, "capacity": capacity, "costs": costs}
     requirements = FrontierRequirements.of(notion, site_tolerances, rows.sites, groups=rows.groups.names, **held)

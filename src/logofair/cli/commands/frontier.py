@@ -27,7 +27,6 @@ from logofair.cli.options import (
     verbose_option,
 )
 from logofair.cli.requiring import Required, requirement_options
-from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames, DataSource, find_files
 from logofair.files.writing import LIST, PICTURE, check_outputs, put_whole
 
@@ -139,8 +138,6 @@ def _solve(
     columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
     if options["basis"] == "labels":
         columns.require(files, label="labels, which --basis labels counts with")
-    if columns.id is not None and not test and not test_where:
-        raise InputError("--id: tells people of test rows apart; name these with --test or --test-where.")
     rows, other = read_parts(files, columns, test, test_where, progress)
     options["calibration"] = options["calibration"] or ("none" if rows.labels is None else "beta")
     surface = solve(
@@ -149,6 +146,7 @@ def _solve(
         groups=rows.groups,
         sites=rows.sites,
         sample_weight=rows.weights,
+        ids=rows.ids,
         test_rows=None if other is None else _columns(other),
         progress=progress,
         **required.arguments(rows),
