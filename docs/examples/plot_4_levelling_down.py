@@ -62,7 +62,7 @@ plt.show()
 # accuracy: more people are accepted who should not have been. How many are accepted in all:
 
 for name, solution in fits.items():
-    print(f"{name}: {solution.measured.accepted}")
+    print(f"{name}: {solution.compared.second.accepted}")
 
 # %%
 # Requirements can contradict each other: a floor under one rate and a ceiling, a capacity or a tolerance on another.
