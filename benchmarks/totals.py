@@ -389,7 +389,7 @@ def main(seed: int) -> None:
         close, of = fixed_by_calibration(few, plan, 0.1)
         exactly, _ = fixed_by_calibration(few, plan, 0.01)
         click.echo(
-            f"130 rows per site, all sums of {method}: {close} of {of} scores to 0.1 in log-odds, {exactly} to 0.01."
+            f"170 rows per site, all sums of {method}: {close} of {of} scores to 0.1 in log-odds, {exactly} to 0.01."
         )
     sites = generated(300, np.random.default_rng(seed))
     free = {"groups": [0, 1], "local_tolerance": None, "calibration": "none", "secure": True}
