@@ -16,6 +16,7 @@ from scipy.sparse import csr_array, vstack
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InfeasibleError
+from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import Optimum
 from logofair.solvers.limits import Row
 from logofair.solvers.problem import Problem
@@ -54,14 +55,16 @@ def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
     InfeasibleError
         Where no rule meets all requirements.
     """
-    program = Program.of(problem)
-    if problem.local_limits is not None or problem.global_limits is not None:
+    program, limited = Program.of(problem), problem.local_limits is not None or problem.global_limits is not None
+    if limited:
         found = program.generate(iterations, elastic=program.items)  # rejecting everybody may not meet them
         if found is None:
             return None
         if found.short:
             raise InfeasibleError({})  # which conflict is found where they have names (logofair.solvers.conflicts)
     solved = program.generate(iterations)
+    if solved is None and limited:  # a floor of 1 may be missed for want of a chance of 1e-9, which no certificate sees
+        solved = replace(program, rows=[_wider(each) for each in program.rows]).generate(iterations)
     return None if solved is None else _read(problem, program.columns, solved)
 
 
@@ -264,6 +267,12 @@ class Program:
         kept = line.copy()
         kept[small] = 0.0
         return kept, float(most.sum())
+
+
+def _wider(owned: OwnedRow) -> OwnedRow:
+    """A row that may be missed by nearly as much as a certificate lets pass; that none is below the lowest may not."""
+    row, more = owned.row, 0.9 * LARGEST_VIOLATION
+    return replace(owned, row=replace(row, low=row.low if row.level >= 0 else row.low - more, high=row.high + more))
 
 
 def _attempts(*, elastic: bool, cells: int) -> Iterator[tuple[str, dict[str, float]]]:
