@@ -218,9 +218,10 @@ def many_groups(shrink: int) -> list[dict[str, Any]]:
 
 
 # A ratio, a floor and costs beside gaps, and besides over all sites, which takes a decomposition as gaps there do.
+_SHARED = ["selection rate ratio >= 0.8 per site", "true positive rate >= 0.5 per site"]
 _REQUIRED: dict[str, dict[str, Any]] = {
-    "a ratio, a floor and costs": {"local_tolerance": logofair.Ratio(0.8), "global_tolerance": None},
-    "the same with a ratio over all": {"local_tolerance": logofair.Ratio(0.8), "global_tolerance": logofair.Ratio(0.9)},
+    "a ratio, a floor and costs": {"require": _SHARED},
+    "the same with a ratio over all": {"require": [*_SHARED, "selection rate ratio >= 0.9 overall"]},
 }
 
 
@@ -236,7 +237,7 @@ def required(size: Size, repeat: int) -> dict[str, dict[str, float]]:
     scores, groups, sites = federation(size)
     labels = np.random.default_rng(1).random(scores.size) < scores
     given: dict[str, Any] = {"groups": groups, "sites": sites, "pooling": "none", "random_state": 0}
-    more: dict[str, Any] = {"floors": {"equal_opportunity": 0.5}, "costs": (1, 3)}
+    more: dict[str, Any] = {"costs": (1, 3)}
     found: dict[str, dict[str, float]] = {}
     for call, calibration in (("without calibration", "none"), ("default call", "beta")):
         given["calibration"] = calibration
@@ -257,28 +258,22 @@ def many_required(shrink: int) -> dict[str, float]:
     >>> sorted(many_required(200))
     ['5 sites, a ratio inside each and a capacity over all', '5 sites, proof that a floor conflicts with these']
     """
-    required: dict[str, Any] = {
-        "local_tolerance": logofair.Ratio(0.8),
-        "global_tolerance": None,
-        "capacity": {"global": 0.1},
-    }
+    required = ["selection rate ratio >= 0.8 per site", "accepted <= 0.1 overall"]
 
-    def work(sites: int, **more: Any) -> float:
+    def work(sites: int, *more: str) -> float:
         scores, groups, site = federation(Size(sites, 100))
         given: dict[str, Any] = {"groups": groups, "sites": site, "calibration": "none", "random_state": 0}
 
         def fit() -> None:
             with suppress(logofair.InfeasibleError):
-                logofair.fit(scores, None, **given, **required, **more)
+                logofair.fit(scores, None, **given, require=[*required, *more])
 
         return best(fit, 1)
 
     many, some = max(1_000 // shrink, 5), max(100 // shrink, 5)
     return {
         f"{many:,} sites, a ratio inside each and a capacity over all": work(many),
-        f"{some:,} sites, proof that a floor conflicts with these": work(
-            some, floors={"global": {"equal_opportunity": 0.9}}
-        ),
+        f"{some:,} sites, proof that a floor conflicts with these": work(some, "true positive rate >= 0.9 overall"),
     }
 
 

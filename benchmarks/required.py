@@ -50,7 +50,7 @@ class Case:
 
 def cases() -> Iterator[Case]:
     """The peers' own examples."""
-    floor: dict[str, Any] = {"floors": {"equal_opportunity": FLOOR}}
+    floor: dict[str, Any] = {"require": f"true positive rate >= {FLOOR:g} per site"}
     yield Case(
         f"recall of every group at least {FLOOR:g}",
         "OxonFair",
@@ -68,7 +68,7 @@ def cases() -> Iterator[Case]:
         "oxonfair",
         f"fit(gm.accuracy, gm.pos_pred_rate.min_ratio, {RATIO:g})",
         partial(by_oxonfair, "ratio"),
-        partial(ours, global_tolerance=logofair.Ratio(RATIO)),
+        partial(ours, require=f"selection rate ratio >= {RATIO:g} overall"),
         "accuracy",
         (1.0, 1.0),
         lambda chance, rows: max(0.0, RATIO - float(min(rates(chance, rows)) / max(rates(chance, rows)))),

@@ -345,7 +345,7 @@ def _print_cuts(seed: int) -> None:
     for rows in (30, 300, 3000):
         for calibration in ("none", "beta"):
             for who, lookers in (("one site", ((0,), (1,), (2,))), ("two together", ((0, 1), (0, 2), (1, 2)))):
-                plan = make_plan(groups=[0, 1], local_tolerance=None, calibration=calibration, secure=True)
+                plan = make_plan(groups=[0, 1], global_tolerance=0.02, calibration=calibration, secure=True)
                 sites = generated(rows, np.random.default_rng(seed))
                 seen = max((attacked(sites, plan, allies) for allies in lookers), key=lambda each: each.alone(0.1))
                 exchanged = f"{seen.sums} | {seen.prices} | {plan.most_prices} | {seen.numbers}"
@@ -392,7 +392,7 @@ def main(seed: int) -> None:
             f"170 rows per site, all sums of {method}: {close} of {of} scores to 0.1 in log-odds, {exactly} to 0.01."
         )
     sites = generated(300, np.random.default_rng(seed))
-    free = {"groups": [0, 1], "local_tolerance": None, "calibration": "none", "secure": True}
+    free = {"groups": [0, 1], "global_tolerance": 0.02, "calibration": "none", "secure": True}
     many = attacked(sites, make_plan(**free, trials=10_000))  # type: ignore[arg-type]
     usual, long = make_plan(**free), make_plan(**free, rounds=60)  # type: ignore[arg-type]
     for plan in (usual, long):

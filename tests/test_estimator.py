@@ -26,7 +26,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
-import logofair
+import support.sentences as asked
 from logofair import InputError, LoGoFairClassifier
 
 
@@ -172,7 +172,7 @@ def test_a_frozen_model_is_used_as_it_is_and_the_policy_is_that_of_logofair_fit(
         fitted = classifier(model, global_tolerance=0.01, cv=1000).fit(
             people.X, people.y, **people.columns, sample_weight=people.weight
         )
-    solution = logofair.fit(
+    solution = asked.fit(
         model.predict_proba(people.X)[:, 1],
         people.y,
         groups=people.sex,
@@ -211,7 +211,7 @@ def test_every_setting_reaches_the_policy(people):
         "notion": "equalized_odds",
         "local_tolerance": None,
         "global_tolerance": 0.03,
-        "site_tolerances": {"east": 0.07},
+        "require": ("selection rate gap <= 0.07 at east",),
         "solver": "algorithm1",
         "calibration": "platt",
         "basis": "labels",
@@ -219,7 +219,7 @@ def test_every_setting_reaches_the_policy(people):
     }
     fitted = classifier(frozen(), **settings).fit(people.X, people.y, **people.columns)
     scores = frozen().predict_proba(people.X)[:, 1]
-    solution = logofair.fit(scores, people.y, groups=people.sex, sites=people.site, **settings)
+    solution = asked.fit(scores, people.y, groups=people.sex, sites=people.site, **settings)
     assert fitted.policy_.info == solution.policy.info
     assert fitted.policy_.key == 11
 

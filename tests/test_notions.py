@@ -23,7 +23,7 @@ from logofair.notions import (
     named_notion,
     sides,
 )
-from logofair.requirements import SMALLEST_TOLERANCE, Requirement, check_tolerance, side_requirements
+from logofair.requirements import DEFAULT, SMALLEST_TOLERANCE, check_tolerance, short_way
 from support.examples import examples
 
 modest = examples(60)
@@ -231,7 +231,7 @@ def test_an_unknown_notion_is_refused_with_the_known_ones(notion, sentence):
     ids=repr,
 )
 def test_tolerances_are_numbers_and_the_tiny_ones_zero(tolerance, value):
-    found = check_tolerance(tolerance, "local_tolerance")
+    found = check_tolerance(tolerance, "local_tolerance", of_shares=False)
     assert found == value
     assert found is None or type(found) is float
 
@@ -243,60 +243,69 @@ def test_tolerances_are_numbers_and_the_tiny_ones_zero(tolerance, value):
 )
 def test_a_tolerance_that_is_no_number_is_refused(tolerance):
     with pytest.raises(InputError, match=r"^local_tolerance: a tolerance is a number from 0 to 1, or None"):
-        check_tolerance(tolerance, "local_tolerance")
+        check_tolerance(tolerance, "local_tolerance", of_shares=False)
 
 
 @pytest.mark.parametrize("tolerance", [-1e-12, -1, math.inf, -math.inf, 10**400], ids=lambda value: repr(value)[:9])
 def test_a_negative_or_infinite_tolerance_is_refused(tolerance):
     with pytest.raises(InputError, match=r"^x: a tolerance must be finite and at least 0, got .*; use None for no"):
-        check_tolerance(tolerance, "x")
+        check_tolerance(tolerance, "x", of_shares=False)
 
 
 @pytest.mark.parametrize("tolerance", [1, 2, 2.5e307])
 def test_a_tolerance_of_one_or_more_for_shares_is_refused(tolerance):
     with pytest.raises(InputError, match=r"^local_tolerance: .*below 1.*None"):
-        side_requirements("equalized_odds", tolerance, "local")
-    with pytest.raises(InputError, match=r"^notion: local tolerance of 'equalized_odds': .*below 1.*None"):
-        side_requirements({"equalized_odds": tolerance}, 0.1, "local")
+        short_way("equalized_odds", tolerance, None)
+
+
+def asked(*given, **more):
+    """What the short way asks for, as sentences."""
+    return [str(item) for item in short_way(*given, **more)[0]]
 
 
 def test_a_rate_of_ones_own_has_tolerances_in_its_own_unit():
     own = Notion("mine", given=(BENEFIT, None))
-    assert [r.tolerance for r in side_requirements(own, 1500, "local")] == [1500.0, 1500.0]
+    with pytest.raises(InputError, match=r"between shares|below 1"):
+        short_way(own, 1500, None)  # one of its two rates is a share
+    alone = Notion("alone", given=(BENEFIT,))
+    assert asked(alone, 1500, None) == ["benefit gap <= 1500 per site"]
     with pytest.raises(InputError, match=r"^local_tolerance: got 2\.5e\+307, which no gap exceeds"):
-        side_requirements(own, 2.5e307, "local")
+        short_way(alone, 2.5e307, None)
 
 
-# ---------------------------------------------------------------- requirements and sides
+# ---------------------------------------------------------------- the short way and sides
 
 
-def test_a_notion_is_spelt_out_as_one_requirement_per_rate():
-    assert side_requirements("equalized_odds", 0.02, "local") == (
-        Requirement("equalized_odds", TRUE_POSITIVE, 0.02),
-        Requirement("equalized_odds", FALSE_POSITIVE, 0.02),
-    )
+def test_a_notion_is_spelt_out_as_one_requirement_per_rate_but_for_equalized_odds():
+    assert asked("equalized_odds", 0.02, None) == ["equalized odds gap <= 0.02 per site"]
     own = Notion("mine", given=(BENEFIT, None))
-    assert side_requirements(own, 0.1, "local") == (
-        Requirement("mine", BENEFIT, 0.1),
-        Requirement("mine", SELECTION, 0.1),
-    )
+    assert asked(own, None, 0.1) == ["benefit gap <= 0.1 overall", "selection rate gap <= 0.1 overall"]
 
 
-def test_a_mapping_carries_its_own_tolerances():
-    found = side_requirements(
-        {"demographic_parity": 0.1, EQUALIZED_ODDS: None, "equal_opportunity": 1e-12}, 0.5, "global"
-    )
-    assert [(r.notion, r.rate.name, r.tolerance) for r in found] == [
-        ("demographic_parity", "selection rate", 0.1),
-        ("equalized_odds", "true positive rate", None),
-        ("equalized_odds", "false positive rate", None),
-        ("equal_opportunity", "true positive rate", 0.0),
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ((DEFAULT, DEFAULT, DEFAULT), ["selection rate gap <= 0.02 per site", "selection rate gap <= 0.02 overall"]),
+        ((DEFAULT, 0.1, DEFAULT), ["selection rate gap <= 0.1 per site"]),
+        ((DEFAULT, DEFAULT, 0.1), ["selection rate gap <= 0.1 overall"]),
+        ((DEFAULT, None, DEFAULT), []),
+        (("equal_opportunity", 0, None), ["true positive rate gap <= 0 per site"]),
+        (
+            ({"local": "demographic_parity", "global": "equal_opportunity"}, 0.1, 0.2),
+            ["selection rate gap <= 0.1 per site", "true positive rate gap <= 0.2 overall"],
+        ),
+    ],
+)
+def test_nobody_gets_a_requirement_they_did_not_write(given, found):
+    assert asked(*given) == found
+
+
+def test_beside_sentences_the_short_way_adds_nothing_unless_it_is_taken():
+    assert asked(DEFAULT, DEFAULT, DEFAULT, alone=True) == []
+    assert asked("equal_opportunity", DEFAULT, DEFAULT, alone=True) == [
+        "true positive rate gap <= 0.02 per site",
+        "true positive rate gap <= 0.02 overall",
     ]
-
-
-@pytest.mark.parametrize("notion", ["equalized_odds", EQUALIZED_ODDS, {"equalized_odds": 0.1}], ids=repr)
-def test_no_tolerance_frees_the_whole_side(notion):
-    assert [requirement.tolerance for requirement in side_requirements(notion, None, "local")] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -305,34 +314,26 @@ def test_no_tolerance_frees_the_whole_side(notion):
         ("equalized_odds", "0.1", r"local_tolerance: a tolerance is a number"),
         ("equalized_odds", True, r"local_tolerance: a tolerance is a number"),
         ("equalized_odds", -1, r"local_tolerance: a tolerance must be finite and at least 0, got -1\.0"),
-        ({}, 0.1, r"notion: the mapping for the local side is empty; name at least one notion\."),
-        (
-            {"equalized_odds": "tight"},
-            0.1,
-            r"notion: local tolerance of 'equalized_odds': a tolerance is .* got 'tight'",
-        ),
-        ({"equalized_odds": True}, 0.1, r"notion: local tolerance of 'equalized_odds': a tolerance is a number"),
-        ({"equalized_odds": -0.1}, 0.1, r"notion: local tolerance of 'equalized_odds': a tolerance must be finite"),
-        ({"parity": 0.1}, 0.1, r"notion: unknown notion 'parity'"),
-        ({1: 0.1}, 0.1, r"notion: unknown notion 1"),
-        (["equalized_odds"], 0.1, r"notion: unknown notion \['equalized_odds'\]"),
-        (None, 0.1, r"notion: unknown notion None"),
+        ({"parity": 0.1}, 0.1, r"notion: got {'parity': 0\.1}"),
+        (["equalized_odds"], 0.1, r"notion: got \['equalized_odds'\]"),
+        (None, 0.1, r"notion: got None"),
+        ("parity", 0.1, r"notion: unknown notion 'parity'"),
     ],
     ids=repr,
 )
 def test_bad_requirements_are_refused(notion, tolerance, sentence):
     with pytest.raises(InputError, match=f"^{sentence}"):
-        side_requirements(notion, tolerance, "local")
+        short_way(notion, tolerance, None)
 
 
-@pytest.mark.parametrize("notion", ["equalized_odds", EQUALIZED_ODDS, {"equalized_odds": 0.1}, {}], ids=repr)
+@pytest.mark.parametrize("notion", ["equalized_odds", EQUALIZED_ODDS], ids=repr)
 def test_one_notion_serves_both_sides(notion):
     assert sides(notion) == (notion, notion)
 
 
 def test_a_mapping_by_side_is_split():
-    split = sides({"global": "equalized_odds", "local": {"demographic_parity": 0.1}})
-    assert split == ({"demographic_parity": 0.1}, "equalized_odds")
+    split = sides({"global": "equalized_odds", "local": "demographic_parity"})
+    assert split == ("demographic_parity", "equalized_odds")
 
 
 @pytest.mark.parametrize(

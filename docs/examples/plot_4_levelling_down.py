@@ -3,7 +3,7 @@ Levelling down, and floors
 ==========================
 
 The cheapest way to equal rates is often to take from those who have more. Whether that is wanted is not for a library
-to say, but it must be seen, and there must be a way to forbid it: ``floors``. Real rows: Adult at five sites.
+to say, but it must be seen, and there must be a way to forbid it: a floor. Real rows: Adult at five sites.
 """
 
 import matplotlib.pyplot as plt
@@ -28,8 +28,8 @@ tolerances = {"local_tolerance": None, "global_tolerance": 0.01}
 wanted = {
     "nothing required": {"local_tolerance": None, "global_tolerance": None},
     "equal within 0.01": tolerances,
-    "... and nobody below today": tolerances | {"floors": {"global": {"equal_opportunity": "today"}}},
-    "... and at least 0.75": tolerances | {"floors": {"global": {"equal_opportunity": 0.75}}},
+    "... and nobody below today": tolerances | {"require": "true positive rate >= today overall"},
+    "... and at least 0.75": tolerances | {"require": "true positive rate >= 0.75 overall"},
 }
 fits = {
     name: logofair.fit(score[calibrate], **rows, notion="equal_opportunity", random_state=0, **required)
@@ -69,7 +69,7 @@ for name, solution in fits.items():
 # Then no rule is returned, and the error says which requirements conflict.
 
 try:
-    impossible = {"floors": {"equal_opportunity": 0.9}, "capacity": 0.1}
-    logofair.fit(score[calibrate], **rows, notion="equal_opportunity", **tolerances, **impossible)
+    impossible = ["true positive rate >= 0.9 per site", "accepted <= 0.1 overall"]
+    logofair.fit(score[calibrate], **rows, notion="equal_opportunity", **tolerances, require=impossible)
 except logofair.InfeasibleError as error:
     print(error)

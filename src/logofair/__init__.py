@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from logofair.notions import Notion, Rate
     from logofair.policy.policy import Policy
     from logofair.requirement import Requirement
-    from logofair.requirements import Exactly, Ratio
     from logofair.solvers.algorithm1 import Algorithm1
     from logofair.solvers.certificate import Certificate
     from logofair.tradeoff import Frontier, frontier
@@ -30,7 +29,6 @@ __all__ = [
     "Algorithm1",
     "Audit",
     "Certificate",
-    "Exactly",
     "Frontier",
     "InfeasibleError",
     "InputError",
@@ -39,7 +37,6 @@ __all__ = [
     "Notion",
     "Policy",
     "Rate",
-    "Ratio",
     "Requirement",
     "RunError",
     "Solution",
@@ -56,7 +53,6 @@ _HOME = {
     "Algorithm1": "logofair.solvers.algorithm1",
     "Audit": "logofair.auditing",
     "Certificate": "logofair.solvers.certificate",
-    "Exactly": "logofair.requirements",
     "Frontier": "logofair.tradeoff",
     "InfeasibleError": "logofair.errors",
     "InputError": "logofair.errors",
@@ -65,7 +61,6 @@ _HOME = {
     "Notion": "logofair.notions",
     "Policy": "logofair.policy.policy",
     "Rate": "logofair.notions",
-    "Ratio": "logofair.requirements",
     "Requirement": "logofair.requirement",
     "RunError": "logofair.errors",
     "Solution": "logofair.fitting.solution",

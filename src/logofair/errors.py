@@ -94,12 +94,12 @@ class InfeasibleError(SolverError):
     Examples
     --------
     >>> import logofair
-    >>> required = {"floors": {"demographic_parity": 0.5}, "capacity": 0.2}
+    >>> require = ["selection rate >= 0.5 overall", "accepted <= 0.2 overall"]
     >>> try:
-    ...     logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none", **required)
+    ...     logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none", require=require)
     ... except logofair.InfeasibleError as error:
-    ...     print(len(error.conflict))
-    2
+    ...     print(*error.conflict, sep="; ")
+    selection rate >= 0.5 overall; accepted <= 0.2 overall
     """
 
     def __init__(self, least_relaxation: Mapping[Any, float | None], sentence: str = "") -> None:

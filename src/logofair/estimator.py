@@ -18,12 +18,12 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from logofair.columns.checks import Floats, Integers, Label, random_number, same_order, weights
+from logofair.columns.checks import Floats, Integers, random_number, same_order, weights
 from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.fitting.fit import fit as fit_policy
 from logofair.notions import NotionLike
-from logofair.requirements import Tolerance
+from logofair.requirements import DEFAULT, Given
 from logofair.solvers.algorithm1 import Algorithm1
 
 # Handed on, unread, to logofair.fit.
@@ -31,11 +31,8 @@ _FIT_OPTIONS = (
     "notion",
     "local_tolerance",
     "global_tolerance",
-    "site_tolerances",
+    "require",
     "costs",
-    "floors",
-    "ceilings",
-    "capacity",
     "solver",
     "calibration",
     "basis",
@@ -52,8 +49,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         Its clones give out-of-fold probabilities, so that the policy never sees scores of rows the model was trained
         on; then it is fitted on all rows. A model that is already fitted: wrap it in scikit-learn's
         ``FrozenEstimator`` and call ``fit`` with rows it was **not** trained on.
-    notion, local_tolerance, global_tolerance, site_tolerances, costs, floors, ceilings, capacity, solver, \
-    calibration, basis, pooling
+    notion, local_tolerance, global_tolerance, require, costs, solver, calibration, basis, pooling
         What is required and how it is reached: see :func:`logofair.fit`.
     cv : int, splitter or iterable of (train, test)
         The folds: a number (stratified by class, shuffled by ``random_state``), or anything of scikit-learn's that
@@ -113,14 +109,11 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         self,
         estimator: Any,
         *,
-        notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
-        local_tolerance: Tolerance = 0.02,
-        global_tolerance: Tolerance = 0.02,
-        site_tolerances: Mapping[Label, Tolerance] | None = None,
+        notion: NotionLike | Mapping[str, NotionLike] = DEFAULT,
+        local_tolerance: Given = DEFAULT,
+        global_tolerance: Given = DEFAULT,
+        require: Any = (),
         costs: Any = None,
-        floors: Mapping[str, Any] | None = None,
-        ceilings: Mapping[str, Any] | None = None,
-        capacity: Any = None,
         solver: str | Algorithm1 = "exact",
         calibration: str = "beta",
         basis: str = "eta",
@@ -135,11 +128,8 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         self.notion = notion
         self.local_tolerance = local_tolerance
         self.global_tolerance = global_tolerance
-        self.site_tolerances = site_tolerances
+        self.require = require
         self.costs = costs
-        self.floors = floors
-        self.ceilings = ceilings
-        self.capacity = capacity
         self.solver = solver
         self.calibration = calibration
         self.basis = basis

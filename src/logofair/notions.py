@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -85,6 +85,15 @@ class Rate:
     def is_share(self) -> bool:
         """Whether it is the share of some rows that is accepted, so that it lies between 0 and 1."""
         return self.base is None
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """What it lies between whatever the rule; infinite where its denominator may be 0 and its numerator not."""
+        found = [0.0]
+        for eta in (0.0, 1.0):
+            top, bottom = self.constant + self.slope * eta, self._base[0] + self._base[1] * eta
+            found += [top / bottom if bottom > 0 else np.inf * top] if top else []
+        return min(found), max(found)
 
     @property
     def line(self) -> tuple[float, ...] | None:
@@ -213,7 +222,7 @@ EQUALIZED_ODDS = Notion("equalized_odds", given=(1, 0))
 KNOWN_RATES = {rate.name: rate for rate in _BY_LABEL.values()}
 NOTIONS = {n.name: n for n in (DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, PREDICTIVE_EQUALITY, EQUALIZED_ODDS)}
 
-NotionLike: TypeAlias = "str | Notion | Mapping[str | Notion, float | None]"
+NotionLike: TypeAlias = "str | Notion"
 
 
 def named_notion(notion: str | Notion, where: str) -> Notion:
@@ -228,7 +237,7 @@ def named_notion(notion: str | Notion, where: str) -> Notion:
     )
 
 
-def sides(notion: object) -> tuple[NotionLike, NotionLike]:
+def sides(notion: object) -> tuple[Any, Any]:
     """Split ``notion`` into its local and its global side; one notion serves for both."""
     if isinstance(notion, Mapping) and set(notion) & {"local", "global"}:
         if set(notion) != {"local", "global"}:
@@ -237,6 +246,6 @@ def sides(notion: object) -> tuple[NotionLike, NotionLike]:
                 f"got {sorted(map(str, notion))}; switch a side off with its tolerance None."
             )
         return notion["local"], notion["global"]
-    if not isinstance(notion, str | Notion | Mapping):
+    if not isinstance(notion, str | Notion):
         raise InputError(f"notion: got {notion!r}; use one of {', '.join(NOTIONS)}, a logofair.Notion or a mapping.")
     return notion, notion

@@ -209,7 +209,7 @@ def own_rates(rates: Iterable[Rate]) -> dict[str, Rate]:
             raise InputError(f"require: got {shown(rate)} among the rates; pass logofair.Rate objects.")
         if KNOWN_RATES.get(rate.name) == rate:
             continue
-        if set(rate.name.split()) <= KEYWORDS:
+        if rate.name in KEYWORDS or rate.name in (*KNOWN_RATES, _PHRASES["RATES"][0]):
             raise InputError(f"Rate {rate.name!r}: the name has a meaning of its own in requirements; choose another.")
         if found.setdefault(rate.name, rate) != rate:
             raise InputError(f"Rate {rate.name!r}: two rates have this name; give each a name of its own.")

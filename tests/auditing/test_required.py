@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import logofair
-from logofair import Exactly, InputError, Ratio
+import support.sentences as asked
+from logofair import InputError
 from logofair.auditing.chance import least_ratio_limits, ratio_limits
 from logofair.notions import Rate
 
@@ -26,16 +27,16 @@ def checks(found, kind):
 
 def test_every_kind_is_found_as_it_is_counted_by_hand():
     decided, label, group, site = rows(0)
-    found = logofair.audit(
+    found = asked.audit(
         decided,
         label,
         groups=group,
         sites=site,
-        local_tolerance=Ratio(0.8),
+        local_tolerance=("ratio", 0.8),
         global_tolerance=0.05,
         floors={"global": {"equal_opportunity": {1: 0.3}}},
         ceilings={"demographic_parity": 0.6},
-        capacity={"local": 0.5, "global": Exactly(0.45)},
+        capacity={"local": 0.5, "global": ("exactly", 0.45)},
     )
     rate = {(c, a): decided[(site == c) & (group == a)].mean() for c in (0, 1) for a in (0, 1)}
     (ratio,) = checks(found, "ratio")
@@ -70,15 +71,15 @@ def test_the_interval_of_the_smallest_ratio_holds_it_in_nearly_all_draws():
 
 def test_where_nobody_is_selected_a_ratio_says_nothing_and_is_never_kept():
     _, _, group, site = rows(1)
-    found = logofair.audit(np.zeros(2000), None, groups=group, sites=site, local_tolerance=Ratio(0.8))
+    found = asked.audit(np.zeros(2000), None, groups=group, sites=site, local_tolerance=("ratio", 0.8))
     (check,) = found.requirements
     assert check.states == ("says nothing", "says nothing")
     assert "nobody is selected there, so a ratio says nothing" in str(check)
-    solution = logofair.fit(
+    solution = asked.fit(
         [0.1, 0.2, 0.3, 0.4],
         None,
         groups=list("aabb"),
-        local_tolerance=Ratio(0.8),
+        local_tolerance=("ratio", 0.8),
         global_tolerance=None,
         calibration="none",
         random_state=0,
@@ -87,7 +88,7 @@ def test_where_nobody_is_selected_a_ratio_says_nothing_and_is_never_kept():
 
 
 def test_few_rows_say_neither():
-    found = logofair.audit([1, 0, 1, 1], None, groups=list("aabb"), capacity=0.7, local_tolerance=Ratio(0.9))
+    found = asked.audit([1, 0, 1, 1], None, groups=list("aabb"), capacity=0.7, local_tolerance=("ratio", 0.9))
     assert {check.state for check in found.requirements} == {"too small to say"}
 
 
@@ -106,8 +107,8 @@ def fitted(**more):
     score = rng.beta(1 + (sex == "M"), 2)
     label = (rng.random(n) < score).astype(int)
     half = slice(0, 1500), slice(1500, n)
-    given = {"local_tolerance": Ratio(0.8), "global_tolerance": None, "costs": (1, 3), "capacity": 0.8} | more
-    solution = logofair.fit(
+    given = {"local_tolerance": ("ratio", 0.8), "global_tolerance": None, "costs": (1, 3), "capacity": 0.8} | more
+    solution = asked.fit(
         score[half[0]], label[half[0]], groups=sex[half[0]], sites=site[half[0]], **given, random_state=0
     )
     other = {"groups": sex[half[1]], "sites": site[half[1]]}
@@ -118,7 +119,7 @@ def test_a_policy_is_judged_by_what_it_was_made_for_and_so_is_its_file(tmp_path)
     solution, score, label, other = fitted(floors={"equal_opportunity": "today"})
     solution.policy.save(tmp_path / "policy.json")
     for policy in (solution.policy, logofair.Policy.load(tmp_path / "policy.json")):
-        found = logofair.audit(None, label, scores=score, policy=policy, **other)
+        found = asked.audit(None, label, scores=score, policy=policy, **other)
         assert [check.kind for check in found.requirements] == ["ratio", "floor", "floor", "most selected"]
         assert found.cost is not None
         tested = solution.test(score, label, **other).tested.second
@@ -132,7 +133,7 @@ def test_today_is_the_unconstrained_rule_on_the_same_rows():
     solution, score, label, other = fitted(floors={"global": {"equal_opportunity": "today"}}, local_tolerance=None)
     (floor,) = [
         check
-        for check in logofair.audit(None, label, scores=score, policy=solution.policy, **other).requirements
+        for check in asked.audit(None, label, scores=score, policy=solution.policy, **other).requirements
         if check.kind == "floor" and check.group == "F"
     ]
     calibrated = solution.policy.unconstrained(score, **other)
@@ -163,8 +164,8 @@ def test_evidence_tells_requirements_on_other_rows():
 def test_rules_without_sites_are_judged_over_all_of_them():
     rng = np.random.default_rng(0)
     score, sex = rng.random(800), np.array(["F", "M"])[rng.integers(0, 2, 800)]
-    policy = logofair.fit(score, None, groups=sex, capacity=0.4, calibration="none", random_state=0).policy
-    found = logofair.audit(None, None, scores=score, groups=sex, policy=policy)
+    policy = asked.fit(score, None, groups=sex, capacity=0.4, calibration="none", random_state=0).policy
+    found = asked.audit(None, None, scores=score, groups=sex, policy=policy)
     assert [(check.side, check.kind) for check in found.requirements] == [
         ("local", "tolerance"),
         ("local", "most selected"),
@@ -175,16 +176,16 @@ def test_rules_without_sites_are_judged_over_all_of_them():
 @pytest.mark.parametrize("kind", ["floors", "ceilings"])
 def test_today_needs_a_policy(kind):
     decided, label, group, _ = rows(0)
-    with pytest.raises(InputError, match=f"^{kind}: 'today' is what a policy's unconstrained rule gives"):
-        logofair.audit(decided, label, groups=group, **{kind: {"equal_opportunity": "today"}})
+    with pytest.raises(InputError, match=r"^require: .*'today' is what a policy's unconstrained rule gives"):
+        asked.audit(decided, label, groups=group, **{kind: {"equal_opportunity": "today"}})
 
 
 def test_without_labels_what_counts_by_label_is_listed_as_not_measured(tmp_path):
     solution, score, label, other = fitted(
         floors={"equal_opportunity": "today", "demographic_parity": 0.1}, ceilings={"predictive_equality": {"F": 0.9}}
     )
-    found = logofair.audit(None, None, scores=score, policy=solution.policy, **other)
-    whole = logofair.audit(None, label, scores=score, policy=solution.policy, **other)
+    found = asked.audit(None, None, scores=score, policy=solution.policy, **other)
+    whole = asked.audit(None, label, scores=score, policy=solution.policy, **other)
     key = [(check.side, check.kind, check.rate, check.group, check.sites) for check in found.requirements]
     assert sorted(key, key=str) == sorted(
         ((check.side, check.kind, check.rate, check.group, check.sites) for check in whole.requirements), key=str
@@ -212,19 +213,19 @@ def test_a_users_own_rate_is_judged_from_the_policy_alone(tmp_path):
     shadow = Rate("shadow", 1.0, 0.0, base=(2.0, 0.0))
     rates = logofair.Notion("own", given=(*benefit.rates, shadow))
     _, score, label, other = fitted()
-    solution = logofair.fit(
+    solution = asked.fit(
         score, label, **other, notion=rates, local_tolerance=0.05, global_tolerance=0.02, random_state=0
     )
     solution.policy.save(tmp_path / "policy.json")
     policy = logofair.Policy.load(tmp_path / "policy.json")
-    found = logofair.audit(None, label, scores=score, policy=policy, **other)
+    found = asked.audit(None, label, scores=score, policy=policy, **other)
     assert [(check.side, check.rate) for check in found.requirements] == [
         (side, rate) for side in ("local", "global") for rate in ("benefit", "shadow")
     ]
     chance = policy.probabilities(score, **other)
     means = [np.mean((chance * (2 * label - 1))[other["groups"] == sex]) for sex in ("F", "M")]
     assert found.requirements[2].found == pytest.approx([abs(means[0] - means[1])])
-    without = logofair.audit(None, None, scores=score, policy=policy, **other)
+    without = asked.audit(None, None, scores=score, policy=policy, **other)
     assert [(check.rate, check.reason) for check in without.requirements if check.side == "global"] == [
         ("shadow", ""),
         ("benefit", "needs labels"),

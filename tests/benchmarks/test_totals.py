@@ -28,7 +28,7 @@ pytestmark = pytest.mark.tool
 @pytest.mark.parametrize("allies", [(0,), (2,), (0, 1)])
 def test_between_two_cuts_lie_as_many_rows_of_the_others_as_the_totals_say(allies):
     sites = generated(60, np.random.default_rng(1))
-    plan = make_plan(groups=[0, 1], local_tolerance=None, calibration="none", secure=True)
+    plan = make_plan(groups=[0, 1], global_tolerance=0.02, calibration="none", secure=True)
     seen = attacked(sites, plan, allies)
     others = [each for number, each in enumerate(sites.values()) if number not in allies]
     for group, low, high, rows in seen.intervals:
@@ -41,7 +41,7 @@ def test_between_two_cuts_lie_as_many_rows_of_the_others_as_the_totals_say(allie
 def test_a_plan_can_ask_for_more_than_usual_and_most_prices_says_so():
     sites = generated(300, np.random.default_rng(0))
     plans = [
-        make_plan(groups=[0, 1], local_tolerance=None, calibration="none", secure=True, trials=trials)
+        make_plan(groups=[0, 1], global_tolerance=0.02, calibration="none", secure=True, trials=trials)
         for trials in (0, 1000)
     ]
     usual, many = (attacked(sites, plan) for plan in plans)

@@ -27,7 +27,6 @@ from logofair.datasets import Dataset
 from logofair.datasets.demonstration import Settings, compare
 from logofair.errors import InputError, SolverError
 from logofair.notions import NOTIONS
-from logofair.requirements import Ratio
 from logofair.words.demonstrated import demo_page
 
 pytestmark = pytest.mark.tool
@@ -170,14 +169,6 @@ def test_a_free_side_requires_nothing_there(toy: Dataset) -> None:
     assert next(line for line in demo_page(found).text().splitlines() if "fair per site" in line).split()[4:7] == [
         *"–/–"
     ]
-
-
-def test_a_ratio_can_be_required(toy: Dataset) -> None:
-    found = compare(toy, Settings(sites=2, alpha=100, local_tolerance=Ratio(0.8), global_tolerance=Ratio(0.9)))
-    rows = by_method(json.loads(json.dumps(found.as_dict())))
-    assert found.as_dict()["settings"]["global_tolerance"] == "ratio:0.9"
-    assert rows["LoGoFair_l&g"]["required"] == {"local": "ratio:0.8", "global": "ratio:0.9"}
-    assert "ratio:0.9 / ratio:0.8" in demo_page(found).text()
 
 
 def test_the_page_fits_80_columns_without_colour_or_cut_text(printed: str) -> None:

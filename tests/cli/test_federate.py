@@ -167,24 +167,12 @@ def test_options_make_the_plan_they_name() -> None:
     plan = planned(
         options(
             *("--groups", "Female,Male", "--notion", "equalized_odds", "--local", "none", "--global", "0.01"),
-            *(
-                "--local-for",
-                "north=0.05",
-                "--local-for",
-                "south=none",
-                "--calibration",
-                "platt",
-                "--optimality-gap",
-                "1e-4",
-            ),
+            *("--require", "equalized odds gap <= 0.05 at north", "--calibration", "platt", "--optimality-gap", "1e-4"),
             *("--quorum", "3", "--seed", "0", "--run", "spring", "--pooling", "full"),
         )
     )
     assert plan.groups == ("Female", "Male")
-    assert {r.notion for r in (*plan.local, *plan.global_)} == {"equalized_odds"}
-    assert {r.tolerance for r in plan.local} == {None}
-    assert {r.tolerance for r in plan.global_} == {0.01}
-    assert plan.site_tolerances == (("north", 0.05), ("south", None))
+    assert plan.require == ("equalized odds gap <= 0.01 overall", "equalized odds gap <= 0.05 at north")
     assert (plan.calibration, plan.optimality_gap, plan.quorum, plan.random_state, plan.run) == (
         "platt",
         1e-4,
@@ -206,7 +194,9 @@ def test_what_is_not_said_is_left_to_make_plan() -> None:
 def test_numbers_arrive_as_they_were_written_and_zero_is_a_number(local: float, global_: float, seed: int) -> None:
     said = options("--groups", "F,M", "--local", repr(local), "--global", repr(global_), "--seed", str(seed))
     plan = planned(said)
-    assert (plan.local[0].tolerance, plan.global_[0].tolerance, plan.random_state) == (local, global_, seed)
+    bounds = {item.scope.is_global: item.bound for item in plan.items}
+    small = (0.0 if number < 1e-9 else number for number in (local, global_))
+    assert (bounds[False], bounds[True], plan.random_state) == (*small, seed)
     check_same(said, plan, "state")
 
 
@@ -241,7 +231,7 @@ def test_a_plan_trains_no_model(file: Path, tmp_path: Path) -> None:
         (["--groups", "F,M", "--local", "-0.1"], "--local: got '-0.1'; pass a number from 0"),
         (["--groups", "F,M", "--global", "inf"], "--global: got 'inf'"),
         (["--groups", "F,M", "--global", "nan"], "--global: got 'nan'"),
-        (["--groups", "F,M", "--local-for", "north"], "--local-for: got 'north'; pass NAME=TOLERANCE"),
+        (["--groups", "F,M", "--require", "north"], "'north' stands where 'equalized odds', 'selection rate'"),
         (["--groups", "F,M", "--calibration", "isotonic"], "isotonic curves are not sums"),
         (["--groups", "F,M", "--optimality-gap", "0"], "optimality_gap"),
         (["--groups", "F,M", "--solver", "exactly"], "did you mean 'exact'?"),
@@ -252,7 +242,10 @@ def test_a_plan_trains_no_model(file: Path, tmp_path: Path) -> None:
         (["--groups", "F,M", "--epsilon", "0"], "epsilon: got 0.0"),
         (["--groups", "F,M", "--epsilon", "1", "--calibration", "beta"], "with differential privacy"),
         (["--groups", "F,M", "--quorum", "4"], "3 are expected, but the run needs 4"),
-        (["--groups", "F,M", "--local-for", "west=0.1"], "names site 'west', which is not among --sites"),
+        (
+            ["--groups", "F,M", "--require", "selection rate gap <= 0.1 at west"],
+            "names site 'west', which is not among --sites",
+        ),
         (["--groups", "F,M", "--costs", "west=1,3"], "--costs: names site 'west', which is not among --sites"),
         (["--groups", "F,M", "--costs", "east=1,3"], "--costs: has no pair for site 'north'"),
         (["--groups", "F,M", "--costs", "1;3"], "or those of one site, such as north=1,3"),
@@ -392,7 +385,7 @@ def begun(tmp_path: Path) -> Path:
     """A folder in which a run was planned, and nothing more."""
     folder = tmp_path / "state"
     folder.mkdir()
-    said = options("--groups", "F,M", "--global", "0.01", "--seed", "0", "--run", "spring")
+    said = options("--groups", "F,M", "--local", "0.02", "--global", "0.01", "--seed", "0", "--run", "spring")
     write_plan(folder / "plan.json", planned(said), RosterOptions(sites=("north", "south")).run_options())
     return folder
 
@@ -414,7 +407,7 @@ def test_the_same_command_and_a_shorter_one_resume_the_stored_plan(begun: Path) 
         ["--groups", "M,F"],
         ["--global", "0.02"],
         ["--local", "0"],
-        ["--local-for", "north=0.5"],
+        ["--require", "selection rate gap <= 0.5 at north"],
         ["--costs", "1,3", "--costs", "north=2,1"],
         ["--notion", "equal_opportunity"],
         ["--calibration", "none"],
@@ -597,8 +590,8 @@ def test_a_simulation_writes_a_policy_per_site_and_a_result_that_holds(file: Pat
     code, output = simulate(file, tmp_path / "try", *TIGHT)
     assert code == 0, output
     said = " ".join(output.split())
-    assert "Inside each site, the selection rate of any two groups differs by at most 0.03" in said
-    assert "Over all sites, the selection rate of any two groups differs by at most 0.01" in said
+    assert "selection rate gap <= 0.03 per site" in said
+    assert "selection rate gap <= 0.01 overall" in said
     assert "0.01 more tolerance for the selection rate over all sites wins at" in output
     result = read_result(tmp_path / "try" / "result.json")
     assert result.holds
@@ -1204,7 +1197,9 @@ def test_the_example_writes_raw_columns_scores_of_other_rows_and_never_overwrite
 
 
 def test_a_stored_plan_is_the_same_for_a_command_line_that_says_all_of_it() -> None:
-    said = options("--groups", "F,M", "--smallest-cell", "3", "--local-for", "a=0", "--solver", "exact")
+    said = options(
+        "--groups", "F,M", "--smallest-cell", "3", "--require", "selection rate gap <= 0 at a", "--solver", "exact"
+    )
     check_same(said, planned(said), "state")
     with pytest.raises(InputError, match="--smallest-cell: differs"):
         check_same({**said, "smallest_cell": 4}, planned(said), "state")

@@ -78,24 +78,20 @@ def chances(policy: logofair.Policy, people: pl.DataFrame) -> Any:
     ("words", "options"),
     [
         ([], {}),
+        (["--local", "0.05"], {"local_tolerance": 0.05}),
         (["--local", "0.05", "--global", "none"], {"local_tolerance": 0.05, "global_tolerance": None}),
         (
             ["--notion", "equalized_odds", "--calibration", "platt"],
             {"notion": "equalized_odds", "calibration": "platt"},
         ),
-        (["--local-for", "north=0", "--local-for", "east=none"], {"site_tolerances": {"north": 0.0, "east": None}}),
+        (["--require", "selection rate gap <= 0 at north"], {"require": "selection rate gap <= 0 at north"}),
+        (
+            ["--local", "0.1", "--require", "accepted <= 0.3 overall"],
+            {"local_tolerance": 0.1, "require": ["accepted <= 0.3 overall"]},
+        ),
         (["--weight", "w", "--seed", "3"], {"sample_weight": "w", "random_state": 3}),
         (["--solver", "algorithm1"], {"solver": "algorithm1"}),
         (["--notion", "equal_opportunity", "--basis", "labels"], {"notion": "equal_opportunity", "basis": "labels"}),
-        (
-            ["--notion", "demographic_parity", "--notion", "equal_opportunity=0.1", "--local", "0.04"],
-            {
-                "notion": {
-                    "local": {"demographic_parity": 0.04, "equal_opportunity": 0.1},
-                    "global": {"demographic_parity": 0.02, "equal_opportunity": 0.1},
-                }
-            },
-        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -210,7 +206,7 @@ def test_the_command_told_makes_the_same_policy_again(
     json_of: list[str] = []
     monkeypatch.setattr(words_room, "write_report", lambda *_: json_of.append(typed_command()))
     monkeypatch.setattr(fit_solve, "trade_off", lambda *_: None)
-    words = ("--notion", "demographic_parity=0.05", "--local", "none", "--local-for", "north=0.01", "--seed", "5")
+    words = ("--global", "0.05", "--require", "selection rate gap <= 0.01 at north", "--seed", "5")
     fitted(file, *COLUMNS, *words, "--drop-missing", "--out", tmp_path / "a.json", "--report", tmp_path / "a.html")
     again = shlex.split(json_of[0])
     assert (again[:2], again[-1]) == (["logofair", "fit"], "--json")
@@ -256,10 +252,9 @@ def test_existing_files_are_refused_without_force_and_kept(file: Path, tmp_path:
     [
         (["--local", "abc"], "logofair fit --local: got 'abc'; pass a number from 0"),
         (["--global", "-1"], "logofair fit --global: got '-1'; pass a number from 0"),
-        (["--local-for", "north"], "got 'north'; pass NAME=TOLERANCE once per name"),
-        (["--local-for", "nort=0.1"], "--local-for: no 'nort' (did you mean 'north'?); there are"),
+        (["--require", "north"], "'north' stands where 'equalized odds', 'selection rate'"),
+        (["--require", "selection rate gap <= 0.1 at nort"], "which has no rows (did you mean 'north'?); there are"),
         (["--notion", "parity"], "got 'parity'; use one of demographic_parity"),
-        (["--notion", "equalized_odds=x"], "got 'x'; pass a number"),
         (["--calibration", "betta"], "did you mean 'beta'?"),
         (["--solver", "simplex"], "use one of exact, algorithm1"),
         (["--label", "race"], "not 'good'; correct --positive."),

@@ -16,17 +16,12 @@ pytest.importorskip("polars")
 import polars as pl
 
 import logofair
-from logofair import Ratio
 
 pytestmark = pytest.mark.tool
 COLUMNS = ("--score", "score", "--label", "label", "--group", "sex", "--site", "site")
-LENDER = ("--costs", "1,3", "--local", "ratio:0.8", "--global", "none", "--floor", "equal_opportunity=today")
-REQUIRED = {
-    "costs": (1, 3),
-    "local_tolerance": Ratio(0.8),
-    "global_tolerance": None,
-    "floors": {"equal_opportunity": "today"},
-}
+SHARED = ("selection rate ratio >= 0.8 per site", "true positive rate >= today per site")
+LENDER = ("--costs", "1,3", "--require", SHARED[0], "--require", SHARED[1])
+ENOUGH, TOO_LITTLE = ("--require", "accepted <= 0.8 overall"), ("--require", "accepted <= 0.1 overall")
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +45,10 @@ def fitted(rows, **required):
 
 
 def test_the_lender_gets_the_optimum_with_its_proof_in_one_call_and_in_one_command(rows, file):
-    certificate = fitted(rows, **REQUIRED, capacity=0.8).certificate
+    certificate = fitted(rows, costs=(1, 3), require=[*SHARED, ENOUGH[1]]).certificate
     assert certificate.holds
     assert certificate.objective == "cost"
-    code, output, error = run("fit", file, *COLUMNS, *LENDER, "--capacity", "0.8", "--out", "p.json", "--json")
+    code, output, error = run("fit", file, *COLUMNS, *LENDER, *ENOUGH, "--out", "p.json", "--json")
     assert code == 0, error
     found = json.loads(output)
     assert found["certificate"]["primal"] == pytest.approx(certificate.primal, abs=1e-9)
@@ -64,19 +59,28 @@ def test_the_lender_gets_the_optimum_with_its_proof_in_one_call_and_in_one_comma
 
 def test_the_lender_gets_the_proof_that_it_cannot_be_had(rows, file):
     with pytest.raises(logofair.InfeasibleError) as caught:
-        fitted(rows, **REQUIRED, capacity=0.1)
-    assert any("capacity" in name for name in caught.value.conflict)
-    code, _, error = run("fit", file, *COLUMNS, *LENDER, "--capacity", "0.1", "--out", "p.json")
+        fitted(rows, costs=(1, 3), require=[*SHARED, TOO_LITTLE[1]])
+    assert TOO_LITTLE[1] in map(str, caught.value.conflict)
+    code, _, error = run("fit", file, *COLUMNS, *LENDER, *TOO_LITTLE, "--out", "p.json")
     assert code == 2
     assert " ".join(str(caught.value).split()) in " ".join(error.split())
 
 
 def test_a_number_of_people_is_divided_by_the_calibration_rows(file):
     found = []
-    for capacity in ("120", "0.1"):
-        words = ("--capacity", capacity, "--seed", "0", "--out", "p.json", "--force", "--json")
-        found.append(json.loads(run("fit", file, *COLUMNS, *words)[1])["requirements"]["capacities"])
-    assert found[0] == found[1] == [{"side": "global", "most": 0.1, "least": 0.0}]
+    for bound in ("120 people", "0.1"):
+        words = ("--require", f"accepted <= {bound} overall", "--seed", "0", "--out", "p.json", "--force", "--json")
+        found.append(json.loads(run("fit", file, *COLUMNS, *words)[1]))
+    assert found[0]["certificate"]["primal"] == pytest.approx(found[1]["certificate"]["primal"], abs=1e-12)
+    assert found[0]["requirements"]["require"] == ["accepted <= 120 people overall"]
+    assert sum(found[0]["requirements"]["people"]) == 1200
+
+
+def test_a_file_of_requirements_is_read_line_by_line(file, tmp_path):
+    (tmp_path / "agreed.txt").write_text("# agreed in May\n" + "\n".join(SHARED), encoding="utf-8")
+    code, output, error = run("fit", file, *COLUMNS, "--require", "@agreed.txt", "--out", "p.json", "--json")
+    assert code == 0, error
+    assert json.loads(output)["requirements"]["require"] == list(SHARED)
 
 
 def test_costs_of_single_sites_are_those_of_the_library(rows, file):
@@ -88,37 +92,24 @@ def test_costs_of_single_sites_are_those_of_the_library(rows, file):
     assert json.loads(output)["certificate"]["primal"] == pytest.approx(want, abs=1e-9)
 
 
-def test_a_floor_for_all_groups_and_another_for_one(file):
-    words = ("--floor", "demographic_parity=0.2", "--floor", "demographic_parity:F=0.5", "--local", "none")
-    code, output, error = run("fit", file, *COLUMNS, *words, "--seed", "0", "--out", "p.json", "--json")
-    assert code == 0, error
-    values = {limit["group"]: limit["value"] for limit in json.loads(output)["requirements"]["limits"]}
-    assert values == {"F": 0.5, "M": 0.2}
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--local", "ratio:1.2"), "a ratio of rates is above 0 and at most 1"),
-        (("--local", "ratio:0"), "a ratio of rates is above 0 and at most 1"),
-        (("--floor", "equal_opportunity=1.2"), "got 'equal_opportunity=1.2'; a rate lies between 0 and 1"),
-        (("--floor", "equal_opportunity=high"), "pass [global:]NOTION[:GROUP]=RATE"),
-        (("--floor", "equal_oportunity=0.2"), "did you mean 'equal_opportunity'"),
-        (("--floor", "demographic_parity:X=0.2"), "--floor: no 'X'"),
-        (("--floor", "demographic_parity=0.2", "--floor", "demographic_parity=0.3"), "has one already"),
+        (("--local", "ratio:0.8"), "pass a number from 0 to below 1"),
+        (("--require", "selection rate ratio >= 1.2 overall"), "a ratio of 1.2; it is above 0 and at most 1"),
+        (("--require", "selection rate >= 60 overall"), "a bound of 60; rates lie between 0 and 1"),
+        (("--require", "selecton rate gap <= 0.1 overall"), "did you mean 'selection rate'"),
+        (("--require", "selection rate of X >= 0.2 overall"), "names group 'X', which has no rows"),
+        (("--require", "selection rate gap <= 0.1 at east"), "names site 'east', which has no rows"),
+        (("--require", "accepted <= 100000 people overall"), "more people than there are"),
+        (("--require", "@missing.txt"), "missing.txt"),
+        (("--require", "@rows.csv"), "rows.csv: 'score,label,sex,site': 'score' stands where"),
         (("--costs", "-1,1"), "a wrongly accepted row costs -1"),
         (("--costs", "0,0"), "both errors cost 0"),
         (("--costs", "1"), "pass two numbers with a comma between"),
         (("--costs", "east=1,3"), "--costs: no 'east'"),
         (("--costs", "north=1,3"), "costs: has no pair for site 'south'"),
         (("--costs", "1,3", "--costs", "1,4"), "were given already"),
-        (("--capacity", "0"), "pass a share such as 0.1"),
-        (("--capacity", "1.5"), "pass a share such as 0.1"),
-        (("--capacity", "local:20"), "a number of people is over all"),
-        (("--capacity", "global:local:0.2"), "pass a share such as 0.1"),
-        (("--capacity", "0.1", "--capacity", "0.2"), "give one for each side"),
-        (("--capacity", "100000"), "more than the"),
-        (("--local-for", "east=ratio:0.8"), "--local-for: no 'east'"),
     ],
 )
 def test_what_cannot_be_required_is_refused_in_one_sentence(file, words, said):
@@ -129,15 +120,15 @@ def test_what_cannot_be_required_is_refused_in_one_sentence(file, words, said):
 
 
 def test_an_audit_judges_decisions_and_a_policy_by_requirements(file):
-    words = ("--local", "ratio:0.8", "--floor", "global:equal_opportunity=0.2", "--capacity", "0.9", "--json")
+    require = (SHARED[0], "true positive rate >= 0.2 overall", "accepted <= 0.9 overall")
+    words = (*(word for text in require for word in ("--require", text)), "--json")
     code, output, error = run("audit", file, *COLUMNS, *words)
     assert code == 0, error
     found = {(each["requirement"], each["site"]): each["state"] for each in json.loads(output)["outcomes"]}
     assert {found[text, site] for text, site in found if "ratio >= 0.8 per site" in text} >= {"exceeded"}
-    assert found["true positive rate of F >= 0.2 overall", None] == "met"
-    assert found["true positive rate of M >= 0.2 overall", None] == "met"
+    assert found["true positive rate >= 0.2 overall", None] == "met"
     assert found["accepted <= 0.9 overall", None] == "met"
-    assert run("fit", file, *COLUMNS, *LENDER, "--capacity", "0.8", "--seed", "0", "--out", "p.json")[0] == 0
+    assert run("fit", file, *COLUMNS, *LENDER, *ENOUGH, "--seed", "0", "--out", "p.json")[0] == 0
     code, output, error = run(
         "audit", file, "--policy", "p.json", "--label", "label", "--report", "audit.html", "--verbose"
     )
@@ -148,14 +139,15 @@ def test_an_audit_judges_decisions_and_a_policy_by_requirements(file):
 
 
 def test_today_without_a_policy_is_refused(file):
-    code, _, error = run("audit", file, *COLUMNS, "--floor", "equal_opportunity=today")
+    code, _, error = run("audit", file, *COLUMNS, "--require", SHARED[1])
     assert code == 2
     assert "add --policy" in " ".join(error.split())
 
 
 def test_a_frontier_says_which_points_cannot_be_had(file):
-    words = ("--local", "ratio:1,ratio:0.6,none", "--global", "none", "--costs", "1,3", "--capacity", "0.3")
-    code, output, error = run("frontier", file, *COLUMNS, *words, "--floor", "demographic_parity:M=0.4")
+    words = ("--measure", "ratio", "--local", "1,0.6,none", "--global", "none", "--costs", "1,3")
+    held = ("--require", "accepted <= 0.3 overall", "--require", "selection rate of M >= 0.4 per site")
+    code, output, error = run("frontier", file, *COLUMNS, *words, *held)
     assert code == 0, error
     said = " ".join(output.split())
     assert "no rule" in said
@@ -164,7 +156,7 @@ def test_a_frontier_says_which_points_cannot_be_had(file):
 
 
 def test_the_report_lists_requirements_and_speaks_of_cost(file):
-    words = ("--capacity", "0.8", "--seed", "0", "--out", "p.json", "--report", "r.html")
+    words = (*ENOUGH, "--seed", "0", "--out", "p.json", "--report", "r.html")
     code, _, error = run("fit", file, *COLUMNS, *LENDER, *words)
     assert code == 0, error
     with open("r.html", encoding="utf-8") as file_:
@@ -176,10 +168,10 @@ def test_the_report_lists_requirements_and_speaks_of_cost(file):
 
 
 def test_without_labels_an_audit_lists_what_needs_them_as_not_measured(file):
-    free = ("--local", "none", "--global", "none", "--capacity", "0.8", "--floor", "equal_opportunity=today")
+    free = (*ENOUGH, "--require", SHARED[1])
     assert run("fit", file, *COLUMNS, *free, "--seed", "0", "--out", "p.json")[0] == 0
     unlabelled = (*COLUMNS[:2], *COLUMNS[4:])
-    audits = (("--policy", "p.json"), (*unlabelled, "--floor", "equal_opportunity=0.6", "--capacity", "0.8"))
+    audits = (("--policy", "p.json"), (*unlabelled, *ENOUGH, "--require", "true positive rate >= 0.6 per site"))
     for words, must in zip(audits, ("today", "0.6"), strict=True):
         code, _, error = run("audit", file, *words, "--report", "a.html", "--force")
         assert code == 0, error

@@ -9,6 +9,7 @@ import pytest
 from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import RefusedError
 from logofair.federation import Server, SiteLimits, late_policy
+from logofair.requirement import Requirement, Scope
 from support.sites import (
     BENEFIT,
     central,
@@ -51,11 +52,17 @@ def test_secure_sums_reach_the_optimum_of_a_fit_with_the_same_tolerances_of_sing
     transport = LocalTransport(own(tolerances, identities(SITES)))
     result, _ = go(plan, transport)
     policies = policies_of(transport, SITES)
-    best = central(SITES, settings | {"site_tolerances": tolerances})
+    rates = plan.local_rates
+    single = [
+        Requirement(measure="gap", rates=(rate,), relation="<=", bound=own_, scope=Scope("at", (site,)))
+        for site, own_ in tolerances.items()
+        for rate in rates
+    ]
+    best = central(SITES, {"require": [*plan.items, *single], "local_tolerance": None, "global_tolerance": None})
     assert result.holds
     assert result.accuracy == pytest.approx(best.certificate.primal, abs=2e-6)
     assert abs(result.accuracy - central(SITES, settings).certificate.primal) > 1e-4  # they cost something
-    named = replace(plan, secure=False, site_tolerances=tuple(tolerances.items()))
+    named = replace(plan, secure=False, require=(*plan.require, *map(str, single)))
     accuracy, global_excess, local_excess = measured(SITES, policies, named)
     assert accuracy == pytest.approx(result.accuracy, abs=1e-6)
     assert max(global_excess, local_excess) <= 1e-7
@@ -65,12 +72,15 @@ def test_secure_sums_reach_the_optimum_of_a_fit_with_the_same_tolerances_of_sing
 def test_it_does_to_the_bit_what_the_same_tolerance_in_the_plan_does_and_only_the_site_knows(settings):
     transport = LocalTransport(own({"b": 0.01}))
     result, _ = go(plan_of(**settings), transport)
-    policies, planned = policies_of(transport, SITES), run(plan_of(site_tolerances={"b": 0.01}, **settings), SITES)
+    policies, planned = (
+        policies_of(transport, SITES),
+        run(plan_of(require=["selection rate gap <= 0.01 at b"], **settings), SITES),
+    )
     assert result.accuracy == planned.result.accuracy
     assert all(same_policy(policies[site], planned.policies[site]) for site in SITES)
     assert policies["b"].info.requirements == planned.policies["b"].info.requirements
-    assert policies["a"].info.requirements.site_tolerances == ()
-    assert "single" not in result.summary()
+    assert policies["a"].info.requirements.require == plan_of(**settings).require
+    assert " at b" not in result.summary()
 
 
 def test_a_site_that_comes_later_may_have_one_and_gets_the_rule_it_had():

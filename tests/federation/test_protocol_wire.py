@@ -239,10 +239,12 @@ def changed_plan(**fields_):
         {"calibration": "isotonic"},
         {"calibration": ["beta"]},
         {"secure": 1},
-        {"local": []},
-        {"global_": [1]},
-        {"overrides": [["a", -1]]},
-        {"overrides": [7]},
+        {"require": ["selection rate gap <= 2 overall"]},
+        {"require": ["selection rate  gap <= 0.1 overall"]},
+        {"require": ["benefit gap <= 0.1 overall"]},
+        {"require": [1]},
+        {"looked_at": [["selection rate"]]},
+        {"looked_at": [["benefit"], []]},
         {"solver": 3},
         {"training": None},
         {"privacy": {}},
@@ -286,10 +288,10 @@ def test_groups_that_cannot_travel_are_refused_when_the_plan_is_made():
             make_plan(groups=groups)
 
 
-@pytest.mark.parametrize("where", ["local_tolerance", "global_tolerance", "site_tolerances"])
+@pytest.mark.parametrize("where", ["local_tolerance", "global_tolerance"])
 def test_a_plan_whose_tolerance_requires_nothing_of_shares_is_refused(where):
     with pytest.raises(InputError, match=f"{where}: .*got 1; .*below 1"):
-        make_plan(groups=["F", "M"], **{where: {"north": 1.0} if where == "site_tolerances" else 1.0})
+        make_plan(groups=["F", "M"], **{where: 1.0})
 
 
 @pytest.mark.parametrize("kind", REPLIES, ids=lambda kind: kind.__name__)

@@ -69,7 +69,7 @@ def proved(accuracy, bound=None):
 
 
 def stricter(result):
-    result["requirements"]["local"][0]["tolerance"] = 0.005
+    result["requirements"]["require"][0] = "selection rate gap <= 0.005 per site"
 
 
 def taking_part(sites, *, named=False):
@@ -91,7 +91,7 @@ FORGED = [
     (taking_part("abcd"), "not in the roster: more"),
     (lambda r: r["run"].update(names=["a", "b"]), "malformed: others are named"),
     (
-        lambda r: r["requirements"].update(site_tolerances=[["a", 0.5]]),
+        lambda r: r["requirements"]["require"].append("selection rate gap <= 0.5 at a"),
         "other requirements: single",
     ),
     (lambda r: r["run"]["groups"].update({"0": 5.0}), "other numbers of rows"),
@@ -152,7 +152,7 @@ def single_changes(result):
 BELIEVED = {
     "plain": {"logofair text"},
     "costs": {"logofair text"},
-    "capacity": {"logofair text", "run global_rates share selected everybody -0.01"},
+    "capacity": {"logofair text", "run global_rates share selected all groups -0.01"},
     "pooling": {
         "logofair text",
         "run exchanges calibration +1",

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from logofair import Exactly, InfeasibleError, InputError, Notion, Ratio
+from logofair import InfeasibleError, InputError, Notion
 from logofair.engines.inprocess import run, run_apart
 from logofair.federation import ClientBatch, Server, SiteColumns, late_policy
 from logofair.federation.exchange import reply_form
 from logofair.federation.limits import SiteLimits
+from logofair.requirement import Scope
 from support.examples import examples
 from support.required import Required
 from support.sites import central, federation, identities, plan_of, same_policy
@@ -22,8 +23,8 @@ pytestmark = pytest.mark.federation
 
 # What a lender may require, of data on which it can be had.
 LENDER = {
-    "local_tolerance": Ratio(0.8),
-    "global_tolerance": Ratio(0.9),
+    "local_tolerance": ("ratio", 0.8),
+    "global_tolerance": ("ratio", 0.9),
     "costs": (1, 3),
     "floors": {"local": {"equal_opportunity": 0.3}, "global": {"equal_opportunity": "today"}},
     "capacity": {"local": 0.95, "global": 0.85},
@@ -43,11 +44,14 @@ def dealt(required: Required) -> dict[str, SiteColumns]:
 
 def plan_for(required: Required, **more):
     """The plan of a random problem."""
-    known = ("notion", "floors", "ceilings", "capacity", "costs", "site_tolerances")
+    known = ("local_tolerance", "global_tolerance", "costs")
     given = {name: value for name, value in required.arguments().items() if name in known}
-    for name in ("costs", "site_tolerances"):
-        if isinstance(given[name], dict):
-            given[name] = {f"site {client}": each for client, each in given[name].items()}
+    if isinstance(given["costs"], dict):
+        given["costs"] = {f"site {client}": each for client, each in given["costs"].items()}
+    given["require"] = [
+        replace(item, scope=Scope(item.scope.where, tuple(f"site {site}" for site in item.scope.sites)))
+        for item in required.items
+    ]
     groups = np.unique(required.groups).tolist()
     return plan_of(**given, groups=groups, quorum=1, trials=16, **more)
 
@@ -84,6 +88,24 @@ def test_the_optimum_is_that_of_a_program_over_rows(first):
 @pytest.mark.parametrize("first", range(1000, 1400, 50))
 def test_the_optimum_is_that_of_a_program_over_rows_in_many_problems(first):
     assert 20 < sum(check(Required.drawn(seed)) for seed in range(first, first + 50)) < 50
+
+
+def in_a_federation(seed):
+    """A random problem of sentences, of those that a federation knows."""
+    required = Required.spoken(seed)
+    items = [item for item in required.items if item.bound != "today" or item.measure not in ("gap", "ratio")]
+    return replace(required, items=items)
+
+
+@pytest.mark.parametrize("first", [0, 6])
+def test_sentences_of_every_form_are_met_as_a_program_over_rows_meets_them(first):
+    assert sum(check(in_a_federation(seed)) for seed in range(first, first + 6)) > 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 1300, 50))
+def test_many_sentences_of_every_form_are(first):
+    assert 20 < sum(check(in_a_federation(seed)) for seed in range(first, first + 50)) < 50
 
 
 @examples(200, few=5)
@@ -142,7 +164,7 @@ def test_sites_apart_behind_bytes_give_to_the_bit_what_one_process_gives():
 
 
 def test_secure_sums_give_the_same_result_within_their_stated_precision():
-    given = {**LENDER, "floors": {"global": {"equal_opportunity": "today"}}, "capacity": Exactly(0.85)}
+    given = {**LENDER, "floors": {"global": {"equal_opportunity": "today"}}, "capacity": ("exactly", 0.85)}
     sites, plan = federation((60, 50, 40, 45)), plan_of(trials=16, secure=True, **given)
     plain, masked = run(plan, sites).result, run_apart(plan, sites, identities(sites)).result
     assert masked.holds
@@ -167,7 +189,7 @@ def test_a_floor_of_1_where_chances_are_tiny_is_met_and_no_site_seems_to_contrad
 
 
 @pytest.mark.parametrize("engine", [run, run_apart])
-@pytest.mark.parametrize("settings", [{"capacity": {"local": Exactly(0.4)}}, {"calibration": "beta"}])
+@pytest.mark.parametrize("settings", [{"capacity": {"local": ("exactly", 0.4)}}, {"calibration": "beta"}])
 def test_a_site_that_is_too_small_to_be_counted_takes_part_and_changes_nothing(settings, engine):
     sites = federation((60, 50, 4))
     plan = plan_of(trials=16, notion="equalized_odds", smallest_cell=5, **settings)
@@ -180,8 +202,8 @@ def test_a_site_that_is_too_small_to_be_counted_takes_part_and_changes_nothing(s
 MINE = Notion("mine", given=(None,))
 COMMON = [
     {"equalized_odds": 0.1, "equal_opportunity": 0.05},
-    {"demographic_parity": 0.1, MINE: Ratio(0.8)},
-    {"equal_opportunity": Ratio(0.95), "equalized_odds": 0.2, "demographic_parity": None},
+    {"demographic_parity": 0.1, MINE: ("ratio", 0.8)},
+    {"equal_opportunity": ("ratio", 0.95), "equalized_odds": 0.2, "demographic_parity": None},
 ]
 
 
@@ -193,8 +215,9 @@ def test_of_global_requirements_that_share_a_rate_the_stricter_holds(notions, en
     done, whole = engine(plan_of(trials=16, optimality_gap=1e-8, **given), sites), central(sites, given)
     assert done.result.holds
     assert done.result.accuracy == pytest.approx(whole.certificate.primal, abs=1e-7)
-    assert done.policies["a"].info.requirements.global_ == whole.policy.info.requirements.global_
-    rates = {each.rate for each in done.result.plan.compared}
+    stated = [each.policies["a"].info.requirements.require for each in (done,)]
+    assert set(stated[0]) == set(whole.policy.info.requirements.require)
+    rates = {each.rate for each in done.result.plan.constrained}
     assert sorted(done.result.as_dict()["global_gaps"]) == sorted(rate.name for rate in rates)
     assert max(done.result.prices_by_name.values()) > 1e-3
 
@@ -212,14 +235,14 @@ def test_a_conflict_tells_requirements_that_share_a_rate_apart():
     with pytest.raises(InfeasibleError) as caught:
         run(plan, sites)
     found = caught.value.least_relaxation
-    assert found == {
-        "the floor of the true positive rate of group 0 over all sites": pytest.approx(0.35, abs=1e-6),
-        "the ceiling of the true positive rate of group 1 over all sites": pytest.approx(0.35, abs=1e-6),
-        "the tolerance of the gap of the true positive rate over all sites": None,
+    assert {str(item): least for item, least in found.items()} == {
+        "true positive rate of 0 >= 0.9 overall": pytest.approx(0.35, abs=1e-6),
+        "true positive rate of 1 <= 0.5 overall": pytest.approx(0.35, abs=1e-6),
+        "true positive rate gap <= 0.05 overall": None,
     }
 
 
-@pytest.mark.parametrize("single", [{"a": Ratio(0.8)}, {"a": Ratio(0.8), "b": 0.05}])
+@pytest.mark.parametrize("single", [{"a": ("ratio", 0.8)}, {"a": ("ratio", 0.8), "b": 0.05}])
 def test_a_ratio_for_one_site_beside_a_gap_for_the_others_is_published_to_all(single):
     sites = federation((60, 40, 50))
     plan = plan_of(local_tolerance=0.1, global_tolerance=None, site_tolerances=single)
@@ -243,7 +266,7 @@ def sizes(**given) -> int:
 
 def test_a_capacity_is_one_more_number_in_a_reply_and_ratios_floors_and_costs_are_none():
     plain = sizes()
-    assert sizes(global_tolerance=Ratio(0.8), costs=(1, 3), floors={"global": {"demographic_parity": 0.1}}) == plain
+    assert sizes(global_tolerance=("ratio", 0.8), costs=(1, 3), floors={"global": {"demographic_parity": 0.1}}) == plain
     assert sizes(capacity=0.5) == plain + 1
     assert sizes(capacity={"local": 0.5}, floors={"demographic_parity": 0.1}) == plain
 
@@ -258,11 +281,10 @@ def test_a_conflict_over_all_sites_is_proved_by_sums_and_says_what_must_give_at_
     with pytest.raises(InfeasibleError) as whole:
         central(sites, {}, **given)
     ours, theirs = caught.value, whole.value
-    named = {name.removesuffix(" sites") for name in ours.conflict}
-    assert "the capacity over all" in named
-    assert named == set(theirs.conflict)
-    for name, amount in ours.least_relaxation.items():
-        exact = theirs.least_relaxation[name.removesuffix(" sites")]
+    assert "accepted <= 0.4 overall" in map(str, ours.conflict)
+    assert set(ours.conflict) == set(theirs.conflict)
+    for item, amount in ours.least_relaxation.items():
+        exact = theirs.least_relaxation[item]
         if amount is None:
             assert exact is None  # that it is not enough is proved
         else:
@@ -303,12 +325,12 @@ def test_a_published_rate_that_this_site_contradicts_is_refused():
     ("given", "said"),
     [
         ({"costs": (0, 0)}, "costs: both errors cost 0"),
-        ({"floors": {"demographic_parity": {"x": 0.1}}}, "floors: names group 'x'"),
-        ({"solver": "algorithm1", "capacity": 0.5}, "solver: 'algorithm1' knows tolerances and accuracy alone"),
-        ({"capacity": 2}, "capacity: got 2"),
+        ({"require": "selection rate of x >= 0.1 per site"}, "names group 'x'"),
+        ({"solver": "algorithm1", "capacity": 0.5}, "solver: 'algorithm1' knows gaps and accuracy alone"),
+        ({"require": "accepted <= 2 overall"}, "got a bound of 2"),
         (
             {"secure": True, "floors": {"demographic_parity": {0: 0.1}}},
-            "floors: with secure sums one inside sites holds for every group",
+            "with secure sums what holds inside sites holds for every group",
         ),
     ],
 )
@@ -319,13 +341,13 @@ def test_what_cannot_be_required_is_refused_in_one_sentence(given, said):
 
 def test_a_site_is_shown_all_that_is_required():
     shown = dict(plan_of(**LENDER).sentences())
-    for part in ("at least 0.8 times", "at least 0.3", "what it is without any requirement", "0.85 of all", "costs 1"):
+    for part in ("ratio >= 0.8 per site", ">= 0.3 per site", ">= today overall", "accepted <= 0.85 overall", "costs 1"):
         assert part in shown["Required"]
     assert "give way" in shown["Feasible"]
     assert "cost" in shown["Published"]
 
 
 def test_a_ratio_is_as_wide_as_the_gap_it_allows():
-    plan = plan_of(local_tolerance=Ratio(0.8), global_tolerance=Ratio(0.9))
+    plan = plan_of(local_tolerance=("ratio", 0.8), global_tolerance=("ratio", 0.9))
     assert SiteLimits(most_local_tolerance=0.2, most_global_tolerance=0.1).objection(plan, "a") is None
     assert "gaps are up to 0.2" in SiteLimits(most_local_tolerance=0.1).objection(plan, "a")

@@ -11,7 +11,6 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from logofair import Ratio
 from logofair.datasets import dirichlet_sites, load_adult, split
 from logofair.engines.inprocess import run
 from logofair.federation import SiteColumns, make_plan
@@ -33,10 +32,10 @@ REQUIRED = [
     ({"local_tolerance": 0.05, "global_tolerance": 0.01, "costs": (1, 3)}, 5),
     ({"local_tolerance": 0.05, "global_tolerance": 0.01, "capacity": 0.1}, 5),
     ({"local_tolerance": 0.05, "global_tolerance": 0.01, **TODAY}, 6),
-    ({"local_tolerance": Ratio(0.8), "global_tolerance": 0.01}, 5),
-    ({"local_tolerance": None, "global_tolerance": Ratio(0.8)}, 10),
-    ({"local_tolerance": Ratio(0.8), "global_tolerance": Ratio(0.9)}, 10),
-    ({"local_tolerance": Ratio(0.8), "global_tolerance": Ratio(0.9), "costs": (1, 3), "capacity": 0.25}, 10),
+    ({"local_tolerance": ("ratio", 0.8), "global_tolerance": 0.01}, 5),
+    ({"local_tolerance": None, "global_tolerance": ("ratio", 0.8)}, 10),
+    ({"local_tolerance": ("ratio", 0.8), "global_tolerance": ("ratio", 0.9)}, 10),
+    ({"local_tolerance": ("ratio", 0.8), "global_tolerance": ("ratio", 0.9), "costs": (1, 3), "capacity": 0.25}, 10),
 ]
 
 

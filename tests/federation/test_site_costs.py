@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import logofair
-from logofair import InfeasibleError, Ratio
+from logofair import InfeasibleError
 from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError, RefusedError
 from logofair.federation import ClientBatch, Server, SiteColumns, SiteLimits, late_policy
@@ -34,7 +34,7 @@ def drawn(seed: int) -> Required:
 
 def plan_for(required: Required):
     """The plan of a random problem."""
-    known = ("notion", "floors", "ceilings", "capacity", "costs")
+    known = ("require", "local_tolerance", "global_tolerance", "costs")
     given = {name: value for name, value in required.arguments().items() if name in known}
     return plan_of(**given, groups=np.unique(required.groups).tolist(), quorum=1, trials=16)
 
@@ -74,7 +74,7 @@ def test_the_optimum_is_that_of_a_program_over_rows_in_many_problems(first):
 
 
 def test_the_policy_is_that_of_a_fit_on_all_rows():
-    given = {"costs": COSTS, "floors": {"global": {"demographic_parity": "today"}}, "local_tolerance": Ratio(0.8)}
+    given = {"costs": COSTS, "floors": {"global": {"demographic_parity": "today"}}, "local_tolerance": ("ratio", 0.8)}
     done = run(plan_of(trials=16, optimality_gap=1e-9, **given), SITES)
     whole = central(SITES, {}, **given)
     assert done.result.accuracy == pytest.approx(whole.certificate.primal, abs=1e-8)
@@ -115,7 +115,7 @@ def own(costs, keys=None):
     return every | {site: replace(every[site], limits=SiteLimits(costs=pair)) for site, pair in costs.items()}
 
 
-@pytest.mark.parametrize("settings", [{}, {"global_tolerance": Ratio(0.9)}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"global_tolerance": ("ratio", 0.9)}], ids=str)
 def test_secure_sums_reach_the_optimum_of_a_fit_with_the_costs_that_sites_set_themselves(settings):
     """Every site replays the server, and knows nothing of the others' costs but that the plan's are the largest."""
     plan = plan_of(secure=True, optimality_gap=1e-6, trials=0, costs=(2, 4), **settings)
@@ -176,7 +176,7 @@ def test_no_reply_has_a_further_number():
         ({"site_costs": {"a": (1, -2)}}, "costs: site 'a': a wrongly rejected row costs -2"),
         ({"costs": COSTS, "site_costs": COSTS}, "site_costs: beside costs that name sites"),
         ({"costs": COSTS, "secure": True}, "costs: those of single sites cannot be combined with secure sums"),
-        ({"costs": COSTS, "solver": "algorithm1"}, "solver: 'algorithm1' knows tolerances and accuracy alone"),
+        ({"costs": COSTS, "solver": "algorithm1"}, "solver: 'algorithm1' knows gaps and accuracy alone"),
     ],
 )
 def test_what_cannot_be_costs_of_sites_is_refused_in_one_sentence(given, said):

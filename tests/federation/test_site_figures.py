@@ -85,7 +85,7 @@ def test_a_site_whose_gaps_are_free_or_cannot_be_measured_tells_none():
 
 
 def test_no_reply_of_the_last_messages_has_room_for_them_unless_small_cells_borrow():
-    assert {field.name for field in fields(FinalFigures)} == {"gain", "shares", "exceeding", "selected", "own"}
+    assert {field.name for field in fields(FinalFigures)} == {"gain", "shares", "exceeding", "combinations", "own"}
     request = FinalRequest(np.zeros((1, 2, 1)), np.ones(1))
     assert reply_form(request, plan())[1][-1] == (0, 3)
     assert fields(Received) == ()

@@ -192,7 +192,7 @@ def test_a_plan_says_all_that_is_agreed_to():
 
 def test_a_plan_calls_no_rate_by_anothers_name_and_says_what_its_own_rates_count():
     disguised = Notion("demographic_parity", given=(Rate("selection rate", 0.0, 1.0),))
-    with pytest.raises(InputError, match="its selection rate is another rate"):
+    with pytest.raises(InputError, match="Rate 'selection rate': the name has a meaning of its own"):
         plan_of(notion=disguised)
     assert "Rates" not in dict(plan_of(notion="equalized_odds").sentences())
     said = dict(plan_of(notion=BENEFIT).sentences())["Rates"]

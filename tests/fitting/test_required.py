@@ -10,29 +10,29 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import logofair
-from logofair import Exactly, InfeasibleError, InputError, Ratio
+from logofair import InfeasibleError, InputError
+from logofair.requirement import Requirement
 from logofair.solvers import decomposition
 from support.examples import examples
 from support.required import Required
+from support.sentences import asking
 
 
 def check_proof(required: Required, error: InfeasibleError) -> None:
     """Those named cannot be met together, all but one of them can, and each has to give way by just so much."""
-    if np.unique(required.sites).size == 1:
-        return  # whose two sides are one, under one name
-    few, every = set(error.conflict), required.names()
+    few, every = set(error.conflict), required.binding()
     # Where chances are extreme a program is exact to 1e-7 at best, which a price of millions makes any amount.
     rounding = dict.fromkeys(every, 1e-7 if required.extreme else 0.0)
     assert few <= every
     assert not required.possible(few)
-    for name in few:
-        assert required.possible(few - {name}, rounding)
-        amount, step = error.least_relaxation[name], 1e-4 if required.extreme else 1e-6
+    for item in few:
+        assert required.possible(few - {item}, rounding)
+        amount, step = error.least_relaxation[item], 1e-4 if required.extreme else 1e-6
         if amount is None:
-            assert not required.possible(every - {name})
+            assert not required.possible(every - {item})
         else:
-            assert required.possible(every, rounding | {name: amount + step})
-            assert amount <= step or required.extreme or not required.possible(every, {name: amount - step})
+            assert required.possible(every, rounding | {item: amount + step})
+            assert amount <= step or required.extreme or not required.possible(every, {item: amount - step})
 
 
 def check(required: Required) -> bool:
@@ -83,16 +83,27 @@ def test_the_optimum_and_the_conflict_are_those_of_a_program_over_rows_whatever_
     check(Required.mixed(seed))
 
 
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_sentences_of_every_form_are_met_as_a_program_over_rows_meets_them_or_conflict_as_there(first):
+    assert 5 < sum(check(Required.spoken(seed)) for seed in range(first, first + 20)) < 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 3000, 100))
+def test_many_sentences_of_every_form_are(first):
+    assert 30 < sum(check(Required.spoken(seed)) for seed in range(first, first + 100)) < 100
+
+
 SCORES = np.array([0.9, 0.8, 0.7, 0.6, 0.55, 0.45, 0.4, 0.3, 0.2, 0.1])
 GROUPS = np.array(["a", "b"] * 5)
 
 
 def fitted(**required):
     given = {"local_tolerance": None, "global_tolerance": None, "calibration": "none", "random_state": 0} | required
-    return logofair.fit(SCORES, None, groups=GROUPS, **given)
+    return logofair.fit(SCORES, None, groups=GROUPS, **asking(**given))
 
 
-@pytest.mark.parametrize("capacity", [0.4, Exactly(0.4)])
+@pytest.mark.parametrize("capacity", [0.4, ("exactly", 0.4)])
 def test_a_capacity_inside_sites_asks_nothing_of_one_without_weight(capacity):
     sites, weights = np.repeat(["north", "south"], 5), np.repeat([1.0, 0.0], 5)
     found = fitted(sites=sites, sample_weight=weights, capacity={"local": capacity}, pooling="none")
@@ -108,11 +119,7 @@ def test_a_floor_that_exceeds_todays_rate_by_rounding_leaves_a_rule_and_a_finite
         groups=[0, 0, 1, 1],
         calibration="none",
         pooling="none",
-        notion="predictive_equality",
-        local_tolerance=None,
-        global_tolerance=None,
-        floors={"predictive_equality": 0.1},
-        ceilings={"predictive_equality": "today"},
+        require=["false positive rate >= 0.1 per site", "false positive rate <= today per site"],
     ).certificate
     assert certificate.holds
     assert certificate.dual == pytest.approx(certificate.primal, abs=1e-9)
@@ -133,7 +140,7 @@ def test_a_floor_of_1_accepts_all_that_count_however_small_their_chance(notion, 
     scores[:20], scores[20:40] = 0.0, 1.0
     given = {"groups": groups, "sites": sites, "calibration": "none", "pooling": "none", "random_state": 0}
     given |= {"notion": notion, "local_tolerance": 0.05, "global_tolerance": 0.02}
-    found = logofair.fit(scores, None, floors={side: {notion: 1.0}}, **given)
+    found = logofair.fit(scores, None, **asking(floors={side: {notion: 1.0}}, **given))
     chances = found.policy.probabilities(scores, groups=groups, sites=sites)
     assert found.certificate.holds
     counts = {"equal_opportunity": scores > 0, "predictive_equality": scores < 1}.get(notion, scores >= 0)
@@ -142,13 +149,13 @@ def test_a_floor_of_1_accepts_all_that_count_however_small_their_chance(notion, 
         assert np.all(chances[scores == 0] == 0)
 
 
-@pytest.mark.parametrize("tolerance", [0.0, Ratio(1.0)])
+@pytest.mark.parametrize("tolerance", [0.0, ("ratio", 1.0)])
 def test_a_ceiling_of_0_rejects_all_that_count_and_a_gap_of_0_those_of_the_other_group(tolerance):
     scores, groups, sites = with_tiny_chances(1)
     scores = 1.0 - scores  # three in ten next to certain
     given = {"groups": groups, "sites": sites, "calibration": "none", "pooling": "none", "random_state": 0}
     given |= {"notion": "predictive_equality", "local_tolerance": None, "global_tolerance": tolerance}
-    found = logofair.fit(scores, None, ceilings={"global": {"predictive_equality": {0: 0.0}}}, **given)
+    found = logofair.fit(scores, None, **asking(ceilings={"global": {"predictive_equality": {0: 0.0}}}, **given))
     assert found.certificate.holds
     assert np.all(found.policy.probabilities(scores, groups=groups, sites=sites)[scores < 1] < 1e-9)
 
@@ -200,7 +207,7 @@ def test_at_most_so_many_are_selected_and_these_are_the_best():
 
 
 def test_exactly_so_many_are_selected():
-    chances = fitted(capacity=Exactly(0.8)).policy.probabilities(SCORES, groups=GROUPS)
+    chances = fitted(capacity=("exactly", 0.8)).policy.probabilities(SCORES, groups=GROUPS)
     assert chances.sum() == pytest.approx(8)
 
 
@@ -218,94 +225,73 @@ def test_a_conflict_names_the_requirements_and_what_each_would_have_to_give():
         fitted(floors={"demographic_parity": {"a": 0.9}}, capacity=0.3)
     error = caught.value
     # half of the people are a's, and three of its five at most are selected
-    assert error.least_relaxation == pytest.approx(
-        {"the floor of the selection rate of group 'a'": 0.3, "the capacity": 0.15}
-    )
-    assert "would have to be 0.15 larger" in str(error)
-    assert "site" not in str(error)  # there is one, of which nobody has spoken
+    floor, capacity = "selection rate of a >= 0.9 per site", "accepted <= 0.3 overall"
+    assert typed(error) == pytest.approx({floor: 0.3, capacity: 0.15})
+    assert f"{capacity!r} would have to be 0.15 looser" in str(error)
+
+
+def typed(error):
+    """What each requirement would have to give, as it was typed."""
+    return {str(item): least for item, least in error.least_relaxation.items()}
 
 
 def test_a_floor_of_every_group_is_one_requirement_and_gives_way_for_all_of_them():
+    floor, capacity = "selection rate >= 0.9 per site", "accepted <= 0.3 overall"
     with pytest.raises(InfeasibleError) as caught:
-        fitted(floors={"demographic_parity": 0.9}, capacity=0.3)
-    floor = "the floor of the selection rate of every group"
-    assert caught.value.least_relaxation == pytest.approx({floor: 0.6, "the capacity": 0.6})
-    assert f"the capacity conflict. With the others held, {floor} would have to be 0.6 lower" in str(caught.value)
-
-
-def test_a_floor_of_two_rates_gives_way_in_both():
-    given = {"floors": {"equalized_odds": 0.9}, "ceilings": {"demographic_parity": 0.5}}
-    with pytest.raises(InfeasibleError) as caught:
-        fitted(**given)
-    floor = caught.value.least_relaxation[
-        "the floor of the true positive rate and the false positive rate of every group"
-    ]
-    fitted(**given | {"floors": {"equalized_odds": 0.9 - floor - 1e-7}})
-    with pytest.raises(InfeasibleError):
-        fitted(**given | {"floors": {"equalized_odds": 0.9 - floor + 1e-6}})
+        fitted(require=[floor, capacity])
+    assert typed(caught.value) == pytest.approx({floor: 0.6, capacity: 0.6})
+    assert f"{capacity!r} conflict. With the others held, {floor!r} would have to be 0.6 looser" in str(caught.value)
 
 
 def test_a_laxer_floor_of_the_same_rate_is_held_while_the_stricter_gives_way():
-    required = {"equalized_odds": 0.5, "equal_opportunity": 0.9}
+    laxer, stricter = (f"true positive rate >= {floor} per site" for floor in (0.5, 0.9))
     with pytest.raises(InfeasibleError) as caught:
-        fitted(floors=required, ceilings={"equal_opportunity": 0.4})
-    found = caught.value.least_relaxation
-    assert found == {"the floor of the true positive rate of every group": None} | found
+        fitted(require=[laxer, stricter, "true positive rate <= 0.4 per site"])
+    found = typed(caught.value)
+    assert found == {stricter: None} | found or found == {laxer: None} | found
 
 
 def test_tolerances_of_single_sites_are_told_apart():
-    given = {"sites": ["x"] * 4 + ["y"] * 6, "site_tolerances": {"x": 0.0}, "local_tolerance": 0.3}
-    limits = {"floors": {"demographic_parity": {"a": 0.8}}, "ceilings": {"demographic_parity": {"b": 0.6}}}
+    of_one = "selection rate gap <= 0 at x"
+    limits = ["selection rate of a >= 0.8 per site", "selection rate of b <= 0.6 per site"]
     with pytest.raises(InfeasibleError) as caught:
-        fitted(**given, **limits)
-    found = caught.value.least_relaxation
-    assert found["the tolerance of the gap of the selection rate at single sites"] == pytest.approx(0.2)
+        fitted(sites=["x"] * 4 + ["y"] * 6, require=["selection rate gap <= 0.3 per site except x", of_one, *limits])
+    found = typed(caught.value)
+    assert found[of_one] == pytest.approx(0.2)
     assert len(found) == 3
 
 
 def test_the_largest_ratio_that_is_possible_is_found():
-    limits = {"floors": {"demographic_parity": {"a": 0.8}}, "ceilings": {"demographic_parity": {"b": 0.6}}}
+    ratio = "selection rate ratio >= 0.9 per site"
+    limits = ["selection rate of a >= 0.8 per site", "selection rate of b <= 0.6 per site"]
     with pytest.raises(InfeasibleError) as caught:
-        fitted(local_tolerance=Ratio(0.9), **limits)
-    assert caught.value.least_relaxation["the ratio of the selection rate"] == pytest.approx(0.15, abs=1e-7)
+        fitted(require=[ratio, *limits])
+    assert typed(caught.value)[ratio] == pytest.approx(0.15, abs=1e-7)
 
 
 def test_where_nobody_is_selected_a_ratio_is_met_by_rejecting_all():
-    solution = logofair.fit(
-        [0.1, 0.2, 0.3, 0.4], None, groups=list("aabb"), local_tolerance=Ratio(0.8), calibration="none", random_state=0
-    )
+    required = {"require": "selection rate ratio >= 0.8 per site", "calibration": "none", "random_state": 0}
+    solution = logofair.fit([0.1, 0.2, 0.3, 0.4], None, groups=list("aabb"), **required)
     assert solution.policy.probabilities([0.3, 0.4], groups=["a", "b"]).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"local_tolerance": Ratio(1.0), "solver": "algorithm1"}, "solver: 'algorithm1' knows tolerances"),
+        ({"local_tolerance": ("ratio", 1.0), "solver": "algorithm1"}, "solver: 'algorithm1' knows gaps"),
         ({"costs": (0, 0)}, "costs: both errors cost 0"),
         ({"costs": (-1, 1)}, "costs: a wrongly accepted row costs -1"),
-        ({"capacity": 0}, "capacity: got 0; the share of people selected is above 0"),
-        ({"capacity": 1.5}, "capacity: got 1.5"),
-        ({"capacity": {"site": 0.1}}, "capacity: got {'site': 0.1}; pass a share"),
-        ({"floors": {"demographic_parity": 1.2}}, "floors: got 1.2; a rate lies between 0 and 1"),
-        ({"floors": {"demographic_parity": {"c": 0.2}}}, "floors: names group 'c', which has no rows"),
-        ({"floors": {"demografic_parity": 0.2}}, "floors: .*did you mean 'demographic_parity'"),
-        ({"floors": 0.2}, "floors: got 0.2; pass a mapping"),
-        ({"ceilings": {"local": 0.2}}, "ceilings: the local side is 0.2"),
-        ({"floors": {"equal_opportunity": {}}}, "floors: 'equal_opportunity' names no group; pass a rate for all"),
-        ({"floors": {"local": {}}}, "floors: got {'local': {}}, which requires nothing"),
-        ({"ceilings": {"global": None}}, "ceilings: got {'global': None}, which requires nothing"),
-        ({"capacity": {"local": None}}, "capacity: got {'local': None}, which requires nothing; pass a share"),
+        ({"require": "accepted <= 1.5 overall"}, "got a bound of 1.5; rates lie between 0 and 1"),
+        ({"require": "accepted <= 11 people overall"}, "more people than there are; ask for fewer"),
+        ({"require": "selection rate of c >= 0.2 overall"}, "names group 'c', which has no rows"),
+        ({"require": "selection rate gap <= 0.1 at north"}, "names sites, but sites= is missing"),
+        ({"require": "selection rate gap <= 0.1 at x", "sites": ["y", "z"] * 5}, "names site 'x', which has no rows"),
+        ({"require": 0.2}, "require: got 0.2; pass sentences"),
     ],
 )
 def test_what_cannot_be_required_is_refused_in_one_sentence(given, said):
     with pytest.raises(InputError, match=said):
         fitted(**given)
-
-
-@pytest.mark.parametrize("ratio", [0, 1.1, -0.5, float("nan"), "0.8"])
-def test_a_ratio_is_above_0_and_at_most_1(ratio):
-    with pytest.raises(InputError, match="Ratio: got"):
-        Ratio(ratio)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +300,7 @@ def test_a_ratio_is_above_0_and_at_most_1(ratio):
         ({"capacity": 0.31}, {"capacity": 0.3}, 0.01),
         ({"floors": {"demographic_parity": 0.89}}, {"floors": {"demographic_parity": 0.9}}, 0.01),
         ({"ceilings": {"demographic_parity": 0.315}}, {"ceilings": {"demographic_parity": 0.305}}, 0.01),
-        ({"local_tolerance": Ratio(0.769)}, {"local_tolerance": Ratio(0.77)}, 0.001),
+        ({"local_tolerance": ("ratio", 0.769)}, {"local_tolerance": ("ratio", 0.77)}, 0.001),
         ({"local_tolerance": 0.11}, {"local_tolerance": 0.1}, 0.01),
     ],
 )
@@ -322,10 +308,10 @@ def test_a_price_is_what_giving_way_wins_at_most(looser, tighter, step):
     scores, groups = np.linspace(0.05, 0.95, 19), np.array(["a"] * 9 + ["b"] * 10)
     found, given = [], {"local_tolerance": None, "global_tolerance": None, "calibration": "none", "random_state": 0}
     for required in (tighter, looser):
-        found.append(logofair.fit(scores, None, groups=groups, **(given | required)).certificate)
+        found.append(logofair.fit(scores, None, groups=groups, **asking(**(given | required))).certificate)
     won, price = found[1].primal - found[0].primal, float(found[0].prices.local.sum())
     assert 0 < won <= step * price + 1e-7
-    if not isinstance(tighter.get("local_tolerance"), Ratio):  # whose price holds whatever the largest rate is
+    if not isinstance(tighter.get("local_tolerance"), tuple):  # whose price holds whatever the largest rate is
         assert won == pytest.approx(step * price, rel=0.05)  # small steps stay on one line here
 
 
@@ -334,14 +320,14 @@ def test_what_no_rule_of_all_rows_together_meets_is_no_conflict_of_the_sites():
     branch, sex = rng.choice(["north", "south"], 1000), rng.choice(["F", "M"], 1000)
     score = rng.beta(1 + (sex == "M") + (branch == "north"), 2)
     given = {"groups": sex, "sites": branch, "calibration": "none", "pooling": "none", "random_state": 0}
-    given |= {"local_tolerance": Ratio(0.8), "global_tolerance": None, "floors": {"equal_opportunity": "today"}}
+    given |= {"local_tolerance": ("ratio", 0.8), "global_tolerance": None, "floors": {"equal_opportunity": "today"}}
     with pytest.raises(InfeasibleError) as error:
-        logofair.fit(score, None, capacity=0.1, **given)
-    capacity = 0.1 + error.value.least_relaxation["the capacity over all"] + 1e-6
+        logofair.fit(score, None, **asking(capacity=0.1, **given))
+    capacity = 0.1 + error.value.least_relaxation[Requirement.parse("accepted <= 0.1 overall")] + 1e-6
     alone = given | {"sites": None}
     with pytest.raises(InfeasibleError):
-        logofair.fit(score, None, capacity=capacity, **alone)
-    solution = logofair.fit(score, None, capacity=capacity, **given)
+        logofair.fit(score, None, **asking(capacity=capacity, **alone))
+    solution = logofair.fit(score, None, **asking(capacity=capacity, **given))
     assert solution.certificate.holds
     assert solution.policy.merged is None
     assert "there is no merged rule" in str(solution.warnings[-1])
@@ -355,8 +341,9 @@ def borrowing():
     rng = np.random.default_rng(3)
     groups, sites = rng.choice(["a", "b"], 240), rng.choice(["north", "south", "east"], 240)
     scores = rng.beta(1 + (groups == "a"), 2)
-    given = {"groups": groups, "sites": sites, "random_state": 0, "pooling": "full", "capacity": 0.3}
-    return logofair.fit(scores, (rng.random(240) < scores).astype(int), global_tolerance=None, **given)
+    given = {"groups": groups, "sites": sites, "random_state": 0, "pooling": "full"}
+    require = ["selection rate gap <= 0.02 per site", "accepted <= 0.3 overall"]
+    return logofair.fit(scores, (rng.random(240) < scores).astype(int), require=require, **given)
 
 
 def test_where_small_cells_borrow_it_is_said_what_a_capacity_is_on_the_sites_own_rows(borrowing, tmp_path):
@@ -367,7 +354,9 @@ def test_where_small_cells_borrow_it_is_said_what_a_capacity_is_on_the_sites_own
 def test_requirements_are_judged_once(monkeypatch):
     counted = []
     monkeypatch.setattr("logofair.fitting.solution.proved_requirements", lambda *given: counted.append(given) or ())
-    found = logofair.fit([0.2, 0.4, 0.6, 0.8], None, groups=list("abab"), calibration="none", capacity=0.4)
+    found = logofair.fit(
+        [0.2, 0.4, 0.6, 0.8], None, groups=list("abab"), calibration="none", require="accepted <= 0.4 overall"
+    )
     assert found.requirement_checks == ()
     assert len(counted) == 1
 
@@ -375,8 +364,8 @@ def test_requirements_are_judged_once(monkeypatch):
 def test_a_ratio_that_says_nothing_is_warned_of_and_the_policy_says_so():
     rng = np.random.default_rng(0)
     scores, groups, sites = rng.uniform(0.0, 0.3, 400), ["a", "b"] * 200, ["north"] * 200 + ["south"] * 200
-    tolerances = {"local_tolerance": logofair.Ratio(0.8), "global_tolerance": logofair.Ratio(0.9)}
-    solution = logofair.fit(scores, None, groups=groups, sites=sites, calibration="none", **tolerances)
+    require = ["selection rate ratio >= 0.8 per site", "selection rate ratio >= 0.9 overall"]
+    solution = logofair.fit(scores, None, groups=groups, sites=sites, calibration="none", require=require)
     found = [str(warning) for warning in solution.warnings if warning.kind == "empty ratio"]
     assert found == [
         "the ratio of the selection rate 'north', 'south': it says nothing, since nobody is selected.",
@@ -386,5 +375,5 @@ def test_a_ratio_that_says_nothing_is_warned_of_and_the_policy_says_so():
     said = "every requirement is met (3 ratios say nothing: nobody is selected there) and expected accuracy"
     assert said in solution.certificate.summary()
     assert solution.policy.info.certificate.empty_ratios == 3
-    one = logofair.fit(scores, None, groups=groups, calibration="none", **tolerances).certificate
+    one = logofair.fit(scores, None, groups=groups, calibration="none", require=require).certificate
     assert "met (a ratio says nothing: nobody is selected there)" in one.summary()

@@ -22,6 +22,7 @@ from logofair.federation import Plan, SiteColumns, make_plan
 from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.requirements import make_requirements
+from support.sentences import sentences
 
 STORED_POLICIES = Path(__file__).with_name("policies.json")
 KEY = 20260  # of coins and folds
@@ -35,31 +36,19 @@ def figures(case: Case) -> dict[str, Any]:
 # Translations
 
 
-def _tolerance(value: Any) -> Any:
-    return logofair.Ratio(value[1]) if isinstance(value, tuple) else value
-
-
-def _capacity(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {side: _capacity(each) for side, each in value.items()}
-    return logofair.Exactly(value[1]) if isinstance(value, tuple) else value
-
-
 def _notion(value: Any) -> Any:
     benefit = logofair.Notion("equal_benefit", given=(logofair.Rate("benefit", -1.0, 2.0, base=(1.0, 0.0)),))
     return benefit if value == "benefit" else value
 
 
 def _required(case: Case) -> dict[str, Any]:
-    """What must hold, as arguments of ``fit``."""
-    wanted = case.required
-    found = {"notion": _notion(wanted.get("notion", "demographic_parity"))}
-    found |= {f"{side}_tolerance": _tolerance(wanted[side]) for side in ("local", "global")}
-    if "single" in wanted:
-        found["site_tolerances"] = {site: _tolerance(each) for site, each in wanted["single"].items()}
-    if "capacity" in wanted:
-        found["capacity"] = _capacity(wanted["capacity"])
-    return found | {name: wanted[name] for name in ("floors", "ceilings", "costs") if name in wanted}
+    """What must hold, as arguments of ``fit``: sentences, and the notion that is shown where nothing is required."""
+    wanted = dict(case.required)
+    costs, notion = wanted.pop("costs", None), _notion(wanted.pop("notion", "demographic_parity"))
+    local, global_ = wanted.pop("local"), wanted.pop("global")
+    found = {"require": sentences(notion, local, global_, **wanted), "costs": costs}
+    looked_at = {} if isinstance(notion, dict) and not set(notion) & {"local", "global"} else {"notion": notion}
+    return found | looked_at | {"local_tolerance": None, "global_tolerance": None}
 
 
 def _rows(rows: Columns, *, weights: bool = True) -> dict[str, Any]:
@@ -133,9 +122,13 @@ def _swept(case: Case) -> dict[str, Any]:
 
 def _grid(case: Case) -> dict[str, Any]:
     wanted = case.required
-    found = {f"{side}_tolerances": [_tolerance(each) for each in wanted[side]] for side in ("local", "global")}
-    found |= {"capacity": _capacity(wanted["capacity"])} if "capacity" in wanted else {}
-    return {"notion": _notion(wanted["notion"])} | found
+    ratios = any(isinstance(each, tuple) for side in ("local", "global") for each in wanted[side])
+    found: dict[str, Any] = {
+        f"{side}_tolerances": [each[1] if isinstance(each, tuple) else each for each in wanted[side]]
+        for side in ("local", "global")
+    }
+    held = sentences(capacity=wanted.get("capacity"))
+    return {"notion": _notion(wanted["notion"]), "measure": "ratio" if ratios else "gap", "require": held} | found
 
 
 def _measured(figure: Any) -> Any:
@@ -193,7 +186,7 @@ def _decided(case: Case) -> dict[str, Any]:
             found[f"chances elsewhere, {rule}"] = _thinned(
                 policy.probabilities(rows.scores, **elsewhere, on_unknown=rule)
             )
-    notion = _required(case)["notion"]
+    notion = _notion(case.required["notion"])
     found["audit"] = _audited(
         logofair.audit(None, rows.labels, **placed, scores=rows.scores, policy=policy, notion=notion)
     )
@@ -212,7 +205,6 @@ def _packed(decisions: Any) -> str:
 def _audited_rule(case: Case) -> dict[str, Any]:
     """What a threshold of 1/2 does."""
     rows, required = columns(case.rows), _required(case)
-    required.pop("site_tolerances", None)
     return _audited(logofair.audit(rows.scores >= 0.5, rows.labels, **_rows(rows), scores=rows.scores, **required))
 
 
@@ -289,8 +281,8 @@ def _calibrator_to_store(calibrator: Calibrator) -> dict[str, Any]:
 def _stored_requirements(required: dict[str, Any], rows: Columns) -> RequirementsInfo:
     groups = encode(rows.groups, "groups")
     sites = one_site(rows.labels.size) if rows.sites is None else encode(rows.sites, "sites")
-    tolerances = (required.pop("local_tolerance"), required.pop("global_tolerance"), None)
-    made = make_requirements(required.pop("notion"), *tolerances, sites, groups=groups.names, **required)
+    wanted = [required[name] for name in ("require", "notion", "local_tolerance", "global_tolerance")]
+    made = make_requirements(*wanted, sites, groups.names, costs=required["costs"])
     return RequirementsInfo.of(made)
 
 

@@ -394,7 +394,7 @@ WRONG = [
     ("info.rows", "3"),
     ("info.certificate.primal", ...),
     ("info.mood", "good"),
-    ("info.requirements.local.0.tolerance", "0.02"),
+    ("info.requirements.require.0", "selection rate gap < 0.02 overall"),
     ("info.certificate.primal", None),
     ("info.certificate.holds", 1),
     ("info.warnings", "few rows"),

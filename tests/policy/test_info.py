@@ -18,7 +18,6 @@ from logofair.policy.info import (
     PoolingInfo,
     PromiseInfo,
     PromisesInfo,
-    RequirementInfo,
     RequirementsInfo,
     SiteInfo,
     TestedInfo,
@@ -28,9 +27,10 @@ from logofair.requirement import Requirement
 
 FULL = PolicyInfo(
     requirements=RequirementsInfo(
-        (RequirementInfo("demographic_parity", "selection rate", 0.02),),
-        (RequirementInfo("equal_opportunity", "true positive rate", None),),
-        (("north", 0.1), ("south", None)),
+        ("selection rate gap <= 0.02 per site except north", "benefit gap <= 0.1 at north"),
+        {"benefit": (-1.0, 2.0, 1.0, 0.0)},
+        (("selection rate",), ("benefit",)),
+        (120.0, 80.0),
     ),
     certificate=CertificateInfo(0.8, 0.81, 0.01, 0.0, "eta", holds=False, rounding=1e-9),
     rows=12,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import logofair
+import support.sentences as asked
 from logofair.notions import NOTIONS
 from logofair.solvers import decomposition
 from logofair.solvers.decomposition import ExactSolver, solve_exact
@@ -238,13 +238,13 @@ def fit_to_400_sites(monkeypatch, scores, labels=None, *, some=40, **given):
     monkeypatch.setattr(decomposition, "_SOME", some)
     sites, groups = np.repeat(np.arange(400), 2), np.tile([0, 1], 400)
     more = {"local_tolerance": None, "global_tolerance": None, "calibration": "none", "pooling": "none"} | given
-    return logofair.fit(scores, labels, groups=groups, sites=sites, random_state=0, **more)
+    return asked.fit(scores, labels, groups=groups, sites=sites, random_state=0, **more)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_answers_that_reject_everybody_are_no_reason_to_give_up(seed, monkeypatch):
     scores = np.random.default_rng(seed).choice([0.1, 0.3, 0.9], 800, p=[0.4, 0.3, 0.3])
-    solution = fit_to_400_sites(monkeypatch, scores, capacity=logofair.Exactly(0.2))
+    solution = fit_to_400_sites(monkeypatch, scores, capacity=("exactly", 0.2))
     assert solution.solver == "exact"
     assert solution.certificate.primal == pytest.approx(best_with_a_fifth(scores), abs=1e-6)
 
@@ -258,7 +258,7 @@ def best_with_a_fifth(chances):
 
 def test_where_no_chance_exceeds_one_half_a_capacity_is_filled_by_the_exact_solver(monkeypatch):
     scores = np.random.default_rng(0).random(800) / 2
-    solution = fit_to_400_sites(monkeypatch, scores, some=0, capacity=logofair.Exactly(0.2))
+    solution = fit_to_400_sites(monkeypatch, scores, some=0, capacity=("exactly", 0.2))
     assert solution.solver == "exact"
     assert solution.certificate.primal == pytest.approx(best_with_a_fifth(scores), abs=1e-6)
 

@@ -18,6 +18,7 @@ from scipy.optimize import linprog
 from logofair.cells.cells import build_cells
 from logofair.notions import NOTIONS, Notion, Rate
 from logofair.solvers.problem import Problem
+from support.sentences import asking
 
 BENEFIT = Rate("benefit", -1.0, 2.0, base=(1.0, 0.0))
 TILTED = Rate("leaning", 0.5, 1.0, base=(1.0, 1.0))
@@ -351,4 +352,4 @@ def random_request(rng: np.random.Generator, *, rows: int | None = None) -> Requ
     if arguments["sites"] is not None and rng.random() < 0.3:
         known = sorted(set(arguments["sites"].tolist()))
         arguments["site_tolerances"] = {name: tolerance() for name in known if rng.random() < 0.5}
-    return Request(case.scores, arguments, spelled_out(case.scores, arguments))
+    return Request(case.scores, asking(**arguments), spelled_out(case.scores, arguments))

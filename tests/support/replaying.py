@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from logofair import Ratio
 from logofair.federation import ClientBatch, Server
 from logofair.federation.exchange import Sums
 from logofair.federation.plan import Plan
@@ -33,8 +32,8 @@ RUNS = {
     "required-2": (
         {
             "trials": 0,
-            "local_tolerance": Ratio(0.8),
-            "global_tolerance": Ratio(0.9),
+            "local_tolerance": ("ratio", 0.8),
+            "global_tolerance": ("ratio", 0.9),
             "costs": (1, 3),
             "floors": {"global": {"equal_opportunity": "today"}},
             "capacity": 0.85,

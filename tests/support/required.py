@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.optimize import linprog
 
-from logofair import Exactly, Ratio
-from logofair.notions import NOTIONS
-from logofair.requirements import called
+from logofair.notions import Rate
+from logofair.requirement import TODAY, People, Requirement
 from support.oracles import NOBODY
+from support.sentences import sentences
 
-# Whether rows count in the rates of a notion: all, by their chance, or by what is left to 1.
-COUNTS = {"selection": (1.0, 0.0), "positives": (0.0, 1.0), "negatives": (1.0, -1.0)}
-RATES = {
-    "demographic_parity": ("selection",),
-    "equal_opportunity": ("positives",),
-    "predictive_equality": ("negatives",),
-    "equalized_odds": ("positives", "negatives"),
-}
+# Whether rows count in a rate: all, by their chance, or by what is left to 1.
+COUNTS = {"selection rate": (1.0, 0.0), "true positive rate": (0.0, 1.0), "false positive rate": (1.0, -1.0)}
+NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
 NOTION = {"selection": "demographic_parity", "positives": "equal_opportunity", "negatives": "predictive_equality"}
-TOLERANCES = (None, 0.0, 0.05, 0.2, Ratio(0.8), Ratio(0.5), Ratio(1.0))
+TOLERANCES = (None, 0.0, 0.05, 0.2, ("ratio", 0.8), ("ratio", 0.5), ("ratio", 1.0))
 _SMALL = 1e-9  # a coefficient that HiGHS leaves out
 _FIXED = 1e-7  # a rate that cannot be further than this from 0 or 1 has to be 0 or 1: see ``Required.fixed``
 
-# A row of the program: ``row @ chances of acceptance <= end``, and the name of the requirement that it is of.
-Rows: TypeAlias = Iterator[tuple[np.ndarray, float, str]]
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A floor or a ceiling: side, notion, group (None: all), number or "today"."""
-
-    kind: str
-    side: str
-    notion: str
-    group: int | None
-    value: Any
+# A row of the program: ``row @ chances of acceptance <= end``, and the requirement that it is of.
+Rows: TypeAlias = Iterator[tuple[np.ndarray, float, Requirement]]
 
 
 @dataclass(frozen=True)
@@ -50,12 +34,8 @@ class Required:
     chances: np.ndarray
     groups: np.ndarray
     sites: np.ndarray
-    local: Mapping[str, Any]  # a tolerance or a ratio for each of some notions
-    global_: Mapping[str, Any]
+    items: Sequence[Requirement]
     costs: Any = None  # a pair, or a mapping of every site to its own
-    limits: tuple[Limit, ...] = ()
-    capacity: dict[str, Any] = field(default_factory=dict)
-    single: dict[int, Any] = field(default_factory=dict)  # of single sites, in place of all that is local
     weights: np.ndarray | None = None
 
     @classmethod
@@ -65,27 +45,24 @@ class Required:
         n_groups, n_sites, n = int(rng.integers(2, 4)), int(rng.integers(1, 4)), int(rng.integers(20, 60))
         groups, sites = rng.permutation(n) % n_groups, rng.permutation(n) % n_sites
         local, global_ = (TOLERANCES[int(i)] for i in rng.integers(0, len(TOLERANCES), 2))
-        limits = []
+        limits: dict[str, Any] = {"floor": {}, "ceiling": {}}
         for kind, side in (("floor", "local"), ("floor", "global"), ("ceiling", "local"), ("ceiling", "global")):
             if rng.random() < 0.25:
                 group = int(rng.integers(n_groups)) if rng.random() < 0.5 else None
                 low = rng.random() * 0.6 if kind == "floor" else 0.2 + rng.random() * 0.8
                 value = "today" if rng.random() < 0.4 else round(float(low), 2)
-                limits.append(Limit(kind, side, NOTION[str(rng.choice(list(NOTION)))], group, value))
+                own = value if group is None else {group: value}
+                limits[kind][side] = {NOTION[str(rng.choice(list(NOTION)))]: own}
         shares = {
             side: round(float(0.1 + 0.8 * rng.random()), 2) for side in ("local", "global") if rng.random() < 0.25
         }
         chances, notion = np.round(rng.random(n), int(rng.integers(1, 4))), NOTION[str(rng.choice(list(NOTION)))]
-        return cls(
-            chances,
-            groups,
-            sites,
-            {notion: local},
-            {notion: global_},
-            (float(rng.choice([0.5, 1, 2])), float(rng.choice([0.3, 1, 3]))) if rng.random() < 0.5 else None,
-            tuple(limits),
-            {side: Exactly(share) if rng.random() < 0.3 else share for side, share in shares.items()},
+        costs = (float(rng.choice([0.5, 1, 2])), float(rng.choice([0.3, 1, 3]))) if rng.random() < 0.5 else None
+        capacity = {side: ("exactly", share) if rng.random() < 0.3 else share for side, share in shares.items()}
+        items = sentences(
+            notion, local, global_, floors=limits["floor"], ceilings=limits["ceiling"], capacity=capacity or None
         )
+        return cls(chances, groups, sites, items, costs)
 
     @classmethod
     def mixed(cls, seed: int) -> Required:
@@ -101,13 +78,13 @@ class Required:
         n_groups, n_sites, n = int(rng.integers(2, 5)), int(rng.integers(1, 6)), int(rng.integers(8, 60))
         groups, sites = rng.integers(0, n_groups, n), rng.integers(0, n_sites, n)
         groups[:n_groups], sites[:n_sites] = np.arange(n_groups), np.arange(n_sites)
-        notions = list(RATES)
+        notions = list(NOTIONS)
 
         def side() -> dict[str, Any]:
             some = rng.choice(notions, 1 if often(0.6) else int(rng.integers(2, 4)), replace=False).tolist()
             return {notion: TOLERANCES[int(rng.integers(len(TOLERANCES)))] for notion in some}
 
-        limits: dict[tuple[Any, ...], Limit] = {}
+        limits: dict[str, Any] = {"floor": {}, "ceiling": {}}
         for kind in ("floor", "ceiling"):
             for _ in range(int(rng.choice([0, 0, 1, 2]))):
                 where, notion = str(rng.choice(["local", "global"])), str(rng.choice(notions))
@@ -115,23 +92,69 @@ class Required:
                 certain = (0.0, 1.0)[int(often(0.8) == (kind == "floor"))]
                 value: Any = share(0.0, 0.6) if kind == "floor" else share(0.2, 1.0)
                 value = "today" if often(0.3) else certain if often(0.25) else value
-                limits[kind, where, notion] = Limit(kind, where, notion, group, value)
+                limits[kind].setdefault(where, {})[notion] = value if group is None else {group: value}
         capacity = {where: share(0.1, 0.9) for where in ("local", "global") if often(0.15)}
         pairs = [(float(rng.choice([0.5, 1, 2, 0])), float(rng.choice([0.3, 1, 3]))) for _ in range(n_sites)]
-        return cls(
-            _extreme(rng, n),
-            groups,
-            sites,
-            side(),
-            side(),
-            None if often(0.5) else dict(enumerate(pairs)) if n_sites > 1 and often(0.3) else pairs[0],
-            tuple(limits.values()),
-            {where: Exactly(each) if often(0.4) else each for where, each in capacity.items()},
+        chances, local, global_ = _extreme(rng, n), side(), side()
+        costs: Any = None if often(0.5) else dict(enumerate(pairs)) if n_sites > 1 and often(0.3) else pairs[0]
+        exactly = {where: ("exactly", each) if often(0.4) else each for where, each in capacity.items()}
+        single = (
             {site: TOLERANCES[int(rng.integers(len(TOLERANCES)))] for site in range(n_sites) if often(0.06)}
             if n_sites > 1
-            else {},
-            _uneven(rng, groups, sites) if often(0.4) else None,
+            else {}
         )
+        items = sentences(
+            {"local": local, "global": global_},
+            single=single,
+            floors=limits["floor"],
+            ceilings=limits["ceiling"],
+            capacity=exactly or None,
+        )
+        weights = _uneven(rng, groups, sites) if often(0.4) else None
+        return cls(chances, groups, sites, items, costs, weights)
+
+    @classmethod
+    def spoken(cls, seed: int) -> Required:
+        """A small random problem of sentences of every form, at any sites: about one in five cannot be met."""
+        rng = np.random.default_rng(seed)
+        n_groups, n_sites, n = int(rng.integers(2, 5)), int(rng.integers(2, 5)), int(rng.integers(20, 80))
+        groups, sites = rng.permutation(n) % n_groups, rng.permutation(n) % n_sites
+
+        def one(names: Sequence[str]) -> str:
+            return str(rng.choice(names))
+
+        def where() -> str:
+            site = one([str(each) for each in range(n_sites)])
+            return one(["overall", "overall", "per site", f"per site except {site}", f"at {site}"])
+
+        def who() -> str:
+            return one(["everyone", *map(str, range(n_groups))])
+
+        def number(low: float, high: float) -> str:
+            return "today" if rng.random() < 0.2 else f"{low + (high - low) * rng.random():.2f}"
+
+        rates, texts = list(COUNTS), []
+        for _ in range(int(rng.integers(2, 6))):
+            rate, form = one(rates), int(rng.integers(7))
+            if form == 0:
+                texts.append(f"{one([*rates, 'equalized odds'])} gap <= {number(0.0, 0.2)} {where()}")
+            elif form == 1:
+                texts.append(f"{rate} ratio >= {number(0.4, 1.0)} {where()}")
+            elif form == 2:
+                texts.append(f"{rate} of {who()} >= {number(0.0, 0.6)} {where()}")
+            elif form == 3:
+                texts.append(f"{rate} of {who()} <= {number(0.3, 1.0)} {where()}")
+            elif form == 4:
+                relation, low, high = ("<=", 0.0, 0.3) if rng.random() < 0.5 else (">=", -0.3, 0.0)
+                other = rate if rng.random() < 0.8 else one(rates)
+                texts.append(f"{rate} of {who()} - {other} of {who()} {relation} {number(low, high)} {where()}")
+            elif form == 5:
+                texts.append(f"accepted <= {number(0.2, 0.9)} {where()}")
+            else:
+                texts.append(f"accepted = {int(rng.integers(1, n // (2 * n_sites)))} people {where()}")
+        chances = np.round(rng.random(n), int(rng.integers(1, 4)))
+        costs = (float(rng.choice([0.5, 1, 2])), float(rng.choice([0.3, 1, 3]))) if rng.random() < 0.3 else None
+        return cls(chances, groups, sites, list(dict.fromkeys(map(Requirement.parse, texts))), costs)
 
     @property
     def extreme(self) -> bool:
@@ -145,20 +168,14 @@ class Required:
 
     def arguments(self) -> dict[str, Any]:
         """What :func:`logofair.fit` takes for it."""
-        given: dict[str, Any] = {"costs": self.costs, "capacity": self.capacity or None}
-        for kind in ("floor", "ceiling"):
-            sides: dict[str, Any] = {}
-            for limit in self.limits:
-                if limit.kind == kind:
-                    own = limit.value if limit.group is None else {limit.group: limit.value}
-                    sides.setdefault(limit.side, {})[limit.notion] = own
-            given[f"{kind}s"] = sides or None
         one = np.unique(self.sites).size == 1
-        return given | {
-            "notion": {"local": dict(self.local), "global": dict(self.global_)},
+        return {
+            "require": list(self.items),
+            "local_tolerance": None,
+            "global_tolerance": None,
+            "costs": self.costs,
             "groups": self.groups,
             "sites": None if one else self.sites,
-            "site_tolerances": self.single or None,
             "sample_weight": self.weights,
             "calibration": "none",
             "pooling": "none",
@@ -173,7 +190,7 @@ class Required:
         accepted, rejected = self._row_costs()
         share = self.mass / self.mass.sum()
         worth = (accepted * (1 - self.chances) - rejected * self.chances) * share
-        rows = list(self._rows(dict.fromkeys(self.names(), giving)))
+        rows = list(self._rows(dict.fromkeys(self.items, giving)))
         found = self._solved(worth, rows, self.fixed() if giving == 0.0 else (0, 1))
         return None if found is None else found + float((rejected * self.chances * share).sum())
 
@@ -201,14 +218,14 @@ class Required:
         """What the dearest error costs."""
         return float(self._row_costs().max())
 
-    def possible(self, only: Collection[str], giving: Mapping[str, float] | None = None) -> bool:
-        """Whether the requirements of these names can be met together, some giving way by an amount."""
+    def possible(self, only: Collection[Requirement], giving: Mapping[Requirement, float] | None = None) -> bool:
+        """Whether these requirements can be met together, some giving way by an amount."""
         rows = [row for row in self._rows(giving or {}) if row[2] in only]
         return self._solved(np.zeros(self.chances.size), rows) is not None
 
-    def names(self) -> set[str]:
-        """What the requirements are called."""
-        return {name for _, _, name in self._rows({})}
+    def binding(self) -> set[Requirement]:
+        """The requirements that any row of the program is of."""
+        return {item for _, _, item in self._rows({})}
 
     def fixed(self) -> list[tuple[float, float]]:
         """What is left to choose of every row's chance of acceptance.
@@ -217,12 +234,12 @@ class Required:
         is solved to 1e-10 does not know that.
         """
         ends = np.tile([0.0, 1.0], (self.chances.size, 1))
-        if not (self.limits and self.extreme):
+        if not (self.extreme and any(item.measure == "rate" for item in self.items)):
             return [(0.0, 1.0)] * self.chances.size
         rows = list(self._rows({}))
         for _ in range(2):
             for inside in (*(self.sites == site for site in np.unique(self.sites)), self.sites >= 0):
-                for counts in ("positives", "negatives"):
+                for counts in ("true positive rate", "false positive rate"):
                     for group in np.unique(self.groups):
                         rate = self._rate(counts, inside, group)
                         if rate is None:
@@ -234,7 +251,9 @@ class Required:
                             ends[rate > 0, 0] = 1.0
         return [(low, high) for low, high in ends.tolist()]
 
-    def _solved(self, worth: np.ndarray, rows: list[tuple[np.ndarray, float, str]], bounds: Any = (0, 1)) -> Any:
+    def _solved(
+        self, worth: np.ndarray, rows: list[tuple[np.ndarray, float, Requirement]], bounds: Any = (0, 1)
+    ) -> Any:
         matrix, limits = None, None
         if rows:  # HiGHS takes coefficients below 1e-9 for 0: what is best of them is said in their place
             matrix, limits = np.array([row for row, _, _ in rows]), np.array([end for _, end, _ in rows])
@@ -250,57 +269,65 @@ class Required:
         assert found.status in (0, 2), found.message
         return None if found.status == 2 else float(found.fun)
 
-    def _rows(self, giving: Mapping[str, float]) -> Rows:
-        for site in [*np.unique(self.sites).tolist(), None]:
-            side, where = ("global", "over all") if site is None else ("local", "inside sites")
-            inside = np.ones(self.groups.size, bool) if site is None else self.sites == site
-            if not self.mass[inside].any():
-                continue
-            for notion, usual in (self.global_ if site is None else self.local).items():
-                own = usual if site is None else self.single.get(site, usual)
-                others = site in self.single and any(own != each for each in self.local.values())
-                yield from self._compared(inside, notion, own, "at single sites" if others else where, giving)
-            for limit in self.limits:
-                if limit.side == side:
-                    yield from self._limited(inside, limit, where, giving)
-            if side in self.capacity:
-                share, selected = self.capacity[side], inside * self.mass / self.mass[inside].sum()
-                exact = isinstance(share, Exactly)
-                share = share.share if exact else share
-                most, least = (called(kind, where) for kind in ("most selected", "least selected"))
-                yield selected, share + giving.get(most, 0.0), most
-                if exact:
-                    yield -selected, -share + giving.get(least, 0.0), least
+    def _rows(self, giving: Mapping[Requirement, float]) -> Rows:
+        several = np.unique(self.sites).size > 1
+        for item in self.items:
+            more = giving.get(item, 0.0)
+            for site in [*np.unique(self.sites).tolist(), None]:
+                inside = np.ones(self.groups.size, bool) if site is None else self.sites == site
+                there = item.scope.is_global if site is None else item.scope.covers(site)
+                there = there or (not several and site is None and item.scope.where == "per site")
+                if there and self.mass[inside].any():
+                    yield from ((row, end, item) for row, end in self._of(item, inside, more))
 
-    def _compared(
-        self, inside: np.ndarray, notion: str, tolerance: Any, where: str, giving: Mapping[str, float]
-    ) -> Rows:
-        kind = "ratio" if isinstance(tolerance, Ratio) else "tolerance"
-        name = called(kind, where, NOTIONS[notion].rates)
-        for counts in RATES[notion] if tolerance is not None else ():
-            rates = [rate for a in np.unique(self.groups) if (rate := self._rate(counts, inside, a)) is not None]
-            for one in rates:
-                for other in rates:
-                    if one is not other and isinstance(tolerance, Ratio):
-                        yield (tolerance.least - giving.get(name, 0.0)) * one - other, 0.0, name
-                    elif one is not other:
-                        yield one - other, tolerance + giving.get(name, 0.0), name
-
-    def _limited(self, inside: np.ndarray, limit: Limit, where: str, giving: Mapping[str, float]) -> Rows:
+    def _of(self, item: Requirement, inside: np.ndarray, more: float) -> Iterator[tuple[np.ndarray, float]]:
+        """The rows of a requirement among some rows of the data, where it gives way by ``more``."""
         accepted, rejected = self._row_costs()
         today = ((accepted + rejected) * self.chances >= accepted).astype(float)
-        name = called(limit.kind, where, NOTIONS[limit.notion].rates, limit.group)
-        for counts in RATES[limit.notion]:
-            for group in np.unique(self.groups) if limit.group is None else [limit.group]:
-                rate = self._rate(counts, inside, group)
-                if rate is not None:
-                    value = float(rate @ today) if limit.value == "today" else limit.value
-                    more = giving.get(name, 0.0)
-                    yield (-rate, -value + more, name) if limit.kind == "floor" else (rate, value + more, name)
+        if item.measure in ("gap", "ratio"):
+            for counts in (rate.name for rate in item.rates):
+                found = (self._rate(counts, inside, group) for group in np.unique(self.groups))
+                rates = [rate for rate in found if rate is not None]
+                values = [float(rate @ today) for rate in rates] or [0.0]
+                for one, other in product(rates, rates):
+                    if one is other:
+                        continue
+                    if item.measure == "gap":
+                        bound = max(values) - min(values) if item.bound == TODAY else item.bound
+                        yield one - other, float(bound) + more  # type: ignore[arg-type]
+                    else:
+                        least = min(values) / (max(values) or 1.0) if item.bound == TODAY else item.bound
+                        least = 1.0 if item.bound == TODAY and not max(values) else least
+                        yield (float(least) - more) * one - other, 0.0  # type: ignore[arg-type]
+            return
+        for value in self._values(item, inside):
+            bound = item.bound
+            if isinstance(bound, People):
+                bound = bound.number / self.mass[inside].sum()
+            bound = float(value @ today) if bound == TODAY else float(bound)  # type: ignore[arg-type]
+            if item.relation in ("<=", "="):
+                yield value, bound + more
+            if item.relation in (">=", "="):
+                yield -value, more - bound
+
+    def _values(self, item: Requirement, inside: np.ndarray) -> Iterator[np.ndarray]:
+        """What is measured, as weights of the rows' chances of acceptance."""
+        if item.measure == "rate" and not item.who:
+            found = (self._rate(item.rates[0].name, inside, group) for group in np.unique(self.groups))
+            yield from (rate for rate in found if rate is not None)
+            return
+        rates = item.rates or (Rate("selection rate", 1.0, 0.0),)
+        terms = [
+            self._rate(rate.name, inside, int(who[0]) if who else None)
+            for rate, who in zip(rates, item.who or ((),), strict=True)
+        ]
+        if all(term is not None for term in terms):
+            yield terms[0] if len(terms) == 1 else terms[0] - terms[1]  # type: ignore[operator,misc]
 
     def _rate(self, counts: str, inside: np.ndarray, group: Any) -> np.ndarray | None:
+        """A rate of a group, or of everyone (None); None where there is nobody to speak of."""
         constant, slope = COUNTS[counts]
-        members = self.mass * (inside & (self.groups == group))
+        members = self.mass * (inside if group is None else inside & (self.groups == group))
         each = members * (constant + slope * self.chances)
         return each / each.sum() if each.sum() > NOBODY * members.sum() else None
 

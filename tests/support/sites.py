@@ -17,6 +17,7 @@ from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.policies import SitePolicies
 from logofair.notions import Rate
 from logofair.records import decode, encode
+from support.sentences import asking
 
 NOBODY = 1e-5
 BENEFIT = logofair.Notion("benefit", given=(Rate("benefit", -1.0, 2.0, base=(1.0, 0.0)),))
@@ -63,7 +64,7 @@ def plan_of(**settings):
         "rounds": 200,
         "smallest_cell": 1,
     }
-    return make_plan(**{**usual, **settings})
+    return make_plan(**asking(**{**usual, **settings}))
 
 
 def central(sites, plan_settings, **more):
@@ -73,10 +74,21 @@ def central(sites, plan_settings, **more):
         for name in ("scores", "groups", "labels")
     }
     sites = np.repeat(list(sites), [len(c.scores) for c in sites.values()])
-    known = ("notion", "local_tolerance", "global_tolerance", "site_tolerances", "calibration", "solver", "pooling")
+    known = (
+        "notion",
+        "local_tolerance",
+        "global_tolerance",
+        "site_tolerances",
+        "require",
+        "calibration",
+        "solver",
+        "pooling",
+    )
     usual = {"local_tolerance": 0.05, "global_tolerance": 0.01, "calibration": "none", "pooling": "none"}
     settings = {**usual, **{k: v for k, v in plan_settings.items() if k in known}, **more}
-    return logofair.fit(together["scores"], together["labels"], groups=together["groups"], sites=sites, **settings)
+    return logofair.fit(
+        together["scores"], together["labels"], groups=together["groups"], sites=sites, **asking(**settings)
+    )
 
 
 def measured(sites, policies, plan, chances=None):
@@ -93,20 +105,18 @@ def measured(sites, policies, plan, chances=None):
         table += list(zip([site] * eta.size, codes, eta, accepted, weight, strict=True))
     total = math.fsum(row[4] for row in table)
     accuracy = math.fsum(w * (e * h + (1 - e) * (1 - h)) for _, _, e, h, w in table) / total
-    global_excess = [_excess(table, r, r.tolerance, plan) for r in plan.global_]
-    single = dict(plan.site_tolerances)
+    gaps = [(item, rate) for item in plan.items if item.measure == "gap" for rate in item.rates]
+    global_excess = [_excess(table, rate, item.bound, plan) for item, rate in gaps if item.scope.is_global]
     local_excess = [
-        _excess([row for row in table if row[0] == site], r, single.get(site, r.tolerance), plan)
+        _excess([row for row in table if row[0] == site], rate, item.bound, plan)
         for site in sites
-        for r in plan.local
+        for item, rate in gaps
+        if item.scope.covers(site)
     ]
     return accuracy, max(global_excess, default=0.0), max(local_excess, default=0.0)
 
 
-def _excess(table, requirement, tolerance, plan):
-    if tolerance is None:
-        return 0.0
-    rate = requirement.rate
+def _excess(table, rate, tolerance, plan):
     base = (rate.constant, rate.slope) if rate.base is None else rate.base
     rates = []
     for group in range(len(plan.groups)):

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import logofair
-from logofair import InfeasibleError, InputError, Ratio
+from logofair import InfeasibleError, InputError
 from logofair.solvers import decomposition
+from logofair.tradeoff.grid import Ratio
 from logofair.tradeoff.result import find_knee
 from logofair.words.tradeoffs import frontier_plot
 
-HELD = {"costs": (1, 3), "capacity": 0.3, "floors": {"demographic_parity": {"M": 0.35}}}
+HELD = {"costs": (1, 3), "require": ["accepted <= 0.3 overall", "selection rate of M >= 0.35 per site"]}
 
 
 def rows(n=900):
@@ -33,15 +34,19 @@ def surface(**given):
     return logofair.frontier(columns.pop("scores"), columns.pop("labels"), **columns, **(usual | given))
 
 
-def fitted(local, global_, **held):
-    given = {"local_tolerance": local, "global_tolerance": global_, "calibration": "none", "pooling": "none"}
+def fitted(local, global_, *, require=(), **held):
+    given = {"calibration": "none", "pooling": "none", "require": list(require)}
+    if isinstance(local, Ratio):
+        given["require"].insert(0, f"selection rate ratio >= {local.least:g} per site")
+        local = None
+    given |= {"local_tolerance": local, "global_tolerance": global_}
     columns = {name: ROWS[name] for name in ("groups", "sites")}
     return logofair.fit(ROWS["scores"], ROWS["labels"], **columns, **given, **held, random_state=0)
 
 
 @pytest.fixture(scope="module")
 def held():
-    return surface(local_tolerances=[Ratio(1.0), Ratio(0.8), Ratio(0.6), None], **HELD)
+    return surface(measure="ratio", local_tolerances=[1.0, 0.8, 0.6, None], **HELD)
 
 
 def test_every_point_is_the_fit_with_its_requirements_or_the_same_proof_that_there_is_none(held):
@@ -61,7 +66,7 @@ def test_answers_of_one_point_serve_others_though_more_is_required(monkeypatch):
     solved, solve = [], decomposition.solve_local
     monkeypatch.setattr(decomposition, "solve_local", lambda *given: solved.append(1) or solve(*given))
     held, grid = (
-        {"capacity": 0.3, "floors": {"global": {"equal_opportunity": {"F": 0.3}}}},
+        {"require": ["accepted <= 0.3 overall", "true positive rate of F >= 0.3 overall"]},
         [0.0, 0.02, 0.05, 0.1, None],
     )
     found = surface(local_tolerances=[0.0, 0.1], global_tolerances=grid, **held)
@@ -78,13 +83,13 @@ def test_a_ratio_is_as_loose_as_it_is_near_to_where_it_stops_binding():
     rates = [[chances[(ROWS["groups"] == g) & (ROWS["sites"] == c)].mean() for g in "FM"] for c in ("north", "south")]
     stops = min(min(own) / max(own) for own in rates)  # the unconstrained rule's own ratio
     for ratios in ([1.0, 0.9], [1.0, 0.5, 0.1]):
-        found = surface(local_tolerances=[*map(Ratio, ratios), None])
+        found = surface(measure="ratio", local_tolerances=[*ratios, None])
         expected = [min((1 - ratio) / (1 - stops), 1) for ratio in ratios]
         assert found.looseness.ravel() == pytest.approx([*expected, 1.0])
 
 
 def test_looseness_counts_from_the_first_points_that_can_be_had():
-    points = surface(local_tolerances=[Ratio(0.8), Ratio(0.6), None]).points
+    points = surface(measure="ratio", local_tolerances=[0.8, 0.6, None]).points
     bent = [replace(point, loss=loss) for point, loss in zip(points, (1.0, 0.2, 0.0), strict=True)]
     knee = find_knee(bent, np.array([0.4, 0.7, 1.0]))  # half of the way that is left
     assert knee.point is bent[1]
@@ -100,7 +105,7 @@ def test_losses_are_what_tolerances_take_beyond_what_is_held(held):
 
 
 def test_no_point_is_cheaper_than_prices_say():
-    found = surface(local_tolerances=[0.0, 0.05, 0.1], costs=(1, 3), capacity=0.4)
+    found = surface(local_tolerances=[0.0, 0.05, 0.1], costs=(1, 3), require="accepted <= 0.4 overall")
     assert any(point.local_price > 0 for point in found.points)
     for here in found.points:
         for there in found.points:
@@ -114,16 +119,16 @@ def test_what_cannot_be_had_is_said_with_its_proof_everywhere(held):
     plain = held.as_dict()
     assert [("infeasible" in point) for point in plain["points"]] == [bool(v) for v in np.isnan(held.values).ravel()]
     assert plain["objective"] == "cost"
-    assert plain["held"]["capacities"] == [{"side": "global", "most": 0.3, "least": 0.0}]
+    assert plain["held"]["require"] == HELD["require"]
     with pytest.raises(InfeasibleError, match="conflict"):
-        held.at(Ratio(1.0), None)
+        held.at(1.0, None)
 
 
 def test_what_cannot_be_had_is_said_and_cost_is_per_person_on_the_page_and_in_the_picture(held):
     text = " ".join(held.summary().split())
     assert "no rule" in text
     assert "per person" in text
-    assert "no rule meets all of them: the ratio of the selection rate inside" in text
+    assert "no rule meets all of them: 'selection rate ratio >= 1 per site'" in text
     words = " ".join(ElementTree.fromstring(str(frontier_plot(held))).itertext())
     assert "cost per person" in words
 
@@ -131,7 +136,10 @@ def test_what_cannot_be_had_is_said_and_cost_is_per_person_on_the_page_and_in_th
 def test_costs_are_measured_on_other_rows():
     other = {**ROWS, "sites": np.where(ROWS["sites"] == "north", "north", "elsewhere")}
     found = surface(
-        local_tolerances=[0.02, None], costs={"north": (1, 3), "south": (2, 1)}, capacity=0.4, test_rows=other
+        local_tolerances=[0.02, None],
+        costs={"north": (1, 3), "south": (2, 1)},
+        require="accepted <= 0.4 overall",
+        test_rows=other,
     )
     audit = found.points[0].measured
     assert audit.cost.rows == 900
@@ -139,21 +147,19 @@ def test_costs_are_measured_on_other_rows():
 
 
 def test_requirements_that_conflict_without_any_tolerance_raise_their_proof():
-    with pytest.raises(InfeasibleError, match=r"the capacity over all and the floor|the floor .* and the capacity"):
-        surface(local_tolerances=[0.05], capacity=0.1, floors={"demographic_parity": 0.5})
+    with pytest.raises(InfeasibleError, match=r"'accepted <= 0.1 overall'.* conflict"):
+        surface(local_tolerances=[0.05], require=["accepted <= 0.1 overall", "selection rate >= 0.5 per site"])
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"local_tolerances": [0.1, Ratio(0.8)]}, "local_tolerances: has gaps and ratios"),
-        (
-            {"local_tolerances": [0.1], "global_tolerances": [Ratio(0.8)], "sites": None},
-            "for one site both sides are the same",
-        ),
-        ({"capacity": 2}, "capacity: got 2"),
+        ({"measure": "gaps"}, "measure: got 'gaps'; use one of gap, ratio"),
+        ({"measure": "ratio", "local_tolerances": [0.0]}, "local_tolerances: got 0.0; a ratio of rates is above 0"),
+        ({"measure": "ratio", "local_tolerances": [1.1]}, "local_tolerances: got 1.1; a ratio of rates is above 0"),
+        ({"require": "accepted <= 2 overall"}, "got a bound of 2"),
         ({"costs": (0, 0)}, "costs: both errors cost 0"),
-        ({"floors": {"demographic_parity": {"X": 0.1}}}, "floors: names group 'X'"),
+        ({"require": "selection rate of X >= 0.1 per site"}, "names group 'X'"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_one_sentence(given, said):
@@ -162,6 +168,6 @@ def test_what_cannot_be_asked_is_refused_in_one_sentence(given, said):
 
 
 def test_a_chosen_ratio_brings_a_grid_of_ratios():
-    found = surface(global_tolerances=None, chosen=(Ratio(0.85), None))
+    found = surface(measure="ratio", global_tolerances=None, chosen=(0.85, None))
     assert Ratio(0.85) in found.local_tolerances
     assert found.local_tolerances[0] == Ratio(1.0)

@@ -55,6 +55,7 @@ def tested():
     return solved(local_tolerance=0.05, global_tolerance=0.02)
 
 
+USUAL = [f"selection rate gap <= 0.02 {where}" for where in ("per site", "overall")]
 CASES = {
     "three sites": {},
     "one site": {"sites": 1},
@@ -68,7 +69,7 @@ CASES = {
     "nothing required": {"local_tolerance": None, "global_tolerance": None},
     "not tested": {"test": False},
     "certified": {"test": False, "confidence": 0.95, "local_tolerance": 0.2, "global_tolerance": 0.2},
-    "floors and a capacity": {"floors": {"equal_opportunity": 0.2}, "capacity": 0.6},
+    "floors and a capacity": {"require": [*USUAL, "true positive rate >= 0.2 per site", "accepted <= 0.6 overall"]},
     "costs": {"costs": (1, 3)},
     "equalized odds": {"notion": "equalized_odds"},
     "the paper's algorithm": {"solver": "algorithm1"},

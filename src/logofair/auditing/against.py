@@ -17,7 +17,6 @@ from logofair.auditing.measure import tally_of
 from logofair.auditing.required import RequirementCheck, Today, measured_requirements
 from logofair.auditing.result import FITTED_ROWS, RuleAudit
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, policy_requirements
-from logofair.auditing.typed import typed
 from logofair.columns.checks import Floats, Integers, Label, listed, shown
 from logofair.columns.labels import Codes, encode
 from logofair.costs import Costs, read_costs
@@ -26,15 +25,16 @@ from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files
 from logofair.files.rows import DataRows, read_rows
 from logofair.files.tables import column_names
 from logofair.files.values import CostsText, costs_by_site, label_text
-from logofair.notions import Notion
+from logofair.notions import NOTIONS, Notion
 from logofair.outcomes import TEST_ROWS, Outcomes
 from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
 from logofair.progress import Progress
+from logofair.requirement import TODAY
 from logofair.requirements import Requirements
 
 # What people want of decisions that are there already, of their groups, their sites and so many rows.
-Wanted: TypeAlias = Callable[[Sequence[Any], Sequence[Any], int], Requirements]
+Wanted: TypeAlias = Callable[[Sequence[Any], Sequence[Any], Sequence[float]], Requirements]
 
 UNCONSTRAINED = "unconstrained"  # the policy's own rule that nothing is required of
 BASE = "base"  # the rule that accepts scores from the threshold on
@@ -107,12 +107,18 @@ class ComparedRules:
         A policy that knows no sites requires nothing inside them.
         """
         rules, local = self.policy, self.by_notion[notion].second.local
-        usual = {each.rate: each.tolerance for each in rules.info.requirements.local if each.notion == notion}
-        if not usual or not rules.has_sites:
+        required = [
+            item
+            for item in rules.info.requirements.items
+            if item.measure == "gap" and item.rates == NOTIONS[notion].rates and isinstance(item.bound, float)
+        ]
+        if not rules.has_sites:
             return None
-        single = dict(rules.info.requirements.site_tolerances)
-        given = [[single.get(str(site), usual.get(rate.name)) for site in local.sites] for rate in local.rates]
-        tolerance = np.array([[np.inf if each is None else each for each in line] for line in given])
+        each = [
+            min([float(item.bound) for item in required if item.scope.covers(site)], default=np.inf)  # type: ignore[arg-type]
+            for site in local.sites
+        ]
+        tolerance = np.array([each] * len(local.rates))
         return tolerance if np.isfinite(tolerance).any() else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -181,13 +187,12 @@ def _requirements(
     if wanted is None:
         required, known = policy_requirements(policy, *names)
     else:
-        required, known = wanted(*names, rows.source.rows), names[1]
-    of_today = any(limit.value is None for limit in required.limits)
+        required, known = wanted(*names, tally.site_mass), names[1]
+    of_today = any(item.bound == TODAY for item in required.items)
     before = _chances(policy, rows, "", unconstrained=True)[0]
     today = Today.of(before, checked.chance, columns) if of_today else None
-    sentences = typed(required, known or names[1])
-    counted = CountedRules.of(before, checked.chance, columns, sentences)
-    outcomes = judge(sentences, counted, TEST_ROWS, known=known or names[1])
+    counted = CountedRules.of(before, checked.chance, columns, required.items)
+    outcomes = judge(required.items, counted, TEST_ROWS, known=known or names[1], shares=required.shares)
     return measured_requirements(required, known, tally, *names, today), outcomes
 
 

@@ -20,7 +20,6 @@ from logofair.auditing.judging import CountedRules, judge
 from logofair.auditing.measure import Measured, Tally, people_of, value_of, with_both_labels
 from logofair.auditing.required import RequirementCheck, measured_requirements
 from logofair.auditing.result import Audit, RuleAudit
-from logofair.auditing.typed import typed
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode, plain
 from logofair.costs import Costs, read_costs
@@ -42,6 +41,7 @@ from logofair.files.values import (
 from logofair.notions import NOTIONS, Notion
 from logofair.outcomes import TEST_ROWS, Outcomes
 from logofair.progress import Stages
+from logofair.requirement import TODAY
 
 if TYPE_CHECKING:
     import polars
@@ -179,14 +179,14 @@ def _costs(costs: CostsText | None, counted: FileTally) -> Costs | None:
 
 def _requirements(wanted: Wanted, counted: FileTally) -> tuple[tuple[RequirementCheck, ...], Outcomes]:
     """Whether what is wanted is kept."""
-    required = wanted(counted.groups, counted.sites, counted.rows)
-    if any(limit.value is None for limit in required.limits):
+    required = wanted(counted.groups, counted.sites, counted.tally.site_mass)
+    if any(item.bound == TODAY for item in required.items):
         raise InputError(
-            "--floor: today is what a policy gives that nothing is required of; add --policy, or a number."
+            "--require: today is what a policy gives that nothing is required of; add --policy, or a number."
         )
     rules = CountedRules(counted.tally, counted.groups, counted.sites)
     checks = measured_requirements(required, counted.sites, counted.tally, counted.groups, counted.sites)
-    return checks, judge(typed(required, counted.sites), rules, TEST_ROWS)
+    return checks, judge(required.items, rules, TEST_ROWS, shares=required.shares)
 
 
 def count_rows(

@@ -168,6 +168,12 @@ class Tally:
     products: Floats | None = None
     over_all: Tally | None = None
 
+    @property
+    def site_mass(self) -> list[float]:
+        """Rows of every site, by weight."""
+        mass: list[float] = self.mass.reshape(len(self.mass), -1).sum(axis=1).tolist()
+        return mass
+
     @classmethod
     def counted(cls, rows: npt.NDArray[np.intp], mass: Floats, accepted: Floats) -> Tally:
         """Labelled rows of which nobody stands under both labels, and whose weights hardly differ within a cell."""

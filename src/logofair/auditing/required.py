@@ -19,10 +19,10 @@ from logofair.auditing.measure import Measured, Tally, counts_rows, tally_of, va
 from logofair.columns.checks import Floats, Label, listed
 from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices
-from logofair.notions import Rate
-from logofair.requirements import SELECTED, Requirements, tolerance_of
+from logofair.notions import KNOWN_RATES, Rate
+from logofair.requirements import SELECTED, Band, Capacity, Combination, RateLimit, Requirements, tolerance_of
 from logofair.solvers.limits import Limits
-from logofair.solvers.problem import Problem, fill_limits, limited_rates
+from logofair.solvers.problem import Problem
 
 KEPT, BROKEN, UNCLEAR = "kept", "broken", "too small to say"
 SILENT, UNMEASURED = "says nothing", "not measured"
@@ -70,8 +70,8 @@ class RequirementCheck:
     Examples
     --------
     >>> import logofair
-    >>> found = logofair.audit([1, 0] * 50 + [1] * 100, None, groups=["a"] * 100 + ["b"] * 100, capacity=0.7,
-    ...                        local_tolerance=logofair.Ratio(0.8))
+    >>> found = logofair.audit([1, 0] * 50 + [1] * 100, None, groups=["a"] * 100 + ["b"] * 100,
+    ...                        require=["selection rate ratio >= 0.8 overall", "accepted <= 0.7 overall"])
     >>> for check in found.requirements:
     ...     print(check)
     The smallest selection rate against the largest is 0.5000 (95%: 0.3983 to 0.6182; 200 rows), at least 0.8: broken.
@@ -217,7 +217,7 @@ class _Side:
     side: str
     sites: tuple[Label | None, ...]
     groups: tuple[Label, ...]
-    rates: tuple[Rate, ...]
+    rates: tuple[Rate | Combination, ...]
     tolerance: Floats  # (n, rates)
     limits: Limits
     today: Booleans  # (rates,): floors or ceilings are what no requirement gives
@@ -234,11 +234,9 @@ class _Side:
                 for a in np.flatnonzero(np.isfinite(ends[..., k]).any(axis=0)).tolist():
                     yield from self._check(kind, k, a, ends[:, a, k], figures)
             if rate == SELECTED:
-                for kind, total in (
-                    ("least selected", self.limits.total_least),
-                    ("most selected", self.limits.total_most),
-                ):
-                    yield from self._check(kind, k, None, total[:, k], figures)
+                least, most = self.limits.total_least[:, k], self.limits.total_most[:, k]
+                yield from self._check("least selected", k, None, np.where(least > 0, least, np.inf), figures)
+                yield from self._check("most selected", k, None, np.where(most < 1, most, np.inf), figures)
 
     def _check(
         self, kind: str, rate: int, group: int | None, required: Floats, figures: _Figures
@@ -317,16 +315,16 @@ def _compared(kind: str, values: Floats) -> tuple[Floats, Booleans]:
 class _Counted(_Figures):
     """On counted rows, with intervals."""
 
-    rates: tuple[Rate, ...]
+    rates: tuple[Rate | Combination, ...]
     tally: Tally
     today: tuple[Tally, Changes] | None
 
     def of(self, kind: str, number: int, group: int | None, tail: float, today: bool) -> _Found:
         rate, nobody = self.rates[number], np.zeros(self.tally.mass.shape[0], dtype=bool)
-        if rate == SELECTED:
-            everybody = self.tally.summed(1)
-            share, people = everybody.rate(rate)[:, 0], everybody.effective_rows(rate)[:, 0]
-            return share, *share_limits(share, people, tail), everybody.rows_behind(rate)[:, 0], nobody
+        if isinstance(rate, Combination):
+            everybody, selected = self.tally.summed(1), KNOWN_RATES["selection rate"]
+            share, people = everybody.rate(selected)[:, 0], everybody.effective_rows(selected)[:, 0]
+            return share, *share_limits(share, people, tail), everybody.rows_behind(selected)[:, 0], nobody
         values, people, rows = self.tally.rate(rate), self.tally.effective_rows(rate), self.tally.rows_behind(rate)
         shares = values if counts_rows(rate) else np.full_like(values, np.nan)
         if group is not None:
@@ -379,83 +377,105 @@ def measured_requirements(
     Without ``today`` floors and ceilings that are today's rates are left out. Without labels what counts by label is
     not measured, and said to be so.
     """
-    there = set(groups)
-    limits = tuple(
-        limit
-        for limit in requirements.limits
-        if (limit.group is None or limit.group in there) and (limit.value is not None or today is not None)
-    )
-    required = replace(requirements, limits=limits, groups=groups)
-    by_label = None if tally.labelled else replace(_counting(required, by_label=True), capacities=())
-    required = required if tally.labelled else _counting(required, by_label=False)
+    asked = _Asked.of(requirements, groups, today is not None)
+    by_label = None if tally.labelled else replace(asked.counting(by_label=True), capacities=())
+    asked = asked if tally.labelled else asked.counting(by_label=False)
     found: list[RequirementCheck] = []
     for side in ("local", "global"):
         counted = tally if side == "local" else tally.merged()
         names = sites if side == "local" else (None,)
         then = None if today is None else today.side(side)
-        numbers = _numbers(required, side, known, names, groups, None if then is None else then[0])
+        numbers = _numbers(asked, side, known, names, groups, None if then is None else then[0])
         found += numbers.checks(_Counted(numbers.rates, counted, then))
         if by_label is not None:
             found += _numbers(by_label, side, known, names, groups, None).checks(_NotMeasured(len(names), _LABELS))
     return tuple(found)
 
 
-def _counting(required: Requirements, *, by_label: bool) -> Requirements:
-    """Those of the requirements that count by label, or those that do not."""
-    kept = [k for k, each in enumerate(required.local) if each.rate.needs_labels == by_label]
-    return replace(
-        required,
-        local=tuple(required.local[k] for k in kept),
-        global_=tuple(each for each in required.global_ if each.rate.needs_labels == by_label),
-        tolerances=required.tolerances[:, kept],
-        ratios=None if required.ratios is None else required.ratios[:, kept],
-        limits=tuple(each for each in required.limits if each.rate.needs_labels == by_label),
-    )
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What is judged: gaps, floors and ceilings, capacities."""
+
+    local: tuple[Band, ...]
+    global_: tuple[Band, ...]
+    tolerances: Floats
+    ratios: Floats
+    limits: tuple[RateLimit, ...]
+    capacities: tuple[Capacity, ...]
+
+    @classmethod
+    def of(cls, requirements: Requirements, groups: tuple[Label, ...], today: bool) -> _Asked:
+        """What requirements ask of groups that there are; where today's rates are not known, nothing of these."""
+        limits = tuple(
+            limit
+            for limit in requirements.limits
+            if (limit.group is None or limit.group in set(groups)) and (limit.value is not None or today)
+        )
+        r = requirements
+        return cls(r.local, r.global_, r.tolerances, r.ratios, limits, r.capacities)
+
+    def counting(self, *, by_label: bool) -> _Asked:
+        """What counts by label, or what does not."""
+        kept = [k for k, each in enumerate(self.local) if each.rate.needs_labels == by_label]
+        return replace(
+            self,
+            local=tuple(self.local[k] for k in kept),
+            global_=tuple(each for each in self.global_ if each.rate.needs_labels == by_label),
+            tolerances=self.tolerances[:, kept],
+            ratios=self.ratios[:, kept],
+            limits=tuple(each for each in self.limits if each.rate.needs_labels == by_label),
+        )
 
 
 def _numbers(
-    required: Requirements,
+    asked: _Asked,
     side: str,
     known: Sequence[Label | None],
     sites: tuple[Label | None, ...],
     groups: tuple[Label, ...],
     today: Tally | None,
 ) -> _Side:
-    """One side's requirements as numbers for these sites and groups."""
-    compared = required.local if side == "local" else required.global_
-    rates = (*(each.rate for each in compared), *limited_rates(required, side))
-    n, more = len(sites), len(rates) - len(compared)
-    place = {name: i for i, name in enumerate(known)}
-    at = np.array([place.get(name, -1) for name in sites])
+    """One side's requirements as numbers for these sites and groups; ``known`` are the sites they are about."""
+    compared = asked.local if side == "local" else asked.global_
+    limits = [each for each in asked.limits if each.side == side]
+    limited = list(dict.fromkeys(each.rate for each in limits))
+    capacities = [each for each in asked.capacities if each.side == side]
+    everyone: list[Rate | Combination] = [SELECTED] if capacities else []
+    rates = (*(each.rate for each in compared), *limited, *everyone)
+    n, place = len(sites), {name: i for i, name in enumerate(known)}
+    at = np.array([place.get(name, -1) for name in sites]) if side == "local" else np.zeros(1, dtype=np.int64)
+    tolerance, found = np.full((n, len(rates)), np.inf), Limits.none(n, len(groups), len(rates))
     if side == "local":
-        ratios = np.zeros_like(required.tolerances) if required.ratios is None else required.ratios
-        own = np.where(at[:, None] < 0, np.inf, required.tolerances[np.maximum(at, 0)])
-        ratio = np.where(at[:, None] < 0, 0.0, ratios[np.maximum(at, 0)])
+        tolerance[at >= 0, : len(compared)] = asked.tolerances[at[at >= 0]]
+        found.ratio[at >= 0, : len(compared)] = asked.ratios[at[at >= 0]]
     else:
-        own = np.array([[tolerance_of(each) for each in compared]]).reshape(1, -1)
-        ratio = np.array([[each.ratio or 0.0 for each in compared]]).reshape(1, -1)
-    tolerance = np.concatenate([own, np.full((n, more), np.inf)], axis=1)
-    limits = replace(
-        Limits.none(n, len(groups), len(rates)), ratio=np.concatenate([ratio, np.zeros((n, more))], axis=1)
-    )
-    then = np.zeros((n, len(groups), len(rates)))
-    if today is not None and rates:
-        then = np.stack([today.rate(rate) for rate in rates], -1)
-    limits = fill_limits(required, side, limits, rates, then)
-    if side == "local" and (at < 0).any():
-        free = Limits.none(n, len(groups), len(rates))
-        limits.least[at < 0], limits.most[at < 0] = free.least[at < 0], free.most[at < 0]
-        limits.total_least[at < 0], limits.total_most[at < 0] = free.total_least[at < 0], free.total_most[at < 0]
-    of_today = {limit.rate for limit in required.limits if limit.value is None and limit.side == side}
+        tolerance[:, : len(compared)] = [tolerance_of(each) for each in compared]
+        found.ratio[:, : len(compared)] = [each.ratio or 0.0 for each in compared]
+    for limit in limits:
+        k, own = len(compared) + limited.index(limit.rate), slice(None)
+        own = own if limit.group is None else slice(groups.index(limit.group), groups.index(limit.group) + 1)
+        here = np.flatnonzero((at >= 0) & np.array(limit.at)[np.maximum(at, 0)])
+        value: Any = limit.value
+        if limit.value is None:
+            then = np.zeros((n, len(groups))) if today is None else today.rate(limit.rate)
+            value = np.clip(then[here, own], 0.0, 1.0)
+        ends, stricter = (found.least, np.maximum) if limit.kind == "floor" else (found.most, np.minimum)
+        ends[here, own, k] = stricter(ends[here, own, k], value)
+    for each in capacities:
+        here = np.flatnonzero((at >= 0) & np.array(each.at)[np.maximum(at, 0)])
+        found.total_most[here, -1] = np.minimum(found.total_most[here, -1], each.most)
+        if each.least > 0:
+            found.total_least[here, -1] = np.maximum(found.total_least[here, -1], each.least)
+    of_today = {limit.rate for limit in limits if limit.value is None}
     marks = np.array([k >= len(compared) and rate in of_today for k, rate in enumerate(rates)], dtype=bool)
-    return _Side(side, sites, groups, rates, tolerance, limits, marks)
+    return _Side(side, sites, groups, rates, tolerance, found, marks)
 
 
 @dataclass(frozen=True, eq=False)
 class _Proved(_Figures):
     """In expectation on the rows of a problem."""
 
-    rates: tuple[Rate, ...]
+    rates: tuple[Rate | Combination, ...]
     values: Floats  # (n, groups, rates), NaN where a rate is not there
     prices: Floats  # (n, rates)
 

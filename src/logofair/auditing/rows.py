@@ -12,7 +12,6 @@ from logofair.auditing.judging import CountedRules, judge, looked_at
 from logofair.auditing.measure import tally_of
 from logofair.auditing.required import Today, measured_requirements
 from logofair.auditing.result import Audit
-from logofair.auditing.typed import typed
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Binary, Floats, Label
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
@@ -21,6 +20,7 @@ from logofair.errors import InputError
 from logofair.notions import Notion, named_notion, sides
 from logofair.outcomes import TEST_ROWS
 from logofair.policy.policy import Policy
+from logofair.requirement import TODAY
 from logofair.requirements import Requirements, make_requirements
 
 _MOST_CELLS = 20_000_000  # more (site, group) pairs than this are ids passed by mistake
@@ -39,11 +39,9 @@ def audit(
     policy: Policy | None = None,
     chances: bool = False,
     costs: object = None,
-    local_tolerance: object = None,
-    global_tolerance: object = None,
-    floors: object = None,
-    ceilings: object = None,
-    capacity: object = None,
+    local_tolerance: float | None = None,
+    global_tolerance: float | None = None,
+    require: object = (),
 ) -> Audit:
     """Measure a decision rule's accuracy, its gaps over all sites, and its gaps inside each of them.
 
@@ -71,7 +69,7 @@ def audit(
     costs : pair of numbers, or mapping from every site to its pair, optional
         What a wrongly accepted row costs, and a wrongly rejected one: the audit then has a ``cost``, the mean over the
         rows. With costs 1 and 1 it is 1 less the accuracy. By default those of the policy, if any.
-    local_tolerance, global_tolerance, floors, ceilings, capacity
+    local_tolerance, global_tolerance, require
         What is required, as in :func:`logofair.fit`: ``requirements`` then says of each whether it is kept on these
         rows, broken, or the rows are too few to say. By default what the policy was made for, if any. "today" needs
         a policy, which knows its unconstrained rule.
@@ -108,11 +106,10 @@ def audit(
     rows = checked_columns(chance, labels, groups, sites, notion, scores, sample_weight, ids)
     tally = tally_of(rows.chance, rows.positive, rows.weight, rows.group, rows.site, rows.ids)
     auc = None if rows.score is None or rows.positive is None else _auc(rows.score, rows.positive, rows.weight)
-    given = {"floors": floors, "ceilings": ceilings, "capacity": capacity}
     tolerances = (local_tolerance, global_tolerance)
-    if policy is None or any(each is not None for each in (*tolerances, *given.values())):
+    if policy is None or any(each is not None for each in tolerances) or require:
         measured = {"local": rows.local, "global": rows.global_}
-        required = make_requirements(measured, *tolerances, None, rows.site, groups=rows.group.names, **given)
+        required = make_requirements(require, measured, *tolerances, rows.site, rows.group.names)
         known: Sequence[Label | None] = rows.site.names
     else:
         required, known = policy_requirements(policy, rows.group.names, rows.site.names)
@@ -120,18 +117,18 @@ def audit(
     missing = _notes(rows.positive, rows.score, auc, priced)
     names, rates = (rows.group.names, rows.site.names), (rows.local.rates, rows.global_.rates)
     today = None if policy is None else today_of(policy, scores, groups, sites, rows)
-    if today is None and (unknown := [limit.kind for limit in required.limits if limit.value is None]):
+    if today is None and (unknown := [str(item) for item in required.items if item.bound == TODAY]):
         raise InputError(
-            f"{unknown[0]}s: 'today' is what a policy's unconstrained rule gives; pass policy=, or a number."
+            f"require: {unknown[0]!r}: 'today' is what a policy's unconstrained rule gives; pass policy=, or a number."
         )
     checks = measured_requirements(required, known, tally, *names, today)
-    sentences, rules = typed(required, known or rows.site.names), CountedRules(tally, *names)
+    sentences, rules = required.items, CountedRules(tally, *names)
     if policy is not None:
         first = unconstrained(policy, scores, groups, sites)
         columns = (rows.positive, rows.weight, rows.group, rows.site, rows.ids)
         rules = CountedRules.of(first, rows.chance, columns, sentences)
     together = looked_at(sentences, rules, *rates)
-    outcomes = judge(sentences, rules, TEST_ROWS, known=known, together=together)
+    outcomes = judge(sentences, rules, TEST_ROWS, known=known, shares=required.shares, together=together)
     audited = Audit.of(tally, *names, *rates, together=together, score_auc=auc, costs=priced, outcomes=outcomes)
     return replace(audited, requirements=checks, _missing=missing)
 
@@ -145,12 +142,7 @@ def policy_requirements(
     """
     required = Requirements.from_dict(policy.info.requirements.as_dict(), policy.sites, groups)
     if policy.site is not None:
-        required = replace(
-            required,
-            global_=(),
-            limits=tuple(each for each in required.limits if each.side == "local"),
-            capacities=tuple(each for each in required.capacities if each.side == "local"),
-        )
+        required = required.only(item for item in required.items if not item.scope.is_global)
     if policy.has_sites:
         named = {str(name): name for name in sites}
         return required, tuple(named.get(str(name), name) for name in policy.sites)
@@ -168,7 +160,7 @@ def policy_costs(policy: Policy | None, sites: Sequence[Label | None]) -> Costs 
 
 def today_of(policy: Policy, scores: object, groups: object, sites: object, rows: AuditedRows) -> Today | None:
     """What the policy's unconstrained rule does on the rows, where something is required by it."""
-    if all(limit.value is not None for limit in policy.info.requirements.limits):
+    if not policy.info.requirements.of_today:
         return None
     chance = unconstrained(policy, scores, groups, sites)
     columns = (rows.positive, rows.weight, rows.group, rows.site, rows.ids)

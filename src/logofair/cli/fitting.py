@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import logofair
-from logofair.cli.options import constrained
-from logofair.cli.requiring import Required
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.rows import DataRows
-from logofair.files.values import known_label, labels_by_text
+from logofair.files.values import CostsText, costs_by_site
 from logofair.fitting.solution import Solution
 from logofair.policy.info import ColumnsInfo
 from logofair.progress import Progress, no_progress
 from logofair.records import plain
-from logofair.requirements import Tolerance
+from logofair.requirements import DEFAULT, short_way
 
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
@@ -27,15 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What is to be fair, how the rules are found and tested, and how the report is headed.
+    """What is to be fair, how the rules are found and tested, and how the report is headed."""
 
-    Free tolerances are infinite; in ``notion``, which maps names to tolerances of their own, None is to have none.
-    """
-
-    notion: Mapping[str, Tolerance]
-    local_tolerance: Tolerance
-    global_tolerance: Tolerance
-    local_for: Mapping[str, Tolerance]
+    short_way: Mapping[str, Any]  # what was given of a notion and two tolerances
+    require: tuple[str, ...]
+    costs: CostsText | None
     calibration: str | None
     basis: str
     pooling: str
@@ -48,20 +42,11 @@ class FitOptions:
     purpose: str | None = None
     author: str | None = None
     decision_word: str | None = None
-    required: Required = field(default_factory=Required)
 
     @property
     def heading(self) -> dict[str, str | None]:
         """What the options of a report say."""
         return {name: getattr(self, name) for name in ("title", "purpose", "author", "decision_word")}
-
-    def notions(self) -> dict[str, dict[str, Tolerance]]:
-        """Per side the notions with their tolerances."""
-        sides = {"local": self.local_tolerance, "global": self.global_tolerance}
-        return {
-            side: {name: constrained(usual if own is None else own) for name, own in self.notion.items()}
-            for side, usual in sides.items()
-        }
 
     def check_pooling(self) -> None:
         """Raise where promises are wanted of rules that all sites share."""
@@ -75,14 +60,18 @@ class FitOptions:
         """The calibration asked for, or the best there is."""
         return self.calibration or ("none" if rows.labels is None else "beta")
 
-    def single(self, rows: DataRows) -> dict[Any, Tolerance] | None:
-        """Tolerances of single sites, found by how their names are typed."""
-        if not self.local_for:
-            return None
-        if rows.sites is None:
-            raise InputError("--local-for: names a site, but the data have none; add --site.")
-        known = labels_by_text(list(dict.fromkeys(rows.sites.tolist())), "--site")
-        return {known_label(name, known, "--local-for"): t for name, t in self.local_for.items()}
+    def costs_of(self, rows: DataRows) -> Any:
+        """What errors cost, as the library takes it."""
+        return costs_by_site(self.costs, None if rows.sites is None else list(dict.fromkeys(rows.sites.tolist())))
+
+    @property
+    def chosen(self) -> tuple[str, tuple[float | None, float | None]]:
+        """The notion of the short way, and the tolerances that it requires; None: none."""
+        notion = self.short_way.get("notion", "demographic_parity")
+        given = [self.short_way.get(name, DEFAULT) for name in ("notion", "local_tolerance", "global_tolerance")]
+        required = {item.scope.is_global: item.bound for item in short_way(*given, alone=bool(self.require))[0]}
+        local, global_ = (required.get(side) for side in (False, True))
+        return notion, (local, global_)  # type: ignore[return-value]  # numbers, as they were made of some
 
 
 def solve(rows: DataRows, wanted: FitOptions, progress: Progress = no_progress) -> Solution:
@@ -92,11 +81,9 @@ def solve(rows: DataRows, wanted: FitOptions, progress: Progress = no_progress) 
         rows.labels,
         groups=rows.groups,
         sites=rows.sites,
-        notion=wanted.notions(),  # type: ignore[arg-type]  # a mapping of mappings by side
-        local_tolerance=constrained(wanted.local_tolerance),
-        global_tolerance=constrained(wanted.global_tolerance),
-        site_tolerances=wanted.single(rows),
-        **wanted.required.arguments(rows),
+        **wanted.short_way,
+        require=wanted.require,
+        costs=wanted.costs_of(rows),
         solver=wanted.solver,
         calibration=wanted.method(rows),
         basis=wanted.basis,
@@ -137,23 +124,20 @@ def annotated(solution: Solution, rows: DataRows, columns: ColumnNames) -> Solut
     return solution.with_info(info)
 
 
-def trade_off(rows: DataRows, wanted: FitOptions, progress: Progress = no_progress) -> Frontier | None:
-    """The frontier that stands in the report, where it can be drawn: for one notion."""
+def trade_off(rows: DataRows, wanted: FitOptions, progress: Progress = no_progress) -> Frontier:
+    """The frontier that stands in the report: of the short way's notion."""
     from logofair.tradeoff import frontier
 
-    if len(wanted.notion) != 1:
-        return None
-    (name,) = wanted.notion
-    sides = wanted.notions()
+    notion, chosen = wanted.chosen
     return frontier(
         rows.scores,
         rows.labels,
         groups=rows.groups,
         sites=rows.sites,
-        notion=name,
-        site_tolerances=wanted.single(rows),
-        chosen=(sides["local"][name], sides["global"][name]),
-        **wanted.required.arguments(rows),
+        notion=notion,
+        chosen=chosen,
+        require=wanted.require,
+        costs=wanted.costs_of(rows),
         calibration=wanted.method(rows),
         basis=wanted.basis,
         pooling="none" if wanted.confidence is not None else wanted.pooling,  # as the certificate

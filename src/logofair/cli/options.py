@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from logofair.files.inputs import DataSource
     from logofair.files.rows import DataRows
     from logofair.files.values import CostsText
-    from logofair.requirements import Ratio, Tolerance
     from logofair.words.about import About
 
 # As in logofair.notions, whose import would bring numpy.
@@ -35,7 +34,6 @@ POOLING = ("auto", "none", "full")  # as in logofair.fitting.pooling
 FORMATS = ("ll144", "model-card", "annex-iv")
 
 _FREE = "none"
-_RATIO = "ratio:"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator: TypeAlias = Callable[[Command], Command]
@@ -74,14 +72,12 @@ def such_that(accepted: Callable[[Any], bool], advice: str) -> Check:
     return check
 
 
-def tolerance(ctx: click.Context, param: click.Parameter, value: str | None) -> float | Ratio | None:
-    """Read a tolerance: a number from 0, a ratio, or infinity for ``none``; None where nothing was said."""
+def tolerance(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Read a tolerance: a number from 0, or infinity for ``none``; None where nothing was said."""
     if value is None:
         return None
     if value.strip().lower() == _FREE:
         return math.inf
-    if value.strip().lower().startswith(_RATIO):
-        return _ratio(ctx, param, value)
     try:
         number = float(value)
     except ValueError:
@@ -93,40 +89,14 @@ def tolerance(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     return number
 
 
-def _ratio(ctx: click.Context, param: click.Parameter, value: str) -> Ratio:
-    """Read ``ratio:0.8``."""
-    from logofair.requirements import Ratio  # here: help texts must not wait for numpy
-
-    try:
-        return Ratio(float(value.strip()[len(_RATIO) :]))
-    except ValueError:
-        raise click.BadParameter(
-            f"got {value!r}; a ratio of rates is above 0 and at most 1, such as {_RATIO}0.8.", ctx, param
-        ) from None
-
-
-def single_tolerances(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, Tolerance]:
-    """Read the tolerances of single sites, each named once; None where the gap is free."""
-    found: dict[str, Tolerance] = {}
-    for text in values:
-        name, equals, number = text.rpartition("=")
-        if not equals or not name or name in found:
-            advice = "pass NAME=TOLERANCE once per name, such as north=0.01"
-            raise click.BadParameter(f"got {text!r}; {advice}.", ctx, param)
-        found[name] = constrained(tolerance(ctx, param, number))
-    return found
-
-
-def constrained(number: Tolerance) -> Tolerance:
+def constrained(number: float | None) -> float | None:
     """Return a tolerance as the library takes it: None where the gap is free."""
     return None if number == math.inf else number
 
 
-def typed(number: Tolerance) -> str:
+def typed(number: float | None) -> str:
     """Return a tolerance as it is typed."""
-    if number is None or isinstance(number, float | int):
-        return _FREE if number is None else f"{number:g}"
-    return f"{_RATIO}{number.least:g}"
+    return _FREE if number is None else f"{number:g}"
 
 
 def typed_command() -> str:
@@ -219,7 +189,7 @@ def tolerance_option(side: str, where: str, *, default: str | None = None, other
         default=default,
         show_default=default is not None,
         callback=tolerance,
-        help=f"Largest gap allowed {where}, ratio:0.8 for the smallest rate against the largest, or none.{shown}",
+        help=f"Largest gap allowed {where}, or none.{shown}",
     )
 
 

@@ -19,7 +19,6 @@ from logofair.datasets import Dataset, dirichlet_sites, split
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.progress import no_progress
-from logofair.requirements import Ratio, Tolerance, plain_tolerance
 from logofair.solvers.certificate import Certificate
 
 if TYPE_CHECKING:
@@ -37,16 +36,15 @@ class Settings:
     """What a run depends on; ``sites`` is their number, ``alpha`` how evenly groups are spread over them."""
 
     notion: str = "demographic_parity"
-    local_tolerance: Tolerance = 0.01
-    global_tolerance: Tolerance = 0.01
+    local_tolerance: float | None = 0.01
+    global_tolerance: float | None = 0.01
     sites: int = 5
     alpha: float = 0.5
     random_state: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        sides = {name: plain_tolerance(getattr(self, name)) for name in ("local_tolerance", "global_tolerance")}
-        return asdict(self) | sides
+        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +67,8 @@ class MethodResult:
 
     name: str
     audit: Audit
-    local_tolerance: Tolerance = None
-    global_tolerance: Tolerance = None
+    local_tolerance: float | None = None
+    global_tolerance: float | None = None
     difference: RulesCompared | None = None
     certificate: Certificate | None = None
 
@@ -78,15 +76,15 @@ class MethodResult:
     def sites(self) -> SiteCheck | None:
         """At how many sites a gap above the local tolerance is shown; None without such a tolerance."""
         own = self.local_tolerance
-        return None if own is None or isinstance(own, Ratio) else self.audit.check_sites(own)
+        return None if own is None else self.audit.check_sites(own)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return {
             "method": self.name,
             "required": {
-                "local": plain_tolerance(self.local_tolerance),
-                "global": plain_tolerance(self.global_tolerance),
+                "local": self.local_tolerance,
+                "global": self.global_tolerance,
             },
             **measured_values(self.audit),
             "difference": None if self.difference is None else self.difference.as_dict(),

@@ -22,8 +22,8 @@ from logofair.columns.checks import (
 from logofair.columns.labels import encode_known
 from logofair.datasets.table import Dataset, chosen, terms_of
 from logofair.errors import InputError
-from logofair.notions import NotionLike, Rate, sides
-from logofair.requirements import side_requirements
+from logofair.notions import NotionLike, Rate, named_notion, sides
+from logofair.requirements import check_tolerance
 
 # As everywhere in the library: a rate of fewer than one in 100,000 of its expected members is left out.
 _NOBODY = 1e-5
@@ -190,15 +190,18 @@ class Population:
         self, notion: NotionLike | Mapping[str, NotionLike], local: float | None, global_: float | None
     ) -> Iterator[tuple[float, list[Floats]]]:
         """Every gap that is bounded: its tolerance, and each group's rate as weights of the acceptance chances."""
-        local_notion, global_notion = sides(notion)
+        local_notion, global_notion = (named_notion(side, "notion") for side in sides(notion))
         everybody = np.ones(len(self.sites), dtype=bool)
-        for part in np.eye(len(self.sites), dtype=bool):
-            for requirement in side_requirements(local_notion, local, "local"):
-                if requirement.tolerance is not None:
-                    yield requirement.tolerance, self._rates(requirement.rate, part)
-        for requirement in side_requirements(global_notion, global_, "global"):
-            if requirement.tolerance is not None:
-                yield requirement.tolerance, self._rates(requirement.rate, everybody)
+        parts = np.eye(len(self.sites), dtype=bool)
+        for where, of, tolerance, some in (
+            ("local", local_notion, local, parts),
+            ("global", global_notion, global_, everybody[None]),
+        ):
+            checked = check_tolerance(tolerance, f"{where}_tolerance", of.of_shares)
+            if checked is not None:
+                for part in some:
+                    for rate in of.rates:
+                        yield checked, self._rates(rate, part)
 
     def _rates(self, rate: Rate, part: npt.NDArray[np.bool_]) -> list[Floats]:
         """The rate of every group among some sites; groups of which nobody counts in it are left out."""

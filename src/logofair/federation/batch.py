@@ -399,7 +399,7 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
     assert state.mass is not None
     assert state.positives is not None
     plan, totals = state.plan, GroupTotals(state.mass, state.positives)
-    own = inside(state.requirements)
+    own = inside(state.requirements, cells)
     problem, costs = make_problem(own, cells, totals), own.costs
     if costs is not None:  # in units of the dearest at any site
         pairs = cost_pairs(costs, plan.cost_unit, cells.n_sites)
@@ -414,25 +414,23 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
     ).tied()
 
 
-def inside(required: Requirements) -> Requirements:
-    """What is required inside sites alone."""
-    return replace(
-        required,
-        global_=(),
-        limits=tuple(limit for limit in required.limits if limit.side == "local"),
-        capacities=tuple(each for each in required.capacities if each.side == "local"),
-    )
+def inside(required: Requirements, cells: Cells) -> Requirements:
+    """What is required inside sites alone, and how many rows these have."""
+    people = cells.mass.reshape(cells.n_sites, cells.n_groups).sum(axis=1)
+    own = required.only(item for item in required.items if not item.scope.is_global)
+    return replace(own, people=tuple(people.tolist()))
 
 
 def everybodys(prices: Floats, plan: Plan) -> Floats:
-    """Prices (..., groups, rates) as they count in every group: that of a capacity stands for all of them."""
-    if not plan.has_capacity:
+    """Prices (..., groups, rates) as they count in every group: those of combinations stand for all of them."""
+    if not plan.combinations:
         return prices
-    of_all = np.broadcast_to(prices[..., :1, -1:], prices[..., -1:].shape)
-    return np.concatenate([prices[..., :-1], of_all], axis=-1)
+    first = len(plan.group_rates)
+    of_all = np.broadcast_to(prices[..., :1, first:], prices[..., first:].shape)
+    return np.concatenate([prices[..., :first], of_all], axis=-1)
 
 
 def split_shares(shares: Floats, plan: Plan) -> tuple[Floats, Floats]:
-    """Shares (..., groups, rates) as replies hold them: the groups', and everybody's where there is a capacity."""
+    """Shares (..., groups, rates) as replies hold them: the groups', and those of combinations."""
     rates = len(plan.group_rates)
     return shares[..., :rates], shares[..., rates:].sum(axis=-2)

@@ -23,6 +23,7 @@ from logofair.federation.plan import Plan
 from logofair.fitting.pooling import BINS, KAPPAS, KINDS, STRENGTHS
 from logofair.notions import Rate
 from logofair.records import Family
+from logofair.requirements import Combination
 
 if TYPE_CHECKING:
     from logofair.federation.batch import ClientBatch
@@ -269,7 +270,7 @@ def lengths(plan: Plan) -> dict[str, int]:
         "1+groups": 1 + groups,
         "rates": len(plan.group_rates),
         "today": len(plan.today_rates),
-        "capacity": int(plan.has_capacity),
+        "combinations": len(plan.combinations),
         "inside": int(plan.limited_inside),
         "pairs": groups * (groups - 1),
         "fits": plan.folds + 1,
@@ -316,6 +317,21 @@ def fault(
     if plan.smallest_cell == 1 and behind is not None and not behind.mass.sum() > 0:
         return "sent a number of rows that cannot be"  # where small cells are left out, none may be left
     return reply.wrong(Context(request, plan, counts, roster))
+
+
+def combination_limits(
+    combinations: Sequence[Combination], counts: GroupCounts, roster: GroupCounts
+) -> tuple[Floats, Floats]:
+    """Smallest and largest part of each combination of rates that so many rows can have, (combinations,) each."""
+    low, high = np.zeros(len(combinations)), np.zeros(len(combinations))
+    for k, each in enumerate(combinations):
+        for number, rate, group in each.terms:
+            base = rate.denominator(roster.mass, roster.positives)
+            ends = np.array(share_limits((rate,), counts, roster))[..., 0]  # of each group in its own rate
+            ends = (ends * base).sum(axis=1) / base.sum() if group is None and base.sum() > 0 else ends[:, group or 0]
+            some = number * ends
+            low[k], high[k] = low[k] + some.min(), high[k] + some.max()
+    return low, high
 
 
 def share_limits(rates: Sequence[Rate], counts: GroupCounts, roster: GroupCounts) -> tuple[Floats, Floats]:

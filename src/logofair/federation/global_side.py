@@ -1,15 +1,14 @@
 """What a plan requires over all sites, in numbers: known to the server, and to every site, from the totals.
 
-The share of everybody that is selected, on which there may be a capacity, is one more rate with a floor and a ceiling,
-which stands in the place of the first group: a reply has one number for it.
+A combination of rates (everybody's, or one group's less another's) is one more rate with a floor and a ceiling, which
+stands in the place of the first group: a reply has one number for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
@@ -17,28 +16,17 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.errors import InfeasibleError
 from logofair.federation.plan import Plan
-from logofair.requirements import (
-    Capacity,
-    RateLimit,
-    Requirement,
-    called,
-    conflict_sentence,
-    strictest,
-    tolerance_of,
-)
+from logofair.notions import Rate
+from logofair.requirement import TODAY, People, Requirement
+from logofair.requirements import Combination, Holding, conflict_sentence, tolerance_of
 from logofair.solvers.decomposition import Decomposition, TriedPrices
 from logofair.solvers.limits import Limits, limit_excess
 from logofair.solvers.problem import gap_of, rates_defined
 from logofair.solvers.trials import PriceMarks, price_marks
 
-EVERYBODY = "everybody"  # whose share is selected
-_WHERE = "over all sites"
-
-# A requirement over all sites on one rate; a capacity that has to be met is two, one for each end.
-Item: TypeAlias = Requirement | RateLimit | Capacity
+ALL_GROUPS = "all groups"  # that a combination of rates is of
 _PROOF = 1e-9  # by which a bound has to lie below what any rule gains, to prove that there is none
 _STEP = 1e-6  # of a requirement, over which what it is worth is a line
-_SMALLEST_RATIO = 1e-12  # next to none: the rates stay shares
 _HALVINGS = 30  # until the amount by which a requirement gives way is known
 
 
@@ -53,12 +41,16 @@ class GlobalRequirements:
     today: Floats | None = None
 
     @cached_property
-    def defined(self) -> Booleans:
-        """Which groups have which rate, (groups, rates); everybody's share is the first group's."""
+    def _there(self) -> Booleans:
+        """Which groups have a part in which rate, (groups, rates)."""
         n = self.mass.sum()
-        found = rates_defined(self.plan.global_rates, self.mass / n, self.positives / n)
-        if self.plan.has_capacity:
-            found[:, -1] = np.arange(self.mass.size) == 0
+        return rates_defined(self.plan.global_rates, self.mass / n, self.positives / n)
+
+    @cached_property
+    def defined(self) -> Booleans:
+        """The same, with every combination in the first group's place."""
+        found, first = self._there.copy(), len(self.plan.group_rates)
+        found[:, first:] = (np.arange(self.mass.size) == 0)[:, None] & found[:, first:].any(axis=0)
         return found
 
     @property
@@ -66,31 +58,19 @@ class GlobalRequirements:
         """The tolerance of every rate, infinite where it is free, (rates,)."""
         return self._bands({})
 
-    def _bands(self, giving: Mapping[Item, float]) -> Floats:
+    def _bands(self, giving: Mapping[Requirement, float]) -> Floats:
         """The same where some give way by an amount."""
         units, found = self.plan.global_tolerances[1], np.full(len(self.plan.global_rates), np.inf)
-        found[: units.size] = [tolerance_of(each) for each in self._compared(giving)]
+        found[: units.size] = [tolerance_of(each) for each in self.plan.bands(giving)]
         found[: units.size] *= units
         return found
-
-    def _compared(self, giving: Mapping[Item, float]) -> tuple[Requirement, ...]:
-        """The strictest of each compared rate (:attr:`Plan.constrained`) where some give way by an amount."""
-        looser = (
-            replace(
-                each,
-                tolerance=None if each.tolerance is None else each.tolerance + giving.get(each, 0.0),
-                ratio=None if each.ratio is None else max(each.ratio - giving.get(each, 0.0), _SMALLEST_RATIO),
-            )
-            for each in self.plan.compared
-        )
-        return strictest(looser)
 
     @cached_property
     def tolerance(self) -> Floats:
         """Tolerances by group, (groups, rates): infinite where a group is not compared, 1 where a ratio alone does."""
         return self._tolerance({})
 
-    def _tolerance(self, giving: Mapping[Item, float]) -> Floats:
+    def _tolerance(self, giving: Mapping[Requirement, float]) -> Floats:
         """The same where some give way by an amount."""
         bands, compared = self._bands(giving), np.arange(len(self.plan.global_rates)) < len(self.plan.constrained)
         counts = self.defined & (self.defined.sum(axis=0) > 1) & compared
@@ -98,52 +78,79 @@ class GlobalRequirements:
 
     @cached_property
     def limits(self) -> Limits | None:
-        """Ratios, floors, ceilings and the capacity; None: there are tolerances alone."""
+        """Ratios, floors, ceilings and combinations; None: there are tolerances alone."""
         return self._limits({})
 
-    def _limits(self, giving: Mapping[Item, float]) -> Limits | None:
+    def _limits(self, giving: Mapping[Requirement, float]) -> Limits | None:
         """The same where some give way by an amount."""
         plan = self.plan
         if not plan.limits_global:
             return None
-        groups, rates = self.defined.shape
-        found = Limits.none(1, groups, rates)
-        for k, each in enumerate(self._compared(giving)):
-            found.ratio[0, k] = each.ratio or 0.0
-        for limit in plan.global_limits:
-            rate = limit.rate.normalised()[0]
-            k, own = (
-                plan.group_rates.index(rate),
-                slice(None) if limit.group is None else plan.groups.index(limit.group),
-            )
-            floor = limit.kind == "floor"
-            value: Floats | float = (0.0 if floor else 1.0) if limit.value is None else limit.value
-            if limit.value is None and self.today is not None:
-                value = self._accepted(self.today, plan.today_rates.index(rate))[own]
-            value = value - giving.get(limit, 0.0) if floor else value + giving.get(limit, 0.0)
-            ends, stricter = (found.least, np.maximum) if floor else (found.most, np.minimum)
-            ends[0, own, k] = stricter(ends[0, own, k], value)
-        for end in self._ends():
-            if end.least > 0:
-                found.least[0, 0, -1] = max(found.least[0, 0, -1], end.least - giving.get(end, 0.0))
-            else:
-                found.most[0, 0, -1] = min(found.most[0, 0, -1], end.most + giving.get(end, 0.0))
+        found = Limits.none(1, *self.defined.shape)
+        for k, band in enumerate(plan.bands(giving)):
+            found.ratio[0, k] = band.ratio or 0.0
+        for each in plan.over_all:
+            if each.measure in ("gap", "ratio"):
+                continue
+            of, unit = each.of.normalised()
+            given, k = giving.get(each.requirement, 0.0) * unit, self._column(of)
+            first = isinstance(of, Combination)
+            own = 0 if first else slice(None) if each.group is None else each.group
+            value = self._value(each)
+            value = value * unit if first else np.broadcast_to(value, self.mass.shape)[own]
+            if each.requirement.relation in (">=", "="):
+                found.least[0, own, k] = np.maximum(found.least[0, own, k], value - given)
+            if each.requirement.relation in ("<=", "="):
+                found.most[0, own, k] = np.minimum(found.most[0, own, k], value + given)
         return replace(
             found,
             least=np.where(self.defined, found.least, -np.inf),
             most=np.where(self.defined, found.most, np.inf),
         )
 
+    def _value(self, each: Holding) -> Floats:
+        """The number that a requirement names, or stands for."""
+        bound = each.requirement.bound
+        if isinstance(bound, People):
+            return np.asarray(bound.number / self.mass.sum())
+        return self._today(each) if bound == TODAY else np.asarray(each.bounds[0])
+
+    def _column(self, of: Rate | Combination) -> int:
+        """The number of a rate, or of the combination with the same terms."""
+        if isinstance(of, Rate):
+            return self.plan.group_rates.index(of)
+        return len(self.plan.group_rates) + [each.terms for each in self.plan.combinations].index(of.terms)
+
     @property
     def of_totals(self) -> Limits | None:
-        """The limits with the capacity as one of a total over the groups, as a client's problem has it."""
-        if self.limits is None or not self.plan.has_capacity:
+        """The limits with combinations as those of a total over the groups, as a client's problem has them."""
+        if self.limits is None or not self.plan.combinations:
             return self.limits
         least, most = self.limits.least.copy(), self.limits.most.copy()
         total_least, total_most = self.limits.total_least.copy(), self.limits.total_most.copy()
-        total_least[0, -1], total_most[0, -1] = least[0, 0, -1], most[0, 0, -1]
-        least[..., -1], most[..., -1] = -np.inf, np.inf
+        for k, each in enumerate(self.plan.combinations, len(self.plan.group_rates)):
+            if self.defined[0, k]:
+                low, high = each.ends
+                total_least[0, k], total_most[0, k] = max(least[0, 0, k], low), min(most[0, 0, k], high)
+            least[..., k], most[..., k] = -np.inf, np.inf
         return Limits(self.limits.ratio, least, most, total_least, total_most)
+
+    def _today(self, each: Holding) -> Floats:
+        """What a requirement is of today, of every group, (groups,), or of a combination; 0 where it is not known."""
+        if self.today is None:
+            return np.zeros(self.mass.shape if isinstance(each.of, Rate) else ())
+        if isinstance(each.of, Rate):
+            return self._accepted(self.today, self.plan.today_rates.index(each.of.normalised()[0]))
+        of, unit = each.of.normalised()
+        found = 0.0
+        for number, rate, group in of.terms:
+            k = self.plan.today_rates.index(rate)
+            if group is not None:
+                found += number * float(self._accepted(self.today, k)[group])
+            else:
+                base = float(rate.denominator(self.mass, self.positives).sum())
+                found += number * float(self.today[:, k].sum()) / base if base > 0 else 0.0
+        return np.asarray(found / unit)
 
     def _accepted(self, today: Floats, number: int) -> Floats:
         """A rate of today of every group, (groups,)."""
@@ -173,11 +180,11 @@ class GlobalRequirements:
         return () if self.limits is None else tuple(np.flatnonzero(self.limits.anything[0]).tolist())
 
     def by_name(self, rates: Floats, which: tuple[int, ...]) -> dict[str, dict[str, float]]:
-        """Some rates, (groups, rates), by their name and group; everybody's share under its own name."""
+        """Some rates, (groups, rates), by their name and group; combinations under their own name."""
         names, plan = [str(group) for group in self.plan.groups], self.plan
         return {
-            plan.global_rates[k].name: {EVERYBODY: float(rates[0, k])}
-            if plan.has_capacity and k == len(plan.group_rates)
+            plan.global_rates[k].name: {ALL_GROUPS: float(rates[0, k])}
+            if k >= len(plan.group_rates)
             else {name: float(rates[a, k]) for a, name in enumerate(names) if self.defined[a, k]}
             for k in which
         }
@@ -192,7 +199,7 @@ class GlobalRequirements:
             if own.keys() != self.by_name(found, (k,))[self.plan.global_rates[k].name].keys():
                 return None
             for a, name in enumerate(map(str, self.plan.groups)):
-                found[a, k] = own.get(name, own.get(EVERYBODY, 0.0) if a == 0 else 0.0)
+                found[a, k] = own.get(name, own.get(ALL_GROUPS, 0.0) if a == 0 else 0.0)
         return found
 
     @property
@@ -213,13 +220,13 @@ class GlobalRequirements:
             today[:, i] = own * rate.denominator(self.mass, self.positives)
         return replace(self, today=today)
 
-    def columns(self, shares: Floats, selected: Floats) -> Floats:
-        """What replies say of some rules as (..., groups, rates): everybody's share in the first group's place."""
-        if not self.plan.has_capacity:
+    def columns(self, shares: Floats, combined: Floats) -> Floats:
+        """What replies say of some rules as (..., groups, rates): combinations in the first group's place."""
+        if not self.plan.combinations:
             return shares
-        everybody = np.zeros((*shares.shape[:-1], 1))
-        everybody[..., 0, :] = selected
-        return np.concatenate([shares, everybody], axis=-1)
+        first = np.zeros((*shares.shape[:-1], len(self.plan.combinations)))
+        first[..., 0, :] = combined
+        return np.concatenate([shares, first], axis=-1)
 
     def gaps(self, rates: Floats) -> Floats:
         """The gap of each compared rate, in the user's units; rates (groups, rates)."""
@@ -236,39 +243,21 @@ class GlobalRequirements:
         more = limit_excess(self.limits, rates[None], np.isfinite(self.tolerance)[None], self.defined[None])
         return max(found, float(np.max(more, initial=0.0)))
 
-    def prices(self, prices: Floats) -> dict[str, float]:
-        """What a unit less of each requirement wins at most, at prices (groups, rates), in the user's units, by name.
-
-        A tolerance or a capacity that is larger, a ratio or a floor that is lower, a ceiling that is higher. Of a
-        tolerance under the name of its rate; those of one name give way together.
-        """
+    def prices(self, prices: Floats) -> dict[Requirement, float]:
+        """What a unit less of each requirement wins at most, at prices (groups, rates), in the user's units."""
         state, rates = self.decomposition(TriedPrices.none(*prices.shape)), [r.rate for r in self.plan.constrained]
-        by_name: dict[str, list[Item]] = {}
-        every: tuple[Item, ...] = (*self.plan.compared, *self.plan.global_limits, *self._ends())
-        for item in every:
-            by_name.setdefault(self._called(item), []).append(item)
-        found = {}
-        for name, items in by_name.items():
-            first = items[0]
-            k = rates.index(first.rate) if isinstance(first, Requirement) else -1
-            if k >= 0 and first.kind == "tolerance" and not state.limited[k]:
-                won = 0.5 * float(np.abs(prices[:, k]).sum()) * float(self.plan.global_tolerances[1][k])
+        found: dict[Requirement, float] = {}
+        for item in dict.fromkeys(each.requirement for each in self.plan.over_all):
+            numbers = [rates.index(rate) for rate in item.rates] if item.measure == "gap" else []
+            if numbers and not state.limited[numbers].any():
+                units = self.plan.global_tolerances[1]
+                binds = [k for k in numbers if self.plan.constrained[k].tolerance == item.bound]
+                won = sum(0.5 * float(np.abs(prices[:, k]).sum()) * float(units[k]) for k in binds)
             else:
-                more = self._given_way(state, dict.fromkeys(items, _STEP))
+                more = self._given_way(state, {item: _STEP})
                 won = float(more.worth(prices[None])[0] - state.worth(prices[None])[0]) / _STEP
-            found[name] = won * self.plan.cost_unit
+            found[item] = won * self.plan.cost_unit
         return found
-
-    def _ends(self) -> Iterator[Capacity]:
-        """The capacities over all sites, at most and at least each by itself."""
-        return (end for each in _global(self.plan) for end in each.ends)
-
-    def _called(self, item: Item) -> str:
-        """What a requirement is called: a tolerance has the name of its rate."""
-        if isinstance(item, Requirement) and item.kind == "tolerance":
-            return item.rate.name
-        rates = () if isinstance(item, Capacity) else (item.rate,)
-        return called(item.kind, _WHERE, rates, item.group if isinstance(item, RateLimit) else None)
 
     def impossible(self, state: Decomposition) -> bool:
         """Whether some prices prove that no rule meets all requirements: all of them gain less than any rule can."""
@@ -280,33 +269,25 @@ class GlobalRequirements:
         A requirement here is what was typed: on several rates, or for every group. One is left out where the others are
         proved to conflict without it. Requirements inside sites are held.
         """
-        typed = self._typed()
-        few = list(typed)
-        for name in typed:
-            rest = [each for each in few if each != name]
-            out = [item for each in typed if each not in rest for item in typed[each]]
+        every = list(dict.fromkeys(each.requirement for each in self.plan.over_all))
+        few = list(every)
+        for item in every:
+            rest = [each for each in few if each != item]
+            out = [each for each in every if each not in rest]
             if self.impossible(self._given_way(state, dict.fromkeys(out, self._room))):
                 few = rest
-        amounts = {name: self._least(state, typed[name]) for name in few}
-        inside = any(r.tolerance is not None or r.ratio is not None for r in self.plan.local)
-        inside = inside or self.plan.limited_inside or bool(self.plan.site_tolerances)
-        sentence = conflict_sentence(amounts, held="what is required inside sites" if inside else "", at_least=True)
-        return InfeasibleError(amounts, sentence)
+        amounts = {item: self._least(state, item) for item in few}
+        inside = "what is required inside sites" if self.plan.inside else ""
+        return InfeasibleError(amounts, conflict_sentence(amounts, held=inside, at_least=True))
 
-    def _typed(self) -> dict[str, tuple[Item, ...]]:
-        """The single requirements of each that was typed, by its name."""
-        every = self.plan.requirements(())
-        over_all = replace(every, limits=self.plan.global_limits, capacities=_global(self.plan))
-        return {name: (*one.global_, *one.limits, *one.capacities) for name, one in over_all.one_by_one(_WHERE).items()}
-
-    def _least(self, state: Decomposition, items: tuple[Item, ...]) -> float | None:
+    def _least(self, state: Decomposition, item: Requirement) -> float | None:
         """The least by which a requirement has to give way, as far as is proved; None: that is not enough."""
         low, high = 0.0, self._room
-        if self.impossible(self._given_way(state, dict.fromkeys(items, high))):
+        if self.impossible(self._given_way(state, {item: high})):
             return None
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            short = self.impossible(self._given_way(state, dict.fromkeys(items, middle)))
+            short = self.impossible(self._given_way(state, {item: middle}))
             low, high = (middle, high) if short else (low, middle)
         return low
 
@@ -315,11 +296,6 @@ class GlobalRequirements:
         """An amount after which nothing is left of any requirement: shares differ by 1 at most, other rates by 2."""
         return 2.0 / float(np.min(self.plan.global_tolerances[1], initial=1.0))
 
-    def _given_way(self, state: Decomposition, giving: Mapping[Item, float]) -> Decomposition:
+    def _given_way(self, state: Decomposition, giving: Mapping[Requirement, float]) -> Decomposition:
         """The state with some requirements looser by an amount."""
         return replace(state, tolerance=self._tolerance(giving), limits=self._limits(giving))
-
-
-def _global(plan: Plan) -> tuple[Capacity, ...]:
-    """The capacities over all sites."""
-    return tuple(each for each in plan.capacities if each.side == "global")

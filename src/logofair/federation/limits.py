@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,9 @@ from logofair.errors import InputError, RefusedError
 from logofair.federation.exchange import Refusal
 from logofair.federation.plan import Plan
 from logofair.files.documents import read_bytes
+from logofair.notions import Rate
 from logofair.records import SPOKEN, spoken_digest
-from logofair.requirements import Ratio, Requirement, Tolerance, check_tolerance, tolerance_of
+from logofair.requirements import check_tolerance
 
 _NEIGHBOURS = ("replace", "add-remove")
 _MOST_DELTA = 1e-6
@@ -140,18 +141,17 @@ class SiteLimits:
             yield f"it leaves out cells below {plan.smallest_cell} rows; this site allows {self.most_smallest_cell}"
         if self.least_sites is not None and sites is not None and sites < self.least_sites:
             yield f"its roster has {sites} sites; this site wants {self.least_sites} at least"
-        single = dict(plan.site_tolerances)
-        own, local = self.local_tolerance, [_required_of(r, single, site) for r in plan.local]
-        inside = local if own is None else [replace(r, tolerance=own) for r in local]
-        yield from _too_wide(inside, "inside this site", self.most_local_tolerance)
-        for requirement in local:
-            if own is not None and own > tolerance_of(requirement):
+        own = self.local_tolerance
+        yield from _too_wide(plan, site, self.most_local_tolerance, own)
+        for rate in plan.local_rates if own is not None else ():
+            tolerance = _tolerance(plan, rate, site)
+            if own is not None and own > tolerance:
                 yield (
-                    f"its tolerance inside this site is {requirement.tolerance:g} ({requirement.rate.name}), and this "
-                    f"site's own, {own:g}, is larger; only a smaller one can hold beside it"
+                    f"its tolerance inside this site is {tolerance:g} ({rate.name}), and this site's own, {own:g}, is "
+                    "larger; only a smaller one can hold beside it"
                 )
         yield from self._about_costs(plan, site)
-        yield from _too_wide(plan.global_, "over all sites", self.most_global_tolerance)
+        yield from _too_wide(plan, None, self.most_global_tolerance)
         rounds = plan.rounds if plan.solver is None else plan.solver.rounds
         if self.most_rounds is not None and rounds > self.most_rounds:
             yield f"it may take {rounds} rounds; this site allows {self.most_rounds} at most"
@@ -205,31 +205,44 @@ class SiteLimits:
             raise InputError(f"{file}: {error}") from None
 
 
-def _required_of(requirement: Requirement, single: Mapping[str, Tolerance], site: str) -> Requirement:
-    """A requirement as it holds inside one site."""
-    if site not in single:
-        return requirement
-    own = single[site]
-    if isinstance(own, Ratio):
-        return replace(requirement, tolerance=None, ratio=own.least)
-    return replace(requirement, tolerance=own, ratio=None)
+def _required(plan: Plan, rate: Rate, site: str | None, measure: str) -> list[float]:
+    """The bounds of a rate's gap, or ratio, inside a site, or over all sites (None)."""
+    return [
+        float(item.bound)
+        for item in plan.items
+        if item.measure == measure
+        and rate in item.rates
+        and isinstance(item.bound, float)
+        and (item.scope.is_global if site is None else item.scope.covers(site))
+    ]
 
 
-def _too_wide(required: Sequence[Requirement], where: str, most: float | None) -> Iterator[str]:
-    """Gaps that may be wider than a site allows; within a ratio shares differ by 1 less the ratio at most."""
-    for requirement in required if most is not None else ():
-        name, tolerance, ratio = requirement.rate.name, tolerance_of(requirement), requirement.ratio
-        if most is None or min(tolerance, np.inf if ratio is None else 1.0 - ratio) <= most:
+def _tolerance(plan: Plan, rate: Rate, site: str | None) -> float:
+    """The tolerance of a rate's gap there, infinite where it is free."""
+    return min(_required(plan, rate, site, "gap"), default=np.inf)
+
+
+def _too_wide(plan: Plan, site: str | None, most: float | None, own: float | None = None) -> Iterator[str]:
+    """Gaps that may be wider than a site allows; within a ratio shares differ by 1 less the ratio at most.
+
+    ``own`` is the tolerance that the site has set itself.
+    """
+    where = "over all sites" if site is None else "inside this site"
+    rates = plan.local_rates if site is not None else plan.shown_rates
+    for rate in rates if most is not None else ():
+        tolerance, ratios = _tolerance(plan, rate, site), _required(plan, rate, site, "ratio")
+        tolerance = tolerance if own is None else own
+        if most is None or min(tolerance, 1.0 - max(ratios) if ratios else np.inf) <= most:
             continue
-        if ratio is not None and requirement.tolerance is None:
+        if ratios and not np.isfinite(tolerance):
             yield (
-                f"its ratio {where} is {ratio:g} ({name}), so that gaps are up to {1.0 - ratio:g}; this site allows "
-                f"{most:g} at most"
+                f"its ratio {where} is {max(ratios):g} ({rate.name}), so that gaps are up to {1.0 - max(ratios):g}; "
+                f"this site allows {most:g} at most"
             )
-        elif requirement.tolerance is None:
-            yield f"it leaves the {name} {where} free; this site allows gaps of {most:g} at most"
+        elif not np.isfinite(tolerance):
+            yield f"it leaves the {rate.name} {where} free; this site allows gaps of {most:g} at most"
         else:
-            yield f"its tolerance {where} is {tolerance:g} ({name}); this site allows {most:g} at most"
+            yield f"its tolerance {where} is {tolerance:g} ({rate.name}); this site allows {most:g} at most"
 
 
 def read_fingerprint(text: object) -> str:

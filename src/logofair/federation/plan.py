@@ -7,6 +7,7 @@ import math
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -25,22 +26,20 @@ from logofair.costs import ACCURACY, Costs, read_pair
 from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
 from logofair.fitting.pooling import POOLING
-from logofair.notions import KNOWN_RATES, NotionLike, Rate, sides
+from logofair.notions import KNOWN_RATES, NotionLike, Rate
 from logofair.records import encode, spoken_digest
+from logofair.requirement import TODAY, Requirement, Scope, own_rates, read_requirements
 from logofair.requirements import (
-    SELECTED,
-    Capacity,
-    RateLimit,
-    Ratio,
-    Requirement,
+    DEFAULT,
+    Band,
+    Combination,
+    Given,
+    Holding,
     Requirements,
-    Tolerance,
-    check_tolerance,
-    read_capacity,
-    read_limits,
+    allows_rejecting,
+    only_gaps,
+    read_items,
     requirement_sentences,
-    side_requirements,
-    strictest,
     tolerance_of,
 )
 from logofair.solvers.algorithm1 import Algorithm1, solver_settings
@@ -57,6 +56,7 @@ _USUAL_ROUNDS, _SECURE_ROUNDS = 60, 20
 # A plan arrives in messages: beyond these it would keep its sites at work for weeks, or is a slip of the keyboard.
 _MOST_ROUNDS, _MOST_TRIALS = 10_000, 10_000
 _MOST_GROUPS = 1_000
+_SMALLEST_RATIO = 1e-12  # next to none: the rates stay shares
 
 
 @dataclass(frozen=True)
@@ -112,15 +112,13 @@ class Plan:
         Name of the run; two runs never share state.
     groups : tuple
         The groups compared, in the order of all tables.
-    local, global_ : tuple of Requirement
-        Which gaps stay within which tolerance, or rates within which ratio, inside each client, and over all.
-    site_tolerances : tuple of (site, tolerance)
-        Single sites whose local tolerance replaces that of ``local`` (None: free); none with secure sums, where a site
-        sets its own (:class:`SiteLimits`).
-    limits : tuple of RateLimit
-        Floors and ceilings of single groups' rates, inside each client or over all.
-    capacities : tuple of Capacity
-        How large a share of people may be selected, or has to be, at each client or over all.
+    require : tuple of str
+        What must hold, as sentences (:class:`logofair.Requirement`). With secure sums they name no sites, where a site
+        sets its own tolerance (:class:`SiteLimits`).
+    rates : tuple of Rate
+        The rates that these sentences name beside the usual ones.
+    looked_at : pair of tuples of str
+        Names of the rates whose gaps are shown inside clients and over all, required or not.
     costs : tuple of two floats, or None
         What a wrongly accepted and a wrongly rejected row cost, at every site that ``site_costs`` does not name.
         None, and none there: accuracy counts.
@@ -155,17 +153,15 @@ class Plan:
     Examples
     --------
     >>> plan = make_plan(groups=["F", "M"], local_tolerance=0.05, global_tolerance=None, run="spring")
-    >>> [(each.rate.name, each.tolerance) for each in plan.local]
-    [('selection rate', 0.05)]
+    >>> plan.require
+    ('selection rate gap <= 0.05 per site',)
     """
 
     run: str
     groups: tuple[Label, ...]
-    local: tuple[Requirement, ...]
-    global_: tuple[Requirement, ...]
-    site_tolerances: tuple[tuple[str, Tolerance], ...] = ()
-    limits: tuple[RateLimit, ...] = ()
-    capacities: tuple[Capacity, ...] = ()
+    require: tuple[str, ...]
+    rates: tuple[Rate, ...] = ()
+    looked_at: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     costs: tuple[float, float] | None = None
     site_costs: tuple[tuple[str, tuple[float, float]], ...] = ()
     calibration: str = "beta"
@@ -190,29 +186,15 @@ class Plan:
         if self.solver is not None:
             for name in ("rounds", "local_steps"):
                 _between(getattr(self.solver, name), f"Algorithm1: {name}", 1, _MOST_ROUNDS)
-        for side in (self.local, self.global_):
-            known = isinstance(side, tuple) and all(
-                isinstance(r, Requirement) and isinstance(r.rate, Rate) for r in side
-            )
-            if not known or not side:
-                raise InputError("plan: its requirements are malformed; get the plan again.")
-            for requirement in side:
-                check_tolerance(requirement.tolerance, "plan", of_shares=requirement.rate.is_share)
-                if requirement.ratio is not None:
-                    check_tolerance(Ratio(requirement.ratio), "plan", of_shares=requirement.rate.is_share)
-                _check_rate(requirement.rate)
         check_run_name(self.run)
         _check_calibration(self.calibration, self.privacy)
         groups = _group_names(self.groups)
-        _check_limits(self.limits, self.capacities, groups)
+        _check_requirements(self, groups)
         _check_combination(self)
         checked = {
             "groups": groups,
             "costs": None if self.costs is None else read_pair(self.costs, "costs"),
             "site_costs": _named_costs(dict(self.site_costs)),
-            "site_tolerances": _overrides(
-                dict(self.site_tolerances), of_shares=all(r.rate.is_share for r in self.local)
-            ),
             "folds": _checked_folds(self.folds, self.secure),
             "random_state": whole_number(self.random_state, "random_state", least=0),
             "optimality_gap": positive_number(self.optimality_gap, "optimality_gap", 1.0),
@@ -224,6 +206,26 @@ class Plan:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+    @cached_property
+    def items(self) -> tuple[Requirement, ...]:
+        """What must hold."""
+        return read_requirements(self.require, self.rates)
+
+    @cached_property
+    def over_all(self) -> tuple[Holding, ...]:
+        """What must hold over all sites, spelt out by its rates."""
+        return tuple(self.requirements(()).holding("global"))
+
+    @cached_property
+    def inside(self) -> tuple[Requirement, ...]:
+        """What must hold inside sites."""
+        return tuple(item for item in self.items if not item.scope.is_global)
+
+    @property
+    def named_sites(self) -> tuple[str, ...]:
+        """The sites that requirements name."""
+        return tuple(dict.fromkeys(site for item in self.items for site in item.scope.sites))
 
     @property
     def digest(self) -> bytes:
@@ -243,9 +245,9 @@ class Plan:
     def trials_at_most(self, spare: int = 0) -> int:
         """Price vectors of one message, which carries so many bytes besides."""
         groups, compared = len(self.groups), self.constrained
-        limited = {limit.rate.normalised()[0] for limit in self.global_limits}
+        limited = {each.of.normalised()[0] for each in self.global_limits}
         plain = sum(r.ratio is None and r.rate.normalised()[0] not in limited for r in compared)
-        axes = groups * len(self.group_rates) - plain + self.has_capacity
+        axes = groups * len(self.group_rates) - plain + len(self.combinations)
         return self.trials or trial_size(groups, max(len(self.global_rates), 1), spare, max(axes, groups - 1))
 
     @property
@@ -265,29 +267,36 @@ class Plan:
 
     def selection_only(self, own: float | None = None) -> bool:
         """Whether nothing but plain selection rates is constrained, at any site or over all, or by a site's own."""
-        single = any(tolerance is not None for tolerance in (own, *dict(self.site_tolerances).values()))
-        local = [r.rate for r in self.local if single or r.tolerance is not None or r.ratio is not None]
-        limited = [limit.rate for limit in self.limits]
-        return all(rate.slope == 0 for rate in (*local, *limited, *(r.rate for r in self.constrained)))
+        rates = {rate for item in self.items for rate in item.rates}
+        return all(rate.slope == 0 for rate in (*rates, *(() if own is None else self.local_rates)))
+
+    @property
+    def local_rates(self) -> tuple[Rate, ...]:
+        """The rates whose gaps inside sites are required or looked at."""
+        known = KNOWN_RATES | own_rates(self.rates)
+        required = dict.fromkeys(r for item in self.inside if item.measure in ("gap", "ratio") for r in item.rates)
+        return tuple(required) or tuple(known[name] for name in self.looked_at[0])
+
+    @property
+    def shown_rates(self) -> tuple[Rate, ...]:
+        """The rates whose gaps over all sites are required or looked at."""
+        known = KNOWN_RATES | own_rates(self.rates)
+        return tuple(each.rate for each in self.constrained) or tuple(known[name] for name in self.looked_at[1])
 
     @property
     def are_tolerances(self) -> bool:
         """Whether tolerances are all that is required, and accuracy is all that counts."""
-        single = any(isinstance(tolerance, Ratio) for _, tolerance in self.site_tolerances)
-        ratios = single or any(r.ratio is not None for r in (*self.local, *self.global_))
-        return not (ratios or self.limits or self.capacities or self.priced is not None)
+        return only_gaps(self.items) and self.priced is None
 
     @property
     def may_reject(self) -> bool:
         """Whether every site may reject everybody, as far as its own requirements go."""
-        floors = any(limit.side == "local" and limit.kind == "floor" and limit.value != 0.0 for limit in self.limits)
-        return not floors and all(each.side == "global" or each.least == 0.0 for each in self.capacities)
+        return all(map(allows_rejecting, self.inside))
 
     @property
     def limited_inside(self) -> bool:
         """Whether a site may be unable to meet what is required inside it."""
-        sides = [*(limit.side for limit in self.limits), *(each.side for each in self.capacities)]
-        return "local" in sides
+        return not all(item.measure in ("gap", "ratio") for item in self.inside)
 
     @property
     def row_worth(self) -> tuple[float, float]:
@@ -335,43 +344,54 @@ class Plan:
         single, others = dict(self.site_costs), self.costs or self.dearest
         return Costs.of([single.get(site, others) for site in sites]) if single and sites else self.priced
 
-    @property
-    def compared(self) -> tuple[Requirement, ...]:
-        """The global requirements that have a tolerance or a ratio."""
-        return tuple(r for r in self.global_ if r.tolerance is not None or r.ratio is not None)
-
-    @property
-    def constrained(self) -> tuple[Requirement, ...]:
+    @cached_property
+    def constrained(self) -> tuple[Band, ...]:
         """The strictest that is required over all sites of each rate that is compared: a tolerance, a ratio or both."""
-        return strictest(self.compared)
+        return self.bands({})
+
+    def bands(self, giving: Mapping[Requirement, float]) -> tuple[Band, ...]:
+        """The same where some give way by an amount."""
+        found: dict[Rate, Band] = {}
+        for each in self.over_all:
+            if each.measure not in ("gap", "ratio") or not isinstance(each.of, Rate):
+                continue
+            known = found.setdefault(each.of, Band(each.of, None))
+            bound, given = float(each.bounds[0]), giving.get(each.requirement, 0.0)
+            if each.measure == "gap":
+                known = replace(known, tolerance=min(tolerance_of(known), bound + given))
+            else:
+                known = replace(known, ratio=max(known.ratio or 0.0, bound - given, _SMALLEST_RATIO))
+            found[each.of] = known
+        return tuple(found.values())
 
     @property
-    def global_limits(self) -> tuple[RateLimit, ...]:
-        """The floors and ceilings over all sites."""
-        return tuple(limit for limit in self.limits if limit.side == "global")
+    def global_limits(self) -> tuple[Holding, ...]:
+        """The floors and ceilings of groups over all sites."""
+        return tuple(each for each in self.over_all if each.measure == "rate")
 
-    @property
+    @cached_property
     def group_rates(self) -> tuple[Rate, ...]:
         """The global rates of the groups on which there are requirements, in units of order 1; replies hold these.
 
         First those that are compared, then those that have a floor or a ceiling and are not compared.
         """
-        compared = tuple(r.rate.normalised()[0] for r in self.constrained)
-        limited = dict.fromkeys(limit.rate.normalised()[0] for limit in self.global_limits)
-        return (*compared, *(rate for rate in limited if rate not in compared))
+        compared = [r.rate for r in self.constrained]
+        limited = [each.of for each in self.global_limits if isinstance(each.of, Rate)]
+        return tuple(dict.fromkeys(rate.normalised()[0] for rate in (*compared, *limited)))
+
+    @cached_property
+    def combinations(self) -> tuple[Combination, ...]:
+        """What is required over all sites of no group's rate alone, in units of order 1; replies have a number each."""
+        found = [each.of.normalised()[0] for each in self.over_all if isinstance(each.of, Combination)]
+        return tuple({each.terms: each for each in reversed(found)}.values())[::-1]
 
     @property
-    def has_capacity(self) -> bool:
-        """Whether the share of everybody that is selected matters over all sites."""
-        return any(each.side == "global" for each in self.capacities)
+    def global_rates(self) -> tuple[Rate | Combination, ...]:
+        """The global rates that have a price: those of the groups, then combinations.
 
-    @property
-    def global_rates(self) -> tuple[Rate, ...]:
-        """The global rates that have a price: those of the groups, and where there is a capacity everybody's share.
-
-        The price of the latter stands in the place of the first group.
+        The price of a combination stands in the place of the first group.
         """
-        return (*self.group_rates, *((SELECTED,) if self.has_capacity else ()))
+        return (*self.group_rates, *self.combinations)
 
     @property
     def global_tolerances(self) -> tuple[Floats, Floats]:
@@ -379,43 +399,56 @@ class Plan:
         units = np.array([r.rate.normalised()[1] for r in self.constrained])
         return np.array([tolerance_of(r) for r in self.constrained], dtype=float) * units, units
 
-    @property
+    @cached_property
     def today_rates(self) -> tuple[Rate, ...]:
         """The global rates that have to be what they are where nothing is required."""
-        limited = (limit.rate.normalised()[0] for limit in self.global_limits if limit.value is None)
-        return tuple(dict.fromkeys(limited))
+        of_today = (each.requirement for each in self.over_all if each.requirement.bound == TODAY)
+        rates = (rate.normalised()[0] for item in of_today for rate in item.rates or (KNOWN_RATES["selection rate"],))
+        return tuple(dict.fromkeys(rates))
 
     def requirements(
-        self, sites: Sequence[str], own: float | None = None, own_costs: tuple[float, float] | None = None
+        self,
+        sites: Sequence[str],
+        own: float | None = None,
+        own_costs: tuple[float, float] | None = None,
+        people: Sequence[float] = (),
     ) -> Requirements:
         """The requirements of a run with these sites; ``own`` is the local tolerance that they set themselves.
 
-        ``own_costs`` likewise.
+        ``own_costs`` likewise; ``people`` are their rows, where a number of people is required. What names other sites
+        is left out.
         """
-        single: dict[str, Tolerance] = dict(self.site_tolerances) if own is None else dict.fromkeys(sites, own)
-        tolerances = np.tile([tolerance_of(r) for r in self.local], (len(sites), 1))
-        ratios = np.tile([r.ratio or 0.0 for r in self.local], (len(sites), 1))
-        for place, site in enumerate(sites):
-            if site in single:
-                tolerance = single[site]
-                is_ratio = isinstance(tolerance, Ratio)
-                tolerances[place] = np.inf if tolerance is None or is_ratio else tolerance
-                if own is None:  # a site's own tolerance stands beside a ratio
-                    ratios[place] = tolerance.least if isinstance(tolerance, Ratio) else 0.0
-        named = tuple((site, single[site]) for site in sites if site in single)
+        items = []
+        for item in self.items:
+            scope, named = item.scope, tuple(site for site in item.scope.sites if site in sites)
+            if scope.where != "at" or named:
+                items.append(replace(item, scope=Scope(scope.where, named)))
+        if own is not None and sites:
+            at = Scope("at", tuple(sites))
+            items += [
+                Requirement(measure="gap", rates=(rate,), relation="<=", bound=own, scope=at)
+                for rate in self.local_rates
+            ]
+        known = KNOWN_RATES | own_rates(self.rates)
+        looked_at = tuple(tuple(known[name] for name in names) for names in self.looked_at)
         costs = self.costs_at(sites, own_costs)
-        return Requirements(
-            self.local, self.global_, tolerances, named, ratios, self.limits, self.capacities, costs, self.groups
+        return _SeveralSites(
+            tuple(dict.fromkeys(items)),
+            tuple(sites),
+            self.groups,
+            costs,
+            tuple(people),
+            looked_at,  # type: ignore[arg-type]
         )
 
-    def published_requirements(self, sites: Sequence[str]) -> Requirements:
-        """What sites are told of the requirements of some sites: of costs, every pair that there is."""
-        return replace(self.requirements(sites), costs=self.priced)
+    def published_requirements(self) -> Requirements:
+        """What sites are told of the requirements: of costs, every pair that there is."""
+        return replace(self.requirements(self.named_sites), costs=self.priced)
 
     def summary(self) -> str:
         """What must hold, in words."""
-        required = replace(self.requirements([site for site, _ in self.site_tolerances]), costs=None)
-        return " ".join([*requirement_sentences(required.as_dict(), place="site"), *self._costs_sentence()])
+        required = {"require": self.require}
+        return " ".join([*requirement_sentences(required), *self._costs_sentence()])
 
     def _costs_sentence(self) -> Iterator[str]:
         """What errors cost at which site."""
@@ -439,8 +472,7 @@ class Plan:
                 "Whether the requirements inside this site can be met here is sent, as the sum of what they would have "
                 "to give way by.",
             )
-        own = sorted({r.rate for r in (*self.local, *self.global_)} - set(KNOWN_RATES.values()), key=str)
-        if own:
+        if own := list(own_rates(self.rates).values()):
             yield "Rates", f"{'; '.join(map(_line, own))}."
         yield (
             "Sums",
@@ -472,7 +504,7 @@ class Plan:
     def limits_global(self) -> bool:
         """Whether more than tolerances holds over all sites."""
         ratios = any(r.ratio is not None for r in self.constrained)
-        return ratios or bool(self.global_limits) or self.has_capacity
+        return ratios or bool(self.global_limits or self.combinations)
 
     def _calibration(self) -> str:
         """Whether labels are used, and how the rows are dealt."""
@@ -509,13 +541,10 @@ class Plan:
 def make_plan(
     *,
     groups: Sequence[Label],
-    notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
-    local_tolerance: Tolerance = 0.02,
-    global_tolerance: Tolerance = 0.02,
-    site_tolerances: Mapping[str, Tolerance] | None = None,
-    floors: object = None,
-    ceilings: object = None,
-    capacity: object = None,
+    notion: NotionLike | Mapping[str, NotionLike] = DEFAULT,
+    local_tolerance: Given = DEFAULT,
+    global_tolerance: Given = DEFAULT,
+    require: object = (),
     costs: object = None,
     site_costs: Mapping[str, object] | None = None,
     calibration: str = "beta",
@@ -540,23 +569,21 @@ def make_plan(
 
     Examples
     --------
-    >>> plan = make_plan(groups=["F", "M"], notion="equal_opportunity", local_tolerance=None, run="spring")
-    >>> [(r.rate.name, r.tolerance) for r in plan.global_]
-    [('true positive rate', 0.02)]
+    >>> plan = make_plan(groups=["F", "M"], notion="equal_opportunity", global_tolerance=0.02, run="spring")
+    >>> plan.require
+    ('true positive rate gap <= 0.02 overall',)
     """
-    local, global_ = sides(notion)
-    names = _group_names(groups)
+    items, looked_at = read_items(require, notion, local_tolerance, global_tolerance)
+    rates = own_rates(rate for rates in (*(item.rates for item in items), *looked_at) for rate in rates)
     of_all, of_single = _read_costs(costs, site_costs)
     return Plan(
         run=secrets.token_hex(8) if run is None else run,
-        groups=names,
-        limits=(*read_limits(floors, "floor", names), *read_limits(ceilings, "ceiling", names)),
-        capacities=read_capacity(capacity),
+        groups=_group_names(groups),
+        require=tuple(map(str, items)),
+        rates=tuple(rates.values()),
+        looked_at=(tuple(rate.name for rate in looked_at[0]), tuple(rate.name for rate in looked_at[1])),
         costs=of_all,
         site_costs=of_single,
-        local=side_requirements(local, local_tolerance, "local"),
-        global_=side_requirements(global_, global_tolerance, "global"),
-        site_tolerances=_named_tolerances(site_tolerances),
         calibration=calibration,
         folds=folds,
         random_state=0 if random_state is None else random_number(random_state),
@@ -592,29 +619,29 @@ def _named_costs(costs: Mapping[str, object]) -> tuple[tuple[str, tuple[float, f
     return tuple((site, read_pair(costs[site], f"costs: site {site!r}")) for site in sorted(costs))
 
 
-def _check_limits(limits: object, capacities: object, groups: Sequence[Label]) -> None:
-    """Read floors, ceilings and capacities again as people write them: a plan also arrives in messages."""
-    known = isinstance(limits, tuple) and all(isinstance(each, RateLimit) for each in limits)
-    known = known and isinstance(capacities, tuple) and all(isinstance(each, Capacity) for each in capacities)
-    if not known:
-        raise InputError("plan: its floors, ceilings or capacities are malformed; get the plan again.")
-    for limit in limits:  # type: ignore[attr-defined]
-        value = "today" if limit.value is None else limit.value
-        own = value if limit.group is None else {limit.group: value}
-        if limit.kind not in ("floor", "ceiling") or limit not in read_limits(
-            {limit.side: {limit.notion: own}}, limit.kind, groups
-        ):
-            raise InputError("plan: its floors or ceilings are malformed; get the plan again.")
-    for each in capacities:  # type: ignore[attr-defined]
-        (again,) = read_capacity({each.side: each.most})
-        if each.least not in (0.0, again.most):
-            raise InputError("plan: its capacities are malformed; get the plan again.")
+class _SeveralSites(Requirements):
+    """The requirements of some of a federation's sites: one of them is not all there are."""
+
+    @property
+    def alone(self) -> bool:
+        """What holds over all sites is never that of one."""
+        return False
 
 
-def _check_rate(rate: Rate) -> None:
-    """Refuse a rate under the name of another: people agree to names."""
-    if rate != KNOWN_RATES.get(rate.name, rate):
-        raise InputError(f"plan: its {rate.name} is another rate than what is called so; give it a name of its own.")
+def _check_requirements(plan: Plan, groups: Sequence[Label]) -> None:
+    """Read the requirements again as people write them: a plan also arrives in messages."""
+    known = isinstance(plan.require, tuple) and all(type(text) is str for text in plan.require)
+    known = known and isinstance(plan.rates, tuple) and all(isinstance(rate, Rate) for rate in plan.rates)
+    known = known and isinstance(plan.looked_at, tuple) and len(plan.looked_at) == 2
+    if not known or tuple(map(str, plan.items)) != plan.require:
+        raise InputError("plan: its requirements are malformed; get the plan again.")
+    names = KNOWN_RATES | own_rates(plan.rates)
+    if any(not isinstance(side, tuple) or not set(side) <= set(names) for side in plan.looked_at):
+        raise InputError("plan: the rates that it looks at are malformed; get the plan again.")
+    Requirements(plan.items, plan.named_sites or ("a site",), tuple(groups))
+    for item in plan.items:
+        if item.measure in ("gap", "ratio") and item.bound == TODAY:
+            raise InputError(f"require: {str(item)!r}: in a federation 'today' is for rates; pass a number.")
 
 
 def _line(rate: Rate) -> str:
@@ -649,22 +676,6 @@ def _is_name(name: object) -> bool:
     if isinstance(name, tuple):
         return all(map(_is_name, name))
     return isinstance(name, str | int) or (isinstance(name, float) and math.isfinite(name))
-
-
-def _named_tolerances(tolerances: Mapping[str, Tolerance] | None) -> tuple[tuple[str, Tolerance], ...]:
-    """Pairs in the order of their sites; of which rates they are is for the plan to say."""
-    if tolerances is None:
-        return ()
-    if not isinstance(tolerances, Mapping) or not all(isinstance(site, str) for site in tolerances):
-        raise InputError(f"site_tolerances: got {tolerances!r}; pass a mapping from site name to tolerance.")
-    return tuple(sorted(tolerances.items(), key=lambda item: item[0]))
-
-
-def _overrides(tolerances: Mapping[str, Tolerance], *, of_shares: bool) -> tuple[tuple[str, Tolerance], ...]:
-    return tuple(
-        (site, check_tolerance(tolerance, f"site_tolerances: site {site!r}", of_shares=of_shares))
-        for site, tolerance in _named_tolerances(tolerances)
-    )
 
 
 def _check_calibration(method: object, privacy: Privacy | None) -> None:
@@ -730,9 +741,9 @@ def _checked_smallest(cell: object, privacy: Privacy | None, *, secure: bool) ->
 
 
 def _check_combination(plan: Plan) -> None:
-    if plan.secure and plan.site_tolerances:
+    if plan.secure and plan.named_sites:
         raise InputError(
-            "site_tolerances: cannot be combined with secure sums, since a tolerance of one site alone can tell its "
+            "require: with secure sums no requirement names a site, since what holds at one site alone can tell its "
             "numbers from the others'; agree on one for all sites; a site may set its own (federate client --local)."
         )
     if plan.secure and plan.site_costs:
@@ -743,28 +754,25 @@ def _check_combination(plan: Plan) -> None:
         )
     if plan.solver is not None and not plan.are_tolerances:
         raise InputError(
-            "solver: 'algorithm1' knows tolerances and accuracy alone; use 'exact', or leave out ratios, floors, "
-            "ceilings, capacity and costs."
+            "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs."
         )
     if plan.solver is not None and plan.solver.form != "corrected":
         raise InputError(
             "solver: a federation runs Algorithm 1 corrected; as printed it does not reach its minimum: leave out "
             "form=, or try it in one place with logofair.fit."
         )
-    limited = {r.rate for r in plan.local if r.tolerance is not None or r.ratio is not None}
-    limited |= {limit.rate for limit in plan.limits if limit.side == "local"}
-    limited |= {KNOWN_RATES["selection rate"] for each in plan.capacities if each.side == "local"}
+    limited = {rate for item in plan.inside for rate in item.rates or (KNOWN_RATES["selection rate"],)}
     if plan.secure and (len(limited) > 2 or (len(limited) == 2 and not all(rate.is_share for rate in limited))):
         raise InputError(
             "local: with secure sums one rate, or two that are shares of some rows, can be required inside each site: "
             "more of them may leave a site no choice but to reject everybody, so that a total is that of a site "
             "with one group alone; require less inside each site, or the others over all sites."
         )
-    if plan.secure and any(limit.side == "local" and limit.group is not None for limit in plan.limits):
+    if plan.secure and any(population for item in plan.inside for population in item.who):
         raise InputError(
-            "floors: with secure sums one inside sites holds for every group: if it named one, sites that compare it "
-            "with others might have no choice left, so that a total is that of a site without it; name no group, or "
-            "require it over all sites."
+            "require: with secure sums what holds inside sites holds for every group: if it named one, sites that "
+            "compare it with others might have no choice left, so that a total is that of a site without it; name no "
+            "group, or require it over all sites."
         )
     if plan.secure and plan.solver is not None and plan.solver.step is None:
         raise InputError(

@@ -158,7 +158,7 @@ def _published(result: PublishedInfo) -> PolicyInfo:
         certificate=result.certificate,
         version=result.logofair,
         price_sentences=tuple(
-            relief_sentence(price, name, " over all sites", result.certificate.objective)
+            relief_sentence(price, name, result.certificate.objective)
             for name, price in result.run.prices.items()
             if price > 1e-9
         ),
@@ -172,8 +172,8 @@ def _of_site(required: RequirementsInfo, state: ClientState) -> RequirementsInfo
     required = replace(required, costs=None if costs is None else costs.as_dict())
     if tolerance is None:
         return required
-    single = {**dict(required.site_tolerances), state.sites[0]: tolerance}
-    return replace(required, site_tolerances=tuple(sorted(single.items())))
+    own = state.plan.requirements(state.sites, tolerance).items
+    return replace(required, require=tuple(dict.fromkeys((*required.require, *map(str, own)))))
 
 
 def _pooling(one: ClientBatch) -> PoolingInfo:

@@ -17,7 +17,7 @@ import numpy as np
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.errors import InputError
-from logofair.federation.exchange import GroupCounts, share_limits
+from logofair.federation.exchange import GroupCounts, combination_limits, share_limits
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.fitting.pooling import GroupPriors
@@ -49,7 +49,7 @@ class OwnFigures:
     roster: GroupCounts
     gain: float  # above rejecting everybody, as a share of all rows
     shares: Floats  # of each group's global rates, (groups, rates)
-    selected: Floats  # of all people, (1,) where there is a capacity
+    combinations: Floats  # the site's part of each combination of rates that is limited, (combinations,)
     pooling: PoolingInfo  # as it was sent
     on_own_rows: Floats  # with pooling: weight accepted, positives among them and in all, (groups, 3)
     prices: Floats | None  # that were answered, (answers, groups, global rates); None: not known
@@ -106,10 +106,7 @@ def _about_others(members: Members, requirements: RequirementsInfo, own: OwnFigu
         yield "it leaves this site out"
     if own.members is not None and not members.within(own.members):
         yield "it is about sites that were not in the roster"
-    # Without names, those whose tolerance or ratio is another are whom it says, but for the site itself.
-    others = (*requirements.site_tolerances, *requirements.site_ratios)
-    single = names or {*own.sites, *(site for site, _ in others)}
-    if requirements != RequirementsInfo.of(plan.published_requirements(sorted(single))):
+    if requirements != RequirementsInfo.of(plan.published_requirements()):
         yield "it has other requirements than the plan"
 
 
@@ -212,7 +209,7 @@ def _about_prices(run: FederationInfo, own: OwnFigures) -> Iterator[str]:
         return
     published, precision = list(run.prices.values()), _ROUNDING * own.plan.cost_unit
     answered = (required.prices(each) for each in own.prices)
-    known = (list(each.values()) for each in answered if list(each) == list(run.prices))
+    known = (list(each.values()) for each in answered if list(map(str, each)) == list(run.prices))
     if not any(np.allclose(published, each, 0, precision) for each in known):
         yield "it has other prices than were sent"
 
@@ -250,9 +247,11 @@ def _beyond_own(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) ->
 def _beyond_own_rates(run: FederationInfo, own: OwnFigures, low: Floats, high: Floats, slack: float) -> Iterator[str]:
     """Where a rate that is limited over all, or everybody's share, is not what this site's own figures allow."""
     required = own.required
-    if own.plan.has_capacity:
-        others = float(own.others.mass.sum() / own.roster.mass.sum())
-        low, high = (required.columns(each, own.selected + more) for each, more in ((low, 0.0), (high, others)))
+    if own.plan.combinations:
+        others = combination_limits(own.plan.combinations, own.others, own.roster)
+        low, high = (
+            required.columns(each, own.combinations + more) for each, more in zip((low, high), others, strict=True)
+        )
     lows, highs = (required.by_name(each, required.limited) for each in (low, high))
     for name, rates in run.global_rates.items():
         for group, rate in rates.items():

@@ -32,6 +32,7 @@ from logofair.policy.info import (
     tiny,
 )
 from logofair.records import plain
+from logofair.requirements import SELECTED
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
 from logofair.solvers.problem import gap_of
 
@@ -108,7 +109,7 @@ class RunResult:
     >>> plan = make_plan(groups=["F", "M"], calibration="none", smallest_cell=1, run="demo")
     >>> print(run(plan, {"north": rows, "south": rows}).result.summary())  # doctest: +ELLIPSIS
     Run demo: 2 sites (north, south), 8 rows (F 4, M 4)
-    Required: Inside each site, the selection rate of any two groups differs by at most 0.02 (demographic parity). ...
+    Required: selection rate gap <= 0.02 per site. selection rate gap <= 0.02 overall.
     Holds: Expected accuracy ...
     """
 
@@ -190,7 +191,9 @@ class RunResult:
             dual=self.bound,
             optimality_gap=self.bound - self.accuracy if self.objective == "accuracy" else self.accuracy - self.bound,
             violation=math.inf if self.exceeding else self.violation,
-            prices=TolerancePrices(np.array(list(self.prices_by_name.values())), np.zeros((0, len(self.plan.local)))),
+            prices=TolerancePrices(
+                np.array(list(self.prices_by_name.values())), np.zeros((0, len(self.plan.local_rates)))
+            ),
             basis="eta",
             precision=LARGEST_VIOLATION / float(min([1.0, *units.tolist()])),
             largest_optimality_gap=self.plan.optimality_gap * self.plan.cost_unit,
@@ -201,8 +204,8 @@ class RunResult:
 
     @property
     def prices_by_name(self) -> dict[str, float]:
-        """What a unit less of each global requirement wins at most; of a tolerance under the name of its rate."""
-        return self.required.prices(self.bound_prices)
+        """What a unit less of each global requirement wins at most, as it is typed."""
+        return {str(item): price for item, price in self.required.prices(self.bound_prices).items()}
 
     @property
     def holds(self) -> bool:
@@ -261,7 +264,7 @@ class RunResult:
             yield "Rates", f"{name} over all sites: {rates}.{self._ratio_of_nothing(name, own)}"
         for name, price in self.prices_by_name.items():
             if price > 1e-9:
-                yield "Price", relief_sentence(price, name, " over all sites", self.objective)
+                yield "Price", relief_sentence(price, str(name), self.objective)
 
     def _bounded(self) -> str:
         """What was reached, and that nothing is beyond, up to the bound."""
@@ -284,7 +287,7 @@ class RunResult:
         )
         costs = "" if self.objective == "accuracy" else " at the plan's costs"
         own = [] if self.own_accuracy is None else [f"expected {self.objective} {self.own_accuracy:.5f}{costs}"]
-        if self.plan.has_capacity and self.own.size:
+        if SELECTED.terms in [each.terms for each in self.plan.combinations] and self.own.size:
             own.append(f"share of people selected {self.own[:, 0].sum() / self.mass.sum():.5f}")
         own += [f"gaps over all sites:{gaps[1:]}"] if gaps else []
         alone = f"On the sites' own rows alone: {', '.join(own)}; gaps" if own else "Gaps"
@@ -358,7 +361,7 @@ class RunResult:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for files: what was required of whom, and what holds."""
         published: dict[str, Any] = plain(self.published())
-        named = {"sites": list(self.sites), "requirements": self.plan.requirements(self.sites).as_dict()}
+        named = {"sites": list(self.sites), "requirements": self.plan.published_requirements().as_dict()}
         run: dict[str, Any] = published.pop("run")
         return published | run | named
 
@@ -383,7 +386,7 @@ class RunResult:
                 global_rates=self.required.by_name(self.rates, self.required.limited),
                 today=self.required.today_by_name,
             ),
-            requirements=RequirementsInfo.of(self.plan.published_requirements(self.sites)),
+            requirements=RequirementsInfo.of(self.plan.published_requirements()),
             certificate=CertificateInfo(
                 primal=self.accuracy,
                 dual=self.bound,

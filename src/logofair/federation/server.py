@@ -61,8 +61,8 @@ class Server:
         names = tuple(sorted(sites))
         if len(set(names)) != len(names):
             raise InputError("sites: some name occurs twice; give every site a name of its own.")
-        for where, named in (("site_tolerances", plan.site_tolerances), ("costs", plan.site_costs)):
-            unknown = [site for site, _ in named if site not in (*names, *absent)]
+        for where, named in (("require", plan.named_sites), ("costs", tuple(site for site, _ in plan.site_costs))):
+            unknown = [site for site in named if site not in (*names, *absent)]
             if unknown:
                 here = f"sites are {', '.join(names[:9])}"
                 raise InputError(f"{where}: names site {unknown[0]!r}, which is not here; {here}.")
@@ -235,7 +235,7 @@ class Server:
             maps=totals.maps,
             priors=totals.priors,
             own=figures.own,
-            rates=required.columns(figures.shares, figures.selected),
+            rates=required.columns(figures.shares, figures.combinations),
             today=totals.today,
         )
 

@@ -47,7 +47,7 @@ from logofair.notions import Rate, as_number
 from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
-from logofair.requirements import RateLimit, Requirements
+from logofair.requirements import SELECTED, RateLimit, Requirements
 from logofair.solvers.limits import Limits
 from logofair.solvers.problem import Problem, make_problem
 
@@ -188,19 +188,12 @@ def promise(
 def _today(problem: Problem, limit: RateLimit) -> Floats:
     """The floors or ceilings of a limit by what groups have without any requirement; NaN where a group has no rate."""
     local = limit.side == "local"
-    limits, rates = (
-        (problem.local_limits, problem.local_rates) if local else (problem.global_limits, problem.global_rates)
-    )
+    limits = problem.local_limits if local else problem.global_limits
     assert limits is not None
     defined = problem.local_defined if local else problem.global_defined[None]
-    rate = _last(rates, limit.rate)
+    rate = problem.column(limit.side, "rate", limit.rate)
     ends = limits.least if limit.kind == "floor" else limits.most
     return np.where(defined[..., rate], ends[..., rate], np.nan)
-
-
-def _last(rates: tuple[Rate, ...], rate: Rate) -> int:
-    """The number of a rate with floors and ceilings, which comes after the same one compared."""
-    return len(rates) - 1 - rates[::-1].index(rate)
 
 
 def _by_rank(
@@ -310,12 +303,13 @@ def _tightened(
     tolerances = {"local": problem.local_tolerance.copy(), "global": problem.global_tolerance[None].copy()}
     limits = {"local": _copied(problem.local_limits), "global": _copied(problem.global_limits)}
     for part in parts:
-        side, rates = part.claim.side, problem.local_rates if part.claim.side == "local" else problem.global_rates
+        side = part.claim.side
         if not part.judged.any():
             continue
         if part.claim.kind in ("gap", "ratio"):
             of = tally if side == "local" else tally.merged()
-            k, common = rates.index(part.claim.rate), np.clip(_common_rate(of, part.claim.rate), *RATES)
+            k = problem.column(side, part.claim.kind, part.claim.rate)
+            common = np.clip(_common_rate(of, part.claim.rate), *RATES)
             if part.claim.kind == "gap":
                 tolerances[side][:, k] = targets_on_held_out_rows(part.people, common, tolerances[side][:, k], error)
             else:
@@ -323,7 +317,9 @@ def _tightened(
                 tighter = ratios_on_held_out_rows(part.people, common, own, error)
                 limits[side].ratio[:, k] = np.where(part.judged, tighter, own)
         elif part.claim.kind != "exact capacity":
-            _tighten(limits[side], _last(rates, part.claim.rate), part, error)
+            of_groups = part.claim.kind in ("floor", "ceiling")
+            k = problem.column(side, "rate" if of_groups else "combination", part.claim.rate if of_groups else SELECTED)
+            _tighten(limits[side], k, part, error)
     return replace(
         problem,
         local_tolerance=tolerances["local"],

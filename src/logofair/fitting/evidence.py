@@ -20,7 +20,7 @@ from logofair.fitting.promises import CERTIFIED, NOT_REQUIRED, called, certified
 from logofair.notions import Rate
 from logofair.outcomes import FEW_ROWS
 from logofair.policy.info import FigureInfo, FindingInfo, PolicyInfo, TestedInfo, added_to_rows
-from logofair.requirements import Requirement, Requirements
+from logofair.requirements import Band, Requirements
 
 _WITHIN, _ABOVE = "within tolerance, shown", "above tolerance beyond chance"
 _FEW = 2  # findings told one by one
@@ -64,7 +64,7 @@ class Evidence:
 
 def evidence_of(info: PolicyInfo) -> Evidence:
     """What supports the requirements of a policy beyond the rows that chose it, by what it says of itself."""
-    if not info.requirements.anything:
+    if not info.requirements.require:
         return Evidence("nothing", "Nothing was required")
     certified, tested = _certified(info), info.tested
     if tested is None:
@@ -250,6 +250,6 @@ def required_tolerances(
     return local, np.array([_smallest(requirements.global_, rate) for rate in audit.global_.rates])[:, None]
 
 
-def _smallest(requirements: tuple[Requirement, ...], rate: Rate) -> float:
+def _smallest(requirements: tuple[Band, ...], rate: Rate) -> float:
     tolerances = [r.tolerance for r in requirements if r.rate == rate and r.tolerance is not None]
     return min(tolerances, default=np.inf)

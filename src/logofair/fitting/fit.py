@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from logofair._version import __version__
 from logofair.cells.cells import Cells
-from logofair.columns.checks import Label, random_number
+from logofair.columns.checks import random_number
 from logofair.errors import InfeasibleError, InputError, SolverError
 from logofair.fitting.confidence import CalibrationSplit, check_confidence, promise, split_rows
 from logofair.fitting.prepare import Prepared, checked_pooling, checked_rows, ordered_cells, prepare, with_merged
@@ -19,10 +19,10 @@ from logofair.policy.info import OutcomeInfo, PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
 from logofair.policy.policy import DeferredRules, Policy
 from logofair.progress import Progress, Stages, no_progress
-from logofair.requirements import Requirements, Tolerance, make_requirements
+from logofair.requirements import DEFAULT, Given, Requirements, make_requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds, solver_settings
 from logofair.solvers.certificate import Certificate, certify
-from logofair.solvers.conflicts import named_conflict
+from logofair.solvers.conflicts import conflict_of
 from logofair.solvers.decomposition import Optimum, solve_exact
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.problem import Problem, make_problem
@@ -36,14 +36,11 @@ def fit(
     *,
     groups: object,
     sites: object = None,
-    notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
-    local_tolerance: Tolerance = 0.02,
-    global_tolerance: Tolerance = 0.02,
-    site_tolerances: Mapping[Label, Tolerance] | None = None,
+    notion: NotionLike | Mapping[str, NotionLike] = DEFAULT,
+    local_tolerance: Given = DEFAULT,
+    global_tolerance: Given = DEFAULT,
+    require: object = (),
     costs: object = None,
-    floors: Mapping[str, object] | None = None,
-    ceilings: Mapping[str, object] | None = None,
-    capacity: object = None,
     solver: str | Algorithm1 = "exact",
     calibration: str = "beta",
     basis: str = "eta",
@@ -67,27 +64,19 @@ def fit(
     sites : array-like of shape (n,), optional
         The site of each row; by default all rows belong to one site, and the smaller tolerance holds.
     notion : str, Notion or mapping
-        ``"demographic_parity"``, ``"equal_opportunity"``, ``"predictive_equality"``, ``"equalized_odds"``, a
-        :class:`Notion`, a mapping of these to tolerances (several at once), or ``{"local": ..., "global": ...}``. The
-        tolerances of a mapping take the place of ``local_tolerance`` and ``global_tolerance``, which then only say
-        whether a side is constrained at all (None: it is not).
-    local_tolerance, global_tolerance : float, Ratio or None
-        Largest gap allowed inside each site and over all of them, or ``Ratio(0.8)``: the smallest rate is at least
-        0.8 times the largest; None: not constrained. Where nobody is selected a ratio says nothing: pair it with a
-        floor.
-    site_tolerances : mapping, optional
-        Tolerances of single sites, for all local rates, in place of ``local_tolerance``; None frees a site. The
-        merged rule for unknown sites follows the tolerances of all.
+        The short way to the usual requirements: ``"demographic_parity"`` (by default), ``"equal_opportunity"``,
+        ``"predictive_equality"``, ``"equalized_odds"``, a :class:`Notion`, or ``{"local": ..., "global": ...}``.
+    local_tolerance, global_tolerance : float or None
+        Largest gap allowed inside each site and over all of them; None: not constrained. Both are 0.02 where neither
+        is given; where one is, the other side is not constrained.
+    require : str, Requirement, or several of either
+        What must hold, as sentences: ``"true positive rate ratio >= 0.8 per site"``, ``"accepted <= 0.2 overall"``
+        (see :class:`Requirement`), beside what the short way says; nothing is added to them where none of its
+        arguments is given. Where nobody is selected a ratio says nothing: pair it with a floor. ``today`` is what the
+        rule gives that nothing is required of. The merged rule for unknown sites meets what names no site.
     costs : pair of float or mapping, optional
         What a wrongly accepted and a wrongly rejected row cost, for all sites or ``{site: pair}``. The policy is
         then the cheapest, and certificate and prices are in cost per row. None: the most accurate (1 and 1).
-    floors, ceilings : mapping, optional
-        What a group's rate is at least, or at most: ``{notion: number}``, ``{notion: {group: number}}``, or "today" in
-        place of a number for what the rule gives that nothing is required of. Inside each site, and so over all;
-        ``{"local": ..., "global": ...}`` for one side.
-    capacity : float, Exactly or mapping, optional
-        The share of all people that is accepted at most, ``Exactly(0.2)`` where it has to be met, or ``{"local": ...,
-        "global": ...}``: at each site. It holds in expectation; see ``exact_counts`` of :meth:`Policy.decide`.
     solver : {"exact", "algorithm1"} or Algorithm1
         The certified optimum, or the paper's iterative procedure (whose result may violate its tolerances).
     calibration : {"beta", "platt", "temperature", "isotonic", "none"}
@@ -153,23 +142,13 @@ def fit(
     rows = checked_rows(scores, labels, groups, sites, sample_weight, calibration, basis, ids)
     number = None if random_state is None else random_number(random_state)
     requirements = make_requirements(
-        notion,
-        local_tolerance,
-        global_tolerance,
-        site_tolerances,
-        rows.sites,
-        groups=rows.groups.names,
-        floors=floors,
-        ceilings=ceilings,
-        capacity=capacity,
-        costs=costs,
+        require, notion, local_tolerance, global_tolerance, rows.sites, rows.groups.names, costs=costs
     )
     settings, level = solver_settings(solver), check_confidence(confidence)
     lent = checked_pooling(pooling, basis)
     if settings is not None and not requirements.are_tolerances:
         raise InputError(
-            "solver: 'algorithm1' knows tolerances and accuracy alone; use 'exact', or leave out ratios, floors, "
-            "ceilings, capacity and costs."
+            "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs."
         )
     stages.done(1)
     prepared = prepare(rows, calibration, basis, number or 0, lent)
@@ -207,7 +186,7 @@ def _solved(prepared: Prepared, requirements: Requirements, settings: Algorithm1
     try:
         mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
     except InfeasibleError:
-        raise named_conflict(requirements, prepared.cells) from None
+        raise conflict_of(requirements, prepared.cells) from None
     certificate = replace(certificate, pooling=prepared.pooling.prior)
     rules = _merged(prepared, requirements, basis) if prepared.rows.has_sites else None
     mixtures = filled(problem.cells, mixtures, None if isinstance(rules, DeferredRules) else rules, requirements.costs)

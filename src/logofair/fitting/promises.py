@@ -20,7 +20,7 @@ from logofair.notions import Rate
 from logofair.outcomes import MET, NEW_ROWS, UNCLEAR, Outcome, Outcomes
 from logofair.policy.info import PromiseInfo, PromisesInfo
 from logofair.requirement import TODAY, People, Requirement
-from logofair.requirements import SELECTED, RateLimit, Requirements, tolerance_of
+from logofair.requirements import RateLimit, Requirements, tolerance_of
 
 CERTIFIED, CANNOT, NOT_REQUIRED = "certified", "cannot certify", "not asked"
 BY_RANK, HELD_OUT = "by rank", "on rows held out"
@@ -386,7 +386,9 @@ class Promises(Sequence[Promise]):
 
 def _certified(requirement: Requirement, promises: Sequence[Promise]) -> Iterator[Outcome]:
     """The outcome of a requirement at every site: of several rates or groups all must be certified."""
-    kind = _KINDS[requirement.measure, requirement.relation]
+    kind = _KINDS.get((requirement.measure, requirement.relation))
+    if kind is None or (requirement.measure == "rate" and requirement.who == ((),)):
+        return  # nothing is certified of rates of everyone, nor of differences
     rates = [rate.name for rate in requirement.rates or (SELECTED,)]
     alone = all(promise.side == "local" and promise.site is None for promise in promises)
     whose = [group for population in requirement.who for group in population]
@@ -524,10 +526,8 @@ def claims_of(requirements: Requirements, today: Today | None = None) -> list[Cl
     Without ``today`` the floors and ceilings that go by the rule that nothing is required of are not known.
     """
     found = []
-    sites, none = len(requirements.tolerances), np.zeros_like(requirements.tolerances)
-    ratios = none if requirements.ratios is None else requirements.ratios
     sides = (
-        ("local", requirements.local, requirements.tolerances.T, ratios.T),
+        ("local", requirements.local, requirements.tolerances.T, requirements.ratios.T),
         (
             "global",
             requirements.global_,
@@ -541,31 +541,32 @@ def claims_of(requirements: Requirements, today: Today | None = None) -> list[Cl
                 found.append(Claim(side, "gap", item.rate, np.where(np.isfinite(tolerance), tolerance, np.nan)))
             if (ratio > 0).any():
                 found.append(Claim(side, "ratio", item.rate, np.where(ratio > 0, ratio, np.nan)))
-        places = sites if side == "local" else 1
         for limit in requirements.limits:
             if limit.side == side:
-                found += _limit_claims(limit, requirements.groups, places, today)
+                found += _limit_claims(limit, requirements.groups, today)
         for each in requirements.capacities:
-            if each.side == side:
+            if each.side == side and np.isfinite(each.most):
                 kind = "exact capacity" if each.least == each.most else "capacity"
-                found.append(Claim(side, kind, SELECTED, np.full(places, each.most)))
+                found.append(Claim(side, kind, SELECTED, np.where(each.at, each.most, np.nan)))
     return found
 
+
+SELECTED = Rate("share selected", 1.0, 0.0)  # of all people
 
 # The floors or ceilings of a requirement that goes by what the groups have without any, (places, groups).
 Today: TypeAlias = Callable[[RateLimit], Floats]
 
 
-def _limit_claims(limit: RateLimit, groups: tuple[Label, ...], places: int, today: Today | None) -> Iterator[Claim]:
+def _limit_claims(limit: RateLimit, groups: tuple[Label, ...], today: Today | None) -> Iterator[Claim]:
     """A floor or a ceiling; one by what the groups have today is of each group by itself."""
     own = None if limit.group is None else groups.index(limit.group)
     if limit.value is not None or today is None:
         value = np.nan if limit.value is None else limit.value
-        yield Claim(limit.side, limit.kind, limit.rate, np.full(places, value), own)
+        yield Claim(limit.side, limit.kind, limit.rate, np.where(limit.at, value, np.nan), own)
         return
     rates = today(limit)
     for group in range(len(groups)) if own is None else (own,):
-        yield Claim(limit.side, limit.kind, limit.rate, rates[:, group], group)
+        yield Claim(limit.side, limit.kind, limit.rate, np.where(limit.at, rates[:, group], np.nan), group)
 
 
 def none_made(requirements: Requirements, confidence: float | None = None) -> Promises:
@@ -654,7 +655,7 @@ def stated(
 
 def _has_ratio(requirements: Requirements, claim: Claim, site: int) -> bool:
     """Whether a ratio is required at a site where no tolerance is."""
-    if claim.side == "global" or requirements.ratios is None:
+    if claim.side == "global":
         return False
     rate = [item.rate for item in requirements.local].index(claim.rate)
     return bool(requirements.ratios[site, rate] > 0)

@@ -16,7 +16,6 @@ from logofair.auditing.measure import Tally
 from logofair.auditing.required import SILENT, RequirementCheck, measured_requirements, proved_requirements
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, today_of
 from logofair.auditing.rows import unconstrained as unconstrained_chances
-from logofair.auditing.typed import typed
 from logofair.calibration import CalibrationErrors
 from logofair.columns.acceleration import pieces
 from logofair.columns.checks import NAMED, Floats, Label, listed
@@ -40,7 +39,7 @@ from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, scor
 from logofair.policy.policy import Policy
 from logofair.reportable import Reportable
 from logofair.requirement import Requirement
-from logofair.requirements import SELECTED, Requirements, compared_rates
+from logofair.requirements import Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem, unconstrained
 
@@ -107,7 +106,7 @@ class Solution(Reportable):
     >>> import logofair
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
     >>> print(solution.requirements.summary())
-    The selection rate of any two groups differs by at most 0.02 (demographic parity).
+    selection rate gap <= 0.02 overall.
     >>> solution.policy.decide([0.7, 0.3], groups=["a", "b"]).tolist()
     [1, 0]
     """
@@ -201,7 +200,7 @@ class Solution(Reportable):
     def outcomes(self) -> Outcomes:
         """What was found about every requirement: on test rows, for new rows, and on the calibration rows."""
         tested = Outcomes() if self.tested is None else self.tested.outcomes
-        return tested + self.promises.outcomes(self._sentences) + self.proved
+        return tested + self.promises.outcomes(self.requirements.items) + self.proved
 
     @cached_property
     def proved(self) -> Outcomes:
@@ -210,10 +209,11 @@ class Solution(Reportable):
 
     def _proved(self, most: int | None) -> Outcomes:
         return judge(
-            self._sentences,
+            self.requirements.items,
             self._counted(self.problem),
             CALIBRATION_ROWS,
             prices=self._prices_of_requirements,
+            shares=self.requirements.shares,
             precision=self.certificate.precision,
             most=most,
         )
@@ -221,35 +221,23 @@ class Solution(Reportable):
     @property
     def stored_outcomes(self) -> Outcomes:
         """What a policy tells of a fit: for new rows and on the calibration rows, those that tell most."""
-        certified = self.promises.outcomes(self._sentences)
+        certified = self.promises.outcomes(self.requirements.items)
         return certified.brief(STORED_OUTCOMES) + self._proved(STORED_OUTCOMES)
 
     @cached_property
     def on_own_rows(self) -> Outcomes:
         """Those on the sites' own rows alone, where cells borrow from other sites."""
-        return judge(self._sentences, self._counted(self._own_problem), CALIBRATION_ROWS)
+        return judge(
+            self.requirements.items,
+            self._counted(self._own_problem),
+            CALIBRATION_ROWS,
+            shares=self.requirements.shares,
+        )
 
-    @cached_property
-    def _sentences(self) -> tuple[Requirement, ...]:
-        return typed(self.requirements, self.policy.sites)
-
-    @cached_property
+    @property
     def _prices_of_requirements(self) -> dict[Requirement, Floats]:
         """The price of each requirement, by site: of a gap of several rates what all of these win together."""
-        kinds = {"gap": "tolerance", "ratio": "ratio", "rate": "limit", "accepted": "capacity"}
-        found, alone = {}, len(self.policy.sites) == 1
-        for each in self._sentences:
-            side = "global" if each.scope.is_global and not alone else "local"
-            rates = self.problem.global_rates if side == "global" else self.problem.local_rates
-            prices = self.certificate.prices.global_[None] if side == "global" else self.certificate.prices.local
-            names = [rate.name for rate in each.rates or (SELECTED,)]
-            own = [
-                k
-                for k, rate in enumerate(rates)
-                if rate.name in names and self.problem.kind(side, k) == kinds[each.measure]
-            ]
-            found[each] = prices[:, own].sum(axis=1)
-        return found
+        return {item: price for (item, _), price in self.certificate.prices.of.items()}
 
     def test(
         self,
@@ -296,7 +284,7 @@ class Solution(Reportable):
         costs, known_sites = policy_costs(self.policy, rows.site.names), self.policy.sites
         if known_sites == (None,):  # without sites what is required holds over all of them
             known_sites = rows.site.names
-        tested = compared_audits(first, chance, columns, *self._rates, costs, self._sentences, known_sites)
+        tested = compared_audits(first, chance, columns, *self._rates, costs, self.requirements.items, known_sites)
         checks = self._measured_requirements(tested.second, scores, groups, sites, rows)
         tested = replace(tested, second=replace(tested.second, requirements=checks))
         tolerances = required_tolerances(self.requirements, self.policy.sites, tested.second)
@@ -411,22 +399,14 @@ class Solution(Reportable):
 
     def _prices(self) -> dict[str, Any]:
         """Every price above 0 inside a site, and those over all sites."""
-        prices, problem = self.certificate.prices, self.problem
-        local = [
-            {
-                "site": plain(self.policy.sites[c]),
-                "rate": problem.local_rates[k].name,
-                "of": problem.kind("local", k),
-                "price": price,
-            }
-            for (c, k), price in np.ndenumerate(prices.local)
-            if price > 0
-        ]
-        names = [rate.name for rate in problem.global_rates]
-        global_ = [
-            {"rate": name, "of": problem.kind("global", k), "price": float(price)}
-            for k, (name, price) in enumerate(zip(names, prices.global_, strict=True))
-        ]
+        local, global_ = [], []
+        for (item, side), prices in self.certificate.prices.of.items():
+            if side == "global":
+                global_.append({"require": str(item), "price": float(prices[0])})
+                continue
+            for site, price in zip(self.policy.sites, prices.tolist(), strict=True):
+                if price > 0:
+                    local.append({"site": plain(site), "require": str(item), "price": price})
         return {"local": local, "global": global_}
 
 

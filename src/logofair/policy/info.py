@@ -7,96 +7,59 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logofair.files.inputs import MISSING, ColumnNames, DataSource
-from logofair.notions import Rate
+from logofair.notions import KNOWN_RATES, Rate
 from logofair.outcomes import Outcome, Outcomes
-from logofair.requirement import Requirement
-from logofair.requirements import Requirements, way_of
+from logofair.requirement import TODAY, Requirement, read_requirements
+from logofair.requirements import Requirements
 
 _ROUNDING = 1e-9  # a violation up to here is none
 _CHANCES = {None: "in estimated chances", "none": "taking scores as chances"}
 
 
 @dataclass(frozen=True)
-class RequirementInfo:
-    """One rate whose gap must stay within a tolerance (None: free), or its groups within a ratio.
-
-    ``line`` is that of a rate of the user's own (:attr:`logofair.notions.Rate.line`); None: a notion of ours has it.
-    """
-
-    notion: str
-    rate: str
-    tolerance: float | None
-    ratio: float | None = None
-    line: tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        Rate.called(self.rate, self.line)  # raises where there is no such rate
-
-
-@dataclass(frozen=True)
-class LimitInfo:
-    """A floor or a ceiling of a group's rate (None: of every group's); without a value, that of no requirement."""
-
-    side: str
-    kind: str
-    rate: str
-    group: str | None
-    value: float | None
-    line: tuple[float, ...] | None = None  # as of a requirement
-
-    def __post_init__(self) -> None:
-        Rate.called(self.rate, self.line)
-
-
-@dataclass(frozen=True)
-class CapacityInfo:
-    """How large a share of people may be selected at most, and at least."""
-
-    side: str
-    most: float
-    least: float
-
-
-@dataclass(frozen=True)
 class RequirementsInfo:
-    """What must hold inside each site and over all, and the single sites whose tolerance is another."""
+    """What must hold: sentences, and what they rest on that they do not say."""
 
-    local: tuple[RequirementInfo, ...] = ()
-    global_: tuple[RequirementInfo, ...] = ()
-    site_tolerances: tuple[tuple[str, float | None], ...] = ()
-    site_ratios: tuple[tuple[str, float], ...] = ()
-    limits: tuple[LimitInfo, ...] = ()
-    capacities: tuple[CapacityInfo, ...] = ()
+    require: tuple[str, ...] = ()
+    rates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # the user's own (:attr:`Rate.line`)
+    looked_at: tuple[tuple[str, ...], ...] = ((), ())  # rates that are shown inside sites and over all
+    people: tuple[float, ...] = ()  # how many rows every site had, where a number of people is required
     costs: Mapping[str, float | tuple[float, ...]] | None = None  # of errors; None: accuracy
 
+    def __post_init__(self) -> None:
+        known = {*KNOWN_RATES, *self.rates}
+        if len(self.looked_at) != 2 or not {name for names in self.looked_at for name in names} <= known:
+            raise ValueError("rates that are looked at and are not known")
+        if tuple(map(str, self.items)) != self.require:
+            raise ValueError("requirements that are written otherwise, or twice")
+
     @property
-    def anything(self) -> bool:
-        """Whether something is required."""
-        compared = [t for each in (*self.local, *self.global_) for t in (each.tolerance, each.ratio)]
-        single = [t for _, t in (*self.site_tolerances, *self.site_ratios)]
-        return bool(self.limits or self.capacities) or any(t is not None for t in (*compared, *single))
+    def items(self) -> tuple[Requirement, ...]:
+        """The requirements."""
+        rates = (Rate.called(name, line) for name, line in self.rates.items())
+        return read_requirements(self.require, rates)
+
+    @property
+    def of_today(self) -> bool:
+        """Whether something is required by what the rule gives that nothing is required of."""
+        return any(item.bound == TODAY for item in self.items)
 
     @property
     def are_tolerances(self) -> bool:
         """Whether gaps within tolerances are all that is required."""
-        ratios = any(each.ratio for each in (*self.local, *self.global_)) or self.site_ratios
-        return not (self.limits or self.capacities or ratios)
+        return all(item.measure == "gap" for item in self.items)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {
-            "local": [asdict(each) for each in self.local],
-            "global": [asdict(each) for each in self.global_],
-            "single sites": [
-                *({"site": name, "tolerance": t, "ratio": None} for name, t in self.site_tolerances),
-                *({"site": name, "tolerance": None, "ratio": t} for name, t in self.site_ratios),
-            ],
-            "limits": [asdict(each) for each in self.limits],
-            "capacities": [asdict(each) for each in self.capacities],
+            "require": list(self.require),
+            "rates": {name: list(line) for name, line in self.rates.items()},
+            "looked at": [list(names) for names in self.looked_at],
+            "people": list(self.people),
             "costs": None if self.costs is None else dict(self.costs),
         }
 
@@ -104,15 +67,12 @@ class RequirementsInfo:
     def of(cls, required: Requirements) -> RequirementsInfo:
         """What a policy says of requirements."""
         data = required.as_dict()
-        local, global_ = (tuple(RequirementInfo(**each) for each in data[side]) for side in ("local", "global"))
-        single = [(each["site"], each["tolerance"], each["ratio"]) for each in data["single sites"]]
+        local, global_ = (tuple(names) for names in data["looked at"])
         return cls(
-            local,
-            global_,
-            tuple((name, tolerance) for name, tolerance, ratio in single if ratio is None),
-            tuple((name, ratio) for name, _, ratio in single if ratio is not None),
-            tuple(LimitInfo(**each) for each in data["limits"]),
-            tuple(CapacityInfo(**each) for each in data["capacities"]),
+            tuple(data["require"]),
+            {name: tuple(line) for name, line in data["rates"].items()},
+            (local, global_),
+            tuple(data["people"]),
             None if data["costs"] is None else {name: _cost(each) for name, each in data["costs"].items()},
         )
 
@@ -384,8 +344,7 @@ class PolicyInfo:
     @property
     def outcomes(self) -> Outcomes:
         """What was found about the requirements: of many sites those that tell most."""
-        own: list[RequirementInfo | LimitInfo] = [*self.requirements.local, *self.requirements.global_]
-        rates = [Rate.called(each.rate, each.line) for each in [*own, *self.requirements.limits]]
+        rates = [Rate.called(name, line) for name, line in self.requirements.rates.items()]
         return Outcomes(tuple(each.outcome(Requirement.parse(each.requirement, rates)) for each in self.found))
 
 
@@ -394,12 +353,6 @@ def added_to_rows(pooling: str) -> str:
     return "" if pooling == "none" else " and what small cells borrow"
 
 
-_RELIEF = {
-    "tolerance": "0.01 more tolerance for the {rate}{where} {wins}",
-    "ratio": "A ratio lower by 0.01 for the {rate}{where} {wins}",
-    "limit": "Floors and ceilings looser by 0.01 for the {rate}{where} {win}",
-    "capacity": "0.01 more capacity{where} {wins}",
-}
 # What is won of each objective: the verb of one requirement, that of several, and what.
 _WINNING = {
     "accuracy": {"wins": "wins", "win": "win", "what": "accuracy"},
@@ -407,35 +360,20 @@ _WINNING = {
 }
 
 
-def price_sentence(price: float, rate: str, where: str, objective: str = "accuracy", kind: str = "tolerance") -> str:
-    """What 0.01 more tolerance for a rate would win at most, or as much less of another requirement.
-
-    Examples
-    --------
-    >>> price_sentence(0.5, "selection rate", "", "cost", "limit")
-    'Floors and ceilings looser by 0.01 for the selection rate save at most 0.00500 a person.'
-    """
-    words = _WINNING[objective]
-    return f"{_RELIEF[kind].format(rate=rate, where=where, **words)} {_most(price, words)}."
-
-
 def _most(price: float, words: Mapping[str, str]) -> str:
     return f"at most {0.01 * price:.5f} {words['what']}"
 
 
-def relief_sentence(price: float, name: str, where: str, objective: str = "accuracy") -> str:
-    """What 0.01 less of a requirement would win at most; ``name`` is that of a rate, or what the requirement is called.
+def relief_sentence(price: float, required: str, objective: str = "accuracy", where: str = "") -> str:
+    """What a requirement that is looser by 0.01 would win at most.
 
     Examples
     --------
-    >>> relief_sentence(0.5, "the capacity over all sites", " over all sites")
-    'The capacity over all sites 0.01 larger wins at most 0.00500 accuracy.'
+    >>> relief_sentence(0.5, "accepted <= 0.2 overall")
+    "'accepted <= 0.2 overall' looser by 0.01 wins at most 0.00500 accuracy."
     """
-    way = way_of(name)
-    if way is None:
-        return price_sentence(price, name, where, objective)
     words = _WINNING[objective]
-    return f"{name[0].upper()}{name[1:]} 0.01 {way} {words['wins']} {_most(price, words)}."
+    return f"{required!r} looser by 0.01{where} {words['wins']} {_most(price, words)}."
 
 
 def no_rule(basis: str, *, has_sites: bool = True) -> str:

@@ -13,7 +13,8 @@ each tolerance, never negative.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.policy.info import CertificateInfo, added_to_rows, proof_sentence
 from logofair.policy.mixtures import Mixtures, evaluate
+from logofair.requirement import Requirement
 from logofair.solvers.local import local_bound
 from logofair.solvers.problem import Problem
 
@@ -33,11 +35,13 @@ class TolerancePrices:
     """What tolerance is worth: one unit more of it wins at most this much accuracy (the value is concave), or cost.
 
     ``global_`` has one price per global rate, ``local`` one per site and local rate. Of a ratio it is a unit less, of
-    floors and ceilings a unit looser, of a capacity a unit more.
+    floors and ceilings a unit looser, of a capacity a unit more. ``of`` has the prices of each requirement by its side,
+    "local" (by site) or "global": of several on a rate the strictest has the price.
     """
 
     global_: Floats
     local: Floats
+    of: Mapping[tuple[Requirement, str], Floats] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,14 @@ def certify(
     dual = problem.baseline + float(problem.site_mass @ bound) + float(problem.global_worth(global_prices[None])[0])
     won = problem.cost_unit  # a unit of the objective, in the user's
     local_worth = problem.local_relief(local_prices) * problem.site_mass[:, None]
-    in_users_units = TolerancePrices(global_worth * problem.global_units * won, local_worth * problem.local_units * won)
+    in_users_units = TolerancePrices(
+        global_worth * problem.global_units * won,
+        local_worth * problem.local_units * won,
+        {
+            (item, side): price * won * (problem.site_mass if side == "local" else 1.0)
+            for (item, side), price in problem.requirement_prices(local_prices, global_prices).items()
+        },
+    )
     units = [1.0, *np.ravel(problem.local_units), *np.ravel(problem.global_units)]
     precision = LARGEST_VIOLATION / float(min(units))
     return Certificate(

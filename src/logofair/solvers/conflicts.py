@@ -1,6 +1,6 @@
 """Requirements that cannot be met together: the few that conflict, and the least by which each would have to give way.
 
-A requirement here is what a person typed: a floor of every group is one, and gives way for all of them together.
+A requirement is what a person typed: a floor of every group is one, and gives way for all of them together.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _ITERATIONS = 200
 _RATIO_STEP = 1e-8  # to which the amount is found by which ratios have to give way
 
 
-def named_conflict(requirements: Requirements, cells: Cells) -> InfeasibleError:
-    """The conflict of requirements that no rule for some cells meets, in words."""
+def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
+    """The conflict of requirements that no rule for some cells meets."""
     program = _apart(requirements, cells)
     found = _solved(program, program.items)
     few = _fewest(program, program.items if found is None else found.binding or program.items)
-    amounts = {name: _least(program, name) for name in requirements.one_by_one() if name in few}
+    amounts = {item: _least(program, str(item)) for item in requirements.items if str(item) in few}
     return InfeasibleError(amounts, conflict_sentence(amounts))
 
 
 def _apart(requirements: Requirements, cells: Cells) -> Program:
     """A program in which every requirement has rates of its own, so that one can give way while all others hold."""
-    alone = {name: make_problem(one, cells) for name, one in requirements.one_by_one().items()}
+    alone = {str(item): make_problem(requirements.only([item]), cells) for item in requirements.items}
     problems = list(alone.values())
     together = problems[0]
     for other in problems[1:]:

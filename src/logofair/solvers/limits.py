@@ -32,8 +32,9 @@ class Limits:
     ratio: Floats  # (n, rates); 0: none
     least: Floats  # (n, groups, rates); -inf: no floor
     most: Floats  # (n, groups, rates); inf: no ceiling
-    total_least: Floats  # (n, rates), of the sum over the groups; -inf: none
-    total_most: Floats  # (n, rates); inf: none
+    # (n, rates), of the sum over the groups, (numbers of) a combination of rates; both are finite, or there is none
+    total_least: Floats
+    total_most: Floats
 
     @classmethod
     def none(cls, n: int, groups: int, rates: int) -> Limits:
@@ -163,8 +164,9 @@ def relief(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits
 
 
 def _line_worth(price: Floats, least: Floats, most: Floats) -> Floats:
-    """The most of price times a share of people between two others, and between 0 and 1 at any rate."""
-    return np.asarray(price * np.where(price > 0, np.minimum(most, 1.0), np.maximum(least, 0.0)))
+    """The most of price times a total between two ends."""
+    end = np.where(price > 0, most, least)
+    return np.asarray(price * np.where(np.isfinite(end), end, 0.0))
 
 
 def _band_worth(

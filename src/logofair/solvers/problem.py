@@ -16,8 +16,10 @@ from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
+from logofair.errors import InputError
 from logofair.notions import Rate
-from logofair.requirements import SELECTED, Requirements, tolerance_of
+from logofair.requirement import TODAY, Requirement
+from logofair.requirements import Combination, Holding, Requirements
 from logofair.solvers.limits import (
     Layout,
     Limits,
@@ -58,12 +60,13 @@ class Problem:
     2), are those of a wrongly accepted and of a wrongly rejected row in units of ``cost_unit`` (None: accuracy counts,
     which is 1 less a cost of 1 each). ``objective`` replaces the gain where something else is to be maximised. Cells
     ``left_out``, (sites, groups), are compared with no other inside their site; a group of which all are left out
-    not over all either.
+    not over all either. ``local_holding`` and ``global_holding`` say which requirements each rate is of, with the
+    numbers that today's rates come to.
     """
 
     cells: Cells
-    local_rates: tuple[Rate, ...]
-    global_rates: tuple[Rate, ...]
+    local_rates: tuple[Rate | Combination, ...]
+    global_rates: tuple[Rate | Combination, ...]
     local_tolerance: Floats
     global_tolerance: Floats
     local_units: Floats | float = 1.0
@@ -75,6 +78,8 @@ class Problem:
     global_limits: Limits | None = None
     costs: Floats | None = None
     cost_unit: float = 1.0
+    local_holding: tuple[tuple[Holding, ...], ...] = ()
+    global_holding: tuple[tuple[Holding, ...], ...] = ()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -139,11 +144,7 @@ class Problem:
     @cached_property
     def local(self) -> tuple[Floats, Floats]:
         """Coefficients of u and v in each cell's local rates; 0 where the rate is undefined or free."""
-        everybody = np.broadcast_to(self.site_mass[:, None], self.shape)
-        base = [
-            everybody if rate == SELECTED else rate.denominator(self.mass, self.positives) for rate in self.local_rates
-        ]
-        return self._coefficients(self.local_rates, base, self.local_limited)
+        return self._coefficients(self.local_rates, self.mass, self.positives, self.local_limited)
 
     @cached_property
     def local_defined(self) -> Booleans:
@@ -171,15 +172,8 @@ class Problem:
     @cached_property
     def global_(self) -> tuple[Floats, Floats]:
         """Coefficients of u and v in each cell's share of its group's global rates."""
-        base = [
-            np.ones(self.shape)
-            if rate == SELECTED
-            else np.broadcast_to(rate.denominator(self.group_mass, self.group_positives), self.shape)
-            for rate in self.global_rates
-        ]
-        return self._coefficients(
-            self.global_rates, base, np.broadcast_to(self.global_limited, (*self.shape, len(base)))
-        )
+        counts = np.broadcast_to(self.global_limited, (*self.shape, len(self.global_rates)))
+        return self._coefficients(self.global_rates, self.group_mass, self.group_positives, counts)
 
     @cached_property
     def global_defined(self) -> Booleans:
@@ -205,7 +199,10 @@ class Problem:
     @cached_property
     def compares_selection(self) -> bool:
         """Whether the local constraints are one family of plain selection rates."""
-        if len(self.local_rates) != 1 or self.local_rates[0].slope != 0 or self.local_limits is not None:
+        if len(self.local_rates) != 1 or self.local_limits is not None:
+            return False
+        (rate,) = self.local_rates
+        if isinstance(rate, Combination) or rate.slope != 0:
             return False
         return bool(np.all(np.abs(self.local[0][self.local_counts] - 1.0) < 1e-14))
 
@@ -246,7 +243,7 @@ class Problem:
         begins = np.ones(values.size, dtype=bool)
         number = np.repeat(np.arange(cells.rows.size), np.diff(cells.starts))
         for rate in dict.fromkeys((*self.local_rates, *self.global_rates)):
-            if rate.slope != 0:
+            if isinstance(rate, Rate) and rate.slope != 0:
                 counts = rate.moment(values) > 0.0
                 begins &= (
                     ~self._fixed(rate).ravel()[number] | np.append(False, counts[1:] != counts[:-1])[: counts.size]
@@ -397,10 +394,75 @@ class Problem:
         """Global prices as they prove a bound, whatever rounding did to them."""
         return np.asarray(repaired(prices[None], self.global_counts[None], self.global_limits)[0])
 
+    def column(self, side: str, measure: str, of: Rate | Combination) -> int:
+        """The number of the rate on which a measure is required."""
+        holding = self.local_holding if side == "local" else self.global_holding
+        return next(k for k, some in enumerate(holding) if any((e.measure, e.of) == (measure, of) for e in some))
+
     def kind(self, side: str, rate: int) -> str:
         """What is required of a rate on a side (:meth:`Limits.kind`)."""
         limits = self.local_limits if side == "local" else self.global_limits
         return "tolerance" if limits is None else limits.kind(rate)
+
+    def requirement_prices(self, local: Floats, global_: Floats) -> dict[tuple[Requirement, str], Floats]:
+        """What a unit less of each requirement would win at most, by requirement and side, (n,), where it binds.
+
+        ``local`` and ``global_`` are prices of the rates. Of several on a rate the strictest has it.
+        """
+        found: dict[tuple[Requirement, str], Floats] = {}
+        for side, holding, prices, won in (
+            ("local", self.local_holding, local, self.local_relief(local)),
+            ("global", self.global_holding, global_[None], self.global_relief(global_)[None]),
+        ):
+            for k, each_of_rate in enumerate(holding):
+                taken = np.zeros((len(won), self.shape[1], 2), dtype=bool)  # by an earlier one that is as strict
+                for each in each_of_rate:
+                    own = self._priced(each, side, k, prices[..., k], won[:, k], taken)
+                    key = each.requirement, side
+                    found[key] = found.get(key, 0.0) + own * self._unit(side, k)
+        return found
+
+    def _unit(self, side: str, k: int) -> float:
+        """How many units of order 1 one of the user's has."""
+        units = np.ravel(self.local_units if side == "local" else self.global_units)
+        return float(units[k if units.size > 1 else 0])
+
+    def _priced(self, each: Holding, side: str, k: int, prices: Floats, won: Floats, taken: Booleans) -> Floats:
+        """What a unit less of one requirement would win, (n,); ``taken`` says whose ends have a price already."""
+        tolerance = self.local_tolerance if side == "local" else self.global_tolerance[None]
+        limits = self.local_limits if side == "local" else self.global_limits
+        unit = self._unit(side, k)
+        bounds, here = each.bounds * unit, np.asarray(each.at)[:, None]
+        ends: list[tuple[int, Floats]] = []  # 0: at least, 1: at most
+        if each.measure == "gap":
+            ends = [(1, tolerance[:, k, None])]
+        elif limits is not None and each.measure == "ratio":
+            ends = [(0, limits.ratio[:, k, None])]
+        elif limits is not None and each.measure == "rate":
+            ends = [(0, limits.least[..., k]) if each.requirement.relation == ">=" else (1, limits.most[..., k])]
+        elif limits is not None:
+            both = [(0, limits.total_least[:, k, None]), (1, limits.total_most[:, k, None])]
+            ends = [
+                end
+                for end, relation in zip(both, (">=", "<="), strict=True)
+                if each.requirement.relation in (relation, "=")
+            ]
+        found = np.zeros(len(won))
+        for place, end in ends:
+            binds = here & (bounds == end) & ~taken[..., place]
+            if each.group is not None and each.measure == "rate":
+                binds &= np.arange(taken.shape[1]) == each.group
+            taken[..., place] |= binds
+            sided = np.maximum(-prices if place == 0 else prices, 0.0)
+            if each.measure == "rate":
+                found += np.where(binds, sided, 0.0).sum(axis=1)
+            elif each.measure == "combination":
+                found += np.where(binds[:, 0], sided[:, 0], 0.0)
+            elif each.measure == "gap":
+                found += np.where(binds[:, 0], 0.5 * np.abs(prices).sum(axis=1), 0.0)
+            else:
+                found += np.where(binds[:, 0], won, 0.0)
+        return found
 
     def local_relief(self, prices: Floats) -> Floats:
         """What a unit less of each local requirement would win at most, per site's mass, (sites, rates)."""
@@ -419,20 +481,39 @@ class Problem:
         """What the global requirements are worth at prices of the global rates: (t, groups, rates) to (t,)."""
         return worth(prices, self.global_tolerance[None], self.global_counts[None], self.global_limits)
 
-    def _coefficients(self, rates: tuple[Rate, ...], bases: list[Floats], counts: Booleans) -> tuple[Floats, Floats]:
-        """Coefficients of u and v in rates with the given denominators."""
+    def _coefficients(
+        self, rates: tuple[Rate | Combination, ...], mass: Floats, positives: Floats, counts: Booleans
+    ) -> tuple[Floats, Floats]:
+        """Coefficients of u and v in rates of groups of so many rows and positives, (..., groups)."""
         u, v = np.zeros((*self.shape, len(rates))), np.zeros((*self.shape, len(rates)))
-        for k, (rate, base) in enumerate(zip(rates, bases, strict=True)):
-            scale = np.divide(self.mass, base, out=np.zeros(self.shape), where=counts[..., k])
-            u[..., k], v[..., k] = rate.constant * scale, rate.slope * scale
+        for k, each in enumerate(rates):
+            for number, rate, group in _terms(each):
+                own, everybody = np.ones(self.shape, dtype=bool), isinstance(each, Combination) and group is None
+                if group is not None:
+                    own = np.arange(self.shape[1]) == group
+                base = rate.denominator(_of_group(mass, everybody), _of_group(positives, everybody))
+                base = np.broadcast_to(base, self.shape)
+                scale = np.divide(self.mass, base, out=np.zeros(self.shape), where=counts[..., k] & own)
+                u[..., k] += number * rate.constant * scale
+                v[..., k] += number * rate.slope * scale
         return u, v
+
+
+def _terms(rate: Rate | Combination) -> tuple[tuple[float, Rate, int | None], ...]:
+    """The terms of a combination; of the rate of every group by itself one that is of no single group."""
+    return rate.terms if isinstance(rate, Combination) else ((1.0, rate, None),)
+
+
+def _of_group(counted: Floats, everybody: bool) -> Floats:
+    """Rows of every group, (..., groups), or of everybody together in the place of each."""
+    return counted.sum(axis=-1, keepdims=True) if everybody else counted
 
 
 def _narrowed(
     rate: Rate,
     low: Floats,
     high: Floats,
-    rates: tuple[Rate, ...],
+    rates: tuple[Rate | Combination, ...],
     limits: Limits | None,
     tolerance: Floats,
     compared: Booleans,
@@ -449,80 +530,143 @@ def _narrowed(
 
 
 def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals | None = None) -> Problem:
-    """The optimisation problem on given cells; global requirements that are free are left out.
+    """The optimisation problem on given cells; what is required of none of these sites is left out.
 
-    So are local ones that are free at all of these sites. ``totals``: those of the federation, where the cells are
-    only some of its sites.
+    ``totals``: those of the federation, where the cells are only some of its sites. What a rate is today comes from the
+    rule that gains most where nothing is required.
     """
-    local, tolerance, ratio = _compared_local(requirements)
-    global_ = [r for r in requirements.global_ if r.tolerance is not None or r.ratio is not None]
-    of_local, of_global = (limited_rates(requirements, side) for side in ("local", "global"))
-    local_rates = [rate.normalised() for rate in (*local, *of_local)]
-    global_rates = [rate.normalised() for rate in (*(r.rate for r in global_), *of_global)]
-    free, sites, costs = np.full((cells.n_sites, len(of_local)), np.inf), cells.n_sites, requirements.costs
-    local_units, global_units = (np.array([unit for _, unit in rates]) for rates in (local_rates, global_rates))
+    local, global_ = _columns(requirements, "local"), _columns(requirements, "global")
+    costs, sites = requirements.costs, cells.n_sites
     problem = Problem(
         cells=cells,
-        local_rates=tuple(rate for rate, _ in local_rates),
-        global_rates=tuple(rate for rate, _ in global_rates),
-        local_tolerance=np.concatenate([tolerance, free], axis=1) * local_units,
-        global_tolerance=np.array([*map(tolerance_of, global_), *(np.inf for _ in of_global)]) * global_units,
-        local_units=local_units,
-        global_units=global_units,
+        local_rates=tuple(each.of for each in local),
+        global_rates=tuple(each.of for each in global_),
+        local_tolerance=np.full((sites, len(local)), np.inf),
+        global_tolerance=np.full(len(global_), np.inf),
+        local_units=np.array([each.unit for each in local]),
+        global_units=np.array([each.unit for each in global_]),
         totals=totals,
         costs=None if costs is None else cost_pairs(costs, costs.largest, sites),
         cost_unit=1.0 if costs is None else costs.largest,
     )
-    if not (of_local or of_global or ratio.any() or any(r.ratio for r in global_)):
-        return problem
-    ratios = np.concatenate([ratio, np.zeros((sites, len(of_local)))], axis=1)
-    global_ratios = np.array([[*(r.ratio or 0.0 for r in global_), *(0.0 for _ in of_global)]])
-    return _with_limits(problem, requirements, (ratios, global_ratios))
+    found = _bounded(problem, local, global_, None, None)
+    if all(each.requirement.bound != TODAY for column in (*local, *global_) for each in column.holding):
+        return found
+    u, v = unconstrained(cells, problem.row_worth)
+    return _bounded(problem, local, global_, found.local_values(u, v), found.global_shares(u, v)[None])
+
+
+@dataclass(frozen=True)
+class _Column:
+    """What is required of one rate: of its gap and its ratio, of groups by themselves, or of a combination of rates."""
+
+    of: Rate | Combination  # in units of order 1
+    unit: float  # how many of these one of the user's has
+    holding: tuple[Holding, ...]
+
+    def write(
+        self, k: int, tolerance: Floats, limits: Limits, defined: Booleans, today: Floats | None
+    ) -> Iterator[Holding]:
+        """Write the numbers of the requirements into column k, the strictest of several, and hand them back.
+
+        ``today`` are the values of the groups, (n, groups), where nothing is required; None: they do not matter yet.
+        """
+        for each in self.holding:
+            at = np.flatnonzero(each.at)
+            bounds = np.repeat((each.bounds * self.unit)[:, None], defined.shape[1], axis=1)
+            if each.requirement.bound == TODAY:
+                bounds = np.full(bounds.shape, 0.5) if today is None else _today(each.measure, today, defined)
+            own, relation = slice(None) if each.group is None else each.group, each.requirement.relation
+            if each.measure == "gap":
+                tolerance[at, k] = np.minimum(tolerance[at, k], bounds[at, 0])
+            elif each.measure == "ratio":
+                limits.ratio[at, k] = np.maximum(limits.ratio[at, k], bounds[at, 0])
+            elif each.measure == "rate" and relation == ">=":
+                limits.least[at, own, k] = np.maximum(limits.least[at, own, k], bounds[at][:, own])
+            elif each.measure == "rate":
+                limits.most[at, own, k] = np.minimum(limits.most[at, own, k], bounds[at][:, own])
+            else:
+                assert isinstance(self.of, Combination)
+                low, high = self.of.ends
+                least, most = (
+                    bounds[at, 0] if relation in (end, "=") else at_most for end, at_most in ((">=", low), ("<=", high))
+                )
+                old_least, old_most = limits.total_least[at, k], limits.total_most[at, k]
+                limits.total_least[at, k] = np.maximum(old_least, least)
+                limits.total_most[at, k] = np.minimum(old_most, most)
+            yield replace(each, bounds=bounds / self.unit)
+
+
+def _today(measure: str, values: Floats, defined: Booleans) -> Floats:
+    """What is measured of some values, (n, groups), once for every group."""
+    if measure == "rate":
+        return np.clip(values, 0.0, 1.0)
+    if measure == "combination":
+        found = values.sum(axis=1)
+    else:
+        low, high = range_of(values, defined, 1)
+        some = high > low
+        high, low = np.where(some, high, 1.0), np.where(some, low, 1.0)
+        found = high - low if measure == "gap" else low / np.where(high > 0, high, 1.0)
+    return np.repeat(found[:, None], values.shape[1], axis=1)
+
+
+def _columns(requirements: Requirements, side: str) -> list[_Column]:
+    """What is required on a side, by rate: gaps and ratios first, then groups' rates, then combinations."""
+    found: dict[tuple[str, object], list[Holding]] = {}
+    for each in requirements.holding(side):
+        key = each.of.terms if isinstance(each.of, Combination) else each.of
+        measure = "band" if each.measure in ("gap", "ratio") else each.measure
+        found.setdefault((measure, key), []).append(each)
+    columns = []
+    for _, holding in sorted(found.items(), key=lambda item: ("band", "rate", "combination").index(item[0][0])):
+        of, unit = holding[0].of.normalised()
+        if isinstance(of, Combination) and not np.isfinite(of.ends).all():
+            raise InputError(
+                f"require: {str(holding[0].requirement)!r} is of a rate without ends; limit its gap instead."
+            )
+        columns.append(_Column(of, unit, tuple(holding)))
+    return columns
+
+
+def _bounded(
+    problem: Problem,
+    local: list[_Column],
+    global_: list[_Column],
+    today_local: Floats | None,
+    today_global: Floats | None,
+) -> Problem:
+    """The problem with the numbers of what is required; where a rate has no rows, nothing is."""
+    sides = []
+    for columns, defined, today in (
+        (local, problem.local_defined, today_local),
+        (global_, problem.global_defined[None], today_global),
+    ):
+        tolerance, limits = np.full((defined.shape[0], len(columns)), np.inf), Limits.none(*defined.shape)
+        holding = tuple(
+            tuple(column.write(k, tolerance, limits, defined[..., k], None if today is None else today[..., k]))
+            for k, column in enumerate(columns)
+        )
+        limits.least[~defined], limits.most[~defined] = -np.inf, np.inf
+        nothing = ~defined.any(axis=1)
+        limits.total_least[nothing], limits.total_most[nothing] = -np.inf, np.inf
+        sides.append((tolerance, limits, holding))
+    limited = any(limits.anything.any() for _, limits, _ in sides)
+    return replace(
+        problem,
+        local_tolerance=sides[0][0],
+        global_tolerance=sides[1][0][0],
+        local_limits=sides[0][1] if limited else None,
+        global_limits=sides[1][1] if limited else None,
+        local_holding=sides[0][2],
+        global_holding=sides[1][2],
+    )
 
 
 def cost_pairs(costs: Costs, unit: float, sites: int) -> Floats:
     """What a wrongly accepted and a wrongly rejected row cost at every site, in this unit, (sites, 2)."""
     pairs = np.column_stack([costs.wrongly_accepted, costs.wrongly_rejected]) / unit
     return np.broadcast_to(pairs, (sites, 2))
-
-
-def _compared_local(requirements: Requirements) -> tuple[list[Rate], Floats, Floats]:
-    """The rates compared inside some site, and their tolerances and ratios there, (sites, rates)."""
-    tolerances = requirements.tolerances
-    ratios = np.zeros_like(tolerances) if requirements.ratios is None else requirements.ratios
-    some = np.flatnonzero(np.isfinite(tolerances).any(axis=0) | (ratios > 0).any(axis=0)).tolist()
-    return [requirements.local[k].rate for k in some], tolerances[:, some], ratios[:, some]
-
-
-def limited_rates(requirements: Requirements, side: str) -> list[Rate]:
-    """The rates that have floors or ceilings on a side, and the share selected where there is a capacity."""
-    limited = dict.fromkeys(limit.rate for limit in requirements.limits if limit.side == side)
-    return [*limited, *([SELECTED] if any(each.side == side for each in requirements.capacities) else [])]
-
-
-def _with_limits(problem: Problem, requirements: Requirements, ratios: tuple[Floats, Floats]) -> Problem:
-    """The problem with ratios, floors, ceilings and capacities; those of "today" come from the rule that gains most."""
-    sides = (problem.local_defined.shape, (1, *problem.global_defined.shape))
-    rates = (problem.local_rates, problem.global_rates)
-
-    def limited(local: Floats, global_: Floats) -> Problem:
-        local_limits, global_limits = (
-            fill_limits(requirements, side, replace(Limits.none(*shape), ratio=ratio), own, today)
-            for side, shape, ratio, own, today in zip(
-                ("local", "global"), sides, ratios, rates, (local, global_), strict=True
-            )
-        )
-        nobody = problem.site_mass == 0  # of whom no share is selected, whatever is to be
-        local_limits.total_least[nobody], local_limits.total_most[nobody] = -np.inf, np.inf
-        for own, defined in ((local_limits, problem.local_defined), (global_limits, problem.global_defined[None])):
-            own.least[~defined], own.most[~defined] = -np.inf, np.inf  # likewise a rate of which there are no rows
-        return replace(problem, local_limits=local_limits, global_limits=global_limits)
-
-    made = limited(*(np.zeros(shape) for shape in sides))
-    if all(limit.value is not None for limit in requirements.limits):
-        return made
-    u, v = unconstrained(problem.cells, problem.row_worth)
-    return limited(made.local_values(u, v), made.global_shares(u, v)[None])
 
 
 def unconstrained(cells: Cells, row_worth: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
@@ -536,38 +680,26 @@ def unconstrained(cells: Cells, row_worth: tuple[Floats, Floats]) -> tuple[Float
     return u.reshape(shape), v.reshape(shape)
 
 
-def fill_limits(
-    requirements: Requirements,
-    side: str,
-    limits: Limits,
-    rates: tuple[Rate, ...],
-    today: Floats,
-) -> Limits:
-    """Write one side's floors, ceilings and capacities into its limits; the strictest of several holds."""
-    place = {rate: k for k, rate in enumerate(rates)}  # the last of equal rates: the one that is not compared
-    for limit in requirements.limits:
-        if limit.side == side:
-            k, own = place[limit.rate], slice(None) if limit.group is None else requirements.groups.index(limit.group)
-            value = np.clip(today[:, own, k], 0.0, 1.0) if limit.value is None else limit.value
-            ends, stricter = (limits.least, np.maximum) if limit.kind == "floor" else (limits.most, np.minimum)
-            ends[:, own, k] = stricter(ends[:, own, k], value)
-    for capacity in requirements.capacities:
-        if capacity.side == side:
-            k = place[SELECTED]
-            limits.total_most[:, k] = np.minimum(limits.total_most[:, k], capacity.most)
-            if capacity.least > 0:
-                limits.total_least[:, k] = np.maximum(limits.total_least[:, k], capacity.least)
-    return limits
+def rates_defined(rates: tuple[Rate | Combination, ...], mass: Floats, positives: Floats) -> Booleans:
+    """Where enough members count in a rate for it to mean something, (..., groups, rates).
 
-
-def rates_defined(rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> Booleans:
-    """Where enough members count in a rate for it to mean something."""
-    if not rates:
-        return np.zeros((*mass.shape, 0), dtype=bool)
-    everybody = np.ones(mass.shape, dtype=bool)
-    return np.stack(
-        [everybody if rate == SELECTED else rate.denominator(mass, positives) > _NOBODY * mass for rate in rates], -1
-    )
+    A combination is of the groups it names, where all of its rates mean something.
+    """
+    found = np.zeros((*mass.shape, len(rates)), dtype=bool)
+    for k, each in enumerate(rates):
+        everything, some = np.ones((*mass.shape[:-1], 1), dtype=bool), np.zeros(mass.shape, dtype=bool)
+        for _, rate, group in _terms(each):
+            everybody = isinstance(each, Combination) and group is None
+            own_mass, own_positives = _of_group(mass, everybody), _of_group(positives, everybody)
+            there = rate.denominator(own_mass, own_positives) > _NOBODY * own_mass
+            if not isinstance(each, Combination):
+                some |= there
+                continue
+            own = np.ones(mass.shape[-1], dtype=bool) if group is None else np.arange(mass.shape[-1]) == group
+            everything &= there if group is None else there[..., group : group + 1]
+            some |= own
+        found[..., k] = some & everything
+    return found
 
 
 def total_price(prices: Floats, rates: Floats) -> Floats:

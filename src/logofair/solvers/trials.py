@@ -26,7 +26,7 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.notions import Rate
-from logofair.requirements import SELECTED
+from logofair.requirements import Combination
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import Decomposition
 
@@ -70,12 +70,15 @@ class PriceMarks:
 
 
 def price_marks(
-    mass: Floats, positives: Floats, rates: Sequence[Rate], row_worth: tuple[float, float] = ACCURACY_WORTH
+    mass: Floats,
+    positives: Floats,
+    rates: Sequence[Rate | Combination],
+    row_worth: tuple[float, float] = ACCURACY_WORTH,
 ) -> PriceMarks:
     """Read the marks off the groups' shares in all rows and in all rows that are positive.
 
-    ``row_worth`` is what accepting a row adds, as a line in its chance: constant and slope. The share of everybody that
-    is selected is a rate of the first group's place.
+    ``row_worth`` is what accepting a row adds, as a line in its chance: constant and slope. A combination of rates
+    stands in the first group's place.
 
     Examples
     --------
@@ -84,12 +87,13 @@ def price_marks(
     >>> price_marks(np.array([0.6, 0.4]), np.array([0.3, 0.1]), EQUALIZED_ODDS.rates).idle.round(3).tolist()
     [[0.3, -0.3], [0.1, -0.3]]
     """
-    base = np.array([rate.denominator(mass, positives) for rate in rates], dtype=float).reshape(-1, mass.size).T
-    everybody = np.array([rate == SELECTED for rate in rates], dtype=bool)
-    base[:, everybody] = np.eye(mass.size, 1)
+    of_groups = {k: rate for k, rate in enumerate(rates) if isinstance(rate, Rate)}
+    base, own = np.tile(np.eye(mass.size, 1), (1, len(rates))), np.array(list(of_groups), dtype=np.int64)
+    for k, rate in of_groups.items():
+        base[:, k] = rate.denominator(mass, positives)
     constant, slope = row_worth
-    idle, own = np.full(base.shape, np.nan), np.flatnonzero(~everybody)
-    lines = np.array([[rate.constant for rate in rates], [rate.slope for rate in rates]])[:, own]
+    idle = np.full(base.shape, np.nan)
+    lines = np.array([[rate.constant, rate.slope] for rate in of_groups.values()]).reshape(-1, 2).T
     for group in np.flatnonzero((base[:, own] > 0).all(axis=1)):
         # The least prices whose lines in the chance add up to the row's worth: normal equations of two unknowns.
         constants, slopes = lines / base[group, own]

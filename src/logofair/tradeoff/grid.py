@@ -8,8 +8,23 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from logofair.errors import InputError
-from logofair.requirements import Ratio, Tolerance, check_tolerance
+from logofair.notions import as_number
+from logofair.requirements import check_tolerance
 
+MEASURES = ("gap", "ratio")
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A tolerance as a ratio: the smallest rate is at least this share of the largest."""
+
+    least: float
+
+    def __str__(self) -> str:
+        return f"ratio {self.least:g}"
+
+
+Tolerance: TypeAlias = float | Ratio | None
 Tolerances: TypeAlias = tuple[Tolerance, ...]
 
 _BETWEEN = 6  # default tolerances between parity and the unconstrained rule's gap
@@ -43,18 +58,27 @@ class Grid:
     alone: bool
 
     @classmethod
-    def of(cls, local: object, global_: object, chosen: object, *, alone: bool) -> Grid:
+    def of(cls, local: object, global_: object, chosen: object, measure: str, *, alone: bool) -> Grid:
         """Check the lists and the pair."""
-        pair = _pair(chosen)
+        if measure not in MEASURES:
+            raise InputError(f"measure: got {measure!r}; use one of {', '.join(MEASURES)}.")
+        pair = _pair(chosen, measure)
         lists = tuple(
-            None if each is None else read_grid(each, where)
+            None if each is None else read_grid(each, where, measure)
             for each, where in ((local, "local_tolerances"), (global_, "global_tolerances"))
         )
         if pair is not None and alone and lists[0] is None:
             pair = (None, min((each for each in pair if each is not None), key=slack, default=None))
-        if alone and len({has_ratios(each) for each in lists if each is not None and each != (None,)}) > 1:
-            raise InputError(
-                "local_tolerances: for one site both sides are the same; pass gaps or ratios, not one on each side."
+        if measure == "ratio":
+            nothing = pair is None and lists == (None, None)
+            wanted = [
+                not alone and pair is not None and pair[0] is not None,
+                nothing or (pair is not None and pair[1] is not None),
+            ]
+            usual = (*map(Ratio, _RATIOS), None)
+            lists = tuple(
+                each if each is not None else usual if asked else (None,)
+                for each, asked in zip(lists, wanted, strict=True)
             )
         grid = cls(lists[0], lists[1], pair, alone)
         size = math.prod(len(each or ()) for each in lists)
@@ -71,55 +95,56 @@ class Grid:
             global_ = default_grid(global_gap)
         if self.chosen is None:
             return local, global_
-        return _with(local, self.chosen[0], given=self.local is not None), _with(
-            global_, self.chosen[1], given=self.global_ is not None
-        )
+        return _with(local, self.chosen[0]), _with(global_, self.chosen[1])
 
 
-def _with(tolerances: Tolerances, chosen: Tolerance, *, given: bool) -> Tolerances:
-    """One side with the chosen tolerance; where that is a ratio and no grid was asked for, a grid of ratios."""
-    if isinstance(chosen, Ratio) and not given and not has_ratios(tolerances):
-        tolerances = (*map(Ratio, _RATIOS), None) if tolerances != (None,) else tolerances
-    return read_grid([*tolerances, chosen], "chosen")
+def _with(tolerances: Tolerances, chosen: Tolerance) -> Tolerances:
+    """One side with the chosen tolerance."""
+    return _sorted({*tolerances, chosen})
 
 
-def _pair(chosen: object) -> Pair | None:
+def _pair(chosen: object, measure: str) -> Pair | None:
     """Check a pair of tolerances."""
     if chosen is None:
         return None
     if not isinstance(chosen, tuple | list) or len(chosen) != 2:
         raise InputError(f"chosen: got {chosen!r}; pass a pair (local tolerance, global tolerance).")
     first, second = (
-        _tolerance(each, f"chosen: {side}") for each, side in zip(chosen, ("local", "global"), strict=True)
+        _tolerance(each, f"chosen: {side}", measure) for each, side in zip(chosen, ("local", "global"), strict=True)
     )
     return first, second
 
 
-def _tolerance(given: object, where: str) -> Tolerance:
-    return given if isinstance(given, Ratio) else check_tolerance(given, where)
+def _tolerance(given: object, where: str, measure: str) -> Tolerance:
+    if measure == "gap" or given is None:
+        return check_tolerance(given, where, of_shares=False)
+    if not 0.0 < as_number(given) <= 1.0:
+        raise InputError(f"{where}: got {given!r}; a ratio of rates is above 0 and at most 1, such as 0.8.")
+    return Ratio(as_number(given))
 
 
-def read_grid(tolerances: object, where: str) -> Tolerances:
+def read_grid(tolerances: object, where: str, measure: str = "gap") -> Tolerances:
     """Check a list of tolerances; return the strictest first without repetition, None (not constrained) last.
-
-    Gaps or ratios: one cannot be said to be stricter than the other.
 
     Examples
     --------
     >>> read_grid([None, 0.1, 0, 0.1], "local_tolerances")
     (0.0, 0.1, None)
-    >>> read_grid([Ratio(0.8), Ratio(0.9)], "local_tolerances")
+    >>> read_grid([0.8, 0.9], "local_tolerances", "ratio")
     (Ratio(least=0.9), Ratio(least=0.8))
     """
     if isinstance(tolerances, str | bytes) or not isinstance(tolerances, Iterable):
         raise InputError(f"{where}: got {tolerances!r}; pass a list of tolerances such as [0, 0.01, 0.05, None].")
-    checked = {_tolerance(each, where) for each in tolerances}
+    checked = {_tolerance(each, where, measure) for each in tolerances}
     if not checked:
         raise InputError(f"{where}: the list is empty; pass at least one tolerance, or leave it out.")
-    bound = [each for each in checked if each is not None]
-    if len({isinstance(each, Ratio) for each in bound}) > 1:
-        raise InputError(f"{where}: has gaps and ratios, of which none is the stricter; pass one kind on a side.")
-    return (*sorted(bound, key=slack), *([None] if None in checked else []))
+    return _sorted(checked)
+
+
+def _sorted(tolerances: set[Tolerance]) -> Tolerances:
+    """The strictest first, None last."""
+    bound = [each for each in tolerances if each is not None]
+    return (*sorted(bound, key=slack), *([None] if None in tolerances else []))
 
 
 def default_grid(gap: float | None) -> Tolerances:

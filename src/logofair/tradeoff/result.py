@@ -19,9 +19,9 @@ from logofair.fitting.solution import FitWarning
 from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.reportable import Reportable
-from logofair.requirements import Ratio, Tolerance, check_tolerance, requirement_sentences
+from logofair.requirements import check_tolerance, requirement_sentences
 from logofair.solvers.certificate import Certificate
-from logofair.tradeoff.grid import Tolerances, has_ratios, slack
+from logofair.tradeoff.grid import Ratio, Tolerance, Tolerances, has_ratios, slack
 from logofair.tradeoff.measured import MeasuredRows
 from logofair.tradeoff.objective import Objective
 
@@ -109,7 +109,7 @@ class InfeasiblePoint:
             "local_tolerance": _plain(self.local_tolerance),
             "global_tolerance": _plain(self.global_tolerance),
             "infeasible": str(self.error),
-            "least_relaxation": self.error.least_relaxation,
+            "least_relaxation": {str(item): least for item, least in self.error.least_relaxation.items()},
         }
 
 
@@ -249,14 +249,14 @@ class Frontier(Reportable):
 
     Attributes
     ----------
-    local_tolerances, global_tolerances : tuple of float, Ratio or None
+    local_tolerances, global_tolerances : tuple of float, ratio or None
         The grid, strictest first; None: not constrained.
     points : tuple of Point
         One for every pair that can be had, the global tolerance running fastest.
     infeasible : tuple of InfeasiblePoint
         The pairs that no rule meets together with what else is required, each with its proof.
     held : mapping
-        What holds at every point: floors, ceilings, capacities and costs, as ``Requirements.as_dict`` has them.
+        What holds at every point: sentences and costs.
     unconstrained : UnconstrainedRule
         That against which losses are counted.
     notions, groups, sites, basis, calibration
@@ -319,8 +319,7 @@ class Frontier(Reportable):
         """What holds at every point, in words; none where nothing but tolerances is required."""
         if not any(self.held.values()):
             return []
-        free = [{"notion": "", "rate": "", "tolerance": None}] if self.has_sites else []  # there are two sides to name
-        return list(requirement_sentences({**self.held, "local": [], "global": free, "single sites": []}))
+        return list(requirement_sentences(self.held))
 
     @property
     def has_sites(self) -> bool:
@@ -419,13 +418,16 @@ class Frontier(Reportable):
         known = gaps[~np.isnan(gaps)]
         return not known.size or bool(known.max() >= sides[0].floor.detectable)
 
-    def at(self, local_tolerance: Tolerance, global_tolerance: Tolerance) -> Point:
+    def at(self, local_tolerance: float | None, global_tolerance: float | None) -> Point:
         """Return the point of the grid at two tolerances; raise the proof where no rule meets the requirements."""
         place = []
-        for side, wanted, known in (
+        sides: tuple[tuple[str, Tolerance, Tolerances], ...] = (
             ("local", local_tolerance, self.local_tolerances),
             ("global", global_tolerance, self.global_tolerances),
-        ):
+        )
+        for side, wanted, known in sides:
+            if has_ratios(known) and isinstance(wanted, float):
+                wanted = Ratio(wanted)
             if wanted not in known:
                 listed = ", ".join(map(tolerance_text, known))
                 raise InputError(f"{side}_tolerance: got {wanted!r}, which is not on the grid; it has {listed}.")
@@ -441,8 +443,8 @@ class Frontier(Reportable):
         Strictest: the least loose in the mean over both sides, and among equals the most accurate. None where every
         point of the grid loses more.
         """
-        most = check_tolerance(accuracy_cost, "accuracy_cost")
-        if most is None or isinstance(most, Ratio):
+        most = check_tolerance(accuracy_cost, "accuracy_cost", of_shares=False)
+        if most is None:
             raise InputError(f"accuracy_cost: got {most}; pass the accuracy that may be lost, such as 0.01.")
         # A certificate proves accuracy to 1e-6: a loss of less is none.
         affordable = [point for point in self.points if point.loss <= most + 1e-6 * self.objective.unit]

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from logofair.cells.cells import Cells
-from logofair.columns.checks import Floats, Label, random_number
+from logofair.columns.checks import Floats, random_number
 from logofair.columns.labels import Codes
-from logofair.columns.segments import Booleans
 from logofair.costs import ACCURACY, Costs
-from logofair.errors import InfeasibleError, InputError
+from logofair.errors import InfeasibleError
 from logofair.fitting.fit import certified, merged_cells, merged_rules
 from logofair.fitting.prepare import CalibrationRows, Prepared, checked_pooling, checked_rows, prepare
 from logofair.fitting.solution import cell_warnings
 from logofair.notions import Notion, Rate, named_notion, sides
 from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled
 from logofair.progress import Progress, no_progress
-from logofair.requirements import Ratio, Requirements, Tolerance, make_requirements
+from logofair.requirement import Requirement, Scope
+from logofair.requirements import Combination, Requirements, make_requirements
 from logofair.solvers.certificate import Certificate
-from logofair.solvers.conflicts import named_conflict
+from logofair.solvers.conflicts import conflict_of
 from logofair.solvers.decomposition import ExactSolver
 from logofair.solvers.problem import Problem, make_problem
-from logofair.tradeoff.grid import Grid, Tolerances, slack
+from logofair.tradeoff.grid import Grid, Ratio, Tolerance, Tolerances
 from logofair.tradeoff.measured import MeasuredRows, checked_test_rows
 from logofair.tradeoff.objective import Objective
 from logofair.tradeoff.result import Frontier, InfeasiblePoint, Point, UnconstrainedRule
@@ -36,51 +36,42 @@ TestRows: TypeAlias = tuple[CalibrationRows, Codes | None]  # with the ids of pe
 
 @dataclass(frozen=True, eq=False)
 class FrontierRequirements:
-    """What is fair inside each site and over all, and which sites have a tolerance of their own.
-
-    ``held`` is what holds at every point besides: arguments of :func:`make_requirements`.
-    """
+    """What is fair inside each site and over all, and ``held``, what is required at every point besides."""
 
     local: Notion
     global_: Notion
-    site_tolerances: Mapping[Label, Tolerance]
-    sites: Codes
-    held: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, notion: object, site_tolerances: object, sites: Codes, **held: object) -> FrontierRequirements:
-        """Check the notion, the tolerances of single sites, and what holds at every point."""
-        both = sides(notion)
-        if any(isinstance(side, Mapping) for side in both):
-            raise InputError(
-                "notion: a mapping to tolerances leaves nothing to vary; for several notions at once pass one Notion "
-                "with the rates of all, such as Notion('both', given=(None, 1))."
-            )
-        local, global_ = (named_notion(side, "notion") for side in both)  # type: ignore[arg-type]  # no mapping
-        single = {} if site_tolerances is None else site_tolerances
-        made = cls(local, global_, single, sites, held)  # type: ignore[arg-type]  # checked next
-        made.at(0.0, 0.0)
-        return made
+    held: Requirements
 
     @property
     def alone(self) -> bool:
         """Whether there is one site only, so that local and global are the same."""
-        return len(self.sites.names) == 1
-
-    @property
-    def exempt(self) -> Booleans:
-        """Which sites have a tolerance of their own, which no point changes."""
-        return np.array([name in self.site_tolerances for name in self.sites.names])
-
-    def at(self, local: Tolerance, global_: Tolerance) -> Requirements:
-        """The requirements at a pair of tolerances."""
-        notion = {"local": self.local, "global": self.global_}
-        return make_requirements(notion, local, global_, self.site_tolerances, self.sites, **self.held)
+        return self.held.alone
 
     @property
     def costs(self) -> Costs | None:
         """What errors cost; None: accuracy counts."""
-        return self.at(None, None).costs
+        return self.held.costs
+
+    def varied(self, local: Tolerance, global_: Tolerance) -> tuple[tuple[Requirement, ...], tuple[Requirement, ...]]:
+        """What is required inside sites and over all at a pair of tolerances, besides what holds at every point."""
+        sides = (self.local, Scope("per site"), local), (self.global_, Scope("overall"), global_)
+        found = [
+            ()
+            if tolerance is None
+            else tuple(
+                Requirement(measure="ratio", rates=(rate,), relation=">=", bound=tolerance.least, scope=scope)
+                if isinstance(tolerance, Ratio)
+                else Requirement(measure="gap", rates=(rate,), relation="<=", bound=tolerance, scope=scope)
+                for rate in notion.rates
+            )
+            for notion, scope, tolerance in sides
+        ]
+        return found[0], found[1]
+
+    def at(self, local: Tolerance, global_: Tolerance) -> Requirements:
+        """The requirements at a pair of tolerances; of one site the price of two alike is that over all."""
+        of_local, of_global = self.varied(local, global_)
+        return self.held.only(dict.fromkeys((*of_global, *of_local, *self.held.items)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +92,11 @@ class Sweep:
     def of(cls, requirements: FrontierRequirements, prepared: Prepared, basis: str, test: TestRows | None) -> Sweep:
         """Measure the unconstrained rule, on other rows where there are some."""
         rates = (requirements.local.rates, requirements.global_.rates)
-        every_rate = _every_rate(prepared, *rates, requirements.exempt)
-        free = replace(requirements, site_tolerances={}).at(None, None)
+        every_rate, free = _every_rate(prepared, *rates), requirements.held
         try:
             mixtures, certificate, _ = certified(make_problem(free, prepared.cells), basis)
         except InfeasibleError:  # what holds at every point cannot be met without any tolerance
-            raise named_conflict(free, prepared.cells) from None
+            raise conflict_of(free, prepared.cells) from None
         local, global_ = map(_largest, _gaps(every_rate, mixtures))
         ratios = _smallest_ratios(every_rate, mixtures)
         base = UnconstrainedRule(certificate.primal, local, global_, None, Objective(free.costs), *ratios)
@@ -141,7 +131,7 @@ class Sweep:
         In this order an earlier point's answers can be mixed at every later one of which the same rates are required,
         and what no rule meets it does not meet at a stricter global tolerance.
         """
-        solvers: dict[tuple[Rate, ...], ExactSolver] = {}
+        solvers: dict[tuple[Rate | Combination, ...], ExactSolver] = {}
         for local in local_tolerances:
             impossible = False
             for global_ in reversed(global_tolerances):
@@ -152,12 +142,10 @@ class Sweep:
 
     def _impossible(self, local: Tolerance, global_: Tolerance) -> InfeasiblePoint:
         """The proof that no rule is within a pair of tolerances."""
-        return InfeasiblePoint(
-            local, global_, named_conflict(self.requirements.at(local, global_), self.prepared.cells)
-        )
+        return InfeasiblePoint(local, global_, conflict_of(self.requirements.at(local, global_), self.prepared.cells))
 
     def _solved(
-        self, local: Tolerance, global_: Tolerance, known: dict[tuple[Rate, ...], ExactSolver]
+        self, local: Tolerance, global_: Tolerance, known: dict[tuple[Rate | Combination, ...], ExactSolver]
     ) -> Point | InfeasiblePoint:
         """The best rule within a pair of tolerances, or the proof that there is none."""
         required = self.requirements.at(local, global_)
@@ -170,9 +158,7 @@ class Sweep:
             return self._impossible(local, global_)
         certificate = replace(certificate, pooling=self.prepared.pooling.prior)
         rule = None if self.measured_rows is None else self._measured_rule(mixtures, required)
-        return self._point(
-            local, global_, mixtures, certificate, rule, self._prices(local, global_, certificate, problem)
-        )
+        return self._point(local, global_, mixtures, certificate, rule, self._prices(local, global_, certificate))
 
     def _point(
         self,
@@ -200,35 +186,28 @@ class Sweep:
             objective=objective,
         )
 
-    def _prices(
-        self, local: Tolerance, global_: Tolerance, certificate: Certificate, problem: Problem
-    ) -> tuple[float, float]:
+    def _prices(self, local: Tolerance, global_: Tolerance, certificate: Certificate) -> tuple[float, float]:
         """What a unit more of either tolerance wins at most, or a ratio lower by a unit; not what else is required."""
-        prices, required = certificate.prices, self.requirements
-        of_local, of_global = (
-            [k for k in range(len(rates)) if problem.kind(side, k) in ("tolerance", "ratio")]
-            for side, rates in (("local", problem.local_rates), ("global", problem.global_rates))
-        )
-        if not required.alone:
-            return float(prices.local[~required.exempt][:, of_local].sum()), float(prices.global_[of_global].sum())
-        # For a single site the stricter of the two tolerances of each rate holds: the price is that of the stricter.
-        tolerance = required.site_tolerances.get(required.sites.names[0], local)
-        local_limit = dict.fromkeys(required.local.rates, np.inf if tolerance is None else slack(tolerance))
-        global_limit = dict.fromkeys(required.global_.rates, np.inf if global_ is None else slack(global_))
-        rates = [r.rate for r in required.at(local, global_).local if r.tolerance is not None or r.ratio is not None]
-        stricter = [local_limit.get(rate, np.inf) < global_limit.get(rate, np.inf) for rate in rates]
-        by_local, each = np.array(stricter, dtype=bool), prices.local[0][of_local]
-        return 0.0 if required.exempt[0] else float(each[by_local].sum()), float(each[~by_local].sum())
+        sides = [
+            sum(
+                float(price.sum())
+                for side in ("local", "global")
+                for item in varied
+                if (price := certificate.prices.of.get((item, side))) is not None
+            )
+            for varied in self.requirements.varied(local, global_)
+        ]
+        return sides[0], sides[1]
 
 
-def _every_rate(prepared: Prepared, local: tuple[Rate, ...], global_: tuple[Rate, ...], exempt: Booleans) -> Problem:
-    """A problem in which every rate counts, except inside sites with a tolerance of their own."""
+def _every_rate(prepared: Prepared, local: tuple[Rate, ...], global_: tuple[Rate, ...]) -> Problem:
+    """A problem in which every rate counts."""
     local_rates, global_rates = ([rate.normalised() for rate in rates] for rates in (local, global_))
     return Problem(
         cells=prepared.cells,
         local_rates=tuple(rate for rate, _ in local_rates),
         global_rates=tuple(rate for rate, _ in global_rates),
-        local_tolerance=np.where(exempt[:, None], np.inf, np.zeros((exempt.size, len(local_rates)))),
+        local_tolerance=np.zeros((prepared.cells.n_sites, len(local_rates))),
         global_tolerance=np.zeros(len(global_rates)),
         local_units=np.array([unit for _, unit in local_rates]),
         global_units=np.array([unit for _, unit in global_rates]),
@@ -284,14 +263,12 @@ def frontier(
     groups: object,
     sites: object = None,
     notion: str | Notion | Mapping[str, str | Notion] = "demographic_parity",
-    local_tolerances: Iterable[float | Ratio | None] | None = None,
-    global_tolerances: Iterable[float | Ratio | None] | None = None,
-    site_tolerances: Mapping[Label, float | Ratio | None] | None = None,
-    chosen: tuple[float | Ratio | None, float | Ratio | None] | None = None,
+    measure: str = "gap",
+    local_tolerances: Iterable[float | None] | None = None,
+    global_tolerances: Iterable[float | None] | None = None,
+    chosen: tuple[float | None, float | None] | None = None,
+    require: object = (),
     costs: object = None,
-    floors: object = None,
-    ceilings: object = None,
-    capacity: object = None,
     calibration: str = "beta",
     basis: str = "eta",
     pooling: str = "auto",
@@ -308,15 +285,15 @@ def frontier(
     scores, labels, groups, sites, calibration, basis, pooling, sample_weight, random_state
         As in :func:`logofair.fit`: every point is what ``fit`` would find at its tolerances.
     notion : str, Notion, or {"local": ..., "global": ...} of these
-        What is fair. Not a mapping with tolerances, since these are what the grid varies.
-    local_tolerances, global_tolerances : iterable of float, Ratio or None, optional
-        The grid, on each side of gaps or of ratios; None inside it: not constrained. By default from 0 to the gap of
-        the unconstrained rule, where a side stops binding, and None; without sites the global side alone.
-    site_tolerances : mapping, optional
-        Tolerances of single sites, which hold at every point.
+        What is fair; for several notions at once one Notion with the rates of all.
+    measure : {"gap", "ratio"}
+        What the grid is of: the largest gaps that are allowed, or the least ratios of the smallest rate to the largest.
+    local_tolerances, global_tolerances : iterable of float or None, optional
+        The grid; None inside it: not constrained. By default, of gaps, from 0 to the gap of the unconstrained rule,
+        where a side stops binding, and None; without sites the global side alone.
     chosen : (float or None, float or None), optional
         A pair of tolerances to add to the grid and to mark in figures.
-    costs, floors, ceilings, capacity
+    require, costs
         As in :func:`logofair.fit`. They hold at every point and in the rule that losses are counted against, which no
         tolerance binds: a loss is what the tolerances take beyond them. With costs, values and losses are per person.
         Points that no rule meets are in ``infeasible``, each with its proof.
@@ -358,9 +335,11 @@ def frontier(
     """
     rows = checked_rows(scores, labels, groups, sites, sample_weight, calibration, basis, ids)
     key = 0 if random_state is None else random_number(random_state)
-    held = {"floors": floors, "ceilings": ceilings, "capacity": capacity, "costs": costs}
-    requirements = FrontierRequirements.of(notion, site_tolerances, rows.sites, groups=rows.groups.names, **held)
-    grid = Grid.of(local_tolerances, global_tolerances, chosen, alone=requirements.alone)
+    local_notion, global_notion = (named_notion(side, "notion") for side in sides(notion))
+    held = make_requirements(require, notion, None, None, rows.sites, rows.groups.names, costs=costs)
+    requirements = FrontierRequirements(local_notion, global_notion, held)
+    requirements.varied(*([None, None] if measure == "gap" else [Ratio(1.0)] * 2))
+    grid = Grid.of(local_tolerances, global_tolerances, chosen, measure, alone=requirements.alone)
     test: TestRows | None = None if test_rows is None else checked_test_rows(test_rows, rows)
     lent = checked_pooling(pooling, basis)
     (prepared,) = progress((prepare(rows, calibration, basis, key, lent) for _ in range(1)), "Calibrating", 1)
@@ -390,5 +369,5 @@ def frontier(
         chosen=grid.chosen,
         warnings=tuple(cell_warnings(strictest, prepared.rows, merged=sites is not None)),
         infeasible=infeasible,
-        held={name: requirements.at(None, None).as_dict()[name] for name in ("limits", "capacities", "costs")},
+        held={name: held.as_dict()[name] for name in ("require", "costs")},
     )

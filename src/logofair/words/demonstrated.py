@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from logofair.datasets.demonstration import BASE, Comparison, MethodResult
-from logofair.requirements import Tolerance, plain_tolerance
 from logofair.tradeoff import frontier
 from logofair.words.about import About, in_memory
 from logofair.words.fitted import fit_page, rely_answer
@@ -98,6 +96,5 @@ def _table(found: Comparison) -> Table:
     return Table("Four ways to decide", head, tuple(map(line, found.outcomes)), "lrrrr", after=after)
 
 
-def _limit(tolerance: Tolerance) -> str:
-    value: Any = plain_tolerance(tolerance)
-    return "–" if value is None else value if isinstance(value, str) else limit_points(value)
+def _limit(tolerance: float | None) -> str:
+    return "–" if tolerance is None else limit_points(tolerance)

@@ -55,7 +55,7 @@ def policy_page(
     judged = shown_outcomes(outcomes)
     others = None if policy.info.tested is None else policy.info.tested.rows
     rely = rely_answer(outcomes, places, others, _HOW)
-    if not len(outcomes) and policy.info.requirements.anything:
+    if not len(outcomes) and policy.info.requirements.require:
         rely = Answer("Can I rely on it?", "Rely on it", "Not known", "", f"not tested on other people; {_HOW}")
     answers = [rely, *_accuracy(policy), *_site_answers(policy)]
     return Page(

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from logofair.requirements import Ratio, Tolerance
 from logofair.tradeoff import Frontier, Point
+from logofair.tradeoff.grid import Ratio, Tolerance
 from logofair.words.about import About, sources_section, title_line
 from logofair.words.charts import Curve, Svg, curves
 from logofair.words.phrases import NOTHING, limit_points, points, short_number, span

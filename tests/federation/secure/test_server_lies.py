@@ -24,6 +24,7 @@ from logofair.federation.secure import SecureServer, new_signing_key, public_lin
 from logofair.federation.secure.primitives import private_text
 from logofair.notions import Notion, Rate
 from logofair.records import decode, encode
+from support.sentences import asking
 
 pytestmark = pytest.mark.federation
 
@@ -105,7 +106,8 @@ REPLAY = dict.fromkeys(SITES, "OTHER_THAN_REPLAY")
 
 def honest_plan(**options):
     usual = {"groups": ["F", "M"], "secure": True, "run": "r", "calibration": "none", "pooling": "none", "trials": 2}
-    return make_plan(**(usual | options))
+    usual |= {"local_tolerance": 0.02, "global_tolerance": 0.02}
+    return make_plan(**asking(**(usual | options)))
 
 
 def hostile(columns=None, **options):
@@ -169,8 +171,8 @@ def test_prices_can_isolate_a_site_but_no_site_answers_what_its_replica_does_not
 
 
 def test_a_secure_plan_sets_no_tolerance_for_single_sites():
-    with pytest.raises(InputError, match="site_tolerances: cannot be combined with secure sums"):
-        honest_plan(site_tolerances={"b": 0.0, "c": 0.0})
+    with pytest.raises(InputError, match="with secure sums no requirement names a site"):
+        honest_plan(require=["selection rate gap <= 0 at b, c"])
 
 
 PER_POSITIVE = Notion("both", given=(None, Rate("accepted per positive", 1.0, 0.0, base=(0.0, 1.0))))

@@ -239,9 +239,7 @@ CHANGES = {
     "notion": "equalized_odds",
     "local_tolerance": 0.2,
     "global_tolerance": 0.2,
-    "site_tolerances": {"a": 0.5},
-    "floors": {"global": {"demographic_parity": 0.1}},
-    "capacity": 0.5,
+    "require": ["accepted <= 0.5 overall"],
     "costs": (1, 3),
     "site_costs": {"a": (1, 2)},
     "calibration": "platt",
@@ -272,5 +270,5 @@ def test_whatever_a_plan_can_choose_is_shown_to_those_who_answer_it(name):
 
 
 def test_the_test_before_names_every_part_of_a_plan():
-    as_given = {"local": "notion", "global_": "notion", "limits": "floors", "capacities": "capacity"}
+    as_given = {"looked_at": "notion", "rates": "require"}
     assert {as_given.get(field.name, field.name) for field in fields(Plan)} <= set(CHANGES)

@@ -14,7 +14,10 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
+from logofair.notions import named_notion
 from logofair.policy.policy import Policy
+from logofair.requirement import Scope
+from logofair.requirements import gaps
 from logofair.solvers.algorithm1 import Algorithm1, Round, finish, rounds
 from logofair.solvers.problem import Problem
 from logofair_reproduction.bounds import aglfop, gap_bound, information, label_table, oracle
@@ -241,8 +244,13 @@ def _bound(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Out
     if plan.bound == "oracle_same":  # the same whose gaps are at most those of LoGoFair_l&g there, site by site
         chances = _as_processed(case, rows, models)
         local, global_ = (test.audit(chances, notion) for notion in case.notions)
-        required |= {"local_tolerance": 0.5, "global_tolerance": _as_tolerance(global_.global_gap)}
-        required["site_tolerances"] = {site.site: _as_tolerance(site.gap) for site in local.by_site}
+        of_local, of_global = (named_notion(each, "notion") for each in case.notions)
+        limits = [(of_local, _as_tolerance(each.gap), Scope("at", (str(each.site),))) for each in local.by_site]
+        limits.append((of_global, _as_tolerance(global_.global_gap), Scope("overall")))
+        required |= {"local_tolerance": None, "global_tolerance": None}
+        required["require"] = [
+            item for notion, own, where in limits if own is not None for item in gaps(notion, own, where)
+        ]
         return _best_on_test(case, rows, models, required), setting
     table = label_table(test.labels, groups=test.groups, sites=test.sites)
     if plan.bound == "aglfop":  # whatever the model, with these gaps

@@ -30,7 +30,7 @@ from logofair.cli.options import (
     tolerance_option,
     verbose_option,
 )
-from logofair.cli.requiring import Wanted, limit_options
+from logofair.cli.requiring import Wanted, require_option
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.writing import REPORT, check_output
@@ -51,8 +51,8 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
         "logofair audit decisions.csv --decision decision --group sex",
         "logofair audit data/others.csv --policy policy.json --label label --report audit.html",
         "logofair audit data/others.csv --policy policy.json --against other.json --label label --id id",
-        "logofair audit data/together.csv --score score --label label --group sex --site site --local ratio:0.8 "
-        "--floor global:equal_opportunity=0.5 --capacity 0.6 --costs 1,3",
+        "logofair audit data/together.csv --score score --label label --group sex --site site --costs 1,3 "
+        "--require 'selection rate ratio >= 0.8 per site' --require 'accepted <= 0.6 overall'",
     )
 )
 @data_options
@@ -79,7 +79,7 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
     otherwise=f"with --policy as it requires, else nothing is required and {TOLERANCE:g} is counted by",
 )
 @tolerance_option("global", "over all sites together", otherwise="with --policy as it requires, else none")
-@limit_options()
+@require_option()
 @costs_option()
 @report_options
 @format_option(
@@ -114,12 +114,12 @@ def audit(
     with one file per site. Rows are accepted where the score reaches the
     threshold, or as an existing decision column says, or with the chance that a
     policy gives them. Every figure carries its 95% interval and the rows it rests
-    on. What is required (--local, --global, --floor, --ceiling, --capacity, or what
-    the policy was made for) is MET, EXCEEDED, UNCLEAR or NOT MEASURED. Files may be
-    larger than memory, except with --policy or --id.
+    on. What is required (--require, --local, --global, or what the policy was made
+    for) is MET, EXCEEDED, UNCLEAR or NOT MEASURED. Files may be larger than memory,
+    except with --policy or --id.
     """
     wanted, heading = Wanted.of(notion, others), others
-    local = None if wanted is None or not isinstance(wanted.local_tolerance, float) else wanted.local_tolerance
+    local = None if wanted is None else wanted.local_tolerance
     judge = None if wanted is None else wanted.requirements
     if policy is None and against is not None:
         raise InputError("--against: is compared with a policy; name it with --policy.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -22,9 +22,6 @@ from logofair.cli.options import (
     tolerance_option,
     verbose_option,
 )
-
-if TYPE_CHECKING:
-    from logofair.requirements import Tolerance
 
 # The tolerances of the paper's tables: 0.01 for demographic parity, 0.02 for equalized odds and so for its halves.
 DEFAULT_TOLERANCES = {
@@ -73,8 +70,8 @@ _USUAL = "0.01 for demographic_parity, 0.02 otherwise"
 @json_option("Print JSON in place of the table, and write no report.")
 def demo(
     notion: str,
-    local_tolerance: Tolerance,
-    global_tolerance: Tolerance,
+    local_tolerance: float | None,
+    global_tolerance: float | None,
     report: Path,
     verbose: bool,
     force: bool,

@@ -10,7 +10,6 @@ import click
 
 from logofair.cli.options import (
     FORMATS,
-    NOTIONS,
     about_page,
     basis_option,
     calibration_option,
@@ -23,30 +22,17 @@ from logofair.cli.options import (
     json_option,
     name_option,
     number_option,
-    one_of,
     path_option,
     pooling_option,
     report_options,
     seed_option,
-    single_tolerances,
     such_that,
     test_options,
-    tolerance,
-    tolerance_option,
     verbose_option,
 )
-from logofair.cli.requiring import Required, requirement_options
+from logofair.cli.requiring import requirement_options, short_way
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.writing import POLICY, REPORT, check_outputs
-
-
-def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
-    """Notions with the tolerance each was given; None where it was given no own."""
-    found: dict[str, Any] = {}
-    for text in texts:
-        name, equals, number = text.partition("=")
-        found[one_of(NOTIONS)(ctx, param, name)] = tolerance(ctx, param, number) if equals else None
-    return found
 
 
 @click.command(
@@ -55,37 +41,19 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
         "logofair fit data/together.csv --score score --label label --group sex --site site --out policy.json",
         "logofair fit data/together.csv --score score --label label --group sex --site site --test data/others.csv "
         "--notion equalized_odds --out policy.json",
-        "logofair fit data/together.csv --score score --label label --group sex --site site --local 0.05 "
-        "--local-for north=0.1 --global none --out policy.json --report report.html",
+        "logofair fit data/together.csv --score score --label label --group sex --site site "
+        "--require 'selection rate gap <= 0.05 per site except north' --out policy.json --report report.html",
         "logofair fit data/together.csv --score score --label label --group sex --site site --local 0.1 "
         "--confidence 0.95 --out policy.json",
         "logofair fit data/together.csv --score score --label label --group sex --site site --pooling full "
         "--out policy.json --format model-card",
         "logofair fit data/together.csv --score score --label label --group sex --site site --costs 1,3 "
-        "--local ratio:0.8 --global none --floor equal_opportunity=today --capacity 0.9 --out policy.json",
+        "--require 'selection rate ratio >= 0.8 per site' --require 'accepted <= 0.9 overall' --out policy.json",
     )
 )
 @data_options
 @test_options
 @id_option
-@click.option(
-    "--notion",
-    metavar="NAME[=TOL]",
-    multiple=True,
-    default=("demographic_parity",),
-    show_default=True,
-    callback=_notions,
-    help=f"What is fair: {', '.join(NOTIONS)}; may be given again, each with a tolerance of its own.",
-)
-@tolerance_option("local", "inside each site", default="0.02")
-@tolerance_option("global", "over all sites together", default="0.02")
-@click.option(
-    "--local-for",
-    metavar="SITE=TOL",
-    multiple=True,
-    callback=single_tolerances,
-    help="Tolerance of a single site in place of --local; may be given again.",
-)
 @requirement_options()
 @calibration_option
 @basis_option
@@ -140,8 +108,7 @@ def fit(
         from logofair.words.fitted import fit_page
         from logofair.words.forms import FORMS
 
-        required = Required.of(options)
-        wanted = work.FitOptions(**options, required=required)
+        wanted = work.FitOptions(short_way=short_way(options), **options)
         files = find_files(data, site=columns.site)
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
         if wanted.basis == "labels":

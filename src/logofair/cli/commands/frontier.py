@@ -13,11 +13,13 @@ from logofair.cli.options import (
     basis_option,
     calibration_option,
     constrained,
+    costs_option,
     data_options,
     examples,
     force_option,
     id_option,
     json_option,
+    name_option,
     notion_option,
     path_option,
     pooling_option,
@@ -26,20 +28,24 @@ from logofair.cli.options import (
     tolerance,
     verbose_option,
 )
-from logofair.cli.requiring import Required, requirement_options
+from logofair.cli.requiring import require_option
 from logofair.files.inputs import ColumnNames, DataSource, find_files
 from logofair.files.writing import LIST, PICTURE, check_outputs, put_whole
 
 if TYPE_CHECKING:
     from logofair.files.rows import DataRows
     from logofair.progress import Progress
-    from logofair.requirements import Tolerance
     from logofair.tradeoff import Frontier
 
 
-def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[Tolerance, ...] | None:
+MEASURES = ("gap", "ratio")  # as in logofair.tradeoff.grid, whose import would bring numpy
+
+
+def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float | None, ...] | None:
     """A list of tolerances as it is typed."""
-    return None if text is None else tuple(constrained(tolerance(ctx, param, each)) for each in text.split(","))
+    if text is None:
+        return None
+    return tuple(1.0 if each.strip() == "1" else constrained(tolerance(ctx, param, each)) for each in text.split(","))
 
 
 @click.command(
@@ -52,7 +58,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) ->
         "logofair frontier scores.csv --score score --label label --group group --site site "
         "--where part=calibration --test-where part=test",
         "logofair frontier data/together.csv --score score --label label --group sex --site site --costs 1,3 "
-        "--local ratio:0.9,ratio:0.8,none --global none --capacity 0.5 --plot frontier.svg",
+        "--measure ratio --local 0.9,0.8,none --global none --require 'accepted <= 0.5 overall' --plot frontier.svg",
     )
 )
 @data_options
@@ -62,8 +68,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) ->
     "local_tolerances",
     metavar="LIST",
     callback=_tolerances,
-    help="Gaps allowed inside each site, such as 0,0.01,none, or ratios, such as ratio:0.8,none.  [default: from 0 "
-    "to where they stop binding]",
+    help="Gaps allowed inside each site, such as 0,0.01,none.  [default: from 0 to where they stop binding]",
 )
 @click.option(
     "--global",
@@ -72,7 +77,9 @@ def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) ->
     callback=_tolerances,
     help="Gaps allowed over all sites together.  [default: likewise]",
 )
-@requirement_options()
+@name_option("--measure", MEASURES, "gap, or ratio: least ratios of the smallest rate to the largest.", "gap")
+@require_option()
+@costs_option()
 @calibration_option
 @basis_option
 @pooling_option
@@ -98,8 +105,8 @@ def frontier(
 
     Finds the most accurate rules for a grid of local and global tolerances, each
     with a certificate, and says where the knee is: the tolerances after which more
-    of them wins little accuracy. Floors, ceilings and a capacity hold at every
-    point; with --costs the rules are the cheapest. Points that no rule meets are
+    of them wins little accuracy. What --require says holds at every point; with
+    --costs the rules are the cheapest. Points that no rule meets are
     shown with the requirements that conflict. Use rows the model was not trained
     on; then make the rules with logofair fit.
     """
@@ -130,10 +137,10 @@ def _solve(
 ) -> tuple[DataSource, Frontier]:
     """Read the rows and solve the grid; where the rows came from and the frontier."""
     from logofair.files.parts import read_parts  # here, while the reader sees that work goes on
+    from logofair.files.values import costs_by_site
     from logofair.tradeoff import frontier as solve
 
-    test, test_where = options.pop("test"), options.pop("test_where")
-    required = Required.of(options)
+    test, test_where, costs = (options.pop(name) for name in ("test", "test_where", "costs"))
     files = find_files(data, site=columns.site)
     columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
     if options["basis"] == "labels":
@@ -149,7 +156,7 @@ def _solve(
         ids=rows.ids,
         test_rows=None if other is None else _columns(other),
         progress=progress,
-        **required.arguments(rows),
+        costs=costs_by_site(costs, None if rows.sites is None else list(dict.fromkeys(rows.sites.tolist()))),
         **options,
     )
     return rows.source, surface

@@ -19,6 +19,7 @@ from logofair.federation.exchange import (
     Refusal,
     Request,
     Sums,
+    combination_limits,
     share_limits,
 )
 from logofair.federation.exchanges.final import FinalExchange
@@ -35,7 +36,7 @@ _SEALED = 140
 class AnswersRequest(Request):
     """The totals of the roster, and prices of the global rates: the best answer to each of them.
 
-    Where there is a capacity its price is that of a last rate, in the place of the first group.
+    The prices of combinations of rates are those of the last rates, in the place of the first group.
     """
 
     mass: Floats
@@ -58,10 +59,12 @@ class Answers(Sums):
     ]
     shares: Annotated[Floats, Disclosure("its share of each group's global rates", "answers groups rates", OF_SHARES)]
     bound: Annotated[Floats, Disclosure("dual value: no rule of the client is worth more", "answers", OF_SHARES)]
-    selected: Annotated[
+    combinations: Annotated[
         Floats,
         Disclosure(
-            "where there is a capacity over all: its share of all people selected", "answers capacity", OF_SHARES
+            "its part of each rate of everyone, or difference of rates, that is limited over all",
+            "answers combinations",
+            OF_SHARES,
         ),
     ]
 
@@ -70,17 +73,18 @@ class Answers(Sums):
         counts, roster, request, rates = context.counts, context.roster, context.request, context.plan.group_rates
         if counts is None or roster is None:
             return None
-        beyond = beyond_rows(self.gain, self.shares, self.selected, context.plan, counts, roster)
+        beyond = beyond_rows(self.gain, self.shares, self.combinations, context.plan, counts, roster)
         if beyond is not None:
             return beyond
-        prices, of_capacity = request.prices[..., : len(rates)], request.prices[:, 0, len(rates) :]
-        value = self.gain - np.sum(prices * self.shares, axis=(1, 2)) - np.sum(of_capacity * self.selected, axis=1)
+        prices, others = request.prices[..., : len(rates)], request.prices[:, 0, len(rates) :]
+        value = self.gain - np.sum(prices * self.shares, axis=(1, 2)) - np.sum(others * self.combinations, axis=1)
         allowed = ROUNDING * (1.0 + np.abs(request.prices).sum(axis=(1, 2)))
         # A site whose solver fails rejects everybody, and its valid bound lies above that: too high costs a round only.
         low, high = share_limits(rates, counts, roster)
         own = counts.mass.sum() / roster.mass.sum() + ROUNDING
         largest = np.sum(np.abs(prices) * np.maximum(high, -low), axis=(1, 2))
-        largest = largest + own * (1.0 + np.abs(of_capacity).sum(1))
+        least, most = combination_limits(context.plan.combinations, counts, roster)
+        largest = largest + own + np.sum(np.abs(others) * np.maximum(most, -least), axis=1)
         if np.any(self.bound < value - allowed) or np.any(self.bound > largest + allowed):
             return "sent a dual value that its own answer contradicts"
         return None
@@ -125,8 +129,8 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
         gain, shares, bound = (np.stack([getattr(a, name) for a in found], 1) for name in ("gain", "shares", "bound"))
         gain, bound = gain + after.spared[:, None], bound + after.spared[:, None]
         state = after.state.answered(request.prices, np.stack([a.u for a in found]), np.stack([a.v for a in found]))
-        shares, selected = split_shares(shares, plan)
-        return replace(after, state=state), Answers(gain=gain, shares=shares, bound=bound, selected=selected)
+        shares, combinations = split_shares(shares, plan)
+        return replace(after, state=state), Answers(gain=gain, shares=shares, bound=bound, combinations=combinations)
 
     def take(self, total: Answers, plan: Plan, sites: int) -> Exchange:
         """Add the answers; go on to the final step where the certificate is good enough, else ask for more.
@@ -137,7 +141,7 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
             Where some prices prove that no rule meets all requirements.
         """
         required = self.totals.required(plan)
-        rates = required.columns(total.shares, total.selected)
+        rates = required.columns(total.shares, total.combinations)
         tried = self.tried.and_also(TriedPrices(self.prices, total.gain, rates, total.bound))
         state = required.decomposition(tried)
         if required.impossible(state):

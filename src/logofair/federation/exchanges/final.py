@@ -49,9 +49,13 @@ class FinalFigures(Sums):
     exceeding: Annotated[
         Floats, Disclosure("1 where the stored policy misses a requirement inside the client, else 0", "1", OF_SHARES)
     ]
-    selected: Annotated[
+    combinations: Annotated[
         Floats,
-        Disclosure("where there is a capacity over all: its share of all people selected", "capacity", OF_SHARES),
+        Disclosure(
+            "its part of each rate of everyone, or difference of rates, that is limited over all",
+            "combinations",
+            OF_SHARES,
+        ),
     ]
     own: Annotated[
         Floats,
@@ -67,7 +71,7 @@ class FinalFigures(Sums):
         counts, roster = context.counts, context.roster
         if counts is None or roster is None:
             return None
-        beyond = beyond_rows(self.gain, self.shares, self.selected, context.plan, counts, roster)
+        beyond = beyond_rows(self.gain, self.shares, self.combinations, context.plan, counts, roster)
         if beyond is not None:
             return beyond
         exceeding = float(self.exceeding[0])
@@ -125,13 +129,13 @@ class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
         if expected is not None:
             rules = held_rules(problem, expected, rules, *at, selection_only=selection_only)
         gain, shares, excess = measure(problem, rules)
-        shares, selected = split_shares(shares, plan)
+        shares, combinations = split_shares(shares, plan)
         rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
         figures = FinalFigures(
             gain=(gain + after.spared)[:, None],
             shares=shares,
             exceeding=(excess > rounding).astype(float)[:, None],
-            selected=selected,
+            combinations=combinations,
             own=after.on_own_rows(rules),
         )
         exceeding = bool(np.any(~(excess <= rounding)))
@@ -140,7 +144,7 @@ class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
     def take(self, total: FinalFigures, plan: Plan, sites: int) -> Exchange:
         """What was measured is the result."""
         required = self.totals.required(plan)
-        rates = required.columns(total.shares, total.selected)
+        rates = required.columns(total.shares, total.combinations)
         return PublishExchange(self, total, required.gaps(rates), required.excess(rates))
 
     def telling(self, plan: Plan) -> Floats | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
-from logofair.federation.exchange import ROUNDING, Exchange, GroupCounts, share_limits
+from logofair.federation.exchange import ROUNDING, Exchange, GroupCounts, combination_limits, share_limits
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Plan
 from logofair.fitting.pooling import GroupPriors
@@ -46,14 +46,15 @@ class AfterTotals(Exchange):
 
 
 def beyond_rows(
-    gain: Floats, shares: Floats, selected: Floats, plan: Plan, counts: GroupCounts, roster: GroupCounts
+    gain: Floats, shares: Floats, combinations: Floats, plan: Plan, counts: GroupCounts, roster: GroupCounts
 ) -> str | None:
-    """What so many rows cannot reach: gains and people selected as shares of all rows, and shares of groups' rates."""
+    """What so many rows cannot reach: gains, parts of combinations of rates, and shares of groups' rates."""
     own = counts.mass.sum() / roster.mass.sum() + ROUNDING
     if np.abs(gain).max(initial=0.0) > own:
         return "claims more accuracy than its rows allow"
-    if selected.min(initial=0.0) < -ROUNDING or selected.max(initial=0.0) > own:
-        return "claims to select more people than it has"
+    least, most = combination_limits(plan.combinations, counts, roster)
+    if np.any(combinations < least) or np.any(combinations > most):
+        return "claims a part of a limited rate that its rows do not allow"
     low, high = share_limits(plan.group_rates, counts, roster)
     if np.any(shares < low) or np.any(shares > high):
         return "claims a larger share of a group's rate than its rows allow"

@@ -165,7 +165,7 @@ def _accepted_today(cells: Cells, state: ClientState) -> Floats:
     shape, rates = (cells.n_sites, cells.n_groups), state.plan.today_rates
     if not rates:
         return np.zeros((*shape, 0))
-    u, v = unconstrained(cells, make_problem(inside(state.requirements), cells).row_worth)
+    u, v = unconstrained(cells, make_problem(inside(state.requirements, cells), cells).row_worth)
     mass = cells.mass.reshape(shape)
     return np.stack([rate.numerator(mass * u, mass * v) for rate in rates], axis=2)
 
@@ -180,8 +180,8 @@ def _least_slack(cells: Cells, state: ClientState) -> Floats:
         return np.zeros((sites, 0))
     found = np.zeros((sites, 1))
     for number, site in enumerate(state.sites):
-        required = inside(replace(state, sites=(site,)).requirements)
-        one = make_problem(required, cells.of_sites(np.array([number]))).tied()
+        own = cells.of_sites(np.array([number]))
+        one = make_problem(inside(replace(state, sites=(site,)).requirements, own), own).tied()
         if not solve_local(one, *one.gain).sound:
             found[number] = least_slack(one)
     return found

@@ -18,15 +18,6 @@ from logofair.errors import InputError
 if TYPE_CHECKING:
     from logofair.federation.limits import SiteLimits
     from logofair.files.values import CostsText
-    from logofair.requirements import Tolerance
-
-
-def own_tolerance(typed: Tolerance) -> float | None:
-    """The tolerance that a site holds itself to; a ratio is the plan's alone."""
-    own = constrained(typed)
-    if own is not None and not isinstance(own, float | int):
-        raise InputError("--local: a site's own stands beside the plan's ratio; pass a tolerance, such as 0.02.")
-    return own
 
 
 def own_costs(typed: CostsText | None) -> tuple[float, float] | None:
@@ -37,7 +28,7 @@ def own_costs(typed: CostsText | None) -> tuple[float, float] | None:
 
 
 def limits_of(
-    accept_plan: str | None, site_policy: Path | None, local_tolerance: Tolerance, costs: CostsText | None = None
+    accept_plan: str | None, site_policy: Path | None, local_tolerance: float | None, costs: CostsText | None = None
 ) -> SiteLimits:
     """What the options agree to: one plan by its digest, or those within limits; nobody is asked later."""
     from logofair.federation.limits import SiteLimits, read_fingerprint
@@ -49,7 +40,7 @@ def limits_of(
         )
     limits = SiteLimits() if site_policy is None else SiteLimits.read(site_policy)
     if local_tolerance is not None:
-        limits = replace(limits, local_tolerance=own_tolerance(local_tolerance))
+        limits = replace(limits, local_tolerance=constrained(local_tolerance))
     if costs is not None:
         limits = replace(limits, costs=own_costs(costs))
     if accept_plan is None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.commands.federate.agreement import limits_of, own_costs, own_tolerance, trusted_keys
+from logofair.cli.commands.federate.agreement import limits_of, own_costs, trusted_keys
 from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES
 from logofair.cli.options import (
     column_options,
+    constrained,
     examples,
     force_option,
     json_option,
@@ -287,7 +288,7 @@ def join(
     settings = SiteSettings(name, str(data), columns, folder="", policy=str(out))
     rows = read_site(settings, found.plan)
     release = None if folder is None or found.plan.privacy is None else stored_release(folder, rows, found.plan)
-    own: dict[str, Any] = {"local_tolerance": own_tolerance(local_tolerance), "costs": own_costs(costs)}
+    own: dict[str, Any] = {"local_tolerance": constrained(local_tolerance), "costs": own_costs(costs)}
     policy = with_columns(late_policy(found, rows, name, release, **own), settings)
     policy.save(out)
     _show(policy, out)

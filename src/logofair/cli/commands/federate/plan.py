@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.options import (
-    NOTIONS,
     POOLING,
     constrained,
     name_option,
     seed_option,
-    single_tolerances,
     together,
-    tolerance_option,
 )
-from logofair.cli.requiring import Required, requirement_options
+from logofair.cli.requiring import requirement_options
 from logofair.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,12 +26,21 @@ if TYPE_CHECKING:
     from logofair.engines.folder import RunOptions
     from logofair.federation import Plan
     from logofair.files.values import CostsText
-    from logofair.requirements import Tolerance
 
 PLAN, STATE, RESULT = "plan.json", "state.json", "result.json"
 
 _DELTA = 1e-6
-_AS_GIVEN = ("notion", "calibration", "pooling", "optimality_gap", "solver", "secure", "quorum", "smallest_cell")
+_AS_GIVEN = (
+    "notion",
+    "require",
+    "calibration",
+    "pooling",
+    "optimality_gap",
+    "solver",
+    "secure",
+    "quorum",
+    "smallest_cell",
+)
 _INTEGER = re.compile("0|-?[1-9][0-9]*")
 
 
@@ -48,24 +54,9 @@ def listed(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     return names
 
 
-def _single(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> tuple[tuple[str, Tolerance], ...]:
-    """Pairs of a site and its tolerance."""
-    return tuple(single_tolerances(ctx, param, value).items())
-
-
 # What is not given is None, empty or False: a run that goes on is then asked nothing about it.
 plan_options = together(
     click.option("--groups", metavar="A,B", callback=listed, help="The groups compared, separated by commas."),
-    name_option("--notion", NOTIONS, f"What is fair: {', '.join(NOTIONS)}.  [default: demographic_parity]"),
-    tolerance_option("local", "inside each site", otherwise="0.02"),
-    tolerance_option("global", "over all sites together", otherwise="0.02"),
-    click.option(
-        "--local-for",
-        metavar="SITE=TOL",
-        multiple=True,
-        callback=_single,
-        help="In place of --local at one site; repeat for several.",
-    ),
     requirement_options("site"),
     click.option(
         "--calibration",
@@ -109,14 +100,11 @@ plan_options = together(
 # What each option says about a plan: a stored plan is compared with a new command line by these.
 _IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
     "groups": ("--groups", lambda plan: plan.groups),
-    "notion": ("--notion", lambda plan: {r.notion for r in (*plan.local, *plan.global_)}),
-    "local_tolerance": ("--local", lambda plan: {(r.tolerance, r.ratio) for r in plan.local}),
-    "global_tolerance": ("--global", lambda plan: {(r.tolerance, r.ratio) for r in plan.global_}),
-    "floor": ("--floor", lambda plan: {limit for limit in plan.limits if limit.kind == "floor"}),
-    "ceiling": ("--ceiling", lambda plan: {limit for limit in plan.limits if limit.kind == "ceiling"}),
-    "capacity": ("--capacity", lambda plan: set(plan.capacities)),
+    "notion": ("--notion", lambda plan: (plan.looked_at, {item.rates for item in plan.items})),
+    "local_tolerance": ("--local", lambda plan: set(plan.inside)),
+    "global_tolerance": ("--global", lambda plan: set(plan.items) - set(plan.inside)),
+    "require": ("--require", lambda plan: set(plan.items)),
     "costs": ("--costs", lambda plan: (plan.costs, plan.site_costs)),
-    "local_for": ("--local-for", lambda plan: plan.site_tolerances),
     "calibration": ("--calibration", lambda plan: plan.calibration),
     "pooling": ("--pooling", lambda plan: plan.pooling),
     "optimality_gap": ("--optimality-gap", lambda plan: plan.optimality_gap),
@@ -131,8 +119,8 @@ _IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
 }
 
 
-def planned(options: Mapping[str, Any], groups: Sequence[Label] = (), people: int | None = None) -> Plan:
-    """Make the plan a command line asks for; ``groups`` where it names none, ``people`` where they are known."""
+def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
+    """Make the plan a command line asks for; ``groups`` where it names none."""
     from logofair.federation import Privacy, make_plan
 
     given = {name: value for name, value in options.items() if _is_given(value)}
@@ -149,15 +137,9 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = (), people: in
     rest |= {name: given[name] for name in _AS_GIVEN if name in given}
     rest |= {name: constrained(given[name]) for name in ("local_tolerance", "global_tolerance") if name in given}
     names = _labels(given["groups"]) if "groups" in given else list(groups)
-    required = Required(**{name: given[name] for name in ("floor", "ceiling", "capacity", "costs") if name in given})
-    counted = next((each.text for each in required.capacity if each.number > 1), None)
-    if counted is not None and people is None:
-        raise InputError(f"--capacity: got {counted}, but nobody knows yet how many rows the sites have; pass a share.")
     return make_plan(
         groups=names,
-        **required.of_groups(names, people or 1),
-        **_costs(required.costs),
-        site_tolerances=dict(given.get("local_for", ())) or None,
+        **_costs(given.get("costs")),
         random_state=given.get("seed"),
         run=given.get("run_name"),
         **rest,
@@ -239,8 +221,8 @@ def _check_enough(plan: Plan, run_options: RunOptions) -> None:
     coming = len(run_options.sites) or run_options.count
     if coming < plan.quorum:
         raise InputError(f"--sites: {coming} are expected, but the run needs {plan.quorum} (--quorum); name more.")
-    for option, named in (("--local-for", plan.site_tolerances), ("--costs", plan.site_costs)):
-        strangers = [site for site, _ in named if run_options.sites and site not in run_options.sites]
+    for option, named in (("--require", plan.named_sites), ("--costs", [site for site, _ in plan.site_costs])):
+        strangers = [site for site in named if run_options.sites and site not in run_options.sites]
         if strangers:
             raise InputError(f"{option}: names site {strangers[0]!r}, which is not among --sites; correct one of them.")
     without = next((site for site in run_options.sites if not plan.has_costs(site)), None)

@@ -51,7 +51,7 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
         "logofair federate simulate data/together.csv --site site --score score --group sex --calibration none "
         "--engine inprocess --folder quick",
         "logofair federate simulate data/together.csv --site site --score score --label label --group sex "
-        "--local ratio:0.8 --global none --costs 1,3 --floor global:equal_opportunity=today --capacity 0.5 "
+        "--costs 1,3 --require 'selection rate ratio >= 0.8 per site' --require 'accepted <= 0.5 overall' "
         "--engine inprocess --folder required",
     )
 )
@@ -153,7 +153,7 @@ def _plan_and_parts(
 
     rows = read_client_file(data, columns, progress)
     groups = encode(rows.groups, "groups").names
-    plan = planned(options, _groups(groups), len(rows.groups))
+    plan = planned(options, _groups(groups))
     for role, needed in (("label", plan.needs_labels), ("score", True)):
         if needed and getattr(columns, role) is None:
             raise InputError(f"--{role}: missing, but the plan needs it; name the column of {data}.")
