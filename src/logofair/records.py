@@ -43,7 +43,7 @@ _DTYPES = {"f": np.dtype("<f8"), "i": np.dtype("<i8"), "u": np.dtype("<u8"), "b"
 _CLASS = "is"  # under which a record of a family says which it is; no field can be called so
 _NAMED = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}  # of arrays; JSON has no numbers for these
 # What reading may raise, of whatever was written.
-FAULTS = (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError)
+FAULTS = (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError, msgspec.MsgspecError)
 
 
 class Family:
