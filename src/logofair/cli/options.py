@@ -40,6 +40,33 @@ Decorator: TypeAlias = Callable[[Command], Command]
 Check: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
 
 
+# The headings of a command's help and the options under each: those that people need first, then the others.
+_HEADINGS = {
+    "Options": "--name --data --score --label --group --site --test --local --global --policy --out --server --keys "
+    "--folder --groups --sites",
+    "What is required": "--notion --require --costs --confidence",
+    "Which rows": "--where --test-where --weight --positive --scale --id --drop-missing --na --decision --threshold",
+    "How rules are found": "--calibration --basis --pooling --solver --seed --engine",
+    "What is printed and written": "--report --plot --format --title --purpose --author --decision-word --verbose "
+    "--json --quiet --force",
+}
+
+
+class SectionedCommand(click.Command):
+    """A command whose help lists the options that people need first, the others under headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, each once."""
+        options = (param for param in self.get_params(ctx) if isinstance(param, click.Option))
+        left = {param: record for param in options if (record := param.get_help_record(ctx)) is not None}
+        for heading, names in {**_HEADINGS, "More": ""}.items():
+            known = set(names.split())
+            own = [param for param in left if heading == "More" or known & {*param.opts, *param.secondary_opts}]
+            if own:
+                with formatter.section(heading):
+                    formatter.write_dl([left.pop(param) for param in own])
+
+
 def examples(*lines: str) -> str:
     """Return lines to try, for the end of a command's help; where they read data/, also what writes it."""
     made = any(" data/" in line or " 'data/" in line for line in lines)
@@ -333,7 +360,7 @@ _FIRST = (
         help="Groups to compare, such as sex; give it again for intersections ('Female, Black').",
     ),
 )
-_SITE = click.option("--site", metavar="COLUMN", help="Sites (sites); by default each file is one.")
+_SITE = click.option("--site", metavar="COLUMN", help="Sites; by default each file is one.")
 _LAST = (
     click.option("--weight", metavar="COLUMN", help="Row weights, where rows count differently."),
     click.option("--positive", metavar="VALUE", help="Label that counts as 1, such as '>50K'."),

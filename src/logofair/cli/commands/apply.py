@@ -11,6 +11,7 @@ import click
 
 from logofair.cli.options import (
     Decorator,
+    SectionedCommand,
     drop_missing_option,
     examples,
     force_option,
@@ -38,11 +39,12 @@ def out_option(what: str) -> Decorator[Any]:
 
 
 @click.command(
+    cls=SectionedCommand,
     epilog=examples(
         "logofair apply policy.json data/others.csv --id id --keep sex --out decisions.csv",
         "logofair apply policy.json data/new-north.csv --on-unknown merged --id id --keep age --out north.parquet",
         "logofair apply policy.json data/others.csv --score score --group sex --site site --seed 1 --out all.parquet",
-    )
+    ),
 )
 @click.argument("policy", type=click.Path(path_type=Path))
 @click.argument("new", metavar="NEW...", nargs=-1, required=True)

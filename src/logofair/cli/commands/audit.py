@@ -13,6 +13,7 @@ from logofair.cli.options import (
     FORMATS,
     NOTIONS,
     TOLERANCE,
+    SectionedCommand,
     about_page,
     check_format,
     costs_option,
@@ -44,6 +45,7 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
 
 
 @click.command(
+    cls=SectionedCommand,
     epilog=examples(
         "logofair audit data/together.csv --score score --label label --group sex --site site",
         "logofair audit data/together.csv --score score --group sex --group race --format ll144",
@@ -53,7 +55,7 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
         "logofair audit data/others.csv --policy policy.json --against other.json --label label --id id",
         "logofair audit data/together.csv --score score --label label --group sex --site site --costs 1,3 "
         "--require 'selection rate ratio >= 0.8 per site' --require 'accepted <= 0.6 overall'",
-    )
+    ),
 )
 @data_options
 @click.option("--decision", metavar="COLUMN", help="Existing decisions to audit, in place of scores.")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from logofair.cli.options import (
+    SectionedCommand,
     about_page,
     constrained,
     examples,
@@ -35,11 +36,12 @@ _USUAL = "0.01 for demographic_parity, 0.02 otherwise"
 
 
 @click.command(
+    cls=SectionedCommand,
     epilog=examples(
         "logofair demo",
         "logofair demo --notion equalized_odds --local 0.05 --global 0.02",
         "logofair demo --sites 10 --alpha 100 --seed 1 --json",
-    )
+    ),
 )
 @number_option(
     "--alpha",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logofair.cli.options import examples, json_option, verbose_option
+from logofair.cli.options import SectionedCommand, examples, json_option, verbose_option
 from logofair.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 
 @click.command(
+    cls=SectionedCommand,
     epilog=examples(
         "logofair explain policy.json",
         "logofair explain policy.json --only-site north --only-group Female",
         "logofair explain policy.json --json",
-    )
+    ),
 )
 @click.argument("policy", type=click.Path(path_type=Path))
 @click.option("--only-site", "site", metavar="NAME", help="Only the rules at this site.")

@@ -10,6 +10,7 @@ import click
 
 from logofair.cli.options import (
     FORMATS,
+    SectionedCommand,
     about_page,
     basis_option,
     calibration_option,
@@ -36,6 +37,7 @@ from logofair.files.writing import POLICY, REPORT, check_outputs
 
 
 @click.command(
+    cls=SectionedCommand,
     epilog=examples(
         "logofair fit data/north.csv --score score --label label --group sex --out policy.json",
         "logofair fit data/together.csv --score score --label label --group sex --site site --out policy.json",
@@ -49,7 +51,7 @@ from logofair.files.writing import POLICY, REPORT, check_outputs
         "--out policy.json --format model-card",
         "logofair fit data/together.csv --score score --label label --group sex --site site --costs 1,3 "
         "--require 'selection rate ratio >= 0.8 per site' --require 'accepted <= 0.9 overall' --out policy.json",
-    )
+    ),
 )
 @data_options
 @test_options
@@ -94,7 +96,7 @@ def fit(
     requirement on the rows of DATA, or proves which requirements conflict. Writes
     them as a policy, and proves how good they are there. How good they are on other
     rows --test shows, and what may be promised of new rows --confidence; the first
-    line says which of it is known. Use rows the model was not trained on. Then see
+    verdict says which is known. Use rows the model was not trained on. Then see
     logofair explain and logofair apply.
     """
     check_format(form, as_json=as_json)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.options import (
+    SectionedCommand,
     about_page,
     basis_option,
     calibration_option,
@@ -49,6 +50,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) ->
 
 
 @click.command(
+    cls=SectionedCommand,
     epilog=examples(
         "logofair frontier data/together.csv --score score --label label --group sex --site site",
         "logofair frontier data/north.csv --score score --label label --group sex --notion equalized_odds "
@@ -59,7 +61,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) ->
         "--where part=calibration --test-where part=test",
         "logofair frontier data/together.csv --score score --label label --group sex --site site --costs 1,3 "
         "--measure ratio --local 0.9,0.8,none --global none --require 'accepted <= 0.5 overall' --plot frontier.svg",
-    )
+    ),
 )
 @data_options
 @notion_option

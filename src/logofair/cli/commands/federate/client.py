@@ -12,6 +12,7 @@ from logofair.cli.commands.federate.agreement import limits_of, own_costs, trust
 from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES
 from logofair.cli.options import (
+    SectionedCommand,
     column_options,
     constrained,
     examples,
@@ -48,10 +49,11 @@ _own_settings = together(
 
 
 @click.command(
+    cls=SectionedCommand,
     epilog=examples(
         "logofair federate client --name north --data data/north.csv --group sex --score score --label label "
         "--server 127.0.0.1:9300 --keys keys --accept-plan DIGEST --folder north --out north.json",
-    )
+    ),
 )
 @click.option("--name", metavar="NAME", required=True, help="The name of this site, as its key is named.")
 @path_option("--data", "Its file: CSV, Parquet or Arrow.", required=True)
@@ -241,10 +243,11 @@ def _check_address(server: str) -> None:
 
 
 @click.command(
+    cls=SectionedCommand,
     epilog=examples(
         "logofair federate join state/result.json --name west --data data/west.csv --group sex --score score "
         "--label label --out west.json"
-    )
+    ),
 )
 @click.argument("result", type=click.Path(path_type=Path))
 @click.option("--name", metavar="NAME", required=True, help="The name of the site.")

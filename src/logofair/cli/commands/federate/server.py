@@ -11,7 +11,15 @@ import click
 from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, RosterOptions, listed, plan_options, prepare
 from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES
-from logofair.cli.options import examples, json_option, number_option, path_option, such_that, verbose_option
+from logofair.cli.options import (
+    SectionedCommand,
+    examples,
+    json_option,
+    number_option,
+    path_option,
+    such_that,
+    verbose_option,
+)
 from logofair.engines.events import Event
 from logofair.engines.flower import require_flower
 from logofair.errors import InputError, RunError
@@ -26,11 +34,12 @@ _seconds = such_that(lambda seconds: 0 < seconds < 1e7, "pass seconds, such as 6
 
 
 @click.command(
+    cls=SectionedCommand,
     epilog=examples(
         "logofair federate server --folder state --keys keys --sites north,south,east --groups Female,Male",
         "logofair federate server --folder state --keys keys    # the same run again, where it stopped",
         "logofair federate server --folder state --keys keys --without east",
-    )
+    ),
 )
 @path_option("--folder", "Folder of the run: plan, state and result.", folder=True, required=True)
 @click.option("--sites", metavar="NAMES", callback=listed, help="Sites to wait for, separated by commas.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logofair.cli.group import LazyGroup
-from logofair.cli.options import examples, force_option, path_option, seed_option
+from logofair.cli.options import SectionedCommand, examples, force_option, path_option, seed_option
 from logofair.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ keys = LazyGroup(
 
 @click.command(
     "server",
+    cls=SectionedCommand,
     epilog=examples(
         "logofair federate keys server --out keys", "logofair federate keys server --out keys --host fair.example.org"
     ),

@@ -16,6 +16,7 @@ from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.server import report
 from logofair.cli.commands.federate.setup import fingerprints
 from logofair.cli.options import (
+    SectionedCommand,
     column_options,
     examples,
     force_option,
@@ -46,6 +47,7 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 @click.command(
+    cls=SectionedCommand,
     epilog=examples(
         "logofair federate simulate data/together.csv --site site --score score --label label --group sex --folder try",
         "logofair federate simulate data/together.csv --site site --score score --group sex --calibration none "
@@ -53,7 +55,7 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
         "logofair federate simulate data/together.csv --site site --score score --label label --group sex "
         "--costs 1,3 --require 'selection rate ratio >= 0.8 per site' --require 'accepted <= 0.5 overall' "
         "--engine inprocess --folder required",
-    )
+    ),
 )
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--site", metavar="COLUMN", required=True, help="Column that names each row's site.")
