@@ -16,6 +16,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats, Label, nearest_name
 from logofair.columns.labels import Codes
+from logofair.columns.segments import Booleans
 from logofair.costs import Costs, costs_sentence, read_costs
 from logofair.errors import InputError
 from logofair.notions import EQUALIZED_ODDS, KNOWN_RATES, Notion, Rate, as_number, named_notion, sides
@@ -74,7 +75,7 @@ class Combination:
 SELECTED = Combination("share selected", ((1.0, KNOWN_RATES["selection rate"], None),))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Holding:
     """One requirement as it holds on one side: of which rate or combination, of which group, where.
 
@@ -85,7 +86,7 @@ class Holding:
     requirement: Requirement
     of: Rate | Combination
     group: int | None
-    at: tuple[bool, ...]
+    at: Booleans
     bounds: Floats  # at every site; NaN: what it is today
 
     @property
@@ -104,7 +105,7 @@ class Band:
     ratio: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RateLimit:
     """A floor or a ceiling of a group's rate, inside sites or over all of them.
 
@@ -117,17 +118,17 @@ class RateLimit:
     rate: Rate
     group: Label | None
     value: float | None
-    at: tuple[bool, ...]
+    at: Booleans
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Capacity:
     """How large a share of people may be selected at most, and at least (0: no matter), at some sites."""
 
     side: str
     most: float
     least: float
-    at: tuple[bool, ...]
+    at: Booleans
 
 
 @dataclass(frozen=True)
@@ -208,16 +209,23 @@ class Requirements:
         items = tuple(replace(item, scope=Scope("overall")) for item in self.items)
         return replace(self, items=items, looked_at=((), (*self.looked_at[0], *self.looked_at[1])))
 
-    def holding(self, side: str) -> Iterator[Holding]:
+    def holding(self, side: str) -> tuple[Holding, ...]:
         """Every requirement of a side, "local" or "global", spelt out by its rates."""
+        return self._holding[side]
+
+    @cached_property
+    def _holding(self) -> dict[str, tuple[Holding, ...]]:
+        return {side: tuple(self._spelt_out(side)) for side in ("local", "global")}
+
+    def _spelt_out(self, side: str) -> Iterator[Holding]:
         for item in self.items:
             at = self._at(item, side)
-            if not any(at):
+            if not at.any():
                 continue
-            bounds = self._bounds(item, at)
-            if item.measure in ("gap", "ratio") or (item.measure == "rate" and not item.who and item.rates[0].is_share):
+            bounds, shares = self._bounds(item, at), all(rate.is_share for rate in item.rates)
+            if item.measure in ("gap", "ratio") or (item.measure == "rate" and not item.who and shares):
                 yield from (Holding(item, rate, None, at, bounds) for rate in item.rates)
-            elif item.measure == "rate" and item.rates[0].is_share and item.who[0]:
+            elif item.measure == "rate" and shares and item.who[0]:
                 yield Holding(item, item.rates[0], self._group(item.who[0]), at, bounds)
             elif item.measure == "rate" and not item.who:
                 for number in range(len(self.groups)):
@@ -225,15 +233,19 @@ class Requirements:
             else:
                 yield Holding(item, _combined(item, [self._group(who) for who in item.who]), None, at, bounds)
 
-    def _at(self, item: Requirement, side: str) -> tuple[bool, ...]:
+    def _at(self, item: Requirement, side: str) -> Booleans:
         """At which sites a requirement holds on a side; over all sites it is one place."""
         if side == "global":
-            return (item.scope.is_global and not self.alone,)
+            return np.array([item.scope.is_global and not self.alone])
         if self.sites == (None,):
-            return (item.scope.where != "at",)
-        return tuple((item.scope.is_global and self.alone) or item.scope.covers(site) for site in self.sites)
+            return np.array([item.scope.where != "at"])
+        if item.scope.is_global:
+            return np.full(len(self.sites), self.alone)
+        found = np.full(len(self.sites), item.scope.where == "per site")
+        found[[self._sites_by_text[name] for name in item.scope.sites]] = item.scope.where == "at"
+        return found
 
-    def _bounds(self, item: Requirement, at: tuple[bool, ...]) -> Floats:
+    def _bounds(self, item: Requirement, at: Booleans) -> Floats:
         """The number that must be kept at every place; NaN: what it is today."""
         if item.bound == TODAY:
             return np.full(len(at), np.nan)
@@ -253,7 +265,7 @@ class Requirements:
         found = {}
         for each in (*self.holding("local"), *self.holding("global")):
             if isinstance(each.requirement.bound, People):
-                found[each.requirement] = float(each.bounds[each.at.index(True)])
+                found[each.requirement] = float(each.bounds[int(np.argmax(each.at))])
         return found
 
     def rates_of(self, side: str) -> tuple[Rate, ...]:
@@ -305,7 +317,7 @@ class Requirements:
         for side in ("local", "global"):
             for each in self.holding(side):
                 if each.of == SELECTED and each.requirement.bound != TODAY:
-                    share, relation = float(each.bounds[each.at.index(True)]), each.requirement.relation
+                    share, relation = float(each.bounds[int(np.argmax(each.at))]), each.requirement.relation
                     most, least = (np.inf if relation == ">=" else share), (0.0 if relation == "<=" else share)
                     found.append(Capacity(side, most, least, each.at))
         return tuple(found)
@@ -414,7 +426,7 @@ def make_requirements(
         looked_at,
     )
     for each in (*found.holding("local"), *found.holding("global")):
-        if isinstance(each.requirement.bound, People) and np.max(each.bounds[list(each.at)]) > 1.0:
+        if isinstance(each.requirement.bound, People) and np.max(each.bounds[each.at]) > 1.0:
             raise InputError(f"require: {str(each.requirement)!r} is about more people than there are; ask for fewer.")
     return found
 
