@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from logofair.records import FAULTS, parsed, read
-
 EVENTS = "events.jsonl"
 _MOST_NAMES = 8  # in a sentence; the values have all
 _OWN = ("time", "event", "sentence")
@@ -76,6 +74,8 @@ class EventReader:
 
 def _read(line: bytes) -> Event | None:
     """The event of a line; none where a full disk has cut it short."""
+    from logofair.records import FAULTS, parsed, read  # with numpy, which pages of help do without
+
     try:
         found = parsed(line.decode())
         values = {name: value for name, value in found.items() if name not in _OWN}
