@@ -17,7 +17,7 @@ from logofair.solvers.limits import Limits
 from logofair.solvers.problem import Problem, make_problem
 
 _ITERATIONS = 200
-_RATIO_STEP = 1e-8  # to which the amount is found by which ratios have to give way
+_RATIO_STEP = 1e-8  # to which an amount is found by halving
 
 
 def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
@@ -88,23 +88,27 @@ def _least(program: Program, name: str) -> float | None:
     without = _solved(program, program.items - {name})  # also finds the corners that it takes
     if without is None or without.short:
         return None
-    solved = program.generate(_ITERATIONS, elastic=frozenset({name}))
-    ratios = [1.0 / each.row.slope for each in program.rows if each.item == name and each.row.what[0] == "ratio"]
-    if solved is None or not ratios:
-        return None if solved is None else solved.shortfall
-    low, high = 0.0, max(ratios)
+    own = [each for each in program.rows if each.item == name]
+    ratios = [1.0 / each.row.slope for each in own if each.row.what[0] == "ratio"]
+    solved = None if ratios else program.generate(_ITERATIONS, elastic=frozenset({name}))
+    if solved is not None:
+        return solved.shortfall
+    # A ratio is no row's end, and where chances are extreme HiGHS may fail on a single row that gives way.
+    low, high = 0.0, max(ratios, default=max(2.0 / program.problem.unit(each.side, each.row.rate) for each in own))
     while high - low > _RATIO_STEP:
         middle = 0.5 * (low + high)
-        rows = [_lower(each, middle) if each.item == name else each for each in program.rows]
-        found = replace(program, rows=rows).generate(_ITERATIONS, elastic=frozenset({name}))
+        rows = [_looser(program, each, middle) if each.item == name else each for each in program.rows]
+        found = replace(program, rows=rows).generate(_ITERATIONS, elastic=program.items)
         low, high = (low, middle) if found is not None and found.shortfall <= SHORT else (middle, high)
     return high
 
 
-def _lower(owned: OwnedRow, amount: float) -> OwnedRow:
-    """A row of a ratio with a ratio lower by an amount; at 0 it says nothing."""
-    if owned.row.what[0] != "ratio":
-        return owned
-    ratio = 1.0 / owned.row.slope - amount
-    high = owned.row.high if ratio > 0 else np.inf
-    return replace(owned, row=replace(owned.row, slope=1.0 / ratio if ratio > 0 else 1.0, high=high))
+def _looser(program: Program, owned: OwnedRow, amount: float) -> OwnedRow:
+    """A row of a requirement that gives way by an amount; a ratio of 0 says nothing."""
+    row, more = owned.row, amount * program.problem.unit(owned.side, owned.row.rate)
+    if row.what[0] != "ratio":
+        low = row.low if row.level >= 0 else row.low - more  # that no rate is below the lowest is no requirement
+        return replace(owned, row=replace(row, low=low, high=row.high + more))
+    ratio = 1.0 / row.slope - amount
+    high = row.high if ratio > 0 else np.inf
+    return replace(owned, row=replace(row, slope=1.0 / ratio if ratio > 0 else 1.0, high=high))

@@ -164,7 +164,7 @@ class Program:
             met = bool(elastic) and solved.shortfall <= 0.0
             if met or better.size == 0 or not columns.add(better, u[better], v[better]):
                 return replace(solved, rounds=done)
-        return None
+        return replace(before, least=False) if elastic and before is not None else None
 
     def _restricted(self, elastic: frozenset[str], held: frozenset[str]) -> Solved | None:
         """Solve over the known corners; elastic requirements may give way, at a cost of 1 a unit."""

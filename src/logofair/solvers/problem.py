@@ -419,10 +419,10 @@ class Problem:
                 for each in each_of_rate:
                     own = self._priced(each, side, k, prices[..., k], won[:, k], taken)
                     key = each.requirement, side
-                    found[key] = found.get(key, 0.0) + own * self._unit(side, k)
+                    found[key] = found.get(key, 0.0) + own * self.unit(side, k)
         return found
 
-    def _unit(self, side: str, k: int) -> float:
+    def unit(self, side: str, k: int) -> float:
         """How many units of order 1 one of the user's has."""
         units = np.ravel(self.local_units if side == "local" else self.global_units)
         return float(units[k if units.size > 1 else 0])
@@ -431,7 +431,7 @@ class Problem:
         """What a unit less of one requirement would win, (n,); ``taken`` says whose ends have a price already."""
         tolerance = self.local_tolerance if side == "local" else self.global_tolerance[None]
         limits = self.local_limits if side == "local" else self.global_limits
-        unit = self._unit(side, k)
+        unit = self.unit(side, k)
         bounds, here = each.bounds * unit, np.asarray(each.at)[:, None]
         ends: list[tuple[int, Floats]] = []  # 0: at least, 1: at most
         if each.measure == "gap":
