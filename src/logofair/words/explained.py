@@ -121,8 +121,9 @@ def _sections(policy: Policy, sites: Sequence[int], groups: Sequence[int], place
         for basis in dict.fromkeys(each.basis for each in stored)
         for each in stored.on(basis).requirements
     ]
-    if limits:
-        yield Section("fair", "Is it fair?", tuple(limits))
+    required = [] if limits or not info.requirements.require else [Bullets(tuple(info.requirements.require))]
+    if limits or required:
+        yield Section("fair", "Is it fair?" if limits else "What was required", (*limits, *required))
     yield Section("rules", "Every rule", tuple(every_rule(policy, sites, groups)))
     parts: list[Part] = []
     if info.certificate is not None:

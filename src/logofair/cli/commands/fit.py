@@ -94,10 +94,10 @@ def fit(
 
     Finds the most accurate rules, or with --costs the cheapest, that meet every
     requirement on the rows of DATA, or proves which requirements conflict. Writes
-    them as a policy, and proves how good they are there. How good they are on other
-    rows --test shows, and what may be promised of new rows --confidence; the first
-    verdict says which is known. Use rows the model was not trained on. Then see
-    logofair explain and logofair apply.
+    them as a policy, and proves how good they are there. How good they are for other
+    people --test shows, and --confidence certifies what holds for new ones; without
+    either the verdict is NOT MEASURED. Use rows the model was not trained on. Then
+    see logofair explain and logofair apply.
     """
     check_format(form, as_json=as_json)
     check_outputs({"--out": out, "--report": report}, force=force, endings={"--out": POLICY, "--report": REPORT})
