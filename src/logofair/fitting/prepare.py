@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -83,8 +83,10 @@ class CalibratedScores:
 
     def made(self) -> CalibratedScores:
         """The same with chances made now, so that those they are made of can be let go."""
-        eta = self.smoothed()
-        return replace(self, smoothed=lambda: eta)
+        return replace(self, smoothed=partial(np.asarray, self.smoothed()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CalibratedScores, (self.order, self.scores, partial(np.asarray, self.eta))
 
 
 @dataclass(frozen=True, eq=False)
