@@ -180,7 +180,7 @@ def _unfold(page) -> None:
 def test_a_table_sorts_by_number_and_by_name_from_mouse_and_keyboard(open_page, address):
     page = open_page(address)
     _unfold(page)
-    table = page.locator("#fair table").first
+    table = page.locator("#fair table[data-search]").first
 
     def column(number: int) -> list[str]:
         return table.evaluate(f"t => Array.from(t.tBodies[0].rows, r => r.cells[{number}].textContent)")
