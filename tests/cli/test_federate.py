@@ -592,7 +592,7 @@ def test_a_simulation_writes_a_policy_per_site_and_a_result_that_holds(file: Pat
     said = " ".join(output.split())
     assert "selection rate gap <= 0.03 per site" in said
     assert "selection rate gap <= 0.01 overall" in said
-    assert "0.01 more tolerance for the selection rate over all sites wins at" in output
+    assert "'selection rate gap <= 0.01 overall' looser by 0.01 wins at" in said
     result = read_result(tmp_path / "try" / "result.json")
     assert result.holds
     table, chances = people(), np.zeros(900)
