@@ -29,13 +29,16 @@ STAGES: dict[str, tuple[str, ...]] = {
         "logofair.fitting.prepare:order_by_cell",
         "logofair.calibration.crossfit:two_at_once",
     ),
-    "folds dealt": ("logofair.calibration.crossfit:DrawnFolds.assigned_to", "logofair.calibration.calibrator:Fits.of"),
+    "folds assigned": (
+        "logofair.calibration.crossfit:DrawnFolds.assigned_to",
+        "logofair.calibration.calibrator:Fits.of",
+    ),
     "maps fitted, with and without folds": ("logofair.calibration.calibrator:Fits.calibrators",),
-    "chances out of fold": ("logofair.calibration.crossfit:held_out_chances",),
+    "out-of-fold chances": ("logofair.calibration.crossfit:held_out_chances",),
     "calibration errors": ("logofair.calibration.crossfit:calibration_errors",),
-    "chances made to rise": ("logofair.fitting.prepare:with_fitted",),
+    "isotonic chances": ("logofair.fitting.prepare:with_fitted",),
     "pooling": tuple(
-        f"logofair.fitting.prepare:{name}" for name in ("_scored", "choose", "group_priors", "borrow", "with_borrowed")
+        f"logofair.fitting.prepare:{name}" for name in ("choose", "group_priors", "borrow", "cells_with_borrowed")
     ),
     "cells and hulls": ("logofair.fitting.prepare:ordered_cells", "logofair.solvers.problem:make_problem"),
     "solver": ("logofair.solvers.decomposition:solve_exact", "logofair.solvers.joint:solve_joint"),
