@@ -98,10 +98,13 @@ class GlobalRequirements:
             own = 0 if first else slice(None) if each.group is None else each.group
             value = self._value(each)
             value = value * unit if first else np.broadcast_to(value, self.mass.shape)[own]
-            if each.requirement.relation in (">=", "="):
-                found.least[0, own, k] = np.maximum(found.least[0, own, k], value - given)
-            if each.requirement.relation in ("<=", "="):
-                found.most[0, own, k] = np.minimum(found.most[0, own, k], value + given)
+            low, high = of.ends  # what gives way by more than that gives way altogether
+            if each.requirement.relation in (">=", "=") or low < 0.0:
+                least = value - given if each.requirement.relation in (">=", "=") else low
+                found.least[0, own, k] = np.maximum(found.least[0, own, k], np.maximum(least, low))
+            if each.requirement.relation in ("<=", "=") or high > 1.0:
+                most = value + given if each.requirement.relation in ("<=", "=") else high
+                found.most[0, own, k] = np.minimum(found.most[0, own, k], np.minimum(most, high))
         return replace(
             found,
             least=np.where(self.defined, found.least, -np.inf),

@@ -182,13 +182,13 @@ def _band_support(
 ) -> tuple[Floats, Booleans]:
     """The point of one rate's region that prices prefer, (n, groups), and whether there is none, (n,).
 
-    The rates are shares, so they lie between 0 and 1 at any rate.
+    What has no end given is a share, so that it lies between 0 and 1 at any rate.
 
     For a given lowest rate every group takes the end that its price prefers; that is concave in the lowest rate and
     bends only where an end changes, so the best is at one of these points. There is one as long as no limit exceeds
     another by more than rounding.
     """
-    low, high = np.maximum(least, 0.0), np.minimum(most, 1.0)
+    low, high = np.where(np.isfinite(least), least, 0.0), np.where(np.isfinite(most), most, 1.0)
     shrink, tolerance = np.where(ratio > 0, ratio, 0.0)[:, None], tolerance[:, None]
     width = np.where(np.isfinite(tolerance), tolerance, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
