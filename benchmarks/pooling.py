@@ -136,7 +136,7 @@ def compare(setting: Setting, runs: int, ways: dict[str, Callable[..., Any]]) ->
         scores, labels, groups, sites = people.draw(rows, rng)
         for name, way in ways.items():
             solution = way(scores, labels, groups=groups, sites=sites, notion=setting.notion, random_state=number)
-            own = solution.own_rows.global_gap - 0.02
+            own = max(each.after or 0.0 for each in solution.on_own_rows if each.site is None) - 0.02
             found[name].append(people.measured(solution.policy, setting.notion, rows) | {"own_excess": own})
             kind = str(solution.pooling)
             chosen[name][kind] = chosen[name].get(kind, 0) + 1

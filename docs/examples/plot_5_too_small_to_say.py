@@ -51,11 +51,10 @@ def true_gaps(policy):
 policy = fitted("auto").policy
 decided = policy.probabilities(people.scores(others), groups=others.sensitive, sites=others.sites, on_unknown="merged")
 seen = logofair.audit(decided, **columns(others), chances=True)
-worst = seen.worst_local
+worst = seen.local.worst()
 print(worst)
 print(worst.finding)
 print(worst.chance)
-print(seen.check_sites(0.05))
 
 # %%
 # Site by site: the gap seen on the test rows against the rows of the site's smaller group, and the truth.

@@ -146,8 +146,7 @@ class Results:
         notion, tolerance = self.setting.notion, self.setting.tolerance
         for name, way in WAYS.items():
             solution = calibration.fitted(notion, tolerance, number, **way)
-            own = solution.own_rows.global_gap
-            assert own is not None
+            own = max(each.after or 0.0 for each in solution.on_own_rows if each.site is None)
             figures = measured_on.measured(solution.policy, notion, tolerance)
             figures["own excess"] = round(own - tolerance, 6)
             for figure, value in figures.items():

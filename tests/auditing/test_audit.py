@@ -208,11 +208,11 @@ def test_large_gaps_compare_only_groups_with_thirty_rows_behind_their_rate():
     cells = [("a", "F", 29, 29), ("a", "M", 30, 0), ("a", "X", 40, 10), ("b", "F", 30, 3), ("b", "M", 30, 0)]
     rows = [(site, group, 0, int(i < accepted)) for site, group, n, accepted in cells for i in range(n)]
     found = audit_of(rows)
-    assert found.local_gap == 1.0
-    assert found.large_local_gap == approximately(0.25)
+    assert found.local.worst().value == 1.0
+    assert found.local.large.worst().value == approximately(0.25)
     headline = found.headline_local
     assert (headline.highest, headline.lowest, headline.value.rows) == ("X", "M", 30)
-    assert headline.value == found.large_local_gap
+    assert headline.value == found.local.large.worst().value
     assert [row.large_gap for row in found.by_site] == approximately([0.25, 0.1])
     assert found.small_cells.tolist() == [[True, False, False], [False, False, True]]  # no X at b: no rows at all
     assert found.small_sites == 2
@@ -224,7 +224,7 @@ def test_six_people_do_not_make_the_headline():
     cells = [("F", 300, 90), ("M", 300, 150), ("X", 6, 6)]
     rows = [("a", group, 0, int(i < accepted)) for group, n, accepted in cells for i in range(n)]
     found = audit_of(rows)
-    assert (found.worst_global.highest, found.worst_global.lowest) == ("X", "F")
+    assert (found.global_.worst().highest, found.global_.worst().lowest) == ("X", "F")
     assert (found.headline_global.highest, found.headline_global.lowest) == ("M", "F")
     assert found.headline_global.value == approximately(0.2)
     assert found.headline_global.finding.startswith("a gap of at least 0.0927")
@@ -232,7 +232,7 @@ def test_six_people_do_not_make_the_headline():
 
 def test_where_no_group_is_large_the_headline_is_of_all():
     found = audit_of(TWO_GROUPS)
-    assert found.headline_local == found.worst_local
+    assert found.headline_local == found.local.worst()
 
 
 # ---------------------------------------------------------------- the oracle

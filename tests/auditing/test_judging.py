@@ -193,3 +193,10 @@ def test_of_several_rates_the_worst_is_told_and_no_rate_alone_is_worse(columns):
         assert each.after == max(one[c].after for one in single)
         assert each.high == max(one[c].high for one in single)
         assert each.low == max(one[c].low for one in single)
+
+
+def test_of_several_ratios_the_smallest_is_told(columns):
+    names = ("equalized odds", "true positive rate", "false positive rate")
+    both, *single = (judged(counted(columns), f"{name} ratio >= 0.8 overall")[0] for name in names)
+    assert both.after == min(one.after for one in single)
+    assert both.low == min(one.low for one in single)

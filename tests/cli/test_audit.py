@@ -54,6 +54,11 @@ def alike(found: Any, expected: Any) -> bool:
     return found == (pytest.approx(expected, abs=1e-9) if isinstance(expected, float) else expected)
 
 
+def own(gap: dict[str, Any]) -> dict[str, Any]:
+    """What is of a gap alone: its lower end is corrected over all notions that are looked at."""
+    return {name: value for name, value in gap.items() if name not in ("low", "finding")}
+
+
 @pytest.mark.parametrize("kind", ["plain", "weighted", "ids"])
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
 def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, kind: str, tmp_path: Path) -> None:
@@ -81,14 +86,13 @@ def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, kin
         assert found["costs"] == expected["costs"] == {"wrongly_accepted": 1.0, "wrongly_rejected": 3.0}
         assert all(alike(found["rates"][rate], row) for rate, row in expected["rates"].items())
         for name, gaps in measured.largest_as_dict().items():
-            assert alike(found["notions"][notion][name], gaps)
-        assert found["notions"][notion]["check"] == measured.check_sites(0.1).as_dict()
+            assert alike(own(found["notions"][notion][name]), own(gaps))
         by_site = {row["site"]: row for row in found["sites"]}
         for row, gap, plain in zip(measured.by_site, measured.site_gaps, expected["by_site"], strict=True):
             assert by_site[row.site]["rows"] == row.rows
             assert alike(by_site[row.site]["accuracy"], row.accuracy)
             assert alike(by_site[row.site]["cost"], row.cost)
-            assert alike(by_site[row.site]["gaps"][notion], gap.as_dict())
+            assert alike(own(by_site[row.site]["gaps"][notion]), own(gap.as_dict()))
             assert all(alike(by_site[row.site]["rates"][rate], each) for rate, each in plain["rates"].items())
 
 
@@ -151,11 +155,9 @@ def test_the_gap_told_first_is_between_rates_on_30_rows(people: pl.DataFrame, tm
             high, low = max(rates, key=lambda r: rates[r][0]), min(rates, key=lambda r: rates[r][0])
             gaps[site] = rates[high][0] - rates[low][0], high, low, min(rates[high][1], rates[low][1])
     worst = max(gaps, key=lambda site: gaps[site][0])
-    gap = found["headline"]["local"]
+    gap = found["local"]
     assert (gap["site"], gap["highest"], gap["lowest"], gap["rows"]) == (worst, *gaps[worst][1:])
     assert gap["value"] == pytest.approx(gaps[worst][0], abs=1e-12)
-    other = found["largest_local"]
-    assert other["value"] > gap["value"]
     assert f"{worst} {100 * gap['value']:.1f}" in run(*words)[1]
 
 
@@ -212,7 +214,6 @@ def test_without_sites_nothing_is_said_of_them(people: pl.DataFrame, tmp_path: P
     words = (tmp_path / "a.parquet", *COLUMNS[:-2], "--group", "sex")
     page = run(*words)[1]
     assert not any(word in page for word in ("site", "Worst"))
-    assert audited(*words)["notions"]["equalized_odds"]["check"] is None
 
 
 def test_without_labels_only_what_needs_none_is_measured(people: pl.DataFrame, tmp_path: Path) -> None:

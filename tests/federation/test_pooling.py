@@ -108,7 +108,7 @@ def test_a_federation_chooses_and_finds_what_one_process_does(monkeypatch, case)
     assert done.result.positives == pytest.approx(positives, rel=precision)
     assert max(done.policies[site].info.pooling.largest_share for site in sites) == pytest.approx(theirs.largest_share)
     assert sum(done.policies[site].info.pooling.cells for site in sites) == theirs.cells
-    assert done.result.own_accuracy == pytest.approx(best.own_rows.accuracy, abs=20 * precision)
+    assert done.result.own_accuracy == pytest.approx(best.own_accuracy, abs=20 * precision)
     same_rule(done, best, sites, plan)
 
 

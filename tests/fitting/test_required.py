@@ -352,16 +352,6 @@ def test_where_small_cells_borrow_it_is_said_what_a_capacity_is_on_the_sites_own
     assert chances.mean() > 0.3005
 
 
-def test_requirements_are_judged_once(monkeypatch):
-    counted = []
-    monkeypatch.setattr("logofair.fitting.solution.proved_requirements", lambda *given: counted.append(given) or ())
-    found = logofair.fit(
-        [0.2, 0.4, 0.6, 0.8], None, groups=list("abab"), calibration="none", require="accepted <= 0.4 overall"
-    )
-    assert found.requirement_checks == ()
-    assert len(counted) == 1
-
-
 def test_a_ratio_that_says_nothing_is_warned_of_and_the_policy_says_so():
     rng = np.random.default_rng(0)
     scores, groups, sites = rng.uniform(0.0, 0.3, 400), ["a", "b"] * 200, ["north"] * 200 + ["south"] * 200

@@ -12,7 +12,6 @@ from logofair.policy.info import (
     CertificateInfo,
     ColumnsInfo,
     FederationInfo,
-    FigureInfo,
     OutcomeInfo,
     PolicyInfo,
     PoolingInfo,
@@ -53,10 +52,6 @@ FULL = PolicyInfo(
     score_blind_rules=2,
     tested=TestedInfo(
         rows=500,
-        accuracy=FigureInfo(0.8, 0.76, 0.84, 500),
-        global_gap=FigureInfo(0.02, 0.0, 0.08, 240, 0.03, 0.07),
-        local_gap=FigureInfo(0.1, 0.0, 0.3, 31, 0.1, 0.25),
-        local_gap_site="north",
         data=DataSource("test.csv", ("test.csv",), "7d79", 500, {"score": "p", "where": "part=test"}),
     ),
     found=(

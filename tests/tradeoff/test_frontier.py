@@ -215,7 +215,7 @@ def test_the_base_rules_gaps_are_those_of_score_at_least_a_half():
     assert base.local_gap == pytest.approx(audited.local_gap)
     assert base.global_gap == pytest.approx(audited.global_gap)
     assert base.measured.fitted_rows
-    assert base.measured.worst_local.site == audited.worst_local.site
+    assert base.measured.local.worst().site == audited.local.worst().site
     assert base.measured.global_gap.rows == audited.global_gap.rows
 
 
@@ -465,9 +465,10 @@ def test_a_gap_on_few_test_rows_does_not_make_the_headline():
     rows = {"scores": scores, "labels": scores > 0.5, "groups": group, "sites": site}
     found = frontier(**rows, calibration="none", local_tolerances=[None], test_rows=rows)
     measured = found.points[-1].measured
-    assert (measured.local_gap, measured.worst_local.site) == (1.0, "tiny")
-    assert measured.local_gap.rows < 30
-    assert measured.headline_local.value < 0.1
+    worst = measured.local.worst()
+    assert (worst.value, worst.site) == (1.0, "tiny")
+    assert worst.value.rows < 30
+    assert measured.local_gap == measured.headline_local.value < 0.1
     assert measured.headline_local.value.rows >= 30
     assert found.points[-1].as_dict()["measured"]["local_gap"]["value"] == measured.headline_local.value
 

@@ -12,9 +12,7 @@ import numpy.typing as npt
 
 from logofair.auditing import Audit, Comparison
 from logofair.auditing.comparison import compared_audits
-from logofair.auditing.judging import CountedRules, judge
-from logofair.auditing.measure import tally_of
-from logofair.auditing.required import RequirementCheck, Today, measured_requirements
+from logofair.auditing.judging import CountedRules, judge, looked_at
 from logofair.auditing.result import FITTED_ROWS, RuleAudit
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, policy_requirements
 from logofair.columns.checks import Floats, Integers, Label, listed, shown
@@ -82,7 +80,6 @@ class ComparedRules:
     unknown: int
     in_fit: str
     against_in_fit: str | None
-    requirements: tuple[RequirementCheck, ...] = ()
     outcomes: Outcomes = field(default_factory=Outcomes)
 
     @property
@@ -94,7 +91,7 @@ class ComparedRules:
     def policy_audit(self) -> RuleAudit:
         """What the policy does on the rows."""
         found = _rule_audit({name: found.second for name, found in self.by_notion.items()})
-        return replace(found, requirements=self.requirements, outcomes=self.outcomes)
+        return replace(found, outcomes=self.outcomes)
 
     @property
     def against_audit(self) -> RuleAudit:
@@ -165,9 +162,9 @@ def compare_rules(
     fitted = in_fit in ("all", "some")
     priced = None if checked.positive is None else _costs(costs, rules, checked)
     compared = {notion.name: _compared(before, checked, notion, priced, fitted=fitted) for notion in steps}
-    checks, outcomes = _requirements(rules, checked, rows, wanted)
+    outcomes = _outcomes(rules, checked, rows, wanted, before)
     found = (rules, names.policy.name, other, compared, named, rows, unknown, in_fit, other_in_fit)
-    return ComparedRules(*found, checks, outcomes)
+    return ComparedRules(*found, outcomes)
 
 
 def _costs(costs: CostsText | None, policy: Policy, rows: AuditedRows) -> Costs | None:
@@ -177,23 +174,26 @@ def _costs(costs: CostsText | None, policy: Policy, rows: AuditedRows) -> Costs 
     return policy_costs(policy, rows.site.names) if given is None else read_costs(given, rows.site, "--costs")
 
 
-def _requirements(
-    policy: Policy, checked: AuditedRows, rows: DataRows, wanted: Wanted | None
-) -> tuple[tuple[RequirementCheck, ...], Outcomes]:
-    """Whether what was wanted, or else what the policy was made for, is kept on the rows."""
+def _outcomes(policy: Policy, checked: AuditedRows, rows: DataRows, wanted: Wanted | None, before: Floats) -> Outcomes:
+    """What is found of what was wanted, or else of what the policy was made for.
+
+    Before is the rule that the policy is compared with; where a limit is what the unconstrained rule gives, that one.
+    """
     names = (checked.group.names, checked.site.names)
     columns = (checked.positive, checked.weight, checked.group, checked.site, checked.ids)
-    tally = tally_of(checked.chance, *columns)
+    counted = CountedRules.of(before, checked.chance, columns, ())
     if wanted is None:
         required, known = policy_requirements(policy, *names)
     else:
-        required, known = wanted(*names, tally.site_mass), names[1]
-    of_today = any(item.bound == TODAY for item in required.items)
-    before = _chances(policy, rows, "", unconstrained=True)[0]
-    today = Today.of(before, checked.chance, columns) if of_today else None
-    counted = CountedRules.of(before, checked.chance, columns, required.items)
-    outcomes = judge(required.items, counted, TEST_ROWS, known=known or names[1], shares=required.shares)
-    return measured_requirements(required, known, tally, *names, today), outcomes
+        required, known = wanted(*names, counted.after.site_mass), names[1]
+    sentences, there, of_today = required.items, known or names[1], counted
+    if any(each.bound == TODAY for each in sentences):
+        first = _chances(policy, rows, "", unconstrained=True)[0]
+        of_today = CountedRules.of(first, checked.chance, columns, sentences)
+    together = looked_at(sentences, counted)
+    given: dict[str, Any] = {"known": there, "shares": required.shares, "together": together}
+    found = [judge([each], of_today if each.bound == TODAY else counted, TEST_ROWS, **given) for each in sentences]
+    return Outcomes(tuple(outcome for each in found for outcome in each))
 
 
 def policy_columns(

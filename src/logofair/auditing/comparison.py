@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +68,38 @@ class Comparison(Reportable):
         return cls(first, second, **{name: difference(name) for name in names})
 
     @property
+    def rows(self) -> int:
+        """How many rows were measured."""
+        return int(self.second.global_.tally.rows.sum())
+
+    def unknown_sites(self, sites: Sequence[Label | None]) -> tuple[list[Label], int]:
+        """The sites of the rows that are not among these, which a policy knows, and their rows."""
+        found, known = self.second, set(sites)
+        if known == {None}:
+            return [], 0
+        unknown = [place for place, name in enumerate(found.sites) if name not in known]
+        return [found.sites[place] for place in unknown], int(found.local.tally.rows[unknown].sum())
+
+    def figures(self) -> dict[str, Any]:
+        """Return both rules' rates, accuracy and cost as plain values, ready for JSON."""
+        before, after, change = self.first, self.second, self.as_dict()
+        rates = {
+            rate: {str(group): _both(before.rates[rate][group], row[group]) for group in row}
+            for rate, row in after.rates.items()
+        }
+        names = ("accuracy", "accepted", *([] if after.cost is None else ["cost"]))
+        return {
+            "rows": self.rows,
+            "fitted_rows": after.fitted_rows,
+            "rates": rates,
+            **{
+                name: _both(getattr(before, name), getattr(after, name)) | {"difference": change[name]}
+                for name in names
+            },
+            "by_site": after.by_site.as_dicts() if len(after.sites) > 1 else [],
+        }
+
+    @property
     def outcomes(self) -> Outcomes:
         """What was found about requirements of the second rule, the first's figures beside."""
         return self.second.outcomes
@@ -79,6 +112,10 @@ class Comparison(Reportable):
         figures = {name: getattr(self, name) for name in ("accuracy", "cost", "accepted", "global_gap", "local_gap")}
         plain = {name: None if found is None else found.as_dict() for name, found in figures.items()}
         return plain | {"changed": self.changed}
+
+
+def _both(before: Measured | None, after: Measured | None) -> dict[str, Any]:
+    return {name: None if value is None else value.as_dict() for name, value in (("before", before), ("after", after))}
 
 
 def compare(
@@ -136,16 +173,17 @@ def compared_audits(
     costs: Costs | None = None,
     requirements: tuple[Requirement, ...] = (),
     known: tuple[Label | None, ...] | None = None,
+    shares: Mapping[Requirement, float] | None = None,
 ) -> Comparison:
     """Compare two rules on checked rows: ``(labels, weights, groups, sites, ids)`` as `tally_of` takes them.
 
     The second is judged by requirements, which are about the sites that are ``known``; the first is then the rule that
-    nothing is required of.
+    nothing is required of. ``shares`` are what bounds in people come to.
     """
     groups, sites = rows[2].names, rows[3].names
     rules = CountedRules.of(before, after, rows, requirements)
     together = looked_at(requirements, rules, local, global_)
-    outcomes = judge(requirements, rules, TEST_ROWS, known=known, together=together)
+    outcomes = judge(requirements, rules, TEST_ROWS, known=known, shares=shares, together=together)
     assert rules.before is not None
     first = Audit.of(rules.before, groups, sites, local, global_, together=together, costs=costs)
     second = Audit.of(rules.after, groups, sites, local, global_, together=together, costs=costs, outcomes=outcomes)

@@ -16,9 +16,7 @@ import numpy.typing as npt
 
 from logofair.auditing.against import BASE, ComparedRules, RuleNames, Wanted, compare_rules
 from logofair.auditing.impact import ImpactRatios, impact_tables
-from logofair.auditing.judging import CountedRules, judge
 from logofair.auditing.measure import Measured, Tally, people_of, value_of, with_both_labels
-from logofair.auditing.required import RequirementCheck, measured_requirements
 from logofair.auditing.result import Audit, RuleAudit
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode, plain
@@ -39,9 +37,9 @@ from logofair.files.values import (
     plain_values,
 )
 from logofair.notions import NOTIONS, Notion
-from logofair.outcomes import TEST_ROWS, Outcomes
 from logofair.progress import Stages
 from logofair.requirement import TODAY
+from logofair.requirements import Requirements
 
 if TYPE_CHECKING:
     import polars
@@ -115,10 +113,9 @@ def examine(
     _need_labels(costs, files, columns)
     counted = count_rows(files, columns, threshold, progress)
     priced = _costs(costs, counted)
-    measured = RuleAudit.of(counted.tally, counted.groups, counted.sites, notions, priced)
-    if wanted is not None:
-        checks, outcomes = _requirements(wanted, counted)
-        measured = replace(measured, requirements=checks, outcomes=outcomes)
+    required = _requirements(wanted, counted)
+    items, shares = ((), None) if required is None else (required.items, required.shares)
+    measured = RuleAudit.of(counted.tally, counted.groups, counted.sites, notions, priced, items, shares)
     limit = None if columns.decision else threshold
     return FileAudit(files.name, len(files.paths), columns, limit, tolerance, counted, measured)
 
@@ -177,16 +174,16 @@ def _costs(costs: CostsText | None, counted: FileTally) -> Costs | None:
     return read_costs(costs_by_site(costs, names), sites, "--costs")
 
 
-def _requirements(wanted: Wanted, counted: FileTally) -> tuple[tuple[RequirementCheck, ...], Outcomes]:
-    """Whether what is wanted is kept."""
+def _requirements(wanted: Wanted | None, counted: FileTally) -> Requirements | None:
+    """What is wanted."""
+    if wanted is None:
+        return None
     required = wanted(counted.groups, counted.sites, counted.tally.site_mass)
     if any(item.bound == TODAY for item in required.items):
         raise InputError(
             "--require: today is what a policy gives that nothing is required of; add --policy, or a number."
         )
-    rules = CountedRules(counted.tally, counted.groups, counted.sites)
-    checks = measured_requirements(required, counted.sites, counted.tally, counted.groups, counted.sites)
-    return checks, judge(required.items, rules, TEST_ROWS, shares=required.shares)
+    return required
 
 
 def count_rows(
@@ -417,19 +414,15 @@ def audit_values(found: FileAudit) -> dict[str, Any]:
         "costs": None if found.measured.costs is None else found.measured.costs.as_dict(),
         **{name: measured[name] for name in ("rates", "accepted", "accuracy", "cost")},
         "outcomes": found.measured.outcomes.as_dict(),
-        "notions": {
-            name: _notion_dict(audit, found.tolerance_of(name)) for name, audit in found.measured.by_notion.items()
-        },
+        "notions": {name: _notion_dict(audit) for name, audit in found.measured.by_notion.items()},
         "compared": None if found.compared is None else found.compared.as_dict(),
         "sites": list(_sites(found)),
     }
 
 
-def _notion_dict(audit: Audit, tolerance: Floats | float | None) -> dict[str, Any]:
-    """One notion's gaps, and how many sites are shown to be above the tolerance or within."""
-    alone = len(audit.sites) == 1
-    check = None if tolerance is None or alone else audit.check_sites(tolerance).as_dict()
-    return audit.largest_as_dict() | {"check": check, "small": audit.small_as_dict()}
+def _notion_dict(audit: Audit) -> dict[str, Any]:
+    """One notion's gaps, and how many sites rest on few rows."""
+    return audit.largest_as_dict() | {"small": audit.small_as_dict()}
 
 
 def _sites(found: FileAudit) -> Iterator[dict[str, Any]]:

@@ -214,19 +214,21 @@ class _Found:
 def _found(requirement: Requirement, rules: CountedRules, limit: float | None, tail: float, *, exact: bool) -> _Found:
     """What was found; ``limit`` None is what the rule gives that nothing is required of.
 
-    ``tail`` is the chance that a single statement looks exceeded. Of several rates, which only gaps have, the worst is
-    shown: the largest of their gaps has the largest of their ends.
+    ``tail`` is the chance that a single statement looks exceeded. Of several rates the worst is shown: the largest of
+    their gaps has the largest of their ends, the smallest of their ratios the smallest.
     """
     parts = [_of_one_rate(each, limit, tail, exact=exact) for each in compared(requirement, rules)]
     if len(parts) == 1:
         return parts[0]
-    after = np.array([part.after for part in parts])
-    worst = [parts[k] for k in np.where(np.isnan(after), -np.inf, after).argmax(axis=0).tolist()]
-    before, low, high = (np.fmax.reduce([getattr(part, name) for part in parts]) for name in ("before", "low", "high"))
+    least = requirement.relation == ">="
+    after, reduced = np.array([part.after for part in parts]), np.fmin.reduce if least else np.fmax.reduce
+    known = np.where(np.isnan(after), np.inf if least else -np.inf, after)
+    worst = [parts[k] for k in (known.argmin(axis=0) if least else known.argmax(axis=0)).tolist()]
+    before, low, high = (reduced([getattr(part, name) for part in parts]) for name in ("before", "low", "high"))
     return _Found(
         before if limit is None else parts[0].limit,
         before,
-        np.fmax.reduce(after),
+        reduced(after),
         low,
         high,
         np.array([part.rows[c] for c, part in enumerate(worst)]),
@@ -339,6 +341,7 @@ def _of_one_rate(own: Compared, limit: float | None, tail: float, *, exact: bool
         kept, exceeded = own.kept(among, near), own.exceeded(among, far)
         low, high = (kept, exceeded) if relation == ">=" else (exceeded, kept)
         low, high = np.where(known, np.minimum(low, after), np.nan), np.where(known, np.maximum(high, after), np.nan)
+    silent = (own.requirement.measure == "ratio") & ((~np.isnan(own.after)).sum(axis=1) >= 2)  # nobody is selected
     after, low, high = after + beside, low + beside, high + beside
     return _Found(
         before if limit is None else np.full(after.shape, limit),
@@ -346,7 +349,7 @@ def _of_one_rate(own: Compared, limit: float | None, tail: float, *, exact: bool
         after,
         low,
         high,
-        np.where(known, np.take_along_axis(own.rows, at, axis=1).min(axis=1), 0),
+        np.where(known | silent, np.take_along_axis(own.rows, at, axis=1).min(axis=1), 0),
         [own.rate] * len(after),
         [tuple(name for a in ends for name in own.names[a]) for ends in at.tolist()],
     )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.chance import TAIL, Floor, common_shares, limits_against, noise_floor, pair_limits, share_limits
+from logofair.auditing.chance import TAIL, Floor, limits_against, noise_floor, pair_limits, share_limits
 from logofair.columns.checks import Binary, Floats, Label
 from logofair.columns.labels import Codes, one_site, plain
 from logofair.columns.segments import Booleans, Indices
@@ -414,31 +414,6 @@ class Side:
     def floor_at(self, gap: float) -> Floor:
         """What rules would show on these rows whose true gap is so large at every site."""
         return noise_floor(self._shares, self.effective, [rate.name for rate in self.rates], gap)
-
-    def above(self, tolerance: Floats | float) -> Booleans:
-        """At which sites some gap exceeds its tolerance beyond chance, all that is looked at judged together."""
-        return np.asarray((self.limits[0] > tolerance).any(axis=0))
-
-    def within(self, tolerance: Floats | float) -> Booleans:
-        """At which sites every gap is shown to be within its tolerance, all sites judged together.
-
-        A site whose gap cannot be measured, or of whom nothing is required, is not among them.
-        """
-        return self._shown(tolerance, self._shares)
-
-    def checkable(self, tolerance: Floats | float) -> Booleans:
-        """Which sites have rows enough to show that a gap of 0 is within its tolerance, all judged together."""
-        alike = np.where(np.isnan(self._shares), np.nan, common_shares(self._shares, self.effective))
-        return self._shown(tolerance, alike) | self.within(tolerance)
-
-    def _shown(self, tolerance: Floats | float, shares: Floats) -> Booleans:
-        """Where the gaps between these shares, of as many rows as were measured, are shown to be within tolerance."""
-        required = np.isfinite(np.broadcast_to(tolerance, self.gaps.shape))
-        judged = max(int((required & ~np.isnan(self.gaps)).any(axis=0).sum()), 1)
-        upper = pair_limits(shares, self.effective, np.full(self.gaps.shape, TAIL / judged), upper=True)
-        with np.errstate(invalid="ignore"):
-            kept = upper <= tolerance  # NaN, what cannot be measured, is not kept
-        return np.asarray((kept | ~required).all(axis=0) & required.any(axis=0))
 
     def could_be_worst(self, rate: int, first: int) -> Booleans:
         """Which pairs of a group and another, (sites, groups), may be those of the largest gap in truth."""

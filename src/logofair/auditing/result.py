@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from logofair.auditing.judging import CountedRules, judge, looked_at
 from logofair.auditing.measure import Gap, Measured, Side, Tally, side_of, text, value_of
-from logofair.columns.checks import Floats, Label, listed
+from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
 from logofair.notions import Notion, Rate
-from logofair.outcomes import FEW_ROWS, Outcomes
+from logofair.outcomes import FEW_ROWS, TEST_ROWS, Outcomes
 from logofair.reportable import Reportable
-
-if TYPE_CHECKING:
-    from logofair.auditing.required import RequirementCheck
+from logofair.requirement import Requirement
 
 FITTED_ROWS = "measured on the rows that chose the rule: these intervals are too narrow for new rows"
 NOT_TESTED = "not yet tested on other rows"
@@ -114,54 +113,6 @@ class SiteTable:
 
 
 @dataclass(frozen=True)
-class SiteCheck:
-    """How many sites have gaps above a tolerance, or within it, beyond chance; all sites judged together.
-
-    ``above`` are the sites where a gap above is shown, ``within`` the number where all gaps are shown to be within,
-    ``checkable`` the number with rows enough to show that a gap of 0 is within; ``wider`` is a larger tolerance and
-    the number that could be checked there, None where all can be checked already. ``tolerance`` is None where that of
-    one gap is not that of another.
-
-    Examples
-    --------
-    >>> print(SiteCheck(0.05, 47, above=("north",), within=3, checkable=5, wider=(0.2, 30)))
-    A gap above 0.05 is shown at 1 of 47 sites ('north'); 3 are shown to be within; 43 cannot be told: too few rows.
-    5 of 47 sites can be checked at this tolerance; 30 could at 0.2.
-    """
-
-    tolerance: float | None
-    sites: int
-    above: tuple[Label, ...]
-    within: int
-    checkable: int
-    wider: tuple[float, int] | None
-
-    @property
-    def unclear(self) -> int:
-        """Number of sites of which neither is shown."""
-        return self.sites - len(self.above) - self.within
-
-    def __str__(self) -> str:
-        n = self.sites
-        names = f" ({listed(map(repr, self.above[:_NAMED]), len(self.above), _NAMED)})" if self.above else ""
-        limit = "its tolerance" if self.tolerance is None else f"{self.tolerance:g}"
-        above = f"A gap above {limit} is shown at {len(self.above):,} of {_sites(n)}{names}"
-        within = f"{self.within:,} {'is' if self.within == 1 else 'are'} shown to be within"
-        unclear = f"; {self.unclear:,} cannot be told: too few rows" if self.unclear else ""
-        return f"{above}; {within}{unclear}.{chr(10) + self.reach if self.checkable < n else ''}"
-
-    @property
-    def reach(self) -> str:
-        """How many sites have rows enough to be checked, in a sentence."""
-        could = "" if self.wider is None else f"; {self.wider[1]:,} could at {self.wider[0]:g}"
-        return f"{self.checkable:,} of {_sites(self.sites)} can be checked at this tolerance{could}."
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return _plain(vars(self) | {"unclear": self.unclear, "sentence": str(self)})  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True)
 class RateRows:
     """A rate of a group at a site, and how many rows count in it."""
 
@@ -209,7 +160,6 @@ class Audit(Reportable):
     score_auc: float | None = None
     fitted_rows: bool = False
     costs: Costs | None = None
-    requirements: tuple[RequirementCheck, ...] = ()
     outcomes: Outcomes = field(default_factory=Outcomes)
     _missing: tuple[str, ...] = ()
 
@@ -258,83 +208,40 @@ class Audit(Reportable):
         """A table with a row per site."""
         return SiteTable(self.sites, self.local, self.costs)
 
-    @property
-    def global_gap(self) -> Measured | None:
-        """The largest of :attr:`global_gaps`; None where all are undefined."""
-        return self.worst_global.value
-
-    @property
-    def global_gaps(self) -> tuple[Gap, ...]:
-        """The gap of every rate over all sites together."""
-        return self.global_.largest()
-
-    @cached_property
-    def worst_global(self) -> Gap:
-        """The largest gap of any rate over all sites together, with what it rests on."""
-        return self.global_.worst()
-
-    @property
-    def local_gap(self) -> Measured | None:
-        """The largest of :attr:`local_gaps`; None where no site has any defined gap."""
-        return self.worst_local.value
-
-    @property
-    def local_gaps(self) -> tuple[Gap, ...]:
-        """The gap of every rate at the site where it is largest."""
-        return self.local.largest()
-
-    @cached_property
-    def worst_local(self) -> Gap:
-        """The largest gap of any rate at any site, with what it rests on."""
-        return self.worst_global if self.local is self.global_ else self.local.worst()
-
-    @property
-    def large_local_gap(self) -> Measured | None:
-        """The largest gap at any site between rates on 30 rows or more; None where there is none."""
-        return self.local.large.worst().value
-
     @cached_property
     def headline_global(self) -> Gap:
-        """The gap over all sites that is told first: between groups with 30 rows or more where there are two."""
+        """The largest gap of any rate over all sites together (:attr:`Side.headline`)."""
         return self.global_.headline.worst()
 
     @cached_property
     def headline_local(self) -> Gap:
-        """The largest gap at a site that is told first: between rates on 30 rows or more where there are any."""
+        """The largest gap of any rate at any site (:attr:`Side.headline`)."""
         return self.headline_global if self.local is self.global_ else self.local.headline.worst()
 
-    def with_few_rows(self, *, local: bool) -> str:
-        """What the gap told first would be with groups of fewer than 30 rows, as a sentence; empty where the same."""
-        both = (self.headline_local, self.worst_local) if local else (self.headline_global, self.worst_global)
-        headline, worst = (gap.value for gap in both)
-        same = worst is None or text(worst) == text(headline)
-        return "" if same else with_few_rows(both[1])
+    @property
+    def global_gap(self) -> Measured | None:
+        """The largest gap over all sites; None where all are undefined."""
+        return self.headline_global.value
+
+    @property
+    def local_gap(self) -> Measured | None:
+        """The largest gap at any site; None where no site has any defined gap."""
+        return self.headline_local.value
+
+    @property
+    def global_gaps(self) -> tuple[Gap, ...]:
+        """The gap of every rate over all sites together, all groups counted."""
+        return self.global_.largest()
+
+    @property
+    def local_gaps(self) -> tuple[Gap, ...]:
+        """The gap of every rate at the site where it is largest, all groups counted."""
+        return self.local.largest()
 
     @cached_property
     def site_gaps(self) -> tuple[Gap, ...]:
         """The largest gap of any rate at every site."""
         return self.local.by_site()
-
-    def check_sites(self, tolerance: Floats | float) -> SiteCheck:
-        """Count the sites whose gaps are shown to be above their tolerance, or within it.
-
-        ``tolerance`` is one for all, or an array (rates, sites) that is infinite where nothing is required; sites
-        of whom nothing is required are not counted.
-        """
-        given = np.broadcast_to(tolerance, self.local.gaps.shape)
-        required, limits = np.isfinite(given).any(axis=0), np.unique(given[np.isfinite(given)])
-        above, within = self.local.above(given), self.local.within(given)
-        count, checkable = int(required.sum()), int(self.local.checkable(given).sum())
-        wider = None
-        for wide in _WIDER if checkable < count and limits.size == 1 else ():
-            could = int(self.local.checkable(np.where(np.isfinite(given), wide, np.inf)).sum())
-            if wide > limits[0] and could > checkable:
-                wider = (wide, could)
-                if 2 * could >= count:
-                    break
-        names = tuple(self.sites[place] for place in np.flatnonzero(above))
-        common = float(limits[0]) if limits.size == 1 else None
-        return SiteCheck(common, count, names, int(within.sum()), checkable, wider)
 
     @property
     def rows_behind(self) -> dict[str, Indices]:
@@ -398,17 +305,13 @@ class Audit(Reportable):
         gaps = ("rates", "global_gap", "local_gap", "global_gaps", "local_gaps")
         found = {name: getattr(self, name) for name in (*names, *gaps, "counts", "undefined")}
         found["costs"] = None if self.costs is None else self.costs.as_dict()
-        found["requirements"] = [check.as_dict() for check in self.requirements]
+        found["outcomes"] = self.outcomes.as_dict()
         found["headline"] = {"global": self.headline_global, "local": self.headline_local}
         return {**_plain(found), "small": self.small_as_dict(), "by_site": self.by_site.as_dicts()}
 
     def largest_as_dict(self) -> dict[str, Any]:
-        """Return the largest gap over all and at any site, and those told first, as plain values."""
-        return {
-            "global": self.worst_global.as_dict(),
-            "largest_local": self.worst_local.as_dict(),
-            "headline": {"global": self.headline_global.as_dict(), "local": self.headline_local.as_dict()},
-        }
+        """Return the largest gap over all and at any site as plain values."""
+        return {"global": self.headline_global.as_dict(), "local": self.headline_local.as_dict()}
 
     def small_as_dict(self) -> dict[str, Any]:
         """Return how many sites and cells are small, and the smallest, as plain values."""
@@ -430,7 +333,6 @@ class RuleAudit:
     tally: Tally
     by_notion: dict[str, Audit]
     costs: Costs | None = None
-    requirements: tuple[RequirementCheck, ...] = ()
     outcomes: Outcomes = field(default_factory=Outcomes)
 
     @classmethod
@@ -441,11 +343,19 @@ class RuleAudit:
         sites: tuple[Label | None, ...],
         notions: Iterable[Notion],
         costs: Costs | None = None,
+        requirements: tuple[Requirement, ...] = (),
+        shares: Mapping[Requirement, float] | None = None,
     ) -> RuleAudit:
-        """Measure every notion, without labels those that need none."""
+        """Measure every notion, without labels those that need none, and judge requirements; all judged together."""
         measured = [notion for notion in notions if tally.labelled or not notion.needs_labels]
-        audits = {notion.name: Audit.of(tally, groups, sites, notion.rates, costs=costs) for notion in measured}
-        return cls(tally, audits, costs)
+        rates = tuple(dict.fromkeys(rate for notion in measured for rate in notion.rates))
+        rules = CountedRules(tally, groups, sites)
+        together = looked_at(requirements, rules, rates, rates)
+        audits = {
+            notion.name: Audit.of(tally, groups, sites, notion.rates, together=together, costs=costs)
+            for notion in measured
+        }
+        return cls(tally, audits, costs, judge(requirements, rules, TEST_ROWS, shares=shares, together=together))
 
     @property
     def accuracy(self) -> Measured | None:
@@ -471,8 +381,11 @@ class RuleAudit:
         """Return plain values, ready for JSON."""
         gaps = {name: audit.largest_as_dict() for name, audit in self.by_notion.items()}
         names = ("rates", "accuracy", "cost", "accepted")
-        required = [check.as_dict() for check in self.requirements]
-        return {**_plain({name: getattr(self, name) for name in names}), "gaps": gaps, "requirements": required}
+        return {
+            **_plain({name: getattr(self, name) for name in names}),
+            "gaps": gaps,
+            "outcomes": self.outcomes.as_dict(),
+        }
 
 
 def measured_values(audit: Audit) -> dict[str, Any]:
@@ -488,19 +401,6 @@ def measured_values(audit: Audit) -> dict[str, Any]:
         "local_gap": audit.headline_local.as_dict(),
         "global_gap": audit.headline_global.as_dict(),
     }
-
-
-def _sites(count: int) -> str:
-    return f"{count:,} site{'' if count == 1 else 's'}"
-
-
-def with_few_rows(gap: Gap | None) -> str:
-    """The gap of all groups, beside one that leaves out groups of few rows, as a sentence; empty where undefined."""
-    if gap is None or gap.value is None:
-        return ""
-    rows = f"{gap.value.rows:,} row{'' if gap.value.rows == 1 else 's'}"
-    finding = f" ({gap.rate}, {gap.highest!r} over {gap.lowest!r}): {gap.finding}" if gap.shown else ""
-    return f"With groups of fewer than {FEW_ROWS} rows {text(gap.value)}, on {rows}{finding}."
 
 
 def _largest(gaps: Floats) -> float:

@@ -10,7 +10,6 @@ import numpy as np
 
 from logofair.auditing.judging import CountedRules, judge, looked_at
 from logofair.auditing.measure import tally_of
-from logofair.auditing.required import Today, measured_requirements
 from logofair.auditing.result import Audit
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Binary, Floats, Label
@@ -116,12 +115,10 @@ def audit(
     priced = policy_costs(policy, rows.site.names) if costs is None else read_costs(costs, rows.site)
     missing = _notes(rows.positive, rows.score, auc, priced)
     names, rates = (rows.group.names, rows.site.names), (rows.local.rates, rows.global_.rates)
-    today = None if policy is None else today_of(policy, scores, groups, sites, rows)
-    if today is None and (unknown := [str(item) for item in required.items if item.bound == TODAY]):
+    if policy is None and (unknown := [str(item) for item in required.items if item.bound == TODAY]):
         raise InputError(
             f"require: {unknown[0]!r}: 'today' is what a policy's unconstrained rule gives; pass policy=, or a number."
         )
-    checks = measured_requirements(required, known, tally, *names, today)
     sentences, rules = required.items, CountedRules(tally, *names)
     if policy is not None:
         first = unconstrained(policy, scores, groups, sites)
@@ -130,7 +127,7 @@ def audit(
     together = looked_at(sentences, rules, *rates)
     outcomes = judge(sentences, rules, TEST_ROWS, known=known, shares=required.shares, together=together)
     audited = Audit.of(tally, *names, *rates, together=together, score_auc=auc, costs=priced, outcomes=outcomes)
-    return replace(audited, requirements=checks, _missing=missing)
+    return replace(audited, _missing=missing)
 
 
 def policy_requirements(
@@ -156,15 +153,6 @@ def policy_costs(policy: Policy | None, sites: Sequence[Label | None]) -> Costs 
     place = {str(name): i for i, name in enumerate(policy.sites)}
     at = np.array([place.get(str(name), -1) for name in sites])
     return Costs.from_dict(policy.info.requirements.costs).at(at)
-
-
-def today_of(policy: Policy, scores: object, groups: object, sites: object, rows: AuditedRows) -> Today | None:
-    """What the policy's unconstrained rule does on the rows, where something is required by it."""
-    if not policy.info.requirements.of_today:
-        return None
-    chance = unconstrained(policy, scores, groups, sites)
-    columns = (rows.positive, rows.weight, rows.group, rows.site, rows.ids)
-    return Today.of(chance, rows.chance, columns)
 
 
 def unconstrained(policy: Policy, scores: object, groups: object, sites: object) -> Floats:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing import Audit, SiteCheck, audit
+from logofair.auditing import Audit, audit
 from logofair.auditing import Comparison as RulesCompared
 from logofair.auditing import compare as compare_rules
 from logofair.auditing.result import measured_values
@@ -72,12 +72,6 @@ class MethodResult:
     difference: RulesCompared | None = None
     certificate: Certificate | None = None
 
-    @property
-    def sites(self) -> SiteCheck | None:
-        """At how many sites a gap above the local tolerance is shown; None without such a tolerance."""
-        own = self.local_tolerance
-        return None if own is None else self.audit.check_sites(own)
-
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return {
@@ -88,7 +82,6 @@ class MethodResult:
             },
             **measured_values(self.audit),
             "difference": None if self.difference is None else self.difference.as_dict(),
-            "sites": None if self.sites is None else self.sites.as_dict(),
             "certificate": None if self.certificate is None else self.certificate.as_dict(),
         }
 

@@ -228,7 +228,7 @@ def _handed_over(
         pooling=prepared.pooling,
         promises=promises,
     )
-    empty = () if requirements.only_gaps else empty_ratios(solution.requirement_checks)
+    empty = () if requirements.only_gaps else empty_ratios(solution.proved)
     warned = (*solution.warnings, *empty)
     info = replace(
         policy.info,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from logofair.auditing import Audit, Comparison, SiteCheck
+from logofair.auditing import Audit, Comparison
 from logofair.auditing.comparison import compared_audits
 from logofair.auditing.judging import CountedRules, judge
 from logofair.auditing.measure import Tally
-from logofair.auditing.required import SILENT, RequirementCheck, measured_requirements, proved_requirements
-from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, today_of
+from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs
 from logofair.auditing.rows import unconstrained as unconstrained_chances
 from logofair.calibration import CalibrationErrors
 from logofair.columns.acceleration import pieces
@@ -23,18 +22,11 @@ from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.costs import Costs
 from logofair.errors import InputError
-from logofair.fitting.evidence import Evidence, evidence_of, findings, required_tolerances
-from logofair.fitting.figures import (
-    figures_as_dict,
-    required_check,
-    tested_info,
-    unknown_sites,
-)
 from logofair.fitting.prepare import CalibrationRows, cells_by_score, check_other_people, ordered_cells
 from logofair.fitting.promises import Promises
 from logofair.notions import Notion, Rate
 from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, Outcomes
-from logofair.policy.info import OutcomeInfo, PolicyInfo, PoolingInfo, proof_sentence
+from logofair.policy.info import OutcomeInfo, PolicyInfo, PoolingInfo, TestedInfo, proof_sentence
 from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.reportable import Reportable
@@ -49,29 +41,6 @@ _HOW_TO_KNOW = "Pass other rows to test(), or confidence=0.95 to fit()."
 _WITH_ADDED = "With what is added"
 _LEAST_PRICE = 5e-4  # what 0.01 more tolerance wins would be written 0.00000 below it
 _ROWS_AT_ONCE = 1 << 20  # counted at once, so that counting takes little memory
-
-
-@dataclass(frozen=True)
-class OwnRows:
-    """Expected accuracy and gaps of a policy on the sites' own rows, nothing borrowed, as the certificate counts.
-
-    Gaps are None where nothing is required on that side.
-    """
-
-    accuracy: float
-    local_gap: float | None  # the largest, over sites and rates
-    global_gap: float | None
-    objective: str = "accuracy"  # or "cost"
-
-    def summary(self, where: str = "On the sites' own rows alone") -> str:
-        """Return the figures in a sentence for people."""
-        gaps = (("global gap", self.global_gap), ("largest local gap", self.local_gap))
-        figures = [f"{name} {gap:.4f}" for name, gap in gaps if gap is not None]
-        return f"{where}: {', '.join([f'expected {self.objective} {self.accuracy:.4f}', *figures])}."
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return these figures as plain values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -154,28 +123,11 @@ class Solution(Reportable):
         return replace(self.problem, cells=ordered_cells(self.rows, self.certificate.basis, None))
 
     @cached_property
-    def own_rows(self) -> OwnRows:
-        """Accuracy and gaps on the sites' own rows alone, counted as the certificate counts."""
-        return self._expected(self._own_problem)
-
-    @cached_property
-    def counted_rows(self) -> OwnRows:
-        """The same with what is borrowed: what the certificate is about."""
-        return self._expected(self.problem)
-
-    def _expected(self, problem: Problem) -> OwnRows:
-        """What the policy does on the rows of a problem, as the certificate counts."""
-        u, v = (a.reshape(problem.shape) for a in evaluate(problem.cells, self.policy.mixtures))
-        gaps = {
-            "local": problem.local_gaps(u, v) / problem.local_units,
-            "global": problem.global_gaps(u, v) / problem.global_units,
-        }
-        compared = {
-            side: [k for k in range(each.shape[-1]) if problem.kind(side, k) in ("tolerance", "ratio")]
-            for side, each in gaps.items()
-        }
-        local, global_ = (float(gaps[side][..., own].max()) if own else None for side, own in compared.items())
-        return OwnRows(problem.reported(problem.accuracy(u, v)), local, global_, problem.measure)
+    def own_accuracy(self) -> float:
+        """Expected accuracy, or cost, on the sites' own rows alone, where cells borrow from other sites."""
+        problem = self._own_problem
+        u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, self.policy.mixtures))
+        return problem.reported(problem.accuracy(u, v))
 
     @cached_property
     def compared(self) -> Comparison:
@@ -284,14 +236,11 @@ class Solution(Reportable):
         costs, known_sites = policy_costs(self.policy, rows.site.names), self.policy.sites
         if known_sites == (None,):  # without sites what is required holds over all of them
             known_sites = rows.site.names
-        tested = compared_audits(first, chance, columns, *self._rates, costs, self.requirements.items, known_sites)
-        checks = self._measured_requirements(tested.second, scores, groups, sites, rows)
-        tested = replace(tested, second=replace(tested.second, requirements=checks))
-        tolerances = required_tolerances(self.requirements, self.policy.sites, tested.second)
-        shown = (finding.info for finding in findings(tested.second, *tolerances))
+        items, shares = self.requirements.items, self.requirements.shares
+        tested = compared_audits(first, chance, columns, *self._rates, costs, items, known_sites, shares)
         outcomes = map(OutcomeInfo.of, tested.outcomes.brief(STORED_OUTCOMES))
         before = self.policy.info
-        info = replace(before, tested=tested_info(tested, shown), found=(*outcomes, *before.found))
+        info = replace(before, tested=TestedInfo(tested.rows), found=(*outcomes, *before.found))
         return self.with_info(info, tested=tested)
 
     def with_info(self, info: PolicyInfo, **changes: Any) -> Solution:
@@ -312,39 +261,6 @@ class Solution(Reportable):
         computed = (name for name, each in vars(type(self)).items() if isinstance(each, cached_property))
         vars(found).update({name: vars(self)[name] for name in computed if name in vars(self)})
         return found
-
-    def _measured_requirements(
-        self, audit: Audit, scores: object, groups: object, sites: object, rows: AuditedRows
-    ) -> tuple[RequirementCheck, ...]:
-        """Whether what was required is kept on other rows."""
-        today = today_of(self.policy, scores, groups, sites, rows)
-        tally, names = audit.local.tally, (rows.group.names, rows.site.names)
-        return measured_requirements(self.requirements, self.policy.sites, tally, *names, today)
-
-    @cached_property
-    def requirement_checks(self) -> tuple[RequirementCheck, ...]:
-        """Every requirement on the calibration rows: how tightly it holds, as is proved, and its price."""
-        return self._checks(self.problem)
-
-    def _checks(self, problem: Problem) -> tuple[RequirementCheck, ...]:
-        """Every requirement on the rows of a problem, in expectation."""
-        prices = self.certificate.prices
-        shares = tuple(a.reshape(problem.shape) for a in evaluate(problem.cells, self.policy.mixtures))
-        names = (self.policy.sites, self.policy.groups)
-        return proved_requirements(
-            problem, (shares[0], shares[1]), (prices.local, prices.global_), names, self.requirements
-        )
-
-    @property
-    def evidence(self) -> Evidence:
-        """What supports the requirements beyond the calibration rows: promises, a test, or nothing."""
-        return evidence_of(self.policy.info)
-
-    @property
-    def check(self) -> SiteCheck | None:
-        """At how many sites the test showed gaps above what is required inside them, or within; None: no test."""
-        found = self.tested
-        return None if found is None else required_check(found.second, self.requirements, self.policy.sites)
 
     @property
     def _rates(self) -> tuple[tuple[Rate, ...], tuple[Rate, ...]]:
@@ -370,15 +286,14 @@ class Solution(Reportable):
             "sites": [plain(name) for name in self.policy.sites] if self.rows.has_sites else None,
             "rows": int(self.rows.scores.size),
             "requirements": self.requirements.as_dict(),
-            "evidence": self.evidence.as_dict(),
+            "verdict": self.outcomes.verdict,
+            "outcomes": self.outcomes.as_dict(),
             "tested": self._tested_as_dict(),
-            "calibration": None if self.compared is None else figures_as_dict(self.compared, None),
+            "calibration": self.compared.figures(),
             "certificate": self.certificate.as_dict() | {"sentence": self.proof_sentence()},
-            "requirement_checks": [check.as_dict() for check in self.requirement_checks],
             "calibration_method": self.policy.calibrator.method,
             "pooling": asdict(self.pooling),
-            "own_rows": self.own_rows.as_dict(),
-            "counted_rows": self.counted_rows.as_dict(),
+            "own_rows": {self.certificate.objective: self.own_accuracy, "outcomes": self.on_own_rows.as_dict()},
             "solver": self.solver,
             "rounds": self.rounds,
             "prices": self._prices(),
@@ -393,9 +308,9 @@ class Solution(Reportable):
     def _tested_as_dict(self) -> dict[str, Any] | None:
         if self.tested is None:
             return None
-        names, rows = unknown_sites(self.tested.second, self.policy.sites)
+        names, rows = self.tested.unknown_sites(self.policy.sites)
         unknown = {"sites": [plain(name) for name in names], "rows": rows}
-        return figures_as_dict(self.tested, self.check) | {"unknown": unknown}
+        return self.tested.figures() | {"unknown": unknown}
 
     def _prices(self) -> dict[str, Any]:
         """Every price above 0 inside a site, and those over all sites."""
@@ -577,14 +492,17 @@ def _unmeasured_global(problem: Problem, rows: CalibrationRows) -> Iterator[FitW
             yield FitWarning("group left out", "", finding, tuple((None, g) for g in groups), missing.size)
 
 
-def empty_ratios(checks: Iterable[RequirementCheck]) -> Iterator[FitWarning]:
+def empty_ratios(outcomes: Outcomes) -> Iterator[FitWarning]:
     """A warning about every ratio where nobody is selected: it is met there, and says nothing."""
-    for check in checks:
-        at = [site for site, state in zip(check.sites, check.states, strict=True) if state == SILENT]
-        if at:
-            cells = tuple((site, None) for site in at[:NAMED])
-            about, finding = f"the ratio of the {check.rate}", "it says nothing, since nobody is selected"
-            yield FitWarning("empty ratio", about, finding, cells, len(at))
+    for requirement in outcomes.requirements:
+        if requirement.measure == "ratio":
+            at = [each.site for each in outcomes.of(requirement) if each.after is None and each.rows]
+            if at:
+                about, finding = (
+                    f"the ratio of the {requirement.rates[0].name}",
+                    "it says nothing, since nobody is selected",
+                )
+                yield FitWarning("empty ratio", about, finding, tuple((site, None) for site in at[:NAMED]), len(at))
 
 
 def _unmeasured(what: str, sites: list[Label | None], count: int) -> FitWarning:

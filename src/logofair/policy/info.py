@@ -243,18 +243,6 @@ class SiteInfo:
 
 
 @dataclass(frozen=True)
-class FigureInfo:
-    """A measured figure: its 95% interval, the rows it rests on and, of a gap, what chance alone would show."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    rows: int | None = None
-    floor: float | None = None
-    detectable: float | None = None
-
-
-@dataclass(frozen=True)
 class OutcomeInfo:
     """An :class:`~logofair.outcomes.Outcome` as a policy stores it, its requirement as it was typed."""
 
@@ -285,35 +273,13 @@ class OutcomeInfo:
 
 
 @dataclass(frozen=True)
-class FindingInfo:
-    """What a test shows of the gaps on one side: within their tolerances, above, or neither (None).
-
-    ``how`` is "tolerance"; of another requirement, which ``where`` names, "at least" or "at most".
-    """
-
-    where: str
-    shown: bool | None
-    phrase: str  # that in words
-    tolerance: float  # by which ``gap`` is judged
-    gap: FigureInfo | None
-    site: str | None = None  # whose gap it is
-    how: str = "tolerance"
-
-
-@dataclass(frozen=True)
 class TestedInfo:
-    """What a policy did on rows that took no part in its fit; the gaps are those that pages tell first."""
+    """The rows on which a policy was tested, which took no part in its fit."""
 
     __test__ = False  # no test, whatever its name says to pytest
 
     rows: int
-    accuracy: FigureInfo | None
-    global_gap: FigureInfo | None
-    local_gap: FigureInfo | None  # the largest at a site; None where there is one site only
-    local_gap_site: str | None = None
     data: DataSource | None = None
-    findings: tuple[FindingInfo, ...] | None = None  # what it shows of the requirements; None in older files
-    cost: FigureInfo | None = None  # per person, where errors have costs
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from logofair.auditing import Comparison
-from logofair.fitting.figures import unknown_sites
 from logofair.fitting.solution import Solution
 from logofair.outcomes import (
     CALIBRATION_ROWS,
@@ -71,7 +70,7 @@ def fit_page(
     outcomes, found = solution.outcomes, solution.tested or solution.compared
     how = "add --test FILE, or --confidence 0.95" if about.command else "pass other rows to test(), or confidence=0.95"
     judged = shown_outcomes(outcomes)
-    expected = solution.own_rows.accuracy if solution.certificate.objective == "accuracy" else None
+    expected = solution.own_accuracy if solution.certificate.objective == "accuracy" else None
     answers = [*fair_answer(judged, places), cost_answer(found, expected=expected)]
     answers += [] if found is None else [selected_answer(found, about.accepted)]
     others = None if solution.tested is None else people_of(solution.tested)
@@ -170,7 +169,7 @@ def _warnings(solution: Solution, found: Comparison | None, *, from_command: boo
         use = "--solver exact" if from_command else 'solver="exact"'
         yield f"A limit is exceeded on the rows of the fit, by up to {excess}. Use {use}."
     if solution.tested is not None:
-        names, rows = unknown_sites(solution.tested.second, solution.policy.sites)
+        names, rows = solution.tested.unknown_sites(solution.policy.sites)
         if names:
             named = listed([name_of(name, 24) for name in names], 3)
             yield f"{counted(rows, 'row')} of sites the policy does not know ({named}): its merged rule decided."
