@@ -151,16 +151,11 @@ def _audited(found: logofair.Audit) -> dict[str, Any]:
         "global gaps": [_measured(gap.value) for gap in found.global_gaps],
         "local gaps": [_measured(gap.value) for gap in found.local_gaps],
         "sites": {str(each.site): [_measured(each.accuracy), _measured(each.gap)] for each in found.by_site},
-        "requirements": [
-            {"required": _plain(each.required), "found": _plain(each.found), "states": list(each.states)}
-            | {"low": _plain(each.low), "high": _plain(each.high)}
-            for each in found.requirements
+        "outcomes": [
+            {name: getattr(each, name) for name in ("limit", "after", "low", "high", "rows", "state")}
+            for each in found.outcomes
         ],
     }
-
-
-def _plain(values: Any) -> list[float | None]:
-    return [float(each) if np.isfinite(each) else None for each in np.ravel(values)]
 
 
 def _decided(case: Case) -> dict[str, Any]:
