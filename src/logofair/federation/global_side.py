@@ -99,6 +99,7 @@ class GlobalRequirements:
             value = self._value(each)
             value = value * unit if first else np.broadcast_to(value, self.mass.shape)[own]
             low, high = of.ends  # what gives way by more than that gives way altogether
+            given = np.inf if each.requirement.bound == TODAY and self.today is None else given  # nobody knows it here
             if each.requirement.relation in (">=", "=") or low < 0.0:
                 least = value - given if each.requirement.relation in (">=", "=") else low
                 found.least[0, own, k] = np.maximum(found.least[0, own, k], np.maximum(least, low))
