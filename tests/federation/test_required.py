@@ -120,6 +120,11 @@ def test_today_may_be_that_everybody_is_accepted_but_for_rounding():
     assert check(Required.drawn(1166))
 
 
+@pytest.mark.parametrize("seed", [820037, 820046, 820049])
+def test_a_ceiling_of_today_which_sites_do_not_know_leaves_their_rows_apart(seed):
+    assert check(Required.mixed(seed))
+
+
 def test_requirements_that_depend_on_each_other_do_not_drive_prices_out_of_range():
     assert check(Required.drawn(351))
 

@@ -140,9 +140,12 @@ class GlobalRequirements:
         return Limits(self.limits.ratio, least, most, total_least, total_most)
 
     def _today(self, each: Holding) -> Floats:
-        """What a requirement is of today, of every group, (groups,), or of a combination; 0 where it is not known."""
+        """What a requirement is of today, of every group, (groups,), or of a combination.
+
+        Where it is not known a half, which unlike 0 and 1 leaves rows that count in a rate to be told apart.
+        """
         if self.today is None:
-            return np.zeros(self.mass.shape if isinstance(each.of, Rate) else ())
+            return np.full(self.mass.shape if isinstance(each.of, Rate) else (), 0.5)
         if isinstance(each.of, Rate):
             return self._accepted(self.today, self.plan.today_rates.index(each.of.normalised()[0]))
         of, unit = each.of.normalised()
