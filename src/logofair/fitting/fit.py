@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from logofair._version import __version__
@@ -317,17 +317,36 @@ def certified(
 
     Solvers given are tried before the exact one and its fallback.
     """
-    problem = problem.tied()
-    for attempt in (*first, solve_exact, solve_joint):
+    conflict: InfeasibleError | None = None
+    # A rule that misses a rate of 0 or 1 by less than a certificate sees may tell rows apart that this rate ties.
+    tied = problem.tied()
+    for given in (tied,) if tied is problem else (tied, problem):
+        try:
+            found = _first_certified(given, basis, (*first, solve_exact, solve_joint))
+        except InfeasibleError as error:
+            conflict = error
+            continue
+        if found is not None:
+            return found
+        break
+    if conflict is not None:
+        raise conflict
+    raise SolverError(
+        "exact: no policy with a valid certificate was found, so none is returned; "
+        "loosen a tolerance slightly, and please report the case."
+    )
+
+
+def _first_certified(
+    problem: Problem, basis: str, attempts: Iterable[Callable[[Problem], Optimum | None]]
+) -> tuple[Mixtures, Certificate, Optimum] | None:
+    for attempt in attempts:
         optimum = attempt(problem)
         if optimum is not None:
             mixtures, certificate = _stored(problem, optimum, basis)
             if certificate.holds:
                 return mixtures, certificate, optimum
-    raise SolverError(
-        "exact: no policy with a valid certificate was found, so none is returned; "
-        "loosen a tolerance slightly, and please report the case."
-    )
+    return None
 
 
 def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, Certificate]:
