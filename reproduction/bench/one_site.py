@@ -80,7 +80,8 @@ class People:
 def _loaded(name: str, sensitive: str) -> Dataset:
     if name == "ENEM":
         return load("enem", sensitive=sensitive)
-    return load("acs", sensitive="race2" if sensitive == "race" else sensitive, states=[name])
+    states = load("acs", sensitive="race2" if sensitive == "race" else sensitive)
+    return states.take(states.sites == name)
 
 
 def points(rules: list[Rule], test: Rows, notion: str) -> Floats:

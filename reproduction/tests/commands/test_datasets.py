@@ -150,7 +150,7 @@ def test_what_cannot_be_prepared_is_refused_in_one_sentence(tmp_path: Path, offi
     official.write_text(f"{HEADER}\n{PEOPLE[0]}\n")
     assert "one label only" in refused("prepare", "acs", "--from", official, *to)
     assert "needs no files and is ready" in refused("prepare", "adult", "--from", official, *to)
-    assert "--size is for celeba; leave it out for acs." in refused(
+    assert "--size: of images, for celeba alone; leave it out for acs" in refused(
         "prepare", "acs", "--from", official, *to, "--size", 64
     )
     assert not (tmp_path / "caches").exists() or list((tmp_path / "caches").iterdir()) == []

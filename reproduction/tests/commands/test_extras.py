@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from logofair_reproduction import training
+from logofair_reproduction import commands
 from support.commandline import refused, run
 
 pytestmark = pytest.mark.tool
@@ -24,12 +24,12 @@ def test_without_pytorch_commands_that_train_name_its_extra(
     words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(training, "find_spec", lambda name: None)
+    monkeypatch.setattr(commands, "find_spec", lambda name: None)
     assert "pip install './reproduction[train]'" in refused(*words.split())
 
 
 @pytest.mark.parametrize("words", ["data list", "data describe adult", "reproduce --list"])
 def test_other_commands_do_without_it(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "find_spec", lambda name: None)
+    monkeypatch.setattr(commands, "find_spec", lambda name: None)
     code, _, error = run(*words.split())
     assert code == 0, error

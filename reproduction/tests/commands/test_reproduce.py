@@ -7,11 +7,13 @@ from datetime import date
 
 import pytest
 
-from logofair_reproduction.commands.pages import reproduce as pages
+from logofair_reproduction.commands import reproduce as command
 from logofair_reproduction.experiments import runner
 from logofair_reproduction.experiments.experiment import experiment_names
 from made.experiments import small_experiment, use_settings
 from support.commandline import json_of, refused, run
+
+INTERRUPTED = "logofair: interrupted; what was measured is in {}, and the same command goes on.\n"
 
 pytestmark = [pytest.mark.tool, pytest.mark.training]
 
@@ -21,7 +23,7 @@ def _small(monkeypatch):
     """The experiment comparison_dp is two methods on a few rows of Adult."""
     use_settings(monkeypatch)
     part = small_experiment(["fedavg", "logofair_lg"], seeds=2)
-    monkeypatch.setattr(pages.Selection, "parts", lambda wanted: [part])
+    monkeypatch.setattr(command, "_parts", lambda names, **_: [part])
 
 
 def test_without_a_name_the_experiments_are_listed():
@@ -54,9 +56,9 @@ def test_a_run_stopped_before_it_began_says_that_it_goes_on(small, monkeypatch, 
     def stop():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pages, "missing_data", lambda *_: stop())
+    monkeypatch.setattr(runner, "missing_data", lambda *_: stop())
     found = run("reproduce", "comparison_dp", "--out", tmp_path / "out")
-    assert found == (130, "", "logofair: interrupted; the same command goes on.\n")
+    assert found == (130, "", INTERRUPTED.format(tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
@@ -66,8 +68,8 @@ def test_a_run_stopped_before_it_began_says_that_it_goes_on(small, monkeypatch, 
         (["all", "mixd"], "NAME: got 'mixd' (did you mean 'mixed'?); use one of "),
         (["mixed", "--data", "adlut"], "--data: got 'adlut' (did you mean 'adult'?); use one of adult, enem."),
         (["mixed", "--method", "oracel"], "--method: got 'oracel' (did you mean 'oracle'?); use one of fedavg, "),
-        (["mixed", "--alpha", "3"], "--alpha: got '3'; use one of 0.5, 5, 100."),
-        (["natural", "--quick"], "--quick: takes adult alone, which is not in natural; add --data acs."),
+        (["mixed", "--alpha", "3"], "mixed: no case has all that --data, --method and --alpha ask for; leave one out."),
+        (["natural", "--quick"], "(--quick takes adult alone unless --data names others)"),
         (["groups", "natural", "--data", "acs", "--alpha", "5"], "groups, natural: no case has all that "),
         (["natural", "--data", "acs"], "natural: acs is not prepared, type: logofair data prepare acs --from PATH"),
         (["mixd", "--show"], "NAME: got 'mixd' (did you mean 'mixed'?)"),
@@ -90,17 +92,22 @@ def test_numbers_below_1_are_refused(option):
     assert f"{option}: got" in refused("reproduce", "mixed", option, "0")
 
 
+def parts(*names, **part):
+    nothing = {"quick": False, "data": (), "method": (), "alpha": (), "seeds": None, "settings": None}
+    return command._parts(names, **nothing | part)
+
+
 def test_a_quick_run_takes_adult_alone_unless_data_are_named():
-    quick = pages.Selection(("all",), quick=True).parts()
+    quick = parts(*experiment_names(), quick=True)
     assert {split.data for part in quick for split in part.splits} == {"adult"}
     assert {part.seeds for part in quick} == {2}
-    named = pages.Selection(("natural",), quick=True, data=("enem",)).parts()
+    named = parts("natural", quick=True, data=("enem",))
     assert [split.data for part in named for split in part.splits] == ["enem"]
 
 
 def test_one_cell_can_be_run_again():
-    wanted = pages.Selection(("comparison_dp",), data=("adult",), method=("fedfb",), alpha=(0.5,), seeds=1, settings=2)
-    (case,) = [case for part in wanted.parts() for case in part.cases()]
+    wanted = parts("comparison_dp", data=("adult",), method=("fedfb",), alpha=(0.5,), seeds=1, settings=2)
+    (case,) = [case for part in wanted for case in part.cases()]
     assert (case.split.data, case.split.alpha, case.method, case.budget) == ("adult", 0.5, "fedfb", 2)
 
 
@@ -138,7 +145,7 @@ def test_from_nothing_to_files_and_shown_again(small, tmp_path):
     assert "Comparison, demographic" not in run("reproduce", "mixed", "--show", "--out", out)[1]  # its tables alone
 
 
-def test_an_interrupted_run_says_how_far_it_is_and_goes_on(small, monkeypatch, tmp_path):
+def test_an_interrupted_run_keeps_what_was_measured_and_goes_on(small, monkeypatch, tmp_path):
     out, real = tmp_path / "out", runner._measure
 
     def measure(cases, machine):
@@ -151,9 +158,7 @@ def test_an_interrupted_run_says_how_far_it_is_and_goes_on(small, monkeypatch, t
         patch.setattr(runner, "_measure", measure)
         code, page, said = run(*words)
     assert (code, page) == (130, "")
-    assert said == (
-        f"logofair: interrupted with 2 of 4 results in {out}, beside what was trained; the same command goes on.\n"
-    )
+    assert said == INTERRUPTED.format(out)
     assert not (out / "page.html").exists()
     assert json_of(*words)["before"] == 2
 
@@ -182,7 +187,7 @@ def test_cases_that_fail_are_told_at_the_end_and_make_the_exit_code_1(small, mon
 def test_data_that_are_not_prepared_are_left_out_and_named(small, monkeypatch, tmp_path):
     part = small_experiment(["fedavg"], seeds=1)
     enem = small_experiment(["fedavg"], seeds=1, data="enem")
-    monkeypatch.setattr(pages.Selection, "parts", lambda wanted: [part, enem])
+    monkeypatch.setattr(command, "_parts", lambda names, **_: [part, enem])
     words = ("reproduce", "all", "--out", tmp_path / "out", "--cache", tmp_path / "cache", "--jobs", 1)
     found = json_of(*words)
     assert found["missing"] == {"enem": f"logofair data prepare enem --from PATH --cache {tmp_path / 'cache'}"}

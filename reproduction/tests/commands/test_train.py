@@ -41,7 +41,7 @@ def test_the_option_names_every_method() -> None:
 def test_every_method_scores_the_rows_it_was_not_trained_on(method: str, tmp_path: Path) -> None:
     out = tmp_path / "scores.parquet"
     found = trained("--method", method, *SMALL, "--out", out)
-    scores, data = pl.read_parquet(out), load_generated(rows=2000)
+    scores, data = pl.read_parquet(out), load_generated()
     assert scores.columns == ["id", "part", "site", "group", "label", "score"]
     assert found["rows"] == {"train": 700, "calibration": 700, "test": 600}
     assert dict(scores["part"].value_counts().rows()) == {"calibration": 700, "test": 600}
@@ -83,7 +83,7 @@ def test_settings_reach_the_method_so_that_two_without_a_step_are_fedavg(tmp_pat
 
 
 def test_natural_sites_are_those_of_the_data_set_and_the_largest_of_them(tmp_path: Path) -> None:
-    data = load_generated(rows=2000)
+    data = load_generated()
     assert data.sites is not None
     names, sizes = np.unique(data.sites, return_counts=True)
     trained(*QUICK, "--partition", "natural", "--sites", 2, "--out", tmp_path / "s.csv")

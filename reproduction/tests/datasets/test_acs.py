@@ -63,8 +63,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @sample
 def test_the_sample_has_35_states_and_37_per_cent_positive_and_its_own_groups(prepared: Path) -> None:
     original = pl.read_parquet(SAMPLE)
-    data = load_acs(prepared, keep_sensitive=False)
-    assert data.features.shape == (898_610, 73)
+    data = load_acs(prepared)
+    assert data.features.shape == (898_610, 75)
     assert data.labels.mean() == pytest.approx(0.370, abs=5e-4)
     assert data.labels.tolist() == original["PINCP"].to_list()
     assert data.sites is not None
@@ -78,9 +78,8 @@ def test_the_sample_has_35_states_and_37_per_cent_positive_and_its_own_groups(pr
 @sample
 def test_merged_codes_of_the_sample_are_taken_as_they_are(prepared: Path) -> None:
     vermont = pl.read_parquet(SAMPLE).filter(pl.col("STATE").cast(pl.String) == "VT")
-    data = load_acs(prepared, sensitive="race", states=["VT"])
-    everybody = pl.read_parquet(SAMPLE)["STATE"].cast(pl.String)
-    assert data.row_numbers.tolist() == (everybody == "VT").arg_true().to_list()
+    everybody = load_acs(prepared, sensitive="race")
+    data = everybody.take(everybody.sites == "VT")
     names = {1: "White", 2: "Black", 3: "Asian", 4: "Native", 5: "Other"}
     assert data.sensitive.tolist() == [names[code] for code in vermont["RAC1P"].to_list()]
     assert data.sites is not None
@@ -92,14 +91,6 @@ def test_merged_codes_of_the_sample_are_taken_as_they_are(prepared: Path) -> Non
     assert "MAR=divorced" not in data.feature_names
     notes = json.loads((prepared / "about.json").read_text())["prepared data set"]["notes"]
     assert len(notes) == 2
-
-
-@sample
-def test_rows_of_the_sample_are_drawn_by_seed(prepared: Path) -> None:
-    one, same, other = (load_acs(prepared, rows=500, rng=seed) for seed in (1, 1, 2))
-    assert one.features.tolist() == same.features.tolist()
-    assert one.features.tolist() != other.features.tolist()
-    assert len(one) == 500
 
 
 def test_published_records_are_filtered_labelled_and_coded(tmp_path: Path) -> None:
@@ -140,9 +131,8 @@ def test_published_records_are_filtered_labelled_and_coded(tmp_path: Path) -> No
     hot = ("COW=own company", "MAR=never married", "RELP=17", "SEX=Female", "RAC1P=Other", "OCCP=military")
     assert seen(data, 1) == dict.fromkeys((*hot, "POBP=Mexico and Central America"), 1.0)
     assert data.features.shape[1] == 78
-    two = load_acs(tmp_path / "cache" / "acs", sensitive="race2", keep_sensitive=False)
+    two = load_acs(tmp_path / "cache" / "acs", sensitive="race2")
     assert two.sensitive.tolist() == ["White", "Other", "Other"]
-    assert not any(name.startswith("RAC1P") for name in two.feature_names)
 
 
 def test_small_batches_and_packed_files_give_the_same_cache_as_one(tmp_path: Path) -> None:
@@ -290,18 +280,6 @@ def test_people_who_are_there_twice_are_refused(tmp_path: Path) -> None:
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["acs", "files"]
 
 
-def test_rows_keep_their_numbers_in_the_whole_data_set(tmp_path: Path) -> None:
-    people = [person(ST=(6, 48)[number % 2], AGEP=20 + number, PINCP=200 + 9_000 * number) for number in range(12)]
-    prepare_acs(written(tmp_path / "a.csv", people), tmp_path / "acs")
-    whole = load_acs(tmp_path / "acs")
-    assert whole.row_numbers.tolist() == list(range(12))
-    assert load_acs(tmp_path / "acs", states=["TX"]).row_numbers.tolist() == [1, 3, 5, 7, 9, 11]
-    some = load_acs(tmp_path / "acs", states=["TX"], rows=4, rng=5)
-    assert len(set(some.row_numbers.tolist())) == 4
-    np.testing.assert_array_equal(some.features, whole.features[some.row_numbers])
-    np.testing.assert_array_equal(some.take([3, 0]).features, whole.features[some.take([3, 0]).row_numbers])
-
-
 def test_stored_rows_that_lack_some_are_refused(tmp_path: Path) -> None:
     prepare_acs(written(tmp_path / "a.csv", [person(), person(PINCP=200)]), tmp_path / "acs")
     file = tmp_path / "acs" / "rows.parquet"
@@ -318,12 +296,7 @@ def test_what_was_prepared_before_is_no_source(tmp_path: Path) -> None:
     assert prepare_acs(tmp_path, tmp_path / "acs") == prepare_acs(tmp_path, tmp_path / "acs")
 
 
-def test_unknown_states_and_columns_are_refused(tmp_path: Path) -> None:
+def test_unknown_columns_are_refused(tmp_path: Path) -> None:
     prepare_acs(written(tmp_path / "a.csv", [person(), person(ST=48, PINCP=200)]), tmp_path / "acs")
-    with pytest.raises(InputError, match=r"^states: got 'NY'; use one of CA, TX\.$"):
-        load_acs(tmp_path / "acs", states=["CA", "NY"])
-    with pytest.raises(InputError, match=r"^states: got an empty list; name at least one, or None for all\.$"):
-        load_acs(tmp_path / "acs", states=[])
     with pytest.raises(InputError, match=r"^sensitive: got 'gender'; use one of sex, race, race2\.$"):
         load_acs(tmp_path / "acs", sensitive="gender")
-    assert len(load_acs(tmp_path / "acs", states=["TX"])) == 1

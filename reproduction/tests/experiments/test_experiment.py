@@ -131,11 +131,6 @@ def test_parts_of_an_experiment_can_be_chosen():
     assert load_experiment("natural", alphas=[0.5]) == []
 
 
-def test_a_quick_run_takes_any_alpha_of_the_experiment_that_is_named():
-    parts = load_experiment("comparison_dp", quick=True, data=["adult"], alphas=[100.0])
-    assert [split.alpha for part in parts for split in part.splits] == [100.0]
-
-
 def test_an_unknown_experiment_is_refused_with_the_nearest_name():
     with pytest.raises(InputError, match=r"got 'mixd' \(did you mean 'mixed'\?\); use one of .*, sensitivity_eo\.$"):
         load_experiment("mixd")

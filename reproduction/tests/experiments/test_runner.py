@@ -15,7 +15,7 @@ import pytest
 from logofair.errors import InputError
 from logofair_reproduction.experiments import runner
 from logofair_reproduction.experiments.records import FILE, PACKED, append, identity, read_records
-from logofair_reproduction.experiments.runner import how_far, missing_data, run
+from logofair_reproduction.experiments.runner import missing_data, run
 from logofair_reproduction.experiments.scores import Machine
 from made.experiments import SMALL, case, small_experiment, use_settings
 
@@ -47,12 +47,16 @@ def _measured(monkeypatch):
 
 def test_a_run_that_goes_on_measures_nothing_twice(measured, tmp_path):
     half = small_experiment(["fedavg", "logofair_lg"], seeds=1)
-    assert vars(run([half], Machine(tmp_path), jobs=1)) == {"measured": 2, "before": 0, "failed": ()}
+    assert vars(run([half], Machine(tmp_path), jobs=1)) == {"measured": 2, "before": 0, "failed": (), "missing": {}}
     everything = small_experiment(["fedavg", "logofair_lg", "fedfb"], seeds=2)
-    assert how_far([everything], tmp_path) == (2, 6)
     trained = sorted((tmp_path / "scores").iterdir())
     times = [path.stat().st_mtime_ns for path in trained]
-    assert vars(run([everything], Machine(tmp_path), jobs=1)) == {"measured": 4, "before": 2, "failed": ()}
+    assert vars(run([everything], Machine(tmp_path), jobs=1)) == {
+        "measured": 4,
+        "before": 2,
+        "failed": (),
+        "missing": {},
+    }
     assert len(measured) == len(set(measured)) == 6
     assert [path.stat().st_mtime_ns for path in trained] == times
     found = [identity(record) for record in lines_of(tmp_path)]
@@ -67,7 +71,6 @@ def test_a_line_that_was_cut_off_is_measured_again_and_gives_way(measured, tmp_p
     full = (tmp_path / FILE).read_bytes()
     for length in (len(full) - 1, len(full) - 30, full.index(b"\n") + 2):  # without its end, half of it, one byte
         (tmp_path / FILE).write_bytes(full[:length])
-        assert how_far([part], tmp_path) == (1, 2)
         assert run([part], Machine(tmp_path), jobs=1).measured == 1
         assert without_seconds(lines_of(tmp_path)) == without_seconds(json.loads(line) for line in full.splitlines())
 
@@ -88,9 +91,9 @@ def test_packed_results_are_read_and_what_is_added_stands_beside_them(measured, 
 
 
 def test_a_line_in_the_middle_that_is_no_record_is_named(tmp_path):
-    for line, said in ((b"{", "is no JSON"), (b"\xff\xff", "is no JSON"), (b"[1]", "is no record of an experiment")):
+    for line in (b"{", b"\xff\xff", b"[1]"):
         (tmp_path / FILE).write_bytes(line + b"\n" + b'{"figures": {}}\n')
-        with pytest.raises(InputError, match=rf"results\.jsonl: line 1 {said}"):
+        with pytest.raises(InputError, match=r"results\.jsonl: line 1 is no record of this version's experiments"):
             read_records(tmp_path)
 
 
@@ -115,7 +118,7 @@ def test_a_case_that_fails_is_told_and_the_others_are_measured(measured, monkeyp
     assert (case.method, case.split.random_state, why) == ("oracle", 0, "it rains.")
     assert (state.measured, len(lines_of(tmp_path))) == (3, 3)
     monkeypatch.setattr(runner, "measure", real)
-    assert vars(run([part], Machine(tmp_path), jobs=1)) == {"measured": 1, "before": 3, "failed": ()}
+    assert vars(run([part], Machine(tmp_path), jobs=1)) == {"measured": 1, "before": 3, "failed": (), "missing": {}}
 
 
 def test_where_training_fails_all_that_needs_it_is_told_and_not_tried_again(measured, monkeypatch, tmp_path):
@@ -198,33 +201,9 @@ def test_data_that_are_not_prepared_are_named_with_what_to_type(tmp_path):
 A_RECORD = {**case("fedavg").as_dict(), "figures": {"accuracy": 0.8}}
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        *(({name: ...}, f"without '{name}'") for name in ("random_state", "method", "local_tolerance", "budget")),
-        ({"method": "fedprox"}, "this version knows no method 'fedprox'"),
-        ({"experiment": "figure_9"}, "this version knows no experiment 'figure_9'"),
-        ({"data": "compas"}, "this version knows no data 'compas'"),
-        ({"budget": None}, "budget None, which is no whole number"),
-        ({"figures": {"accuracy": "high"}}, "figures that are no numbers"),
-        ({"rows": 5}, "rows that are no numbers"),
-    ],
-)
-def test_a_record_of_another_version_is_named_with_what_is_wrong(change, said, tmp_path):
-    changed = {name: value for name, value in (A_RECORD | change).items() if value is not ...}
+@pytest.mark.parametrize("change", [{"method": "fedprox"}, {"experiment": "figure_9"}, {"data": "compas"}])
+def test_a_record_of_another_version_is_named(change, tmp_path):
     append(tmp_path, A_RECORD)
-    append(tmp_path, changed)
-    with pytest.raises(InputError, match=rf"results\.jsonl: line 2 is no record of an experiment \({said}\)"):
+    append(tmp_path, A_RECORD | change)
+    with pytest.raises(InputError, match=r"results\.jsonl: line 2 is no record of this version's experiments"):
         read_records(tmp_path)
-
-
-def test_seeds_on_other_rows_are_not_added_to_those_measured_before(measured, tmp_path):
-    run([small_experiment(["fedavg"], seeds=1)], Machine(tmp_path), jobs=1)
-    (record,) = lines_of(tmp_path)
-    (tmp_path / FILE).unlink()
-    append(
-        tmp_path, record | {"rows": record["rows"] | {"test": record["rows"]["test"] + 7}}
-    )  # as if prepared anew since
-    with pytest.raises(InputError, match="holds results on 907 rows of adult, which has 900 now"):
-        run([small_experiment(["fedavg"], seeds=2)], Machine(tmp_path), jobs=1)
-    assert len(lines_of(tmp_path)) == 1

@@ -191,7 +191,7 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **choices:
     from logofair.cli.console import grid, notes, page, print_page, showing_progress, titled
 
     with showing_progress() as progress:
-        from logofair_reproduction.datasets.catalogue import CATALOGUE, choices_of
+        from logofair_reproduction.datasets.catalogue import CATALOGUE
         from logofair_reproduction.datasets.preparing import cache_folder, cache_option, check_about, is_prepared
 
         entry, folder = CATALOGUE[name], cache_folder(name, cache)
@@ -200,9 +200,8 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **choices:
         if is_prepared(folder) and not force:
             raise InputError(f"{folder}: {name} is prepared already; add --force to replace it.")
         given = {option: value for option, value in choices.items() if value is not None}
-        for option in given:
-            if option not in choices_of(entry.prepare):
-                raise click.UsageError(f"--{option} is for celeba; leave it out for {name}")
+        if given and name != "celeba":
+            raise click.UsageError(f"--{', --'.join(given)}: of images, for celeba alone; leave it out for {name}")
         counts = entry.prepare(source, folder, progress=progress, **given)
     table = grid(name, "count", left=1)
     for what, count in counts.items():

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from logofair.cli.options import examples, json_option, name_option, number_option, path_option, such_that, together
+from logofair.datasets.table import chosen
 from logofair.errors import InputError
+from logofair.files.writing import locked
+from logofair_reproduction.commands import need_torch
+
+if TYPE_CHECKING:
+    from logofair.progress import Progress
+    from logofair_reproduction.experiments.experiment import Experiment
+    from logofair_reproduction.experiments.page import Rendered
+    from logofair_reproduction.experiments.runner import RunState
+
+_ALL, _QUICK_DATA = "all", "adult"
 
 _count = such_that(lambda n: n >= 1, "pass a whole number from 1")
 _seeds = such_that(lambda n: 1 <= n <= 1000, "pass a whole number from 1 to 1,000")
@@ -68,7 +81,7 @@ def reproduce(
     jobs: int | None,
     device: str,
     cache: Path | None,
-    **options: Any,
+    **part: Any,
 ) -> None:
     """Run the paper's experiments, and others, and set claimed beside obtained.
 
@@ -78,50 +91,146 @@ def reproduce(
     run that was stopped goes on with the same command. In the end the folder holds
     page.html and tables.md.
     """
-    from logofair.cli.console import page, print_json, showing_progress
-
     if list_all or not (names or show):
         _list(names, as_json)
         return
-    if show and (given := [name for name, value in options.items() if value]):
+    if show and (given := [name for name, value in part.items() if value]):
         raise InputError(f"--show: writes all results of --out again, so --{given[0]} changes nothing; leave it out.")
+    from logofair.cli.console import counted, notes, page, print_json, print_page, showing_progress
+
     try:
         with showing_progress(quiet=as_json) as progress:
-            from logofair_reproduction.commands.pages import (
-                reproduce as pages,  # here, while the reader sees that work goes on
-            )
+            from logofair_reproduction.experiments.page import render  # here, while the reader sees that work goes on
+            from logofair_reproduction.experiments.tables import as_markdown
 
-            if show:
-                outcome = pages.shown_again(names, out, progress)
-            else:
-                wanted = pages.Selection(names, **options)
-                outcome = pages.reproduced(wanted, out, progress, jobs=jobs, device=device, cache=cache)
-    except KeyboardInterrupt:  # before anything was run, or while the page was written
-        click.echo("logofair: interrupted; the same command goes on.", err=True)
-        ctx.exit(130)
-    if outcome.stopped is not None:
-        done, cases = outcome.stopped
-        click.echo(
-            f"logofair: interrupted with {done:,} of {cases:,} results in {out}, beside what was trained; the same "
-            "command goes on.",
-            err=True,
-        )
+            wanted, rendered, ran = _experiments(names), None, None
+            if not show:
+                ran = _run(_parts(wanted, **part), out, progress, jobs=jobs, device=device, cache=cache)
+            if ran is None or ran.measured or ran.before:
+                (rendered,) = progress(map(render, [out]), "Writing the page", total=1)
+    except KeyboardInterrupt:
+        click.echo(f"logofair: interrupted; what was measured is in {out}, and the same command goes on.", err=True)
         ctx.exit(130)
     if as_json:
-        print_json(pages.as_dict(outcome))
+        print_json(_plain(out, wanted, rendered, ran))
     else:
-        pages.show(outcome, page())
-    if (failed := pages.failures(outcome)) is not None:
-        click.echo(failed, err=True)
+        if rendered is not None:
+            for text in [*(table for table in rendered.tables if table.experiment in wanted), rendered.matrix]:
+                click.echo(as_markdown(text))  # as wide as it is
+        print_page([notes(_done(out, rendered, ran))], page())
+    if ran is not None and ran.failed:
+        (case, reason), *others = ran.failed
+        first = f"{case.experiment}, {case.method} on {case.split.name}: {' '.join(reason.split())}"
+        click.echo(f"logofair: {counted(len(others) + 1, 'case')} failed; the first: {first.rstrip('.')}.", err=True)
         ctx.exit(1)
 
 
-def _list(names: tuple[str, ...], as_json: bool) -> None:
-    from logofair.cli.console import page, print_json
-    from logofair_reproduction.commands.pages.reproduce import listed, show_list
+def _list(names: Sequence[str], as_json: bool) -> None:
+    """Print the experiments that are named, or all: what they are about, data sets, methods, and how many cases."""
+    from logofair.cli.console import grid, page, print_json, print_page
+    from logofair_reproduction.experiments.experiment import load_experiment
 
-    found = listed(names)
+    found, table = [], grid("name", "what it is", "data", "cases", left=3)
+    for name in _experiments(names):
+        parts = load_experiment(name)
+        data, cases = [part.splits[0].data for part in parts], sum(1 for part in parts for _ in part.cases())
+        methods = list(dict.fromkeys(method for part in parts for method in part.methods))
+        about = {"name": name, "title": parts[0].title, "about": parts[0].about}
+        found.append({**about, "data": data, "methods": methods, "cases": cases})
+        table.add_row(name, parts[0].title, ", ".join(data), f"{cases:,}")
     if as_json:
         print_json(found)
-    else:
-        show_list(found, page())
+        return
+    print_page([table, "", "Run one: logofair reproduce NAME --quick; all of them: logofair reproduce all"], page())
+
+
+def _experiments(names: Sequence[str]) -> list[str]:
+    """The experiments that are named, each once, or all; raise on a name that is none."""
+    from logofair_reproduction.experiments.experiment import experiment_names
+
+    known = experiment_names()
+    _check("NAME", names, [*known, _ALL])
+    return known if not names or _ALL in names else list(dict.fromkeys(names))
+
+
+def _check(option: str, given: Iterable[str], known: Iterable[str]) -> None:
+    names = list(dict.fromkeys(known))
+    for name in given:
+        chosen(name, names, option)
+
+
+def _parts(
+    names: Sequence[str],
+    *,
+    quick: bool,
+    data: Sequence[str],
+    method: Sequence[str],
+    alpha: Sequence[float],
+    seeds: int | None,
+    settings: int | None,
+) -> list[Experiment]:
+    """What is to be run of some experiments; raise where a data set or a method is none of theirs, or nothing is left.
+
+    ``data``, ``method`` and ``alpha`` keep a part, where they name any; a ``quick`` run takes Adult alone.
+    """
+    from logofair_reproduction.experiments.experiment import load_experiment
+
+    full = [part for name in names for part in load_experiment(name)]
+    _check("--data", data, (part.splits[0].data for part in full))
+    _check("--method", method, (method for part in full for method in part.methods))
+    taken = data or ((_QUICK_DATA,) if quick else ())
+    kept = {"data": taken, "methods": method, "alphas": alpha, "seeds": seeds, "budget": settings}
+    found = [part for name in names for part in load_experiment(name, quick=quick, **kept)]
+    if not found:
+        alone = f" (--quick takes {_QUICK_DATA} alone unless --data names others)" if quick else ""
+        raise InputError(
+            f"{', '.join(names)}: no case has all that --data, --method and --alpha ask for{alone}; leave one out."
+        )
+    return found
+
+
+def _run(
+    parts: Sequence[Experiment], folder: Path, progress: Progress, *, jobs: int | None, device: str, cache: Path | None
+) -> RunState:
+    """Run what is not in the folder yet; data sets that are not prepared are left out."""
+    need_torch()
+    from logofair_reproduction.experiments.runner import missing_data, run
+    from logofair_reproduction.experiments.scores import Machine
+    from logofair_reproduction.training.rows import device_named
+
+    missing = missing_data(parts, cache)
+    left = [part for part in parts if part.splits[0].data not in missing]
+    if not left:
+        todo = "; ".join(f"{name} is not prepared, type: {command}" for name, command in missing.items())
+        raise InputError(f"{', '.join(dict.fromkeys(part.name for part in parts))}: {todo}.")
+    with locked(folder / ".lock", patience=0.0):
+        state = run(left, Machine(folder, cache, device_named(device).type), jobs=jobs, progress=progress)
+    return replace(state, missing=missing)
+
+
+def _plain(folder: Path, wanted: Sequence[str], rendered: Rendered | None, ran: RunState | None) -> dict[str, Any]:
+    """What the command did, as plain values."""
+    import polars as pl
+
+    return {
+        "folder": str(folder),
+        "experiments": wanted,
+        "measured": ran.measured if ran else 0,
+        "before": ran.before if ran else None,
+        "failed": [{**case.as_dict(), "reason": why} for case, why in ran.failed] if ran else [],
+        "missing": ran.missing if ran else {},
+        "lines": rendered.lines.filter(pl.col("experiment").is_in(wanted)).to_dicts() if rendered else [],
+        "verdicts": rendered.verdicts.to_dicts() if rendered else [],
+        "files": [str(path) for path in rendered.files] if rendered else [],
+    }
+
+
+def _done(folder: Path, rendered: Rendered | None, ran: RunState | None) -> Iterator[tuple[str, str]]:
+    from logofair.cli.console import counted, titled
+
+    if ran is not None:
+        yield "Measured", f"{counted(ran.measured, 'case')} now, {ran.before:,} before."
+        missing = (f"{name}, which is not prepared: {command}" for name, command in ran.missing.items())
+        yield from titled("Left out", missing)
+    if rendered is not None:
+        yield "Files", f"{folder / 'page.html'}; beside it tables.md, results.jsonl"

@@ -25,6 +25,7 @@ from logofair.cli.options import (
 )
 from logofair.errors import InputError
 from logofair.files.writing import TABLE, check_output, replacing, sink
+from logofair_reproduction.commands import need_torch
 from logofair_reproduction.commands.data import NAMES
 
 if TYPE_CHECKING:
@@ -115,7 +116,6 @@ def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str
     if natural and options["alpha"] is not None:
         raise InputError("--alpha: natural sites are not dealt by chance; leave it out.")
     from logofair.cli.console import page, print_json, showing_progress
-    from logofair_reproduction.training import need_torch
 
     need_torch()
     with showing_progress(quiet=as_json) as progress:

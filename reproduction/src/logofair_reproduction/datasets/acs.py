@@ -5,17 +5,15 @@ Read from person records as folktables downloads them, or from a table of folkta
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import polars as pl
 
-from logofair.columns.checks import RandomSource
 from logofair.datasets.table import Dataset, Feature, chosen, feature_table
 from logofair.errors import InputError
-from logofair.files import polars_module
 from logofair.files.tables import TableFile, open_table
 from logofair.files.values import number
 from logofair.progress import Progress, no_progress
@@ -29,13 +27,9 @@ from logofair_reproduction.datasets.preparing import (
     load_rows,
     named,
     prepare_table,
-    random_rows,
     terms_of,
     within,
 )
-
-if TYPE_CHECKING:
-    import polars
 
 _CODES = code_tables("acs")
 RACES, STATES, REGIONS, OCCUPATIONS = (_CODES[name] for name in ("race", "state", "region", "occupation"))
@@ -57,7 +51,6 @@ def _recipe(file: TableFile, header: Collection[str]) -> Recipe:
     Files differ in the names of two columns. Where PINCP is a label, RAC1P may be already one of five codes and MAR 1
     (married) or 2 (not), as FeDa4Fair writes them: told by the largest codes of all rows.
     """
-    pl = polars_module()
     relation = next((name for name in RELATIONS if name in header), "RELP")
     state = "ST" if "ST" in header or "STATE" not in header else "STATE"
     names = [name for name in ("PINCP", "RAC1P", "MAR") if name in header]
@@ -74,9 +67,9 @@ def _recipe(file: TableFile, header: Collection[str]) -> Recipe:
     }
     states = {name: code for code, name in STATES.items()} | {str(code): code for code in STATES}
 
-    def text(name: str) -> polars.Expr:
+    def text(name: str) -> pl.Expr:
         """A column's cells, in which "06", 6 and "6.0" are one code."""
-        cells: polars.Expr = pl.col(name).cast(pl.String).str.to_uppercase()
+        cells = pl.col(name).cast(pl.String).str.to_uppercase()
         return cells.str.strip_chars_start("0").str.strip_suffix(".0")
 
     codes = {name: within(name, *limits) for name, limits in _LIMITS.items()} | {
@@ -98,14 +91,12 @@ def _recipe(file: TableFile, header: Collection[str]) -> Recipe:
     )
 
 
-def _grouped(name: str, starts: Mapping[int, str], most: int) -> polars.Expr:
+def _grouped(name: str, starts: Mapping[int, str], most: int) -> pl.Expr:
     """The first code of the group that a code falls in."""
-    pl = polars_module()
-    found: polars.Expr = pl.lit(None)
+    found: pl.Expr = pl.lit(None)
     for start in sorted(starts):
         found = pl.when(number(name) >= start).then(start).otherwise(found)
-    start_of: polars.Expr = pl.when(number(name) <= most).then(found).cast(pl.UInt16)
-    return start_of
+    return pl.when(number(name) <= most).then(found).cast(pl.UInt16)
 
 
 def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, batch: int = BATCH) -> Mapping[str, int]:
@@ -119,7 +110,7 @@ def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, b
     advice = "pass person records of the ACS (psam_pXX.csv), or the income task of folktables with a state column"
     recipes = {file: check_columns(file, header, _recipe(file, header), advice) for file, header in tables.items()}
 
-    def about(rows: polars.DataFrame) -> dict[str, Any]:
+    def about(rows: pl.DataFrame) -> dict[str, Any]:
         if rows["PINCP"].n_unique() == 1:
             fault = "every income is on one side of 50,000 USD, so there is one label only"
             raise InputError(f"{source}: {fault}; pass records of more people.")
@@ -129,15 +120,7 @@ def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, b
     return prepare_table("acs", source, into, recipes, about, advice=advice, progress=progress, batch=batch)
 
 
-def load_acs(
-    folder: Path,
-    *,
-    sensitive: str = "sex",
-    states: Sequence[str] | None = None,
-    keep_sensitive: bool = True,
-    rows: int | None = None,
-    rng: RandomSource = 0,
-) -> Dataset:
+def load_acs(folder: Path, *, sensitive: str = "sex") -> Dataset:
     """Load what `prepare_acs` stored. Label 1 means an income above 50,000 USD; the state is the natural site.
 
     Features, all in [0, 1]: age, schooling and hours of work as numbers; kind of employer, marriage, relation to the
@@ -145,16 +128,11 @@ def load_acs(
     and the 220 places of birth ten regions: one-hot each, 900,000 rows would take 6 GB and not 0.6.
 
     ``sensitive`` is "sex", "race" (White, Black, Asian, Native, that is American Indian or Alaska Native, and Other) or
-    "race2" (White and Other). ``states``: only these, such as ``["CA", "TX"]``. ``keep_sensitive``: whether that column
-    is among the features too, as in folktables. ``rows``: only so many, drawn at random with ``rng``.
+    "race2" (White and Other); it is among the features too, as in folktables.
     """
     column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
     table, about = load_rows(folder, "acs")
-    numbers = _of_states(table["ST"], states)
-    numbers = numbers[random_rows(numbers.size, rows, rng)]
-    table = table[numbers]
-    features = {name: feature for name, feature in _features(about).items() if keep_sensitive or name != column}
-    values, names = feature_table(lambda name: table[name].to_numpy(), features)
+    values, names = feature_table(lambda name: table[name].to_numpy(), _features(about))
     return Dataset(
         **terms_of("acs"),
         features=values,
@@ -163,7 +141,6 @@ def load_acs(
         sensitive=named(table[column].to_numpy(), groups),
         sites=named(table["ST"].to_numpy(), STATES),
         notes=tuple(about["notes"]),
-        numbers=numbers,
     )
 
 
@@ -182,14 +159,3 @@ def _features(about: Mapping[str, Any]) -> dict[str, Feature]:
         "OCCP": OCCUPATIONS,
         "POBP": REGIONS,
     }
-
-
-def _of_states(rows: polars.Series, states: Sequence[str] | None) -> npt.NDArray[np.intp]:
-    """The numbers of the rows of some states."""
-    if states is None:
-        return np.arange(rows.len())
-    codes = {STATES[code]: code for code in rows.unique().sort()}
-    wanted = [codes[chosen(state, codes, "states")] for state in ([states] if isinstance(states, str) else states)]
-    if not wanted:
-        raise InputError("states: got an empty list; name at least one, or None for all.")
-    return np.flatnonzero(np.isin(rows.to_numpy(), wanted))

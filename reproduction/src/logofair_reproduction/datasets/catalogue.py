@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from inspect import Parameter, signature
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,8 +28,8 @@ class DatasetInfo:
     ``prepare(source, into, *, progress, **choices)`` reads official files and makes the folder ``into``, whole or not
     at all; a prepared one that is there is replaced. Where a choice is ``batch``, so many rows are read at a time:
     memory grows with it and with the rows kept, not with the files. It returns how many rows were read, were dropped
-    for each reason, and are kept. None where no files are needed; ``load(folder, *, sensitive, **choices)`` then takes
-    no folder.
+    for each reason, and are kept. None where no files are needed; ``load(folder, *, sensitive)`` then takes no
+    folder.
     """
 
     name: str
@@ -68,11 +67,10 @@ CATALOGUE: Mapping[str, DatasetInfo] = MappingProxyType(
 )
 
 
-def load(name: str, *, sensitive: str | None = None, cache: Path | None = None, **choices: Any) -> Dataset:
+def load(name: str, *, sensitive: str | None = None, cache: Path | None = None) -> Dataset:
     """Load a data set by name, prepared below ``cache`` (by default as ``preparing.cache_folder`` says).
 
-    ``sensitive`` is which attribute the groups are, by default the first of the entry's; ``choices`` what else the
-    loader of this data set takes, such as ``rows=10_000``.
+    ``sensitive`` is which attribute the groups are, by default the first of the entry's.
 
     Examples
     --------
@@ -83,16 +81,5 @@ def load(name: str, *, sensitive: str | None = None, cache: Path | None = None, 
     logofair.errors.InputError: name: got 'adlut' (did you mean 'adult'?); use one of adult, enem, celeba, acs, ...
     """
     entry = CATALOGUE[chosen(name, CATALOGUE, "name")]
-    for choice in choices:
-        chosen(choice, choices_of(entry.load), f"load({name!r})")
-    if sensitive is not None:
-        choices["sensitive"] = sensitive
+    choices = {} if sensitive is None else {"sensitive": sensitive}
     return entry.load(cache_folder(name, cache), **choices) if entry.needs_files else entry.load(**choices)
-
-
-def choices_of(work: Callable[..., Any]) -> tuple[str, ...]:
-    """Names of what a data set's ``load`` or ``prepare`` can be told besides where files lie and what is sensitive."""
-    known = signature(work).parameters.items()
-    return tuple(
-        name for name, p in known if p.kind is Parameter.KEYWORD_ONLY and name not in ("sensitive", "progress")
-    )

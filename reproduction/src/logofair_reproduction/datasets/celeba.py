@@ -22,7 +22,7 @@ from logofair.datasets.table import Dataset, chosen
 from logofair.errors import InputError
 from logofair.progress import Progress, no_progress
 from logofair_reproduction.datasets.archives import open_zip
-from logofair_reproduction.datasets.preparing import check_about, new_folder, rows_wanted, terms_of, write_about
+from logofair_reproduction.datasets.preparing import check_about, new_folder, terms_of, write_about
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -33,6 +33,7 @@ ATTRIBUTES = "list_attr_celeba.txt"
 IDENTITIES = "identity_CelebA.txt"
 IMAGES = "img_align_celeba"
 N_ATTRIBUTES = 40
+_LABEL = "Smiling"
 _IMAGES, _VALUES, _PEOPLE = "images.npy", "attributes.npy", "identities.npy"
 _NOBODY = f"There was no {IDENTITIES}, so that nobody knows who is shown and there are no natural sites."
 
@@ -163,31 +164,27 @@ def cut_square(image: Image, size: int) -> Image:
     return image.crop((left, top, left + side, top + side)).resize((size, size), Resampling.BILINEAR)
 
 
-def load_celeba(
-    folder: Path, *, sensitive: str = "Pale_Skin", target: str = "Smiling", rows: int | None = None
-) -> Dataset:
+def load_celeba(folder: Path, *, sensitive: str = "Pale_Skin") -> Dataset:
     """Load CelebA from the folder that `prepare_celeba` wrote; the images stay on disk until they are used.
 
     ``sensitive`` is the attribute that the groups are: those who have it, named as it is, and those "not" to have it;
-    ``target`` the attribute that is label 1. ``rows``: only the first so many images, which remain on disk, as rows
-    drawn at random could not. The natural sites are the people shown.
+    label 1 is who smiles. The natural sites are the people shown.
     """
     folder = Path(folder)
     about = check_about(folder, "celeba")
     names, images = about["attributes"], np.load(folder / _IMAGES, mmap_mode="r")
     values = np.unpackbits(np.load(folder / _VALUES), axis=1, count=N_ATTRIBUTES).astype(bool)
     people = np.load(folder / _PEOPLE) if "people shown" in about["counts"] else None
-    if sensitive == target:
-        raise InputError(f"target: {target!r} is the sensitive attribute too; choose two attributes.")
+    if sensitive == _LABEL:
+        raise InputError(f"sensitive: {_LABEL!r} is the label; choose another attribute.")
     has = values[:, names.index(chosen(sensitive, names, "sensitive"))]
-    label = values[:, names.index(chosen(target, names, "target"))]
-    first = slice(rows_wanted(rows, len(images)))
+    label = values[:, names.index(_LABEL)]
     return Dataset(
         **terms_of("celeba"),
-        features=images[first],
+        features=images,
         feature_names=(),
-        labels=label[first].astype(np.int64),
-        sensitive=np.where(has[first], sensitive, f"not {sensitive}"),
-        sites=None if people is None else people[first],
+        labels=label.astype(np.int64),
+        sensitive=np.where(has, sensitive, f"not {sensitive}"),
+        sites=None if people is None else people,
         notes=tuple(about["notes"]),
     )

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-from logofair.columns.checks import RandomSource
 from logofair.datasets.table import Dataset, Feature, chosen, feature_table
 from logofair.errors import InputError
-from logofair.files import polars_module
 from logofair.files.values import number
 from logofair.progress import Progress, no_progress
 from logofair_reproduction.datasets.preparing import (
@@ -29,20 +28,19 @@ from logofair_reproduction.datasets.preparing import (
     load_rows,
     named,
     prepare_table,
-    random_rows,
     terms_of,
     within,
 )
-
-if TYPE_CHECKING:
-    import polars
 
 _CODES = code_tables("enem")
 RACES, SEXES, QUESTIONS, STATES = (_CODES[name] for name in ("race", "sex", "answers", "state"))
 AGE_RANGES = 20
 _EXAMS = tuple(f"TP_PRESENCA_{exam}" for exam in ("CN", "CH", "LC", "MT"))
 _KNOWN_YEARS = ("2019", "2020")
-_PLACES = ("municipality", "state")
+_FEATURES: dict[str, Feature] = {
+    **{question: {code: chr(64 + code) for code in range(1, known + 1)} for question, known in QUESTIONS.items()},
+    **{"Q005": (1, QUESTIONS["Q005"]), "TP_FAIXA_ETARIA": (1, AGE_RANGES), "SG_UF_PROVA": STATES, "TP_SEXO": SEXES},
+}
 _WHITE_OR_ASIAN = {code: "White or Asian" if race in ("White", "Asian") else "Other" for code, race in RACES.items()}
 _GROUPS = {
     "race": ("TP_COR_RACA", _WHITE_OR_ASIAN),
@@ -57,7 +55,6 @@ def _recipe(header: Collection[str]) -> Recipe:
     Kept are those present at all four exams, no trainees, who have finished school (TP_ST_CONCLUSAO 1) and told their
     race, with a value in every column used. Years differ in how they tell the age and the municipality.
     """
-    pl = polars_module()
     place = "RESIDENCIA" if "CO_MUNICIPIO_RESIDENCIA" in header else "PROVA"
     code, letters = number(f"CO_MUNICIPIO_{place}"), [(chr(64 + code), code) for code in range(1, 27)]
     in_a_state = (code / 100_000).floor().is_in([float(state) for state in STATES])
@@ -107,7 +104,7 @@ def prepare_enem(
     advice = "pass microdata in the layout of 2019 or 2020"
     recipes = {file: check_columns(file, header, _recipe(header), advice) for file, header in tables.items()}
 
-    def about(rows: polars.DataFrame) -> dict[str, Any]:
+    def about(rows: pl.DataFrame) -> dict[str, Any]:
         marks, years = rows["NU_NOTA_CH"].to_numpy(), sorted(rows["year"].drop_nulls().unique())
         if len(years) > 1:
             raise InputError(f"{source}: there are rows of {years[0]} and of {years[1]}; prepare one year at a time.")
@@ -133,65 +130,35 @@ def prepare_enem(
     return prepare_table("enem", source, into, recipes, about, advice=advice, progress=progress, batch=batch)
 
 
-def load_enem(
-    folder: Path,
-    *,
-    sensitive: str = "race",
-    sites: str = "municipality",
-    keep_sensitive: bool | None = None,
-    rows: int | None = None,
-    rng: RandomSource = 0,
-) -> Dataset:
+def load_enem(folder: Path, *, sensitive: str = "race") -> Dataset:
     """Load what `prepare_enem` stored. Label 1 means a mark in human sciences above the median of all rows stored.
 
     Features, all in [0, 1]: the answers Q001 to Q024 one-hot, Q005 (persons at home) and the age range as numbers,
-    sex, and the state of the exam one-hot; 153 whatever the rows, 1.2 KB for each.
+    sex, and the state of the exam one-hot; 153 whatever the rows, 1.2 KB for each. Race is not among them, as in the
+    paper's protocol.
 
-    ``sensitive`` is "race" (White or Asian against all others, as in the paper), "race5" (all five) or "sex".
-    ``sites``, the natural ones, are "municipality" or "state": where people live, or (from 2020 on) sat the exam.
-    ``keep_sensitive``: whether the features tell the sensitive group; by default as in the paper's protocol, sex is
-    among them and race is not. ``rows``: only so many, drawn at random with ``rng``.
+    ``sensitive`` is "race" (White or Asian against all others, as in the paper), "race5" (all five) or "sex". The
+    natural sites are the municipalities where people live, or (from 2020 on) sat the exam.
     """
     column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
-    chosen(sites, _PLACES, "sites")
     table, about = load_rows(folder, "enem")
-    numbers = random_rows(table.height, rows, rng)
-    table = table[numbers]
-    features, names = feature_table(lambda name: table[name].to_numpy(), _features_of(sensitive, keep_sensitive))
+    features, names = feature_table(lambda name: table[name].to_numpy(), _FEATURES)
     return Dataset(
         **terms_of("enem"),
         features=features,
         feature_names=names,
         labels=(table["NU_NOTA_CH"].to_numpy() > about["median"]).astype(np.int64),
         sensitive=named(table[column].to_numpy(), groups),
-        sites=_sites_of(table["CO_MUNICIPIO"].to_numpy(), sites, about["municipalities"]),
+        sites=_municipalities(table["CO_MUNICIPIO"].to_numpy(), about["municipalities"]),
         notes=tuple(about["notes"]),
-        numbers=numbers,
     )
 
 
-def _features_of(sensitive: str, keep_sensitive: bool | None) -> dict[str, Feature]:
-    """What a model sees: by default sex and not race, as in the paper; else whether it sees the sensitive column."""
-    letters = [(code, chr(64 + code)) for code in range(1, 27)]
-    features: dict[str, Feature] = {question: dict(letters[:known]) for question, known in QUESTIONS.items()}
-    features |= {"Q005": (1, QUESTIONS["Q005"]), "TP_FAIXA_ETARIA": (1, AGE_RANGES), "SG_UF_PROVA": STATES}
-    if sensitive != "sex" or keep_sensitive is not False:
-        features["TP_SEXO"] = SEXES
-    if sensitive != "sex" and keep_sensitive:
-        features["TP_COR_RACA"] = RACES
-    return features
-
-
-def _sites_of(codes: npt.NDArray[Any], kind: str, names: Mapping[str, str]) -> npt.NDArray[np.str_]:
-    """The municipality or state of each row by name."""
-    found, inverse = np.unique(codes if kind == "municipality" else codes // 100_000, return_inverse=True)
-    places = found.tolist()
-    if kind == "state":
-        labels = [STATES[place] for place in places]
-    else:
-        labels = [f"{names.get(str(place), place)}, {STATES[place // 100_000]}" for place in places]
-        times = Counter(labels)  # no two sites may become one because they are called the same
-        pairs = zip(labels, places, strict=True)
-        labels = [f"{label} {place}" if times[label] > 1 else label for label, place in pairs]
-    sites: npt.NDArray[np.str_] = np.array(labels)[inverse]
-    return sites
+def _municipalities(codes: npt.NDArray[Any], names: Mapping[str, str]) -> npt.NDArray[np.str_]:
+    """The municipality of each row by name; no two become one because they are called the same."""
+    places, inverse = np.unique(codes, return_inverse=True)
+    labels = [f"{names.get(str(place), place)}, {STATES[place // 100_000]}" for place in places.tolist()]
+    times = Counter(labels)
+    pairs = zip(labels, places.tolist(), strict=True)
+    found: npt.NDArray[np.str_] = np.array([f"{name} {place}" if times[name] > 1 else name for name, place in pairs])
+    return found[inverse]

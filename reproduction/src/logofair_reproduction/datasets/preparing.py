@@ -19,15 +19,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-from logofair.columns.checks import RandomSource, generator, whole_number
 from logofair.datasets.table import known_terms
 from logofair.errors import InputError
-from logofair.files import polars_module
 from logofair.files.documents import Document
 from logofair.files.tables import (
     TableFile,
@@ -41,9 +40,6 @@ from logofair.files.values import number
 from logofair.files.writing import reason_of
 from logofair.progress import Progress
 from logofair_reproduction.datasets.archives import ZipMember, open_zip
-
-if TYPE_CHECKING:
-    import polars
 
 BATCH = 100_000  # rows read at a time
 _TEXT, _ARCHIVE, _PARQUET = (".csv", ".txt"), ".zip", ".parquet"
@@ -165,29 +161,14 @@ def check_about(folder: Path, name: str) -> dict[str, Any]:
     return body
 
 
-def load_rows(folder: Path, name: str) -> tuple[polars.DataFrame, dict[str, Any]]:
+def load_rows(folder: Path, name: str) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Read the rows that `prepare_table` wrote, and what it says about them."""
-    about, pl = check_about(folder, name), polars_module()
+    about = check_about(folder, name)
     try:
         return pl.read_parquet(folder / _ROWS, glob=False), about
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         again = f"{prepare_command(name, folder)} --force"
         raise InputError(f"{folder / _ROWS}: is missing or damaged; prepare it again: {again}.") from None
-
-
-def random_rows(n_rows: int, wanted: int | None, rng: RandomSource) -> npt.NDArray[np.intp]:
-    """Return the numbers of ``wanted`` rows drawn at random, in increasing order; of all rows where it is None."""
-    if wanted is None:
-        return np.arange(n_rows)
-    return np.sort(generator(rng).choice(n_rows, rows_wanted(wanted, n_rows), replace=False))
-
-
-def rows_wanted(wanted: int | None, available: int) -> int:
-    """How many rows to load; all where it is None."""
-    rows = available if wanted is None else whole_number(wanted, "rows")
-    if rows > available:
-        raise InputError(f"rows: got {rows:,}, but there are {available:,} rows; ask for at most as many.")
-    return rows
 
 
 def find_tables(source: Path, mark: str, what: str) -> dict[TableFile, tuple[str, ...]]:
@@ -238,9 +219,9 @@ class Recipe:
     loading must know, the same for all tables.
     """
 
-    filters: Mapping[str, polars.Expr]
-    codes: Mapping[str, polars.Expr]
-    notes: Mapping[str, polars.Expr] = field(default_factory=dict)
+    filters: Mapping[str, pl.Expr]
+    codes: Mapping[str, pl.Expr]
+    notes: Mapping[str, pl.Expr] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def columns(self) -> list[str]:
@@ -248,7 +229,7 @@ class Recipe:
         every = (*self.filters.values(), *self.codes.values(), *self.notes.values())
         return list(dict.fromkeys(name for expression in every for name in expression.meta.root_names()))
 
-    def select(self, rows: polars.DataFrame, counts: Counter[str]) -> polars.DataFrame:
+    def select(self, rows: pl.DataFrame, counts: Counter[str]) -> pl.DataFrame:
         """Filter and code some rows; count those dropped."""
         counts["rows read"] += rows.height
         for reason, keep in self.filters.items():
@@ -266,7 +247,7 @@ def prepare_table(
     source: Path,
     into: Path,
     recipes: Mapping[TableFile, Recipe],
-    about: Callable[[polars.DataFrame], Mapping[str, Any]],
+    about: Callable[[pl.DataFrame], Mapping[str, Any]],
     *,
     advice: str,
     progress: Progress,
@@ -282,13 +263,13 @@ def prepare_table(
     for file, recipe in others:
         if recipe.facts != first.facts or list(recipe.codes) != list(first.codes):
             raise InputError(f"{file}: is of another kind or year than {first_file}; prepare files of one at a time.")
-    pl, total = polars_module(), sum(estimated_rows(file) // batch + 1 for file in recipes)
+    total = sum(estimated_rows(file) // batch + 1 for file in recipes)
     with new_folder(into) as folder:
         for recipe, rows in progress(_batches(recipes, batch), "Reading the rows", total=total):
             parts.append(recipe.select(rows, counts))
         if not parts:
             raise InputError(f"{source}: has no rows below its header; download it again.")
-        kept: polars.DataFrame = pl.concat(parts)
+        kept = pl.concat(parts)
         if kept.is_empty():
             dropped = ", ".join(f"{reason} {count:,}" for reason, count in counts.items() if count)
             raise InputError(f"{source}: none of its rows is left ({dropped}); {advice}.")
@@ -301,7 +282,7 @@ def prepare_table(
     return counts
 
 
-def _batches(recipes: Mapping[TableFile, Recipe], size: int) -> Iterator[tuple[Recipe, polars.DataFrame]]:
+def _batches(recipes: Mapping[TableFile, Recipe], size: int) -> Iterator[tuple[Recipe, pl.DataFrame]]:
     """The rows of the tables, some at a time; cells of a CSV are text, null where empty."""
     for file, recipe in recipes.items():
         with open_table(file, {name: name for name in recipe.columns()}) as table:
@@ -317,17 +298,14 @@ def check_columns(file: TableFile, header: Iterable[str], recipe: Recipe, advice
     return recipe
 
 
-def within(name: str, low: int, high: int) -> polars.Expr:
+def within(name: str, low: int, high: int) -> pl.Expr:
     """A column as small integers, null where one is missing or not from ``low`` to ``high``."""
-    pl = polars_module()
-    found: polars.Expr = pl.when(number(name).is_between(low, high)).then(number(name)).cast(pl.UInt8)
-    return found
+    return pl.when(number(name).is_between(low, high)).then(number(name)).cast(pl.UInt8)
 
 
-def among(values: polars.Expr, codes: Mapping[Any, int]) -> polars.Expr:
+def among(values: pl.Expr, codes: Mapping[Any, int]) -> pl.Expr:
     """The small integers that some values stand for, null for any other."""
-    coded: polars.Expr = values.replace_strict(codes, default=None, return_dtype=polars_module().UInt8)
-    return coded
+    return values.replace_strict(codes, default=None, return_dtype=pl.UInt8)
 
 
 def named(codes: npt.NDArray[Any], names: Mapping[int, str]) -> npt.NDArray[np.str_]:

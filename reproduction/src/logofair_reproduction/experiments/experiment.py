@@ -290,7 +290,7 @@ def load_experiment(
     for part, facts in plan["data"].items():
         said = {**plan, **facts}  # what the file says of all data sets, and of this one
         if quick:
-            said |= _shortened(said, alphas)
+            said |= _shortened(said)
         made = _part(name, part, said, quick)
         kept = tuple(name for name in made.methods if not methods or name in methods)
         splits = tuple(split for split in made.splits if not alphas or split.alpha in alphas)
@@ -300,14 +300,12 @@ def load_experiment(
     return found
 
 
-def _shortened(said: Mapping[str, Any], alphas: Sequence[float]) -> dict[str, Any]:
-    """What a quick run takes of a part: fewer seeds, and some of its alphas and clients; alphas that are named stay."""
+def _shortened(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a quick run takes of a part: fewer seeds, and some of its alphas and clients."""
     shorter: dict[str, Any] = dict(said["quick"])
     for key in ("alpha", "clients"):
         if key in shorter:
             shorter[key] = [value for value in said[key] if value in shorter[key]] or said[key][:1]
-    if alphas:
-        shorter.pop("alpha", None)
     return shorter
 
 

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from signal import SIG_IGN, SIGINT, signal
 from typing import Any, TypeVar
 
-from logofair.errors import InputError, LogofairError, RunError
+from logofair.errors import LogofairError, RunError
 from logofair.progress import Progress, no_progress
 from logofair_reproduction.datasets import CATALOGUE
 from logofair_reproduction.datasets.preparing import cache_folder, is_prepared, prepare_command
@@ -32,11 +32,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RunState:
-    """What a run has done: how many cases were measured now, how many before, and those that failed, with the why."""
+    """What a run has done: how many cases were measured now, how many before, and those that failed, with the why.
+
+    ``missing`` are the data sets that were left out because they are not prepared, each with what to do.
+    """
 
     measured: int
     before: int
     failed: tuple[tuple[Case, str], ...]
+    missing: Mapping[str, str] = field(default_factory=dict)
 
 
 def missing_data(experiments: Iterable[Experiment], cache: Path | None) -> dict[str, str]:
@@ -58,7 +62,9 @@ def run(
     ``jobs`` are the processes at work: by default one for every core, and one where a GPU trains.
     """
     machine.folder.mkdir(parents=True, exist_ok=True)
-    left, before = _cases_left(experiments, machine.folder)
+    done = {identity(record) for record in read_records(machine.folder)}
+    cases = {identity(case.as_dict()): case for part in experiments for case in part.cases()}
+    left = [case for key, case in cases.items() if key not in done]
     number = jobs or (1 if machine.device == "cuda" else os.cpu_count() or 1)
     with _workers(number) as work:
         trainings = list(dict.fromkeys(training for case in left for training in case.trainings))
@@ -72,42 +78,12 @@ def run(
                 by_split.setdefault(case.split, []).append(case)
             else:
                 failed.append((case, why))
-        sizes: dict[tuple[Any, ...], int] = {}
-        for record in read_records(machine.folder):
-            if "rows" in record:
-                _check_size(sizes, record, machine.folder)
         measuring = work(partial(_measure, machine=machine), list(by_split.values()))
         for records, wrong in progress(measuring, "Measuring", len(by_split)):
             for record in records:
-                _check_size(sizes, record, machine.folder)
                 append(machine.folder, record)
             failed += wrong
-    return RunState(len(left) - len(failed), before, tuple(failed))
-
-
-def _check_size(sizes: dict[tuple[Any, ...], int], record: Mapping[str, Any], folder: Path) -> None:
-    """Note how many rows a record is of; raise where other seeds of the same experiment had more or fewer."""
-    dealing = tuple(record[field.name] for field in fields(Split) if field.name != "random_state")
-    now = sum(record["rows"].values())
-    if (before := sizes.setdefault(dealing, now)) != now:
-        raise InputError(
-            f"{folder}: holds results on {before:,} rows of {record['data']}, which has {now:,} now; take another "
-            "folder, or prepare the data as they were."
-        )
-
-
-def how_far(experiments: Iterable[Experiment], folder: Path) -> tuple[int, int]:
-    """How many cases of some experiments are in a folder, and how many there are."""
-    left, before = _cases_left(experiments, folder)
-    return before, before + len(left)
-
-
-def _cases_left(experiments: Iterable[Experiment], folder: Path) -> tuple[list[Case], int]:
-    """The cases that are not in a folder, and how many are."""
-    done = {identity(record) for record in read_records(folder)}
-    cases = {identity(case.as_dict()): case for part in experiments for case in part.cases()}
-    left = [case for key, case in cases.items() if key not in done]
-    return left, len(cases) - len(left)
+    return RunState(len(left) - len(failed), len(cases) - len(left), tuple(failed))
 
 
 @contextmanager

@@ -31,8 +31,7 @@ from logofair.files.writing import replacing
 from logofair.notions import NOTIONS
 from logofair.progress import Progress, no_progress
 from logofair_reproduction.datasets import CATALOGUE, load
-from logofair_reproduction.datasets.catalogue import choices_of
-from logofair_reproduction.datasets.preparing import cache_folder, check_about, is_prepared, random_rows
+from logofair_reproduction.datasets.preparing import cache_folder, check_about, is_prepared
 from logofair_reproduction.experiments.experiment import Split, Training, Trial
 
 if TYPE_CHECKING:
@@ -101,13 +100,10 @@ class SplitData:
 
 @lru_cache(maxsize=4)
 def _loaded(name: str, sensitive: str | None, limit: int | None, cache: Path | None) -> Dataset:
-    entry, choices = CATALOGUE[name], dict[str, Any]()
-    if limit is not None and "rows" in choices_of(entry.load):
-        choices = {"rows": limit} | ({"rng": np.random.default_rng(0)} if "rng" in choices_of(entry.load) else {})
-    data = load(name, sensitive=sensitive, cache=cache, **choices)
+    data = load(name, sensitive=sensitive, cache=cache)
     if limit is None or len(data) <= limit:
         return data
-    return data.take(random_rows(len(data), limit, np.random.default_rng(0)))
+    return data.take(np.sort(np.random.default_rng(0).choice(len(data), limit, replace=False)))
 
 
 def origin_of(name: str, cache: Path | None) -> dict[str, Any]:

@@ -1,1 +1,0 @@
-"""What the commands show: pages for people, plain values for JSON."""
