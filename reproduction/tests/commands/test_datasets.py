@@ -144,7 +144,7 @@ def test_what_cannot_be_prepared_is_refused_in_one_sentence(tmp_path: Path, offi
         archive.write(official, "psam_p06.csv")
     cut = (tmp_path / "csv_pca.zip").read_bytes()[:-30]
     (tmp_path / "csv_pca.zip").write_bytes(cut)
-    assert "is damaged, or no ZIP file" in refused("prepare", "acs", "--from", tmp_path / "csv_pca.zip", *to)
+    assert "is damaged, or packed by a method" in refused("prepare", "acs", "--from", tmp_path / "csv_pca.zip", *to)
     official.write_text(f"{HEADER}\n{PEOPLE[2]}\n")
     assert "none of its rows is left" in refused("prepare", "acs", "--from", official, *to)
     official.write_text(f"{HEADER}\n{PEOPLE[0]}\n")

@@ -195,6 +195,8 @@ def test_the_sample_has_two_states_and_five_races(prepared: tuple[dict[str, int]
     assert sorted(set(data.sensitive.tolist())) == ["Asian", "Black", "Brown", "Indigenous", "White"]
 
 
+UNREADABLE = "a.zip: is damaged, or packed by a method that cannot be read here; download it again, or unpack it."
+
 # The layout of 2020, on rows made here.
 
 
@@ -367,13 +369,13 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     whole = packed(source, text(many(400)).encode("latin-1"))
     middle = len(whole) // 2
     source.write_bytes(whole[:middle])
-    assert refused(source, into) == "a.zip: is damaged, or no ZIP file; download it again."
+    assert refused(source, into) == UNREADABLE
     source.write_bytes(whole[:middle] + bytes(64) + whole[middle + 64 :])
-    assert refused(source, into) == "a.zip: is damaged, or no ZIP file; download it again."
+    assert refused(source, into) == UNREADABLE
     method = bytearray(whole)
     method[8] = method[whole.rindex(b"PK\x01\x02") + 10] = 9  # Deflate64, as Windows packs large files
     source.write_bytes(method)
-    assert refused(source, into) == "a.zip: is packed by a method that cannot be read here; unpack it and pass the CSV."
+    assert refused(source, into) == UNREADABLE
     packed(source, b"name;age\nann;3\n")
     assert refused(source, into) == (
         "a.zip: holds no ENEM microdata (no CSV, ZIP or Parquet file with a column 'NU_INSCRICAO'); "

@@ -261,7 +261,7 @@ def test_below_the_quorum_the_run_fails_in_one_sentence(quorum, lost):
 
 
 def test_two_nodes_of_one_name_are_an_error():
-    with pytest.raises(InputError, match="two connected nodes are called 'north'"):
+    with pytest.raises(InputError, match="2 connected nodes are called 'north'"):
         strategy(FedAvg()).start(FakeGrid(names=(*SITES, "north")), num_rounds=1)
 
 
@@ -424,12 +424,12 @@ def test_a_request_arrives_as_it_was_sent(request_):
         np.testing.assert_array_equal(found.weights, request_.weights)
 
 
-def test_the_number_of_threads_is_the_clients_own_and_given_back(monkeypatch):
+def test_a_client_uses_one_thread_and_gives_the_others_back(monkeypatch):
     used, before = [], torch.get_num_threads()
     monkeypatch.setattr(training_client, "label_counts", lambda *_: used.append(torch.get_num_threads()))
-    app = training_client_app(lambda context: rows()[0], NETWORK, threads=3)
+    app = training_client_app(lambda context: rows()[0], NETWORK)
     app(Message(a_request("north", None), 7, "evaluate"), a_context("north"))
-    assert (used, torch.get_num_threads()) == ([3], before)
+    assert (used, torch.get_num_threads()) == ([1], before)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
 
 import numpy as np
@@ -263,12 +262,3 @@ def test_a_missing_gpu_and_other_devices_are_refused_in_one_sentence(monkeypatch
     with pytest.raises(InputError, match=r"^device: got 'tpu'; use auto, cpu or cuda\.$"):
         device_named("tpu")
     assert device_named("auto").type == "cpu"
-
-
-def test_without_pytorch_the_extra_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    import logofair_reproduction.training as training
-
-    monkeypatch.setattr("logofair_reproduction.training.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"needs PyTorch; install it with: pip install './reproduction\[train\]'\.$"):
-        training.__getattr__("train")
-    assert importlib.util.find_spec("torch") is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +19,7 @@ from scipy.special import rel_entr
 
 from logofair.columns.checks import Floats, not_negative
 from logofair.columns.segments import Indices
-from logofair.errors import InputError, SolverError
+from logofair.errors import SolverError
 from logofair.solvers.certificate import LARGEST_OPTIMALITY_GAP
 from logofair.solvers.joint import HIGHS
 from logofair_reproduction.bounds.oracle import AccuracyBound, GapBound, gap_bound
@@ -72,7 +73,6 @@ def aglfop(
     >>> [round(aglfop(table, global_information=nats).bound, 4) for nats in (0, 0.01, math.log(2))]
     [0.5, 0.5706, 1.0]
     """
-    cvxpy = _cvxpy()
     given = {"global_information": global_information, "local_information": local_information}
     most = [None if limit is None else not_negative(limit, name) for name, limit in given.items()]
     both = Information.global_(table), Information.local(table)
@@ -83,7 +83,7 @@ def aglfop(
     )
     zero = [None if limit is None else 0.0 for limit in most]
     independent = gap_bound(table, global_tolerance=zero[0], local_tolerance=zero[1])
-    proof, solver = _solved(cvxpy, table, limits, independent)
+    proof, solver = _solved(table, limits, independent)
     return InformationBound(
         accuracy=proof.accuracy,
         bound=min(1.0, max(proof.bound, proof.accuracy)),  # they may cross by rounding
@@ -111,7 +111,7 @@ def information(table: LabelTable, shares: Floats) -> tuple[float, float]:
     return Information.global_(table).value(flat), Information.local(table).value(flat)
 
 
-def _solved(cvxpy: Any, table: LabelTable, limits: Limits, independent: GapBound) -> tuple[Proof, str]:
+def _solved(table: LabelTable, limits: Limits, independent: GapBound) -> tuple[Proof, str]:
     """The first answer that is proved; raise rather than return less."""
     start = independent.shares.ravel()
     if not any(limit > 0 for _, limit in limits):
@@ -121,7 +121,7 @@ def _solved(cvxpy: Any, table: LabelTable, limits: Limits, independent: GapBound
         return Proof(perfect, 1.0, 1.0), "exact"
     tried = []
     for solver in _SOLVERS:
-        shares, status = _candidate(cvxpy, table, limits, solver)
+        shares, status = _candidate(table, limits, solver)
         tried.append(f"{solver}: {status}")
         if shares is not None:
             proof = prove(table, limits, shares, start)
@@ -133,14 +133,16 @@ def _solved(cvxpy: Any, table: LabelTable, limits: Limits, independent: GapBound
     )
 
 
-def _candidate(cvxpy: Any, table: LabelTable, limits: Limits, solver: str) -> tuple[Floats | None, str]:
+def _candidate(table: LabelTable, limits: Limits, solver: str) -> tuple[Floats | None, str]:
     """What a cone solver proposes (None: nothing), and what it says of it; nothing of that is trusted."""
+    cvxpy: Any = import_module("cvxpy")  # takes its time to load
+
     shares = cvxpy.Variable(table.mass.size)
     right = table.mass.ravel() @ cvxpy.multiply(np.tile([-1.0, 1.0], table.mass.size // 2), shares)
     constraints = [shares >= 0, shares <= 1]
     for side, limit in limits:
         if limit > 0:  # in units of the limit: solvers work to an absolute precision
-            constraints.append(side.expression(cvxpy, shares) / limit <= 1)
+            constraints.append(side.expression(cvxpy.rel_entr, shares) / limit <= 1)
         else:
             constraints.append(side.differences() @ shares == 0)
     problem = cvxpy.Problem(cvxpy.Maximize(right), constraints)
@@ -153,14 +155,6 @@ def _candidate(cvxpy: Any, table: LabelTable, limits: Limits, solver: str) -> tu
     if shares.value is None or not np.all(np.isfinite(shares.value)):
         return None, str(problem.status)
     return np.clip(shares.value, 0.0, 1.0), str(problem.status)
-
-
-def _cvxpy() -> Any:
-    try:
-        import cvxpy
-    except ImportError:
-        raise InputError("aglfop: needs cvxpy; install it with: pip install ./reproduction.") from None
-    return cvxpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,10 +188,10 @@ class Information:
         (rate, mean), (rejected, of_all) = self._both(shares), self._both(1.0 - shares)
         return max(0.0, float(self.weight @ (rel_entr(rate, mean) + rel_entr(rejected, of_all))))
 
-    def expression(self, cvxpy: Any, shares: Any) -> Any:
-        """The same, for cvxpy."""
+    def expression(self, relative_entropy: Any, shares: Any) -> Any:
+        """The same, as an expression of a cone solver."""
         rate, mean = self.rates @ shares, self.means @ shares
-        return self.weight @ (cvxpy.rel_entr(rate, mean) + cvxpy.rel_entr(1.0 - rate, 1.0 - mean))
+        return self.weight @ (relative_entropy(rate, mean) + relative_entropy(1.0 - rate, 1.0 - mean))
 
     def differences(self) -> csr_array:
         """Rows that are 0 at shares without any information."""

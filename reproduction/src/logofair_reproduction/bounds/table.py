@@ -56,11 +56,6 @@ class LabelTable:
         right = self.mass[..., 1] * shares[..., 1] + self.mass[..., 0] * (1.0 - shares[..., 0])
         return float(right.sum())
 
-    def distribution(self, shares: Floats) -> Floats:
-        """Q(s, z, y, yhat): the joint distribution with the decision, whose marginals are those of the table."""
-        accepted = self.mass * shares
-        return np.stack([self.mass - accepted, accepted], axis=-1)
-
 
 def label_table(labels: object, *, groups: object, sites: object = None, sample_weight: object = None) -> LabelTable:
     """Count how often each site, group and label occur together.

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.options import examples, json_option, name_option, number_option, path_option, such_that, together
-from logofair.datasets.table import chosen
 from logofair.errors import InputError
-from logofair.files.writing import locked
 from logofair_reproduction.commands import need_torch
 
 if TYPE_CHECKING:
@@ -154,6 +152,8 @@ def _experiments(names: Sequence[str]) -> list[str]:
 
 
 def _check(option: str, given: Iterable[str], known: Iterable[str]) -> None:
+    from logofair.datasets.table import chosen
+
     names = list(dict.fromkeys(known))
     for name in given:
         chosen(name, names, option)
@@ -179,7 +179,7 @@ def _parts(
     _check("--data", data, (part.splits[0].data for part in full))
     _check("--method", method, (method for part in full for method in part.methods))
     taken = data or ((_QUICK_DATA,) if quick else ())
-    kept = {"data": taken, "methods": method, "alphas": alpha, "seeds": seeds, "budget": settings}
+    kept: dict[str, Any] = {"data": taken, "methods": method, "alphas": alpha, "seeds": seeds, "budget": settings}
     found = [part for name in names for part in load_experiment(name, quick=quick, **kept)]
     if not found:
         alone = f" (--quick takes {_QUICK_DATA} alone unless --data names others)" if quick else ""
@@ -194,6 +194,7 @@ def _run(
 ) -> RunState:
     """Run what is not in the folder yet; data sets that are not prepared are left out."""
     need_torch()
+    from logofair.files.writing import locked
     from logofair_reproduction.experiments.runner import missing_data, run
     from logofair_reproduction.experiments.scores import Machine
     from logofair_reproduction.training.rows import device_named

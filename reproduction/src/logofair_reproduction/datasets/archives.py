@@ -65,11 +65,9 @@ def _zip_errors(path: Path) -> Iterator[None]:
     """Turn what may be wrong with a ZIP file into one sentence."""
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, EOFError):
-        raise InputError(f"{path}: is damaged, or no ZIP file; download it again.") from None
-    except NotImplementedError:  # some official files are so
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):  # some official files are packed so
         raise InputError(
-            f"{path}: is packed by a method that cannot be read here; unpack it and pass the CSV."
+            f"{path}: is damaged, or packed by a method that cannot be read here; download it again, or unpack it."
         ) from None
     except RuntimeError as error:
         if "password" not in str(error):

@@ -10,12 +10,12 @@ import shutil
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import PIL.Image
 
 from logofair.columns.checks import whole_number
 from logofair.datasets.table import Dataset, chosen
@@ -23,9 +23,6 @@ from logofair.errors import InputError
 from logofair.progress import Progress, no_progress
 from logofair_reproduction.datasets.archives import open_zip
 from logofair_reproduction.datasets.preparing import check_about, new_folder, terms_of, write_about
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 Readers: TypeAlias = Mapping[str, Callable[[], bytes]]
 
@@ -53,8 +50,6 @@ def prepare_celeba(
     ``size``: width and height of the stored images, 8 to 1024; the paper uses 128. All images take 10 GB at 128, 2.5 GB
     at 64. ``limit``: only the first so many images listed; the paper uses 100,000.
     """
-    if find_spec("PIL") is None:
-        raise InputError("prepare_celeba: needs Pillow; install it with: pip install ./reproduction.")
     size = whole_number(size, "size", least=8)
     if size > 1024:
         raise InputError(f"size: got {size}; pass a width of 8 to 1024 pixels.")
@@ -139,10 +134,8 @@ def _words(contents: Readers, name: str, source: Path) -> list[str]:
 
 def _square(contents: Readers, name: str, size: int, source: Path) -> npt.NDArray[np.uint8]:
     """One image as (3, size, size)."""
-    from PIL import Image
-
     try:
-        with Image.open(io.BytesIO(contents[name]())) as image:
+        with PIL.Image.open(io.BytesIO(contents[name]())) as image:
             return np.asarray(cut_square(image.convert("RGB"), size)).transpose(2, 0, 1)
     except Exception:  # Pillow raises a type of its own for each way in which a file can be damaged
         raise InputError(
@@ -151,17 +144,15 @@ def _square(contents: Readers, name: str, size: int, source: Path) -> npt.NDArra
         ) from None
 
 
-def cut_square(image: Image, size: int) -> Image:
+def cut_square(image: PIL.Image.Image, size: int) -> PIL.Image.Image:
     """Cut the centre square as wide as the shorter side, and resize it to ``size`` pixels (bilinear, antialiased).
 
     Where an odd number of lines is to go, the line more goes at the bottom (or right).
     """
-    from PIL.Image import Resampling
-
     width, height = image.size
     side = min(width, height)
     left, top = (width - side) // 2, (height - side) // 2
-    return image.crop((left, top, left + side, top + side)).resize((size, size), Resampling.BILINEAR)
+    return image.crop((left, top, left + side, top + side)).resize((size, size), PIL.Image.Resampling.BILINEAR)
 
 
 def load_celeba(folder: Path, *, sensitive: str = "Pale_Skin") -> Dataset:

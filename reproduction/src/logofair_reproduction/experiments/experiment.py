@@ -69,11 +69,6 @@ class MethodPlan:
     varied: bool = False  # measured at each of an experiment's levels (rounds, or epsilon)
 
     @property
-    def for_any_model(self) -> bool:
-        """Whether it bounds every model, which is far from what any has reached."""
-        return self.bound.startswith("aglfop")
-
-    @property
     def has_requirements(self) -> bool:
         """Whether its result depends on the experiment's tolerances."""
         return self.kind != "trained" and self.tolerances == "required"

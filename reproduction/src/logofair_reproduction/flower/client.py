@@ -38,10 +38,10 @@ def training_client_app(
     rows_of: Callable[[Context], ClientRows],
     network: Network,
     schedule: Schedule | None = None,
-    *,
-    threads: int | None = 1,
 ) -> ClientApp:
     """Return a client app that trains a network on a site's rows.
+
+    It uses one thread: sums over many rows may differ in the last bit between numbers of threads.
 
     Parameters
     ----------
@@ -51,9 +51,6 @@ def training_client_app(
         What is trained, the same at every site and at the server.
     schedule : Schedule, optional
         How the site takes local steps.
-    threads : int
-        PyTorch's threads. Sums over many rows may differ in the last bit between numbers of threads, so it is set here
-        and not left to the machine; None leaves it.
     """
     plan, app = schedule or Schedule(), ClientApp()
 
@@ -77,7 +74,7 @@ def training_client_app(
         try:
             if not site or message.content.config_records[OURS]["site"] != site:
                 return Message(pack_reply(site, None), reply_to=message)  # for another site: it is not read
-            torch.set_num_threads(threads or before)
+            torch.set_num_threads(1)
             rows = rows_of(context)
             return Message(pack_reply(site, work(message, context, rows), rows.groups), reply_to=message)
         except Exception as error:  # its text may hold data: only its kind and place go to this node's own log

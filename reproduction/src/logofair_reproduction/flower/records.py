@@ -17,11 +17,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from logofair.columns.checks import Floats, Label
 from logofair.errors import InputError
-from logofair.records import plain
+from logofair.records import plain, read
 from logofair_reproduction.training import Network
 from logofair_reproduction.training.messages import (
     Gradients,
-    GradientsRequest,
     LabelCounts,
     LocalStepsRequest,
     Reply,
@@ -32,7 +31,6 @@ from logofair_reproduction.training.messages import (
 
 ARRAYS, OURS = "arrays", "logofair"
 _MODEL = "parameters"
-_REQUESTS: dict[str, type[Request]] = {"steps": LocalStepsRequest, "gradients": GradientsRequest}
 _HEADER = 1024  # what a sender may add to the bytes of an array: numpy's header
 _MOST_ROWS = 2.0**50  # of a cell: sums over all sites stay exact
 _MOST_LOSS = 1e60  # logits in single precision reach 3e38, times rows
@@ -40,13 +38,7 @@ _MOST_LOSS = 1e60  # logits in single precision reach 3e38, times rows
 
 def pack_request(site: str, number: int, random_state: int, request: Request | None, model: ArrayRecord) -> RecordDict:
     """Return a request of a round as the content of a Flower message; without a ``request`` it asks for counts."""
-    values: dict[str, Any] | None = None
-    if request is not None:
-        kind = "gradients" if isinstance(request, GradientsRequest) else "steps"
-        values = {"kind": kind, **vars(request)}
-        if values.get("weights") is not None:
-            values["weights"] = values["weights"].tolist()
-    text = json.dumps(values, allow_nan=False)
+    text = json.dumps(plain(request), allow_nan=False)
     ours = ConfigRecord({"site": site, "round": number, "random_state": random_state, "request": text})
     return RecordDict({ARRAYS: model, OURS: ours})
 
@@ -54,12 +46,8 @@ def pack_request(site: str, number: int, random_state: int, request: Request | N
 def unpack_request(content: RecordDict) -> tuple[tuple[int, int], Request | None]:
     """Return a request's random state and round, and what is requested."""
     ours: Mapping[str, Any] = content.config_records[OURS]
-    key, values = (int(ours["random_state"]), int(ours["round"])), json.loads(ours["request"])
-    if values is None:
-        return key, None
-    if values.get("weights") is not None:
-        values["weights"] = np.asarray(values["weights"], dtype=np.float64)
-    return key, _REQUESTS[values.pop("kind")](**{**values, "given": tuple(values["given"])})
+    values = json.loads(ours["request"])
+    return (int(ours["random_state"]), int(ours["round"])), None if values is None else read(values, Request)
 
 
 def pack_reply(site: str, reply: Reply | LabelCounts | None, groups: tuple[Label, ...] = ()) -> RecordDict:

@@ -16,6 +16,7 @@ from logofair.auditing.measure import Side, Tally, side_of
 from logofair.columns.checks import Floats, Label, not_negative
 from logofair.datasets.table import chosen
 from logofair.notions import Notion
+from logofair.records import Family
 
 Vector: TypeAlias = npt.NDArray[np.floating[Any]]  # all parameters of a network, one after another
 # What the rates of a notion are conditioned on: None (all rows), label 1 or label 0.
@@ -24,8 +25,14 @@ Given: TypeAlias = tuple[int | None, ...]
 DEBIASING = ("none", "reweighing", "fairbatch")
 
 
+class Request(Family):
+    """What is requested of a client in a round."""
+
+    given: Given  # what the rates compared are conditioned on
+
+
 @dataclass(frozen=True, eq=False)
-class LocalStepsRequest:
+class LocalStepsRequest(Request):
     """A request to take local steps from the broadcast model.
 
     ``weights`` (groups, 2) says how much a row of each (group, label) counts, ``debias`` what the client does for
@@ -44,7 +51,7 @@ class LocalStepsRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class GradientsRequest:
+class GradientsRequest(Request):
     """A request for the loss and the gaps of a mini-batch, and their gradients; ``given`` says which gaps."""
 
     given: Given
@@ -78,7 +85,6 @@ class Gradients:
     gradients: Vector
 
 
-Request: TypeAlias = LocalStepsRequest | GradientsRequest
 Reply: TypeAlias = TrainedParameters | Gradients
 
 

@@ -16,7 +16,14 @@ import torch
 from logofair.columns.checks import Floats, whole_number
 from logofair.errors import InputError
 from logofair_reproduction.training.local import Schedule, batch_gradients, label_counts, take_steps
-from logofair_reproduction.training.messages import ClientMeasures, GradientsRequest, Reply, Request, Vector
+from logofair_reproduction.training.messages import (
+    ClientMeasures,
+    GradientsRequest,
+    LocalStepsRequest,
+    Reply,
+    Request,
+    Vector,
+)
 from logofair_reproduction.training.methods import Method, MethodState, Replies
 from logofair_reproduction.training.networks import Network
 from logofair_reproduction.training.rows import ClientRows
@@ -143,6 +150,7 @@ def reply_to(
     rng = np.random.default_rng(key)
     if isinstance(request, GradientsRequest):
         return batch_gradients(network, rows, parameters, request, rng), state
+    assert isinstance(request, LocalStepsRequest)
     return take_steps(network, rows, parameters, request, schedule, rng, state)
 
 
