@@ -181,12 +181,13 @@ def _table(rows: SplitData, scores: dict[str, Floats]) -> polars.DataFrame:
 def _show(rows: SplitData, test: Audit, notion: str, trained: str, out: Path, console: Console) -> None:
     """Print what was trained on what, how it does on the test rows, and what to type next."""
     from logofair.cli.console import counted, notes, print_page, spoken
+    from logofair.words.phrases import points
 
     sizes, name = {part: places.size for part, places in rows.parts.items()}, shlex.quote(str(out))
     n_sites = len(set(rows.rows("train").sites.tolist()))
     figures = [
         ("Trained", f"{trained}, on {sizes['train']:,} rows of {rows.data.name} at {counted(n_sites, 'site')}"),
-        ("Tested", f"on {sizes['test']:,} other rows; accuracy {_percent(test.accuracy)}, score >= 1/2"),
+        ("Tested", f"on {sizes['test']:,} other rows; accuracy {points(test.accuracy)} %, score >= 1/2"),
         ("Gap", f"{_points(test.headline_global.value)} over all sites ({spoken(notion)})"),
     ]
     if n_sites > 1:
@@ -206,13 +207,8 @@ def _show(rows: SplitData, test: Audit, notion: str, trained: str, out: Path, co
     print_page([notes(figures), "", "Next:", *map(Text, commands)], console)
 
 
-def _percent(share: Measured | None) -> str:
-    return "undefined" if share is None else f"{100 * share:.1f} %"
-
-
 def _points(gap: Measured | None) -> str:
     """A gap in percentage points, with what it could be."""
-    if gap is None:
-        return "undefined"
-    could_be = "" if gap.low is None or gap.high is None else f" (could be {100 * gap.low:.1f} to {100 * gap.high:.1f})"
-    return f"{100 * gap:.1f} points{could_be}"
+    from logofair.words.phrases import points, span
+
+    return "undefined" if gap is None else f"{points(gap)} points (could be {span(gap.low, gap.high)})"
