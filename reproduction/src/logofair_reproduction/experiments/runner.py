@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from signal import SIG_IGN, SIGINT, signal
+from signal import SIG_IGN, SIGINT, getsignal, signal
 from typing import Any, TypeVar
 
 from logofair.errors import LogofairError, RunError
@@ -93,6 +93,7 @@ def _workers(number: int) -> Iterator[Callable[[Callable[[Any], T], Sequence[Any
         yield lambda function, tasks: map(function, tasks)
         return
     others = active_children()
+    signal(SIGINT, getsignal(SIGINT))  # as it was before Polars was imported, whose handler lets waiting go on
     # Fresh processes: PyTorch's threads do not survive a fork.
     with ProcessPoolExecutor(number, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
 
