@@ -60,8 +60,9 @@ class PriceMarks:
         program, which gains ``gain`` at most, exceeds them by no more than (gain + loss) over limit in all; the limit
         is where that counts as nothing. Where there is no rule, prices of that size prove it unless the requirements
         are missed by less. A rate may have a gap, a ratio and a floor at once: its prices sum to three limits at most.
+        Where all rules are worth the same, the limit is still 1.
         """
-        return 3.0 * (self.gain + self.loss) / LARGEST_VIOLATION
+        return 3.0 * max(self.gain + self.loss, LARGEST_VIOLATION) / LARGEST_VIOLATION
 
     def within(self, prices: Floats) -> Floats:
         """Prices (t, groups, rates), those of a rate made smaller where together they exceed the largest."""
