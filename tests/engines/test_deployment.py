@@ -66,7 +66,7 @@ def test_sites_get_policies_that_together_keep_the_promise_and_are_those_of_one_
         plan, _ = read_plan(made.state / "plan.json")
         rows = {site: columns(table) for site, table in made.sites.items()}
         accuracy, global_, inside = measured(rows, made.policies(), plan)
-        assert max(global_, inside) < 1e-12
+        assert max(global_, inside) < 1e-10  # the replayed master's rows are 2**-36 wider
         assert accuracy == pytest.approx(outcome.accuracy, abs=1e-12)
         lines = [line for line in server.text().splitlines() if re.match(r"exchange \d+ ", line)]
         assert len(lines) == sum(outcome.exchanges.values())

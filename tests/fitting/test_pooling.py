@@ -175,7 +175,10 @@ def on_own_rows(solution, case: Case, scores, columns):
     gaps = case.gaps(chance)
     assert solution.own_accuracy == pytest.approx(case.accuracy(chance), abs=1e-9)
     for found, by_hand in (
-        (max(each.after for each in solution.on_own_rows if each.site), [g for g in gaps if g.site is not None]),
+        (
+            max(each.after for each in solution.on_own_rows if each.site is not None),
+            [g for g in gaps if g.site is not None],
+        ),
         (max(each.after for each in solution.on_own_rows if each.site is None), [g for g in gaps if g.site is None]),
     ):
         assert found == pytest.approx(max(gap.value for gap in by_hand), abs=1e-9)

@@ -82,6 +82,9 @@ def _answers(result: RunResult) -> Iterator[Answer]:
         yield Answer(question, "Cost", short_number(result.accuracy), "per person", f"expected; {best}")
     how = "logofair audit FILE --policy POLICY measures a site's policy on other people"
     yield Answer("Can I rely on it?", "Rely on it", "Not known", "", f"proved of the sites' own people alone; {how}")
+    if result.plan.secure:
+        seen = "the server saw sums over 3 sites or more; docs/THREATS.md says what they tell"
+        yield Answer("Who saw what?", "Sums", "Secure", "", seen)
 
 
 def _warnings(result: RunResult) -> Iterator[str]:
