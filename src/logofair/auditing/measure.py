@@ -293,9 +293,9 @@ class Tally:
         counting = counting_labels(rate)
         place, mass = _place(counting), self.mass[..., counting].sum(axis=-1)
         accepted = self.accepted[..., counting].sum(axis=-1)
-        return _effective(
-            mass, accepted, self.squares[..., place], None if self.products is None else self.products[..., place]
-        )
+        products = None if self.products is None else self.products[..., place]
+        effective = _effective(mass, accepted, self.squares[..., place], products)
+        return np.minimum(effective, self.people[..., place])  # squares of weights near 0 underflow
 
     def _share(self, hits: Floats, products: Floats | None, *, by_label: bool = False) -> Measured | None:
         """All sites' share of the mass that ``hits`` holds, with its interval; None where there is no mass.

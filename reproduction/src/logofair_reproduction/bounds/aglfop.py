@@ -68,6 +68,7 @@ def aglfop(
     --------
     Two groups that the label tells apart. Without any information half of the decisions are wrong, with one bit none:
 
+    >>> import math
     >>> from logofair_reproduction.bounds import label_table
     >>> table = label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"])
     >>> [round(aglfop(table, global_information=nats).bound, 4) for nats in (0, 0.01, math.log(2))]
