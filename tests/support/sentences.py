@@ -105,7 +105,7 @@ def asking(**given: Any) -> dict[str, Any]:
     sides = [given.get(name, 0.02) for name in _SHORT]
     for (side, own), tolerance in zip(per_side.items(), sides, strict=True):
         if isinstance(own, Mapping) and tolerance is None:  # the side is not constrained
-            notion = {**per_side, side: {}}
+            notion = {**per_side, side: _free(own)}
             per_side = notion
     single, floors, ceilings, capacity = (given.get(name) for name in _IN_NUMBERS)
     require = sentences(notion, *sides, single=single, floors=floors, ceilings=ceilings, capacity=capacity)
