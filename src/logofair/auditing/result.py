@@ -210,12 +210,12 @@ class Audit(Reportable):
 
     @cached_property
     def headline_global(self) -> Gap:
-        """The largest gap of any rate over all sites together (:attr:`Side.headline`)."""
+        """The largest gap of any rate over all sites together (``Side.headline``)."""
         return self.global_.headline.worst()
 
     @cached_property
     def headline_local(self) -> Gap:
-        """The largest gap of any rate at any site (:attr:`Side.headline`)."""
+        """The largest gap of any rate at any site (``Side.headline``)."""
         return self.headline_global if self.local is self.global_ else self.local.headline.worst()
 
     @property
