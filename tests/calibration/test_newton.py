@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear, minimize
 from scipy.special import expit
 
-from logofair.arithmetic import solve
 from logofair.calibration.logistic import EDGE, FAMILIES
 from logofair.calibration.newton import (
     Descent,
@@ -21,6 +20,7 @@ from logofair.calibration.newton import (
     model_change,
     penalised_derivatives,
     penalised_loss,
+    solve,
     unit_sums,
 )
 from logofair.columns.segments import grouped
@@ -298,3 +298,15 @@ def test_the_reference_information_is_that_of_uniform_scores() -> None:
     assert information[0, 2] == pytest.approx(-5 / 36, rel=1e-3)
     assert information[0, 0] == pytest.approx(19 / 108, rel=1e-3)
     assert information[1, 1] == pytest.approx(19 / 108, rel=1e-3)
+
+
+@examples(60)
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 12), more=st.sampled_from([(), (1,), (5,)]))
+def test_systems_are_solved(seed, size, more):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(*more, size, size + 2))
+    matrix, right = root @ np.swapaxes(root, -1, -2), rng.normal(size=(*more, size))
+    expected = np.linalg.solve(matrix, right[..., None])[..., 0]
+    found = solve(np.moveaxis(matrix, 0, -1) if more else matrix, np.moveaxis(right, 0, -1) if more else right)
+    found = np.moveaxis(found, -1, 0) if more else found
+    assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)

@@ -12,11 +12,12 @@ from itertools import combinations
 
 import numpy as np
 
-from logofair.arithmetic import solve
 from logofair.columns.acceleration import PIECE, side_by_side
 from logofair.columns.checks import Binary, Floats, Integers
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.records import Family
+
+SMALLEST_PIVOT = 1e-14
 
 
 def packed_places(k: int) -> Indices:
@@ -209,6 +210,31 @@ def penalised_derivatives(sums: Floats, prior: Normal, point: Floats) -> tuple[F
     k = len(point)
     gradient = sums[1 : 1 + k] + _product(prior.precision, point - prior.centre)
     return gradient, sums[1 + k :][packed_places(k)] + prior.precision
+
+
+def solve(matrix: Floats, right: Floats) -> Floats:
+    """Solve positive definite systems by elimination: (k, k, ...) and (k, ...), one system for each of what follows.
+
+    Libraries add up in an order that depends on the processor; products, quotients and differences in a fixed order,
+    each rounded as IEEE 754 says, give the same bits on every machine.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> solve(np.array([[4.0, 2.0], [2.0, 3.0]]), np.array([2.0, 3.0])).tolist()
+    [0.0, 1.0]
+    """
+    left, solution = matrix.copy(), right.copy()
+    pivots = np.empty_like(right)
+    for j in range(len(right)):
+        pivots[j] = np.maximum(left[j, j], SMALLEST_PIVOT * matrix[j, j])
+        factor = left[j + 1 :, j] / pivots[j]
+        left[j + 1 :, j + 1 :] -= factor[:, None] * left[None, j, j + 1 :]
+        solution[j + 1 :] -= factor * solution[j]
+    for j in reversed(range(len(right))):
+        solution[j] /= pivots[j]
+        solution[:j] -= left[:j, j] * solution[j]
+    return solution
 
 
 def bounded_step(hessian: Floats, gradient: Floats, point: Floats, slopes: tuple[int, ...]) -> Floats:

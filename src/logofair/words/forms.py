@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from logofair._version import __version__
 from logofair.auditing import Audit
@@ -25,6 +25,7 @@ from logofair.fitting.solution import Solution
 from logofair.policy.policy import Policy
 from logofair.words.about import About, data_facts, made_facts
 from logofair.words.fitted import solution_facts
+from logofair.words.html import templates
 from logofair.words.limits import Places, verdict
 from logofair.words.markdown import Markdown, code, escaped, yaml_lines
 from logofair.words.phrases import counted, people, sentence
@@ -58,14 +59,7 @@ class Rows:
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     """Templates of Markdown: every value is escaped but what is Markdown already."""
-    made = Environment(
-        loader=PackageLoader("logofair.words"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        finalize=lambda value: value if isinstance(value, Markdown) else escaped(value),
-    )
+    made = templates(lambda value: value if isinstance(value, Markdown) else escaped(value), autoescape=False)
     made.filters.update(code=code, sentence=sentence, figure=_text, interval=_interval, people=people, counted=counted)
     made.filters["md"] = Markdown
     made.filters["percent"] = lambda share: f"{share:.1%}".replace("%", " %")

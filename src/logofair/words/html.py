@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.resources import files
 
@@ -15,18 +16,23 @@ from logofair.words import charts
 from logofair.words.sections import MARKS, Cell, Page
 
 
-@lru_cache(maxsize=1)
-def environment() -> Environment:
-    """Return the templates' environment: every value is escaped, and none may be missing."""
-    made = Environment(
+def templates(finalize: Callable[[object], object], *, autoescape: bool) -> Environment:
+    """Return an environment of this room's templates: every value passes ``finalize``, and none may be missing."""
+    return Environment(
         loader=PackageLoader("logofair.words"),
-        autoescape=True,
+        autoescape=autoescape,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        finalize=lambda value: value if isinstance(value, Markup) else harmless(str(value)),
+        finalize=finalize,
     )
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """Return the templates' environment of HTML: every value is escaped."""
+    made = templates(lambda value: value if isinstance(value, Markup) else harmless(str(value)), autoescape=True)
     made.tests["cell"] = lambda value: isinstance(value, Cell)
     made.filters["kind"] = lambda value: type(value).__name__
     return made
