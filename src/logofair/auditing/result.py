@@ -24,10 +24,7 @@ from logofair.reportable import Reportable
 from logofair.requirement import Requirement
 
 FITTED_ROWS = "measured on the rows that chose the rule: these intervals are too narrow for new rows"
-NOT_TESTED = "not yet tested on other rows"
 _LISTED = 20  # lines of a list for people
-_NAMED = 5  # sites that one sentence names
-_WIDER = (0.05, 0.1, 0.2, 0.3, 0.5)  # tolerances to look at where too few sites can be checked
 
 
 @dataclass(frozen=True)
@@ -406,16 +403,6 @@ def measured_values(audit: Audit) -> dict[str, Any]:
 def _largest(gaps: Floats) -> float:
     """The largest gap that is defined; NaN if none is."""
     return float(np.max(gaps, where=~np.isnan(gaps), initial=-1.0)) if not np.isnan(gaps).all() else np.nan
-
-
-def _shown(figure: Measured | None) -> str:
-    return "undefined" if figure is None else str(figure)
-
-
-def cost_text(cost: Measured | None) -> str:
-    """A cost as people read it."""
-    figure, _, rests = _shown(cost).partition(" ")
-    return figure if cost is None else f"{figure} per person {rests}".rstrip()
 
 
 def aligned(lines: list[list[str]]) -> str:

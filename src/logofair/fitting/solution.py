@@ -37,9 +37,6 @@ from logofair.solvers.problem import Problem, unconstrained
 
 STORED_OUTCOMES = 50  # of each requirement on each basis, in a policy
 _NAMED_BRIEFLY = 3
-_HOW_TO_KNOW = "Pass other rows to test(), or confidence=0.95 to fit()."
-_WITH_ADDED = "With what is added"
-_LEAST_PRICE = 5e-4  # what 0.01 more tolerance wins would be written 0.00000 below it
 _ROWS_AT_ONCE = 1 << 20  # counted at once, so that counting takes little memory
 
 

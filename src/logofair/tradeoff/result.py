@@ -19,7 +19,7 @@ from logofair.fitting.solution import FitWarning
 from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.reportable import Reportable
-from logofair.requirements import check_tolerance, requirement_sentences
+from logofair.requirements import check_tolerance
 from logofair.solvers.certificate import Certificate
 from logofair.tradeoff.grid import Ratio, Tolerance, Tolerances, has_ratios, slack
 from logofair.tradeoff.measured import MeasuredRows
@@ -313,13 +313,6 @@ class Frontier(Reportable):
     def objective(self) -> Objective:
         """What is traded for fairness: accuracy, or cost per person."""
         return self.unconstrained.objective
-
-    @property
-    def held_sentences(self) -> list[str]:
-        """What holds at every point, in words; none where nothing but tolerances is required."""
-        if not any(self.held.values()):
-            return []
-        return list(requirement_sentences(self.held))
 
     @property
     def has_sites(self) -> bool:
