@@ -397,7 +397,7 @@ def test_a_grid_search_runs_over_the_tolerances(people, routing):
     assert scores[0.2, None] > scores[0.0, 0.0]
     best = search.best_estimator_
     assert best.solution_.certificate.holds
-    assert best.policy_.info.requirements.local[0].tolerance == search.best_params_["local_tolerance"]
+    assert best.solution_.outcomes.requirements[0].bound == search.best_params_["local_tolerance"]
     assert search.score(people.X, people.y, **people.columns) == best.score(people.X, people.y, **people.columns)
 
 
