@@ -1,9 +1,9 @@
 """Logistic maps of all rows, every group and every cell, in several fits side by side, each without one fold.
 
 All fits of a unit share most of their rows, so they start at one point: one pass over the rows there, summed by cell
-and fold, gives every fit its first Newton step. The start is the optimum for a few hundred coarse rows in place of the
-unit's own, so that the first step is the last one of the fit that leaves out nothing; the others go on until their
-steps are small. Cells with too few rows to be made coarse start at their group's map.
+and fold, gives every fit its first Newton step. That point is where the fit that leaves out nothing ends, which itself
+starts at the optimum for a few hundred coarse rows in place of the unit's own, or at the group's map where a cell has
+too few rows to be made coarse. The other fits go on from there, each by itself, until their steps are small.
 """
 
 from __future__ import annotations
@@ -490,18 +490,24 @@ def _level(
 ) -> Descent:
     """Fit the units of one level in every fit, (fits * units); a unit without rows keeps its prior exactly.
 
-    All fits of a unit start at one point, (k, units), where the ``sums`` by fold are known, (m, units, folds).
+    The fits start at one point, (k, units), where the ``sums`` by fold are known, (m, units, folds); where the last one
+    leaves out nothing, it goes ahead, and the others start where it ends.
     ``labels`` are the weights of the rows of each label which Platt's targets are of, (2, fits); ``coarse`` rows may
     stand for the rows elsewhere.
     """
     fits, slopes, size = without.size, rows.family.slopes, start.shape[1]
     seen = rows.seen(size, without)
+    shift = _shift(rows, size, without, labels)
+    least_gain = tolerance * (seen + prior.rows)
+    if without[-1] == NO_FOLD:
+        last = np.arange((fits - 1) * size, fits * size)
+        ahead = Descent.start(prior.beliefs.of(last), slopes, at=start, least_gain=least_gain[last])
+        start, sums = _where_the_last_ends(rows, ahead, start, sums, shift[:, last])
     share = seen / np.tile(np.maximum(rows.seen(size, np.array([NO_FOLD])), 1e-300), fits)
     sums = _outside(sums, without)
     sums[:, seen == 0.0] = 0.0
     at = np.where(seen > 0.0, np.tile(start, fits), prior.beliefs.centre)
-    shift = _shift(rows, size, without, labels)
-    descent = Descent.start(prior.beliefs, slopes, at=at, least_gain=tolerance * (seen + prior.rows))
+    descent = Descent.start(prior.beliefs, slopes, at=at, least_gain=least_gain)
     descent = descent.take(with_targets(sums, at, shift))
     for _ in range(MOST_STEPS):
         if descent.done:
@@ -513,6 +519,27 @@ def _level(
             found = coarse.sums_near(start, sums, share, point, live)
         descent = descent.take(with_targets(found, point[:, live], shift[:, live]))
     return descent
+
+
+def _where_the_last_ends(
+    rows: FoldRuns, descent: Descent, start: Floats, sums: Floats, shift: Floats
+) -> tuple[Floats, Floats]:
+    """Where the fit that leaves out nothing was last measured, and the sums by fold there, from those at its start.
+
+    The other fits end near it: a pass over all rows for this one spares each of them a pass of its own.
+    """
+    descent = descent.take(with_targets(_over_folds(sums), start, shift))
+    for _ in range(MOST_STEPS):
+        if descent.done:
+            break
+        live, point = descent.live, descent.best + descent.step
+        going = np.zeros(start.shape[1], dtype=bool)
+        going[live] = True
+        there = rows.sums(point, going)
+        descent = descent.take(with_targets(_over_folds(there)[:, live], point[:, live], shift[:, live]))
+        lower = going & (descent.best == point).all(axis=0)
+        start, sums = np.where(lower, point, start), np.where(lower[:, None], there, sums)
+    return start, sums
 
 
 def _sums_at(rows: FoldRuns, point: Floats, live: Indices, without: Indices) -> Floats:
