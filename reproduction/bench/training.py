@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -62,16 +63,23 @@ def beside_flower(cases: Sequence[tuple[int, int, int]], rows: int | None = None
     Both evaluate after every round. Flower's rounds count from the second on, and its start is left out. Memory is that
     of all processes at work.
     """
-    from logofair.engines.flower.deployment.processes import simulator
+    from logofair.engines.events import ignore
+    from logofair.engines.flower.deployment.processes import app_folder, simulator
 
+    ours, apps = "logofair.engines.flower", "reproduction.bench.training_apps"
     with tempfile.TemporaryDirectory() as name, simulator(Path(name) / "flower", _environment()) as flower:
-        found = []
+        app, found = Path(name) / "app", []
+        with app_folder() as own:
+            shutil.copytree(own, app)
+        project = (app / "pyproject.toml").read_text(encoding="utf-8")
+        for side in ("server", "client"):
+            project = project.replace(f"{ours}.{side}_app:app", f"{apps}:{side}")
+        (app / "pyproject.toml").write_text(project, encoding="utf-8")
         for clients, rounds, own_rounds in cases:
             folder = Path(name) / str(clients)
             write_case(folder, clients, rounds, rows)
             with peak_memory_of_home(flower.variables["FLWR_HOME"]) as peak:
-                apps = "reproduction.bench.training_apps"
-                flower.run(f"{apps}:server", f"{apps}:client", folder, clients)
+                flower.run(app, folder, {}, nodes=clients, tell=ignore)
             found.append({"clients": clients, **_compared(folder, peak[0], in_process(folder, own_rounds))})
         return found
 

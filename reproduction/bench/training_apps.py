@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid
+from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg as StockFedAvg
 from torch import Tensor, nn
 
-from logofair.engines.flower.server_app import recorded_server_app
+from logofair.engines.flower.server_app import recorded
 from logofair_reproduction.flower.client import node_name, training_client_app
 from logofair_reproduction.flower.strategy import MethodStrategy
 from logofair_reproduction.training import ClientRows, FedAvg, Schedule, build_network
@@ -61,12 +61,18 @@ class Clock:
         return {"round": np.diff(self.ends).tolist(), "training": alone.tolist()}
 
 
-def _time_both(grid: Grid, folder: Path) -> None:
-    settings, rows = read_settings(folder), read_rows(folder)
-    times = {"stock": _stock(grid, rows, settings["rounds"])}
-    if settings["ours"]:
-        times["ours"] = _ours(grid, rows, settings["rounds"])
-    (folder / "times.json").write_text(json.dumps(times), encoding="utf-8")
+server = ServerApp()
+
+
+@server.main()
+def _time_both(grid: Grid, context: Context) -> None:
+    folder = Path(str(context.run_config["folder"]))
+    with recorded(folder):
+        settings, rows = read_settings(folder), read_rows(folder)
+        times = {"stock": _stock(grid, rows, settings["rounds"])}
+        if settings["ours"]:
+            times["ours"] = _ours(grid, rows, settings["rounds"])
+        (folder / "times.json").write_text(json.dumps(times), encoding="utf-8")
 
 
 def _stock(grid: Grid, rows: list[ClientRows], rounds: int) -> dict[str, list[float]]:
@@ -169,5 +175,4 @@ def _client_app() -> ClientApp:
     return made
 
 
-server = recorded_server_app(_time_both)
 client = _client_app()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logofair.engines.events import EventReader
+from logofair.engines.events import read_events
 from logofair.engines.site import SiteSettings, answer_on_disk
 from logofair.federation import Privacy, Server, SiteLimits
 from logofair.federation.messages import ReplyMessage
@@ -41,9 +41,9 @@ def test_the_plan_is_told_before_anything_is_answered(tmp_path):
     assert [event.sentence for event in of_plan] == expected
     assert f"digest {plan.fingerprint}" in of_plan[0].sentence
     assert last.kind == "reply"
-    assert EventReader(folder).new() == []  # its people were told on their screen
+    assert read_events(folder)[0] == []  # its people were told on their screen
     answer_on_disk(str(path), first_message(plan))
-    assert [event.kind for event in EventReader(folder).new()] == [event.kind for event in events]
+    assert [event.kind for event in read_events(folder)[0]] == [event.kind for event in events]
 
 
 @pytest.mark.parametrize("agreed", [True, False])

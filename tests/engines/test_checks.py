@@ -15,10 +15,11 @@ import pytest
 pytest.importorskip("flwr")
 pytest.importorskip("cryptography")
 
+from logofair.engines.flower.deployment import keys as key_files
 from logofair.engines.flower.deployment import node
-from logofair.engines.flower.deployment.checks import check_certificate, check_clock, check_server, check_site_key
 from logofair.engines.flower.deployment.children import free_port
-from logofair.engines.flower.deployment.keys import make_authority, make_site_key
+from logofair.engines.flower.deployment.keys import check_certificate, check_site_key, make_authority, make_site_key
+from logofair.engines.flower.deployment.node import check_clock, check_server
 from logofair.errors import InputError, RunError
 
 
@@ -122,9 +123,7 @@ def test_an_expired_certificate_is_called_expired_at_both_ends(keys, tmp_path, m
             check_certificate(tmp_path / name)
     with pytest.raises(InputError, match=r"ca\.crt has expired"):
         check_server("127.0.0.1:9", tmp_path / "ca.crt")
-    from logofair.engines.flower.deployment import checks
-
-    monkeypatch.setattr(checks, "check_certificate", lambda path: None)  # as if the server's alone had expired
+    monkeypatch.setattr(node, "check_certificate", lambda path: None)  # as if the server's alone had expired
     with listening(tmp_path) as server:
         said = trouble(server, tmp_path / "ca.crt")
     assert f"The certificate of {server} has expired, by your clock" in said
@@ -133,14 +132,12 @@ def test_an_expired_certificate_is_called_expired_at_both_ends(keys, tmp_path, m
 def test_a_certificate_that_is_not_valid_yet_is_said(keys, monkeypatch):
     import datetime
 
-    from logofair.engines.flower.deployment import checks
-
     class Earlier(datetime.datetime):
         @classmethod
         def now(cls, tz=None):
             return super().now(tz) - datetime.timedelta(days=1)
 
-    monkeypatch.setattr(checks, "datetime", SimpleNamespace(datetime=Earlier, UTC=datetime.UTC))
+    monkeypatch.setattr(key_files, "datetime", SimpleNamespace(datetime=Earlier, UTC=datetime.UTC))
     with pytest.raises(InputError, match=r"is not valid before .* check this machine's clock"):
         check_certificate(keys[0] / "ca.crt")
 

@@ -16,7 +16,7 @@ import logofair.engines.folder as server_folder
 import logofair.engines.site as on_disk
 from logofair import Policy
 from logofair.engines.conductor import NoReply
-from logofair.engines.events import EventReader
+from logofair.engines.events import read_events
 from logofair.engines.folder import RunOptions, conduct_from_disk, read_result, resume_without, write_plan
 from logofair.engines.inprocess import run
 from logofair.engines.site import SiteSettings, answer_on_disk
@@ -161,7 +161,7 @@ def test_files_give_to_the_bit_what_arrays_give_and_the_result_serves_late_sites
     assert [event.kind for event in said[1:3]] == ["request", "exchange"]
     assert said[2].sentence.startswith("exchange 1 (totals): a, b, c answered in ")
     assert said[2].values["answered"] == ["a", "b", "c"]
-    own = EventReader(homes["a"].parent / "private").new()
+    own = read_events(homes["a"].parent / "private")[0]
     replies = [event for event in own if event.kind == "reply"]
     assert len(replies) == sum(dict(result.exchanges).values())
     assert replies[0].sentence.startswith("exchange 1 (")
@@ -285,7 +285,7 @@ def test_nothing_of_a_file_leaves_a_site_that_cannot_read_it(tmp_path):
     reply = answer_on_disk(str(path), first_ask(plan, sites))
     assert decode(reply, ReplyMessage).refusal == "BAD_DATA"
     assert str(tmp_path).encode() not in reply
-    assert sum(event.kind == "problem" for event in EventReader(path.parent / "private").new()) >= 7
+    assert sum(event.kind == "problem" for event in read_events(path.parent / "private")[0]) >= 7
 
 
 def test_an_error_inside_a_site_is_written_to_its_own_folder_and_is_one_word_outside(tmp_path, monkeypatch):
@@ -295,7 +295,7 @@ def test_an_error_inside_a_site_is_written_to_its_own_folder_and_is_one_word_out
     def broken(*_):
         raise ZeroDivisionError(MARK)
 
-    for place in ("read_site", "_store", "fingerprint"):
+    for place in ("read_site", "StoredSite", "fingerprint"):
         with monkeypatch.context() as patch:
             patch.setattr(on_disk, place, broken)
             reply = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
@@ -329,7 +329,7 @@ def test_runs_with_names_that_are_no_file_names_are_refused(tmp_path):
     for name in ("../../up", "a/b", "", "..", "x" * 65, "x" * 5000):
         reply = decode(answer_on_disk(str(homes["a"]), encode(replace(message, run=name))), ReplyMessage)
         assert reply.refusal == "BAD_MESSAGE"
-    assert all(len(event.sentence) < 200 for event in EventReader(homes["a"].parent / "private").new())
+    assert all(len(event.sentence) < 200 for event in read_events(homes["a"].parent / "private")[0])
     assert not list(tmp_path.glob("*.lock"))
 
 
@@ -349,7 +349,7 @@ def test_a_full_disk_is_a_refusal_and_the_same_request_is_answered_once_there_is
         reply = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
     assert decode(locking, ReplyMessage).refusal == decode(reply, ReplyMessage).refusal == Refusal.DISK_FULL.name
     assert "disk is full" in Refusal.DISK_FULL.value
-    (problem,) = (event for event in EventReader(homes["a"].parent / "private").new() if event.kind == "problem")
+    (problem,) = (event for event in read_events(homes["a"].parent / "private")[0] if event.kind == "problem")
     assert "make room on its disk" in problem.sentence
     assert MARK.encode() not in reply
     assert not list((homes["a"].parent / "private").glob("*.client.json"))

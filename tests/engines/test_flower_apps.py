@@ -25,12 +25,12 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 
-from logofair.engines.events import Event, EventReader
+from logofair.engines.events import Event, read_events
 from logofair.engines.flower.client_app import client_app, site_of
 from logofair.engines.flower.deployment.children import child, environment, executable, free_port, node_config
 from logofair.engines.flower.deployment.node import reply_to
 from logofair.engines.flower.records import MESSAGE_QUERY, NAME_QUERY, Envelope, pack, unpack
-from logofair.engines.flower.server_app import conduct_run, recorded_server_app
+from logofair.engines.flower.server_app import conduct_run, recorded
 from logofair.engines.folder import RunOptions, write_plan
 from logofair.engines.inprocess import run
 from logofair.engines.site import SiteSettings, read_site, with_columns
@@ -144,7 +144,7 @@ def test_the_conductor_gets_plan_folder_and_transport_and_the_last_event_says_ho
     conductor(conduct)
     conduct_run(Nobody(), a_server_run(tmp_path))
     assert calls == [("plan.json", str(tmp_path), ())]
-    events = EventReader(tmp_path).new()
+    events = read_events(tmp_path)[0]
     assert [event.sentence for event in events] == ["first line", "second line", ""]
     assert events[-1].kind == "ended"
     assert (tmp_path / "events.jsonl").stat().st_mode & 0o077 == 0
@@ -167,17 +167,15 @@ def test_a_failure_is_the_last_event_and_raised_so_that_flower_marks_the_run_as_
     conductor(fail)
     with pytest.raises(type(error)):
         conduct_run(Nobody(), a_server_run(tmp_path))
-    (ended,) = EventReader(tmp_path).new()
+    (ended,) = read_events(tmp_path)[0]
     assert (ended.kind, ended.sentence) == ("ended", sentence)
 
 
 def test_any_work_in_a_server_app_records_how_it_ended(tmp_path):
-    seen = []
-    for work in (lambda grid, folder: seen.append(folder), lambda grid, folder: 1 / 0):
-        with contextlib.suppress(ZeroDivisionError):
-            recorded_server_app(work)._main(Nobody(), a_server_run(tmp_path))
-    assert seen == [tmp_path]
-    sentences = [event.sentence for event in EventReader(tmp_path).new()]
+    for divisor in (1, 0):
+        with contextlib.suppress(ZeroDivisionError), recorded(tmp_path):
+            1 / divisor
+    sentences = [event.sentence for event in read_events(tmp_path)[0]]
     assert sentences == ["", "ZeroDivisionError: division by zero"]
 
 
@@ -255,10 +253,10 @@ def test_the_apps_run_on_a_superlink_and_supernodes_that_people_keep_running(tmp
     for site, each in settings.items():
         with_columns(expected.policies[site], each).save(tmp_path / "expected.json")
         assert Path(each.policy).read_bytes() == (tmp_path / "expected.json").read_bytes()
-        events = [event.kind for event in EventReader(tmp_path / site).new()]
+        events = [event.kind for event in read_events(tmp_path / site)[0]]
         assert "plan" in events
         assert "policy" in events
-    assert EventReader(state).new()[-1].kind == "ended"
+    assert read_events(state)[0][-1].kind == "ended"
 
 
 def logs(folder, done):

@@ -8,11 +8,11 @@ killed goes on from the last state; sites answer a message they have answered be
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from logofair.engines.events import Event, Tell, no_one, spoken_names
+from logofair.engines.events import Event, Tell, ignore, spoken_names
 from logofair.errors import InputError, RunError, SumError
 from logofair.federation.exchange import Refusal, Sums, fault
 from logofair.federation.exchanges.final import PublishExchange, Received
@@ -54,37 +54,36 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class ExchangeReport:
-    """One exchange done: its number and purpose, who answered, who was excluded, the largest messages, its seconds."""
+    """One exchange done: who answered, who was excluded and why, the largest messages, its seconds."""
 
     number: int
     purpose: str
     answered: tuple[str, ...]
-    excluded: tuple[str, ...]
+    excluded: Mapping[str, str]
     bytes_out: int
     bytes_back: int
     seconds: float = 0.0
 
-    def event(self, reasons: Mapping[str, str]) -> Event:
-        """What screens and logs say of it; ``reasons`` are those why sites were excluded."""
+    def event(self) -> Event:
+        """What screens and logs say of it."""
         names = spoken_names(self.answered) if self.answered else "nobody"
-        without = [f"{site} ({reasons.get(site, 'no reply')})" for site in self.excluded]
         sentence = (
-            f"{_exchange_name(self.number, self.purpose)}: {names} answered in {self.seconds:.1f} s, at most "
+            f"exchange {self.number} ({self.purpose}): {names} answered in {self.seconds:.1f} s, at most "
             f"{self.bytes_out} bytes out and {self.bytes_back} back"
         )
-        return Event(
-            "exchange",
-            f"{sentence}; without {spoken_names(without)} from now on" if without else sentence,
-            {
-                "exchange": self.number,
-                "purpose": self.purpose,
-                "answered": sorted(self.answered),
-                "excluded": {site: reasons.get(site, "no reply") for site in sorted(self.excluded)},
-                "bytes_out": self.bytes_out,
-                "bytes_back": self.bytes_back,
-                "seconds": round(self.seconds, 3),
-            },
-        )
+        if self.excluded:
+            without = spoken_names([f"{site} ({reason})" for site, reason in self.excluded.items()])
+            sentence += f"; without {without} from now on"
+        values = {
+            "exchange": self.number,
+            "purpose": self.purpose,
+            "answered": sorted(self.answered),
+            "excluded": dict(sorted(self.excluded.items())),
+            "bytes_out": self.bytes_out,
+            "bytes_back": self.bytes_back,
+            "seconds": round(self.seconds, 3),
+        }
+        return Event("exchange", sentence, values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +103,7 @@ def conduct(
     timeout: float = 600.0,
     retries: int = 2,
     save: Callable[[ServerState], None] = lambda state: None,
-    tell: Tell = no_one,
+    tell: Tell = ignore,
 ) -> Iterator[tuple[ServerState, ExchangeReport]]:
     """Run to the end, yielding the state after every exchange.
 
@@ -112,31 +111,23 @@ def conduct(
     before the first exchange and after each. A site that has not answered within ``timeout`` seconds is absent; with
     secure sums absent sites are sent their message ``retries`` times again before the run stops (it can be resumed),
     unless they had their time.
-    ``tell`` is told when an exchange begins.
+    ``tell`` is told when an exchange begins, and when it is done.
     """
     save(state)
     while not state.server.done:
-        tell(_begun(state.server))
-        start = time.monotonic()
-        if state.server.plan.secure and not isinstance(state.server.phase, PublishExchange):
-            after, report = _secure_exchange(state, transport, timeout, retries)
+        server, start = state.server, time.monotonic()
+        sentence = f"exchange {server.number} ({server.purpose}): {spoken_names(server.sites)} are asked"
+        values = {"exchange": server.number, "purpose": server.purpose, "sites": list(server.sites)}
+        tell(Event("request", sentence, values))
+        if server.plan.secure and not isinstance(server.phase, PublishExchange):
+            state, report = _secure_exchange(state, transport, timeout, retries)
         else:
-            after, report = _exchange(state, transport, timeout)
-        check_result(after.server)
-        state = after
+            state, report = _exchange(state, transport, timeout)
+        check_result(state.server)
         save(state)
-        yield state, replace(report, seconds=time.monotonic() - start)
-
-
-def _begun(server: Server) -> Event:
-    """An exchange begins."""
-    sentence = f"{_exchange_name(server.number, server.purpose)}: {spoken_names(server.sites)} are asked"
-    values = {"exchange": server.number, "purpose": server.purpose, "sites": list(server.sites)}
-    return Event("request", sentence, values)
-
-
-def _exchange_name(number: int, purpose: str) -> str:
-    return f"exchange {number} ({purpose})"
+        report = replace(report, seconds=time.monotonic() - start)
+        tell(report.event())
+        yield state, report
 
 
 def result_of(steps: Iterator[tuple[ServerState, ExchangeReport]]) -> RunResult:
@@ -153,9 +144,21 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
     message = replace(server.message(), relay=_relay(state))
     data = encode(message)
     replies = _replies(transport, dict.fromkeys(server.sites, data), timeout)
-    good, bad = _checked(state, message, replies)
+    good: dict[str, Sums] = {}
+    bad: dict[str, str] = {}
+    told = dict(state.row_replies)  # what each site has said of its rows, which later replies must fit
+    for site in server.sites:
+        read: Any = _read_reply(site, message, replies[site])
+        if isinstance(read, ReplyMessage):
+            counts = told[site].behind if site in told else None
+            wrong = fault(read.body, server.request, server.plan, counts, server.roster_counts)
+            read = read.body if wrong is None else wrong
+        if isinstance(read, Sums):
+            good[site] = read
+        else:
+            bad[site] = str(read)
     back = max((len(each) for each in replies.values() if isinstance(each, bytes)), default=0)
-    report = ExchangeReport(server.number, server.purpose, tuple(good), tuple(sorted(bad)), len(data), back)
+    report = ExchangeReport(server.number, server.purpose, tuple(good), bad, len(data), back)
     after, usable = server.without(bad, _totals_left(state, bad, replies)) if bad else (server, True)
     if not usable:
         kept = state.row_replies if isinstance(after.phase, AfterTotals) else ()
@@ -173,44 +176,22 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
 def _totals_left(state: ServerState, gone: Mapping[str, str], replies: Mapping[str, bytes | NoReply]) -> Totals | None:
     """The totals of those who remain, where sites did no worse than not to answer and all have told their rows."""
     left = [sums for site, sums in state.row_replies if site in state.server.sites and site not in gone]
-    wrong = [site for site in gone if not isinstance(replies.get(site, NoReply("no reply")), NoReply)]
-    if wrong or not left or not all(isinstance(sums, Totals) for sums in left):
+    totals = [sums for sums in left if isinstance(sums, Totals)]
+    if not left or len(totals) < len(left) or any(isinstance(replies[site], bytes) for site in gone):
         return None
-    return Totals.stacked([sums for sums in left if isinstance(sums, Totals)]).combined()
+    return Totals.stacked(totals).combined()
 
 
 def _replies(transport: Transport, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | NoReply]:
     """Every site's reply; one that is absent but can be reached again, say after a restart, is asked once more."""
-    replies = dict(transport.exchange(messages, timeout))
-    found = {site: replies.get(site, NoReply("no reply")) for site in messages}
-    absent = [site for site, reply in found.items() if isinstance(reply, NoReply) and not reply.late]
+    came = transport.exchange(messages, timeout)
+    replies = {site: came.get(site, NoReply("no reply")) for site in messages}
+    absent = [site for site, reply in replies.items() if isinstance(reply, NoReply) and not reply.late]
     back = [site for site in absent if site in transport.present()] if len(absent) < len(messages) else []
     if back:
-        replies |= transport.exchange({site: messages[site] for site in back}, timeout)
+        again = transport.exchange({site: messages[site] for site in back}, timeout)
+        replies |= {site: again[site] for site in back if site in again}
     return replies
-
-
-def _checked(
-    state: ServerState, message: RequestMessage, replies: Mapping[str, bytes | NoReply]
-) -> tuple[dict[str, Sums], dict[str, str]]:
-    """Replies that can be used, and what is wrong with the others."""
-    good: dict[str, Sums] = {}
-    bad: dict[str, str] = {}
-    for site in state.server.sites:
-        read = _read_reply(site, message, replies.get(site, NoReply("no reply")))
-        wrong = read if isinstance(read, str) else _fault_of(state, site, read)
-        if wrong is None and isinstance(read, ReplyMessage) and isinstance(read.body, Sums):
-            good[site] = read.body
-        else:
-            bad[site] = str(wrong)
-    return good, bad
-
-
-def _fault_of(state: ServerState, site: str, reply: ReplyMessage) -> str | None:
-    server = state.server
-    earlier = dict(state.row_replies).get(site)
-    counts = None if earlier is None else earlier.behind
-    return fault(reply.body, server.request, server.plan, counts, server.roster_counts)
 
 
 def _read_reply(site: str, message: RequestMessage, data: bytes | NoReply) -> ReplyMessage | str:
@@ -226,7 +207,7 @@ def _read_reply(site: str, message: RequestMessage, data: bytes | NoReply) -> Re
     if (reply.run, reply.roster, reply.number) != (message.run, message.roster, message.number):
         return "answered another request than was sent"
     if reply.refusal is not None:
-        known = Refusal.__members__.get(reply.refusal) if isinstance(reply.refusal, str) else None
+        known = Refusal.__members__.get(reply.refusal)
         return known.value if known is not None else "refused for a reason this version does not know"
     return reply
 
@@ -234,28 +215,7 @@ def _read_reply(site: str, message: RequestMessage, data: bytes | NoReply) -> Re
 def _secure_exchange(
     state: ServerState, transport: Transport, timeout: float, retries: int
 ) -> tuple[ServerState, ExchangeReport]:
-    """One exchange of a secure sum."""
-    masks = _masks(state)
-    stages = {
-        "keys": _prepared,
-        "shares": _prepared,
-        "masked": _masked,
-        "confirm": _confirmed,
-        "unmask": _unmask,
-    }
-    messages = _secure_messages(state, masks)
-    replies, reasons, sizes = _collected(messages, transport, timeout, 1 if _may_exclude(masks) else 1 + retries)
-    try:
-        after = stages[masks.stage](state, masks, replies, reasons)
-    except SumError as error:
-        raise RunError(f"run {state.server.plan.run}: {error}{_because(reasons)}") from None
-    purpose = state.server.purpose + f" ({masks.stage})"
-    excluded = tuple(sorted(set(state.server.sites) - set(after.server.sites)))
-    return after, ExchangeReport(state.server.number, purpose, tuple(replies), excluded, *sizes)
-
-
-def _masks(state: ServerState) -> SecureServer:
-    """The state of the secure sum under way, or of a new one."""
+    """One stage of a secure sum; sites missing before the first total of the run are excluded."""
     from logofair.federation.secure import SecureServer  # needs an extra
 
     server = state.server
@@ -264,7 +224,47 @@ def _masks(state: ServerState) -> SecureServer:
         masks = SecureServer.start(server.plan.run, server.sites, server.roster)
     if masks.stage == "ready":
         masks = masks.begin_sum(server.request_history, server.sum_steps)
-    return masks
+    stage, may_exclude = masks.stage, masks.roster.number == 1 and masks.number < 2
+    messages = _secure_messages(state, masks)
+    replies, reasons, sizes = _collected(messages, transport, timeout, 1 if may_exclude else 1 + retries)
+    missing: Sequence[str] = ()
+    try:
+        if stage == "unmask":
+            masks = masks.collect_unmasked(replies)
+            server, relay = server.take_sum(masks.total), encode(masks.relay)
+            state = replace(state, relay=relay)
+            masks = replace(masks, relay=None)
+        elif stage == "confirm":
+            masks = masks.collect_confirmed(replies)
+        elif stage == "masked":
+            asked, masks = masks.participants, masks.collect_masked(replies)
+            missing = [site for site in asked if site not in masks.contributors]
+        else:
+            masks = masks.collect_keys(replies) if stage == "keys" else masks.collect_shares(replies)
+            missing = masks.missing
+    except SumError as error:
+        whys = "; ".join(f"{site}: {why}" for site, why in sorted(reasons.items())[:5])
+        raise RunError(f"run {server.plan.run}: {error}{f' ({whys})' if whys else ''}") from None
+    without = {site: reasons.get(site, "sent something unusable") for site in missing}
+    if without and stage == "masked" and not may_exclude:
+        names = ", ".join(f"{site} ({why})" for site, why in sorted(without.items()))
+        raise RunError(
+            f"run {server.plan.run}: missing in exchange {server.number}: {names}; with secure sums nobody "
+            "can be left out now: bring them back and resume, or, once every other site has agreed by name to go on "
+            "without them, resume without them."
+        )
+    excluded = {site: why for site, why in without.items() if site in server.sites}
+    if excluded:
+        server, _ = server.without(excluded)
+    if stage in _COUNTED:
+        server = server.counted(_COUNTED[stage])
+    before = state.server
+    report = ExchangeReport(before.number, f"{before.purpose} ({stage})", tuple(replies), excluded, *sizes)
+    return replace(state, server=server, masks=encode(masks)), report
+
+
+# What the exchanges of a secure sum are counted as; the last is counted with the total.
+_COUNTED = {"keys": "keys", "shares": "keys", "masked": "masked sums", "confirm": "lists confirmed"}
 
 
 def _relay(state: ServerState) -> Relay | None:
@@ -317,55 +317,3 @@ def _collected(
                 reasons[site] = read
                 late |= {site} if isinstance(data, NoReply) and data.late else set()
     return bodies, {site: why for site, why in reasons.items() if site not in bodies}, (out, back)
-
-
-def _prepared(state: ServerState, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> ServerState:
-    after = masks.collect_keys(replies) if masks.stage == "keys" else masks.collect_shares(replies)
-    return _next_state(state, after, _reasons(after.missing, reasons), "keys")
-
-
-def _masked(state: ServerState, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> ServerState:
-    after = masks.collect_masked(replies)
-    missing = _reasons([site for site in masks.participants if site not in after.contributors], reasons)
-    if missing and not _may_exclude(masks):
-        names = ", ".join(f"{site} ({why})" for site, why in sorted(missing.items()))
-        raise RunError(
-            f"run {state.server.plan.run}: missing in exchange {state.server.number}: {names}; with secure sums nobody "
-            "can be left out now: bring them back and resume, or, once every other site has agreed by name to go on "
-            "without them, resume without them."
-        )
-    return _next_state(state, after, missing, "masked sums")
-
-
-def _confirmed(
-    state: ServerState, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]
-) -> ServerState:
-    return _next_state(state, masks.collect_confirmed(replies), {}, "lists confirmed")
-
-
-def _unmask(state: ServerState, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> ServerState:
-    after = masks.collect_unmasked(replies)
-    server = state.server.take_sum(after.total)
-    return replace(state, server=server, masks=encode(replace(after, relay=None)), relay=encode(after.relay))
-
-
-def _next_state(state: ServerState, masks: SecureServer, missing: Mapping[str, str], purpose: str) -> ServerState:
-    """The next state; sites missing before the first total are excluded."""
-    server = state.server
-    excluded = {site: why for site, why in missing.items() if site in server.sites}
-    if excluded:
-        server, _ = server.without(excluded)
-    return replace(state, server=server.counted(purpose), masks=encode(masks))
-
-
-def _may_exclude(masks: SecureServer) -> bool:
-    """Whether a site may be left out without the others' agreement: only before the first total of the run."""
-    return masks.roster.number == 1 and masks.number < 2
-
-
-def _reasons(sites: Iterable[str], reasons: Mapping[str, str]) -> dict[str, str]:
-    return {site: reasons.get(site, "sent something unusable") for site in sites}
-
-
-def _because(reasons: Mapping[str, str]) -> str:
-    return f" ({'; '.join(f'{site}: {why}' for site, why in sorted(reasons.items())[:5])})" if reasons else ""

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 
 EVENTS = "events.jsonl"
 _MOST_NAMES = 8  # in a sentence; the values have all
-_OWN = ("time", "event", "sentence")
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ class Event:
 Tell: TypeAlias = Callable[[Event], None]
 
 
-def no_one(event: Event) -> None:
-    """Tell nobody."""
+def ignore(event: Event) -> None:
+    """Take no notice of an event."""
 
 
 def append_event(folder: Path, event: Event) -> None:
@@ -53,36 +52,28 @@ def append_event(folder: Path, event: Event) -> None:
         file.write(line.encode())
 
 
-class EventReader:
-    """Reads the events that are appended to a folder's file, each once."""
+def read_events(folder: Path, place: int = 0) -> tuple[list[Event], int]:
+    """Return the events in a folder's file from a place on, and the place after them.
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / EVENTS
-        self.place = 0
-
-    def new(self) -> list[Event]:
-        """Return the events since the last look; a line half-written is left for the next."""
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self.place)
-                complete, end, _ = file.read().rpartition(b"\n")
-        except FileNotFoundError:
-            return []
-        self.place += len(complete + end)
-        return [event for line in complete.splitlines() if (event := _read(line)) is not None]
-
-
-def _read(line: bytes) -> Event | None:
-    """The event of a line; none where a full disk has cut it short."""
+    A line that is half-written is left for the next look, one that a full disk has cut short is left out.
+    """
     from logofair.records import FAULTS, parsed, read  # with numpy, which pages of help do without
 
     try:
-        found = parsed(line.decode())
-        values = {name: value for name, value in found.items() if name not in _OWN}
-        own = {"kind": found["event"], "sentence": found["sentence"], "time": found["time"]}
-        return read({**own, "values": values}, Event)
-    except FAULTS:
-        return None
+        with (folder / EVENTS).open("rb") as file:
+            file.seek(place)
+            complete, end, _ = file.read().rpartition(b"\n")
+    except FileNotFoundError:
+        return [], place
+    events = []
+    for line in complete.splitlines():
+        try:
+            values = parsed(line.decode())
+            own = {"time": values.pop("time"), "kind": values.pop("event"), "sentence": values.pop("sentence")}
+            events.append(read({**own, "values": values}, Event))
+        except FAULTS:
+            continue
+    return events, place + len(complete + end)
 
 
 def spoken_names(sites: Sequence[str]) -> str:

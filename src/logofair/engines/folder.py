@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from logofair.engines.conductor import ServerState, Transport, conduct
-from logofair.engines.events import Event, Tell, no_one, spoken_names
+from logofair.engines.events import Event, Tell, ignore, spoken_names
 from logofair.errors import InputError, RunError
 from logofair.federation.plan import Plan
 from logofair.federation.result import RunResult
@@ -88,7 +89,7 @@ def read_result(path: str | Path) -> RunResult:
 
 
 def conduct_from_disk(
-    plan_path: str | Path, folder: str | Path, transport: Transport, *, tell: Tell = no_one
+    plan_path: str | Path, folder: str | Path, transport: Transport, *, tell: Tell = ignore
 ) -> RunResult:
     """Run a stored plan over a transport, or go on where an earlier process stopped.
 
@@ -103,32 +104,26 @@ def conduct_from_disk(
             if result.plan.digest != plan.digest:
                 raise InputError(f"{home}: holds the result of run {result.plan.run}; use another folder.")
             return result
-        state = stored_state(home, plan)
-        if state is None:
-            present = _gathered(transport, options, plan, tell)
-            state = ServerState(Server.start(plan, present, [site for site in options.sites if site not in present]))
-        else:  # sites come back one by one after a server was away
+        if (home / _STATE).exists():
+            state = read_state(home / _STATE)
+            other = state.server.plan
+            if other.digest != plan.digest:
+                raise InputError(f"{home}: holds the state of another plan (run {other.run}); use another folder.")
+            # sites come back one by one after a server was away
             _waited(transport, replace(options, sites=state.server.sites), tell)
-        steps = conduct(state, transport, timeout=options.timeout, save=lambda now: _save(home, now), tell=tell)
-        for after, exchanged in steps:
+        else:
+            present = _waited(transport, options, tell)
+            if len(present) < min(plan.quorum, len(options.sites) or options.count):
+                raise RunError(
+                    f"run {plan.run}: {len(present)} of at least {plan.quorum} sites came within {options.wait:g} s; "
+                    "start the missing sites and try again."
+                )
+            state = ServerState(Server.start(plan, present, [site for site in options.sites if site not in present]))
+        save = partial(_save, home)
+        for after, _ in conduct(state, transport, timeout=options.timeout, save=save, tell=tell):
             state = after
-            tell(exchanged.event({each.site: each.reason for each in state.server.excluded}))
-        result = state.server.result
-        write_result(home / _RESULT, result)
-        return result
-
-
-def stored_state(folder: Path, plan: Plan) -> ServerState | None:
-    """The state of an unfinished run, if there is one."""
-    path = folder / _STATE
-    if not path.exists():
-        return None
-    state = read_state(path)
-    if state.server.plan.digest != plan.digest:
-        raise InputError(
-            f"{folder}: holds the state of another plan (run {state.server.plan.run}); use another folder."
-        )
-    return state
+        write_result(home / _RESULT, state.server.result)
+        return state.server.result
 
 
 def read_state(path: Path) -> ServerState:
@@ -153,17 +148,6 @@ def _save(folder: Path, state: ServerState) -> None:
     STATE.write(folder / _STATE, StoredState(state, state.server.number, state.server.purpose))
 
 
-def _gathered(transport: Transport, options: RunOptions, plan: Plan, tell: Tell) -> tuple[str, ...]:
-    """Wait for the sites; begin without those that do not come, if the others are enough."""
-    present = _waited(transport, options, tell)
-    if len(present) < min(plan.quorum, len(options.sites) or options.count):
-        raise RunError(
-            f"run {plan.run}: {len(present)} of at least {plan.quorum} sites came within {options.wait:g} s; start the "
-            "missing sites and try again."
-        )
-    return present
-
-
 def _waited(transport: Transport, options: RunOptions, tell: Tell) -> tuple[str, ...]:
     """The sites wanted that are here, at once when all are, at the latest after ``options.wait`` seconds."""
     start, seen, said, wanted = time.monotonic(), None, 0.0, len(options.sites) or options.count
@@ -172,18 +156,13 @@ def _waited(transport: Transport, options: RunOptions, tell: Tell) -> tuple[str,
         seconds = time.monotonic() - start
         enough = len(present) >= wanted
         if present != seen or (seconds >= said + _REMIND and not enough):
-            tell(_roll_call(present, options, seconds))
             seen, said = present, seconds
+            here = f": {spoken_names(present)}" if present else ""
+            awaited = [site for site in options.sites if site not in present]
+            missing = spoken_names(awaited) if awaited else f"{wanted - len(present)} more"
+            waiting = "" if enough else f"; awaiting {missing} for {seconds:.0f} s of {options.wait:g}"
+            values = {"present": list(present), "awaited": awaited, "wanted": wanted, "seconds": round(seconds)}
+            tell(Event("sites", f"{len(present)} of {wanted} sites are here{here}{waiting}", values))
         if enough or seconds > options.wait:
             return present
         time.sleep(_POLL)
-
-
-def _roll_call(present: Sequence[str], options: RunOptions, seconds: float) -> Event:
-    """Who is here, and who is awaited."""
-    wanted, awaited = len(options.sites) or options.count, [site for site in options.sites if site not in present]
-    here = f": {spoken_names(present)}" if present else ""
-    missing = spoken_names(awaited) if awaited else f"{wanted - len(present)} more"
-    waiting = f"; awaiting {missing} for {seconds:.0f} s of {options.wait:g}" if len(present) < wanted else ""
-    values = {"present": list(present), "awaited": awaited, "wanted": wanted, "seconds": round(seconds)}
-    return Event("sites", f"{len(present)} of {wanted} sites are here{here}{waiting}", values)

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import combinations
 from pathlib import Path
 
-from logofair.engines.events import Event, Tell, append_event, no_one
+from logofair.engines.events import Event, Tell, append_event, ignore
 from logofair.errors import DiskFullError, InputError, RefusedError
 from logofair.federation.client import Client, SecureIdentity, StoredClient
 from logofair.federation.exchange import Refusal
@@ -38,7 +38,6 @@ from logofair.records import decode, encode
 
 _RELEASE = "release.json"
 _UNFIT = "unfit.json"  # of a plan that the rows here did not fit
-_WORDS = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def answer_on_disk(settings_path: str, message: bytes, tell: Tell | None = None)
     that goes to a file in the site's folder.
     """
     site, position = "", ("", 0, 0)
-    say = tell or no_one
+    say = tell or ignore
     try:
         settings = SiteSettings.read(settings_path)
         site, folder = settings.site, Path(settings.folder)
@@ -137,7 +136,12 @@ def answer_on_disk(settings_path: str, message: bytes, tell: Tell | None = None)
         start = time.monotonic()
         with locked(folder / "site.lock"):
             reply = encode(_answer(settings, identity, received, say))
-        say(_answered(received, len(reply), time.monotonic() - start))
+        kind = type(received.request).__name__.removesuffix("Request")
+        kind = received.step or re.sub("(?<=[a-z])(?=[A-Z])", " ", kind).lower()
+        seconds = time.monotonic() - start
+        sentence = f"exchange {received.number} ({kind}): answered in {seconds:.1f} s, {len(reply)} bytes"
+        values = {"exchange": received.number, "purpose": kind, "bytes_back": len(reply), "seconds": round(seconds, 3)}
+        say(Event("reply", sentence, values))
         return reply
     except RefusedError as error:
         refusal, problem = error.refusal, Event("problem", str(error))
@@ -150,6 +154,13 @@ def answer_on_disk(settings_path: str, message: bytes, tell: Tell | None = None)
         refusal, problem = Refusal.INTERNAL, Event("problem", lines.splitlines()[-1], {"traceback": lines})
     say(problem)
     return encode(ReplyMessage(*position, site, None, refusal.name))
+
+
+def _write_event(folder: Path, event: Event) -> None:
+    """Write an event to the site's own file; failing at that must not fail the reply."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        append_event(folder, event)
 
 
 def read_site(settings: SiteSettings, plan: Plan) -> SiteColumns:
@@ -184,32 +195,38 @@ def _answer(
     """Answer with the stored state of the run, and store the next one before the reply is handed over."""
     folder, data = Path(settings.folder), fingerprint(settings.data)
     file = folder / f"{message.run}.client.json"
-    stored, known = _stored_client(file)
+    at = CLIENT.read(file) if file.exists() else StoredSite(StoredClient(), data)
+    stored = at.client
     if stored.run not in ("", message.run):  # on disks that take two names for one
         raise RefusedError(
             Refusal.NOT_AGREED,
             f"{file}: is of run {stored.run!r}, which this disk does not tell from run {message.run!r}; have it "
             "started under another name.",
         )
-    if known not in ("", data):
+    if at.data != data:
         raise RefusedError(Refusal.DATA_CHANGED, f"{settings.data}: is not the file this run began with; put it back.")
     plan = stored.state.plan if stored.state is not None else message.opening.plan if message.opening else None
     if plan is None:
         raise RefusedError(Refusal.UNKNOWN_RUN)
-    _check_released(settings, plan, message.run)
+    if plan.privacy is None and settings.again != message.run and (folder / _RELEASE).exists():
+        raise RefusedError(
+            Refusal.NOT_AGREED,
+            f"run {message.run!r} is planned without differential privacy; this site has released a noised histogram, "
+            f"which exact counts of the same rows undo: agree to that with --again {message.run}, or leave the run.",
+        )
     if message.opening is not None:  # the plan is shown before anything is answered, or the rows are read, or noised
         for label, sentence in plan.sentences(message.opening.members):
             say(Event("plan", f"{label}: {sentence}", {"run": plan.run, "part": label}))
         settings.limits.check(plan, settings.site, message.opening.members.number)
     if not stored.run:
-        _first_time(settings, plan)
+        _check_earlier_runs(settings, plan)
     columns = read_site(settings, plan) if stored.run else _fitting_columns(settings, plan)
     client = Client(settings.site, columns, stored, identity, limits=settings.limits)
     if plan.privacy is not None:
         client = replace(client, releases=(stored_release(folder, client.columns, plan),))
     client, reply = client.handle(message)
     if client.stored is not stored:
-        _store(file, client.stored, data)
+        CLIENT.write(file, StoredSite(client.stored, data))
     if client.forged:
         say(Event("forged", client.forged, {"run": message.run}))
     elif client.problem:
@@ -220,17 +237,7 @@ def _answer(
     return reply
 
 
-def _check_released(settings: SiteSettings, plan: Plan, run: str) -> None:
-    """Exact counts undo a noised histogram of the same rows: that takes people's consent to the run by its name."""
-    if plan.privacy is None and settings.again != run and (Path(settings.folder) / _RELEASE).exists():
-        raise RefusedError(
-            Refusal.NOT_AGREED,
-            f"run {run!r} is planned without differential privacy; this site has released a noised histogram, which "
-            f"exact counts of the same rows undo: agree to that with --again {run}, or leave the run.",
-        )
-
-
-def _first_time(settings: SiteSettings, plan: Plan) -> None:
+def _check_earlier_runs(settings: SiteSettings, plan: Plan) -> None:
     """One set of rows takes part in one run with secure sums and in none beside it, unless its people name the other.
 
     A plan without secure sums counts too: what it shows of this site would come off the totals of the run before. Nor
@@ -300,32 +307,6 @@ def stored_release(folder: Path, columns: SiteColumns, plan: Plan) -> Release:
         folder.mkdir(parents=True, exist_ok=True)
         RELEASE.write(file, now)
     return now.release
-
-
-def _stored_client(file: Path) -> tuple[StoredClient, str]:
-    """The stored client, and the fingerprint of the data it is about."""
-    if not file.exists():
-        return StoredClient(), ""
-    stored = CLIENT.read(file)
-    return stored.client, stored.data
-
-
-def _store(file: Path, stored: StoredClient, data: str) -> None:
-    CLIENT.write(file, StoredSite(stored, data))
-
-
-def _write_event(folder: Path, event: Event) -> None:
-    """Write an event to the site's own file; failing at that must not fail the reply."""
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        append_event(folder, event)
-
-
-def _answered(message: RequestMessage, size: int, seconds: float) -> Event:
-    """What a site's screen says of a request."""
-    kind = message.step or _WORDS.sub(" ", type(message.request).__name__.removesuffix("Request")).lower()
-    values = {"exchange": message.number, "purpose": kind, "bytes_back": size, "seconds": round(seconds, 3)}
-    return Event("reply", f"exchange {message.number} ({kind}): answered in {seconds:.1f} s, {size} bytes", values)
 
 
 def _text(file: Path) -> str:

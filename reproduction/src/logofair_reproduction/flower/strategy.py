@@ -16,7 +16,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from logofair.columns.checks import Label, whole_number
-from logofair.engines.flower.records import nodes_by_site, online_node
+from logofair.engines.flower.transport import nodes_by_site
 from logofair.errors import InputError
 from logofair_reproduction.flower.records import (
     ARRAYS,
@@ -175,13 +175,13 @@ class MethodStrategy(Strategy):
         deadline = time.monotonic() + self._connect_timeout
         while len(list(grid.get_node_ids())) < len(self.sites) and time.monotonic() < deadline:
             time.sleep(_POLL)
-        nodes, claims = [online_node(node) for node in grid.get_nodes()], dict[int, str]()
-        queries = [Message(RecordDict(), node.node_id, "query.name") for node in nodes if not node.registered]
+        nodes, claims = list(grid.get_nodes()), dict[int, str]()
+        queries = [Message(RecordDict(), node.node_id, "query.name") for node in nodes if not node.name]
         for reply in grid.send_and_receive(queries, timeout=self._connect_timeout):
             if not reply.has_error():
                 ours = reply.content.config_records.get(OURS, ConfigRecord())
                 claims[reply.metadata.src_node_id] = str(ours.get("site", ""))
-        return {site: node for site, node in nodes_by_site(nodes, claims).items() if site in self.sites}
+        return {site: node.node_id for site, node in nodes_by_site(nodes, claims).items() if site in self.sites}
 
     def _messages(self, kind: str, number: int, arrays: ArrayRecord) -> list[Message]:
         """One request per site."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -25,28 +25,15 @@ def conduct_run(grid: Grid, context: Context) -> None:
         if not settings.get(key):
             raise InputError(f"run: its configuration names no {key}; pass -c \"plan='plan.json' folder='state'\".")
     folder = Path(str(settings["folder"]))
-    with _recorded(folder):
+    with recorded(folder):
         from logofair.engines.folder import conduct_from_disk
 
         tell = partial(append_event, folder)
         conduct_from_disk(str(settings["plan"]), str(folder), FlowerTransport(grid, tell=tell), tell=tell)
 
 
-def recorded_server_app(work: Callable[[Grid, Path], None]) -> ServerApp:
-    """Return a server app that does some work with the run's folder, and records there how it ended."""
-    made = ServerApp()
-
-    @made.main()
-    def main(grid: Grid, context: Context) -> None:
-        folder = Path(str(context.run_config["folder"]))
-        with _recorded(folder):
-            work(grid, folder)
-
-    return made
-
-
 @contextmanager
-def _recorded(folder: Path) -> Iterator[None]:
+def recorded(folder: Path) -> Iterator[None]:
     """Tell, as the last event, how the block ended: Flower keeps no word on why a run failed."""
     folder.mkdir(parents=True, exist_ok=True)
     why = "the server app was stopped; its state is stored."

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from flwr.app import Message
+from flwr.proto.node_pb2 import NodeInfo
 
 from logofair.engines.conductor import NoReply
-from logofair.engines.events import Event, Tell, no_one, spoken_names
-from logofair.engines.flower.records import (
-    MESSAGE_QUERY,
-    NAME_QUERY,
-    Envelope,
-    OnlineNode,
-    nodes_by_site,
-    online_node,
-    pack,
-    unpack,
-)
+from logofair.engines.events import Event, Tell, ignore, spoken_names
+from logofair.engines.flower.records import MESSAGE_QUERY, NAME_QUERY, Envelope, pack, unpack
+from logofair.errors import InputError
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -31,6 +25,7 @@ _CLOCK_ALLOWANCE = 300.0
 _RECONNECT_POLL = 2.0  # seconds between two looks, during an exchange, for sites that have connected
 _RETURN = 30.0  # seconds a site that is lost is given to come back; its node was missed for up to 60 before
 _REMIND = 30.0  # seconds after which it is said again who is awaited
+_HEARTBEATS = 2  # Flower: a node is online until two heartbeat intervals after its last sign of life
 _LOST, _UNAVAILABLE = 3, 5  # Flower's codes for an incomplete reply, and for a node without heartbeats for a minute
 
 _REASONS = {
@@ -45,7 +40,6 @@ _REASONS = {
 }
 
 Key = TypeVar("Key")
-NodeStart = tuple[int, float | None]  # a node's id, and when it was started
 
 
 class FlowerTransport:
@@ -55,7 +49,7 @@ class FlowerTransport:
         self,
         grid: Grid,
         *,
-        tell: Tell = no_one,
+        tell: Tell = ignore,
         name_timeout: float = 60.0,
         poll: float = 0.2,
         clock: Callable[[], float] = time.monotonic,
@@ -83,44 +77,72 @@ class FlowerTransport:
         report to the server, or no longer, is given up half a minute after that was seen, however long the timeout.
         """
         start = said = self._clock()
-        deadline, exchange = start + timeout, _Exchange(messages, timeout)
-        while exchange.awaited and self._clock() < deadline:
+        deadline, awaited = start + timeout, set(messages)
+        outcome: dict[str, bytes | NoReply] = dict.fromkeys(messages, NoReply("it is not connected"))
+        receivers: dict[str, tuple[int, str]] = {}  # the node that has a site's message, and when it was started
+        out: dict[str, str] = {}  # site -> id of its message
+        while awaited and self._clock() < deadline:
             look = min(deadline, self._clock() + _RECONNECT_POLL)
-            sites = self._sites(look)
-            self._give_up_lost(exchange, sites)
-            due = exchange.due(sites)
-            envelopes = {node[0]: Envelope(site, messages[site]) for site, node in due.items()}
-            exchange.sent(due, self._push(envelopes, MESSAGE_QUERY, deadline - self._clock()))
-            exchange.received(self._collect({identifier: site for site, identifier in exchange.out.items()}, look))
-            if exchange.awaited and self._clock() < look:  # no message is out: those awaited are not connected
+            sites = {site: (node.node_id, node.last_activated_at) for site, node in self._sites(look).items()}
+            for site in self._lost_for_good(awaited, sites.keys()):
+                outcome[site] = NoReply("it is not connected")
+                awaited.discard(site)
+                out.pop(site, None)
+            due = {site: at for site, at in sites.items() if site in awaited and receivers.get(site) != at}
+            envelopes = {at[0]: Envelope(site, messages[site]) for site, at in due.items()}
+            pushed = self._push(envelopes, MESSAGE_QUERY, deadline - self._clock())
+            for site, at in due.items():
+                if at[0] in pushed:
+                    out[site], receivers[site] = pushed[at[0]], at
+                    outcome[site] = NoReply(f"no reply within {timeout:g} seconds", late=True)
+                else:
+                    outcome[site] = NoReply("the server did not accept the message for it")
+                    awaited.discard(site)
+            replies = self._collect({identifier: site for site, identifier in out.items()}, look)
+            for site, reply in replies.items():
+                del out[site]
+                outcome[site] = _body(reply, site, receivers[site][0])
+                if reply.has_error() and reply.error.code in (_LOST, _UNAVAILABLE):
+                    receivers.pop(site)  # its node has left, or died while replying: asked again when it is back
+                else:
+                    awaited.discard(site)
+            if awaited and self._clock() < look:  # no message is out: those awaited are not connected
                 self._sleep(look - self._clock())
-            if exchange.awaited and self._clock() >= said + _REMIND:
+            if awaited and self._clock() >= said + _REMIND:
                 said = self._clock()
-                self._tell(exchange.waiting(said - start, sites))
-        return exchange.outcome
+                answered = sorted(site for site, reply in outcome.items() if not isinstance(reply, NoReply))
+                names = [f"{site} ({'connected' if site in sites else 'not connected'})" for site in sorted(awaited)]
+                sentence = f"awaiting {spoken_names(names)} for {said - start:.0f} s of {timeout:g}"
+                values = {"awaited": sorted(awaited), "answered": answered, "seconds": round(said - start)}
+                self._tell(Event("waiting", f"{sentence}; {spoken_names(answered) or 'nobody'} answered", values))
+        return outcome
 
-    def _give_up_lost(self, exchange: _Exchange, sites: Mapping[str, NodeStart]) -> None:
-        """Say who is lost, and wait no longer for those that were for too long."""
-        now = self._clock()
-        for site in sites.keys() & self._missing.keys():
-            del self._missing[site]
-        for site in sorted(exchange.awaited - sites.keys()):
+    def _lost_for_good(self, awaited: Iterable[str], connected: Iterable[str]) -> list[str]:
+        """Say who of those awaited is lost; return those that were for too long."""
+        now, given_up = self._clock(), []
+        for site in connected:
+            self._missing.pop(site, None)
+        for site in sorted(set(awaited) - set(connected)):
             if site not in self._missing:
                 self._missing[site] = now
-                self._tell(_lost(site))
+                then = "then the run goes on without it, or stops where it cannot"
+                words = (
+                    f"{site} is not connected; it has {_RETURN:.0f} s to come back (start its command again), {then}"
+                )
+                self._tell(Event("lost", words, {"site": site, "return_within": _RETURN}))
             if now - self._missing[site] >= _RETURN:
-                exchange.give_up(site, "it is not connected")
+                given_up.append(site)
+        return given_up
 
-    def _sites(self, deadline: float) -> dict[str, NodeStart]:
-        """Return the node of every site and its start, having queried new nodes for their names until the deadline."""
-        nodes = [online_node(node) for node in self._grid.get_nodes()]
+    def _sites(self, deadline: float) -> dict[str, NodeInfo]:
+        """Return the node of every site, having queried new nodes for their names until the deadline."""
+        nodes = list(self._grid.get_nodes())
         self._learn_names(nodes, deadline)
-        started = {node.node_id: node.started for node in nodes}
-        return {site: (node, started[node]) for site, node in nodes_by_site(nodes, self._claims).items()}
+        return nodes_by_site(nodes, self._claims)
 
-    def _learn_names(self, nodes: list[OnlineNode], deadline: float) -> None:
+    def _learn_names(self, nodes: Iterable[NodeInfo], deadline: float) -> None:
         """Query nodes for their names; one that does not answer now may still answer later."""
-        unknown = {node.node_id for node in nodes if node.registered is None} - self._claims.keys()
+        unknown = {node.node_id for node in nodes if not node.name} - self._claims.keys()
         new = unknown - self._name_queries.keys()
         remaining = max(deadline - self._clock(), 1.0)
         self._name_queries = {node: self._name_queries[node] for node in unknown & self._name_queries.keys()}
@@ -160,60 +182,33 @@ class FlowerTransport:
         return replies
 
 
-class _Exchange:
-    """The messages of one exchange: who is awaited, which node has whose message, and the replies."""
+def nodes_by_site(nodes: Iterable[NodeInfo], claims: Mapping[int, str]) -> dict[str, NodeInfo]:
+    """Return the node of every site by the name its key was registered under, or else by the one it claims.
 
-    def __init__(self, messages: Mapping[str, bytes], timeout: float) -> None:
-        self.timeout = timeout
-        self.awaited = set(messages)
-        self.outcome: dict[str, bytes | NoReply] = dict.fromkeys(messages, NoReply("it is not connected"))
-        self.receivers: dict[str, NodeStart] = {}
-        self.out: dict[str, str] = {}  # site -> id of its message
-
-    def waiting(self, seconds: float, sites: Mapping[str, NodeStart]) -> Event:
-        """Who is awaited after so many seconds, and who has answered."""
-        answered = [site for site, reply in self.outcome.items() if not isinstance(reply, NoReply)]
-        awaited = [f"{site} ({'connected' if site in sites else 'not connected'})" for site in sorted(self.awaited)]
-        sentence = f"awaiting {spoken_names(awaited)} for {seconds:.0f} s of {self.timeout:g}"
-        values = {"awaited": sorted(self.awaited), "answered": sorted(answered), "seconds": round(seconds)}
-        return Event("waiting", f"{sentence}; {spoken_names(answered) or 'nobody'} answered", values)
-
-    def give_up(self, site: str, reason: str) -> None:
-        """Wait no longer for a site."""
-        self.outcome[site] = NoReply(reason)
-        self.awaited.discard(site)
-        self.out.pop(site, None)
-
-    def due(self, sites: Mapping[str, NodeStart]) -> dict[str, NodeStart]:
-        """Return the sites to send to: awaited, connected, and their message not sent to the node they have now."""
-        return {site: at for site, at in sites.items() if site in self.awaited and self.receivers.get(site) != at}
-
-    def sent(self, due: Mapping[str, NodeStart], pushed: Mapping[int, str]) -> None:
-        """Note which messages the server accepted, by node."""
-        for site, node in due.items():
-            if node[0] in pushed:
-                self.out[site], self.receivers[site] = pushed[node[0]], node
-                self.outcome[site] = NoReply(f"no reply within {self.timeout:g} seconds", late=True)
-            else:
-                self.outcome[site] = NoReply("the server did not accept the message for it")
-                self.awaited.discard(site)
-
-    def received(self, replies: Mapping[str, Message]) -> None:
-        """Note replies; a site whose node has left, or died while replying, is asked again when it is back."""
-        for site, reply in replies.items():
-            del self.out[site]
-            self.outcome[site] = _body(reply, site, self.receivers[site][0])
-            if reply.has_error() and reply.error.code in (_LOST, _UNAVAILABLE):
-                self.receivers.pop(site)
-            else:
-                self.awaited.discard(site)
+    A node that was killed is online for a while beside its successor: until then the site is left out.
+    """
+    named: dict[str, list[NodeInfo]] = {}
+    for node in nodes:
+        name = node.name or claims.get(node.node_id)
+        if name:
+            named.setdefault(name, []).append(node)
+    for name, candidates in named.items():
+        if len(candidates) > 1 and _both_alive(candidates):
+            raise InputError(
+                f"sites: {len(candidates)} connected nodes are called {name!r}; a name stands for one site: "
+                "stop the others or give them names of their own."
+            )
+    return {name: candidates[0] for name, candidates in sorted(named.items()) if len(candidates) == 1}
 
 
-def _lost(site: str) -> Event:
-    """A site that is awaited has no node, or none any more."""
-    then = "then the run goes on without it, or stops where it cannot"
-    sentence = f"{site} is not connected; it has {_RETURN:.0f} s to come back (start its command again), {then}"
-    return Event("lost", sentence, {"site": site, "return_within": _RETURN})
+def _both_alive(candidates: list[NodeInfo]) -> bool:
+    """Return whether some older node gave a sign of life after the newest had started."""
+    if not all(node.last_activated_at and node.online_until for node in candidates):
+        return True  # a simulation does not say
+    starts = [datetime.datetime.fromisoformat(node.last_activated_at).timestamp() for node in candidates]
+    alive = [node.online_until - _HEARTBEATS * node.heartbeat_interval for node in candidates]
+    newest = max(starts)
+    return any(sign > newest for start, sign in zip(starts, alive, strict=True) if start != newest)
 
 
 def _body(reply: Message, site: str, node: int) -> bytes | NoReply:

@@ -207,8 +207,7 @@ def _run_of(policy: Policy) -> str | None:
 def _take_part(settings: SiteSettings, server: str, authority: Path | None, insecure: bool, screen: Screen) -> None:
     """Connect, and stay until the policy is written."""
     require_flower()
-    from logofair.engines.flower.deployment.checks import check_site_key
-    from logofair.engines.flower.deployment.keys import checked_site_name
+    from logofair.engines.flower.deployment.keys import check_site_key, checked_site_name
     from logofair.engines.flower.deployment.node import SiteCredentials, take_part
     from logofair.engines.site import look_at_plans_again
 

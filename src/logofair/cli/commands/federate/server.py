@@ -183,7 +183,7 @@ def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:
         if not file.is_file():
             raise InputError(f"--keys: there is no {file}; make it with logofair federate keys server --out {keys}.")
     require_flower()
-    from logofair.engines.flower.deployment.checks import check_certificate, check_private
+    from logofair.engines.flower.deployment.keys import check_certificate, check_private
 
     check_private(credentials.key)
     for certificate in (credentials.authority, credentials.certificate):

@@ -16,8 +16,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from logofair.errors import InputError, RunError
@@ -63,7 +64,9 @@ def child(name: str, command: Sequence[str], home: Path, variables: Mapping[str,
     """Run a command while the block lasts, its output appended to ``NAME.log``; logs are their owner's alone."""
     home.mkdir(parents=True, exist_ok=True)
     home.chmod(0o700)
-    log = home / f"{name}.log"
+    log, end_with_parent = home / f"{name}.log", None
+    if sys.platform.startswith("linux"):  # so that it gets SIGTERM when our command is gone, even by SIGKILL
+        end_with_parent = partial(ctypes.CDLL(None).prctl, _DEATH_SIGNAL, signal.SIGTERM)
     with log.open("ab") as file:
         start = file.tell()
         process = subprocess.Popen(
@@ -73,29 +76,16 @@ def child(name: str, command: Sequence[str], home: Path, variables: Mapping[str,
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C reaches our command alone, which ends its child in order
-            preexec_fn=_end_with_parent(),
+            preexec_fn=end_with_parent,
         )
     try:
         yield Child(name, process, log, start)
     finally:
-        _end(process)
-
-
-def _end_with_parent() -> Callable[[], object] | None:
-    """What a child calls first, so that it gets SIGTERM when our command is gone, even by SIGKILL: on Linux."""
-    if not sys.platform.startswith("linux"):
-        return None
-    control = ctypes.CDLL(None).prctl
-    return lambda: control(_DEATH_SIGNAL, signal.SIGTERM)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a child: SIGTERM first, then SIGKILL, which those of its session get in any case."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE)
+        for number in (signal.SIGTERM, signal.SIGKILL):  # the latter reaches those of its session in any case
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE)
 
 
 def environment(home: Path, outside: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 The server proves itself with a certificate that the consortium's own authority signed; sites check it against
 ``ca.crt``, the one file of the authority they need. A site proves itself with an elliptic-curve key in OpenSSH's
 format, whose public half ``NAME.pub`` the server registers under the site's name. Private files can be read by
-their owner alone, and nothing is ever overwritten.
+their owner alone, and nothing is ever overwritten. Both sides check their own files before anything runs.
 """
 
 from __future__ import annotations
@@ -12,13 +12,20 @@ import datetime
 import ipaddress
 import os
 import re
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_ssh_private_key,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from logofair.errors import InputError
@@ -51,100 +58,123 @@ def make_authority(folder: Path, hosts: Iterable[str] = (), *, days: int = _DAYS
     days : int
         How long the certificates are valid.
     """
-    paths = tuple(Path(folder) / name for name in ("ca.crt", "ca.key", "server.crt", "server.key"))
-    _refuse_existing(paths)
-    names = [_general_name(host) for host in dict.fromkeys((*_LOOPBACK, *hosts))]
-    authority_key, server_key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
-    start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)  # clocks differ
-    validity = (start, start + datetime.timedelta(days=days))
-    authority = _authority_certificate(authority_key, validity)
-    server = _server_certificate(server_key, authority, authority_key, names, validity)
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    _write(paths[0], authority.public_bytes(Encoding.PEM), secret=False)
-    _write(paths[1], _pem(authority_key), secret=True)
-    _write(paths[2], server.public_bytes(Encoding.PEM), secret=False)
-    _write(paths[3], _pem(server_key), secret=True)
-    return paths[0], paths[1], paths[2], paths[3]
+    authority_file, authority_secret, server_file, server_secret = paths = (
+        folder / "ca.crt",
+        folder / "ca.key",
+        folder / "server.crt",
+        folder / "server.key",
+    )
+    names = x509.SubjectAlternativeName([_general_name(host) for host in dict.fromkeys((*_LOOPBACK, *hosts))])
+    authority, server = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
+    signs_handshakes = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    _write(
+        {
+            authority_file: _certificate("authority", authority, authority, days),
+            authority_secret: authority.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+            server_file: _certificate("server", server, authority, days, names, signs_handshakes, issuer),
+            server_secret: server.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+        },
+        secret=(authority_secret, server_secret),
+    )
+    return paths
 
 
 def make_site_key(folder: Path, name: str) -> tuple[Path, Path]:
     """Make the key of one site: ``NAME`` stays at the site, ``NAME.pub`` goes to the server."""
-    private, public = Path(folder) / checked_site_name(name), Path(folder) / f"{name}.pub"
-    _refuse_existing((private, public))
+    private, public = folder / checked_site_name(name), folder / f"{name}.pub"
     key = ec.generate_private_key(ec.SECP384R1())
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    _write(private, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()), secret=True)
     line = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    _write(public, line + b" " + name.encode() + b"\n", secret=False)
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    _write({private: secret, public: line + b" " + name.encode() + b"\n"}, secret=(private,))
     return private, public
 
 
-def _authority_certificate(
-    key: ec.EllipticCurvePrivateKey, validity: tuple[datetime.datetime, datetime.datetime]
-) -> x509.Certificate:
-    """Return the self-signed certificate of the authority."""
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "LoGoFair federation authority")])
-    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    return (
-        _certificate(name, name, key.public_key(), validity)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs_certificates=True), critical=True)
-        .add_extension(identifier, critical=False)
-        .sign(key, hashes.SHA384())
-    )
+def check_private(key: Path) -> None:
+    """Raise where others may read a private key."""
+    if os.name == "posix" and key.stat().st_mode & 0o077:
+        raise InputError(
+            f"--keys: others may read {key}, a private key: chmod 600 {shlex.quote(str(key))}, or make a new one if "
+            "others have read it."
+        )
 
 
-def _server_certificate(
-    key: ec.EllipticCurvePrivateKey,
-    authority: x509.Certificate,
-    authority_key: ec.EllipticCurvePrivateKey,
-    names: list[x509.GeneralName],
-    validity: tuple[datetime.datetime, datetime.datetime],
-) -> x509.Certificate:
-    """Return the server's certificate, signed by the authority, for all its names."""
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "LoGoFair federation server")])
-    issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
-    return (
-        _certificate(name, authority.subject, key.public_key(), validity)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(issuer_key, critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(authority_key, hashes.SHA384())
-    )
+def check_site_key(key: Path) -> None:
+    """Raise unless a file holds a site's private key, and that of the NAME.pub beside it, where there is one."""
+    check_private(key)
+    try:
+        found = load_ssh_private_key(key.read_bytes(), password=None)
+    except (ValueError, TypeError, OSError):
+        found = None
+    if not isinstance(found, ec.EllipticCurvePrivateKey):
+        raise InputError(
+            f"--key: {key} is no elliptic-curve key in OpenSSH format without a passphrase; make one with logofair "
+            "federate keys site."
+        )
+    public, beside = found.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH), key.with_suffix(".pub")
+    if beside.is_file() and beside.read_bytes().split()[:2] != public.split():
+        raise InputError(f"--key: {key} is not the private key of {beside}, which the server has; find the right one.")
+
+
+def check_certificate(path: Path) -> None:
+    """Raise unless a file holds a certificate that is valid now, by this machine's clock."""
+    try:
+        found = x509.load_pem_x509_certificate(path.read_bytes())
+    except ValueError:
+        raise InputError(f"--keys: {path} is no certificate; make one with logofair federate keys server.") from None
+    now = datetime.datetime.now(datetime.UTC)
+    if now > found.not_valid_after_utc:
+        raise InputError(
+            f"--keys: the certificate {path} has expired, on {found.not_valid_after_utc:%Y-%m-%d}; make a new one with "
+            "logofair federate keys server, and give ca.crt to every site."
+        )
+    if now < found.not_valid_before_utc:
+        raise InputError(
+            f"--keys: the certificate {path} is not valid before {found.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; "
+            "check this machine's clock."
+        )
 
 
 def _certificate(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePublicKey,
-    validity: tuple[datetime.datetime, datetime.datetime],
-) -> x509.CertificateBuilder:
-    """Return a certificate without extensions, to be signed."""
-    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
-    builder = builder.serial_number(x509.random_serial_number())
-    return builder.not_valid_before(validity[0]).not_valid_after(validity[1])
-
-
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    """Return what a key may be used for: an authority's signs certificates, a server's signs handshakes."""
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
+    who: str,
+    key: ec.EllipticCurvePrivateKey,
+    signer: ec.EllipticCurvePrivateKey,
+    days: int,
+    *extensions: x509.ExtensionType,
+) -> bytes:
+    """The certificate of a key, signed by the authority: its own, which signs certificates, or another's."""
+    subject, issuer = (
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"LoGoFair federation {name}")])
+        for name in (who, "authority")
+    )
+    authority = key is signer
+    usage = x509.KeyUsage(
+        digital_signature=not authority,
         content_commitment=False,
         key_encipherment=False,
         data_encipherment=False,
         key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
+        key_cert_sign=authority,
+        crl_sign=authority,
         encipher_only=False,
         decipher_only=False,
     )
+    start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)  # clocks differ
+    builder = (
+        x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start + datetime.timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=0 if authority else None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return builder.sign(signer, hashes.SHA384()).public_bytes(Encoding.PEM)
 
 
 def _general_name(host: str) -> x509.GeneralName:
-    """Return a host as an address where it is one, else as a name."""
+    """A host as an address where it is one, else as a name."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
@@ -155,20 +185,13 @@ def _general_name(host: str) -> x509.GeneralName:
         raise InputError(f"hosts: got {host[:80]!r}, which is neither a host name nor an address.") from None
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """Return a private key as PEM without a passphrase; Flower can ask for none."""
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def _refuse_existing(paths: Iterable[Path]) -> None:
-    """Raise if any of the files is there already, before any of them is written."""
-    for path in paths:
+def _write(contents: dict[Path, bytes], secret: tuple[Path, ...]) -> None:
+    """Write new files in one folder, none where one is there already; secret ones are never readable by others."""
+    for path in contents:
         if path.exists():
             raise InputError(f"keys: {path} exists already; move it away or choose another folder.")
-
-
-def _write(path: Path, content: bytes, *, secret: bool) -> None:
-    """Write a new file, never readable by others where it is secret."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o644)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
+    for path, content in contents.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if path in secret else 0o644)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)

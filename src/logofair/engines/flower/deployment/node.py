@@ -4,12 +4,18 @@ An ordinary SuperNode executes whatever app the server sends it, so that a site 
 data. Flower can have the app run outside of the node (``--isolation process``): here, by the client app of the
 installed package. Code that came with the run is never loaded.
 
+Flower's node tries for ever and in silence, or ends with an error of its own. So a site looks for itself first, with a
+request that asks for nothing: is the server there, is it the right one, do the clocks agree?
+
 What is imported from ``flwr.supercore`` and ``flwr.supernode`` is Flower's own side of that option (1.41, 1.42).
 """
 
 from __future__ import annotations
 
+import email.utils
+import hashlib
 import os
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,8 +36,8 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 
 from logofair.engines.events import Event, Tell
 from logofair.engines.flower.client_app import client_app
-from logofair.engines.flower.deployment.checks import check_server
 from logofair.engines.flower.deployment.children import Child, child, environment, executable, free_port, node_config
+from logofair.engines.flower.deployment.keys import check_certificate
 from logofair.engines.site import answer_on_disk
 from logofair.errors import RunError
 
@@ -43,6 +49,9 @@ _ARRIVES = 30.0  # seconds that a message which was announced may take
 _COUNTED = 90.0  # seconds for which Flower counts a node that was killed as connected, with some to spare
 _AGAIN = 5.0  # seconds between two tries to be let in
 _FAILED = 2  # Flower's code for a client app that raised
+_AHEAD, _BEHIND = 5.0, 305.0  # seconds by which Flower (1.41) lets a site's clock be off
+_PATIENCE = 10.0  # seconds for an answer
+_OTHER_NAME, _EXPIRED, _TOO_EARLY = (62, 64), 10, 9  # what OpenSSL says of a certificate
 _READY, _REFUSED, _GAVE_UP = "Uvicorn running on", "Failed to activate SuperNode", "Giving up reconnection"
 _NOT_LET_IN = (
     "The server does not let this site in: its key is not registered there, or a node with the same key counts as "
@@ -101,8 +110,94 @@ def take_part(
         raise RunError(ends[0].sentence)
 
 
+def check_server(server: str, authority: Path | None, *, now: Callable[[], float] = time.time) -> None:
+    """Ask the server at HOST:PORT for nothing; raise where it is not there, not the right one, or of another time.
+
+    ``authority`` is the site's ca.crt, None for a server without encryption.
+    """
+    if authority is not None:
+        check_certificate(authority)
+    verify = False if authority is None else ssl.create_default_context(cafile=str(authority))
+    address = f"{'http' if authority is None else 'https'}://{server}/"
+    proxies = not server.startswith(("127.", "localhost:"))  # as in the environment of Flower's own commands
+    try:
+        with httpx.Client(verify=verify, timeout=_PATIENCE, trust_env=proxies) as client:
+            answer = client.get(address)
+    except httpx.HTTPError as error:
+        raise RunError(_trouble_of(error, server, authority)) from None
+    check_clock(answer.headers.get("date"), now())
+
+
+def check_clock(date: str | None, now: float) -> None:
+    """Compare this machine's clock with the server's, which has told its time in whole seconds.
+
+    Examples
+    --------
+    >>> check_clock("Thu, 01 Jan 1970 00:01:00 GMT", 62.0)
+    >>> check_clock("Thu, 01 Jan 1970 00:01:00 GMT", 72.5)
+    Traceback (most recent call last):
+    logofair.errors.RunError: Your clock is 12 s ahead of the server's: Flower refuses more than 5. Set it, ...
+    """
+    try:
+        ahead = now - (email.utils.parsedate_to_datetime(date or "").timestamp() + 0.5)
+    except ValueError:
+        return
+    if ahead > _AHEAD:
+        off = f"{ahead:.0f} s ahead of the server's: Flower refuses more than {_AHEAD:.0f}"
+    elif ahead < -_BEHIND:
+        off = f"{-ahead:.0f} s behind the server's: Flower refuses more than {_BEHIND:.0f}"
+    else:
+        return
+    raise RunError(f"Your clock is {off}. Set it, and start the same command again.")
+
+
+def _trouble_of(error: httpx.HTTPError, server: str, authority: Path | None) -> str:
+    """What an error of the connection means, and what to do."""
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    for each in causes:
+        if isinstance(each, ssl.SSLCertVerificationError):
+            assert authority is not None
+            return _bad_certificate(each.verify_code, server, authority)
+    if any(isinstance(each, ssl.SSLError) for each in causes):
+        return (
+            f"{server} does not encrypt: it is a server started with --insecure, or another program. Check the address "
+            "with the server's people."
+        )
+    if authority is None and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
+        return f"{server} wants encryption, or is no federation's server; pass --keys in place of --insecure."
+    why = next((each.strerror for each in reversed(causes) if isinstance(each, OSError) and each.strerror), None)
+    silent = f"no answer within {_PATIENCE:.0f} s" if isinstance(error, httpx.TimeoutException) else str(error)
+    reason = " ".join((why or silent).split())[:120]
+    return f"No server at {server} ({reason}): check the address, and start this command once the server runs."
+
+
+def _bad_certificate(code: int, server: str, authority: Path) -> str:
+    """What is wrong with the server's certificate, and what to do."""
+    host = server.rpartition(":")[0]
+    if code in _OTHER_NAME:
+        return (
+            f"The certificate of {server} is not for the name {host!r}: use a name that it is for, or have the "
+            f"server's people make one with logofair federate keys server --host {host}."
+        )
+    if code in (_EXPIRED, _TOO_EARLY):
+        when = "has expired" if code == _EXPIRED else "is not valid yet"
+        return f"The certificate of {server} {when}, by your clock: check your clock, or have a new one made."
+    text = authority.read_text(encoding="utf-8", errors="replace")
+    first = ssl.PEM_cert_to_DER_cert(text[text.index("-----BEGIN") :].strip())
+    fingerprint = hashlib.sha256(first).digest().hex(":").upper()  # as people read it to each other
+    return (
+        f"Your certificate authority is not the server's: {authority} (SHA-256 {fingerprint}) has not signed the "
+        f"certificate of {server}. Get ca.crt from the server's people, and compare its fingerprint with theirs; if it "
+        "is theirs, somebody else answers at this address."
+    )
+
+
 def _answer_tasks(node: Child, address: str, app: ClientApp, done: Callable[[], bool]) -> None:
-    """Answer the node's tasks one after the other until all is done."""
+    """Answer the node's tasks one after the other until all is done; raise with what to do where the node ends."""
     try:
         node.wait_for(_READY, _START)
         with _connection(address, None) as runtime:
@@ -115,7 +210,18 @@ def _answer_tasks(node: Child, address: str, app: ClientApp, done: Callable[[], 
                 with _connection(address, claim.token) as task:
                     _answer(task, app)
     except (RunError, httpx.HTTPError) as error:
-        raise RunError(_node_failure(node, error)) from None
+        text = node.text()
+        if _REFUSED in text:
+            words = f"{_NOT_LET_IN} Have the server's people check NAME.pub; then start the same command again."
+        elif _GAVE_UP in text:
+            words = (
+                f"The server has not answered for {_AWAY} s, and Flower's node gave up. If the run goes on, start the "
+                "same command again; if it has ended without this site, ask the server's people for result.json and "
+                "make the policy with logofair federate join."
+            )
+        else:
+            words = f"{error} Start the same command again when that is mended."
+        raise RunError(words) from None
 
 
 def _answer(task: RuntimeHttpClient, app: ClientApp) -> None:
@@ -157,17 +263,3 @@ def _connection(address: str, token: str | None) -> RuntimeHttpClient:
     return RuntimeHttpClient.from_server_address(
         server_address=address, insecure=True, root_certificates=None, interceptors=[version, *identity]
     )
-
-
-def _node_failure(node: Child, error: Exception) -> str:
-    """Return why a node ended, for the people at its site, and what to do."""
-    text = node.text()
-    if _REFUSED in text:
-        return f"{_NOT_LET_IN} Have the server's people check NAME.pub; then start the same command again."
-    if _GAVE_UP in text:
-        return (
-            f"The server has not answered for {_AWAY} s, and Flower's node gave up. If the run goes on, start the same "
-            "command again; if it has ended without this site, ask the server's people for result.json and make the "
-            "policy with logofair federate join."
-        )
-    return f"{error} Start the same command again when that is mended."

@@ -10,7 +10,6 @@ import contextlib
 import ipaddress
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from logofair.engines.events import EVENTS, EventReader, Tell, no_one
+from logofair.engines.events import EVENTS, Tell, read_events
 from logofair.engines.flower import require_flower
 from logofair.engines.flower.deployment.children import Child, child, environment, executable, free_port, node_config
 from logofair.engines.flower.deployment.keys import checked_site_name
@@ -30,7 +29,6 @@ _CONNECTION = "logofair"
 _START = 120.0  # seconds a SuperLink gets to listen
 _CALL = 120.0  # seconds a flwr command gets
 _LOOK = 15.0  # seconds between two questions whether a run has ended of which nothing was heard
-_APPS = {side: f"logofair.engines.flower.{side}_app:app" for side in ("server", "client")}
 _LISTENS, _TAKEN = "Uvicorn running on", "address already in use"
 
 
@@ -71,42 +69,37 @@ class SuperLink:
         ``folder`` is that of the server's state; ``tell`` is told what happens, in the words of the server app. In a
         simulation ``sites`` has the settings file of each site by its name.
         """
-        config = {"plan": str(plan.resolve()), "folder": str(folder.resolve())}
+        config = {"plan": str(plan.resolve())}
         if sites is not None:
             rows = [{"site": checked_site_name(site), "settings": str(path.resolve())} for site, path in sites.items()]
             listing = self.process.log.with_name("sites.json")
             listing.write_text(json.dumps(rows), encoding="utf-8")
             config["sites"] = str(listing.resolve())
-        with _app_folder() as app:
-            self._run(app, folder, config, len(sites or ()), tell)
+        with app_folder() as app:
+            self.run(app, folder, config, nodes=len(sites or ()), tell=tell)
 
-    def run(self, server: str, client: str, folder: Path, nodes: int) -> None:
-        """Run two apps of a simulation to the end, each named ``module:attribute``; raise where the run fails.
+    def run(self, app: Path, folder: Path, config: Mapping[str, str], *, nodes: int = 0, tell: Tell) -> None:
+        """Run the app in a folder to the end, hand on what its server app tells, and ask Flower how it ended.
 
-        ``folder`` is in their run's configuration. Make the server app with ``recorded_server_app``, so that how it
-        ended is recorded there.
+        The app finds ``folder`` in its configuration and records there how it ended; ``nodes`` are those of a
+        simulation.
         """
-        with _app_folder() as ours, tempfile.TemporaryDirectory() as app:
-            project = (ours / "pyproject.toml").read_text(encoding="utf-8")
-            for side, component in (("server", server), ("client", client)):
-                project = project.replace(_APPS[side], component)
-            (Path(app) / "pyproject.toml").write_text(project, encoding="utf-8")
-            shutil.copy(ours / "LICENSE", app)
-            self._run(Path(app), folder, {"folder": str(folder.resolve())}, nodes, no_one)
-
-    def _run(self, app: Path, folder: Path, config: Mapping[str, str], nodes: int, tell: Tell) -> None:
-        """Start a run, hand on what its server app tells, and ask Flower how it ended."""
         (folder / EVENTS).unlink(missing_ok=True)
+        settings = node_config({**config, "folder": str(folder.resolve())})
         simulated = ("--federation-config", f"num-supernodes={nodes} client-resources-num-cpus=1") if nodes else ()
-        answer, printed = self._flwr("run", str(app), _CONNECTION, "--run-config", node_config(config), *simulated)
+        answer, printed = self._flwr("run", str(app), _CONNECTION, "--run-config", settings, *simulated)
         if not answer.get("success"):
             raise RunError(f"Flower did not accept the run; it said: {printed[-300:]}")
-        events, ended, next_look = EventReader(folder), None, time.monotonic() + _LOOK
+        place, ended, next_look = 0, None, time.monotonic() + _LOOK
         while True:
             self.process.check()
-            look = ended is not None or time.monotonic() > next_look
-            status = self._status(str(answer["run-id"])) if look else "running"
-            for event in events.new():
+            status, look = "running", ended is not None or time.monotonic() > next_look
+            if look:
+                runs = self._flwr("list", _CONNECTION, "--run-id", str(answer["run-id"]))[0].get("runs")
+                status = str(runs[0].get("status")) if isinstance(runs, list) and runs else "unknown"
+                next_look = time.monotonic() + _LOOK
+            events, place = read_events(folder, place)
+            for event in events:
                 if event.kind == "ended":
                     ended = event
                 else:
@@ -115,14 +108,7 @@ class SuperLink:
                 return
             if status.startswith("finished"):
                 raise RunError(ended.sentence if ended else f"Flower says {status}: see {self.process.log.parent}.")
-            if look:
-                next_look = time.monotonic() + _LOOK
             time.sleep(0.5)
-
-    def _status(self, run: str) -> str:
-        """The run's status as Flower knows it."""
-        runs = self._flwr("list", _CONNECTION, "--run-id", run)[0].get("runs")
-        return str(runs[0].get("status")) if isinstance(runs, list) and runs else "unknown"
 
     def _flwr(self, *arguments: str) -> tuple[dict[str, object], str]:
         """Run a flwr command to its end; return its answer, empty where it gave none, and all that it printed."""
@@ -198,7 +184,7 @@ def simulator(home: Path, variables: Mapping[str, str] | None = None) -> Iterato
             yield flower
 
 
-def _app_folder() -> contextlib.AbstractContextManager[Path]:
+def app_folder() -> contextlib.AbstractContextManager[Path]:
     """Return the folder of our own Flower app."""
     return resources.as_file(resources.files("logofair.engines.flower") / "app")
 

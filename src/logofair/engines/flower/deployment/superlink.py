@@ -48,20 +48,15 @@ class LocalOperatorsOnly:
             await send({"type": "http.response.body", "body": b""})
 
 
-def _adapt_flower() -> None:
-    """Adapt Flower's internals (1.41, 1.42): our middleware is the outermost; Flower has no option to add one."""
+def main() -> None:
+    """Start the SuperLink, with our middleware as the outermost."""
     from flwr.superlink import extensions
+    from flwr.superlink.cli import flower_superlink
     from starlette.middleware import Middleware
 
+    # Flower (1.41, 1.42) has no option to add one.
     inherited = extensions.get_middleware
     extensions.get_middleware = lambda: (Middleware(LocalOperatorsOnly), *inherited())
-
-
-def main() -> None:
-    """Start the SuperLink."""
-    from flwr.superlink.cli import flower_superlink
-
-    _adapt_flower()
     flower_superlink()
 
 
