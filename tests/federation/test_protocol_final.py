@@ -53,7 +53,7 @@ def at_publication():
 
 def test_a_final_rule_does_not_change_after_the_result():
     batch, server = at_publication()
-    final = FinalRequest(server.phase.final.prices, server.phase.final.weights)
+    final = server.phase.final.request
     batch, _ = batch.answer(server.request)
     assert batch.state.result is not None
     for late in (final, server.request):

@@ -193,4 +193,4 @@ def test_a_late_site_with_calibration_needs_the_published_result_and_its_own_row
 
 
 def test_the_last_message_tells_nothing_of_a_site():
-    assert Received.statement() == []
+    assert Received.disclosures() == {}

@@ -65,10 +65,9 @@ def recorded(name: str) -> tuple[Sums, ...]:
 
 
 def _in_steps(total: Sums) -> Sums:
-    steps = total.steps()
-    return type(total).from_vector(
-        np.rint(total.vector() / steps) * steps, [np.shape(getattr(total, f.name)) for f in fields(total)]
-    )
+    shapes = [np.shape(getattr(total, f.name)) for f in fields(total)]
+    steps = total.steps_of(shapes)
+    return type(total).from_vector(np.rint(total.vector() / steps) * steps, shapes)
 
 
 def fingerprints(name: str, totals: tuple[Sums, ...]) -> list[str]:

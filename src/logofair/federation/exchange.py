@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import Field, dataclass, fields, is_dataclass, replace
+from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, get_type_hints
 
 import numpy as np
@@ -47,7 +47,7 @@ class Body(Family):
 class Disclosure(NamedTuple):
     """A field of a reply: what it tells about the client, its shape, its fixed-point step and its range.
 
-    The shape names lengths that :func:`lengths` has, or the request: "fits groups".
+    The shape names lengths that :meth:`Sums.shapes` has, or the request: "fits groups".
     """
 
     meaning: str
@@ -145,16 +145,31 @@ class Sums(Body):
         return {field.name: hints[field.name].__metadata__[0] for field in fields(cls)}
 
     @classmethod
-    def statement(cls) -> list[tuple[str, str]]:
-        """Name and meaning of every field: what a reply of this type tells about a client."""
-        return [
-            (name, f"{each.meaning}, ({', '.join(each.shape.split())})") for name, each in cls.disclosures().items()
-        ]
-
-    @classmethod
     def shapes(cls, request: Request, plan: Plan) -> list[tuple[int, ...]]:
-        """The shapes of the fields in the reply to a request."""
-        known = lengths(plan) | request.lengths
+        """The shapes of the fields in the reply to a request: lengths that follow from the plan, or the request."""
+        groups, family = len(plan.groups), FAMILIES.get(plan.calibration)
+        k = 0 if family is None else len(family.identity)
+        known = {
+            "groups": groups,
+            "1+groups": 1 + groups,
+            "rates": len(plan.group_rates),
+            "today": len(plan.today_rates),
+            "combinations": len(plan.combinations),
+            "inside": int(plan.limited_inside),
+            "pairs": groups * (groups - 1),
+            "fits": plan.folds + 1,
+            "folds": plan.folds,
+            "entries": 1 + k + k * (k + 1) // 2,
+            "label-sums": 2 if family is not None and family.smoothed else 1,
+            "strengths": 0 if family is None else len(STRENGTHS["auto"]),
+            "kinds": len(KINDS),
+            "kappas": len(KAPPAS),
+            "all-bins": BINS,
+            "parts": len(PARTS),
+            "own": 0 if plan.pooling == "none" else groups,
+            **{str(number): number for number in range(1, 10)},
+            **request.lengths,
+        }
         return [tuple(known[name] for name in each.shape.split()) for each in cls.disclosures().values()]
 
     @property
@@ -187,13 +202,9 @@ class Sums(Body):
         """All numbers in one row, as secure sums take them."""
         return np.concatenate([np.zeros(0), *(np.ravel(getattr(self, f.name)) for f in fields(self))])
 
-    def steps(self) -> Floats:
-        """The fixed-point step of each number of :meth:`vector`."""
-        return self.steps_of([np.shape(getattr(self, f.name)) for f in fields(self)])
-
     @classmethod
     def steps_of(cls, shapes: Sequence[tuple[int, ...]]) -> Floats:
-        """The fixed-point steps for fields of given shapes."""
+        """The fixed-point step of each number of :meth:`vector`, for fields of given shapes."""
         steps = [disclosure.step for disclosure in cls.disclosures().values()]
         parts = [np.full(math.prod(shape), step) for step, shape in zip(steps, shapes, strict=True)]
         return np.concatenate([np.zeros(0), *parts])
@@ -218,25 +229,22 @@ def _exact_sum(stacked: Floats) -> Floats:
 
 
 class Exchange(Family):
-    """One exchange as the server knows it while its request is under way: a frozen value that can be stored.
+    """One exchange as the server knows it: the request under way, and what it will need with the sum of the replies.
 
-    A class of exchanges names its request and its reply where it is declared (``class TotalsPhase(Exchange,
-    request=TotalsRequest, reply=Totals)``); one that names none has those of the class it descends from.
+    It is a frozen value that can be stored. A class names the types of its request and its reply where it is declared
+    (``class TotalsExchange(Exchange, request=TotalsRequest, reply=Totals)``); one that names none has those of the
+    class it descends from.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # of those that descend from it
     name: ClassVar[str]  # what the exchange is counted as
     reply: ClassVar[type[Sums]]
+    request: Request  # what is sent to every client
 
     def __init_subclass__(cls, request: type[Request] | None = None, reply: type[Sums] | None = None) -> None:
         super().__init_subclass__()
         if request is not None and reply is not None:
             cls.reply, request.exchange = reply, cls
-
-    @property
-    def request(self) -> Request:
-        """What is sent to every client."""
-        raise NotImplementedError
 
     @staticmethod
     def answer(batch: ClientBatch, request: Any) -> tuple[ClientBatch, Sums]:
@@ -249,42 +257,11 @@ class Exchange(Family):
 
     def stands_without(self, plan: Plan) -> bool:
         """Whether, where sites were lost, the replies of the others can be taken as they are; else all begin again."""
-        return True
+        return False
 
     def telling(self, plan: Plan) -> Floats | None:
         """The prices worth sending to a new roster at once."""
         return None
-
-    def following(self, request: Request) -> Self:
-        """The same exchange with the numbers of a request that differs from its own by rounding alone."""
-        sent = vars(request)
-        return replace(self, **{f.name: sent[f.name] for f in fields(self) if sent.get(f.name) is not None})
-
-
-def lengths(plan: Plan) -> dict[str, int]:
-    """The lengths of axes of replies that follow from the plan, by name."""
-    groups, family = len(plan.groups), FAMILIES.get(plan.calibration)
-    k = 0 if family is None else len(family.identity)
-    return {
-        "groups": groups,
-        "1+groups": 1 + groups,
-        "rates": len(plan.group_rates),
-        "today": len(plan.today_rates),
-        "combinations": len(plan.combinations),
-        "inside": int(plan.limited_inside),
-        "pairs": groups * (groups - 1),
-        "fits": plan.folds + 1,
-        "folds": plan.folds,
-        "entries": 1 + k + k * (k + 1) // 2,
-        "label-sums": 2 if family is not None and family.smoothed else 1,
-        "strengths": 0 if family is None else len(STRENGTHS["auto"]),
-        "kinds": len(KINDS),
-        "kappas": len(KAPPAS),
-        "all-bins": BINS,
-        "parts": len(PARTS),
-        "own": 0 if plan.pooling == "none" else groups,
-        **{str(number): number for number in range(1, 10)},
-    }
 
 
 def reply_form(request: Request, plan: Plan) -> tuple[type[Sums], list[tuple[int, ...]]]:

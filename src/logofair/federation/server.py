@@ -11,10 +11,15 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation.exchange import Exchange, GroupCounts, Request, Sums, fault, reply_form
-from logofair.federation.exchanges.calibrating import ContributorsExchange, CurvatureExchange, first_exchange
+from logofair.federation.exchanges.calibrating import (
+    ContributorsExchange,
+    ContributorsRequest,
+    CurvatureExchange,
+    first_exchange,
+)
 from logofair.federation.exchanges.final import PublishExchange, PublishRequest
 from logofair.federation.exchanges.roster import AfterTotals
-from logofair.federation.exchanges.totals import Totals, TotalsExchange
+from logofair.federation.exchanges.totals import Totals, TotalsExchange, TotalsRequest
 from logofair.federation.messages import Opening, RequestMessage, next_history, opening_history
 from logofair.federation.plan import Plan
 from logofair.federation.published import BEATEN
@@ -53,7 +58,6 @@ class Server:
     exchanges: Mapping[str, int] | None = None  # so far, by purpose
     done: bool = False
     history: bytes = b""  # fingerprint of all requests and totals of this roster before the request under way
-    sent: Request | None = None  # of a replica: the request that came, where it is not its own to the bit
 
     @classmethod
     def start(cls, plan: Plan, sites: Sequence[str], absent: Sequence[str] = ()) -> Server:
@@ -78,15 +82,13 @@ class Server:
             )
         _enough(plan, names)
         excluded = tuple(ExcludedSite(site, "did not come", 0, "the beginning") for site in sorted(absent))
-        return cls(plan, names, first_exchange(plan), excluded=excluded).begun()
+        return cls(plan, names, first_exchange(plan, names), excluded=excluded).begun()
 
     @property
     def request(self) -> Request:
         """The request to every site of the roster."""
-        if self.sent is not None:
-            return self.sent
         if isinstance(self.phase, PublishExchange):
-            return PublishRequest(self.result.published())
+            return self.phase.request or PublishRequest(self.result.published())
         return self.phase.request
 
     @property
@@ -107,7 +109,7 @@ class Server:
         self._check_rows(total)
         phase = self.phase.take(total, self.plan, len(self.sites))
         history = next_history(self.request_history, total)
-        return replace(counted, phase=phase, number=self.number + 1, history=history, sent=None)
+        return replace(counted, phase=phase, number=self.number + 1, history=history)
 
     @property
     def request_history(self) -> bytes:
@@ -133,9 +135,9 @@ class Server:
         return self.take(total)
 
     def following(self, request: Request) -> Server:
-        """The state with the numbers of a request that agrees with its own: a replica goes on from those."""
-        after = replace(self, phase=self.phase.following(request))
-        return after if encode(after.request) == encode(request) else replace(after, sent=request)
+        """The state with a request that differs from its own by rounding alone: a replica goes on from what came."""
+        same = encode(self.request) == encode(request)
+        return self if same else replace(self, phase=replace(self.phase, request=request))
 
     def _check_rows(self, total: Sums) -> None:
         """A site may have nothing to count, since all of its groups are small; all sites together may not."""
@@ -149,9 +151,9 @@ class Server:
         """The state at the beginning of a roster, with the history that begins here."""
         phase = self.phase
         if isinstance(phase, ContributorsExchange):
-            phase = replace(phase, sites=self.sites)
+            phase = replace(phase, request=ContributorsRequest(self.sites))
         history = opening_history(Opening.of(self.plan, self.sites), self.roster)
-        return replace(self, phase=phase, history=history, sent=None)
+        return replace(self, phase=phase, history=history)
 
     def counted(self, purpose: str) -> Server:
         """The state with one more exchange counted."""
@@ -175,12 +177,12 @@ class Server:
         _enough(self.plan, left, gone)
         if isinstance(phase, AfterTotals) and totals is not None:  # those who are left go on from their totals
             after._check_rows(totals)
-            counted = TotalsExchange(phase.totals.maps, phase.telling(self.plan), phase.totals.priors)
-            phase = counted.take(totals, self.plan, len(left))
+            request = TotalsRequest(phase.totals.maps, phase.totals.priors)
+            phase = TotalsExchange(request, phase.telling(self.plan)).take(totals, self.plan, len(left))
         elif phase.stands_without(self.plan):
             return after, True
         else:
-            phase = first_exchange(self.plan, phase.telling(self.plan))
+            phase = first_exchange(self.plan, left, phase.telling(self.plan))
         number = self.number + 1
         void = after.counted(self.purpose)
         return replace(void, phase=phase, roster=self.roster + 1, number=number, opened=number).begun(), False
@@ -204,10 +206,12 @@ class Server:
         phase = self.phase.final if isinstance(self.phase, PublishExchange) else self.phase
         if isinstance(phase, CurvatureExchange):
             return GroupCounts(phase.mass, np.zeros_like(phase.mass), len(self.sites))
-        totals, reference = getattr(phase, "totals", None), getattr(phase, "reference", None)
+        if isinstance(phase, AfterTotals):
+            return phase.totals.counts
+        reference = getattr(phase, "reference", None) or getattr(phase.request, "reference", None)
         if reference is not None:
             return GroupCounts(reference.mass, np.zeros_like(reference.mass), len(self.sites))
-        return None if totals is None else totals.counts
+        return None
 
     @property
     def result(self) -> RunResult:
@@ -216,6 +220,7 @@ class Server:
             raise InputError("result: the run is not finished; go on until the last exchange.")
         figures, final, totals = self.phase.figures, self.phase.final, self.phase.final.totals
         required = totals.required(self.plan)
+        rates = required.columns(figures.shares, figures.combinations)
         return RunResult(
             plan=self.plan,
             sites=self.sites,
@@ -223,19 +228,19 @@ class Server:
             exchanges=dict(self.exchanges or {}),
             accuracy=required.reported(float(figures.gain[0])),
             bound=required.reported(final.bound),
-            global_gaps=self.phase.global_gaps,
-            violation=self.phase.violation,
+            global_gaps=required.gaps(rates),
+            violation=required.excess(rates),
             exceeding=round(float(figures.exceeding[0])),
             rounds=final.rounds,
             bound_prices=final.bound_prices,
-            prices=final.prices,
-            weights=final.weights,
+            prices=final.request.prices,
+            weights=final.request.weights,
             mass=totals.mass,
             positives=totals.positives,
             maps=totals.maps,
             priors=totals.priors,
             own=figures.own,
-            rates=required.columns(figures.shares, figures.combinations),
+            rates=rates,
             today=totals.today,
         )
 

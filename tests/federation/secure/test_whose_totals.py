@@ -209,7 +209,7 @@ def test_a_site_that_steers_calibration_by_its_sums_does_so_for_ten_rounds_at_mo
         server = server.take(total)
     assert rounds == 10
     assert isinstance(server.phase, TotalsExchange)
-    assert np.isfinite(server.phase.maps.groups).all()
+    assert np.isfinite(server.phase.request.maps.groups).all()
 
 
 @pytest.mark.parametrize("folds", [2, 4, 6, 50])

@@ -21,7 +21,7 @@ from logofair.federation.exchange import (
     Sums,
     share_limits,
 )
-from logofair.federation.exchanges.answers import BoundExchange
+from logofair.federation.exchanges.answers import AnswersRequest, BoundExchange
 from logofair.federation.exchanges.roster import AfterTotals, RosterTotals
 from logofair.federation.plan import Plan
 from logofair.solvers.algorithm1 import signed
@@ -55,13 +55,9 @@ class Smoothness(Sums):
 class SmoothnessExchange(AfterTotals, request=SmoothnessRequest, reply=Smoothness):
     """Algorithm 1 takes one common step, from the largest smoothness constants."""
 
+    request: SmoothnessRequest
     totals: RosterTotals
     name = "steps"
-
-    @property
-    def request(self) -> SmoothnessRequest:
-        """Ask for smoothness constants."""
-        return SmoothnessRequest(self.totals.mass, self.totals.positives)
 
     @staticmethod
     def answer(batch: ClientBatch, request: SmoothnessRequest) -> tuple[ClientBatch, Smoothness]:
@@ -112,23 +108,16 @@ class Steps(Sums):
 class StepsExchange(AfterTotals, request=StepsRequest, reply=Steps):
     """One round of Algorithm 1; the server takes the mean of the sites' changes and projects it."""
 
+    request: StepsRequest
     totals: RosterTotals
-    multipliers: Floats  # (pairs, rates)
-    step: float
-    round: int
     name = "steps"
 
     @classmethod
     def start(cls, totals: RosterTotals, plan: Plan, step: float) -> StepsExchange:
         """All multipliers are 0 at first."""
         groups = len(plan.groups)
-        return cls(totals, np.zeros((groups * (groups - 1), len(plan.global_rates))), step, 1)
-
-    @property
-    def request(self) -> StepsRequest:
-        """Ask for local steps."""
-        t = self.totals
-        return StepsRequest(t.mass, t.positives, self.multipliers, self.step, self.round, t.sites)
+        multipliers = np.zeros((groups * (groups - 1), len(plan.global_rates)))
+        return cls(StepsRequest(totals.mass, totals.positives, multipliers, step, 1, totals.sites), totals)
 
     @staticmethod
     def answer(batch: ClientBatch, request: StepsRequest) -> tuple[ClientBatch, Steps]:
@@ -145,8 +134,9 @@ class StepsExchange(AfterTotals, request=StepsRequest, reply=Steps):
     def take(self, total: Steps, plan: Plan, sites: int) -> Exchange:
         """Average, project, and after the last round stop at the multipliers reached."""
         assert plan.solver is not None
-        after = np.maximum(self.multipliers + total.change / sites, 0.0)
-        if self.round < plan.solver.rounds:
-            return replace(self, multipliers=after, round=self.round + 1)
+        asked, totals = self.request, self.totals
+        after = np.maximum(asked.multipliers + total.change / sites, 0.0)
+        if asked.round < plan.solver.rounds:
+            return replace(self, request=replace(asked, multipliers=after, round=asked.round + 1))
         prices = signed(after, len(plan.groups))
-        return BoundExchange(self.totals, prices[None], self.round)
+        return BoundExchange(AnswersRequest(totals.mass, totals.positives, prices[None]), totals, asked.round)

@@ -22,7 +22,7 @@ from logofair.federation.exchange import (
     combination_limits,
     share_limits,
 )
-from logofair.federation.exchanges.final import FinalExchange
+from logofair.federation.exchanges.final import FinalExchange, FinalRequest
 from logofair.federation.exchanges.roster import AfterTotals, RosterTotals, beyond_rows
 from logofair.federation.plan import Plan
 from logofair.solvers.decomposition import Decomposition, TriedPrices
@@ -94,9 +94,9 @@ class Answers(Sums):
 class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
     """One round of the decomposition: a batch of prices out, summed answers back."""
 
+    request: AnswersRequest
     totals: RosterTotals
     tried: TriedPrices
-    prices: Floats  # those of this round
     round: int
     name = "answers"
 
@@ -106,15 +106,11 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
         none = TriedPrices.none(len(plan.groups), len(plan.global_rates))
         state = totals.required(plan).decomposition(none)
         if again is None:
-            return cls(totals, none, _next_prices(plan, totals, state), 1)
-        # Prices prove a bound only if they sum to 0 over the groups that count, and a lost site may change which do.
-        prices = totals.required(plan).marks.within(state.repaired(again))
-        return cls(totals, none, np.unique(prices, axis=0), 1)
-
-    @property
-    def request(self) -> AnswersRequest:
-        """Ask for the best answer to every price vector of the batch."""
-        return AnswersRequest(self.totals.mass, self.totals.positives, self.prices)
+            prices = _next_prices(plan, totals, state)
+        else:
+            # They prove a bound only if they sum to 0 over the groups that count, and a lost site may change which do.
+            prices = np.unique(totals.required(plan).marks.within(state.repaired(again)), axis=0)
+        return cls(AnswersRequest(totals.mass, totals.positives, prices), totals, none, 1)
 
     @staticmethod
     def answer(batch: ClientBatch, request: AnswersRequest) -> tuple[ClientBatch, Answers]:
@@ -142,14 +138,14 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
         """
         required = self.totals.required(plan)
         rates = required.columns(total.shares, total.combinations)
-        tried = self.tried.and_also(TriedPrices(self.prices, total.gain, rates, total.bound))
+        tried = self.tried.and_also(TriedPrices(self.request.prices, total.gain, rates, total.bound))
         state = required.decomposition(tried)
         if required.impossible(state):
             raise required.conflict(state)
         if state.incumbent.optimality_gap > plan.optimality_gap and self.round < plan.rounds:
             prices = _next_prices(plan, self.totals, state)
             if len(prices):  # none: everything near the optimum was tried, and rounding is all that is left
-                return PricingExchange(self.totals, tried, prices, self.round + 1)
+                return replace(self, request=replace(self.request, prices=prices), tried=tried, round=self.round + 1)
         if not np.isfinite(state.incumbent.value):
             raise RunError(
                 f"run {plan.run}: after {self.round} rounds no rule that meets all requirements was found, nor a proof "
@@ -159,12 +155,13 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
 
     def telling(self, plan: Plan) -> Floats | None:
         """What the best mixture so far is made of, where its bound was found, and what was under way."""
+        prices = self.request.prices
         if not self.tried.gains.size:
-            return self.prices
+            return prices
         found = self.totals.required(plan).decomposition(self.tried).incumbent
-        telling = np.concatenate([self.tried.prices[found.weights[1:] > 0], found.centre[None], self.prices])
+        telling = np.concatenate([self.tried.prices[found.weights[1:] > 0], found.centre[None], prices])
         _, first = np.unique(telling, axis=0, return_index=True)
-        return np.asarray(telling[np.sort(first)][: max(1, len(self.prices))])
+        return np.asarray(telling[np.sort(first)][: max(1, len(prices))])
 
 
 def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floats:
@@ -179,19 +176,15 @@ def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floa
 class BoundExchange(AfterTotals):
     """The end of Algorithm 1: every client's exact answer to the final multipliers, and the bound they prove."""
 
+    request: AnswersRequest
     totals: RosterTotals
-    prices: Floats
     round: int
     name = "answers"
     reply = Answers
 
-    @property
-    def request(self) -> AnswersRequest:
-        """Ask for the answer to the final multipliers."""
-        return AnswersRequest(self.totals.mass, self.totals.positives, self.prices)
-
     def take(self, total: Answers, plan: Plan, sites: int) -> Exchange:
         """That one answer is the rule, whether it is within the tolerances or not."""
-        tried = TriedPrices(self.prices, total.gain, total.shares, total.bound)
+        prices = self.request.prices
+        tried = TriedPrices(prices, total.gain, total.shares, total.bound)
         bound = float(self.totals.required(plan).decomposition(tried).bounds[0])
-        return FinalExchange(self.totals, self.prices, np.ones(1), bound, self.prices[0], self.round)
+        return FinalExchange(FinalRequest(prices, np.ones(1)), self.totals, bound, prices[0], self.round)

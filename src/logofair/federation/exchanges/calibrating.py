@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
@@ -11,7 +12,7 @@ from logofair.calibration.fits import LEAST_ROWS, PARTS, clipped_counts, summed_
 from logofair.calibration.levels import Levels
 from logofair.calibration.sums import Points, calibration_counts, calibration_sums, placed
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Booleans, Indices
+from logofair.columns.segments import Booleans
 from logofair.errors import RunError
 from logofair.federation.batch import ClientBatch
 from logofair.federation.exchange import (
@@ -27,7 +28,8 @@ from logofair.federation.exchange import (
     Sums,
 )
 from logofair.federation.exchanges.pooling import after_calibration
-from logofair.federation.exchanges.totals import TotalsExchange
+from logofair.federation.exchanges.roster import BeforeTotals
+from logofair.federation.exchanges.totals import TotalsExchange, TotalsRequest
 from logofair.federation.plan import Plan
 
 # Under secure sums no number is the sum of fewer sites than this: with one ally it would be that of a single site.
@@ -39,18 +41,18 @@ MOST_ROUNDS = 10
 _LARGEST_FEATURE = 14.0
 
 
-def first_exchange(plan: Plan, prices: Floats | None = None) -> Exchange:
-    """Where a roster begins; ``prices`` are worth sending once totals are known."""
+def first_exchange(plan: Plan, sites: Sequence[str], prices: Floats | None = None) -> Exchange:
+    """Where a roster of these sites begins; ``prices`` are worth sending once totals are known."""
     if plan.secure:
-        return ContributorsExchange(prices)
+        return ContributorsExchange(ContributorsRequest(tuple(sites)), prices)
     return _before_calibration(plan, prices, np.ones(len(plan.groups), dtype=bool))
 
 
 def _before_calibration(plan: Plan, prices: Floats | None, fed: Booleans) -> Exchange:
     """Calibration where the plan has one, else what follows; ``fed``: which groups enough sites contribute to."""
     if plan.calibration == "none":
-        return after_calibration(plan, TotalsExchange(None, prices))
-    return GroupRowsExchange(fed, prices)
+        return after_calibration(plan, TotalsExchange(TotalsRequest(), prices))
+    return GroupRowsExchange(GroupRowsRequest(), fed, prices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,17 +110,12 @@ class Contributors(Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class ContributorsExchange(Exchange, request=ContributorsRequest, reply=Contributors):
+class ContributorsExchange(BeforeTotals, request=ContributorsRequest, reply=Contributors):
     """Secure sums: how many sites contribute to each number to come, since a sum of few is next to one site's."""
 
-    prices: Floats | None = None  # worth sending later, from a roster before this one
-    sites: tuple[str, ...] = ()  # of the roster as it began
+    request: ContributorsRequest
+    prices: Floats | None = None
     name = "contributors"
-
-    @property
-    def request(self) -> ContributorsRequest:
-        """Ask who contributes to what."""
-        return ContributorsRequest(self.sites)
 
     @staticmethod
     def answer(batch: ClientBatch, request: ContributorsRequest) -> tuple[ClientBatch, Contributors]:
@@ -169,6 +166,10 @@ class ContributorsExchange(Exchange, request=ContributorsRequest, reply=Contribu
             )
         return _before_calibration(plan, self.prices, (folds > PARTS).any(axis=1))
 
+    def stands_without(self, plan: Plan) -> bool:
+        """The marks of those who remain."""
+        return True
+
 
 @dataclass(frozen=True, eq=False)
 class GroupRowsRequest(Request):
@@ -197,17 +198,13 @@ class GroupRows(Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class GroupRowsExchange(Exchange, request=GroupRowsRequest, reply=GroupRows):
+class GroupRowsExchange(BeforeTotals, request=GroupRowsRequest, reply=GroupRows):
     """Which groups have rows enough for sums of their own."""
 
+    request: GroupRowsRequest
     fed: Booleans  # whether enough sites contribute to every fold of each label, (groups,)
-    prices: Floats | None = None  # worth sending later, from a roster before this one
+    prices: Floats | None = None
     name = "calibration"
-
-    @property
-    def request(self) -> GroupRowsRequest:
-        """Ask for the rows of each group."""
-        return GroupRowsRequest()
 
     @staticmethod
     def answer(batch: ClientBatch, request: GroupRowsRequest) -> tuple[ClientBatch, GroupRows]:
@@ -223,15 +220,11 @@ class GroupRowsExchange(Exchange, request=GroupRowsRequest, reply=GroupRows):
         most = MOST_ROUNDS if plan.secure else None
         places = summed_at(total.rows, float(total.everybody[0]), self.fed) if sites > 1 else np.arange(total.rows.size)
         levels = Levels.start(plan.calibration, places, folds=plan.folds, most_rounds=most, **precision)
-        return FoldCountsExchange(levels, total.mass, self.prices)
+        return FoldCountsExchange(FoldCountsRequest(**vars(levels.request)), levels, total.mass, self.prices)
 
     def stands_without(self, plan: Plan) -> bool:
         """The rows of those who remain; under secure sums it has to be counted again who contributes."""
         return not plan.secure
-
-    def telling(self, plan: Plan) -> Floats | None:
-        """What was told to it."""
-        return self.prices
 
 
 # What both replies of the calibrators have.
@@ -241,12 +234,8 @@ _LossSums: TypeAlias = Annotated[
 
 
 @dataclass(frozen=True, eq=False)
-class CurvatureRequest(Request):
+class CurvatureRequest(Request, Points):
     """A further step of calibration: sums at these parameters."""
-
-    at: Floats  # (parameters, fits, 1 + groups)
-    places: Indices  # as which group each group is summed, -1: not at all, (groups,)
-    live: Booleans  # (fits, 1 + groups): which are wanted
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,60 +250,43 @@ class Curvature(Sums):
         request, counts = context.request, context.counts
         return self.beyond(request, None if counts is None else placed(counts.mass, request.places))
 
-    def beyond(self, request: CurvatureRequest | FoldCountsRequest, known: Floats | None) -> str | None:
+    def beyond(self, points: Points, known: Floats | None) -> str | None:
         """What rows of this weight per group cannot have lost."""
         rows = MOST_ROWS if known is None else (1 + ROUNDING) * np.append(known.sum(), known)
         # Of a row: ln(1 + exp(sum |at| * 14)).
-        loss = rows * (1.0 + _LARGEST_FEATURE * np.abs(request.at).sum(axis=0))
+        loss = rows * (1.0 + _LARGEST_FEATURE * np.abs(points.at).sum(axis=0))
         others = rows * _LARGEST_FEATURE**2
         inside = np.all(self.sums[0] <= loss + SLACK) and np.all(np.abs(self.sums[1:]) <= others + SLACK)
         return None if inside and self.sums[0].min() >= 0 else self.impossible
 
 
 @dataclass(frozen=True, eq=False)
-class CurvatureExchange(Exchange, request=CurvatureRequest, reply=Curvature):
+class CurvatureExchange(BeforeTotals, request=CurvatureRequest, reply=Curvature):
     """The calibrators of all rows and of the groups, by Newton's method on additive sums."""
 
+    request: CurvatureRequest
     levels: Levels
     mass: Floats  # weight of the rows of each group
-    prices: Floats | None = None  # worth sending later, from a roster before this one
+    prices: Floats | None = None
     name = "calibration"
-
-    @property
-    def request(self) -> CurvatureRequest | FoldCountsRequest:
-        """Ask for loss, gradient and Hessian."""
-        points = self.levels.request
-        return CurvatureRequest(points.at, points.places, points.live)
 
     @staticmethod
     def answer(batch: ClientBatch, request: Any) -> tuple[ClientBatch, Sums]:
         """Sums over the rows in folds."""
-        points = Points(request.at, request.places, request.live)
-        return batch, Curvature(np.concatenate([calibration_sums(rows, points) for rows in batch.preparation.folded]))
+        sums = [calibration_sums(rows, request) for rows in batch.preparation.folded]
+        return batch, Curvature(np.concatenate(sums))
 
     def take(self, total: Curvature | FoldCounts, plan: Plan, sites: int) -> Exchange:
         """One Newton step."""
         levels = self.levels.take(total.sums)
         if levels.done:
-            return after_calibration(plan, TotalsExchange(levels.published, self.prices))
-        return CurvatureExchange(levels, self.mass, self.prices)
-
-    def stands_without(self, plan: Plan) -> bool:
-        """The loss is that of other rows."""
-        return False
-
-    def telling(self, plan: Plan) -> Floats | None:
-        """What was told to it."""
-        return self.prices
+            return after_calibration(plan, TotalsExchange(TotalsRequest(levels.published), self.prices))
+        return CurvatureExchange(CurvatureRequest(**vars(levels.request)), levels, self.mass, self.prices)
 
 
 @dataclass(frozen=True, eq=False)
-class FoldCountsRequest(Request):
+class FoldCountsRequest(CurvatureRequest):
     """The first step of calibration: counts, and sums at these parameters."""
-
-    at: Floats
-    places: Indices
-    live: Booleans
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,30 +308,26 @@ class FoldCounts(Sums):
             return "sent a number of rows that cannot be"
         if any(np.any(np.abs(each) > _LARGEST_FEATURE * mass + SLACK) for each in sums):
             return self.impossible
-        request, counts = context.request, context.counts
-        own, known = mass[:, -1].sum(axis=0), None if counts is None else placed(counts.mass, request.places)
+        points, counts = context.request, context.counts
+        own, known = mass[:, -1].sum(axis=0), None if counts is None else placed(counts.mass, points.places)
         if known is not None and np.any(np.abs(own - known) > ROUNDING * (1.0 + known)):
             return "claims another number of rows than before"
-        return Curvature(self.sums).beyond(request, own)
+        return Curvature(self.sums).beyond(points, own)
 
 
 @dataclass(frozen=True, eq=False)
 class FoldCountsExchange(CurvatureExchange, request=FoldCountsRequest, reply=FoldCounts):
     """The first step of the calibrators, which counts too."""
 
-    @property
-    def request(self) -> FoldCountsRequest:
-        """Ask for counts beside the sums."""
-        points = self.levels.request
-        return FoldCountsRequest(points.at, points.places, points.live)
+    request: FoldCountsRequest
 
     @staticmethod
     def answer(batch: ClientBatch, request: FoldCountsRequest) -> tuple[ClientBatch, Sums]:
         """Counts by label and fold, and the sums."""
-        folded, points = batch.preparation.folded, Points(request.at, request.places, request.live)
+        folded = batch.preparation.folded
         counts = np.concatenate([calibration_counts(rows, request.places) for rows in folded])
-        return batch, FoldCounts(counts, np.concatenate([calibration_sums(rows, points) for rows in folded]))
+        return batch, FoldCounts(counts, np.concatenate([calibration_sums(rows, request) for rows in folded]))
 
     def take(self, total: FoldCounts, plan: Plan, sites: int) -> Exchange:  # type: ignore[override]
         """Keep the counts, and step."""
-        return CurvatureExchange(self.levels.count(total.counts), self.mass, self.prices).take(total, plan, sites)
+        return CurvatureExchange.take(replace(self, levels=self.levels.count(total.counts)), total, plan, sites)

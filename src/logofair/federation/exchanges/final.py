@@ -34,7 +34,7 @@ from logofair.solvers.decomposition import Incumbent, TriedPrices
 class FinalRequest(Request):
     """Mix the answers to these prices with these weights, store the policy, and measure it."""
 
-    prices: Floats
+    prices: Floats  # (answers mixed, groups, rates)
     weights: Floats
 
 
@@ -88,9 +88,8 @@ class FinalFigures(Sums):
 class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
     """The weights of the mixture go out; every client stores its policy and measures it."""
 
+    request: FinalRequest
     totals: RosterTotals
-    prices: Floats  # (answers mixed, groups, rates)
-    weights: Floats
     bound: float  # above rejecting everybody
     bound_prices: Floats  # (groups, rates): the prices that prove the bound
     rounds: int
@@ -103,12 +102,7 @@ class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
         prices, weights = tried.prices[used], found.weights[1:][used]
         if not used.size:  # everybody is rejected: any answer with weight 0 says so
             prices, weights = tried.prices[:1], np.zeros(1)
-        return cls(totals, prices, weights, found.bound, found.centre, rounds)
-
-    @property
-    def request(self) -> FinalRequest:
-        """Ask every client to store its policy and to measure it."""
-        return FinalRequest(self.prices, self.weights)
+        return cls(FinalRequest(prices, weights), totals, found.bound, found.centre, rounds)
 
     @staticmethod
     def answer(batch: ClientBatch, request: FinalRequest) -> tuple[ClientBatch, FinalFigures]:
@@ -143,13 +137,11 @@ class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
 
     def take(self, total: FinalFigures, plan: Plan, sites: int) -> Exchange:
         """What was measured is the result."""
-        required = self.totals.required(plan)
-        rates = required.columns(total.shares, total.combinations)
-        return PublishExchange(self, total, required.gaps(rates), required.excess(rates))
+        return PublishExchange(self, total)
 
     def telling(self, plan: Plan) -> Floats | None:
         """The prices that mattered."""
-        return np.unique(np.concatenate([self.prices, self.bound_prices[None]]), axis=0)
+        return np.unique(np.concatenate([self.request.prices, self.bound_prices[None]]), axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +167,7 @@ class PublishExchange(Exchange, request=PublishRequest, reply=Received):
 
     final: FinalExchange
     figures: FinalFigures
-    global_gaps: Floats  # in the user's units, (rates,)
-    violation: float
+    request: PublishRequest | None = None  # type: ignore[assignment]  # None: what the server's result says
     name = "publication"
 
     @staticmethod

@@ -41,17 +41,12 @@ _LARGEST_SHIFT = 100.0
 _LARGEST_LOSS = 28.0
 
 
-@dataclass(frozen=True, eq=False)
 class PoolingExchange(Exchange):
     """A step of the pooling, and the exchange that comes after the last one."""
 
     after: TotalsExchange
     name = "pooling"
     step: ClassVar[int]  # in the order of the five
-
-    def stands_without(self, plan: Plan) -> bool:
-        """The reference was that of other rows."""
-        return False
 
     def telling(self, plan: Plan) -> Floats | None:
         """What was told to the totals."""
@@ -79,7 +74,7 @@ class ScoreMomentsRequest(Request):
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreMoments(Sums):
+class ScoreMoments(Sums, pooling.ScoreMoments):
     """The first step of pooling; fits as in calibration, with folds of their own."""
 
     impossible = "sent moments of scores that no rows can have"
@@ -132,45 +127,38 @@ class ScoreMoments(Sums):
 class ScoreMomentsExchange(PoolingExchange, request=ScoreMomentsRequest, reply=ScoreMoments):
     """Pooling: where groups lie and how far their scores vary; and how firmly cells hold to their group's map."""
 
+    request: ScoreMomentsRequest
+    after: TotalsExchange
     step = 1
-
-    @property
-    def request(self) -> ScoreMomentsRequest:
-        """Ask for moments of scores, and for the losses of calibrators."""
-        return ScoreMomentsRequest(self.after.maps)
 
     @staticmethod
     def answer(batch: ClientBatch, request: ScoreMomentsRequest) -> tuple[ClientBatch, ScoreMoments]:
         """Moments of each site; losses of all of them at once."""
         after, prepared, plan = ScoreMomentsExchange.stepped(batch), batch.preparation, batch.state.plan
-
-        def moments(rows: pooling.ScoredRows) -> ScoreMoments:
-            size = np.array([float(rows.odds.size)])
-            return ScoreMoments(**vars(pooling.score_moments(rows)), losses=np.zeros(0), rows=size)
-
-        stacked = ScoreMoments.stacked(list(map(moments, prepared.pooled_rows(in_folds=True))))
-        losses = np.zeros((len(prepared.rows), 0, plan.folds))
+        losses, maps = np.zeros((len(prepared.rows), 0, plan.folds)), request.maps
         if plan.calibration != "none":
-            if request.maps is None:
+            if maps is None:
                 raise RefusedError(Refusal.OUT_OF_TURN)
-            maps = request.maps
             losses = np.concatenate([strength_losses(rows, maps, STRENGTHS["auto"]) for rows in prepared.folded])
-        return after, replace(stacked, losses=losses)
+        moments = [
+            ScoreMoments(**vars(pooling.score_moments(rows)), losses=own, rows=np.array([float(rows.odds.size)]))
+            for rows, own in zip(prepared.pooled_rows(in_folds=True), losses, strict=True)
+        ]
+        return after, ScoreMoments.stacked(moments)
 
     def take(self, total: ScoreMoments, plan: Plan, sites: int) -> Exchange:
         """Choose the strength, and go on where there is anything to borrow."""
-        if not may_borrow(plan.pooling, sites, round(float(total.small_cells[0]))):
-            return self.after
         after = self.after
-        if after.maps is not None:
+        if not may_borrow(plan.pooling, sites, round(float(total.small_cells[0]))):
+            return after
+        if after.request.maps is not None:
             rows = round(float(total.rows[0]))
             after = after.with_strength(least_loss(total.losses, STRENGTHS["auto"], rows))
-        sums = pooling.ScoreMoments(*(getattr(total, name) for name in pooling.ScoreMoments.__match_args__))
-        return ShiftMomentsExchange(after, Reference.of(sums, sites))
+        return ShiftMomentsExchange(ShiftMomentsRequest(Reference.of(total, sites)), after)
 
     def stands_without(self, plan: Plan) -> bool:
         """Sums of those who remain; where calibrators hold the excluded rows too, these are fitted again first."""
-        return self.after.maps is None
+        return self.after.request.maps is None
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,13 +198,9 @@ class ShiftMoments(Sums):
 class ShiftMomentsExchange(PoolingExchange, request=ShiftMomentsRequest, reply=ShiftMoments):
     """Pooling: how far sites, and cells inside them, truly differ."""
 
-    reference: Reference
+    request: ShiftMomentsRequest
+    after: TotalsExchange
     step = 2
-
-    @property
-    def request(self) -> ShiftMomentsRequest:
-        """Ask for moments of shifts."""
-        return ShiftMomentsRequest(self.reference)
 
     @staticmethod
     def answer(batch: ClientBatch, request: ShiftMomentsRequest) -> tuple[ClientBatch, ShiftMoments]:
@@ -227,8 +211,9 @@ class ShiftMomentsExchange(PoolingExchange, request=ShiftMomentsRequest, reply=S
 
     def take(self, total: ShiftMoments, plan: Plan, sites: int) -> Exchange:
         """What is beyond chance."""
-        between = pooling.shift_variance(total.sums, self.reference)
-        return FoldHistogramsExchange(self.after, self.reference, between)
+        reference = self.request.reference
+        between = pooling.shift_variance(total.sums, reference)
+        return FoldHistogramsExchange(FoldHistogramsRequest(reference, between), self.after)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,14 +258,9 @@ class FoldHistograms(Sums):
 class FoldHistogramsExchange(PoolingExchange, request=FoldHistogramsRequest, reply=FoldHistograms):
     """Pooling: the candidate priors, each without one fold."""
 
-    reference: Reference
-    between: Floats
+    request: FoldHistogramsRequest
+    after: TotalsExchange
     step = 3
-
-    @property
-    def request(self) -> FoldHistogramsRequest:
-        """Ask what cells give to each."""
-        return FoldHistogramsRequest(self.reference, self.between)
 
     @staticmethod
     def answer(batch: ClientBatch, request: FoldHistogramsRequest) -> tuple[ClientBatch, FoldHistograms]:
@@ -292,7 +272,8 @@ class FoldHistogramsExchange(PoolingExchange, request=FoldHistogramsRequest, rep
 
     def take(self, total: FoldHistograms, plan: Plan, sites: int) -> Exchange:
         """Hand all of them out."""
-        return CandidateErrorsExchange(self.after, self.reference, self.between, total.mass)
+        asked = self.request
+        return CandidateErrorsExchange(CandidateErrorsRequest(asked.reference, asked.between, total.mass), self.after)
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +286,7 @@ class CandidateErrorsRequest(Request):
 
 
 @dataclass(frozen=True, eq=False)
-class CandidateErrors(Sums):
+class CandidateErrors(Sums, pooling.CandidateErrors):
     """The fourth step of pooling: how badly each candidate foretells the client's held-out rates."""
 
     impossible = "sent errors of held-out rates that no rows can have"
@@ -331,15 +312,9 @@ class CandidateErrors(Sums):
 class CandidateErrorsExchange(PoolingExchange, request=CandidateErrorsRequest, reply=CandidateErrors):
     """Pooling: which prior, and how many rows of it, foretells held-out rates best."""
 
-    reference: Reference
-    between: Floats
-    priors: Floats
+    request: CandidateErrorsRequest
+    after: TotalsExchange
     step = 4
-
-    @property
-    def request(self) -> CandidateErrorsRequest:
-        """Ask for the errors of every candidate."""
-        return CandidateErrorsRequest(self.reference, self.between, self.priors)
 
     @staticmethod
     def answer(batch: ClientBatch, request: CandidateErrorsRequest) -> tuple[ClientBatch, CandidateErrors]:
@@ -352,12 +327,12 @@ class CandidateErrorsExchange(PoolingExchange, request=CandidateErrorsRequest, r
 
     def take(self, total: CandidateErrors, plan: Plan, sites: int) -> Exchange:
         """Choose."""
-        sums = pooling.CandidateErrors(total.excess, total.products)
-        choice = pooling.least_error(sums, sites * len(plan.groups))
+        choice = pooling.least_error(total, sites * len(plan.groups))
         if choice.kind == "none":
             return self.after
-        rule = ShiftRule.of(self.reference, self.between).last
-        return PriorExchange(self.after, choice.kind, choice.finite_kappa, rule, self.reference)
+        rule = ShiftRule.of(self.request.reference, self.request.between).last
+        request = PriorRequest(choice.kind, choice.finite_kappa, rule)
+        return PriorExchange(request, self.after, self.request.reference)
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,7 +345,7 @@ class PriorRequest(Request):
 
 
 @dataclass(frozen=True, eq=False)
-class PriorSums(Sums):
+class PriorSums(Sums, pooling.PriorSums):
     """The last step of pooling: what the client gives to the prior of each group."""
 
     impossible = "sent a prior that its rows cannot have"
@@ -401,16 +376,10 @@ class PriorSums(Sums):
 class PriorExchange(PoolingExchange, request=PriorRequest, reply=PriorSums):
     """Pooling: the prior that was chosen."""
 
-    kind: str
-    kappa: float | None  # None: infinite
-    rule: ShiftRule
+    request: PriorRequest
+    after: TotalsExchange
     reference: Reference | None = None  # None: nothing had to be chosen
     step = 5
-
-    @property
-    def request(self) -> PriorRequest:
-        """Ask what cells give to it."""
-        return PriorRequest(self.kind, self.kappa, self.rule)
 
     @staticmethod
     def answer(batch: ClientBatch, request: PriorRequest) -> tuple[ClientBatch, PriorSums]:
@@ -425,13 +394,14 @@ class PriorExchange(PoolingExchange, request=PriorRequest, reply=PriorSums):
         """Hand it out with the request for totals, unless nobody borrows from anybody."""
         if not may_borrow(plan.pooling, sites, 1):
             return self.after.with_strength(STRENGTH)
-        sums = pooling.PriorSums(total.mass, total.odds, total.cells)
-        priors = GroupPriors.of(Choice.of(self.kind, self.kappa), self.rule, sums)
-        return replace(self.after, priors=priors) if priors.cells else self.after
+        asked = self.request
+        priors = GroupPriors.of(Choice.of(asked.kind, asked.kappa), asked.rule, total)
+        totals = replace(self.after.request, priors=priors)
+        return replace(self.after, request=totals) if priors.cells else self.after
 
     def stands_without(self, plan: Plan) -> bool:
         """What was chosen, was so with the excluded rows; where nothing was, those who remain can answer."""
-        return self.reference is None and self.after.maps is None
+        return self.reference is None and self.after.request.maps is None
 
 
 def after_calibration(plan: Plan, totals: TotalsExchange) -> Exchange:
@@ -439,8 +409,8 @@ def after_calibration(plan: Plan, totals: TotalsExchange) -> Exchange:
     if plan.secure:  # no scores are lent, but cells keep to their group's map as far as they are small
         return totals.with_strength(STRENGTH)
     if plan.pooling == "auto":
-        return ScoreMomentsExchange(totals)
+        return ScoreMomentsExchange(ScoreMomentsRequest(totals.request.maps), totals)
     if plan.pooling == "full":
         fixed = totals.with_strength(STRENGTHS["full"][0])
-        return PriorExchange(fixed, "group", None, ShiftRule.none(len(plan.groups)))
+        return PriorExchange(PriorRequest("group", None, ShiftRule.none(len(plan.groups))), fixed)
     return totals.with_strength(STRENGTHS["none"][0])

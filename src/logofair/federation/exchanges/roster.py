@@ -1,4 +1,4 @@
-"""What all exchanges know that come after the totals of their roster."""
+"""What all exchanges know that come before the totals of their roster, and after them."""
 
 from __future__ import annotations
 
@@ -35,14 +35,20 @@ class RosterTotals:
         return GlobalRequirements(plan, self.mass, self.positives, self.today)
 
 
+class BeforeTotals(Exchange):
+    """An exchange up to the totals of its roster; it keeps prices worth sending then, from a roster before this one."""
+
+    prices: Floats | None
+
+    def telling(self, plan: Plan) -> Floats | None:
+        """The same prices."""
+        return self.prices
+
+
 class AfterTotals(Exchange):
     """An exchange that knows the totals of its roster: the answers of sites are void without one of them."""
 
     totals: RosterTotals
-
-    def stands_without(self, plan: Plan) -> bool:
-        """Calibrators and totals were those of other rows."""
-        return False
 
 
 def beyond_rows(

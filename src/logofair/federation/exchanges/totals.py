@@ -26,9 +26,9 @@ from logofair.federation.exchange import (
     Request,
     Sums,
 )
-from logofair.federation.exchanges.algorithm1 import SmoothnessExchange, StepsExchange
+from logofair.federation.exchanges.algorithm1 import SmoothnessExchange, SmoothnessRequest, StepsExchange
 from logofair.federation.exchanges.answers import PricingExchange
-from logofair.federation.exchanges.roster import RosterTotals
+from logofair.federation.exchanges.roster import BeforeTotals, RosterTotals
 from logofair.federation.plan import Plan
 from logofair.fitting.pooling import GroupPriors
 from logofair.solvers.joint import least_slack
@@ -93,22 +93,19 @@ class Totals(Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class TotalsExchange(Exchange, request=TotalsRequest, reply=Totals):
+class TotalsExchange(BeforeTotals, request=TotalsRequest, reply=Totals):
     """Rows and expected positives of the roster; ``prices`` were sent to a roster before this one."""
 
-    maps: GroupMaps | None
+    request: TotalsRequest
     prices: Floats | None = None
-    priors: GroupPriors | None = None  # where small cells borrow
     name = "totals"
 
     def with_strength(self, strength: float) -> TotalsExchange:
         """The same with calibrators that hold cells to their groups by so many rows."""
-        return self if self.maps is None else replace(self, maps=replace(self.maps, strength=strength))
-
-    @property
-    def request(self) -> TotalsRequest:
-        """Ask for rows and expected positives per group."""
-        return TotalsRequest(self.maps, self.priors)
+        maps = self.request.maps
+        if maps is None:
+            return self
+        return replace(self, request=replace(self.request, maps=replace(maps, strength=strength)))
 
     @staticmethod
     def answer(batch: ClientBatch, request: TotalsRequest) -> tuple[ClientBatch, Totals]:
@@ -144,20 +141,17 @@ class TotalsExchange(Exchange, request=TotalsRequest, reply=Totals):
                 f"its rates would have to give way by {slack:.4g} at least, and each site can see its own part by "
                 "fitting its own rows.",
             )
-        totals = RosterTotals(total.mass, total.positives, sites, total.today, self.maps, self.priors)
+        maps, priors = self.request.maps, self.request.priors
+        totals = RosterTotals(total.mass, total.positives, sites, total.today, maps, priors)
         if plan.solver is None:
             return PricingExchange.start(totals, plan, self.prices)
         if plan.solver.step is None:
-            return SmoothnessExchange(totals)
+            return SmoothnessExchange(SmoothnessRequest(total.mass, total.positives), totals)
         return StepsExchange.start(totals, plan, float(plan.solver.step))
 
     def stands_without(self, plan: Plan) -> bool:
         """Totals of those who remain, unless calibrators or priors hold the excluded rows too."""
-        return self.maps is None and self.priors is None and not plan.secure
-
-    def telling(self, plan: Plan) -> Floats | None:
-        """What was told to it."""
-        return self.prices
+        return self.request.maps is None and self.request.priors is None and not plan.secure
 
 
 def _accepted_today(cells: Cells, state: ClientState) -> Floats:

@@ -218,7 +218,7 @@ def _masked(client: Client, message: RequestMessage) -> tuple[Client, Masked]:
     secure, replica = _secure_state(client), client.stored.replica
     assert replica is not None
     # All that may be refused is refused by now, but for seals and participants, which know nothing of the rows either.
-    client, vector = _own_vector(client, message, len(secure.roster.sites))
+    client, vector = _own_vector(client, message, replica.sum_steps, len(secure.roster.sites))
     state, masked = secure.masked(
         _sum_number(client, message),
         replica.request_history,
@@ -230,13 +230,13 @@ def _masked(client: Client, message: RequestMessage) -> tuple[Client, Masked]:
     return _with_secure_state(client, state), masked
 
 
-def _own_vector(client: Client, message: RequestMessage, sites: int) -> tuple[Client, Floats | None]:
+def _own_vector(client: Client, message: RequestMessage, steps: Floats, sites: int) -> tuple[Client, Floats | None]:
     """The client's numbers; None from the first time on that it could not answer."""
     if client.stored.failed:
         return client, None
     try:
         after, sums = client.sums(message)
-        if fits_sum(sums.vector(), sums.steps(), sites):
+        if fits_sum(sums.vector(), steps, sites):
             return after, sums.vector()
         why = "its numbers are too large to be summed."
     except (RefusedError, InputError) as error:
