@@ -9,8 +9,10 @@ from html import unescape
 import pytest
 
 from logofair_reproduction.experiments import page as pages
+from logofair_reproduction.experiments.claims import judge
 from logofair_reproduction.experiments.page import render
 from logofair_reproduction.experiments.records import FILE
+from logofair_reproduction.experiments.summaries import measured
 from made.made_records import made_records
 from support.browser import running_browser
 
@@ -30,12 +32,12 @@ def rendered(tmp_path_factory):
     names = ("comparison_dp", "clients_dp", "rounds_dp", "sensitivity_dp")
     found = [record for name in names for record in made_records(name, alphas=[0.5])]
     (folder / FILE).write_text("".join(f"{json.dumps(record | ABOUT)}\n" for record in found))
-    return render(folder)
+    return folder, found, render(folder)
 
 
 @pytest.fixture(scope="module")
 def page(rendered):
-    return rendered.files[0].read_text("utf-8")
+    return (rendered[0] / "page.html").read_text("utf-8")
 
 
 def section(page: str, name: str) -> str:
@@ -70,10 +72,11 @@ def test_the_heading_says_what_was_run_on_which_rows_and_data_stay_text(page):
 def test_every_verdict_has_its_sign_and_what_it_rests_on(page, rendered):
     signs = words(section(page, "verdicts"))
     claims = words(section(page, "claims"))
-    for row in rendered.matrix.rows.iter_rows(named=True):
+    _, records, (*_, matrix) = rendered
+    for row in matrix.rows.iter_rows(named=True):
         assert f"{row['claim']} {row['Adult DP']}" in signs
         assert row["claim"] in claims
-    for claim, verdict in rendered.verdicts.select("claim", "verdict").rows():
+    for claim, verdict in judge(measured(records))[0].select("claim", "verdict").rows():
         assert f"{claim} " in claims
         assert f"Adult DP {verdict}" in claims
     assert "No results: logofair reproduce introduction" in claims
@@ -87,8 +90,8 @@ def test_an_experiment_has_its_figure_and_its_tables_with_the_papers_figures(pag
 
 
 def test_the_tables_are_markdown_of_the_same(page, rendered):
-    markdown = rendered.files[1].read_text("utf-8")
-    assert markdown.count("### ") == 1 + len(rendered.tables)
+    markdown = (rendered[0] / "tables.md").read_text("utf-8")
+    assert markdown.count("### ") == len(rendered[2])
     for cell in re.findall(r"<td>(\d\.\d{3} ±[^<]*)</td>", page):
         assert cell in markdown
 
@@ -99,7 +102,8 @@ def test_the_page_loads_nothing_and_is_small(page):
 
 
 def test_the_same_results_make_the_same_page(page, rendered):
-    assert render(rendered.files[0].parent).files[0].read_text("utf-8") == page
+    render(rendered[0])
+    assert (rendered[0] / "page.html").read_text("utf-8") == page
 
 
 def record(data, rows=23_783, limit=None, **more):
@@ -143,7 +147,7 @@ def test_the_page_fits_desk_and_phone(browser, page, rendered, width):
     opened = browser.new_page(viewport={"width": width, "height": 900})
     troubles = []
     opened.on("console", lambda message: troubles.append(message.text))
-    opened.goto(rendered.files[0].as_uri())
+    opened.goto((rendered[0] / "page.html").as_uri())
     opened.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
     assert opened.evaluate("document.documentElement.scrollWidth") <= width
     sizes = opened.evaluate("Array.from(document.images, (image) => [image.complete, image.naturalWidth, image.width])")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,15 +11,12 @@ from logofair.cli.group import LazyGroup
 from logofair.cli.options import examples, force_option, json_option, number_option, one_of, path_option, such_that
 from logofair.errors import InputError
 
-if TYPE_CHECKING:
-    from logofair.datasets import Dataset
-
 # Those of the catalogue, so that help need not import it.
 NAMES = ("adult", "enem", "celeba", "acs", "generated")
 
 _HERE = "logofair_reproduction.commands.data"
 _COMMANDS = {
-    "describe": (f"{_HERE}:describe", "Say what a data set is, its terms, harms and counts."),
+    "describe": (f"{_HERE}:describe", "Say what a data set is, its terms and harms."),
     "list": (f"{_HERE}:list_all", "List the data sets and whether they are prepared."),
     "prepare": (f"{_HERE}:prepare", "Check official files and store what is needed of them."),
 }
@@ -86,85 +82,39 @@ def _known(name: str, cache: Path | None) -> dict[str, Any]:
         "ready": not entry.needs_files or about is not None,
         "fault": fault,
         "rows": about["counts"]["rows kept"] if about else None,
+        "notes": about.get("notes", []) if about else [],
         "folder": str(folder) if entry.needs_files else None,
     }
 
 
-@click.command(
-    epilog=examples("logofair data describe adult", "logofair data describe enem --sensitive race5 --json"),
-)
+@click.command(epilog=examples("logofair data describe adult", "logofair data describe enem --json"))
 @_name
-@click.option("--sensitive", metavar="NAME", help="Attribute whose groups are counted.")
 @_cache
 @json_option()
-def describe(name: str, sensitive: str | None, cache: Path | None, as_json: bool) -> None:
-    """Say what a data set is, its terms, known harms and counts.
+def describe(name: str, cache: Path | None, as_json: bool) -> None:
+    """Say what a data set is, its terms and known harms.
 
     Where it needs files and is not prepared yet, says how to get them.
     """
-    from logofair.cli.console import grid, notes, page, print_json, print_page, showing_progress
+    from logofair.cli.console import notes, page, print_json, print_page, titled
 
     found = _known(name, cache)
     if found["fault"] is not None:
         raise InputError(found["fault"])
-    if found["ready"]:
-        with showing_progress(quiet=as_json) as progress:
-            from logofair_reproduction.datasets import load
-
-            (loaded,) = progress((load(name, sensitive=sensitive, cache=cache) for _ in "1"), "Reading the data", 1)
-        found |= _counted(loaded)
     if as_json:
         print_json(found)
         return
-    parts: list[Any] = [f"{name}: {found['title']}. {found['summary']}", ""]
-    if found["ready"]:
-        table = grid("group", "rows", "label 1", left=1)
-        everyone = {"rows": found["rows"], "positive_rate": found["positive_rate"]}
-        for group, own in {**found["groups"], "all": everyone}.items():
-            table.add_row(group, f"{own['rows']:,}", f"{own['positive_rate']:.1%}")
-        parts += [table, ""]
-    print_page([*parts, notes(_lines(found))], page())
-
-
-def _counted(loaded: Dataset) -> dict[str, Any]:
-    """Rows, groups and sites of a data set."""
-    import numpy as np
-
-    groups = {str(group): loaded.labels[loaded.sensitive == group] for group in np.unique(loaded.sensitive)}
-    sites = None
-    if loaded.sites is not None:
-        _, sizes = np.unique(loaded.sites, return_counts=True)
-        sites = {"number": sizes.size, "smallest": int(sizes.min()), "largest": int(sizes.max())}
-    return {
-        "rows": len(loaded),
-        "features": list(loaded.features.shape[1:]),
-        "positive_rate": float(loaded.labels.mean()),
-        "groups": {group: {"rows": own.size, "positive_rate": float(own.mean())} for group, own in groups.items()},
-        "sites": sites,
-        "notes": list(loaded.notes),
-    }
-
-
-def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What a page says of a data set, each sentence beside a word."""
-    from logofair.cli.console import titled
-
-    natural, sites = found["natural_sites"], found.get("sites")
-    if sites is None:
-        yield "Sites", "none natural: deal the rows to sites" if natural is None else f"each {natural} is one"
-    else:
-        sizes = f"{sites['smallest']:,} to {sites['largest']:,} rows"
-        yield "Sites", f"{sites['number']:,}, each a {natural} of {sizes}"
-    yield "Groups by", ", ".join(found["sensitive"]) or "any attribute of the files; Pale_Skin by default"
-    yield "Model", found["model"]
-    yield "Licence", found["licence"]
-    if found["citation"]:
-        yield "Cite", found["citation"]
-    yield from titled("Harms", found["known_harms"])
-    yield from titled("Note", found.get("notes", ()))
-    if not found["ready"]:
-        steps = (f"{place}. {step}" for place, step in enumerate(found["where"], start=1))
-        yield from titled("Get it", steps)
+    natural, steps = found["natural_sites"], enumerate(found["where"], start=1)
+    lines = [
+        ("Sites", "none natural: deal the rows to sites" if natural is None else f"each {natural} is one"),
+        ("Groups by", ", ".join(found["sensitive"]) or "any attribute of the files; Pale_Skin by default"),
+        *((word, found[word.lower()]) for word in ("Model", "Licence")),
+        *([("Cite", found["citation"])] if found["citation"] else []),
+        *titled("Harms", found["known_harms"]),
+        *titled("Note", found["notes"]),
+        *titled("Get it", () if found["ready"] else (f"{place}. {step}" for place, step in steps)),
+    ]
+    print_page([f"{name}: {found['title']}. {found['summary']}", "", notes(lines)], page())
 
 
 @click.command(

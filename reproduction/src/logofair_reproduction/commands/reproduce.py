@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.options import examples, json_option, name_option, number_option, path_option, such_that, together
+from logofair.cli.options import examples, name_option, number_option, path_option, such_that, together
 from logofair.errors import InputError
 from logofair_reproduction.commands import need_torch
 
 if TYPE_CHECKING:
     from logofair.progress import Progress
     from logofair_reproduction.experiments.experiment import Experiment
-    from logofair_reproduction.experiments.page import Rendered
     from logofair_reproduction.experiments.runner import RunState
 
 _ALL, _QUICK_DATA = "all", "adult"
@@ -66,7 +65,6 @@ _where_options = together(
 @click.argument("names", metavar="[NAME...|all]", nargs=-1)
 @_which_options
 @_where_options
-@json_option()
 @click.pass_context
 def reproduce(
     ctx: click.Context,
@@ -75,7 +73,6 @@ def reproduce(
     list_all: bool,
     show: bool,
     out: Path,
-    as_json: bool,
     jobs: int | None,
     device: str,
     cache: Path | None,
@@ -90,32 +87,35 @@ def reproduce(
     page.html and tables.md.
     """
     if list_all or not (names or show):
-        _list(names, as_json)
+        _list(names)
         return
     if show and (given := [name for name, value in part.items() if value]):
         raise InputError(f"--show: writes all results of --out again, so --{given[0]} changes nothing; leave it out.")
-    from logofair.cli.console import counted, notes, page, print_json, print_page, showing_progress
+    from logofair.cli.console import counted, notes, page, print_page, showing_progress, titled
 
     try:
-        with showing_progress(quiet=as_json) as progress:
+        with showing_progress() as progress:
             from logofair_reproduction.experiments.page import render  # here, while the reader sees that work goes on
-            from logofair_reproduction.experiments.tables import as_markdown
+            from logofair_reproduction.experiments.tables import Table, as_markdown
 
-            wanted, rendered, ran = _experiments(names), None, None
+            wanted, ran, tables = _experiments(names), None, list[Table]()
             if not show:
                 ran = _run(_parts(wanted, **part), out, progress, jobs=jobs, device=device, cache=cache)
             if ran is None or ran.measured or ran.before:
-                (rendered,) = progress(map(render, [out]), "Writing the page", total=1)
+                (tables,) = progress(map(render, [out]), "Writing the page", total=1)
     except KeyboardInterrupt:
         click.echo(f"logofair: interrupted; what was measured is in {out}, and the same command goes on.", err=True)
         ctx.exit(130)
-    if as_json:
-        print_json(_plain(out, wanted, rendered, ran))
-    else:
-        if rendered is not None:
-            for text in [*(table for table in rendered.tables if table.experiment in wanted), rendered.matrix]:
-                click.echo(as_markdown(text))  # as wide as it is
-        print_page([notes(_done(out, rendered, ran))], page())
+    for table in tables:
+        if table.experiment in (*wanted, ""):  # verdicts are of no single one
+            click.echo(as_markdown(table))  # as wide as it is
+    lines = []
+    if ran is not None:
+        lines.append(("Measured", f"{counted(ran.measured, 'case')} now, {ran.before:,} before."))
+        lines += titled("Left out", (f"{name}, which is not prepared: {how}" for name, how in ran.missing.items()))
+    if tables:
+        lines.append(("Files", f"{out / 'page.html'}; beside it tables.md, results.jsonl"))
+    print_page([notes(lines)], page())
     if ran is not None and ran.failed:
         (case, reason), *others = ran.failed
         first = f"{case.experiment}, {case.method} on {case.split.name}: {' '.join(reason.split())}"
@@ -123,22 +123,16 @@ def reproduce(
         ctx.exit(1)
 
 
-def _list(names: Sequence[str], as_json: bool) -> None:
+def _list(names: Sequence[str]) -> None:
     """Print the experiments that are named, or all: what they are about, data sets, methods, and how many cases."""
-    from logofair.cli.console import grid, page, print_json, print_page
+    from logofair.cli.console import grid, page, print_page
     from logofair_reproduction.experiments.experiment import load_experiment
 
-    found, table = [], grid("name", "what it is", "data", "cases", left=3)
+    table = grid("name", "what it is", "data", "cases", left=3)
     for name in _experiments(names):
         parts = load_experiment(name)
-        data, cases = [part.splits[0].data for part in parts], sum(1 for part in parts for _ in part.cases())
-        methods = list(dict.fromkeys(method for part in parts for method in part.methods))
-        about = {"name": name, "title": parts[0].title, "about": parts[0].about}
-        found.append({**about, "data": data, "methods": methods, "cases": cases})
+        data, cases = (part.splits[0].data for part in parts), sum(1 for part in parts for _ in part.cases())
         table.add_row(name, parts[0].title, ", ".join(data), f"{cases:,}")
-    if as_json:
-        print_json(found)
-        return
     print_page([table, "", "Run one: logofair reproduce NAME --quick; all of them: logofair reproduce all"], page())
 
 
@@ -207,31 +201,3 @@ def _run(
     with locked(folder / ".lock", patience=0.0):
         state = run(left, Machine(folder, cache, device_named(device).type), jobs=jobs, progress=progress)
     return replace(state, missing=missing)
-
-
-def _plain(folder: Path, wanted: Sequence[str], rendered: Rendered | None, ran: RunState | None) -> dict[str, Any]:
-    """What the command did, as plain values."""
-    import polars as pl
-
-    return {
-        "folder": str(folder),
-        "experiments": wanted,
-        "measured": ran.measured if ran else 0,
-        "before": ran.before if ran else None,
-        "failed": [{**case.as_dict(), "reason": why} for case, why in ran.failed] if ran else [],
-        "missing": ran.missing if ran else {},
-        "lines": rendered.lines.filter(pl.col("experiment").is_in(wanted)).to_dicts() if rendered else [],
-        "verdicts": rendered.verdicts.to_dicts() if rendered else [],
-        "files": [str(path) for path in rendered.files] if rendered else [],
-    }
-
-
-def _done(folder: Path, rendered: Rendered | None, ran: RunState | None) -> Iterator[tuple[str, str]]:
-    from logofair.cli.console import counted, titled
-
-    if ran is not None:
-        yield "Measured", f"{counted(ran.measured, 'case')} now, {ran.before:,} before."
-        missing = (f"{name}, which is not prepared: {command}" for name, command in ran.missing.items())
-        yield from titled("Left out", missing)
-    if rendered is not None:
-        yield "Files", f"{folder / 'page.html'}; beside it tables.md, results.jsonl"

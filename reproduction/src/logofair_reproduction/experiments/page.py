@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, StrictUndefined
 
 from logofair.errors import InputError
 from logofair.files.writing import put_whole
@@ -31,19 +30,8 @@ _OF_PAPER = {
 _WORDS = {"local_gap_30": "local gap (30+ rows)", "above_floor": "local gap less the floor at the tolerance"}
 
 
-@dataclass(frozen=True, eq=False)
-class Rendered:
-    """What a folder's results say: lines, tables, verdicts on claims, their matrix; and the files written."""
-
-    lines: pl.DataFrame
-    tables: Sequence[Table]
-    verdicts: pl.DataFrame
-    matrix: Table
-    files: Sequence[Path]
-
-
-def render(folder: Path) -> Rendered:
-    """Write the page and the tables of all results in a folder; nothing is trained or measured.
+def render(folder: Path) -> list[Table]:
+    """Write page.html and tables.md of all results in a folder; return the tables, last the one of verdicts.
 
     Examples
     --------
@@ -55,27 +43,22 @@ def render(folder: Path) -> Rendered:
     if not records:
         raise InputError(f"{folder}: holds no results ({FILE}); name a folder of logofair reproduce.")
     found = measured(records)
-    summed, tables, (verdicts, comparisons) = lines(found), tables_of(found), judge(found)
+    tables, (verdicts, comparisons) = tables_of(found), judge(found)
     signs = Table("", "Verdicts by data set and notion", SIGNS_MEAN, matrix(verdicts))
-    page = _template().render(
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
+    template = files("logofair_reproduction.experiments").joinpath("page.html.jinja").read_text("utf-8")
+    page = environment.from_string(template).render(
         about=list(_about(records, found)),
         matrix=signs,
         claims=list(_by_claim(verdicts, comparisons)),
         plans=[load_experiment(name)[0] for name in found["experiment"].unique(maintain_order=True)],
-        figures=figures_of(summed),
+        figures=figures_of(lines(found)),
         tables=tables,
     )
-    texts = {"page.html": page, "tables.md": "\n".join(map(as_markdown, [signs, *tables]))}
-    for name, text in texts.items():
-        put_whole(folder / name, text.encode())
-    return Rendered(summed, tables, verdicts, signs, [folder / name for name in texts])
-
-
-def _template() -> Template:
-    text = files("logofair_reproduction.experiments").joinpath("page.html.jinja").read_text("utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
-    return environment.from_string(text)
+    put_whole(folder / "page.html", page.encode())
+    put_whole(folder / "tables.md", "\n".join(map(as_markdown, [signs, *tables])).encode())
+    return [*tables, signs]
 
 
 def _about(records: Sequence[Mapping[str, Any]], found: pl.DataFrame) -> Iterator[tuple[str, str]]:
