@@ -1,11 +1,10 @@
 """Methods as Flower strategies: over a grid that is a dictionary of client apps.
 
-A reply of one site that is missing, unsound or cannot be true ends nobody else's run, and is not believed.
+A reply of one site that is missing, of another shape or not finite ends nobody else's run.
 """
 
 from __future__ import annotations
 
-import io
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -200,10 +199,9 @@ BAD = np.full(NETWORK.size, np.nan, np.float32)
 FAULTS = {
     "no reply in time": nothing,
     "Flower reports error code 5": from_flower,
-    "not all finite": trained(BAD),
-    "not parameters of the network": trained(np.zeros(NETWORK.size + 1, np.float32)),
-    "not parameters of the network ": trained(np.zeros(NETWORK.size, np.int64)),
-    "not one of federated training": other(RecordDict()),
+    "parameters: not all numbers are finite": trained(BAD),
+    "not those requested: parameters": trained(np.zeros(NETWORK.size + 1, np.float32)),
+    "answers for another site ": other(RecordDict()),
     "could not answer": other(pack_reply("south", None, GROUPS)),
     "answers for another site": other(pack_reply("west", TrainedParameters(np.zeros(NETWORK.size)), GROUPS)),
     "its groups, or their order": other(pack_reply("south", TrainedParameters(np.zeros(NETWORK.size)), ("M", "F"))),
@@ -272,57 +270,12 @@ def test_a_node_that_is_no_site_of_the_run_gets_no_model():
     assert {message.metadata.dst_node_id for message in models} == {100, 101, 102}
 
 
-def an_archive(message):
-    """Bytes that numpy reads, though as no array."""
-    buffer = io.BytesIO()
-    np.savez(buffer, x=np.zeros(3, np.float32))
-    array = Array("float32", (NETWORK.size,), "numpy.ndarray", buffer.getvalue())
-    ours = ConfigRecord({"site": "south", "groups": '["F", "M"]'})
-    return other(RecordDict({"logofair": ours, "arrays": ArrayRecord({"parameters": array})}))(message)
-
-
-@pytest.mark.parametrize(
-    "fault", [an_archive, trained(np.full(NETWORK.size, 1e300))], ids=["an archive", "too large for the network"]
-)
-def test_a_reply_that_is_no_model_of_the_network_leaves_only_its_site_out(fault):
-    made = strategy(FedFB())
-    made.start(FakeGrid(faults={"south": fault}), num_rounds=2)
-    np.testing.assert_array_equal(made.state.parameters, without_south(FedFB(), 2))
-
-
-@pytest.mark.parametrize("number", [7.0, 1e15, 1e308])
-@pytest.mark.parametrize("method", [FedAvg(), FedFB(EQUALIZED_ODDS)], ids=["fedavg", "fedfb"])
-def test_a_site_that_says_other_numbers_of_rows_than_at_first_is_not_believed(method, number):
-    counts = LabelCounts(np.full((2, 2), number), np.full((2, 2), number), np.ones((2, 2)))
-    made = strategy(method)
-    grid = FakeGrid(faults={"south": other(pack_reply("south", counts, GROUPS))}, kinds=("evaluate",))
-    made.start(grid, num_rounds=3)
-    expected = rows()[1].counts
-    np.testing.assert_array_equal(made.state.measured.rows[1], expected)
-
-
-@pytest.mark.parametrize("values", [[-5.0, 0.1], [0.7, -7.0], [0.7, 1.5]])
-def test_a_loss_or_gap_that_cannot_be_true_is_not_taken(values):
-    gradients_reply = Gradients(np.array(values), np.zeros((2, NETWORK.size)))
-    grid = FakeGrid(faults={"south": other(pack_reply("south", gradients_reply, GROUPS))})
-    with pytest.raises(InputError, match="quorum"):
-        strategy(FCFL(), quorum=3).start(grid, num_rounds=1)
-
-
-def test_one_sites_huge_gradients_do_not_end_the_run_of_the_others():
-    gradients_reply = Gradients(np.array([0.7, 0.5]), np.full((2, NETWORK.size), 1e200))
-    made = strategy(FCFL())
-    made.start(FakeGrid(faults={"south": other(pack_reply("south", gradients_reply, GROUPS))}), num_rounds=2)
-    assert np.isfinite(made.state.parameters).all()
-
-
 @pytest.mark.parametrize(
     ("values", "gradients", "sound"),
     [
         ([0.7, 0.1], 0.0, True),
         ([0.7, np.nan], 0.0, True),
         ([np.nan, 0.1], 0.0, False),
-        ([0.7, np.inf], 0.0, False),
         ([0.7, 0.1], np.inf, False),
         ([0.7], 0.0, False),
     ],
@@ -339,24 +292,10 @@ def test_gradients_count_unless_a_number_is_wrong(values, gradients, sound):
             made.start(grid, num_rounds=1)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"accepted": 9.0}, "more rows than it has"),
-        ({"accepted": -1.0}, "fewer than none"),
-        ({"rows": 1.5}, "whole numbers"),
-        ({"rows": -1.0}, "whole numbers"),
-        ({"rows": 0.0, "accepted": 0.0, "loss": 0.0}, "there are none"),
-        ({"loss": -0.1}, "losses"),
-        ({"loss": np.nan}, "not all finite"),
-        ({"rows": np.inf}, "not all finite"),
-    ],
-)
-def test_counts_that_cannot_be_true_are_not_taken(change, words):
-    values = {"rows": 2.0, "accepted": 1.0, "loss": 0.5, **change}
-    counts = LabelCounts(**{name: np.full((2, 2), value) for name, value in values.items()})
+def test_counts_that_are_not_finite_are_not_taken():
+    counts = LabelCounts(np.full((2, 2), 2.0), np.ones((2, 2)), np.full((2, 2), np.nan))
     grid = FakeGrid(faults={"south": other(pack_reply("south", counts, GROUPS))}, kinds=("evaluate",), since=0)
-    with pytest.raises(InputError, match=f"south: .*{words}"):
+    with pytest.raises(InputError, match="south: its loss: not all numbers are finite"):
         strategy(FedAvg(), quorum=3).start(grid, num_rounds=1)
 
 

@@ -161,9 +161,9 @@ def test_parameters_of_another_size_are_refused_in_one_sentence(parameters: np.n
 def test_unknown_networks_and_shapes_that_do_not_fit_are_refused_in_one_sentence() -> None:
     with pytest.raises(InputError, match=r"^network: got 'mpl' \(did you mean 'mlp'\?\); use one of logistic, mlp, "):
         build_network("mpl", (3,))
-    with pytest.raises(InputError, match=r"^network: mlp does not take images; use resnet18\.$"):
+    with pytest.raises(InputError, match=r"^network: mlp takes rows of shape \(features,\), got \(3, 32, 32\); use "):
         build_network("mlp", (3, 32, 32))
-    with pytest.raises(InputError, match=r"^network: resnet18 does not take tables; use logistic or mlp\.$"):
+    with pytest.raises(InputError, match=r"^network: resnet18 takes rows of shape \(3, height, width\), got \(3,\); "):
         build_network("resnet18", (3,))
     with pytest.raises(InputError, match=r"^hidden: got 0; pass a whole number of at least 1\.$"):
         build_network("mlp", (3,), hidden=0)

@@ -188,27 +188,20 @@ def test_images_train_by_local_steps_and_by_slopes() -> None:
 # --- bad input ---
 
 
-def test_no_clients_are_refused_in_one_sentence() -> None:
-    network = build_network("logistic", (3,))
-    with pytest.raises(InputError, match=r"^clients: there are none; pass what make_rows returns\.$"):
-        train(FedAvg(), network, [], rounds=1)
-
-
-def test_clients_with_other_groups_are_refused_in_one_sentence() -> None:
+def test_clients_that_do_not_fit_one_another_and_the_network_are_refused_in_one_sentence() -> None:
     def of(names: list[str], client: str) -> ClientRows:
         return make_rows(np.eye(3), [0, 1, 1], groups=names, sites=[client] * 3)[0]
 
-    network = build_network("logistic", (3,))
-    for names in (["a", "b", "c"], ["a", "x", "x"]):
-        with pytest.raises(InputError, match=r"^clients: 's' has other groups than 'n'; make all rows with the same "):
-            train(FedAvg(), network, [of(["a", "b", "b"], "n"), of(names, "s")], rounds=1)
-
-
-def test_rows_that_do_not_fit_the_network_are_refused_in_one_sentence() -> None:
-    with pytest.raises(InputError, match=r"^clients: a row of 0 has shape \(3,\), but mlp is built for \(4,\); build "):
-        train(FedAvg(), build_network("mlp", (4,)), biased(60), rounds=1)
-    with pytest.raises(InputError, match=r"^clients: the rows of 0 are torch\.float64, the network torch\.float32; "):
-        train(FedAvg(), build_network("mlp", (3,)), biased(60, dtype=torch.float64), rounds=1)
+    sentence = r"^clients: pass the rows of one call of make_rows, with features of shape \(3,\) and in torch.float32, "
+    for clients in (
+        [],
+        [of(["a", "b", "b"], "n"), of(["a", "b", "c"], "s")],
+        [of(["a", "b", "b"], "n"), of(["a", "x", "x"], "s")],
+        make_rows(np.eye(4), [0, 1, 1, 0], groups=list("abab")),
+        biased(60, dtype=torch.float64),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            train(FedAvg(), build_network("mlp", (3,)), clients, rounds=1)
 
 
 def test_bad_numbers_are_refused_before_the_first_round() -> None:

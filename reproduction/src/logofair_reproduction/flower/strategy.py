@@ -1,7 +1,8 @@
 """A training method as a Flower strategy: Flower's rounds and grid, the method's own steps.
 
 With all sites present and the same schedule at each, training gives the states of :func:`training.train` to the bit.
-A site that does not reply, or whose reply cannot be true, is left out of the round; its last counts stand for it.
+A site that does not reply, or whose reply is of another shape or not finite, is left out of the round; its last counts
+stand for it.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class MethodStrategy(Strategy):
         self._nodes = self._connected(grid)
         messages = self._messages(MessageType.EVALUATE, 0, arrays)
         replies = grid.send_and_receive(messages, timeout=timeout)
-        found = self._sound(0, replies, lambda content, site: read_counts(content, len(self.groups)))
+        found = self._sound(0, replies, lambda content: read_counts(content, len(self.groups)))
         self.sites = tuple(site for site in self.sites if site in found)
         measured = ClientMeasures.together(self.sites, self.groups, [found[site] for site in self.sites])
         self._state = TrainingState.initial(self.method, parameters, measured)
@@ -135,7 +136,7 @@ class MethodStrategy(Strategy):
         """Let the method make the next model of the replies."""
         state, request = self.state, self.method.request(self.state.method_state)
         found = self._sound(
-            server_round, replies, lambda content, site: read_reply(content, request, self.network, len(self.groups))
+            server_round, replies, lambda content: read_reply(content, request, self.network, len(self.groups))
         )
         by_number = {number: found[site] for number, site in enumerate(self.sites) if site in found}
         self._state = state.after_step(self.method, by_number)
@@ -158,9 +159,7 @@ class MethodStrategy(Strategy):
             site: LabelCounts(before.rows[place], before.accepted[place], before.loss[place])
             for place, site in enumerate(self.sites)
         }
-        found = self._sound(
-            server_round, replies, lambda content, site: read_counts(content, len(self.groups), last[site].rows)
-        )
+        found = self._sound(server_round, replies, lambda content: read_counts(content, len(self.groups)))
         measured = ClientMeasures.together(self.sites, self.groups, list((last | found).values()))
         self._state = self.state.after_measuring(self.method, measured)
         return MetricRecord({"accuracy": measured.accuracy, "loss": measured.mean_loss, "sites": len(found)})
@@ -192,9 +191,7 @@ class MethodStrategy(Strategy):
             if site in self._nodes
         ]
 
-    def _sound(
-        self, number: int, replies: Iterable[Message], read: Callable[[RecordDict, str], Sound]
-    ) -> dict[str, Sound]:
+    def _sound(self, number: int, replies: Iterable[Message], read: Callable[[RecordDict], Sound]) -> dict[str, Sound]:
         """The sound replies of a round by site; the log names the sites left out, too few are an error."""
         why = {site: "no reply in time" if site in self._nodes else "it is not connected" for site in self.sites}
         sites, found = {self._nodes[site]: site for site in self.sites if site in self._nodes}, dict[str, Sound]()
@@ -208,7 +205,7 @@ class MethodStrategy(Strategy):
                 continue
             try:
                 check_sender(reply.content, site, self.groups)
-                found[site] = read(reply.content, site)
+                found[site] = read(reply.content)
             except InputError as error:
                 why[site] = str(error)
         left_out = [site for site in self.sites if site not in found]

@@ -130,7 +130,17 @@ def initial_state(
     method: Method, network: Network, clients: Sequence[ClientRows], random_state: int = 0
 ) -> TrainingState:
     """The state before the first round."""
-    _check(method, network, clients)
+    whole_number(method.measure_every, "measure_every")
+    fits = [
+        (rows.groups, tuple(rows.features.shape[1:]), rows.labels.dtype)
+        == (clients[0].groups, network.shape, network.dtype)
+        for rows in clients
+    ]
+    if not fits or not all(fits):
+        raise InputError(
+            f"clients: pass the rows of one call of make_rows, with features of shape {network.shape} and in "
+            f"{network.dtype}, for which the network is built."
+        )
     parameters = network.start(random_state)
     with _deterministic():
         return TrainingState.initial(method, parameters, measure(network, clients, parameters))
@@ -158,29 +168,6 @@ def measure(network: Network, clients: Sequence[ClientRows], parameters: Vector)
     """Count how a model decides at every client."""
     counts = [label_counts(network, rows, parameters) for rows in clients]
     return ClientMeasures.together([rows.client for rows in clients], clients[0].groups, counts)
-
-
-def _check(method: Method, network: Network, clients: Sequence[ClientRows]) -> None:
-    """Raise where method, network and rows cannot go together."""
-    whole_number(method.measure_every, "measure_every")
-    if not clients:
-        raise InputError("clients: there are none; pass what make_rows returns.")
-    for rows in clients:
-        if rows.groups != clients[0].groups:
-            raise InputError(
-                f"clients: {rows.client!r} has other groups than {clients[0].client!r}; make all rows with the same "
-                "known_groups=."
-            )
-        if tuple(rows.features.shape[1:]) != network.shape:
-            raise InputError(
-                f"clients: a row of {rows.client!r} has shape {tuple(rows.features.shape[1:])}, but {network.name} is "
-                f"built for {network.shape}; build the network for these rows."
-            )
-        if rows.labels.dtype != network.dtype:
-            raise InputError(
-                f"clients: the rows of {rows.client!r} are {rows.labels.dtype}, the network {network.dtype}; make both "
-                "with the same dtype=."
-            )
 
 
 @contextmanager
