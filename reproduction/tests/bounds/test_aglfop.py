@@ -73,7 +73,7 @@ def check(found, table, global_limit, local_limit):
     assert found.local_information == pytest.approx(local, abs=1e-12)
     assert global_limit is None or global_ <= global_limit + 1e-12
     assert local_limit is None or local <= local_limit + 1e-12
-    assert 0 <= found.optimality_gap <= 1e-6
+    assert 0 <= found.bound - found.accuracy <= 1e-6
 
 
 # --- solved by hand

@@ -131,6 +131,7 @@ def test_a_model_that_decides_alike_on_all_rows_is_said(tmp_path: Path, monkeypa
         ((*QUICK, "--set", "lerning_rate=1"), "settings of fedavg: got 'lerning_rate' (did you mean 'learning_rate'?)"),
         ((*QUICK, "--set", "learning_rate"), "is no NAME=VALUE, such as learning_rate=0.005"),
         ((*QUICK, "--set", "learning_rate=fast"), "learning_rate: expected a number above 0, got 'fast'"),
+        ((*QUICK, "--set", "optimiser=adan"), "optimiser: got 'adan' (did you mean 'adam'?); use one of adam, sgd."),
         ((*QUICK, "--set", "learning_rate=1e30"), "learning_rate: got 1e+30"),
         (("--method", "fcfl", *SMALL, "--set", "local_epochs=3"), "settings of fcfl: got 'local_epochs'"),
         ((*QUICK, "--partition", "natural", "--alpha", "1"), "--alpha: natural sites are not dealt by chance"),

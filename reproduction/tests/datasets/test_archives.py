@@ -10,8 +10,8 @@ pytest.importorskip("polars")
 
 from logofair.errors import InputError
 from logofair.files import tables
-from logofair_reproduction.datasets import archives
-from logofair_reproduction.datasets.archives import open_zip
+from logofair_reproduction.datasets import preparing
+from logofair_reproduction.datasets.preparing import open_zip
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,6 @@ def test_a_zip_file_that_would_unpack_to_too_much_is_refused(name, limit, words,
             archive.writestr(member, content)
     with open_zip(path) as archive:
         assert len(archive.namelist()) == 3
-    monkeypatch.setattr(archives if name == "_MOST_MEMBERS" else tables, name, limit)
+    monkeypatch.setattr(preparing if name == "_MOST_MEMBERS" else tables, name, limit)
     with pytest.raises(InputError, match=words), open_zip(path):
         pytest.fail("it was opened")

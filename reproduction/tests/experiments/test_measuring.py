@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -172,7 +173,9 @@ def test_every_kind_of_method_is_measured(record, method):
 
 
 def test_a_record_tells_its_day_its_rows_and_what_its_model_was_trained_with(record, monkeypatch):
-    monkeypatch.setattr(measuring, "origin_of", lambda name, cache: {"of": 50_000, "year": "1994"})
+    monkeypatch.setattr(measuring, "CATALOGUE", {"adult": SimpleNamespace(needs_files=True)})
+    monkeypatch.setattr(measuring, "is_prepared", lambda folder: True)
+    monkeypatch.setattr(measuring, "check_about", lambda *_: {"counts": {"rows kept": 50_000}, "year": "1994"})
     found = record("fedavg")
     assert found["date"] == date.today().isoformat()
     assert found["sample"] == {"of": 50_000, "year": "1994"}  # Adult has no natural clients

@@ -9,7 +9,7 @@ import pytest
 
 from logofair.datasets import Dataset
 from logofair_reproduction.experiments.experiment import Case, Split
-from logofair_reproduction.experiments.private import BINS, private_chances
+from logofair_reproduction.experiments.measuring import BINS, private_chances
 from logofair_reproduction.experiments.scores import SplitData
 from support.oracles import spelled_out
 

@@ -76,7 +76,7 @@ def aglfop(
     """
     given = {"global_information": global_information, "local_information": local_information}
     most = [None if limit is None else not_negative(limit, name) for name, limit in given.items()]
-    both = Information.global_(table), Information.local(table)
+    both = Information.both(table)
     limits = tuple(
         (side, limit)
         for side, limit in zip(both, most, strict=True)
@@ -84,13 +84,14 @@ def aglfop(
     )
     zero = [None if limit is None else 0.0 for limit in most]
     independent = gap_bound(table, global_tolerance=zero[0], local_tolerance=zero[1])
-    proof, solver = _solved(table, limits, independent)
+    flat, bound, solver = _solved(table, limits, independent)
+    accuracy = table.accuracy(flat)
     return InformationBound(
-        accuracy=proof.accuracy,
-        bound=min(1.0, max(proof.bound, proof.accuracy)),  # they may cross by rounding
-        global_information=both[0].value(proof.shares),
-        local_information=both[1].value(proof.shares),
-        shares=proof.shares.reshape(table.mass.shape),
+        accuracy=accuracy,
+        bound=min(1.0, max(bound, accuracy)),  # they may cross by rounding
+        global_information=both[0].value(flat),
+        local_information=both[1].value(flat),
+        shares=flat.reshape(table.mass.shape),
         solver=solver,
     )
 
@@ -99,35 +100,28 @@ def information(table: LabelTable, shares: Floats) -> tuple[float, float]:
     """What some rule's decisions tell about the group, in nats: I(Z; Yhat) and I(Z; Yhat | S).
 
     ``shares`` are those that the rule accepts of every site, group and label: :meth:`LabelTable.shares` counts them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from logofair_reproduction.bounds import label_table
-    >>> table = label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"])
-    >>> [round(nats, 3) for nats in information(table, np.array([[[0.0, 1.0], [0.0, 1.0]]]))]
-    [0.693, 0.693]
     """
     flat = np.asarray(shares, dtype=np.float64).ravel()
-    return Information.global_(table).value(flat), Information.local(table).value(flat)
+    over_all, inside = Information.both(table)
+    return over_all.value(flat), inside.value(flat)
 
 
-def _solved(table: LabelTable, limits: Limits, independent: GapBound) -> tuple[Proof, str]:
+def _solved(table: LabelTable, limits: Limits, independent: GapBound) -> tuple[Floats, float, str]:
     """The first answer that is proved; raise rather than return less."""
     start = independent.shares.ravel()
     if not any(limit > 0 for _, limit in limits):
-        return Proof(start, independent.accuracy, independent.bound), "exact"
+        return start, independent.bound, "exact"
     perfect = np.tile([0.0, 1.0], table.mass.size // 2)
     if all(side.value(perfect) <= limit for side, limit in limits):
-        return Proof(perfect, 1.0, 1.0), "exact"
+        return perfect, 1.0, "exact"
     tried = []
     for solver in _SOLVERS:
         shares, status = _candidate(table, limits, solver)
         tried.append(f"{solver}: {status}")
         if shares is not None:
-            proof = prove(table, limits, shares, start)
-            if abs(proof.bound - proof.accuracy) <= LARGEST_OPTIMALITY_GAP:
-                return proof, solver
+            best, bound = prove(table, limits, shares, start)
+            if abs(bound - table.accuracy(best)) <= LARGEST_OPTIMALITY_GAP:
+                return best, bound, solver
     raise SolverError(
         f"aglfop: no distribution could be proved best within {LARGEST_OPTIMALITY_GAP:g} ({', '.join(tried)}), so none "
         "is returned; raise the smaller limit a little: a bound for a larger limit holds for the smaller one too."
@@ -170,18 +164,12 @@ class Information:
     weight: Floats
 
     @classmethod
-    def global_(cls, table: LabelTable) -> Information:
-        """Over all sites: I(Z; Yhat)."""
+    def both(cls, table: LabelTable) -> tuple[Information, Information]:
+        """Over all sites, I(Z; Yhat), and inside them, in the mean over sites, I(Z; Yhat | S)."""
         sites, groups, _ = table.mass.shape
-        member = np.tile(np.repeat(np.arange(groups), 2), sites)
-        return _information(table.mass.ravel(), member, np.zeros(groups, int))
-
-    @classmethod
-    def local(cls, table: LabelTable) -> Information:
-        """Inside the sites, in the mean over them: I(Z; Yhat | S)."""
-        sites, groups, _ = table.mass.shape
-        member = np.repeat(np.arange(sites * groups), 2)
-        return _information(table.mass.ravel(), member, np.repeat(np.arange(sites), groups))
+        mass, cells = table.mass.ravel(), sites * groups
+        over_all = _information(mass, np.tile(np.repeat(np.arange(groups), 2), sites), np.zeros(groups, int))
+        return over_all, _information(mass, np.repeat(np.arange(cells), 2), np.repeat(np.arange(sites), groups))
 
     def value(self, shares: Floats) -> float:
         """The information, in nats."""
@@ -238,17 +226,8 @@ def _log_ratio(part: Floats, total: Floats) -> Floats:
 Limits: TypeAlias = tuple[tuple[Information, float], ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Proof:
-    """Shares within the limits, flattened, with their accuracy, and the bound on the accuracy of all such shares."""
-
-    shares: Floats
-    accuracy: float
-    bound: float
-
-
-def prove(table: LabelTable, limits: Limits, shares: Floats, independent: Floats) -> Proof:
-    """Move shares inside the limits, and bound all others, improving both until they meet or rounds run out.
+def prove(table: LabelTable, limits: Limits, shares: Floats, independent: Floats) -> tuple[Floats, float]:
+    """Move shares inside the limits, and bound the accuracy of all others, until both meet or rounds run out.
 
     ``independent`` are shares without information on any limited side: moving towards them leads inside.
     """
@@ -264,11 +243,10 @@ def prove(table: LabelTable, limits: Limits, shares: Floats, independent: Floats
         point, least = solved
         bound = min(bound, 1.0 - float(table.mass[..., 1].sum()) - least)
         best = min(best, _inside(limits, point, independent), key=lambda each: float(cost @ each))
-        if bound - table.accuracy(best.reshape(table.mass.shape)) <= _CLOSE_ENOUGH:
+        if bound - table.accuracy(best) <= _CLOSE_ENOUGH:
             break
         cuts += _tangents(limits, [(point + best) / 2.0, point])
-    accuracy = table.accuracy(best.reshape(table.mass.shape))
-    return Proof(best, accuracy, bound)
+    return best, bound
 
 
 def _tangents(limits: Limits, points: Sequence[Floats]) -> list[tuple[Floats, float]]:

@@ -29,11 +29,6 @@ class AccuracyBound:
     accuracy: float
     bound: float
 
-    @property
-    def optimality_gap(self) -> float:
-        """``bound - accuracy``: what could still be won; never above 1e-6."""
-        return self.bound - self.accuracy
-
 
 @dataclass(frozen=True, eq=False)
 class Oracle(AccuracyBound):

@@ -35,14 +35,7 @@ class LabelTable:
     sites: tuple[Label | None, ...]
 
     def shares(self, chances: object, labels: object, *, groups: object, sites: object = None) -> Floats:
-        """The share that some chances of acceptance accept of every site, group and label; 0 where there is nobody.
-
-        Examples
-        --------
-        >>> table = label_table([1, 0, 1, 1], groups=["F", "F", "M", "M"])
-        >>> table.shares([1.0, 0.0, 1.0, 0.5], [1, 0, 1, 1], groups=["F", "F", "M", "M"]).tolist()
-        [[[0.0, 1.0], [0.0, 0.75]]]
-        """
+        """The share that some chances of acceptance accept of every site, group and label; 0 where there is nobody."""
         label, chance = binary(labels), np.asarray(chances, dtype=np.float64)
         group = Codes(self.groups, encode_known(groups, self.groups, "groups"))
         site = one_site(label.size)
@@ -52,7 +45,8 @@ class LabelTable:
         return np.divide(counted.accepted, counted.mass, out=np.zeros_like(self.mass), where=counted.mass > 0)
 
     def accuracy(self, shares: Floats) -> float:
-        """Accuracy of accepting these shares of the entries, (sites, groups, 2)."""
+        """Accuracy of accepting these shares of the entries, (sites, groups, 2) or flat."""
+        shares = shares.reshape(self.mass.shape)
         right = self.mass[..., 1] * shares[..., 1] + self.mass[..., 0] * (1.0 - shares[..., 0])
         return float(right.sum())
 
@@ -61,11 +55,6 @@ def label_table(labels: object, *, groups: object, sites: object = None, sample_
     """Count how often each site, group and label occur together.
 
     ``sites=None``: all rows belong to one site; ``sample_weight`` is how much each row counts.
-
-    Examples
-    --------
-    >>> label_table([1, 0, 0], groups=["F", "M", "M"], sites=["a", "a", "b"]).sites
-    ('a', 'b')
     """
     label = binary(labels)
     not_empty(label.size, "labels")

@@ -29,12 +29,10 @@ from logofair_reproduction.commands import need_torch
 from logofair_reproduction.commands.data import NAMES
 
 if TYPE_CHECKING:
-    import polars
     from rich.console import Console
 
     from logofair.auditing import Audit
     from logofair.auditing.measure import Measured
-    from logofair.columns.checks import Floats
     from logofair_reproduction.experiments.scores import SplitData
 
 METHODS = ("fedavg", "fairfed", "fedfb", "fcfl")
@@ -145,10 +143,22 @@ def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str
             )
         except InputError as error:
             raise error.renamed(lambda name: _OPTIONS.get(name, name)) from None
-    found = dict(zip(("calibration", "test"), scores, strict=True))
+    import numpy as np
+    import polars
+
+    kept = [rows.parts["calibration"], rows.parts["test"]]
+    places = np.concatenate(kept)
+    table = {
+        "id": rows.data.row_numbers[places],
+        "part": np.repeat(["calibration", "test"], [part.size for part in kept]).tolist(),
+        "site": rows.sites[places].tolist(),
+        "group": rows.data.sensitive[places].tolist(),
+        "label": rows.data.labels[places],
+        "score": np.concatenate(scores),
+    }
     with replacing(out) as neighbour:
-        sink(_table(rows, found).lazy(), neighbour)
-    measured = rows.rows("test").audit(found["test"] >= 0.5, options["notion"])
+        sink(polars.LazyFrame(table), neighbour)
+    measured = rows.rows("test").audit(scores[1] >= 0.5, options["notion"])
     if as_json:
         sizes = {part: int(places.size) for part, places in rows.parts.items()}
         wanted = {name: options[name] for name in ("method", "notion", "partition", "seed")}
@@ -156,26 +166,6 @@ def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str
         print_json({"out": str(out), "settings": settings, "rows": sizes, "test": measured.as_dict()})
     else:
         _show(rows, measured, options["notion"], f"{method}, {rounds:,} rounds, seed {options['seed']}", out, page())
-
-
-def _table(rows: SplitData, scores: dict[str, Floats]) -> polars.DataFrame:
-    """The rows kept back with their scores: id, part, site, group, label, score."""
-    import polars
-
-    parts = [
-        polars.DataFrame(
-            {
-                "id": rows.data.row_numbers[rows.parts[part]],
-                "part": [part] * own.size,
-                "site": rows.rows(part).sites.tolist(),
-                "group": rows.rows(part).groups.tolist(),
-                "label": rows.rows(part).labels,
-                "score": own,
-            }
-        )
-        for part, own in scores.items()
-    ]
-    return polars.concat(parts)
 
 
 def _show(rows: SplitData, test: Audit, notion: str, trained: str, out: Path, console: Console) -> None:

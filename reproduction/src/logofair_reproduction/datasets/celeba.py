@@ -21,8 +21,7 @@ from logofair.columns.checks import whole_number
 from logofair.datasets.table import Dataset, chosen
 from logofair.errors import InputError
 from logofair.progress import Progress, no_progress
-from logofair_reproduction.datasets.archives import open_zip
-from logofair_reproduction.datasets.preparing import check_about, new_folder, terms_of, write_about
+from logofair_reproduction.datasets.preparing import check_about, new_folder, open_zip, terms_of, write_about
 
 Readers: TypeAlias = Mapping[str, Callable[[], bytes]]
 

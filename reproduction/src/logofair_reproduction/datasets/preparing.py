@@ -12,6 +12,8 @@ import secrets
 import shlex
 import shutil
 import tomllib
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +32,7 @@ from logofair.errors import InputError
 from logofair.files.documents import Document
 from logofair.files.tables import (
     TableFile,
+    check_unpacked,
     column_names,
     estimated_rows,
     fingerprint,
@@ -39,11 +42,11 @@ from logofair.files.tables import (
 from logofair.files.values import number
 from logofair.files.writing import reason_of
 from logofair.progress import Progress
-from logofair_reproduction.datasets.archives import ZipMember, open_zip
 
 BATCH = 100_000  # rows read at a time
 _TEXT, _ARCHIVE, _PARQUET = (".csv", ".txt"), ".zip", ".parquet"
 _ABOUT, _ROWS = "about.json", "rows.parquet"
+_MOST_MEMBERS = 500_000  # of a ZIP file
 _VERSION = 3  # of what is stored, whatever the data set
 
 
@@ -171,6 +174,60 @@ def load_rows(folder: Path, name: str) -> tuple[pl.DataFrame, dict[str, Any]]:
         raise InputError(f"{folder / _ROWS}: is missing or damaged; prepare it again: {again}.") from None
 
 
+@dataclass(frozen=True)
+class ZipMember(TableFile):
+    """A table in a ZIP file, by its name there."""
+
+    member: str
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.member})"
+
+    @property
+    def name(self) -> str:
+        """The table's own name, without folders."""
+        return Path(self.member).name
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether its bytes are not those of the table itself."""
+        return True
+
+    @property
+    def size(self) -> int:
+        """Its bytes, unpacked."""
+        with open_zip(self.path) as archive:
+            return archive.getinfo(self.member).file_size
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Open it for reading bytes."""
+        with open_zip(self.path) as archive, archive.open(self.member) as packed:
+            yield packed
+
+
+@contextmanager
+def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a ZIP file that unpacks to no more than official files do; what is wrong with it becomes one sentence."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if len(members) > _MOST_MEMBERS:
+                raise InputError(f"{path}: holds {len(members):,} files, more than {_MOST_MEMBERS:,}; unpack it first.")
+            check_unpacked(path, sum(member.file_size for member in members))  # zipfile unpacks no more of a member
+            yield archive
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):  # some official files are packed so
+        raise InputError(
+            f"{path}: is damaged, or packed by a method that cannot be read here; download it again, or unpack it."
+        ) from None
+    except RuntimeError as error:
+        if "password" not in str(error):
+            raise
+        raise InputError(f"{path}: is encrypted; unpack it and pass the CSV file.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({reason_of(error)}); check the file.") from None
+
+
 def find_tables(source: Path, mark: str, what: str) -> dict[TableFile, tuple[str, ...]]:
     """The tables with a column ``mark`` in a file, a ZIP file, or a folder and those below it, each with its header.
 
@@ -199,7 +256,6 @@ def find_tables(source: Path, mark: str, what: str) -> dict[TableFile, tuple[str
 
 
 def _tables(path: Path) -> list[TableFile]:
-    """The tables of one file."""
     if path.suffix.lower() != _ARCHIVE:
         return [TableFile(path)]
     with open_zip(path) as archive:

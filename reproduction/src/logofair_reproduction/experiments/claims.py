@@ -106,12 +106,12 @@ class _Comparison:
     margin: float
 
 
-def _claims() -> list[Claim]:
-    text = files("logofair_reproduction.experiments").joinpath("claims.toml").read_text("utf-8")
-    return [Claim(**facts) for facts in tomllib.loads(text)["claim"]]
-
-
-CLAIMS = _claims()
+CLAIMS = [
+    Claim(**facts)
+    for facts in tomllib.loads(files("logofair_reproduction.experiments").joinpath("claims.toml").read_text("utf-8"))[
+        "claim"
+    ]
+]
 
 
 def judge(found: pl.DataFrame, claims: Iterable[Claim] = CLAIMS) -> tuple[pl.DataFrame, pl.DataFrame]:

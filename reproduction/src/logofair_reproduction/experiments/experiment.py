@@ -68,11 +68,6 @@ class MethodPlan:
     basis: str = "eta"  # what rates and accuracy are counted with where scores are post-processed
     varied: bool = False  # measured at each of an experiment's levels (rounds, or epsilon)
 
-    @property
-    def has_requirements(self) -> bool:
-        """Whether its result depends on the experiment's tolerances."""
-        return self.kind != "trained" and self.tolerances == "required"
-
 
 @cache
 def _toml(name: str) -> Mapping[str, Any]:
@@ -103,13 +98,6 @@ def trials(data: str, method: str, budget: int | None = None, *, published: bool
     """The settings tried for a method on a data set, at most ``budget`` of them; settings of one run share a trial.
 
     A run of 50 rounds passes through its 20th, so settings that differ in their rounds alone are trained once.
-
-    Examples
-    --------
-    >>> sum(len(trial.rounds) for trial in trials("adult", "fedfb"))
-    20
-    >>> [trial.rounds for trial in trials("adult", "fedfb", budget=1)]
-    [(20,)]
     """
     section = _toml("settings.toml")[data][method] if method != "algorithm1" else _toml("settings.toml")[method]
     listed = [section["published"]] if published else section["trials"]
@@ -124,13 +112,7 @@ def trials(data: str, method: str, budget: int | None = None, *, published: bool
 
 
 def first_setting(data: str, method: str) -> dict[str, Any]:
-    """The first setting that is tried for a method on a data set; FedAvg's where none is listed, but for FCFL.
-
-    Examples
-    --------
-    >>> first_setting("acs", "fedfb"), first_setting("acs", "fcfl")
-    ({'learning_rate': 0.01, 'batch_size': 512, 'local_epochs': 1}, {})
-    """
+    """The first setting that is tried for a method on a data set; FedAvg's where none is listed, but for FCFL."""
     listed = _toml("settings.toml").get(data, {})
     if method not in listed and method != "fcfl":  # which takes no local steps
         method = "fedavg"
@@ -176,14 +158,7 @@ class Case:
 
     @property
     def trainings(self) -> list[Training]:
-        """What must be trained for it.
-
-        Examples
-        --------
-        >>> case = Case("comparison_dp", Split("adult", 0), "demographic_parity", "on_fedfb", 0.01, 0.01, None, 20)
-        >>> [(each.method, each.notion) for each in case.trainings]
-        [('fedfb', 'demographic_parity')]
-        """
+        """What must be trained for it."""
         plan = METHODS[self.method]
         wanted = [plan.trains, *([METHODS[plan.like].trains] if plan.tolerances == "baseline" else [])]
         return [
@@ -232,26 +207,22 @@ class Experiment:
 
     def cases(self) -> Iterator[Case]:
         """All cells of all seeds: every seed's splits before the next seed's."""
-        for number, split in product(range(self.seeds), self.splits):
-            dealt = replace(split, random_state=number)
-            for method in self.methods:
-                yield from self._of_method(METHODS[method], dealt)
-
-    def _of_method(self, plan: MethodPlan, split: Split) -> Iterator[Case]:
-        sized = self.tolerances if plan.has_requirements else ((None, None),)
-        levels: Sequence[float | None] = self.levels if self.levels and plan.varied else (None,)
-        for (local, global_), level in product(sized, levels):
-            yield Case(
-                self.name,
-                split,
-                self.notion,
-                plan.name,
-                local if "local" in plan.sides else None,
-                global_ if "global" in plan.sides else None,
-                level,
-                self.budget,
-                self.solver_budget,
-            )
+        for number, split, method in product(range(self.seeds), self.splits, self.methods):
+            plan, dealt = METHODS[method], replace(split, random_state=number)
+            required = plan.kind != "trained" and plan.tolerances == "required"
+            levels: Sequence[float | None] = self.levels if self.levels and plan.varied else (None,)
+            for (local, global_), level in product(self.tolerances if required else ((None, None),), levels):
+                yield Case(
+                    self.name,
+                    dealt,
+                    self.notion,
+                    method,
+                    local if "local" in plan.sides else None,
+                    global_ if "global" in plan.sides else None,
+                    level,
+                    self.budget,
+                    self.solver_budget,
+                )
 
 
 def experiment_names() -> list[str]:
@@ -276,16 +247,17 @@ def load_experiment(
     >>> adult, *_ = load_experiment("comparison_dp")
     >>> adult.title, len(adult.splits), adult.seeds
     ('Comparison, demographic parity', 3, 5)
-    >>> load_experiment("comparision_dp")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    logofair.errors.InputError: NAME: got 'comparision_dp' (did you mean 'comparison_dp'?); use one of ...
     """
     chosen(name, experiment_names(), "NAME")
     plan, found = _toml(f"plans/{name}.toml"), []
     for part, facts in plan["data"].items():
         said = {**plan, **facts}  # what the file says of all data sets, and of this one
-        if quick:
-            said |= _shortened(said)
+        if quick:  # fewer seeds, and some of its alphas and clients
+            shorter = dict(said["quick"])
+            for key in ("alpha", "clients"):
+                if key in shorter:
+                    shorter[key] = [value for value in said[key] if value in shorter[key]] or said[key][:1]
+            said |= shorter
         made = _part(name, part, said, quick)
         kept = tuple(name for name in made.methods if not methods or name in methods)
         splits = tuple(split for split in made.splits if not alphas or split.alpha in alphas)
@@ -293,15 +265,6 @@ def load_experiment(
             runs, most = seeds or made.seeds, budget or made.budget
             found.append(replace(made, methods=kept, splits=splits, seeds=runs, budget=most))
     return found
-
-
-def _shortened(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What a quick run takes of a part: fewer seeds, and some of its alphas and clients."""
-    shorter: dict[str, Any] = dict(said["quick"])
-    for key in ("alpha", "clients"):
-        if key in shorter:
-            shorter[key] = [value for value in said[key] if value in shorter[key]] or said[key][:1]
-    return shorter
 
 
 def _part(name: str, part: str, said: Mapping[str, Any], quick: bool) -> Experiment:

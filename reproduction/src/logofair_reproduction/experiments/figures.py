@@ -68,14 +68,7 @@ class Figure:
 
 
 def figures_of(summed: pl.DataFrame) -> list[Figure]:
-    """Draw all figures of some lines (:func:`summaries.lines`).
-
-    Examples
-    --------
-    >>> from logofair_reproduction.experiments.summaries import lines, measured
-    >>> figures_of(lines(measured([])))
-    []
-    """
+    """Draw all figures of some lines (:func:`summaries.lines`)."""
     from matplotlib import rc_context
 
     made = []
@@ -91,8 +84,7 @@ def figures_of(summed: pl.DataFrame) -> list[Figure]:
             else:
                 found = _comparison(drawn)
             if found is not None:
-                title = f"{plan.title}: {subject_words(place)}"
-                made.append(Figure(plan.name, title, found[1], _png(found[0])))
+                made.append(Figure(plan.name, f"{plan.title}: {subject_words(place)}", found[1], _png(found[0])))
     return made
 
 

@@ -10,8 +10,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from logofair.columns.checks import Floats
+from logofair.columns.checks import Floats, Integers
+from logofair.columns.labels import encode, encode_known
+from logofair.federation.privacy import Privacy, at_edges, histogram, midpoints, release, without_negatives
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.notions import named_notion
@@ -21,12 +24,14 @@ from logofair.requirements import gaps
 from logofair.solvers.algorithm1 import Algorithm1, Round, finish, rounds
 from logofair.solvers.problem import Problem
 from logofair_reproduction.bounds import aglfop, gap_bound, information, label_table, oracle
+from logofair_reproduction.datasets import CATALOGUE
+from logofair_reproduction.datasets.preparing import cache_folder, check_about, is_prepared
 from logofair_reproduction.experiments.experiment import METHODS, Case, MethodPlan, Training, Trial, trials
-from logofair_reproduction.experiments.private import private_chances
-from logofair_reproduction.experiments.scores import Machine, SplitData, Trained, origin_of, trained, versions
+from logofair_reproduction.experiments.scores import Machine, SplitData, Trained, trained, versions
 
 _VIOLATION_STEP = 0.001  # excesses over a tolerance that differ by less count as equal
 _LEAST_INFORMATION = 1e-6  # nats
+DELTA, BINS = 1e-6, 32  # of noised histograms
 
 
 def measure(case: Case, rows: SplitData, machine: Machine) -> dict[str, Any]:
@@ -60,9 +65,14 @@ def _model(rows: SplitData, training: Training, machine: Machine) -> Trained:
 
 def _sample(rows: SplitData, machine: Machine) -> dict[str, Any]:
     """Of how many rows these are, of which year where that is known, and how many natural sites they have."""
-    known = {"of": len(rows.data)} if rows.split.limit is None else {}
-    natural = {} if rows.data.sites is None else {"natural": int(np.unique(rows.data.sites).size)}
-    return {**known, **origin_of(rows.split.data, machine.cache), **natural}
+    name, natural = rows.split.data, rows.data.sites
+    found: dict[str, Any] = {"of": len(rows.data)} if rows.split.limit is None else {}
+    folder = cache_folder(name, machine.cache)
+    if CATALOGUE[name].needs_files and is_prepared(folder):
+        about = check_about(folder, name)
+        origin = {"of": about["counts"].get("rows kept"), "year": about.get("year")}
+        found |= {key: value for key, value in origin.items() if value is not None}
+    return found if natural is None else found | {"natural": int(np.unique(natural).size)}
 
 
 Models = tuple[Trained, ...]
@@ -275,9 +285,60 @@ def _best_on_test(case: Case, rows: SplitData, models: Models, required: Mapping
 
 
 def _private(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
-    """Post-processed on noised histograms; ``level`` is epsilon."""
+    """Post-processed on noised histograms."""
     chances, about = private_chances(case, rows, models[0].calibration, models[0].test)
     return _figures(case, rows, chances), {"setting": {**models[0].setting, **about}}
+
+
+def private_chances(case: Case, rows: SplitData, scores: Floats, test_scores: Floats) -> tuple[Floats, dict[str, Any]]:
+    """Chances of acceptance on the test rows by a policy made of histograms; ``case.level`` is epsilon, None: no noise.
+
+    A site that keeps its rows to itself sends a histogram of its calibration rows in their place, with the noise of
+    differential privacy or without; the federation is solved on these, which has the same optimum as the protocol's
+    rounds. Scores are taken as chances, since calibrating them needs labels; the noise is seeded. Also returns how the
+    histograms were made.
+    """
+    part, test = rows.rows("calibration"), rows.rows("test")
+    groups, sites = encode(part.groups, "groups"), encode(part.sites, "sites")
+    n_groups, n_sites = len(groups.names), len(sites.names)
+    made = [
+        _counts(scores[own], groups.codes[own], n_groups, case.level, (case.split.random_state, site))
+        for site in range(n_sites)
+        for own in [sites.codes == site]
+    ]
+    policy = fit(
+        np.tile(midpoints(BINS), n_sites * n_groups),
+        None,
+        groups=np.tile(np.repeat(np.arange(n_groups), BINS), n_sites),
+        sites=np.repeat(np.arange(n_sites), n_groups * BINS),
+        notion=case.notion,
+        local_tolerance=case.local_tolerance,
+        global_tolerance=case.global_tolerance,
+        calibration="none",
+        pooling="none",
+        sample_weight=np.concatenate([counts.ravel() for counts, _ in made]).astype(np.float64),
+    ).policy
+    if policy.merged is not None:  # thresholds at the edges of bins, not at their midpoints
+        policy = replace(policy, mixtures=at_edges(policy.mixtures, BINS), merged_rules=at_edges(policy.merged, BINS))
+    chances = policy.probabilities(
+        test_scores,
+        groups=encode_known(test.groups, groups.names, "groups"),
+        sites=encode_known(test.sites, sites.names, "sites"),
+        on_unknown="merged",
+    )
+    return chances, {"bins": BINS, "delta": DELTA, "noise": round(made[0][1], 2)}
+
+
+def _counts(
+    scores: Floats, groups: Integers, n_groups: int, epsilon: float | None, key: tuple[int, int]
+) -> tuple[npt.NDArray[np.integer[Any]], float]:
+    """One site's histogram, whole counts from 0, and the standard deviation of the noise in it."""
+    if epsilon is None:
+        return histogram(scores, groups, n_groups, BINS), 0.0
+    stream = int(np.random.default_rng([*key, round(1000 * epsilon)]).integers(2**31))
+    privacy = Privacy(epsilon, DELTA, bins=BINS)
+    noised = release(scores, groups, n_groups=n_groups, privacy=privacy, random_state=stream)
+    return without_negatives(noised.counts), noised.scale
 
 
 _KINDS: Mapping[str, Callable[[Case, MethodPlan, SplitData, Models], Outcome]] = {

@@ -31,14 +31,7 @@ _WORDS = {"local_gap_30": "local gap (30+ rows)", "above_floor": "local gap less
 
 
 def render(folder: Path) -> list[Table]:
-    """Write page.html and tables.md of all results in a folder; return the tables, last the one of verdicts.
-
-    Examples
-    --------
-    >>> render(Path("nowhere"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: nowhere: holds no results (results.jsonl); name a folder of logofair reproduce.
-    """
+    """Write page.html and tables.md of all results in a folder; return the tables, last the one of verdicts."""
     records = read_records(folder)
     if not records:
         raise InputError(f"{folder}: holds no results ({FILE}); name a folder of logofair reproduce.")
@@ -107,8 +100,7 @@ def _by_claim(verdicts: pl.DataFrame, comparisons: pl.DataFrame) -> Iterator[tup
         own = verdicts.filter(pl.col("claim") == claim.short)
         place = pl.col("columns").list.join(", ").alias("place")
         rests = comparisons.filter(pl.col("claim") == claim.short).iter_rows(named=True)
-        shown = own.select(place, pl.exclude("source", "claim", "columns"))
-        yield claim, shown, pl.DataFrame([_compared(row) for row in rests])
+        yield claim, own.select(place, pl.exclude("source", "claim", "columns")), pl.DataFrame(map(_compared, rests))
 
 
 def _compared(row: Mapping[str, Any]) -> dict[str, str]:

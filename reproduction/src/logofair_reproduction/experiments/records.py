@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -42,32 +41,25 @@ def append(folder: Path, record: dict[str, Any]) -> None:
 def read_records(folder: Path) -> list[dict[str, Any]]:
     """All records of a folder, packed ones too, none twice; a last line that was cut off is left out."""
     found: dict[str, dict[str, Any]] = {}
-    for path in (folder / PACKED, folder / FILE):
-        if path.is_file():
-            lines = _bytes_of(path).split(b"\n")[:-1]  # what follows the last end of a line was cut off
-            found |= {identity(record): record for record in _read(lines, path)}
-    return list(found.values())
-
-
-def _bytes_of(path: Path) -> bytes:
-    if path.name != PACKED:
-        return path.read_bytes()
-    try:
-        return gzip.decompress(path.read_bytes())
-    except (OSError, EOFError, zlib.error):
-        raise InputError(f"{path}: is damaged; fetch it again or take another folder.") from None
-
-
-def _read(lines: Iterable[bytes], path: Path) -> Iterator[dict[str, Any]]:
     experiments = experiment_names()
-    for number, line in enumerate(lines, 1):
+    for path in (folder / PACKED, folder / FILE):
+        if not path.is_file():
+            continue
         try:
-            record = json.loads(line)
-            known = record["experiment"] in experiments and record["method"] in METHODS and record["data"] in CATALOGUE
-        except (ValueError, KeyError, TypeError):  # no JSON, no text, or something else altogether
-            known = False
-        if not known:
-            raise InputError(
-                f"{path}: line {number} is no record of this version's experiments; delete it or take another folder."
-            )
-        yield record
+            text = gzip.decompress(path.read_bytes()) if path.name == PACKED else path.read_bytes()
+        except (OSError, EOFError, zlib.error):
+            raise InputError(f"{path}: is damaged; fetch it again or take another folder.") from None
+        for number, line in enumerate(text.split(b"\n")[:-1], 1):  # what follows the last end of a line was cut off
+            try:
+                record = json.loads(line)
+                known = record["experiment"] in experiments and record["method"] in METHODS
+                known = known and record["data"] in CATALOGUE
+            except (ValueError, KeyError, TypeError):  # no JSON, no text, or something else altogether
+                known = False
+            if not known:
+                raise InputError(
+                    f"{path}: line {number} is no record of this version's experiments; delete it or take another "
+                    "folder."
+                )
+            found[identity(record)] = record
+    return list(found.values())

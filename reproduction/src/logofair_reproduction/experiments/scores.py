@@ -31,7 +31,6 @@ from logofair.files.writing import replacing
 from logofair.notions import NOTIONS
 from logofair.progress import Progress, no_progress
 from logofair_reproduction.datasets import CATALOGUE, load
-from logofair_reproduction.datasets.preparing import cache_folder, check_about, is_prepared
 from logofair_reproduction.experiments.experiment import Split, Training, Trial
 
 if TYPE_CHECKING:
@@ -106,24 +105,6 @@ def _loaded(name: str, sensitive: str | None, limit: int | None, cache: Path | N
     return data.take(np.sort(np.random.default_rng(0).choice(len(data), limit, replace=False)))
 
 
-def origin_of(name: str, cache: Path | None) -> dict[str, Any]:
-    """What the prepared data of a name say of themselves: ``of``, how many rows they are, and ``year`` where known.
-
-    Empty where nothing is prepared.
-
-    Examples
-    --------
-    >>> origin_of("adult", None)
-    {}
-    """
-    folder = cache_folder(name, cache)
-    if not CATALOGUE[name].needs_files or not is_prepared(folder):
-        return {}
-    about = check_about(folder, name)
-    found = {"of": about["counts"].get("rows kept"), "year": about.get("year")}
-    return {key: value for key, value in found.items() if value is not None}
-
-
 @cache
 def versions() -> dict[str, str]:
     """Versions of what results depend on, by package."""
@@ -132,14 +113,7 @@ def versions() -> dict[str, str]:
 
 
 def split_data(split_: Split, cache: Path | None = None) -> SplitData:
-    """Load, partition and split the rows of a split; the same split has the same rows.
-
-    Examples
-    --------
-    >>> made = split_data(Split("adult", random_state=0))
-    >>> {part: rows.size for part, rows in made.parts.items()}
-    {'train': 17095, 'calibration': 17094, 'test': 14653}
-    """
+    """Load, partition and split the rows of a split; the same split has the same rows."""
     data = _loaded(split_.data, split_.sensitive, split_.limit, cache)
     dealing, splitting, *_ = np.random.default_rng(split_.random_state).spawn(4)
     by: dict[str, Any] = {"by": "natural", "n_sites": split_.clients}
@@ -260,12 +234,6 @@ def choose(tried: list[dict[str, Any]], aim: str | None) -> int:
     """The number of the best setting: the smallest gap among those that lose little accuracy.
 
     Where none of these has a gap, the most accurate; without an ``aim`` it is that anyway.
-
-    Examples
-    --------
-    >>> tried = [{"accuracy": 0.85, "global_gap": 0.2}, {"accuracy": 0.84, "global_gap": 0.05}]
-    >>> choose(tried, "global"), choose(tried, None)
-    (1, 0)
     """
     accuracy = np.array([each["accuracy"] for each in tried])
     gaps = np.array([np.inf if aim is None or each[f"{aim}_gap"] is None else each[f"{aim}_gap"] for each in tried])

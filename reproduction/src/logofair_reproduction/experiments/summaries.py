@@ -62,12 +62,6 @@ def over_seeds(values: pl.DataFrame, *by: str, **more: pl.Expr) -> pl.DataFrame:
     ``mean`` with its 95 % interval ``low`` to ``high`` and ``p``, the chance of a mean so far from 0 by chance alone,
     all three null with fewer than two runs; ``runs``: in how many of the ``seeds`` it is defined; ``alike``: in how
     many it has the mean's sign. ``more`` are further aggregations. Groups where it is nowhere defined are left out.
-
-    Examples
-    --------
-    >>> found = over_seeds(pl.DataFrame({"of": ["a", "a", "a"], "value": [0.80, 0.82, None]}), "of")
-    >>> found.select("mean", pl.col("low").round(3), "runs").row(0)
-    (0.81, 0.637, 2)
     """
     value = pl.col("value")
     found = values.group_by(by, maintain_order=True).agg(
@@ -97,13 +91,6 @@ def lines(found: pl.DataFrame) -> pl.DataFrame:
     """One row for every figure at every place, over the seeds: :func:`over_seeds`, and the paper's figure ``claimed``.
 
     A gap is nowhere below 0, nor is its interval. ``doubt`` says why a figure of the paper is no target.
-
-    Examples
-    --------
-    >>> place = {"experiment": "comparison_dp", "data": "adult", "alpha": 0.5, "method": "fedavg"}
-    >>> records = [place | {"random_state": s, "figures": {"accuracy": 0.8 + s / 100}} for s in range(3)]
-    >>> lines(measured(records)).select("figure", "mean", "claimed").row(0)
-    ('accuracy', 0.81, 0.8381)
     """
     values = found.unpivot(FIGURES, index=list(PLACE), variable_name="figure")
     low = pl.when(pl.col("figure").str.contains("gap")).then(pl.col("low").clip(0.0)).otherwise("low")

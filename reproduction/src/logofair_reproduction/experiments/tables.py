@@ -38,19 +38,7 @@ class Table:
 
 
 def tables_of(found: pl.DataFrame) -> list[Table]:
-    """The tables of some records (:func:`summaries.measured`): one a subject, and one of differences where it has any.
-
-    Examples
-    --------
-    >>> from logofair_reproduction.experiments.summaries import measured
-    >>> place = {"experiment": "comparison_dp", "data": "adult", "alpha": 0.5, "clients": 5, "budget": 1}
-    >>> record = place | {"method": "fedavg", "random_state": 0, "figures": {"accuracy": 0.85}}
-    >>> (table,) = tables_of(measured([record]))
-    >>> table.title
-    'Comparison, demographic parity: Adult (UCI)'
-    >>> table.rows.row(0)
-    ('0.5', 'FedAvg', '0.850 (0.8381)', '1')
-    """
+    """The tables of some records (:func:`summaries.measured`): one a subject, and one of differences if it has any."""
     made = []
     for part in found.partition_by(SUBJECT, maintain_order=True):
         plan = load_experiment(part["experiment"][0])[0]
@@ -85,7 +73,9 @@ def _results(plan: Experiment, found: pl.DataFrame) -> Table:
     took = pl.format("{}, then it ends", pl.col("mean").round(2))
     own = summed.filter(pl.col("figure") == "rounds").select("method", took=took)
     wide = shown.pivot("figure", index=place, values="cell").join(seeds, on=place, nulls_equal=True)
-    wide = wide.join(own, on="method", how="left").with_columns(_rank())
+    wide = wide.join(own, on="method", how="left").with_columns(
+        rank=pl.col("method").replace_strict({name: number for number, name in enumerate(METHODS)})
+    )
     names = {name: title for name, title in _COLUMNS.items() if name in wide.columns}
     methods = pl.col("method").replace({name: each.title for name, each in METHODS.items()})
     if plan.shows == "curve":
@@ -107,10 +97,6 @@ def axis_of(plan: Experiment) -> str:
     """What a curve runs along, in a word."""
     levels = "rounds" if plan.name.startswith("rounds") else "epsilon"
     return levels if plan.along == "level" else plan.along
-
-
-def _rank() -> pl.Expr:
-    return pl.col("method").replace_strict({name: number for number, name in enumerate(METHODS)}).alias("rank")
 
 
 def _cell(row: Mapping[str, Any], *, signed: bool = False) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from traceback import extract_tb
 
 import torch
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from logofair.errors import InputError
 from logofair_reproduction.flower.records import OURS, model_record, pack_reply, read_model, unpack_request
 from logofair_reproduction.training import ClientRows, Network, Schedule
 from logofair_reproduction.training.local import label_counts
@@ -78,22 +78,17 @@ def training_client_app(
             rows = rows_of(context)
             return Message(pack_reply(site, work(message, context, rows), rows.groups), reply_to=message)
         except Exception as error:  # its text may hold data: only its kind and place go to this node's own log
-            place = error.__traceback__
-            while place is not None and place.tb_next is not None:
-                place = place.tb_next
-            where = "?" if place is None else f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}"
-            _log.warning("site %s could not answer: %s at %s", site, type(error).__name__, where)
+            place = extract_tb(error.__traceback__)[-1]
+            _log.warning("site %s: %s at %s:%s", site, type(error).__name__, place.filename, place.lineno)
             return Message(pack_reply(site, None), reply_to=message)
         finally:
             torch.set_num_threads(before)
 
     def trained(message: Message, context: Context, rows: ClientRows) -> Reply:
         key, request = unpack_request(message.content)
-        if request is None:
-            raise InputError("request: a round of training requests nothing.")
-        weights = request.weights if isinstance(request, LocalStepsRequest) else None
-        if weights is not None and weights.shape != rows.counts.shape:
-            raise InputError("request: its weights are of other groups.")
+        assert request is not None
+        if isinstance(request, LocalStepsRequest) and request.weights is not None:
+            assert request.weights.shape == rows.counts.shape, "the weights are of other groups"
         kept = context.state.array_records.get(_STATE)
         state = None if kept is None else kept["parameters"].numpy()
         reply, state = reply_to(network, rows, read_model(message.content, network), request, plan, key, state)

@@ -57,14 +57,6 @@ class MethodStrategy(Strategy):
     connect_timeout : float
         Seconds for nodes to connect at the start, and to give their names.
 
-    Examples
-    --------
-    >>> from logofair_reproduction.training import FairFed, build_network
-    >>> network = build_network("logistic", (10,))
-    >>> strategy = MethodStrategy(FairFed(), network, ["north", "south", "west"], groups=["F", "M"])
-    >>> strategy.quorum
-    2
-
     In a server app: ``strategy.start(grid, num_rounds=20)``, then ``strategy.state``.
     """
 

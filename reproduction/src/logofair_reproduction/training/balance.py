@@ -49,19 +49,6 @@ def direction(given: Given, rows: Floats, loss: Floats) -> Floats:
     For selection rates this is F_a of FedFB in column 0, which with the 0/1 loss is exactly P(1|a) - P(1|0); the first
     group's entry is minus the sum of the others'. For conditions on labels it is the difference d_ya of the mean losses
     of (y, a) and (y, 0), over the Euclidean norm of all these.
-
-    Examples
-    --------
-    With the 0/1 loss: group 0 has 2 of 4 accepted, group 1 has 3 of 4.
-
-    >>> rows = np.array([[2.0, 2.0], [2.0, 2.0]])
-    >>> wrong = np.array([[0.0, 0.0], [1.0, 0.0]])
-    >>> direction((None,), rows, wrong)
-    array([[-0.25,  0.  ],
-           [ 0.25,  0.  ]])
-    >>> direction((1, 0), rows, wrong)
-    array([[0., 0.],
-           [1., 0.]])
     """
     found = np.zeros_like(rows)
     if given == (None,):

@@ -30,8 +30,8 @@ from logofair_reproduction.training.rows import ClientRows
 _STEEPNESS = 10.0
 
 
-# Changes parameters in place, given their gradient: numpy arrays, or tensors, which have the same operators. PyTorch's own
-# optimisers round otherwise, so that recorded results would change, and take five times as long on few numbers.
+# Changes parameters in place, given their gradient: numpy arrays, or tensors, which have the same operators. PyTorch's
+# own optimisers round otherwise, so that recorded results would change, and take five times as long on few numbers.
 Step = Callable[[Any, Any], None]
 
 
@@ -73,14 +73,7 @@ OPTIMISERS: dict[str, Callable[[float], Step]] = {"adam": _adam, "sgd": _sgd}
 
 @dataclass(frozen=True)
 class Schedule:
-    """Local epochs, and mini-batch steps within them; the defaults lie in the paper's grid.
-
-    Examples
-    --------
-    >>> Schedule(optimiser="adan")
-    Traceback (most recent call last):
-    logofair.errors.InputError: optimiser: got 'adan' (did you mean 'adam'?); use one of adam, sgd.
-    """
+    """Local epochs, and mini-batch steps within them; the defaults lie in the paper's grid."""
 
     local_epochs: int = 5
     learning_rate: float = 0.01

@@ -89,16 +89,7 @@ _ROWS_AT_ONCE, _IMAGES_AT_ONCE = 65_536, 512
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """An architecture; make one with :func:`build_network`.
-
-    Examples
-    --------
-    >>> network = build_network("logistic", (2,))
-    >>> network.size
-    3
-    >>> network.start(random_state=0)
-    array([0., 0., 0.], dtype=float32)
-    """
+    """An architecture; make one with :func:`build_network`."""
 
     name: ClassVar[str]
     at_once: ClassVar[int] = _ROWS_AT_ONCE
@@ -178,15 +169,7 @@ class Network:
             return torch.cat([self.logits(vector, part) for part in torch.split(features, self.at_once)])
 
     def scores(self, parameters: Vector, rows: ClientRows) -> Floats:
-        """Each row's chance of label 1, in doubles.
-
-        Examples
-        --------
-        >>> from logofair_reproduction.training.rows import make_rows
-        >>> rows = make_rows([[0.0], [2.0]], [0, 1], groups=["a", "b"])[0]
-        >>> build_network("logistic", (1,)).scores(np.array([1.0, 0.0]), rows).round(3)
-        array([0.5  , 0.881])
-        """
+        """Each row's chance of label 1, in doubles."""
         logits = self.all_logits(self.tensor(parameters, rows.labels.device), rows.features)
         return np.asarray(logits.double().sigmoid().cpu().numpy(), dtype=np.float64)
 

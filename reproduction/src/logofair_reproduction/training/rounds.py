@@ -99,31 +99,23 @@ def train(
     total, schedule = whole_number(rounds, "rounds"), schedule or Schedule()
     random_state = whole_number(random_state, "random_state", least=0)
     first = initial_state(method, network, clients, random_state)
-    return _rounds(method, network, clients, total, schedule, random_state, first)
 
+    def states() -> Iterator[TrainingState]:
+        state = first
+        for number in range(1, total + 1):
+            with _deterministic():
+                request, key = method.request(state.method_state), (random_state, number)
+                answers = [
+                    reply_to(network, rows, state.parameters, request, schedule, key, kept)
+                    for rows, kept in zip(clients, state.client_states, strict=True)
+                ]
+                replies, kept_states = zip(*answers, strict=True)
+                state = state.after_step(method, dict(enumerate(replies)), kept_states)
+                if number % method.measure_every == 0:
+                    state = state.after_measuring(method, measure(network, clients, state.parameters))
+            yield state
 
-def _rounds(
-    method: Method,
-    network: Network,
-    clients: Sequence[ClientRows],
-    rounds: int,
-    schedule: Schedule,
-    random_state: int,
-    state: TrainingState,
-) -> Iterator[TrainingState]:
-    """Round after round: request, step, measure, learn."""
-    for number in range(1, rounds + 1):
-        with _deterministic():
-            request, key = method.request(state.method_state), (random_state, number)
-            answers = [
-                reply_to(network, rows, state.parameters, request, schedule, key, kept)
-                for rows, kept in zip(clients, state.client_states, strict=True)
-            ]
-            replies, kept_states = zip(*answers, strict=True)
-            state = state.after_step(method, dict(enumerate(replies)), kept_states)
-            if number % method.measure_every == 0:
-                state = state.after_measuring(method, measure(network, clients, state.parameters))
-        yield state
+    return states()
 
 
 def initial_state(

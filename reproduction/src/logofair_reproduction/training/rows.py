@@ -87,16 +87,28 @@ def make_rows(
         All groups in the order of every table, where these rows may lack some.
     device, dtype
         Where the tensors lie, and in which precision.
-
-    Examples
-    --------
-    >>> rows = make_rows([[0.1], [0.9], [0.4]], [0, 1, 1], groups=["b", "a", "b"], sites=["n", "s", "s"])
-    >>> [(own.client, len(own)) for own in rows]
-    [('n', 1), ('s', 2)]
     """
-    table, outcomes = _features(features, dtype), binary(labels, "labels")
+    kind, outcomes = dtype, binary(labels, "labels")
+    if getattr(features, "ndim", 2) == 4:
+        table, kind = np.asarray(features), torch.uint8
+        if table.dtype != np.uint8 or table.shape[1] != 3:
+            got = f"images of type {table.dtype} and shape {table.shape}"
+            raise InputError(f"features: got {got}; pass uint8 of shape (rows, 3, height, width).")
+    else:
+        table = matrix(features, "features")
+        largest = float(np.abs(table).max(initial=0.0))
+        if largest > torch.finfo(dtype).max:
+            raise InputError(f"features: a value of size {largest:g} is too large for {dtype}; scale the features.")
     not_empty(len(table), "features")
-    group = encode(groups, "groups") if known_groups is None else _known(groups, known_groups)
+    group = encode(groups, "groups")
+    if known_groups is not None:
+        group = Codes(tuple(known_groups), encode_known(groups, known_groups, "groups"))
+        if (group.codes < 0).any():
+            known, row = ", ".join(map(repr, known_groups)), int(np.argmin(group.codes))
+            raise InputError(
+                f"groups: row {row} is of a group that is not known ({known}); drop such rows, or name its group in "
+                "known_groups=."
+            )
     site = Codes((0,), np.zeros(len(table), np.int32)) if sites is None else encode(sites, "sites")
     same_length(len(table), labels=outcomes, groups=group, sites=site)
     if len(group.names) < 2:
@@ -109,7 +121,6 @@ def make_rows(
     def on_device(array: npt.NDArray[np.generic], kind: torch.dtype) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(device=place, dtype=kind)
 
-    kind = torch.uint8 if table.dtype == np.uint8 else dtype
     return [
         ClientRows(
             name,
@@ -120,30 +131,3 @@ def make_rows(
         )
         for name, rows in site.by_name()
     ]
-
-
-def _features(features: object, dtype: torch.dtype) -> npt.NDArray[np.generic]:
-    """A table of numbers that are finite in this precision, or images as they are."""
-    if getattr(features, "ndim", 2) != 4:
-        table = matrix(features, "features")
-        largest = float(np.abs(table).max(initial=0.0))
-        if largest > torch.finfo(dtype).max:
-            raise InputError(f"features: a value of size {largest:g} is too large for {dtype}; scale the features.")
-        return table
-    images = np.asarray(features)
-    if images.dtype != np.uint8 or images.shape[1] != 3:
-        raise InputError(
-            f"features: got images of type {images.dtype} and shape {images.shape}; pass uint8 of shape "
-            "(rows, 3, height, width)."
-        )
-    return images
-
-
-def _known(groups: object, known: Sequence[Label]) -> Codes:
-    codes = encode_known(groups, known, "groups")
-    if codes.size and codes.min() < 0:
-        raise InputError(
-            f"groups: row {int(np.argmin(codes))} is of a group that is not known ({', '.join(map(repr, known))}); "
-            "drop such rows, or name its group in known_groups=."
-        )
-    return Codes(tuple(known), codes)
