@@ -45,7 +45,7 @@ def federated_speed(repeat: int, shrink: int) -> list[dict[str, Any]]:
 def _against_central(size: Size, notion: str, rows: tuple[Any, Any, Any], repeat: int) -> dict[str, Any]:
     scores, groups, sites = rows
     by_site = encode(sites, "sites").by_name()
-    columns = {f"site {name}": SiteColumns(groups=groups[own], scores=scores[own]) for name, own in by_site}
+    columns = {f"site {name}": SiteColumns(sensitive_features=groups[own], scores=scores[own]) for name, own in by_site}
     # In one process rounds are free and answers are not: one price vector per round.
     plan = make_plan(
         groups=[0, 1],
@@ -62,7 +62,7 @@ def _against_central(size: Size, notion: str, rows: tuple[Any, Any, Any], repeat
         return logofair.fit(
             scores,
             None,
-            groups=groups,
+            sensitive_features=groups,
             sites=sites,
             notion=notion,
             calibration="none",

@@ -71,13 +71,15 @@ def ours(**options: Any) -> Frontier:
 
     def fitted(known: Rows, notion: str, tolerance: float) -> logofair.Solution:
         bounds: dict[str, Any] = {"local_tolerance": None, "global_tolerance": tolerance}
-        return logofair.fit(known.scores, known.labels, groups=known.groups, notion=notion, **bounds, **options)
+        return logofair.fit(
+            known.scores, known.labels, sensitive_features=known.groups, notion=notion, **bounds, **options
+        )
 
     return rules
 
 
 def _our_chances(policy: logofair.Policy, rows: Rows) -> Floats:
-    return policy.probabilities(rows.scores, groups=rows.groups)
+    return policy.probabilities(rows.scores, sensitive_features=rows.groups)
 
 
 def by_fairlearn(known: Rows, notion: str, tolerances: Sequence[float]) -> list[Rule]:
@@ -162,7 +164,7 @@ def for_oxonfair(rows: Rows) -> dict[str, Any]:
     return {
         "data": np.column_stack([1.0 - rows.scores, rows.scores]),
         "target": rows.labels,
-        "groups": rows.groups,
+        "sensitive_features": rows.groups,
     }
 
 

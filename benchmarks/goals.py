@@ -117,7 +117,7 @@ def first_call(size: Size, repeat: int) -> dict[str, float]:
     The columns are there, and numpy with them.
     """
     scores, groups, sites = federation(size)
-    columns = {"scores": scores, "labels": drawn_labels(scores), "groups": groups, "sites": sites}
+    columns = {"scores": scores, "labels": drawn_labels(scores), "sensitive_features": groups, "sites": sites}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "columns.npz"
         np.savez(path, **columns)

@@ -158,7 +158,7 @@ def a_fit(
     then_merged = given.pop("then_merged", False)
 
     def work() -> logofair.Solution:
-        solution = logofair.fit(scores, labels, groups=groups, sites=sites, **given)
+        solution = logofair.fit(scores, labels, sensitive_features=groups, sites=sites, **given)
         if then_merged:
             assert solution.policy.merged is not None
         return solution
@@ -195,7 +195,7 @@ def frame_seconds(size: Size, repeat: int) -> float | None:
     )
 
     def work() -> None:
-        logofair.fit(rows["score"], rows["label"], groups=rows["sex"], sites=rows["site"])
+        logofair.fit(rows["score"], rows["label"], sensitive_features=rows["sex"], sites=rows["site"])
 
     work()
     return best(work, repeat)
@@ -236,7 +236,7 @@ def required(size: Size, repeat: int) -> dict[str, dict[str, float]]:
     """
     scores, groups, sites = federation(size)
     labels = np.random.default_rng(1).random(scores.size) < scores
-    given: dict[str, Any] = {"groups": groups, "sites": sites, "pooling": "none", "random_state": 0}
+    given: dict[str, Any] = {"sensitive_features": groups, "sites": sites, "pooling": "none", "random_state": 0}
     more: dict[str, Any] = {"costs": (1, 3)}
     found: dict[str, dict[str, float]] = {}
     for call, calibration in (("without calibration", "none"), ("default call", "beta")):
@@ -262,7 +262,7 @@ def many_required(shrink: int) -> dict[str, float]:
 
     def work(sites: int, *more: str) -> float:
         scores, groups, site = federation(Size(sites, 100))
-        given: dict[str, Any] = {"groups": groups, "sites": site, "calibration": "none", "random_state": 0}
+        given: dict[str, Any] = {"sensitive_features": groups, "sites": site, "calibration": "none", "random_state": 0}
 
         def fit() -> None:
             with suppress(logofair.InfeasibleError):

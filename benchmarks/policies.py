@@ -32,7 +32,7 @@ def decision_speed(repeat: int, rows: int = 4_000_000) -> dict[str, float]:
         policy = logofair.fit(
             scores[some],
             None,
-            groups=groups[some],
+            sensitive_features=groups[some],
             sites=sites[some],
             notion=notion,
             local_tolerance=tolerance,
@@ -41,7 +41,7 @@ def decision_speed(repeat: int, rows: int = 4_000_000) -> dict[str, float]:
         ).policy
 
         def work(policy: logofair.Policy = policy, ids: Any = ids) -> None:
-            policy.decide(scores, groups=groups, sites=sites, ids=ids)
+            policy.decide(scores, sensitive_features=groups, sites=sites, ids=ids)
 
         speeds[name] = rows / best(work, repeat) / 1e6
     return speeds
@@ -59,7 +59,7 @@ def many_sites_policy(shrink: int = 1) -> dict[str, Any]:
     scores, groups, sites = federation(size)
     labels = drawn_labels(scores)
     begin = time.perf_counter()
-    policy = logofair.fit(scores, labels, groups=groups, sites=sites, pooling="none", random_state=0).policy
+    policy = logofair.fit(scores, labels, sensitive_features=groups, sites=sites, pooling="none", random_state=0).policy
     fitted = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "policy.json"

@@ -52,7 +52,7 @@ class People:
         odds = self.mean[..., None] + self.sd[..., None] * _QUANTILES
         eta = expit(odds + self.added[..., None])
         site, group, _ = np.indices(odds.shape)
-        chance = policy.probabilities(expit(odds).ravel(), groups=group.ravel(), sites=site.ravel())
+        chance = policy.probabilities(expit(odds).ravel(), sensitive_features=group.ravel(), sites=site.ravel())
         accepted = chance.reshape(odds.shape)
         share = rows / rows.sum()
         weights = [np.ones_like(eta)] if notion == "demographic_parity" else [eta, 1.0 - eta]

@@ -116,7 +116,7 @@ class Population:
         site, group = np.divmod(cell, self.share.shape[1])
         sites = {} if self.scenario.sites == 1 else {"sites": site}
         ids = {"ids": person} if self.scenario.ids else {}
-        return {"scores": score, "labels": drawn < chance, "groups": group, **sites, **weight, **ids}
+        return {"scores": score, "labels": drawn < chance, "sensitive_features": group, **sites, **weight, **ids}
 
     def scores(self, shift: Array, normal: Array) -> tuple[Array, Array]:
         """Scores, and the chances of label 1 behind them, which the scores overstate at both ends."""
@@ -133,7 +133,7 @@ class Population:
         known = set(solution.policy.groups) if self.scenario.sites == 1 else set(solution.policy.sites)
         assert known == set(range(len(known)))
         sites = None if self.scenario.sites == 1 else site
-        accepted = solution.policy.probabilities(score, groups=group, sites=sites)
+        accepted = solution.policy.probabilities(score, sensitive_features=group, sites=sites)
         shape = (*self.share.shape, nodes.size)
         accepted, chance = accepted.reshape(shape), chance.reshape(shape)
         counts = {"selection rate": 1.0, "true positive rate": chance, "false positive rate": 1.0 - chance}

@@ -113,8 +113,8 @@ def cost(chance: Floats, rows: Rows, costs: tuple[float, float]) -> float:
 def ours(rows: Rows, **required: Any) -> Floats:
     """`logofair.fit`, counting with labels as the peers do."""
     given = {"local_tolerance": None, "global_tolerance": None, "calibration": "none", "basis": "labels"} | required
-    solution = logofair.fit(rows.scores, rows.labels, groups=rows.groups, **given, random_state=0)
-    return solution.policy.probabilities(rows.scores, groups=rows.groups)
+    solution = logofair.fit(rows.scores, rows.labels, sensitive_features=rows.groups, **given, random_state=0)
+    return solution.policy.probabilities(rows.scores, sensitive_features=rows.groups)
 
 
 def by_oxonfair(requirement: str, rows: Rows) -> Floats:

@@ -46,7 +46,7 @@ def rows_of(rows: int) -> dict[str, Any]:
         group, site = rng.integers(0, 2, size), rng.integers(0, SITES, size)
         score = 1.0 / (1.0 + np.exp(0.8 - shift[site, group] - rng.normal(0.0, 1.2, size)))
         columns["scores"][piece], columns["labels"][piece] = score, rng.random(size) < score
-        columns["groups"][piece], columns["sites"][piece] = group, site
+        columns["sensitive_features"][piece], columns["sites"][piece] = group, site
     return columns
 
 
@@ -64,8 +64,10 @@ def one(rows: int, call: str) -> dict[str, float]:
     columns = rows_of(rows)
 
     def fit(some: slice = slice(None)) -> None:
-        scores, labels, groups, sites = (columns[name][some] for name in ("scores", "labels", "groups", "sites"))
-        logofair.fit(scores, labels, groups=groups, sites=sites, **_CALLS[call])
+        scores, labels, groups, sites = (
+            columns[name][some] for name in ("scores", "labels", "sensitive_features", "sites")
+        )
+        logofair.fit(scores, labels, sensitive_features=groups, sites=sites, **_CALLS[call])
 
     runs = 5 if rows <= 1_000_000 else 1
     fit(slice(None) if runs > 1 else slice(_PIECE))  # loads what it needs

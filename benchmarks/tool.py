@@ -85,7 +85,7 @@ def fit_ratio(rows: int, folder: Path, form: str = "text") -> dict[str, float]:
 
     def in_memory() -> None:
         table = polars.read_parquet(file)
-        fit(table["score"], table["label"], groups=table["sex"], sites=table["site"])
+        fit(table["score"], table["label"], sensitive_features=table["sex"], sites=table["site"])
 
     names = ["--score", "score", "--label", "label", "--group", "sex", "--site", "site", "--json"]
     words = ["fit", str(file), *names, "--out", str(folder / "fitted.json"), "--force"]
@@ -100,7 +100,7 @@ def apply_memory(rows: int, folder: Path) -> dict[str, float] | None:
     from logofair.fitting.fit import fit
 
     scores, groups, sites = federation(Size(5, 4000))
-    named = {"groups": np.array(["F", "M"])[groups], "sites": np.array(_SITES)[sites]}
+    named = {"sensitive_features": np.array(["F", "M"])[groups], "sites": np.array(_SITES)[sites]}
     policy = fit(scores, None, calibration="none", notion="equalized_odds", **named).policy
     policy.save(folder / "policy.json")
     _write(folder / "new.parquet", rows)

@@ -179,7 +179,9 @@ def attacked_folds(
     Of the smallest group alone; beta calibration.
     """
     batch, server, found = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), np.zeros((0, 2))
-    small = int(np.argmin([np.sum(np.concatenate([each.groups for each in sites.values()]) == g) for g in (0, 1)]))
+    small = int(
+        np.argmin([np.sum(np.concatenate([each.sensitive_features for each in sites.values()]) == g) for g in (0, 1)])
+    )
     while not isinstance(server.request, PublishRequest):
         batch, replies = batch.answer(server.request)
         total = replies.combined()
@@ -196,7 +198,10 @@ def attacked_folds(
         server = server.take(total)
     others = [each for number, each in enumerate(sites.values()) if number not in allies]
     there = np.concatenate(
-        [np.column_stack([np.asarray(e.scores), np.asarray(e.labels)])[np.asarray(e.groups) == small] for e in others]
+        [
+            np.column_stack([np.asarray(e.scores), np.asarray(e.labels)])[np.asarray(e.sensitive_features) == small]
+            for e in others
+        ]
     )
     return _matched(found, there), len(there)
 
@@ -268,7 +273,9 @@ def attacked_points(sites: dict[str, SiteColumns], plan: Plan) -> tuple[int, int
         server = server.take(total)
         if isinstance(total, Totals):
             break
-    there = np.concatenate([np.asarray(e.scores)[np.asarray(e.groups) == group - 1] for e in list(sites.values())[:-1]])
+    there = np.concatenate(
+        [np.asarray(e.scores)[np.asarray(e.sensitive_features) == group - 1] for e in list(sites.values())[:-1]]
+    )
     between = [each[low] - each[high] for each in seen for low, high in pairwise(sorted(each))]
     read = [odds[0] + odds[1] for odds in between if abs(odds[2] - 1.0) < 0.01]
     return sum(bool(np.min(np.abs(logit(there) - each)) < 1e-3) for each in read), there.size

@@ -175,7 +175,7 @@ def test_a_frozen_model_is_used_as_it_is_and_the_policy_is_that_of_logofair_fit(
     solution = asked.fit(
         model.predict_proba(people.X)[:, 1],
         people.y,
-        groups=people.sex,
+        sensitive_features=people.sex,
         sites=people.site,
         global_tolerance=0.01,
         sample_weight=people.weight,
@@ -193,7 +193,7 @@ def test_gaps_of_the_policy_on_the_held_out_scores_are_within_both_tolerances(pe
     fitted.fit(people.X, people.y, **people.columns)
     assert fitted.solution_.certificate.holds
     scores = fitted.solution_.rows.scores
-    chance = fitted.policy_.probabilities(scores, groups=people.sex, sites=people.site)
+    chance = fitted.policy_.probabilities(scores, sensitive_features=people.sex, sites=people.site)
     counted = np.ones_like(scores) if notion == "demographic_parity" else scores
 
     def gap(rows):
@@ -219,7 +219,7 @@ def test_every_setting_reaches_the_policy(people):
     }
     fitted = classifier(frozen(), **settings).fit(people.X, people.y, **people.columns)
     scores = frozen().predict_proba(people.X)[:, 1]
-    solution = asked.fit(scores, people.y, groups=people.sex, sites=people.site, **settings)
+    solution = asked.fit(scores, people.y, sensitive_features=people.sex, sites=people.site, **settings)
     assert fitted.policy_.info == solution.policy.info
     assert fitted.policy_.key == 11
 
@@ -460,7 +460,7 @@ def test_deterministic_decisions_need_no_coin(people):
     model = classifier(notion="equalized_odds", local_tolerance=0.0, deterministic=True, random_state=None)
     model.fit(people.X, people.y, **people.columns)
     scores = model.estimator_.predict_proba(people.X)[:, 1]
-    expected = model.policy_.decide(scores, groups=people.sex, sites=people.site, deterministic=True)
+    expected = model.policy_.decide(scores, sensitive_features=people.sex, sites=people.site, deterministic=True)
     np.testing.assert_array_equal(model.predict(people.X, **people.columns), expected)
 
 
@@ -468,7 +468,7 @@ def test_exact_counts_are_those_of_the_policy(people):
     model = classifier(notion="equalized_odds", local_tolerance=0.0, exact_counts=True, random_state=3)
     model.fit(people.X, people.y, **people.columns)
     scores = model.estimator_.predict_proba(people.X)[:, 1]
-    rows = {"groups": people.sex, "sites": people.site}
+    rows = {"sensitive_features": people.sex, "sites": people.site}
     expected = model.policy_.decide(scores, **rows, random_state=3, exact_counts=True)
     np.testing.assert_array_equal(model.predict(people.X, **people.columns), expected)
     assert abs(expected.sum() - model.policy_.probabilities(scores, **rows).sum()) < 1
@@ -500,7 +500,7 @@ def test_groups_are_required_everywhere(people):
     for call in calls:
         with pytest.raises(TypeError, match="sensitive_features"):
             call(sites=people.site)
-        with pytest.raises(InputError, match="groups: got None"):
+        with pytest.raises(InputError, match="sensitive_features: got None"):
             call(sensitive_features=None, sites=people.site)
 
 

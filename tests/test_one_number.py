@@ -26,7 +26,7 @@ def case(request):
     score = rng.beta(1 + (sex == "men"), 2)
     label = rng.random(n) < score
     half = n // 2
-    first, second = ({"groups": sex[part], "sites": site[part]} for part in (slice(half), slice(half, n)))
+    first, second = ({"sensitive_features": sex[part], "sites": site[part]} for part in (slice(half), slice(half, n)))
     given = {"notion": request.param, "local_tolerance": 0.05, "global_tolerance": 0.02, "random_state": 0}
     solution = logofair.fit(score[:half], label[:half], **first, **given)
     rows = {"scores": score[half:], "labels": label[half:], **second}
@@ -90,7 +90,7 @@ def test_a_notion_of_two_rates_is_never_better_than_one_of_these():
     decided, label = rng.integers(0, 2, n), rng.random(n) < 0.06  # few have label 1, so that some sites have hardly any
     sex, site = rng.choice(["a", "b"], n), rng.integers(0, 12, n)
     both, one = (
-        logofair.audit(decided, label, groups=sex, sites=site, notion=notion)
+        logofair.audit(decided, label, sensitive_features=sex, sites=site, notion=notion)
         for notion in ("equalized_odds", "equal_opportunity")
     )
     assert both.headline_local.value >= one.headline_local.value
@@ -106,7 +106,7 @@ def doors(case, tmp_path_factory):
     solution, rows, columns, given = case
     folder = tmp_path_factory.mktemp(given["notion"])
     for name, part in (("fitted", columns), ("others", rows)):
-        named = {"score": part["scores"], "label": part["labels"].astype(int), "sex": part["groups"]}
+        named = {"score": part["scores"], "label": part["labels"].astype(int), "sex": part["sensitive_features"]}
         polars.DataFrame(named | {"site": part["sites"]}).write_csv(folder / f"{name}.csv")
     policy, named = folder / "policy.json", ("--score", "score", "--label", "label", "--group", "sex", "--site", "site")
     fit = ["fit", folder / "fitted.csv", *named, "--seed", 0]

@@ -44,7 +44,7 @@ def test_importing_the_package_imports_no_heavy_library():
 
 def test_fitting_needs_neither_scikit_learn_nor_pandas():
     code = (
-        "import logofair, sys; logofair.fit([0.9, 0.2], None, groups=['a', 'b'], calibration='none'); "
+        "import logofair, sys; logofair.fit([0.9, 0.2], None, sensitive_features=['a', 'b'], calibration='none'); "
         "print(sorted({'sklearn', 'pandas', 'rich', 'click'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -62,8 +62,8 @@ left.set(
 
 both, group = np.concatenate(list(chances.values())), np.repeat(list(chances), 60)
 exactly = {"calibration": "none", "pooling": "none", "local_tolerance": None, "global_tolerance": 0.0}
-fair = logofair.fit(both, None, groups=group, **exactly)
-rate = float(fair.policy.probabilities(chances["a"], groups=["a"] * 60).mean())
+fair = logofair.fit(both, None, sensitive_features=group, **exactly)
+rate = float(fair.policy.probabilities(chances["a"], sensitive_features=["a"] * 60).mean())
 for (name, eta), colour in zip(chances.items(), (ORANGE, BLUE), strict=True):
     u, top, bottom = edges(eta)
     middle.fill(np.append(u, u[::-1]), np.append(top, bottom[::-1]), color=colour, alpha=0.12, lw=0)
@@ -81,7 +81,7 @@ middle.set(
     ylim=(0, 0.7),
 )
 
-odds = logofair.fit(both, None, groups=group, notion="equalized_odds", **exactly)
+odds = logofair.fit(both, None, sensitive_features=group, notion="equalized_odds", **exactly)
 for (name, eta), colour in zip(chances.items(), (ORANGE, BLUE), strict=True):
     u, top, bottom = edges(eta)
     positive, negative = eta.mean(), 1 - eta.mean()
@@ -94,7 +94,7 @@ for (name, eta), colour in zip(chances.items(), (ORANGE, BLUE), strict=True):
         alpha=0.1,
         lw=0,
     )
-    chance = odds.policy.probabilities(eta, groups=[name] * 60)
+    chance = odds.policy.probabilities(eta, sensitive_features=[name] * 60)
     point = ((1 - eta) @ chance / negative / 60, eta @ chance / positive / 60)
     mixed = np.flatnonzero((chance > 0) & (chance < 1))
     if mixed.size > 1:  # between the thresholds of a mixture

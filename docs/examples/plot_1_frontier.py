@@ -23,7 +23,12 @@ score = model.predict_proba(adult.features)[:, 1]
 def columns(name):
     """The rows of one part, named as ``fit`` and ``frontier`` name their arguments."""
     rows = part[name]
-    return {"scores": score[rows], "labels": adult.labels[rows], "groups": adult.sensitive[rows], "sites": site[rows]}
+    return {
+        "scores": score[rows],
+        "labels": adult.labels[rows],
+        "sensitive_features": adult.sensitive[rows],
+        "sites": site[rows],
+    }
 
 
 # %%

@@ -19,7 +19,7 @@ TOLERANCE = 0.08
 def true_gaps(policy):
     """The gap of selection rates at every site, in the population itself."""
     table = people.columns()
-    chance = policy.probabilities(table["scores"], groups=table["groups"], sites=table["sites"])
+    chance = policy.probabilities(table["scores"], sensitive_features=table["sensitive_features"], sites=table["sites"])
     accepted = np.sum(chance.reshape(people.mass.shape) * people.mass, axis=2) / people.mass.sum(axis=2)
     return accepted.max(axis=1) - accepted.min(axis=1)
 
@@ -30,7 +30,7 @@ def fitted(rows, rng, confidence):
     return logofair.fit(
         people.scores(drawn),
         drawn.labels,
-        groups=drawn.sensitive,
+        sensitive_features=drawn.sensitive,
         sites=drawn.sites,
         local_tolerance=TOLERANCE,
         global_tolerance=None,

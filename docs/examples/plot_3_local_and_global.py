@@ -50,13 +50,15 @@ fits = {
 figure, panels = plt.subplots(1, 4, figsize=(9, 2.9), sharex=True, sharey=True, layout="constrained")
 places = {"over all": 0, "south": 1, "north": 2}
 for axes, (name, solution) in zip(panels, fits.items(), strict=True):
-    chance = solution.policy.probabilities(rows["scores"], groups=rows["groups"], sites=rows["sites"])
+    chance = solution.policy.probabilities(
+        rows["scores"], sensitive_features=rows["sensitive_features"], sites=rows["sites"]
+    )
     for where, height in places.items():
         here = np.isin(rows["sites"], ("north", "south") if where == "over all" else where)
         rates = [
             np.average(
-                chance[here & (rows["groups"] == group)],
-                weights=rows["sample_weight"][here & (rows["groups"] == group)],
+                chance[here & (rows["sensitive_features"] == group)],
+                weights=rows["sample_weight"][here & (rows["sensitive_features"] == group)],
             )
             for group in "ab"
         ]

@@ -18,7 +18,7 @@ part = split(len(adult), {"train": 0.35, "calibrate": 0.35, "test": 0.3}, rng=0)
 train, calibrate, test = part["train"], part["calibrate"], part["test"]
 model = LogisticRegression(solver="newton-cholesky").fit(adult.features[train], adult.labels[train])
 score = model.predict_proba(adult.features)[:, 1]
-rows = {"labels": adult.labels[calibrate], "groups": adult.sensitive[calibrate], "sites": site[calibrate]}
+rows = {"labels": adult.labels[calibrate], "sensitive_features": adult.sensitive[calibrate], "sites": site[calibrate]}
 
 # %%
 # Equal opportunity compares true positive rates: of the people who would have earned the "yes", how many get it? Four
@@ -41,7 +41,7 @@ fits = {
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.8, 3.2), layout="constrained", width_ratios=[3, 2], sharey=True)
 looks = {"Female": ("#D55E00", "o", 0.13), "Male": ("#0072B2", "s", -0.13)}
-others = {"groups": adult.sensitive[test], "sites": site[test]}
+others = {"sensitive_features": adult.sensitive[test], "sites": site[test]}
 for place, solution in enumerate(fits.values()):
     tested = solution.test(score[test], adult.labels[test], **others).tested.second
     for group, (colour, mark, shift) in looks.items():

@@ -19,7 +19,7 @@ rows, others = people.draw(12_000, rng=0), people.draw(12_000, rng=1)
 
 def columns(drawn):
     """Rows as ``fit`` and ``audit`` want them."""
-    return {"labels": drawn.labels, "groups": drawn.sensitive, "sites": drawn.sites}
+    return {"labels": drawn.labels, "sensitive_features": drawn.sensitive, "sites": drawn.sites}
 
 
 def fitted(pooling, **more):
@@ -38,7 +38,9 @@ def fitted(pooling, **more):
 def true_gaps(policy):
     """The gap of selection rates at every site, in the population itself."""
     table = people.columns()
-    chance = policy.probabilities(table["scores"], groups=table["groups"], sites=table["sites"], on_unknown="merged")
+    chance = policy.probabilities(
+        table["scores"], sensitive_features=table["sensitive_features"], sites=table["sites"], on_unknown="merged"
+    )
     accepted = np.sum(chance.reshape(people.mass.shape) * people.mass, axis=2) / people.mass.sum(axis=2)
     return accepted.max(axis=1) - accepted.min(axis=1)
 
@@ -49,7 +51,9 @@ def true_gaps(policy):
 # On other rows, gaps inside the sites look frightening. Chance alone would show nearly as much:
 
 policy = fitted("auto").policy
-decided = policy.probabilities(people.scores(others), groups=others.sensitive, sites=others.sites, on_unknown="merged")
+decided = policy.probabilities(
+    people.scores(others), sensitive_features=others.sensitive, sites=others.sites, on_unknown="merged"
+)
 seen = logofair.audit(decided, **columns(others), chances=True)
 worst = seen.local.worst()
 print(worst)

@@ -42,7 +42,7 @@ plan = make_plan(
     run="gallery",
 )
 sites = {
-    f"site {number}": SiteColumns(groups=group[where == number].tolist(), scores=score[where == number])
+    f"site {number}": SiteColumns(sensitive_features=group[where == number].tolist(), scores=score[where == number])
     for number in range(10)
 }
 batch, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
@@ -68,7 +68,7 @@ bounds.append(result.bound)
 central = logofair.fit(
     score,
     None,
-    groups=group,
+    sensitive_features=group,
     sites=where,
     local_tolerance=0.1,
     global_tolerance=0.005,

@@ -31,7 +31,7 @@ score = model.predict_proba(adult.features)[:, 1]
 sites = {}
 for number in range(5):
     mine = calibrate[site[calibrate] == number]
-    sites[f"site {number}"] = SiteColumns(groups=adult.sensitive[mine].tolist(), scores=score[mine])
+    sites[f"site {number}"] = SiteColumns(sensitive_features=adult.sensitive[mine].tolist(), scores=score[mine])
 
 for epsilon in (None, 1.0, 0.1):
     noise = None if epsilon is None else Privacy(epsilon, delta=1e-6)
@@ -45,7 +45,7 @@ for epsilon in (None, 1.0, 0.1):
     )
     policies = run(plan, sites).policies
     decided = [
-        policies[f"site {number}"].probabilities(score[rows], groups=adult.sensitive[rows])
+        policies[f"site {number}"].probabilities(score[rows], sensitive_features=adult.sensitive[rows])
         for number in range(5)
         for rows in [test[site[test] == number]]
     ]
@@ -53,7 +53,7 @@ for epsilon in (None, 1.0, 0.1):
     seen = logofair.audit(
         [chance for part in decided for chance in part],
         adult.labels[order],
-        groups=adult.sensitive[order],
+        sensitive_features=adult.sensitive[order],
         sites=site[order],
         chances=True,
     )

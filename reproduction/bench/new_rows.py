@@ -59,12 +59,12 @@ class Rows:
     def fitted(self, notion: str, tolerance: float, number: int, **way: Any) -> logofair.Solution:
         """A rule made of these rows."""
         options = {"local_tolerance": tolerance, "global_tolerance": tolerance, "random_state": number} | way
-        columns: dict[str, Any] = {"groups": self.groups, "sites": self.sites}
+        columns: dict[str, Any] = {"sensitive_features": self.groups, "sites": self.sites}
         return logofair.fit(self.scores, self.labels, notion=notion, **columns, **options)
 
     def measured(self, policy: logofair.Policy, notion: str, tolerance: float) -> dict[str, float]:
         """Gaps and accuracy of a rule on these rows: of its decisions where they are a sample, else in expectation."""
-        columns: dict[str, Any] = {"groups": self.groups, "sites": self.sites}
+        columns: dict[str, Any] = {"sensitive_features": self.groups, "sites": self.sites}
         chance = policy.probabilities(self.scores, on_unknown="merged", **columns)
         expected = logofair.audit(
             chance, self.labels, notion=notion, sample_weight=self.weights, chances=True, **columns

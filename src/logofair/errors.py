@@ -31,7 +31,7 @@ class LogofairError(Exception):
     --------
     >>> import logofair
     >>> try:
-    ...     logofair.fit([0.9], [1], groups=["a"])
+    ...     logofair.fit([0.9], [1], sensitive_features=["a"])
     ... except logofair.LogofairError as error:
     ...     print(type(error).__name__)
     InputError
@@ -45,7 +45,7 @@ class InputError(LogofairError, ValueError):
     --------
     >>> import logofair
     >>> try:
-    ...     logofair.fit([0.9, 1.2], [1, 0], groups=["a", "b"])
+    ...     logofair.fit([0.9, 1.2], [1, 0], sensitive_features=["a", "b"])
     ... except logofair.InputError as error:
     ...     print(error)
     scores: row 1 is 1.2, outside [0, 1]; scores are probabilities of label 1: divide percentages by 100.
@@ -96,7 +96,7 @@ class InfeasibleError(SolverError):
     >>> import logofair
     >>> require = ["selection rate >= 0.5 overall", "accepted <= 0.2 overall"]
     >>> try:
-    ...     logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none", require=require)
+    ...     logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=[*"abab"], calibration="none", require=require)
     ... except logofair.InfeasibleError as error:
     ...     print(*error.conflict, sep="; ")
     selection rate >= 0.5 overall; accepted <= 0.2 overall

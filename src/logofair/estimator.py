@@ -152,7 +152,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
     ) -> Self:
         """Fit the model (unless frozen) and the policy.
 
-        ``y`` holds labels of two classes; ``sensitive_features`` ("groups" in messages) and ``sites`` the group and
+        ``y`` holds labels of two classes; ``sensitive_features`` and ``sites`` the group and
         site of each row, any labels (without ``sites``: one site). Rows of one person (``ids``) stay together in all
         folds, those of a splitter given as ``cv`` if it takes ``groups``. ``sample_weight`` counts for model and policy
         alike, and is refused if ``estimator`` takes none.
@@ -169,7 +169,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         self.solution_ = fit_policy(
             scores,
             labels == classes[1],
-            groups=sensitive_features,
+            sensitive_features=sensitive_features,
             sites=sites,
             ids=ids,
             sample_weight=weight,
@@ -191,7 +191,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         same_order(X=X, sensitive_features=sensitive_features, sites=sites, ids=ids)
         decided = self.policy_.decide(
             _chance(self.estimator_, X),
-            groups=sensitive_features,
+            sensitive_features=sensitive_features,
             sites=sites,
             ids=ids,
             random_state=self.random_state_,

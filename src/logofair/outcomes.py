@@ -63,7 +63,7 @@ class Outcome:
     Examples
     --------
     >>> import logofair
-    >>> rows = {"groups": ["women"] * 200 + ["men"] * 200, "global_tolerance": 0.1}
+    >>> rows = {"sensitive_features": ["women"] * 200 + ["men"] * 200, "global_tolerance": 0.1}
     >>> (found,) = logofair.audit([1] * 60 + [0] * 140 + [1] * 120 + [0] * 80, None, **rows).outcomes
     >>> print(found.requirement, found.state, round(found.after, 4), round(found.low, 2), round(found.high, 2))
     selection rate gap <= 0.1 overall exceeded 0.3 0.19 0.39
@@ -110,8 +110,8 @@ class Outcomes(Sequence[Outcome]):
     Examples
     --------
     >>> import logofair
-    >>> rows = {"groups": ["women", "men"] * 200, "sites": ["Oslo"] * 360 + ["Lyon"] * 40, "local_tolerance": 0.1}
-    >>> outcomes = logofair.audit([1, 1, 0, 1] * 100, None, **rows).outcomes
+    >>> rows = {"sensitive_features": ["women", "men"] * 200, "sites": ["Oslo"] * 360 + ["Lyon"] * 40}
+    >>> outcomes = logofair.audit([1, 1, 0, 1] * 100, None, **rows, local_tolerance=0.1).outcomes
     >>> [(each.site, each.state, each.rows) for each in outcomes]
     [('Lyon', 'exceeded', 20), ('Oslo', 'exceeded', 180)]
     >>> outcomes.verdict, outcomes.worst.site, len(outcomes.with_state("met"))

@@ -45,7 +45,7 @@ COUNTED = {
 
 def audit_of(rows, **options) -> Audit:
     sites, groups, labels, decisions = zip(*rows, strict=True)
-    return audit(decisions, labels, groups=groups, sites=sites, **options)
+    return audit(decisions, labels, sensitive_features=groups, sites=sites, **options)
 
 
 def approximately(value):
@@ -118,7 +118,7 @@ def test_the_table_by_site_is_indexed_like_a_sequence():
 
 
 def test_probabilities_of_acceptance_are_audited_as_expectations():
-    columns = {"groups": ["F", "F", "M", "M"], "notion": list(NOTIONS)}
+    columns = {"sensitive_features": ["F", "F", "M", "M"], "notion": list(NOTIONS)}
     found = audit([0.25, 0.75, 0.5, 0.5], [1, 1, 0, 1], **columns, chances=True)
     assert found.rates["selection rate"] == {"F": 0.5, "M": 0.5}
     assert found.rates["true positive rate"] == {"F": 0.5, "M": 0.5}
@@ -127,14 +127,14 @@ def test_probabilities_of_acceptance_are_audited_as_expectations():
 
 
 def test_scores_are_no_decisions_and_are_not_taken_for_chances():
-    columns = {"groups": ["F", "F", "M", "M"]}
+    columns = {"sensitive_features": ["F", "F", "M", "M"]}
     sentence = r"^decisions: row 1 is 0\.75, which is no decision; pass scores >= 0\.5, or chances=True if these are "
     with pytest.raises(InputError, match=sentence):
         audit([1.0, 0.75, 0.5, 0.5], [1, 1, 0, 1], **columns)
     with pytest.raises(InputError, match=sentence):
         compare([1, 0, 1, 0], [0.0, 0.75, 0.5, 0.5], [1, 1, 0, 1], **columns)
     with pytest.raises(InputError, match=sentence):
-        impact_ratios([0.0, 0.75, 0.5, 0.5], categories={"sex": columns["groups"]})
+        impact_ratios([0.0, 0.75, 0.5, 0.5], categories={"sex": columns["sensitive_features"]})
 
 
 # ---------------------------------------------------------------- what a gap rests on
@@ -159,7 +159,7 @@ def tables(draw):
 
 def weighted_audit(rows, **options):
     sites, groups, labels, decisions, weights = zip(*rows, strict=True)
-    options |= {"groups": groups, "sites": sites, "sample_weight": weights}
+    options |= {"sensitive_features": groups, "sites": sites, "sample_weight": weights}
     return audit(decisions, labels, chances=True, **options)
 
 
@@ -339,7 +339,7 @@ def test_the_names_of_groups_and_sites_do_not_matter(rows):
 def test_one_site_makes_the_local_gap_the_global_gap(rows, given_sites):
     _, groups, labels, decisions, weights = zip(*rows, strict=True)
     sites = ["only"] * len(rows) if given_sites else None
-    options = {"groups": groups, "sites": sites, "sample_weight": weights, "notion": list(NOTIONS)}
+    options = {"sensitive_features": groups, "sites": sites, "sample_weight": weights, "notion": list(NOTIONS)}
     found = audit(decisions, labels, chances=True, **options)
     assert found.local_gap == found.global_gap
     assert [gap.value for gap in found.local_gaps] == [gap.value for gap in found.global_gaps]
@@ -361,7 +361,7 @@ def test_a_light_label_is_not_lost_beside_a_heavy_one():
     found = audit(
         [1, 1, 0, 1, 1, 0],
         [1, 0, 0, 1, 0, 0],
-        groups=list("FFFMMM"),
+        sensitive_features=list("FFFMMM"),
         sample_weight=weights,
         notion="predictive_equality",
     )
@@ -395,7 +395,9 @@ def test_a_gap_leaves_out_groups_whose_rate_is_undefined():
 
 
 def test_gaps_that_are_undefined_everywhere_are_none():
-    found = audit([1, 0, 1], [0, 0, 0], groups=["F", "M", "M"], sites=["A", "A", "B"], notion="equal_opportunity")
+    found = audit(
+        [1, 0, 1], [0, 0, 0], sensitive_features=["F", "M", "M"], sites=["A", "A", "B"], notion="equal_opportunity"
+    )
     assert found.global_gap is None
     assert found.local_gap is None
     assert found.local_gaps == found.global_gaps
@@ -404,13 +406,15 @@ def test_gaps_that_are_undefined_everywhere_are_none():
 
 
 def test_a_group_missing_at_a_site_has_no_rate_there():
-    found = audit([1, 0, 1], [0, 0, 0], groups=["F", "M", "M"], sites=["A", "A", "B"])
+    found = audit([1, 0, 1], [0, 0, 0], sensitive_features=["F", "M", "M"], sites=["A", "A", "B"])
     assert found.undefined == ("selection rate of group 'F' at site 'B' is undefined: no rows",)
     assert found.by_site[1].gap is None
 
 
 def test_rows_of_weight_zero_define_no_rate():
-    found = audit([1, 0, 1], [1, 1, 0], groups=["F", "M", "M"], sample_weight=[0, 1, 1], notion=list(NOTIONS))
+    found = audit(
+        [1, 0, 1], [1, 1, 0], sensitive_features=["F", "M", "M"], sample_weight=[0, 1, 1], notion=list(NOTIONS)
+    )
     assert found.undefined == (
         "selection rate of group 'F' is undefined: all rows have weight 0",
         "true positive rate of group 'F' is undefined: all rows with label 1 have weight 0",
@@ -420,25 +424,27 @@ def test_rows_of_weight_zero_define_no_rate():
 
 
 def test_a_site_whose_rows_weigh_nothing_has_no_accuracy():
-    found = audit([1, 0, 1], [1, 1, 0], groups=["F", "M", "M"], sites=["A", "A", "B"], sample_weight=[1, 1, 0])
+    found = audit(
+        [1, 0, 1], [1, 1, 0], sensitive_features=["F", "M", "M"], sites=["A", "A", "B"], sample_weight=[1, 1, 0]
+    )
     assert found.by_site[1].accuracy is None
     assert found.accuracy == 0.5
 
 
 def test_a_rate_too_large_for_a_double_is_undefined():
     huge = Notion("huge", given=(Rate("stake", 1e308, 0.0, base=(1e-10, 0.0)),))
-    found = audit([1, 1], [0, 1], groups=["F", "M"], notion=huge)
+    found = audit([1, 1], [0, 1], sensitive_features=["F", "M"], notion=huge)
     assert found.undefined[0] == "stake of group 'F' is undefined: its value is not finite"
     assert found.global_gap is None
     heavy = Notion("heavy", given=(Rate("share", 1.0, 0.0, base=(1e308, 0.0)),))
-    assert audit([1, 1] * 9, [0, 1] * 9, groups=["F", "M"] * 9, notion=heavy).global_gap is None
+    assert audit([1, 1] * 9, [0, 1] * 9, sensitive_features=["F", "M"] * 9, notion=heavy).global_gap is None
 
 
 # ---------------------------------------------------------------- labels, scores, notions
 
 
 def test_demographic_parity_needs_no_labels():
-    found = audit([1, 0, 1], None, groups=["F", "M", "M"], scores=[0.9, 0.1, 0.8])
+    found = audit([1, 0, 1], None, sensitive_features=["F", "M", "M"], scores=[0.9, 0.1, 0.8])
     assert found.global_gap == 0.5
     assert found.accuracy is None
     assert found.score_auc is None
@@ -458,12 +464,12 @@ def test_demographic_parity_needs_no_labels():
 def test_the_score_auc_agrees_with_scikit_learn(scores, seed):
     n, rng = len(scores), np.random.default_rng(seed)
     labels, weights = rng.permutation(np.arange(n) % 2), rng.integers(1, 4, n)
-    found = audit(labels, labels, groups=np.arange(n) % 3, scores=scores, sample_weight=weights)
+    found = audit(labels, labels, sensitive_features=np.arange(n) % 3, scores=scores, sample_weight=weights)
     assert found.score_auc == approximately(roc_auc_score(labels, scores, sample_weight=weights))
 
 
 def test_one_label_only_gives_no_auc():
-    found = audit([1, 0], [1, 1], groups=["F", "M"], scores=[0.9, 0.1])
+    found = audit([1, 0], [1, 1], sensitive_features=["F", "M"], scores=[0.9, 0.1])
     assert found.score_auc is None
     assert found.undefined == ("score_auc is undefined: it needs rows of both labels",)
 
@@ -509,7 +515,7 @@ COLUMN_FORMS = {
 def test_columns_of_any_form_give_the_same_audit(form):
     columns = [form(list(values)) for values in zip(*THREE_GROUPS, strict=True)]
     sites, groups, labels, decisions = columns
-    found = audit(decisions, labels, groups=groups, sites=sites, notion="equalized_odds")
+    found = audit(decisions, labels, sensitive_features=groups, sites=sites, notion="equalized_odds")
     assert found.as_dict() == audit_of(THREE_GROUPS, notion="equalized_odds").as_dict()
 
 
@@ -519,7 +525,11 @@ def test_data_frame_columns_give_the_same_audit(library):
     names = ("site", "group", "label", "decision")
     table = frames.DataFrame(dict(zip(names, map(list, zip(*THREE_GROUPS, strict=True)), strict=True)))
     found = audit(
-        table["decision"], table["label"], groups=table["group"], sites=table["site"], notion="equalized_odds"
+        table["decision"],
+        table["label"],
+        sensitive_features=table["group"],
+        sites=table["site"],
+        notion="equalized_odds",
     )
     assert found.as_dict() == audit_of(THREE_GROUPS, notion="equalized_odds").as_dict()
 
@@ -530,14 +540,14 @@ def test_pandas_categoricals_and_nullable_columns_are_read():
     found = audit(
         pandas.Series(decisions, dtype="boolean"),
         pandas.Series(labels, dtype="Int64"),
-        groups=pandas.Series(groups, dtype="category", index=range(50, 62)),
+        sensitive_features=pandas.Series(groups, dtype="category", index=range(50, 62)),
         sites=pandas.Series(sites, dtype="string"),
     )
     assert found.as_dict() == audit_of(TWO_GROUPS).as_dict()
 
 
 def test_labels_that_look_alike_stay_apart():
-    found = audit([1, 0, 1], [1, 1, 1], groups=[1, "1", "1"], sites=["", "-", ""])
+    found = audit([1, 0, 1], [1, 1, 1], sensitive_features=[1, "1", "1"], sites=["", "-", ""])
     assert found.groups == (1, "1")
     assert found.sites == ("", "-")
 
@@ -550,7 +560,7 @@ def test_the_dictionary_survives_json(rows, notion):
 
 
 def test_labels_without_a_place_in_json_become_text():
-    found = audit([1, 0], [1, 0], groups=[b"x", 1 + 2j], sites=[(1, "a"), math.inf])
+    found = audit([1, 0], [1, 0], sensitive_features=[b"x", 1 + 2j], sites=[(1, "a"), math.inf])
     assert found.as_dict()["groups"] == ["b'x'", "(1+2j)"]
     assert sorted(found.as_dict()["sites"], key=str) == [[1, "a"], "inf"]
     assert json.dumps(found.as_dict(), allow_nan=False)
@@ -590,7 +600,7 @@ def test_an_audit_cannot_be_changed():
 GOOD = {
     "decisions": [1, 0, 1, 0],
     "labels": [1, 0, 0, 1],
-    "groups": ["F", "M", "F", "M"],
+    "sensitive_features": ["F", "M", "F", "M"],
     "sites": ["a", "a", "b", "b"],
     "notion": "equalized_odds",
     "scores": [0.9, 0.1, 0.8, 0.2],
@@ -609,7 +619,7 @@ def audited(**columns):
     [
         ({"decisions": [1, 0, 1]}, r"sample_weight: has 4 rows, but the first column has 3"),
         ({"labels": [1, 0, 1]}, r"labels: has 3 rows, but the first column has 4; pass one value per row\."),
-        ({"groups": ["F", "M"]}, r"groups: has 2 rows, but the first column has 4"),
+        ({"sensitive_features": ["F", "M"]}, r"sensitive_features: has 2 rows, but the first column has 4"),
         ({"sites": ["a"] * 5}, r"sites: has 5 rows, but the first column has 4"),
         ({"scores": [0.5]}, r"scores: has 1 rows, but the first column has 4"),
         ({"decisions": [1, 0, math.nan, 0]}, r"decisions: row 2 is nan; every value must be a finite number"),
@@ -625,11 +635,20 @@ def audited(**columns):
         ({"labels": [1, 0, math.nan, 1]}, r"labels: row 2 is nan; expected 0 and 1"),
         ({"labels": ["good", "bad", "bad", "good"]}, r"labels: row 0 is 'good'; expected 0 and 1"),
         ({"labels": None}, r"labels: got None, but a rate of the notion counts by label; pass 0 or 1 for every row\."),
-        ({"groups": ["F"] * 4}, r"groups: every row is of group 'F'; a gap needs at least two groups\."),
-        ({"groups": None}, r"groups: got None"),
-        ({"groups": ["F", None, "M", "M"]}, r"groups: row 1 is missing; drop such rows, or give them a label"),
-        ({"groups": ["F", "M", math.nan, "M"]}, r"groups: row 2 is missing"),
-        ({"groups": [["F"], ["M"], ["F"], ["M"]]}, r"groups: labels must be hashable .* got \['F'\]\."),
+        (
+            {"sensitive_features": ["F"] * 4},
+            r"sensitive_features: every row is of group 'F'; a gap needs at least two groups\.",
+        ),
+        ({"sensitive_features": None}, r"sensitive_features: got None"),
+        (
+            {"sensitive_features": ["F", None, "M", "M"]},
+            r"sensitive_features: row 1 is missing; drop such rows, or give them a label",
+        ),
+        ({"sensitive_features": ["F", "M", math.nan, "M"]}, r"sensitive_features: row 2 is missing"),
+        (
+            {"sensitive_features": [["F"], ["M"], ["F"], ["M"]]},
+            r"sensitive_features: labels must be hashable .* got \['F'\]\.",
+        ),
         ({"sites": ["a", "a", "b", None]}, r"sites: row 3 is missing"),
         ({"notion": "equalised_odds"}, r"notion: unknown notion 'equalised_odds' \(did you mean 'equalized_odds'\?\)"),
         ({"notion": ["equalized_odds", 3]}, r"notion: unknown notion 3; use one of demographic_parity, "),
@@ -654,10 +673,14 @@ def test_bad_input_is_answered_by_one_sentence(columns, sentence):
 
 def test_ids_in_place_of_groups_are_refused_before_memory_runs_out():
     ids = np.arange(15_000)
-    with pytest.raises(InputError, match=r"^groups: 15,000 groups among 15,000 rows; name a column of groups to"):
-        audit(ids % 2, ids % 2, groups=ids)
-    with pytest.raises(InputError, match=r"^groups: 5000 groups at 5000 sites are too many to audit; pass names"):
-        audit(ids % 2, ids % 2, groups=ids % 5000, sites=ids % 5000)
+    with pytest.raises(
+        InputError, match=r"^sensitive_features: 15,000 groups among 15,000 rows; name a column of groups to"
+    ):
+        audit(ids % 2, ids % 2, sensitive_features=ids)
+    with pytest.raises(
+        InputError, match=r"^sensitive_features: 5000 groups at 5000 sites are too many to audit; pass names"
+    ):
+        audit(ids % 2, ids % 2, sensitive_features=ids % 5000, sites=ids % 5000)
 
 
 def test_the_default_notion_is_demographic_parity():

@@ -28,7 +28,7 @@ def accepted(*cells):
         sites += [site] * rows
         groups += [group] * rows
         decisions += [1] * hits + [0] * (rows - hits)
-    return decisions, {"groups": groups, "sites": sites}
+    return decisions, {"sensitive_features": groups, "sites": sites}
 
 
 # ---------------------------------------------------------------- limits
@@ -166,7 +166,7 @@ def test_a_gap_that_is_not_shown_is_not_called_large_enough_to_be_seen():
 def test_the_floor_of_two_rates_is_no_smaller_than_that_of_either():
     rng = np.random.default_rng(0)
     decisions, label, group, site = (rng.integers(0, 2, 300) for _ in range(4))
-    columns = {"groups": group, "sites": site}
+    columns = {"sensitive_features": group, "sites": site}
     both, one, other = (
         audit(decisions, label, **columns, notion=name).local.floor
         for name in ("equalized_odds", "equal_opportunity", "predictive_equality")
@@ -216,14 +216,14 @@ def test_the_same_id_at_two_sites_is_one_person_over_all():
     found = audit(decisions, None, **columns, ids=list(range(40)) * 2)
     assert found.rates["selection rate"]["F"].rows == 20
     assert [row.rates["selection rate"]["F"].rows for row in found.by_site] == [20, 20]
-    alone = audit(decisions[:40], None, groups=columns["groups"][:40])
+    alone = audit(decisions[:40], None, sensitive_features=columns["sensitive_features"][:40])
     assert found.global_gap.as_dict() == pytest.approx(alone.global_gap.as_dict())
     assert found.accepted.as_dict() == pytest.approx(alone.accepted.as_dict())
 
 
 def test_another_rules_decisions_reach_the_people_over_all():
     decisions, columns = accepted(("a", "F", 20, 5), ("a", "M", 20, 9), ("b", "F", 20, 5), ("b", "M", 20, 9))
-    ids, group = encode(list(range(40)) * 2, "ids"), encode(columns["groups"], "groups")
+    ids, group = encode(list(range(40)) * 2, "ids"), encode(columns["sensitive_features"], "groups")
     site = encode(columns["sites"], "sites")
     nobody, somebody = (
         tally_of(np.array(chance, dtype=float), None, None, group, site, ids) for chance in ([0] * 80, decisions)
@@ -238,7 +238,7 @@ def test_heavy_rows_that_are_accepted_leave_more_to_chance():
     for _ in range(draws):
         decisions = rng.random(1000) < 0.05
         weights = np.where(decisions, 5.0, 1.0)
-        found = audit(decisions, None, groups=rng.integers(0, 2, 1000), sample_weight=weights)
+        found = audit(decisions, None, sensitive_features=rng.integers(0, 2, 1000), sample_weight=weights)
         rate = found.rates["selection rate"][0]
         held += rate.low <= truth <= rate.high
     assert held >= binom.ppf(0.001, draws, 1 - 2 * TAIL)
@@ -302,7 +302,7 @@ def test_a_measured_figure_is_a_float_and_keeps_what_it_rests_on():
 
 
 def test_accuracy_and_the_accepted_share_have_exact_intervals():
-    found = audit([1, 1, 0, 0] * 10, [1, 0, 0, 0] * 10, groups=["a", "b"] * 20)
+    found = audit([1, 1, 0, 0] * 10, [1, 0, 0, 0] * 10, sensitive_features=["a", "b"] * 20)
     exact = binomtest(30, 40).proportion_ci(0.95, method="exact")
     assert (found.accuracy, found.accuracy.low, found.accuracy.high) == pytest.approx((0.75, exact.low, exact.high))
     assert (found.accuracy.rows, found.accepted.rows) == (40, 40)
@@ -315,24 +315,29 @@ def test_a_policy_may_decide_in_an_audit():
     rng = np.random.default_rng(0)
     sex, score = rng.integers(0, 2, 400), rng.random(400)
     label = rng.random(400) < score
-    policy = logofair.fit(score, label, groups=sex, calibration="none").policy
-    found = audit(None, label, groups=sex, scores=score, policy=policy)
-    assert found.accuracy == audit(policy.probabilities(score, groups=sex), label, groups=sex, chances=True).accuracy
+    policy = logofair.fit(score, label, sensitive_features=sex, calibration="none").policy
+    found = audit(None, label, sensitive_features=sex, scores=score, policy=policy)
+    assert (
+        found.accuracy
+        == audit(
+            policy.probabilities(score, sensitive_features=sex), label, sensitive_features=sex, chances=True
+        ).accuracy
+    )
     for options, word in (({}, "scores"), ({"scores": score, "decisions": label}, "decisions")):
         decisions = options.pop("decisions", None)
         with pytest.raises(InputError, match=word):
-            audit(decisions, label, groups=sex, policy=policy, **options)
+            audit(decisions, label, sensitive_features=sex, policy=policy, **options)
 
 
 def test_figures_on_the_calibration_rows_say_that_these_chose_the_rule():
     rng = np.random.default_rng(0)
     sex, score = rng.integers(0, 2, 400), rng.random(400)
     label = rng.random(400) < score
-    solution = logofair.fit(score, label, groups=sex)
+    solution = logofair.fit(score, label, sensitive_features=sex)
     assert solution.compared.second.fitted_rows
-    tested = solution.test(score[1:], label[1:], groups=sex[1:]).tested
+    tested = solution.test(score[1:], label[1:], sensitive_features=sex[1:]).tested
     assert not tested.second.fitted_rows
-    before = solution.policy.unconstrained(score[1:], groups=sex[1:])
+    before = solution.policy.unconstrained(score[1:], sensitive_features=sex[1:])
     assert tested.first.accuracy == np.mean(before == label[1:])
 
 
@@ -341,7 +346,7 @@ def test_a_rule_compared_with_itself_differs_by_nothing(notion):
     rng = np.random.default_rng(5)
     label, group, site = (rng.integers(0, n, 600) for n in (2, 3, 4))
     decisions = rng.integers(0, 2, 600)
-    found = compare(decisions, decisions, label, groups=group, sites=site, notion=notion)
+    found = compare(decisions, decisions, label, sensitive_features=group, sites=site, notion=notion)
     for figure in (found.accuracy, found.accepted, found.global_gap, found.local_gap):
         assert figure == 0.0
         assert figure.low <= 0.0 <= figure.high
@@ -353,7 +358,7 @@ def test_pairing_narrows_the_interval_of_a_difference():
     rng = np.random.default_rng(1)
     score, group = rng.random(2000), rng.integers(0, 2, 2000)
     label = (rng.random(2000) < score).astype(int)
-    found = compare(score >= 0.5, score >= 0.52, label, groups=group)
+    found = compare(score >= 0.5, score >= 0.52, label, sensitive_features=group)
     alone = found.first.accuracy.high - found.first.accuracy.low
     assert found.accuracy.high - found.accuracy.low < alone / 2
 
@@ -366,7 +371,7 @@ def test_the_interval_of_a_paired_difference_covers_the_truth():
         group, uniform = rng.integers(0, 2, 400), rng.random(400)
         again = np.where(rng.random(400) < 0.8, uniform, rng.random(400))
         label = rng.random(400) < 0.4
-        found = compare(uniform < rates[group], again < other[group], label, groups=group)
+        found = compare(uniform < rates[group], again < other[group], label, sensitive_features=group)
         truth = (0.0, 0.0, -0.2)  # accuracy and acceptance stay at a mean rate of 0.35
         for k, figure in enumerate((found.accuracy, found.accepted, found.global_gap)):
             missed[k] += not figure.low <= truth[k] <= figure.high
@@ -376,15 +381,15 @@ def test_the_interval_of_a_paired_difference_covers_the_truth():
 def test_rows_of_one_person_are_no_more_sure_together_than_alone():
     rng = np.random.default_rng(2)
     before, after, group, label = (rng.integers(0, 2, 200) for _ in range(4))
-    once = compare(before, after, label, groups=group, ids=range(200))
+    once = compare(before, after, label, sensitive_features=group, ids=range(200))
     columns = [np.tile(column, 3) for column in (before, after, label)]
-    three = compare(*columns, groups=np.tile(group, 3), ids=np.tile(np.arange(200), 3))
+    three = compare(*columns, sensitive_features=np.tile(group, 3), ids=np.tile(np.arange(200), 3))
     for name in ("accuracy", "accepted", "global_gap"):
         assert getattr(three, name).as_dict() == pytest.approx(getattr(once, name).as_dict())
 
 
 def test_a_comparison_without_labels_has_no_accuracy():
-    found = compare([1, 0], [0, 0], None, groups=["a", "b"])
+    found = compare([1, 0], [0, 0], None, sensitive_features=["a", "b"])
     assert found.accuracy is None
     assert found.as_dict()["accuracy"] is None
     assert found.global_gap == -1.0
@@ -402,5 +407,5 @@ def test_on_very_many_rows_the_floor_of_a_rule_with_a_gap_is_that_gap(shares, ga
 @pytest.mark.parametrize("weight", [1e-158, 5e-162, 1e-300])
 def test_no_more_people_count_than_there_are_however_small_their_weights(weight):
     weights = [1.0, 1.0, weight, 0.37 * weight, 0.9 * weight]
-    found = audit([1, 0, 1, 0, 1], None, groups=["a", "a", "b", "b", "b"], sample_weight=weights)
+    found = audit([1, 0, 1, 0, 1], None, sensitive_features=["a", "a", "b", "b", "b"], sample_weight=weights)
     assert np.all(found.local.effective <= [2, 3])

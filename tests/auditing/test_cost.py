@@ -36,7 +36,7 @@ rows_of_people = st.lists(
 
 def audited(rows, **options):
     site, group, label, chance, weight, _ = zip(*rows, strict=True)
-    columns = {"groups": group, "sites": site, "sample_weight": weight}
+    columns = {"sensitive_features": group, "sites": site, "sample_weight": weight}
     return audit(chance, label, chances=True, **columns, **options)
 
 
@@ -106,7 +106,11 @@ def test_the_interval_holds_the_true_cost_in_19_of_20_draws_counted_over_all_tha
 
 def test_a_person_at_several_sites_widens_the_interval():
     n = 60
-    columns = {"groups": ["F", "M"] * n, "sites": ["a"] * n + ["b"] * n, "costs": {"a": (1, 1), "b": (1, 3)}}
+    columns = {
+        "sensitive_features": ["F", "M"] * n,
+        "sites": ["a"] * n + ["b"] * n,
+        "costs": {"a": (1, 1), "b": (1, 3)},
+    }
     label, decided = [1, 0, 1] * 40, [1, 1, 0] * 40
     alone = audit(decided, label, **columns).cost
     again = audit(decided, label, **columns, ids=[*range(n), *range(n)]).cost
@@ -119,7 +123,7 @@ def test_a_person_at_several_sites_widens_the_interval():
 def test_two_rules_are_compared_in_cost_row_by_row(rows, first, second, random):
     site, group, label, chance, weight, _ = zip(*rows, strict=True)
     others, costs = [random.random() for _ in rows], {"a": first, "b": second}
-    columns = {"groups": group, "sites": site, "sample_weight": weight, "costs": costs}
+    columns = {"sensitive_features": group, "sites": site, "sample_weight": weight, "costs": costs}
     found = compare(chance, others, label, **columns, chances=True)
     assert found.cost == pytest.approx(found.second.cost - found.first.cost, abs=1e-9)
     assert found.cost.low <= found.cost <= found.cost.high
@@ -129,7 +133,7 @@ def test_two_rules_are_compared_in_cost_row_by_row(rows, first, second, random):
 
 
 def test_the_cost_is_told_where_accuracy_is():
-    columns = {"groups": ["M", "M", "F", "F"], "sites": ["a", "b", "a", "b"]}
+    columns = {"sensitive_features": ["M", "M", "F", "F"], "sites": ["a", "b", "a", "b"]}
     found = audit([1, 1, 0, 0], [1, 0, 0, 1], **columns, costs=(1, 3))
     assert repr(found.by_site).splitlines()[0].split() == ["site", "rows", "accuracy", "cost", "gap"]
     stored = json.loads(json.dumps(found.as_dict()))
@@ -140,14 +144,14 @@ def test_the_cost_is_told_where_accuracy_is():
 
 
 def test_without_costs_there_is_none_and_without_labels_it_is_undefined():
-    plain = audit([1, 0, 0], [1, 0, 1], groups=["M", "F", "F"])
+    plain = audit([1, 0, 0], [1, 0, 1], sensitive_features=["M", "F", "F"])
     assert (plain.cost, plain.costs, plain.as_dict()["cost"], plain.by_site[0].cost) == (None,) * 4
     assert "cost" not in plain.summary()
-    unlabelled = audit([1, 0, 0], None, groups=["M", "F", "F"], costs=(1, 3))
+    unlabelled = audit([1, 0, 0], None, sensitive_features=["M", "F", "F"], costs=(1, 3))
     assert unlabelled.cost is None
     assert "cost is undefined: there are no labels" in unlabelled.undefined
 
 
 def test_bad_costs_are_answered_by_one_sentence():
     with pytest.raises(InputError, match=r"^costs: a wrongly accepted row costs -1"):
-        audit([1, 0, 0], [1, 0, 1], groups=["M", "F", "F"], costs=(-1, 1))
+        audit([1, 0, 0], [1, 0, 1], sensitive_features=["M", "F", "F"], costs=(-1, 1))

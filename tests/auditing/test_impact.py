@@ -75,7 +75,7 @@ def test_rates_are_those_of_an_audit_with_weights_and_ids():
     sex, decisions = rng.choice(["F", "M"], 300), rng.integers(0, 2, 300)
     weights, ids = rng.random(300), rng.integers(0, 150, 300)
     found = impact_ratios(decisions, categories={"sex": sex}, sample_weight=weights, ids=ids).tables[0]
-    audit = logofair.audit(decisions, None, groups=sex, sample_weight=weights, ids=ids)
+    audit = logofair.audit(decisions, None, sensitive_features=sex, sample_weight=weights, ids=ids)
     for category in found.categories:
         expected = audit.rates["selection rate"][category.name[0]]
         assert category.rate == pytest.approx(expected)

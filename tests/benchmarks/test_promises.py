@@ -24,7 +24,7 @@ def test_the_population_is_that_of_its_rows():
     found = promises.logofair.audit(
         None,
         rows["labels"],
-        groups=rows["groups"],
+        sensitive_features=rows["sensitive_features"],
         sites=rows["sites"],
         notion="equal_opportunity",
         scores=rows["scores"],

@@ -32,7 +32,9 @@ def test_between_two_cuts_lie_as_many_rows_of_the_others_as_the_totals_say(allie
     seen = attacked(sites, plan, allies)
     others = [each for number, each in enumerate(sites.values()) if number not in allies]
     for group, low, high, rows in seen.intervals:
-        there = [np.sum((each.groups == group) & (each.scores > low) & (each.scores < high)) for each in others]
+        there = [
+            np.sum((each.sensitive_features == group) & (each.scores > low) & (each.scores < high)) for each in others
+        ]
         assert abs(rows - sum(there)) <= 1  # a row on a cut may count on either side
     assert seen.alone() > 0  # the attack is a real one, and docs/THREATS.md says so
     assert seen.prices <= plan.most_prices

@@ -52,7 +52,7 @@ def policy(people: pl.DataFrame) -> logofair.Policy:
     made = logofair.fit(
         people["p"].to_numpy(),
         None,
-        groups=people["sex"].to_list(),
+        sensitive_features=people["sex"].to_list(),
         sites=people["site"].to_list(),
         calibration="none",
         local_tolerance=0.01,
@@ -72,7 +72,7 @@ def folder(people: pl.DataFrame, policy: logofair.Policy, tmp_path: Path) -> Pat
 
 def decided(policy: logofair.Policy, people: pl.DataFrame, **options: Any) -> npt.NDArray[np.int64]:
     return policy.decide(
-        people["p"].to_numpy(), groups=people["sex"].to_list(), sites=people["site"].to_list(), **options
+        people["p"].to_numpy(), sensitive_features=people["sex"].to_list(), sites=people["site"].to_list(), **options
     )
 
 
@@ -134,7 +134,9 @@ def test_exact_counts_are_those_of_all_files_together_whatever_the_pieces(
     options = {"ids": some["person"].to_numpy()} if by_id else how
     found = pl.read_parquet(folder / "out.parquet")["decision"].to_numpy()
     assert found.tolist() == decided(policy, some, exact_counts=True, **options).tolist()
-    chance = policy.probabilities(some["p"].to_numpy(), groups=some["sex"].to_list(), sites=some["site"].to_list())
+    chance = policy.probabilities(
+        some["p"].to_numpy(), sensitive_features=some["sex"].to_list(), sites=some["site"].to_list()
+    )
     assert totals.summed_chances == pytest.approx(chance.sum())
     assert abs(totals.accepted - chance.sum()) < 1
     for _, cell in some.with_row_index().group_by("site", "sex"):
@@ -275,7 +277,7 @@ def test_labels_are_found_by_how_a_file_spells_them(label: Any, text: str) -> No
 
 @pytest.mark.parametrize("kind", [pl.Int16, pl.Float64, pl.String])
 def test_numbered_groups_are_found_whatever_kind_the_file_stores(kind: Any, tmp_path: Path) -> None:
-    policy = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=[1, 1, 2, 2], calibration="none").policy
+    policy = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=[1, 1, 2, 2], calibration="none").policy
     policy.save(tmp_path / "policy.json")
     table = pl.DataFrame({"p": [0.95, 0.1, 0.3], "g": [1, 2, 2]}).with_columns(pl.col("g").cast(kind))
     for name, write in (("a.parquet", table.write_parquet), ("a.csv", table.write_csv)):
@@ -285,18 +287,18 @@ def test_numbered_groups_are_found_whatever_kind_the_file_stores(kind: Any, tmp_
         out = tmp_path / f"{name}.out.csv"
         words = (tmp_path / "policy.json", tmp_path / name, "--score", "p", "--group", "g", "--seed", "0")
         applied(*words, "--out", out)
-        want = policy.decide([0.95, 0.1, 0.3], groups=[1, 2, 2], random_state=0)
+        want = policy.decide([0.95, 0.1, 0.3], sensitive_features=[1, 2, 2], random_state=0)
         assert pl.read_csv(out)["decision"].to_list() == want.tolist()
 
 
 def test_intersections_are_joined_as_in_the_fit(tmp_path: Path) -> None:
     groups = ["F, A", "F, B", "M, A", "M, B"]
-    policy = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=groups, calibration="none").policy
+    policy = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=groups, calibration="none").policy
     policy.save(tmp_path / "policy.json")
     pl.DataFrame({"p": [0.9, 0.2], "sex": ["F", "M"], "race": ["B", "A"]}).write_csv(tmp_path / "a.csv")
     words = (tmp_path / "policy.json", tmp_path / "a.csv", "--score", "p", "--group", "sex", "--group", "race")
     applied(*words, "--seed", "0", "--out", tmp_path / "out.csv")
-    want = policy.decide([0.9, 0.2], groups=["F, B", "M, A"], random_state=0)
+    want = policy.decide([0.9, 0.2], sensitive_features=["F, B", "M, A"], random_state=0)
     assert pl.read_csv(tmp_path / "out.csv")["decision"].to_list() == want.tolist()
 
 
@@ -538,7 +540,7 @@ def test_coins_need_ids_or_a_seed(folder: Path) -> None:
 
 def test_a_policy_without_coins_needs_neither(tmp_path: Path) -> None:
     free = {"local_tolerance": None, "global_tolerance": None, "calibration": "none"}
-    logofair.fit([0.9, 0.2], None, groups=["F", "M"], **free).policy.save(tmp_path / "policy.json")
+    logofair.fit([0.9, 0.2], None, sensitive_features=["F", "M"], **free).policy.save(tmp_path / "policy.json")
     (tmp_path / "new.csv").write_text("p,sex\n0.4,F\n0.6,M\n")
     words = (tmp_path / "policy.json", tmp_path / "new.csv", "--score", "p", "--group", "sex")
     assert not applied(*words, "--out", tmp_path / "out.csv")["coins_by_position"]

@@ -72,7 +72,7 @@ def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, kin
         measured = logofair.audit(
             people["p"].to_numpy() >= 0.4,
             (people["y"] == ">50K").to_numpy(),
-            groups=people["race"].to_list(),
+            sensitive_features=people["race"].to_list(),
             sites=people["site"].to_list(),
             notion=notion,
             sample_weight=people["w"].to_numpy() if kind == "weighted" else None,

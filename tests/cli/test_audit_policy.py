@@ -62,7 +62,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
     named = ColumnNames(score="p", label="y", group=("sex",), site="site", scale="percent")
     rows = read_rows(find_files([str(found.data)], site="site"), replace(named, where=(("part", "calibration"),)))
     for path, settings in ((found.policy, {}), (found.other, {"notion": "equalized_odds", "local_tolerance": 0.1})):
-        columns = {"groups": rows.groups, "sites": rows.sites}
+        columns = {"sensitive_features": rows.groups, "sites": rows.sites}
         policy = logofair.fit(rows.scores, rows.labels, **columns, calibration="platt", **settings).policy
         info = replace(policy.info, columns=ColumnsInfo("p", ("sex",), "site", "percent"), data=rows.source)
         replace(policy, info=info).save(path)
@@ -71,7 +71,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
 
 def chances(policy: Path, rows: pl.DataFrame, **more: Any) -> Any:
     rules, sites = Policy.load(policy), rows["site"].to_list()
-    return rules.probabilities(rows["p"] / 100, groups=rows["sex"].to_list(), sites=sites, **more)
+    return rules.probabilities(rows["p"] / 100, sensitive_features=rows["sex"].to_list(), sites=sites, **more)
 
 
 @pytest.mark.parametrize("against", ["base", "threshold", "other"])
@@ -89,7 +89,7 @@ def test_a_policy_is_measured_and_compared_as_by_the_library(
     found = audited(stored.data, "--policy", stored.policy, "--label", "y", *words, *options, *test)
     rows = stored.rows("test")
     base = chances(stored.other, rows) if against == "other" else rows["p"] / 100 >= (0.5 if against == "base" else 0.4)
-    columns = {"groups": rows["sex"].to_list(), "sites": rows["site"].to_list(), "notion": "equalized_odds"}
+    columns = {"sensitive_features": rows["sex"].to_list(), "sites": rows["site"].to_list(), "notion": "equalized_odds"}
     columns |= {"costs": (1, 3)} | {role: rows[name].to_list() for role, name in more.items()}
     expected = compare(base, chances(stored.policy, rows), rows["y"].to_list(), **columns, chances=True)
     for name, difference in expected.as_dict().items():
@@ -105,8 +105,10 @@ def test_a_policy_is_measured_and_compared_as_by_the_library(
 def test_by_default_before_is_the_policys_own_rule_without_requirements_everywhere(stored: Stored) -> None:
     found = audited(stored.data, "--policy", stored.policy, "--label", "y", "--where", "part=test")
     rows, policy = stored.rows("test"), Policy.load(stored.policy)
-    before = policy.unconstrained(rows["p"] / 100, groups=rows["sex"].to_list(), sites=rows["site"].to_list())
-    columns = {"groups": rows["sex"].to_list(), "sites": rows["site"].to_list()}
+    before = policy.unconstrained(
+        rows["p"] / 100, sensitive_features=rows["sex"].to_list(), sites=rows["site"].to_list()
+    )
+    columns = {"sensitive_features": rows["sex"].to_list(), "sites": rows["site"].to_list()}
     expected = logofair.audit(before, rows["y"].to_list(), **columns, chances=True)
     assert found["compared"]["other"]["accuracy"] == pytest.approx(expected.accuracy.as_dict())
     (over_all,) = [each for each in found["outcomes"] if each["site"] is None and "gap" in each["requirement"]]
@@ -204,14 +206,16 @@ def test_a_policy_of_one_site_takes_all_rows_as_its_own(stored: Stored, tmp_path
         mixtures=replace(
             mixtures, **{name: value[cells] for name, value in vars(mixtures).items() if value is not None}
         ),
-        calibrator=logofair.fit([0.9, 0.1, 0.8, 0.2], None, groups=list("FMFM"), calibration="none").policy.calibrator,
+        calibrator=logofair.fit(
+            [0.9, 0.1, 0.8, 0.2], None, sensitive_features=list("FMFM"), calibration="none"
+        ).policy.calibrator,
         merged_rules=None,
         info=replace(policy.info, site="2", data=None),
     )
     site.save(tmp_path / "policy.json")
     words = ("--policy", tmp_path / "policy.json", "--label", "y")
     found = audited(tmp_path / "two.csv", *words)
-    expected = site.probabilities(own["p"] / 100, groups=own["sex"].to_list())
+    expected = site.probabilities(own["p"] / 100, sensitive_features=own["sex"].to_list())
     assert found["accepted"]["value"] == pytest.approx(expected.mean())
     sentence = refused(tmp_path / "all.csv", *words, "--site", "site")
     assert "policy.json is of site '2' alone, but there are rows of 1, 3; leave them out." in sentence
@@ -219,7 +223,9 @@ def test_a_policy_of_one_site_takes_all_rows_as_its_own(stored: Stored, tmp_path
 
 def test_a_policy_without_sites_is_audited_inside_those_of_the_data(stored: Stored, tmp_path: Path) -> None:
     rows = stored.rows("calibration")
-    policy = logofair.fit(rows["p"] / 100, rows["y"], groups=rows["sex"].to_list(), calibration="platt").policy
+    policy = logofair.fit(
+        rows["p"] / 100, rows["y"], sensitive_features=rows["sex"].to_list(), calibration="platt"
+    ).policy
     policy.save(tmp_path / "policy.json")
     names = ("--score", "p", "--scale", "percent", "--group", "sex", "--site", "site")
     found = audited(stored.data, "--policy", tmp_path / "policy.json", *names)

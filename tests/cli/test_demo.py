@@ -192,7 +192,7 @@ def test_the_page_has_a_line_for_every_method_and_its_figures_are_those_of_the_j
 def test_gaps_are_expectations_of_the_policy_on_the_test_rows(toy: Dataset) -> None:
     found = compare(toy, Settings(sites=2, alpha=5))
     test, last = found.test_rows, found.outcomes[-1].audit
-    where = {"groups": test.groups, "sites": test.sites}
+    where = {"sensitive_features": test.groups, "sites": test.sites}
     chance = found.fair.policy.probabilities(test.scores, **where)
     assert found.fair.policy.mixtures.mixed.any()  # else coins would not matter
     expected = audit(chance, test.labels, **where, chances=True)

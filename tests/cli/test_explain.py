@@ -46,7 +46,7 @@ def made(calibration: str = "beta", notion: str = "equalized_odds", sites: int =
     return logofair.fit(
         score,
         rng.random(n) < score**1.5,
-        groups=sex,
+        sensitive_features=sex,
         sites=names[site],
         notion=notion,
         calibration=calibration,
@@ -69,7 +69,7 @@ def test_bands_on_either_scale_accept_whom_the_policy_accepts(policy: logofair.P
             assert bands[-1].high == bands[-1].raw_high == 1.0
             codes = np.full(500, group, dtype=np.int32), np.full(500, site, dtype=np.int32)
             calibrated = policy.calibrator(scores, *codes)
-            want = policy.probabilities(scores, groups=[sex] * 500, sites=[name] * 500)
+            want = policy.probabilities(scores, sensitive_features=[sex] * 500, sites=[name] * 500)
             for values, edge in ((calibrated, "low"), (scores, "raw_low")):
                 edges = np.array([getattr(band, edge) for band in bands])
                 place = np.searchsorted(edges, values, side="right") - 1
@@ -115,7 +115,7 @@ def test_json_holds_what_the_words_say(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("scale", "middle"), [("percent", 50.0), ("logit", 0.0)])
 def test_raw_scores_are_told_on_the_scale_of_the_files(scale: str, middle: float) -> None:
     plain = logofair.fit(
-        [0.9, 0.2], None, groups=["a", "b"], calibration="none", local_tolerance=None, global_tolerance=None
+        [0.9, 0.2], None, sensitive_features=["a", "b"], calibration="none", local_tolerance=None, global_tolerance=None
     ).policy
     bands = bands_of(replace(plain, info=PolicyInfo(columns=ColumnsInfo(scale=scale))), 0, 0)
     assert bands[1].low == 0.5
@@ -123,7 +123,9 @@ def test_raw_scores_are_told_on_the_scale_of_the_files(scale: str, middle: float
 
 
 def test_a_policy_without_sites_has_rules_for_all(tmp_path: Path) -> None:
-    policy = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none").policy
+    policy = logofair.fit(
+        [0.9, 0.6, 0.4, 0.2], None, sensitive_features=["a", "a", "b", "b"], calibration="none"
+    ).policy
     policy.save(tmp_path / "policy.json")
     page = words_of(tmp_path / "policy.json", "--verbose")
     assert "group rule a " in page

@@ -82,7 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"{p},{int(p > 0.5)},{group},{'ab'[row % 2]}" for row, (p, group) in enumerate(zip(score, sex, strict=True))
     ]
     (folder / "people.csv").write_text("\n".join(["p,y,sex,site", *lines]) + "\n")
-    logofair.fit(score, None, groups=sex, calibration="none").policy.save(folder / "policy.json")
+    logofair.fit(score, None, sensitive_features=sex, calibration="none").policy.save(folder / "policy.json")
     return folder
 
 

@@ -599,7 +599,7 @@ def test_a_simulation_writes_a_policy_per_site_and_a_result_that_holds(file: Pat
     for name in ("north", "south", "east"):
         own = table["place"] == name
         policy = Policy.load(tmp_path / "try" / "policies" / f"{name}.json")
-        chances[own] = policy.probabilities(table["risk"][own], groups=table["sex"][own])
+        chances[own] = policy.probabilities(table["risk"][own], sensitive_features=table["sex"][own])
         assert policy.info.federation.run == "spring"
     women = table["sex"] == "F"
     assert abs(chances[women].mean() - chances[~women].mean()) <= 0.01 + 1e-9
@@ -610,7 +610,7 @@ def central_fit(table: dict[str, Any], **more: Any) -> logofair.Solution:
     return logofair.fit(
         table["risk"],
         None,
-        groups=table["sex"],
+        sensitive_features=table["sex"],
         sites=table["place"],
         local_tolerance=0.03,
         global_tolerance=0.01,
@@ -648,7 +648,7 @@ def test_a_simulation_with_costs_of_single_sites_has_the_numbers_of_a_fit_on_all
         code, output = run(*late, "--name", *line, "--out", made.pop(0))
         assert code == 0, output
     found = [
-        Policy.load(tmp_path / name).probabilities(table["risk"][south], groups=table["sex"][south])
+        Policy.load(tmp_path / name).probabilities(table["risk"][south], sensitive_features=table["sex"][south])
         for name in ("again.json", "east.json", "cheap.json")
     ]
     assert found[0] == pytest.approx(found[2], abs=1e-9)
@@ -674,7 +674,7 @@ def test_a_simulation_warns_of_small_sites_as_a_fit_does(tmp_path: Path) -> None
     central = logofair.fit(
         table["risk"][few],
         None,
-        groups=table["sex"][few],
+        sensitive_features=table["sex"][few],
         sites=table["place"][few],
         local_tolerance=0.03,
         global_tolerance=0.01,
@@ -752,7 +752,7 @@ def test_integer_sites_and_groups_and_text_labels_are_read_as_meant(tmp_path: Pa
     assert code == 0, output
     policy = Policy.load(tmp_path / "try" / "policies" / "0.json")
     assert policy.groups == (0, 1)
-    assert policy.decide([0.99, 0.01], groups=[1, 0], random_state=0).tolist() == [1, 0]
+    assert policy.decide([0.99, 0.01], sensitive_features=[1, 0], random_state=0).tolist() == [1, 0]
     start = ("federate", "simulate", file, *COLUMNS, "--engine", "inprocess")
     assert "expected 0 and 1; say with --positive which one" in refused(*start, "--folder", tmp_path / "other")
 
@@ -864,7 +864,7 @@ def test_a_sites_policy_refuses_rows_of_other_sites_and_needs_no_names_of_column
     assert (counts["unknown_rows"], counts["site"], counts["site_checked"]) == (int((~own).sum()), "north", True)
     decided = polars.read_csv(out)["decision"].to_numpy()
     assert np.array_equal(decided[~own], table["risk"][~own] >= 0.5)
-    expected = Policy.load(policy).decide(table["risk"][own], groups=table["sex"][own], deterministic=True)
+    expected = Policy.load(policy).decide(table["risk"][own], sensitive_features=table["sex"][own], deterministic=True)
     assert np.array_equal(decided[own], expected)
 
 
@@ -935,7 +935,7 @@ def test_a_late_site_gets_a_policy_fair_inside_and_is_told_what_was_not_promised
     assert "global requirements were met without it" in " ".join(output.split())
     table = people(sites=4)
     own, policy = table["place"] == "west", Policy.load(out)
-    chance = policy.probabilities(table["risk"][own], groups=table["sex"][own])
+    chance = policy.probabilities(table["risk"][own], sensitive_features=table["sex"][own])
     women = table["sex"][own] == "F"
     assert policy.sites == ("west",)
     assert policy.info.columns.score == "risk"

@@ -66,12 +66,14 @@ def both_ways(
 
 
 def expected(people: pl.DataFrame, **options: Any) -> logofair.Solution:
-    usual: dict[str, Any] = {"groups": people["sex"].to_list(), "sites": people["site"].to_list()}
+    usual: dict[str, Any] = {"sensitive_features": people["sex"].to_list(), "sites": people["site"].to_list()}
     return logofair.fit(people["p"].to_numpy(), (people["y"] == "good").to_numpy(), **(usual | options))
 
 
 def chances(policy: logofair.Policy, people: pl.DataFrame) -> Any:
-    return policy.probabilities(people["p"].to_numpy(), groups=people["sex"].to_list(), sites=people["site"].to_list())
+    return policy.probabilities(
+        people["p"].to_numpy(), sensitive_features=people["sex"].to_list(), sites=people["site"].to_list()
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,7 +126,7 @@ def test_figures_of_the_calibration_rows_counted_with_labels_are_those_of_the_li
     measured = logofair.audit(
         chances(logofair.Policy.load(tmp_path / "policy.json"), people),
         (people["y"] == "good").to_numpy(),
-        groups=people["sex"].to_list(),
+        sensitive_features=people["sex"].to_list(),
         sites=people["site"].to_list(),
         notion="equal_opportunity",
         chances=True,
@@ -298,7 +300,7 @@ def test_the_test_is_that_of_the_library_on_the_same_rows(parts: dict[str, Path]
     solution = expected(fit_rows).test(
         test_rows["p"].to_numpy(),
         (test_rows["y"] == "good").to_numpy(),
-        groups=test_rows["sex"].to_list(),
+        sensitive_features=test_rows["sex"].to_list(),
         sites=test_rows["site"].to_list(),
         ids=test_rows["person"].to_list(),
     )

@@ -51,7 +51,7 @@ def data(tmp_path_factory):
 def expected():
     score, label, sex, site = rows()
     grid = {"local_tolerances": [0.01, None], "global_tolerances": [0, 0.05, None]}
-    return frontier(score, label, groups=sex, sites=site, random_state=0, **grid)
+    return frontier(score, label, sensitive_features=sex, sites=site, random_state=0, **grid)
 
 
 def test_without_sites_there_is_one_gap_and_one_tolerance(parts):
@@ -65,7 +65,7 @@ def test_the_basis_is_passed_on(data):
     score, label, sex, site = rows()
     grid = {"local_tolerances": [None], "global_tolerances": [0.01]}
     options = {"notion": "equal_opportunity", "basis": "labels", "random_state": 0}
-    want = frontier(score, label, groups=sex, sites=site, **options, **grid)
+    want = frontier(score, label, sensitive_features=sex, sites=site, **options, **grid)
     words = ("--local", "none", "--global", "0.01", "--notion", "equal_opportunity", "--basis", "labels")
     code, out, _ = run(data, *COLUMNS, *words, "--json")
     assert code == 0
@@ -93,8 +93,8 @@ def test_test_rows_of_a_file_or_by_a_value_are_the_same_rows_and_take_no_part_in
     score, label, sex, site = rows()
     test = np.arange(800) % 3 == 0
     grid = {"local_tolerances": [0.01, None], "global_tolerances": [0, 0.05, None]}
-    other = {"scores": score[test], "labels": label[test], "groups": sex[test], "sites": site[test]}
-    fit = {"groups": sex[~test], "sites": site[~test], "random_state": 0}
+    other = {"scores": score[test], "labels": label[test], "sensitive_features": sex[test], "sites": site[test]}
+    fit = {"sensitive_features": sex[~test], "sites": site[~test], "random_state": 0}
     want = frontier(score[~test], label[~test], test_rows=other, **fit, **grid)
     named = ("--score", "p", "--label", "y", "--group", "sex", "--site", "site", *SMALL, "--json")
     for words in (
@@ -230,7 +230,7 @@ def test_a_solver_that_fails_is_a_sentence_and_exit_code_1(data, monkeypatch):
 def test_pooling_is_that_of_the_library_and_is_said(data, pooling):
     score, label, sex, site = rows()
     grid = {"local_tolerances": [0.01, None], "global_tolerances": [0, 0.05, None]}
-    want = frontier(score, label, groups=sex, sites=site, random_state=0, pooling=pooling, **grid)
+    want = frontier(score, label, sensitive_features=sex, sites=site, random_state=0, pooling=pooling, **grid)
     found = commandline.json_of("frontier", data, *COLUMNS, *SMALL, "--pooling", pooling)
     assert found["pooling"] == want.as_dict()["pooling"]
     assert [point["accuracy"] for point in found["points"]] == [point.value for point in want.points]

@@ -40,7 +40,7 @@ def file(rows, tmp_path, monkeypatch):
 
 
 def fitted(rows, **required):
-    columns = {"groups": rows["sex"], "sites": rows["site"]}
+    columns = {"sensitive_features": rows["sex"], "sites": rows["site"]}
     return logofair.fit(rows["score"], rows["label"], **columns, **required, random_state=0)
 
 

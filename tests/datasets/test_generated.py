@@ -144,7 +144,7 @@ def test_a_fit_on_many_drawn_rows_comes_near_the_optimum_of_the_population(notio
     fitted = logofair.fit(
         scores,
         rows.labels,
-        groups=rows.sensitive,
+        sensitive_features=rows.sensitive,
         sites=rows.sites,
         notion=notion,
         calibration="none",
@@ -152,7 +152,9 @@ def test_a_fit_on_many_drawn_rows_comes_near_the_optimum_of_the_population(notio
     assert fitted.certificate.primal == pytest.approx(best.accuracy, abs=4 * 0.5 / math.sqrt(200_000))
     # What was learnt on the rows, judged on the population itself:
     columns = people.columns()
-    chance = fitted.policy.probabilities(columns["scores"], groups=columns["groups"], sites=columns["sites"])
+    chance = fitted.policy.probabilities(
+        columns["scores"], sensitive_features=columns["sensitive_features"], sites=columns["sites"]
+    )
     acceptance = np.asarray(chance).reshape(people.mass.shape)
     assert people.accuracy(acceptance) == pytest.approx(best.accuracy, abs=0.01)
     assert max(gaps(people, acceptance, notion)) < 0.02 + 0.04

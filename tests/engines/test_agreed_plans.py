@@ -19,7 +19,7 @@ pytestmark = pytest.mark.federation
 def one_site(root, **settings):
     """A site's settings on disk, and its folder."""
     columns = federation((30, 25))["a"]
-    lines = [f"{g},{float(s)!r}" for g, s in zip(columns.groups, columns.scores, strict=True)]
+    lines = [f"{g},{float(s)!r}" for g, s in zip(columns.sensitive_features, columns.scores, strict=True)]
     (root / "rows.csv").write_text("sex,p\n" + "\n".join(lines) + "\n", encoding="utf-8")
     names = ColumnNames(score="p", group=("sex",))
     folder, path = root / "private", root / "site.json"

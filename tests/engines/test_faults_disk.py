@@ -69,7 +69,7 @@ def set_up_sites(root, sites, **more):
     for site, columns in sites.items():
         home = root / site
         home.mkdir(parents=True)
-        table = zip(columns.groups, columns.scores, columns.labels, strict=True)
+        table = zip(columns.sensitive_features, columns.scores, columns.labels, strict=True)
         lines = [f"{g},{float(s)!r},{y}" for g, s, y in table]
         (home / "rows.csv").write_text("sex,p,y\n" + "\n".join(lines) + "\n", encoding="utf-8")
         names = ColumnNames(score="p", label="y", group=("sex",))

@@ -342,7 +342,7 @@ def test_a_site_with_an_empty_cell_takes_part_and_is_told():
         done = run(plan, sites)
         assert "d" in done.result.sites
         assert any("group 0" in line for line in done.policies["d"].info.warnings)
-        assert done.policies["d"].decide([0.7, 0.2], groups=[0, 0], ids=[1, 2]).tolist() == [1, 0]
+        assert done.policies["d"].decide([0.7, 0.2], sensitive_features=[0, 0], ids=[1, 2]).tolist() == [1, 0]
         if plan.solver is None:
             best = central({s: replace(c, labels=np.zeros(len(c.scores))) for s, c in sites.items()}, options)
             assert done.result.accuracy == pytest.approx(best.certificate.primal, abs=2 * plan.optimality_gap)

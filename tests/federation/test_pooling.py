@@ -45,7 +45,7 @@ def folds_of(sites, plan, purpose):
     """The folds every site deals for itself, one after another."""
     dealt = []
     for site, columns in sites.items():
-        order = RowOrder.of(columns.scores, columns.groups, len(plan.groups))
+        order = RowOrder.of(columns.scores, columns.sensitive_features, len(plan.groups))
         fold = np.empty(len(columns.scores), dtype=np.int16)
         fold[order.rows] = crossfit.assign_folds(order, plan.folds, _site_rng(plan, site, purpose))
         dealt.append(fold)
@@ -119,9 +119,9 @@ def same_rule(done, best, sites, plan):
     grid = np.linspace(0.01, 0.99, 99)
     for group in plan.groups:
         for site, columns in sites.items():
-            if group in columns.groups:
-                mine = done.policies[site].probabilities(grid, groups=[group] * 99)
-                theirs = best.policy.probabilities(grid, groups=[group] * 99, sites=[site] * 99)
+            if group in columns.sensitive_features:
+                mine = done.policies[site].probabilities(grid, sensitive_features=[group] * 99)
+                theirs = best.policy.probabilities(grid, sensitive_features=[group] * 99, sites=[site] * 99)
                 assert np.mean(np.abs(mine - theirs) > 0.01) <= 0.02
 
 
@@ -133,7 +133,8 @@ def scored(sites, which, groups=2):
     chosen = [sites[site] for site in which]
     client = np.repeat(np.arange(len(which)), [len(columns.scores) for columns in chosen])
     group, score, weight = (
-        np.concatenate([getattr(columns, name) for columns in chosen]) for name in ("groups", "scores", "sample_weight")
+        np.concatenate([getattr(columns, name) for columns in chosen])
+        for name in ("sensitive_features", "scores", "sample_weight")
     )
     rows = ScoredRows.of(score, client * groups + group, weight, groups, len(which))
     fold = np.concatenate([np.arange(len(columns.scores)) % 3 for columns in chosen])
@@ -308,9 +309,11 @@ def test_a_site_learns_what_its_own_cells_borrow_and_do():
     assert info.pooling.largest_share == 1.0
     assert info.pooling.cells == 2
     assert info.certificate.pooling == "group"
-    accepted = done.policies["b"].probabilities(sites["b"].scores, groups=sites["b"].groups)
+    accepted = done.policies["b"].probabilities(sites["b"].scores, sensitive_features=sites["b"].sensitive_features)
     for group in (0, 1):
-        assert info.site_figures.accepted[str(group)] == pytest.approx(accepted[sites["b"].groups == group].mean())
+        assert info.site_figures.accepted[str(group)] == pytest.approx(
+            accepted[sites["b"].sensitive_features == group].mean()
+        )
     said = done.result.summary()
     assert "Pooling: 8 cells borrow their group's scores at all sites: all of it, at most 100% of a cell." in said
     assert "On the sites' own rows alone" in said
@@ -323,9 +326,13 @@ def test_a_site_learns_what_its_own_cells_borrow_and_do():
 def test_the_gaps_on_own_rows_are_those_of_the_rows():
     sites, plan = federation(rows=20), plan_of(pooling="full")
     done = run_apart(plan, sites)
-    accepted = {site: done.policies[site].probabilities(c.scores, groups=c.groups) for site, c in sites.items()}
+    accepted = {
+        site: done.policies[site].probabilities(c.scores, sensitive_features=c.sensitive_features)
+        for site, c in sites.items()
+    }
     rates = [
-        np.mean(np.concatenate([accepted[site][sites[site].groups == group] for site in sites])) for group in (0, 1)
+        np.mean(np.concatenate([accepted[site][sites[site].sensitive_features == group] for site in sites]))
+        for group in (0, 1)
     ]
     assert done.result.own_global_gaps == pytest.approx([abs(rates[0] - rates[1])], abs=1e-9)
     chance = np.concatenate([c.scores for c in sites.values()])

@@ -25,7 +25,7 @@ def batch_at_the_end():
 def site_before(kind):
     """A site alone in its roster, and the server that is about to send a request."""
     rng = np.random.default_rng(0)
-    rows = SiteColumns(groups=["F", "M"] * 100, scores=rng.random(200))
+    rows = SiteColumns(sensitive_features=["F", "M"] * 100, scores=rng.random(200))
     plan = make_plan(
         groups=["F", "M"], calibration="none", local_tolerance=0.01, global_tolerance=0.01, run="s", quorum=1
     )
@@ -70,7 +70,7 @@ def test_a_result_for_a_rule_that_exceeds_a_local_tolerance_is_not_stored():
 
 
 def test_totals_below_the_sites_own_are_refused():
-    rows = SiteColumns(groups=["F", "M"] * 10, scores=np.linspace(0.1, 0.9, 20))
+    rows = SiteColumns(sensitive_features=["F", "M"] * 10, scores=np.linspace(0.1, 0.9, 20))
     plan = make_plan(groups=["F", "M"], calibration="none", run="s", quorum=1)
     batch, _ = ClientBatch.of({"a": rows}, plan).answer(Server.start(plan, ["a"]).request)
     with pytest.raises(RefusedError):
@@ -78,7 +78,7 @@ def test_totals_below_the_sites_own_are_refused():
 
 
 def test_a_result_holds_where_its_certificate_does():
-    rows = SiteColumns(groups=["F", "M"] * 50, scores=np.linspace(0.05, 0.95, 100))
+    rows = SiteColumns(sensitive_features=["F", "M"] * 50, scores=np.linspace(0.05, 0.95, 100))
     plan = make_plan(groups=["F", "M"], calibration="none", run="s", optimality_gap=1e-4)
     result = run(plan, {"a": rows, "b": rows}).result
     assert result.holds
@@ -94,7 +94,9 @@ def test_a_result_holds_where_its_certificate_does():
 
 
 def test_every_run_and_every_site_tosses_its_own_coins():
-    rows = SiteColumns(groups=["F"] * 40 + ["M"] * 40, scores=np.repeat([0.3, 0.8, 0.7, 0.1], [10, 30, 20, 20]))
+    rows = SiteColumns(
+        sensitive_features=["F"] * 40 + ["M"] * 40, scores=np.repeat([0.3, 0.8, 0.7, 0.1], [10, 30, 20, 20])
+    )
     options = {"groups": ["F", "M"], "calibration": "none", "local_tolerance": 0, "global_tolerance": 0}
     runs = [run(make_plan(**options, run=name), {"a": rows, "b": rows}) for name in ("one", "one", "two", None, None)]
     keys = [done.policies["a"].key for done in runs]
@@ -102,12 +104,14 @@ def test_every_run_and_every_site_tosses_its_own_coins():
     assert len(set(keys)) == 4
     policies = [runs[0].policies["a"], runs[0].policies["b"], runs[2].policies["a"]]
     assert keys[0] == policies[1].key  # of one run; the site goes into the coin itself
-    chance = policies[0].probabilities(rows.scores, groups=rows.groups)
+    chance = policies[0].probabilities(rows.scores, sensitive_features=rows.sensitive_features)
     tossed = (chance > 0) & (chance < 1)
     assert policies[0].info.coin_share == pytest.approx(tossed.mean())
-    score, group = rows.scores[tossed][0], rows.groups[int(np.flatnonzero(tossed)[0])]
-    people = {"scores": [score] * 200, "groups": [group] * 200, "ids": np.arange(200)}
+    score, group = rows.scores[tossed][0], rows.sensitive_features[int(np.flatnonzero(tossed)[0])]
+    people = {"scores": [score] * 200, "sensitive_features": [group] * 200, "ids": np.arange(200)}
     decided = [policy.decide(**people).tolist() for policy in policies]
     assert len(set(map(tuple, decided))) == 3
-    blind = [len({*policies[0].probabilities(np.linspace(0, 1, 99), groups=[g] * 99)}) == 1 for g in ("F", "M")]
+    blind = [
+        len({*policies[0].probabilities(np.linspace(0, 1, 99), sensitive_features=[g] * 99)}) == 1 for g in ("F", "M")
+    ]
     assert policies[0].info.score_blind_rules == sum(blind)

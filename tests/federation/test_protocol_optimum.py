@@ -53,10 +53,12 @@ def test_with_demographic_parity_the_policies_are_the_central_ones():
     sites, options = federation((400, 300, 350, 200)), {"local_tolerance": 0.05, "global_tolerance": 0.01}
     done, best = run(plan_of(optimality_gap=1e-10, **options), sites), central(sites, options)
     for site, columns in sites.items():
-        ours = done.policies[site].probabilities(columns.scores, groups=columns.groups)
-        theirs = best.policy.probabilities(columns.scores, groups=columns.groups, sites=[site] * ours.size)
+        ours = done.policies[site].probabilities(columns.scores, sensitive_features=columns.sensitive_features)
+        theirs = best.policy.probabilities(
+            columns.scores, sensitive_features=columns.sensitive_features, sites=[site] * ours.size
+        )
         for group in (0, 1):
-            own = np.asarray(columns.groups) == group
+            own = np.asarray(columns.sensitive_features) == group
             # The decomposition stops within 1e-7, a fraction of one row.
             assert ours[own].sum() == pytest.approx(theirs[own].sum(), abs=0.5)
             assert np.abs(ours[own] - theirs[own]).sum() <= 0.5
@@ -74,7 +76,7 @@ def test_a_site_with_a_hundred_thousandth_of_the_rows_neither_breaks_nor_is_forg
         best = central(sites, options).certificate
         assert done.result.holds
         assert done.result.accuracy == pytest.approx(best.primal, abs=2e-6)
-        small = done.policies["small"].probabilities([0.7, 0.2], groups=[0, 1])
+        small = done.policies["small"].probabilities([0.7, 0.2], sensitive_features=[0, 1])
         if notion == "demographic_parity":
             assert abs(small[0] - small[1]) <= 0.01 + 1e-9
 
@@ -84,7 +86,7 @@ def test_without_any_tolerance_every_site_keeps_the_base_rule():
     done = checked(sites, plan_of(local_tolerance=None, global_tolerance=None))
     assert done.result.exchanges == {"totals": 1, "answers": 1, "final": 1, "publication": 1}
     for site, columns in sites.items():
-        accepted = done.policies[site].probabilities(columns.scores, groups=columns.groups)
+        accepted = done.policies[site].probabilities(columns.scores, sensitive_features=columns.sensitive_features)
         assert np.array_equal(accepted, np.asarray(columns.scores) >= 0.5)
 
 
@@ -105,7 +107,7 @@ def test_groups_may_be_named_by_anything_that_can_travel():
     for names in (["F", "M"], [("F", 1), ("M", 2)], [True, False], [0.5, 1.5], list(np.array([7, 9]))):
         plain = names if not isinstance(names[0], np.integer) else [7, 9]
         columns = rows(60, seed=3)
-        sites = {s: SiteColumns([plain[g] for g in columns.groups], columns.scores) for s in "ab"}
+        sites = {s: SiteColumns([plain[g] for g in columns.sensitive_features], columns.scores) for s in "ab"}
         done = run(plan_of(groups=names), sites)
         assert done.policies["a"].groups == tuple(plain)
         assert done.result.holds
@@ -115,8 +117,8 @@ def test_weights_of_rows_count_as_often_as_the_row_would():
     columns = rows(120, seed=5)
     weight = np.random.default_rng(0).integers(0, 3, 120)
     weight[:2] = 1
-    repeated = SiteColumns(np.repeat(columns.groups, weight), np.repeat(columns.scores, weight))
-    weighted = SiteColumns(columns.groups, columns.scores, sample_weight=weight.astype(float))
+    repeated = SiteColumns(np.repeat(columns.sensitive_features, weight), np.repeat(columns.scores, weight))
+    weighted = SiteColumns(columns.sensitive_features, columns.scores, sample_weight=weight.astype(float))
     for notion in ("demographic_parity", "equalized_odds"):
         plan = plan_of(notion=notion, optimality_gap=1e-7)
         one = checked({"a": weighted, "b": rows(80, seed=6)}, plan).result

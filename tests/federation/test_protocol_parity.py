@@ -94,14 +94,16 @@ def test_without_calibration_the_names_of_sites_and_the_order_of_rows_do_not_mat
     rng, renamed = np.random.default_rng(1), {}
     for name, columns in zip(("zeta", "beta", "alpha"), sites.values(), strict=True):
         order = rng.permutation(len(columns.scores))
-        renamed[name] = SiteColumns(columns.groups[order], columns.scores[order])
+        renamed[name] = SiteColumns(columns.sensitive_features[order], columns.scores[order])
     one, other = done(run, plan), run(plan, renamed)
     assert one.result.accuracy == pytest.approx(other.result.accuracy, abs=1e-12)
     for old, new in zip(sites, renamed, strict=True):
         score = np.linspace(0, 1, 50)
         for group in (0, 1):
-            ours = one.policies[old].probabilities(score, groups=[group] * 50)
-            assert ours == pytest.approx(other.policies[new].probabilities(score, groups=[group] * 50), abs=1e-9)
+            ours = one.policies[old].probabilities(score, sensitive_features=[group] * 50)
+            assert ours == pytest.approx(
+                other.policies[new].probabilities(score, sensitive_features=[group] * 50), abs=1e-9
+            )
 
 
 @pytest.mark.parametrize(

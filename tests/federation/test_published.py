@@ -251,7 +251,10 @@ def test_a_site_on_disk_writes_no_policy_and_says_so_to_its_own_people(tmp_path,
     result = read(result, PublishedInfo)
     names = on_disk.ColumnNames(score="p", label="y", group=("sex",))
     columns = SITES["a"]
-    lines = [f"{g},{float(s)!r},{y}" for g, s, y in zip(columns.groups, columns.scores, columns.labels, strict=True)]
+    lines = [
+        f"{g},{float(s)!r},{y}"
+        for g, s, y in zip(columns.sensitive_features, columns.scores, columns.labels, strict=True)
+    ]
     (tmp_path / "rows.csv").write_text("sex,p,y\n" + "\n".join(lines) + "\n", encoding="utf-8")
     file, policy = tmp_path / "site.json", tmp_path / "policy.json"
     on_disk.SiteSettings("a", str(tmp_path / "rows.csv"), names, str(folder), str(policy)).write(file)

@@ -71,7 +71,7 @@ def check(required: Required) -> bool:
     accepted = np.zeros(required.chances.size)
     for site, columns in sites.items():
         own = required.sites == int(site.removeprefix("site "))
-        accepted[own] = done.policies[site].probabilities(columns.scores, groups=columns.groups)
+        accepted[own] = done.policies[site].probabilities(columns.scores, sensitive_features=columns.sensitive_features)
     assert required.cost(accepted) == pytest.approx(cost, abs=1e-8 * largest)
     assert required.violation(accepted) <= 1.1e-9
     assert cost >= required.loosened_cost() - 1e-8 * largest
@@ -153,8 +153,10 @@ def test_the_policy_is_that_of_a_fit_on_all_rows():
     whole = central(sites, {}, **given)
     assert done.result.accuracy == pytest.approx(whole.certificate.primal, abs=1e-8)
     for site, columns in sites.items():
-        ours = done.policies[site].probabilities(columns.scores, groups=columns.groups)
-        theirs = whole.policy.probabilities(columns.scores, groups=columns.groups, sites=[site] * len(columns.scores))
+        ours = done.policies[site].probabilities(columns.scores, sensitive_features=columns.sensitive_features)
+        theirs = whole.policy.probabilities(
+            columns.scores, sensitive_features=columns.sensitive_features, sites=[site] * len(columns.scores)
+        )
         assert ours == pytest.approx(theirs, abs=1e-7)
 
 
@@ -190,7 +192,7 @@ def test_a_floor_of_1_where_chances_are_tiny_is_met_and_no_site_seems_to_contrad
     done = run(plan, sites)
     assert done.result.holds
     for site, columns in sites.items():
-        own = done.policies[site].probabilities(columns.scores, groups=columns.groups)
+        own = done.policies[site].probabilities(columns.scores, sensitive_features=columns.sensitive_features)
         assert side == "global" or np.all(own == 1)
 
 
@@ -202,7 +204,7 @@ def test_a_site_that_is_too_small_to_be_counted_takes_part_and_changes_nothing(s
     found, without = (engine(plan, {name: sites[name] for name in names}) for names in ("abc", "ab"))
     assert found.result.holds
     assert found.result.accuracy == pytest.approx(without.result.accuracy, abs=1e-5)
-    assert np.all(np.isfinite(found.policies["c"].probabilities([0.9, 0.1], groups=[0, 1])))
+    assert np.all(np.isfinite(found.policies["c"].probabilities([0.9, 0.1], sensitive_features=[0, 1])))
 
 
 MINE = Notion("mine", given=(None,))

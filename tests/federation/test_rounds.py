@@ -45,7 +45,7 @@ def about(notion, sentences):
 
 
 def rounds(name, sites, **required):
-    groups = sorted({group for columns in sites.values() for group in columns.groups})
+    groups = sorted({group for columns in sites.values() for group in columns.sensitive_features})
     result = run(make_plan(groups=groups, calibration="none", run="rounds", **required), sites).result
     assert result.holds
     assert result.certificate.prices.global_.max() > 0, "the global constraint must bind"

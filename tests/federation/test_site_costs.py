@@ -79,8 +79,10 @@ def test_the_policy_is_that_of_a_fit_on_all_rows():
     whole = central(SITES, {}, **given)
     assert done.result.accuracy == pytest.approx(whole.certificate.primal, abs=1e-8)
     for site, columns in SITES.items():
-        ours = done.policies[site].probabilities(columns.scores, groups=columns.groups)
-        theirs = whole.policy.probabilities(columns.scores, groups=columns.groups, sites=[site] * len(columns.scores))
+        ours = done.policies[site].probabilities(columns.scores, sensitive_features=columns.sensitive_features)
+        theirs = whole.policy.probabilities(
+            columns.scores, sensitive_features=columns.sensitive_features, sites=[site] * len(columns.scores)
+        )
         assert ours == pytest.approx(theirs, abs=1e-7)
 
 
@@ -89,7 +91,7 @@ def spent(policies) -> float:
     total = []
     for site, columns in SITES.items():
         accepted, rejected = COSTS[site]
-        h = policies[site].probabilities(columns.scores, groups=columns.groups)
+        h = policies[site].probabilities(columns.scores, sensitive_features=columns.sensitive_features)
         total += (accepted * (1 - columns.scores) * h + rejected * columns.scores * (1 - h)).tolist()
     return math.fsum(total) / len(total)
 
@@ -104,7 +106,9 @@ def test_sites_apart_give_to_the_bit_what_one_process_gives_and_each_knows_its_o
         assert same_policy(late_policy(one.result, columns, site), policy)
         accepted, rejected = COSTS[site]
         assert policy.info.requirements.costs == {"wrongly_accepted": accepted, "wrongly_rejected": rejected}
-        audit = logofair.audit(None, columns.labels, groups=columns.groups, scores=columns.scores, policy=policy)
+        audit = logofair.audit(
+            None, columns.labels, sensitive_features=columns.sensitive_features, scores=columns.scores, policy=policy
+        )
         assert float(audit.costs.wrongly_rejected[0]) == rejected
     assert one.result.as_dict()["requirements"]["costs"]["wrongly_rejected"] == [3.0, 0.5, 4.0]
 
@@ -146,8 +150,8 @@ def test_a_sites_own_do_to_the_bit_what_the_same_in_the_plan_do_and_only_the_sit
 
 def test_a_group_without_rows_is_decided_at_the_costs_of_its_site():
     """Two of three sites lack a group; where nothing is required their rule for it is the threshold of their costs."""
-    only = SITES["a"].groups == 0
-    lacking = SiteColumns(SITES["a"].groups[only], SITES["a"].scores[only], SITES["a"].labels[only])
+    only = SITES["a"].sensitive_features == 0
+    lacking = SiteColumns(SITES["a"].sensitive_features[only], SITES["a"].scores[only], SITES["a"].labels[only])
     plan = plan_of(local_tolerance=None, global_tolerance=None, costs=COSTS)
     policies = run(plan, {"a": lacking, "b": lacking, "c": SITES["c"]}).policies
     for site, threshold in (("a", 0.25), ("b", 0.8)):

@@ -41,10 +41,13 @@ def plan(notion="demographic_parity", **options):
 
 def counted(policy, columns, notion):
     """Accuracy, share accepted and local gaps from the chances of single rows."""
-    chance, weight = policy.probabilities(columns.scores, groups=columns.groups), columns.sample_weight
+    chance, weight = (
+        policy.probabilities(columns.scores, sensitive_features=columns.sensitive_features),
+        columns.sample_weight,
+    )
     weight, eta = np.ones(chance.size) if weight is None else weight, columns.scores
     accuracy = np.average(eta * chance + (1 - eta) * (1 - chance), weights=weight)
-    women = columns.groups == "F"
+    women = columns.sensitive_features == "F"
 
     def rates(value):
         return [np.average(chance[who], weights=(weight * value)[who]) for who in (women, ~women)]
@@ -65,7 +68,7 @@ def test_a_sites_figures_are_those_of_its_own_rows(notion, weighted, engine):
     for site, columns in rows.items():
         info = done.policies[site].info
         accuracy, accepted, gaps = counted(done.policies[site], columns, notion)
-        assert info.rows == columns.groups.size
+        assert info.rows == columns.sensitive_features.size
         assert info.site_figures.accuracy == pytest.approx(accuracy, abs=1e-9)
         assert info.site_figures.accepted == pytest.approx(accepted, abs=1e-9)
         assert info.site_figures.local_gaps == pytest.approx(gaps, abs=1e-9)

@@ -27,7 +27,7 @@ OPTIONS = [
 
 def with_few(columns, group, few):
     """The site with so many rows of one group, the first ones."""
-    own = np.asarray(columns.groups) == group
+    own = np.asarray(columns.sensitive_features) == group
     return at(columns, ~own | (np.cumsum(own) <= few))
 
 
@@ -37,7 +37,7 @@ def at(columns, which):
 
 
 def without(columns, group):
-    return at(columns, np.asarray(columns.groups) != group)
+    return at(columns, np.asarray(columns.sensitive_features) != group)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -55,7 +55,7 @@ def test_what_leaves_a_site_is_what_would_leave_it_without_the_small_group(optio
         for field in fields(sums):
             assert np.array_equal(getattr(sums, field.name), getattr(same, field.name))
         server = server.take(sums.combined())
-    counted = sum((np.asarray(each.groups) == 0).sum() for each in others.values())
+    counted = sum((np.asarray(each.sensitive_features) == 0).sum() for each in others.values())
     assert server.result.mass[0] == pytest.approx(counted)
 
 
@@ -96,17 +96,17 @@ def test_a_small_group_takes_the_rule_that_is_best_at_the_prices_of_the_global_r
     result, chances = done.result, np.linspace(0.0005, 0.9995, 1000)
     assert np.abs(result.prices).max() > 0
     expected = best_by_trying(plan, result.mass, result.positives, result.prices, result.weights, 0, chances)
-    got = done.policies["b"].probabilities(chances, groups=[0] * chances.size)
+    got = done.policies["b"].probabilities(chances, sensitive_features=[0] * chances.size)
     assert np.abs(got - expected).max() <= 1e-9
     assert 0 < expected.mean() < 1
 
 
 def rate_at(policy, columns, group, given=None):
     """The selection rate of a group's rows, in expectation; ``given``: among those of this label, by their chances."""
-    own = np.asarray(columns.groups) == group
+    own = np.asarray(columns.sensitive_features) == group
     score = np.asarray(columns.scores)[own]
     weight = {None: np.ones_like(score), 1: score, 0: 1 - score}[given]
-    return np.average(policy.probabilities(score, groups=[group] * score.size), weights=weight)
+    return np.average(policy.probabilities(score, sensitive_features=[group] * score.size), weights=weight)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,9 @@ def test_with_pooling_a_small_group_keeps_to_the_local_tolerance_on_its_scores_a
     sites = {**every, "b": with_few(every["b"], 0, 3)}
     settings = {"smallest_cell": 5, "notion": notion, "local_tolerance": 0.02, "global_tolerance": 0.02}
     alone, held = (run(plan_of(pooling=how, **settings), sites).policies["b"] for how in ("none", "full"))
-    everywhere = SiteColumns(*(np.concatenate([getattr(sites[s], n) for s in "ac"]) for n in ("groups", "scores")))
+    everywhere = SiteColumns(
+        *(np.concatenate([getattr(sites[s], n) for s in "ac"]) for n in ("sensitive_features", "scores"))
+    )
     for each in given:
         gaps = [abs(rate_at(p, everywhere, 0, each) - rate_at(p, everywhere, 1, each)) for p in (alone, held)]
         assert gaps[0] > 0.03
@@ -130,11 +132,13 @@ def test_a_small_group_is_held_to_the_local_tolerance_at_the_least_cost():
     sites = {**every, "b": with_few(every["b"], 0, 3)}
     plan = plan_of(pooling="full", smallest_cell=5, local_tolerance=0.02, global_tolerance=None)
     policy = run(plan, sites).policies["b"]
-    score = np.sort(np.concatenate([np.asarray(sites[s].scores)[np.asarray(sites[s].groups) == 0] for s in "ac"]))
-    other = np.concatenate([np.asarray(c.scores)[np.asarray(c.groups) == 1] for c in sites.values()])
-    least = policy.probabilities(other, groups=[1] * other.size).mean() - 0.02
+    score = np.sort(
+        np.concatenate([np.asarray(sites[s].scores)[np.asarray(sites[s].sensitive_features) == 0] for s in "ac"])
+    )
+    other = np.concatenate([np.asarray(c.scores)[np.asarray(c.sensitive_features) == 1] for c in sites.values()])
+    least = policy.probabilities(other, sensitive_features=[1] * other.size).mean() - 0.02
     best = score[-round(least * score.size) :]  # of all rules with so many accepted
-    accepted = policy.probabilities(score, groups=[0] * score.size)
+    accepted = policy.probabilities(score, sensitive_features=[0] * score.size)
     assert accepted.mean() == pytest.approx(least, abs=0.01)
     assert np.sum(accepted * (2 * score - 1)) == pytest.approx(np.sum(2 * best - 1), abs=0.01 * score.size)
 
@@ -145,7 +149,7 @@ def test_where_nothing_is_required_inside_the_merged_rule_is_that_of_every_site(
     sites = {**every, "b": with_few(every["b"], 0, 3)}
     done = run(plan_of(smallest_cell=5, local_tolerance=None), sites)
     chances = np.linspace(0.0005, 0.9995, 1000)
-    rule, others = (done.policies[site].probabilities(chances, groups=[0] * 1000) for site in "ba")
+    rule, others = (done.policies[site].probabilities(chances, sensitive_features=[0] * 1000) for site in "ba")
     assert np.mean(np.abs(rule - others) > 1e-9) < 0.05
 
 
@@ -170,7 +174,7 @@ def test_the_group_is_marked_in_rules_warnings_and_file(tmp_path):
     assert "Too few F: fewer than 5 people here" in " ".join(page.split())
     plain = commandline.json_of("explain", tmp_path / "b.json")
     assert [rule["too_small"] for rule in plain["rules"]] == [True, False]
-    people = {"groups": ["F"] * 9, "ids": np.arange(9)}
+    people = {"sensitive_features": ["F"] * 9, "ids": np.arange(9)}
     assert set(policy.decide(np.linspace(0, 1, 9), **people).tolist()) == {0, 1}
     assert policy.merged is None  # of other sites it still knows nothing
 
@@ -202,7 +206,7 @@ def test_a_site_whose_every_group_is_too_small_takes_part_with_nothing(options):
     assert policy.too_small == tuple(map(str, plan.groups))
     assert policy.info.site_figures.accuracy is None
     assert policy.info.rows == 0
-    assert policy.probabilities([0.001, 0.999], groups=[0, 0]).shape == (2,)
+    assert policy.probabilities([0.001, 0.999], sensitive_features=[0, 0]).shape == (2,)
     if plan.pooling == "none" and plan.solver is None and not plan.secure:
         alone = run(plan, {site: sites[site] for site in "abc"})
         assert done.result.accuracy == pytest.approx(alone.result.accuracy, abs=1e-4)
@@ -217,7 +221,7 @@ def test_a_group_that_is_too_small_everywhere_is_compared_with_nothing():
     assert done.result.holds
     assert done.result.accuracy == pytest.approx(central(kept, {}).certificate.primal, abs=2e-6)
     assert all(policy.too_small == ("2",) for policy in done.policies.values())
-    assert done.policies["a"].probabilities([0.4, 0.6], groups=[2, 2]).tolist() == [0.0, 1.0]
+    assert done.policies["a"].probabilities([0.4, 0.6], sensitive_features=[2, 2]).tolist() == [0.0, 1.0]
 
 
 @pytest.mark.parametrize("options", [{}, {"calibration": "beta"}, {"pooling": "auto"}, {"pooling": "full"}], ids=str)
@@ -229,8 +233,8 @@ def test_a_run_in_which_every_group_is_too_small_stops_with_one_sentence(options
 
 def test_rows_of_weight_0_are_nobody():
     every = federation((100, 90, 80))
-    weights = np.where((np.asarray(every["b"].groups) == 0) & (np.arange(90) > 12), 0.0, 2.0)
-    assert 0 < np.sum(weights[np.asarray(every["b"].groups) == 0] > 0) < 9
+    weights = np.where((np.asarray(every["b"].sensitive_features) == 0) & (np.arange(90) > 12), 0.0, 2.0)
+    assert 0 < np.sum(weights[np.asarray(every["b"].sensitive_features) == 0] > 0) < 9
     sites = {name: replace(columns, sample_weight=np.ones(len(columns.scores))) for name, columns in every.items()}
     sites["b"] = replace(every["b"], sample_weight=weights)
     assert run(plan_of(smallest_cell=9), sites).policies["b"].too_small == ("0",)

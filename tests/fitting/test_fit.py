@@ -34,7 +34,11 @@ def table(seed=0, rows=300, groups=2, sites=3):
     group, site = rng.integers(0, groups, rows), rng.integers(0, sites, rows)
     scores = np.round(rng.beta(1.0 + group, 1.5 + 0.3 * site), 4)
     labels = (rng.random(rows) < scores).astype(int)
-    return scores, labels, {"groups": np.array(list("FMXYZ"))[group], "sites": np.array([10, 20, 30, 40])[site]}
+    return (
+        scores,
+        labels,
+        {"sensitive_features": np.array(list("FMXYZ"))[group], "sites": np.array([10, 20, 30, 40])[site]},
+    )
 
 
 def fit(scores, labels, columns, **options):
@@ -107,7 +111,7 @@ def test_with_calibration_the_accuracy_is_that_of_the_calibrated_chances():
 @pytest.mark.parametrize("notion", EVERY_NOTION)
 def test_one_site_makes_local_and_global_the_same(notion):
     scores, _, columns = table(groups=3, sites=1)
-    columns = {"groups": columns["groups"]}
+    columns = {"sensitive_features": columns["sensitive_features"]}
     both = [(0.02, None), (None, 0.02), (0.02, 0.02), (0.02, 0.3), (0.3, 0.02)]
     found = [
         fit(scores, None, columns, notion=EVERY_NOTION[notion], local_tolerance=a, global_tolerance=b) for a, b in both
@@ -195,7 +199,9 @@ def test_the_order_of_the_rows_does_not_matter(seed, notion):
 def test_the_names_of_groups_and_sites_do_not_matter(seed, notion):
     scores, _, columns = table(seed, rows=80, groups=3)
     renamed = {
-        "groups": np.array([{"F": "zeta", "M": "alpha", "X": "mu"}[g] for g in columns["groups"]]),
+        "sensitive_features": np.array(
+            [{"F": "zeta", "M": "alpha", "X": "mu"}[g] for g in columns["sensitive_features"]]
+        ),
         "sites": np.array([{10: "c", 20: "a", 30: "b"}[c] for c in columns["sites"]]),
     }
     one, other = fit(scores, None, columns, notion=notion), fit(scores, None, renamed, notion=notion)
@@ -206,9 +212,11 @@ def test_the_names_of_groups_and_sites_do_not_matter(seed, notion):
 def test_the_names_of_groups_and_sites_do_not_matter_to_parity_decisions():
     for seed in range(5):
         scores, _, columns = table(seed, rows=200)
-        scores = np.random.default_rng(seed).beta(1.0 + (columns["groups"] == "M"), 2.0)  # no ties: one optimum
+        scores = np.random.default_rng(seed).beta(
+            1.0 + (columns["sensitive_features"] == "M"), 2.0
+        )  # no ties: one optimum
         renamed = {
-            "groups": np.where(columns["groups"] == "F", "z", "a"),
+            "sensitive_features": np.where(columns["sensitive_features"] == "F", "z", "a"),
             "sites": np.array([{10: "c", 20: "a", 30: "b"}[c] for c in columns["sites"]]),
         }
         one, other = fit(scores, None, columns), fit(scores, None, renamed)
@@ -224,7 +232,7 @@ def test_arrays_lists_and_frames_give_the_same_result(calibration):
         "list": {name: values.tolist() for name, values in every.items()},
         "pandas": pd.DataFrame(every),
         "polars": pl.DataFrame(every),
-        "categorical": {**every, "groups": pd.Categorical(every["groups"])},
+        "categorical": {**every, "sensitive_features": pd.Categorical(every["sensitive_features"])},
         "bool labels": {**every, "labels": labels == 1},
         "column": {**every, "scores": scores.reshape(-1, 1)},
     }
@@ -233,7 +241,7 @@ def test_arrays_lists_and_frames_give_the_same_result(calibration):
         found[kind] = asked.fit(
             frame["scores"],
             frame["labels"],
-            groups=frame["groups"],
+            sensitive_features=frame["sensitive_features"],
             sites=frame["sites"],
             sample_weight=frame["weight"],
             calibration=calibration,
@@ -263,11 +271,16 @@ def test_the_seed_deals_the_folds():
 
 def test_ten_policies_fitted_without_a_seed_do_not_reject_the_same_people():
     # Two rows of one score, of which one half is wanted: everybody in group b is accepted with chance one half.
-    options = {"groups": ["a", "a", "b", "b"], "local_tolerance": 0, "global_tolerance": 0, "calibration": "none"}
+    options = {
+        "sensitive_features": ["a", "a", "b", "b"],
+        "local_tolerance": 0,
+        "global_tolerance": 0,
+        "calibration": "none",
+    }
     policies = [asked.fit([0.9, 0.1, 0.6, 0.6], None, **options).policy for _ in range(10)]
     assert len({policy.key for policy in policies}) == 10
-    rows = {"scores": [0.6] * 2000, "groups": ["b"] * 2000, "ids": np.arange(2000)}
-    assert policies[0].probabilities([0.6], groups=["b"]).tolist() == [0.5]
+    rows = {"scores": [0.6] * 2000, "sensitive_features": ["b"] * 2000, "ids": np.arange(2000)}
+    assert policies[0].probabilities([0.6], sensitive_features=["b"]).tolist() == [0.5]
     accepted = sum(policy.decide(**rows) for policy in policies)
     assert np.mean(accepted == 0) < 0.01  # not one half
     again = [asked.fit([0.9, 0.1, 0.6, 0.6], None, **options, random_state=6).policy for _ in range(2)]
@@ -277,7 +290,7 @@ def test_ten_policies_fitted_without_a_seed_do_not_reject_the_same_people():
 def test_inputs_are_left_as_they_were():
     scores, labels, columns = table()
     weight = np.random.default_rng(0).random(scores.size) * 1e200
-    given_ = [scores, labels, columns["groups"], columns["sites"], weight]
+    given_ = [scores, labels, columns["sensitive_features"], columns["sites"], weight]
     before = [array.copy() for array in given_]
     tolerances = {10: 0.1}
     for array in given_:
@@ -365,7 +378,7 @@ def test_where_nothing_holds_an_error_is_raised_and_nothing_returned(first, seco
 GOOD = {
     "scores": [0.1, 0.4, 0.6, 0.9, 0.3, 0.7],
     "labels": [0, 0, 1, 1, 0, 1],
-    "groups": list("ababab"),
+    "sensitive_features": list("ababab"),
     "sites": list("xxyyxy"),
 }
 
@@ -379,7 +392,7 @@ def call(**changes):
     ("changes", "sentence"),
     [
         ({"labels": [0, 1]}, "labels: has 2 rows, but the first column has 6; pass one value per row"),
-        ({"groups": ["a", "b"]}, "groups: has 2 rows, but the first column has 6"),
+        ({"sensitive_features": ["a", "b"]}, "sensitive_features: has 2 rows, but the first column has 6"),
         ({"sites": ["x"] * 7}, "sites: has 7 rows, but the first column has 6"),
         ({"sample_weight": [1.0]}, "sample_weight: has 1 rows, but the first column has 6"),
         ({"scores": [0.1, 0.4, math.nan, 0.9, 0.3, 0.7]}, "scores: row 2 is nan; every value must be a finite number"),
@@ -391,7 +404,7 @@ def call(**changes):
         ({"scores": ["high"] * 6}, "scores: row 0 is 'high'; expected numbers"),
         ({"scores": None}, "scores: got None; pass one value per row"),
         ({"scores": np.zeros((6, 2))}, "scores: expected one value per row, got an array of shape"),
-        ({"scores": [], "labels": [], "groups": [], "sites": []}, "scores: no rows; pass at least one"),
+        ({"scores": [], "labels": [], "sensitive_features": [], "sites": []}, "scores: no rows; pass at least one"),
         ({"labels": [0, 0, 2, 1, 0, 1]}, "labels: row 2 is 2; expected 0 and 1"),
         ({"labels": [0, 0, math.nan, 1, 0, 1]}, "labels: row 2 is nan; expected 0 and 1"),
         ({"labels": ["no", "no", "yes", "yes", "no", "yes"]}, "labels: row 0 is 'no'; expected 0 and 1"),
@@ -400,12 +413,18 @@ def call(**changes):
             "labels: missing, but calibration='beta' with basis='eta' needs them",
         ),
         ({"labels": None, "basis": "labels"}, "labels: missing, but calibration='none' with basis='labels' needs them"),
-        ({"groups": ["a"] * 6}, "groups: only one group, 'a'; fairness compares two or more"),
-        ({"groups": ["a", "b", None, "a", "b", "a"]}, "groups: row 2 is missing; drop such rows"),
-        ({"groups": [1.0, 2.0, math.nan, 1.0, 2.0, 1.0]}, "groups: row 2 is missing"),
-        ({"groups": [["a"], ["b"], ["a", "b"], [], ["a"], ["b"]]}, "groups: labels must be hashable"),
-        ({"groups": [{}, {}, {}, {}, {}, {}]}, "groups: labels must be hashable"),
-        ({"groups": None}, "groups: got None; pass one value per row"),
+        ({"sensitive_features": ["a"] * 6}, "sensitive_features: only one group, 'a'; fairness compares two or more"),
+        (
+            {"sensitive_features": ["a", "b", None, "a", "b", "a"]},
+            "sensitive_features: row 2 is missing; drop such rows",
+        ),
+        ({"sensitive_features": [1.0, 2.0, math.nan, 1.0, 2.0, 1.0]}, "sensitive_features: row 2 is missing"),
+        (
+            {"sensitive_features": [["a"], ["b"], ["a", "b"], [], ["a"], ["b"]]},
+            "sensitive_features: labels must be hashable",
+        ),
+        ({"sensitive_features": [{}, {}, {}, {}, {}, {}]}, "sensitive_features: labels must be hashable"),
+        ({"sensitive_features": None}, "sensitive_features: got None; pass one value per row"),
         ({"sites": ["x", "x", "y", None, "x", "y"]}, "sites: row 3 is missing"),
         ({"sites": pd.Series(["x", "x", "y", pd.NA, "x", "y"])}, "sites: row 3 is missing"),
         (
@@ -424,7 +443,10 @@ def call(**changes):
         ({"require": "selection rate gap <= -1 at x"}, "require: .* got a gap of -1; it is at least 0"),
         ({"require": [0.1]}, r"require: got 0.1; pass a sentence"),
         ({"require": "selection rate gap <= 0.1 at x", "sites": None}, "names sites, but sites= is missing"),
-        ({"require": "selection rate of a <= 0.1 at x", "groups": [1, "1", 2, 1, 1, 1]}, "are both written 1"),
+        (
+            {"require": "selection rate of a <= 0.1 at x", "sensitive_features": [1, "1", 2, 1, 1, 1]},
+            "are both written 1",
+        ),
         ({"calibration": "bta"}, r"calibration: got 'bta' \(did you mean 'beta'\?\); use one of"),
         ({"calibration": np.zeros(2)}, "calibration: got array"),
         ({"basis": "label"}, r"basis: got 'label' \(did you mean 'labels'\?\); use one of eta, labels"),
@@ -504,7 +526,7 @@ FIELDS = {
 @example("calibration", np.zeros(2))
 @example("sample_weight", [5e-324] * 5 + [1.0])
 @example("sample_weight", [1e-320] * 6)
-@example("groups", [float("nan"), "a", 1, None, (), b""])
+@example("sensitive_features", [float("nan"), "a", 1, None, (), b""])
 @example("scores", np.ma.masked_array([0.5] * 6, [True] + [False] * 5))
 @example("require", {None: 0.1})
 @example("notion", {"local": None, "global": 1})
@@ -534,7 +556,7 @@ def test_junk_gives_a_solution_or_a_sentence_and_nothing_else(field, value):
 def test_any_valid_rows_give_a_policy_that_holds(rows, notion, calibration, basis):
     scores, labels, groups, sites, weights = zip(*rows, strict=True)
     assume(len(set(groups)) > 1 and any(weights) and len(set(labels)) > 1)
-    columns = {"groups": groups, "sites": sites, "sample_weight": weights}
+    columns = {"sensitive_features": groups, "sites": sites, "sample_weight": weights}
     solution = asked.fit(scores, labels, **columns, notion=notion, calibration=calibration, basis=basis)
     assert solution.certificate.holds
     assert solution.summary()
@@ -544,7 +566,7 @@ def test_a_policy_of_labels_on_many_ties_is_the_one_of_the_grouped_rows():
     scores, labels, columns = table(rows=500)
     solution = fit(np.round(scores, 1), labels, columns, basis="labels", notion="equal_opportunity")
     rates = rates_of(["equal_opportunity"])
-    _, groups = np.unique(columns["groups"], return_inverse=True)
+    _, groups = np.unique(columns["sensitive_features"], return_inverse=True)
     _, sites = np.unique(columns["sites"], return_inverse=True)
     bounds = np.full((3, 1), 0.02), np.full(1, 0.02)
     case = Case(np.round(scores, 1), groups, sites, 2, 3, rates, rates, *bounds, labels=labels.astype(float))
@@ -559,7 +581,7 @@ def test_the_unit_of_a_rate_does_not_matter(rate, unit):
     rng = np.random.default_rng(5)
     scores, groups, sites = rng.random(300), rng.integers(0, 2, 300), rng.integers(0, 3, 300)
     scores = np.where(groups == 1, scores, scores**2)
-    keywords = {"groups": groups, "sites": sites, "calibration": "none"}
+    keywords = {"sensitive_features": groups, "sites": sites, "calibration": "none"}
     plain = asked.fit(scores, None, **keywords, local_tolerance=0.02, global_tolerance=0.01)
     other = asked.fit(
         scores,
@@ -580,7 +602,7 @@ def test_what_is_required_of_single_sites_stands_in_the_summary_and_in_the_file(
     solution = logofair.fit(
         rng.random(90),
         None,
-        groups=rng.integers(0, 2, 90),
+        sensitive_features=rng.integers(0, 2, 90),
         sites=rng.choice(["north", "south"], 90),
         calibration="none",
         require=required,
@@ -598,7 +620,7 @@ def test_every_step_of_a_fit_is_handed_to_progress_and_changes_nothing():
 
     rng = np.random.default_rng(0)
     score, group = rng.random(200), rng.integers(0, 2, 200)
-    given = {"groups": group, "sites": rng.integers(0, 2, 200), "random_state": 0}
+    given = {"sensitive_features": group, "sites": rng.integers(0, 2, 200), "random_state": 0}
     label = rng.random(200) < score
     shown = asked.fit(score, label, **given, progress=progress)
     (what,), (total,) = ({each[place] for each in seen} for place in (0, 2))
@@ -615,18 +637,23 @@ def test_columns_that_cannot_be_meant_are_refused():
     scores, labels, columns = table()
     people = np.arange(scores.size)
     for groups in (people, np.minimum(people, 200) * 1.5, people.astype(str)):
-        with pytest.raises(InputError, match=r"^groups: \d+ groups among 300 rows; name a column of groups to compare"):
-            fit(scores, labels, columns | {"groups": groups})
+        with pytest.raises(
+            InputError, match=r"^sensitive_features: \d+ groups among 300 rows; name a column of groups to compare"
+        ):
+            fit(scores, labels, columns | {"sensitive_features": groups})
     for label in (0, 1):
         with pytest.raises(InputError, match=rf"^labels: every one of the 300 rows has label {label}, so nothing"):
             fit(scores, np.full(300, label), columns, calibration="beta")
     fit(scores, np.ones(300), columns)  # which nothing is learnt from
 
 
-@pytest.mark.parametrize(("name", "first"), [("groups", "F"), ("sites", "north")])
+@pytest.mark.parametrize(("name", "first"), [("sensitive_features", "F"), ("sites", "north")])
 def test_a_label_written_in_two_ways_is_refused(name, first):
     scores, labels, columns = table()
-    columns |= {"groups": np.where(columns["groups"] == "F", "F", "M"), "sites": np.full(300, "north")}
+    columns |= {
+        "sensitive_features": np.where(columns["sensitive_features"] == "F", "F", "M"),
+        "sites": np.full(300, "north"),
+    }
     for other in (first.swapcase(), f"{first} "):
         written = columns[name].astype(object)
         written[np.flatnonzero(written == first)[::2]] = other
@@ -649,9 +676,9 @@ def test_columns_of_pandas_in_another_order_are_refused_and_renumbered_ones_are_
         fit(score, shuffled, columns)
     solution = fit(score, shuffled.reindex(score.index), columns)
     assert solution.certificate.primal == fit(scores, labels, columns).certificate.primal
-    groups = pd.Series(columns["groups"], index=score.index).iloc[order]
-    with pytest.raises(InputError, match=r"^groups: its index is that of scores in another order"):
-        solution.policy.probabilities(score, groups=groups, sites=columns["sites"])
-    with pytest.raises(InputError, match=r"^groups: its index is that of labels in another order"):
-        asked.audit(scores >= 0.5, pd.Series(labels, index=score.index), groups=groups)
+    groups = pd.Series(columns["sensitive_features"], index=score.index).iloc[order]
+    with pytest.raises(InputError, match=r"^sensitive_features: its index is that of scores in another order"):
+        solution.policy.probabilities(score, sensitive_features=groups, sites=columns["sites"])
+    with pytest.raises(InputError, match=r"^sensitive_features: its index is that of labels in another order"):
+        asked.audit(scores >= 0.5, pd.Series(labels, index=score.index), sensitive_features=groups)
     fit(score, pd.Series(labels), columns)  # other rows, by their numbers: scores are often numbered anew

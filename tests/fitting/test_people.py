@@ -25,7 +25,7 @@ def table(people=1500, rows_each=4, seed=0):
         rng.beta(1.0 + 0.5 * group[::rows_each], 2.0)[person] + rng.normal(0, 0.01, person.size), 0.01, 0.99
     )
     label = (rng.random(people)[person] < level).astype(int)
-    return level, label, {"groups": np.array(["F", "M"])[group], "sites": site}, person
+    return level, label, {"sensitive_features": np.array(["F", "M"])[group], "sites": site}, person
 
 
 def fit(columns, **options):
@@ -118,7 +118,7 @@ def test_the_estimator_keeps_a_persons_rows_in_one_fold():
             return super().predict_proba(X[:, :1])
 
     X = np.column_stack([scores, person])
-    given_columns = {"sensitive_features": columns["groups"], "sites": columns["sites"], "ids": person}
+    given_columns = {"sensitive_features": columns["sensitive_features"], "sites": columns["sites"], "ids": person}
     model = logofair.LoGoFairClassifier(Recorded(), local_tolerance=0.3, random_state=0, cv=4)
     model.fit(X, labels, **given_columns)
     assert sorted(map(len, seen))[:4] == pytest.approx([300] * 4, abs=4)

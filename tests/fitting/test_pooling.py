@@ -30,14 +30,16 @@ def table(shifts, rows=40, groups=2, seed=0, weighted=False):
     site, group = (np.repeat(index.ravel(), rows) for index in np.indices(shifts.shape))
     odds = rng.normal(shifts[site, group] + 0.6 * group - 0.5, 1.2)
     label = (rng.random(odds.size) < expit(odds)).astype(int)
-    columns = {"groups": np.array(list("FMX"))[group], "sites": site}
+    columns = {"sensitive_features": np.array(list("FMX"))[group], "sites": site}
     if weighted:
         columns["sample_weight"] = rng.choice([0.5, 1.0, 3.0], odds.size)
     return expit(odds), label, columns
 
 
 def scored(scores, columns):
-    rows = checked_rows(scores, None, columns["groups"], columns["sites"], columns.get("sample_weight"), "none", "eta")
+    rows = checked_rows(
+        scores, None, columns["sensitive_features"], columns["sites"], columns.get("sample_weight"), "none", "eta"
+    )
     return ScoredRows.of(rows.scores, rows.cells, rows.weights, len(rows.groups.names), len(rows.sites.names))
 
 
@@ -79,7 +81,7 @@ def test_a_choice_of_nothing_is_the_fit_without_pooling_bit_by_bit(monkeypatch, 
 def test_the_mass_of_every_cell_stays(monkeypatch, kind, kappa, weighted):
     scores, labels, columns = table([0.0, 0.5, -0.5], groups=3, weighted=weighted)
     rows = checked_rows(
-        scores, labels, columns["groups"], columns["sites"], columns.get("sample_weight"), "beta", "eta"
+        scores, labels, columns["sensitive_features"], columns["sites"], columns.get("sample_weight"), "beta", "eta"
     )
     borrowing(monkeypatch, kind, kappa)
     alone, lent = (prepare(rows, "beta", "eta", 0, pooling) for pooling in ("none", "auto"))
@@ -99,7 +101,7 @@ def test_without_shifts_the_distribution_of_a_group_stays(kappa, weighted):
     found = borrow(rows, group_priors(rows, Choice("group", kappa)))
     own = found.own.ravel()[rows.cells] * weights
     for code, group in enumerate("FM"):
-        here, lent = columns["groups"] == group, found.groups == code
+        here, lent = columns["sensitive_features"] == group, found.groups == code
         for level in np.unique(scores):
             near = np.abs(found.scores - np.clip(level, 1e-6, 1 - 1e-6)) < 1e-6
             before = weights[here & (scores == level)].sum()
@@ -132,7 +134,7 @@ def test_other_names_of_sites_and_groups_change_nothing(monkeypatch, kind):
     scores, _, columns = table([0.0, 0.4, -0.2])
     borrowing(monkeypatch, kind, 30.0)
     renamed = {
-        "groups": np.where(columns["groups"] == "F", "z", "a"),
+        "sensitive_features": np.where(columns["sensitive_features"] == "F", "z", "a"),
         "sites": np.array(["r", "p", "q"])[columns["sites"]],
     }
     one, other = (
@@ -190,7 +192,8 @@ def test_full_gives_every_site_of_a_group_the_same_rule_for_one_common_tolerance
     grid = np.linspace(0.01, 0.99, 99)
     for group in "FM":
         chances = [
-            solution.policy.probabilities(grid, groups=[group] * 99, sites=np.full(99, site)) for site in range(3)
+            solution.policy.probabilities(grid, sensitive_features=[group] * 99, sites=np.full(99, site))
+            for site in range(3)
         ]
         differ = np.abs(np.diff(chances, axis=0)) > 1e-6
         assert differ.mean() < 0.03  # but for the score where a coin is tossed
@@ -258,7 +261,9 @@ def test_large_cells_and_a_single_site_have_nothing_to_choose(monkeypatch):
     monkeypatch.setattr(of_pooling, "_ENOUGH_ROWS", 60)
     assert logofair.fit(scores, labels, **columns, pooling="auto").pooling.prior == "none"
     for sites in (None, np.zeros(scores.size)):
-        solution = logofair.fit(scores, labels, groups=columns["groups"], sites=sites, pooling="full")
+        solution = logofair.fit(
+            scores, labels, sensitive_features=columns["sensitive_features"], sites=sites, pooling="full"
+        )
         assert solution.pooling.prior == "none"
 
 
@@ -300,7 +305,9 @@ def test_without_pooling_the_map_of_a_cell_is_that_of_its_own_rows(method):
     site = columns["sites"] == columns["sites"][0]
     options = {"pooling": "none", "calibration": method}
     both = logofair.fit(scores, labels, **columns, **options).policy.calibrator
-    alone = logofair.fit(scores[site], labels[site], groups=columns["groups"][site], **options).policy.calibrator
+    alone = logofair.fit(
+        scores[site], labels[site], sensitive_features=columns["sensitive_features"][site], **options
+    ).policy.calibrator
     grid, group = np.linspace(0.05, 0.95, 19), np.zeros(19, dtype=np.int32)
     at = both(grid, group, np.full(19, int(columns["sites"][0] != min(columns["sites"])), dtype=np.int32))
     assert np.abs(at - alone(grid, group, group)).max() < (0.1 if method != "isotonic" else 0.2)
@@ -313,7 +320,9 @@ def test_without_pooling_the_map_of_a_cell_is_that_of_its_own_rows(method):
 def test_without_pooling_cells_of_few_rows_or_one_label_are_sure_of_nothing(method, few):
     scores, _, columns = table(np.zeros(3), rows=60)
     labels = (np.random.default_rng(1).random(scores.size) < scores).astype(int)
-    small = np.flatnonzero((columns["sites"] == columns["sites"][0]) & (columns["groups"] == columns["groups"][0]))
+    small = np.flatnonzero(
+        (columns["sites"] == columns["sites"][0]) & (columns["sensitive_features"] == columns["sensitive_features"][0])
+    )
     keep = np.ones(scores.size, dtype=bool)
     keep[small[len(few) :]] = False
     labels[small[: len(few)]] = few

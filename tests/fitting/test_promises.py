@@ -26,7 +26,7 @@ def table(seed=0, rows=4000, groups=2, sites=3):
     group, site = rng.integers(0, groups, rows), rng.integers(0, sites, rows)
     scores = rng.beta(1.0 + 0.5 * group, 1.5 + 0.3 * site)
     labels = (rng.random(rows) < scores).astype(int)
-    return scores, labels, {"groups": np.array(list("FMXYZ"))[group], "sites": site}
+    return scores, labels, {"sensitive_features": np.array(list("FMXYZ"))[group], "sites": site}
 
 
 def fit(rows, **options):
@@ -54,7 +54,7 @@ def test_a_promise_about_labels_needs_labels():
 @pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
 def test_few_rows_neither_crash_nor_promise_anything(rows, notion):
     scores, labels, columns = table(seed=rows, rows=rows, sites=2)
-    columns["groups"][:2], labels[:2] = ["F", "M"], [0, 1]
+    columns["sensitive_features"][:2], labels[:2] = ["F", "M"], [0, 1]
     promises = fit((scores, labels, columns), notion=notion, local_tolerance=0.02, global_tolerance=0.02).promises
     certain = [p for p in promises.with_status(CERTIFIED) if p.bound is not None and p.bound > 0.02]
     assert certain == []
@@ -89,7 +89,7 @@ def test_there_is_a_promise_for_every_requirement_and_site():
 
 def test_a_site_with_few_rows_is_told_how_many_it_needs():
     scores, labels, columns = table(rows=6000)
-    few = np.flatnonzero((columns["sites"] == 2) & (columns["groups"] == "F"))[12:]
+    few = np.flatnonzero((columns["sites"] == 2) & (columns["sensitive_features"] == "F"))[12:]
     keep = np.setdiff1d(np.arange(scores.size), few)
     rows = scores[keep], labels[keep], {name: column[keep] for name, column in columns.items()}
     solution = fit(rows, local_tolerance=0.1)
@@ -102,7 +102,7 @@ def test_a_site_with_few_rows_is_told_how_many_it_needs():
 
 def test_a_site_without_rows_of_a_group_cannot_be_certified():
     scores, labels, columns = table(rows=3000)
-    keep = (columns["sites"] != 2) | (columns["groups"] != "F")
+    keep = (columns["sites"] != 2) | (columns["sensitive_features"] != "F")
     rows = scores[keep], labels[keep], {name: column[keep] for name, column in columns.items()}
     for notion in ("demographic_parity", "equalized_odds"):
         promise = fit(rows, notion=notion).promises[2]
@@ -215,7 +215,7 @@ def test_promises_are_a_table_with_the_rows_that_are_needed():
 
 def test_many_promises_are_counted_and_the_worst_are_named():
     scores, labels, columns = table(rows=3000, sites=60)
-    gone = (columns["sites"] == 7) & (columns["groups"] == "F")
+    gone = (columns["sites"] == 7) & (columns["sensitive_features"] == "F")
     rows = scores[~gone], labels[~gone], {name: column[~gone] for name, column in columns.items()}
     promises = fit(rows, site_tolerances={3: None}).promises
     head, local, over_all = promises.table()
@@ -313,7 +313,10 @@ def test_sites_of_which_nothing_can_be_said_keep_the_rules_of_all_rows_and_the_o
     )  # on rows held out, 4 of 5 seeds
     scores, labels = (np.concatenate([a, b]) for a, b in zip(small[:2], large[:2], strict=True))
     names = np.append(small[2]["sites"], large[2]["sites"] + 20)
-    columns = {"groups": np.append(small[2]["groups"], large[2]["groups"]), "sites": names}
+    columns = {
+        "sensitive_features": np.append(small[2]["sensitive_features"], large[2]["sensitive_features"]),
+        "sites": names,
+    }
     solution = fit((scores, labels, columns), notion=notion, local_tolerance=0.18, global_tolerance=None)
     by_site = {site: [p for p in solution.promises if p.site == site] for site in range(21)}
     assert all(p.status == CERTIFIED for p in by_site[20])
@@ -421,7 +424,7 @@ def population(solution, levels, given):
     score = 1 / (1 + np.exp(-(SHIFT[..., None] + nodes)))
     score = np.ceil(score * levels) / levels if levels else score
     site, group, _ = np.indices(score.shape)
-    chance = solution.policy.probabilities(score.ravel(), groups=group.ravel(), sites=site.ravel())
+    chance = solution.policy.probabilities(score.ravel(), sensitive_features=group.ravel(), sites=site.ravel())
     counted = mass * (1 if given is None else score)
     return (counted * chance.reshape(score.shape)).sum(-1) / np.broadcast_to(counted, score.shape).sum(-1)
 
@@ -443,7 +446,9 @@ def test_certified_promises_hold_in_the_population(notion, given, levels, rows, 
         score = np.ceil(score * levels) / levels if levels else score
         label = rng.random(rows) < score
         options = {"local_tolerance": tolerances[0], "global_tolerance": tolerances[1]}
-        solution = fit((score, label, {"groups": group, "sites": site}), notion=notion, calibration="none", **options)
+        solution = fit(
+            (score, label, {"sensitive_features": group, "sites": site}), notion=notion, calibration="none", **options
+        )
         rates = population(solution, levels, given)
         true = [*np.ptp(rates, axis=1), np.ptp(rates.mean(axis=0))] if given is None else None
         true = [*np.ptp(rates, axis=1)] if true is None else true
@@ -489,7 +494,7 @@ def test_certified_ratios_floors_and_capacities_hold_in_the_population(required)
         rng = np.random.default_rng([run, 16])
         site, group = rng.integers(0, 4, 4000), rng.integers(0, 2, 4000)
         score = 1 / (1 + np.exp(-(SHIFT[site, group] + rng.normal(size=4000))))
-        rows = score, rng.random(4000) < score, {"groups": group, "sites": site}
+        rows = score, rng.random(4000) < score, {"sensitive_features": group, "sites": site}
         given = {"local_tolerance": None, "global_tolerance": None, "confidence": 0.8, **required}
         solution = fit(rows, calibration="none", random_state=run, **given)
         broken += broken_promises(solution) > 0

@@ -47,7 +47,7 @@ def check(required: Required) -> bool:
     found, rounding = solution.certificate, 2e-6 * required.dearest
     cost, bound = (each if required.costs else 1.0 - each for each in (found.primal, found.dual))
     assert found.holds
-    columns = {"groups": required.groups, "sites": required.arguments()["sites"]}
+    columns = {"sensitive_features": required.groups, "sites": required.arguments()["sites"]}
     accepted = solution.policy.probabilities(required.chances, **columns)
     assert required.cost(accepted) == pytest.approx(cost, abs=1e-9 * required.dearest)
     assert required.violation(accepted) <= 1.1e-9
@@ -104,7 +104,7 @@ GROUPS = np.array(["a", "b"] * 5)
 
 def fitted(**required):
     given = {"local_tolerance": None, "global_tolerance": None, "calibration": "none", "random_state": 0} | required
-    return logofair.fit(SCORES, None, groups=GROUPS, **asking(**given))
+    return logofair.fit(SCORES, None, sensitive_features=GROUPS, **asking(**given))
 
 
 @pytest.mark.parametrize("capacity", [0.4, ("exactly", 0.4)])
@@ -112,7 +112,7 @@ def test_a_capacity_inside_sites_asks_nothing_of_one_without_weight(capacity):
     sites, weights = np.repeat(["north", "south"], 5), np.repeat([1.0, 0.0], 5)
     found = fitted(sites=sites, sample_weight=weights, capacity={"local": capacity}, pooling="none")
     assert found.certificate.holds
-    assert found.policy.probabilities(SCORES, groups=GROUPS, sites=sites)[:5].mean() == pytest.approx(0.4)
+    assert found.policy.probabilities(SCORES, sensitive_features=GROUPS, sites=sites)[:5].mean() == pytest.approx(0.4)
 
 
 def test_a_floor_that_exceeds_todays_rate_by_rounding_leaves_a_rule_and_a_finite_bound():
@@ -120,7 +120,7 @@ def test_a_floor_that_exceeds_todays_rate_by_rounding_leaves_a_rule_and_a_finite
     certificate = logofair.fit(
         [0.5, 1.0, 0.1, 0.9],
         None,
-        groups=[0, 0, 1, 1],
+        sensitive_features=[0, 0, 1, 1],
         calibration="none",
         pooling="none",
         require=["false positive rate >= 0.1 per site", "false positive rate <= today per site"],
@@ -142,10 +142,10 @@ def with_tiny_chances(seed):
 def test_a_floor_of_1_accepts_all_that_count_however_small_their_chance(notion, side):
     scores, groups, sites = with_tiny_chances(0)
     scores[:20], scores[20:40] = 0.0, 1.0
-    given = {"groups": groups, "sites": sites, "calibration": "none", "pooling": "none", "random_state": 0}
+    given = {"sensitive_features": groups, "sites": sites, "calibration": "none", "pooling": "none", "random_state": 0}
     given |= {"notion": notion, "local_tolerance": 0.05, "global_tolerance": 0.02}
     found = logofair.fit(scores, None, **asking(floors={side: {notion: 1.0}}, **given))
-    chances = found.policy.probabilities(scores, groups=groups, sites=sites)
+    chances = found.policy.probabilities(scores, sensitive_features=groups, sites=sites)
     assert found.certificate.holds
     counts = {"equal_opportunity": scores > 0, "predictive_equality": scores < 1}.get(notion, scores >= 0)
     assert np.all(chances[counts] >= 1 - 1e-9)
@@ -157,16 +157,16 @@ def test_a_floor_of_1_accepts_all_that_count_however_small_their_chance(notion, 
 def test_a_ceiling_of_0_rejects_all_that_count_and_a_gap_of_0_those_of_the_other_group(tolerance):
     scores, groups, sites = with_tiny_chances(1)
     scores = 1.0 - scores  # three in ten next to certain
-    given = {"groups": groups, "sites": sites, "calibration": "none", "pooling": "none", "random_state": 0}
+    given = {"sensitive_features": groups, "sites": sites, "calibration": "none", "pooling": "none", "random_state": 0}
     given |= {"notion": "predictive_equality", "local_tolerance": None, "global_tolerance": tolerance}
     found = logofair.fit(scores, None, **asking(ceilings={"global": {"predictive_equality": {0: 0.0}}}, **given))
     assert found.certificate.holds
-    assert np.all(found.policy.probabilities(scores, groups=groups, sites=sites)[scores < 1] < 1e-9)
+    assert np.all(found.policy.probabilities(scores, sensitive_features=groups, sites=sites)[scores < 1] < 1e-9)
 
 
 def test_a_threshold_follows_from_costs():
     # Accepting pays where 3 eta >= 1 (1 - eta): from 1/4 on.
-    decided = fitted(costs=(1, 3)).policy.decide(SCORES, groups=GROUPS)
+    decided = fitted(costs=(1, 3)).policy.decide(SCORES, sensitive_features=GROUPS)
     assert decided.tolist() == (SCORES >= 0.25).astype(int).tolist()
 
 
@@ -199,28 +199,28 @@ def test_a_cost_of_nothing_is_0_and_never_below(costs):
 
 def test_costs_in_other_units_make_the_same_rules():
     rules = [
-        fitted(costs=(1 * unit, 3 * unit), capacity=0.45).policy.probabilities(SCORES, groups=GROUPS)
+        fitted(costs=(1 * unit, 3 * unit), capacity=0.45).policy.probabilities(SCORES, sensitive_features=GROUPS)
         for unit in (1, 1e9)
     ]
     assert rules[0] == pytest.approx(rules[1], abs=1e-9)
 
 
 def test_at_most_so_many_are_selected_and_these_are_the_best():
-    chances = fitted(capacity=0.25).policy.probabilities(SCORES, groups=GROUPS)
+    chances = fitted(capacity=0.25).policy.probabilities(SCORES, sensitive_features=GROUPS)
     assert chances.tolist() == pytest.approx([1, 1, 0.5, 0, 0, 0, 0, 0, 0, 0])
 
 
 def test_exactly_so_many_are_selected():
-    chances = fitted(capacity=("exactly", 0.8)).policy.probabilities(SCORES, groups=GROUPS)
+    chances = fitted(capacity=("exactly", 0.8)).policy.probabilities(SCORES, sensitive_features=GROUPS)
     assert chances.sum() == pytest.approx(8)
 
 
 def test_nobody_is_worse_off_than_today():
     free, held = (fitted(local_tolerance=0, **more) for more in ({}, {"floors": {"demographic_parity": "today"}}))
-    today = fitted().policy.probabilities(SCORES, groups=GROUPS)
+    today = fitted().policy.probabilities(SCORES, sensitive_features=GROUPS)
     for group in "ab":
         of = group == GROUPS
-        assert held.policy.probabilities(SCORES, groups=GROUPS)[of].mean() >= today[of].mean() - 1e-9
+        assert held.policy.probabilities(SCORES, sensitive_features=GROUPS)[of].mean() >= today[of].mean() - 1e-9
     assert held.certificate.primal <= free.certificate.primal
 
 
@@ -275,8 +275,8 @@ def test_the_largest_ratio_that_is_possible_is_found():
 
 def test_where_nobody_is_selected_a_ratio_is_met_by_rejecting_all():
     required = {"require": "selection rate ratio >= 0.8 per site", "calibration": "none", "random_state": 0}
-    solution = logofair.fit([0.1, 0.2, 0.3, 0.4], None, groups=list("aabb"), **required)
-    assert solution.policy.probabilities([0.3, 0.4], groups=["a", "b"]).tolist() == [0, 0]
+    solution = logofair.fit([0.1, 0.2, 0.3, 0.4], None, sensitive_features=list("aabb"), **required)
+    assert solution.policy.probabilities([0.3, 0.4], sensitive_features=["a", "b"]).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_a_price_is_what_giving_way_wins_at_most(looser, tighter, step):
     scores, groups = np.linspace(0.05, 0.95, 19), np.array(["a"] * 9 + ["b"] * 10)
     found, given = [], {"local_tolerance": None, "global_tolerance": None, "calibration": "none", "random_state": 0}
     for required in (tighter, looser):
-        found.append(logofair.fit(scores, None, groups=groups, **asking(**(given | required))).certificate)
+        found.append(logofair.fit(scores, None, sensitive_features=groups, **asking(**(given | required))).certificate)
     won, price = found[1].primal - found[0].primal, float(found[0].prices.local.sum())
     assert 0 < won <= step * price + 1e-7
     if not isinstance(tighter.get("local_tolerance"), tuple):  # whose price holds whatever the largest rate is
@@ -323,7 +323,7 @@ def test_what_no_rule_of_all_rows_together_meets_is_no_conflict_of_the_sites():
     rng = np.random.default_rng(0)
     branch, sex = rng.choice(["north", "south"], 1000), rng.choice(["F", "M"], 1000)
     score = rng.beta(1 + (sex == "M") + (branch == "north"), 2)
-    given = {"groups": sex, "sites": branch, "calibration": "none", "pooling": "none", "random_state": 0}
+    given = {"sensitive_features": sex, "sites": branch, "calibration": "none", "pooling": "none", "random_state": 0}
     given |= {"local_tolerance": ("ratio", 0.8), "global_tolerance": None, "floors": {"equal_opportunity": "today"}}
     with pytest.raises(InfeasibleError) as error:
         logofair.fit(score, None, **asking(capacity=0.1, **given))
@@ -336,7 +336,7 @@ def test_what_no_rule_of_all_rows_together_meets_is_no_conflict_of_the_sites():
     assert solution.policy.merged is None
     assert "there is no merged rule" in str(solution.warnings[-1])
     with pytest.raises(InputError, match="see its warnings"):
-        solution.policy.decide([0.5], groups=["F"], sites=["west"], on_unknown="merged", random_state=0)
+        solution.policy.decide([0.5], sensitive_features=["F"], sites=["west"], on_unknown="merged", random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -345,7 +345,7 @@ def borrowing():
     rng = np.random.default_rng(3)
     groups, sites = rng.choice(["a", "b"], 240), rng.choice(["north", "south", "east"], 240)
     scores = rng.beta(1 + (groups == "a"), 2)
-    given = {"groups": groups, "sites": sites, "random_state": 0, "pooling": "full"}
+    given = {"sensitive_features": groups, "sites": sites, "random_state": 0, "pooling": "full"}
     require = ["selection rate gap <= 0.02 per site", "accepted <= 0.3 overall"]
     return logofair.fit(scores, (rng.random(240) < scores).astype(int), require=require, **given)
 
@@ -359,7 +359,7 @@ def test_a_ratio_that_says_nothing_is_warned_of_and_the_policy_says_so():
     rng = np.random.default_rng(0)
     scores, groups, sites = rng.uniform(0.0, 0.3, 400), ["a", "b"] * 200, ["north"] * 200 + ["south"] * 200
     require = ["selection rate ratio >= 0.8 per site", "selection rate ratio >= 0.9 overall"]
-    solution = logofair.fit(scores, None, groups=groups, sites=sites, calibration="none", require=require)
+    solution = logofair.fit(scores, None, sensitive_features=groups, sites=sites, calibration="none", require=require)
     found = [str(warning) for warning in solution.warnings if warning.kind == "empty ratio"]
     assert found == [
         "the ratio of the selection rate 'north', 'south': it says nothing, since nobody is selected.",
@@ -369,5 +369,5 @@ def test_a_ratio_that_says_nothing_is_warned_of_and_the_policy_says_so():
     said = "every requirement is met (3 ratios say nothing: nobody is selected there) and expected accuracy"
     assert said in solution.certificate.summary()
     assert solution.policy.info.certificate.empty_ratios == 3
-    one = logofair.fit(scores, None, groups=groups, calibration="none", require=require).certificate
+    one = logofair.fit(scores, None, sensitive_features=groups, calibration="none", require=require).certificate
     assert "met (a ratio says nothing: nobody is selected there)" in one.summary()

@@ -29,7 +29,7 @@ def rows(*cells):
         groups += [group] * len(chosen)
         scores += chosen
         labels += answer[0] if answer else [int(i % 2) for i in range(len(chosen))]
-    return np.array(scores), np.array(labels), {"groups": np.array(groups), "sites": np.array(sites)}
+    return np.array(scores), np.array(labels), {"sensitive_features": np.array(groups), "sites": np.array(sites)}
 
 
 def many(n=40, seed=0):
@@ -67,7 +67,7 @@ def test_an_empty_cell_is_named_and_takes_the_merged_rule(notion, calibration):
     assert any("cannot be measured inside 'south'" in w for w in map(str, solution.warnings))
     assert solution.certificate.holds
     grid = np.linspace(0, 1, 21)
-    known = {"groups": ["M"] * 21}
+    known = {"sensitive_features": ["M"] * 21}
     here = solution.policy.probabilities(grid, **known, sites=["south"] * 21)
     merged = solution.policy.probabilities(grid, **known, sites=["west"] * 21, on_unknown="merged")
     np.testing.assert_allclose(here, merged)
@@ -82,7 +82,7 @@ def no_merged_rule(monkeypatch):
 def test_an_empty_cell_takes_the_base_rule_where_there_is_no_merged_rule():
     solution = fit(rows(*FULL[:3]))
     assert about(solution, "group 'M' at site 'south'", "no rows", "score >= 1/2 applies")
-    decided = solution.policy.probabilities([0.49, 0.5], groups=["M", "M"], sites=["south", "south"])
+    decided = solution.policy.probabilities([0.49, 0.5], sensitive_features=["M", "M"], sites=["south", "south"])
     assert decided.tolist() == [0, 1]
 
 
@@ -100,7 +100,7 @@ def test_an_empty_cell_is_decided_at_its_sites_costs_where_there_is_no_merged_ru
         solution = fit(table, costs=costs, **more)
         assert about(solution, "group 'M' at site 'south'", "no rows", said)
         near = [threshold - 0.01, threshold]
-        decided = solution.policy.probabilities(near, groups=["M", "M"], sites=["south", "south"])
+        decided = solution.policy.probabilities(near, sensitive_features=["M", "M"], sites=["south", "south"])
         assert decided.tolist() == [0, 1]
 
 
@@ -148,7 +148,9 @@ def test_a_group_without_a_global_rate_is_said_to_be_left_out_or_unmeasured():
 
 def test_one_site_that_cannot_be_measured_is_never_silently_fair():
     scores, _, columns = rows(("all", "F", many()), ("all", "M", [0.0] * 40))
-    solution = asked.fit(scores, None, groups=columns["groups"], notion="equal_opportunity", calibration="none")
+    solution = asked.fit(
+        scores, None, sensitive_features=columns["sensitive_features"], notion="equal_opportunity", calibration="none"
+    )
     assert about(solution, "gap of the true positive rate cannot be measured: fewer than two groups")
 
 
@@ -160,7 +162,7 @@ def test_few_rows_are_named():
 
 def test_rows_of_weight_zero_do_not_count_as_rows():
     scores, labels, columns = rows(*FULL)
-    inside = (columns["groups"] == "M") & (columns["sites"] == "south")
+    inside = (columns["sensitive_features"] == "M") & (columns["sites"] == "south")
     for kept, words in ((0, "only rows of weight 0"), (1, "one row only"), (5, "fewer than 30 rows")):
         weight = np.where(inside & (np.cumsum(inside) > kept), 0.0, 1.0)
         solution = fit((scores, labels, columns), sample_weight=weight)
@@ -171,7 +173,7 @@ def test_rows_of_weight_zero_do_not_count_as_rows():
 
 def test_a_group_all_of_whose_rows_weigh_nothing_is_never_silently_fair():
     scores, labels, columns = rows(*FULL)
-    solution = fit((scores, labels, columns), sample_weight=np.where(columns["groups"] == "F", 1.0, 0.0))
+    solution = fit((scores, labels, columns), sample_weight=np.where(columns["sensitive_features"] == "F", 1.0, 0.0))
     assert about(solution, "group 'M' at site 'north'", "only rows of weight 0")
     assert about(solution, "selection rate over all sites cannot be measured")
     assert about(solution, "selection rate cannot be measured inside 'north', 'south'")
@@ -240,7 +242,7 @@ def test_without_labels_rates_are_expected_ones():
 def test_the_deterministic_figures_are_those_of_deterministic_decisions(seed):
     request = random_request(np.random.default_rng(seed))
     solution = asked.fit(request.scores, None, **request.arguments)
-    columns = {name: request.arguments[name] for name in ("groups", "sites")}
+    columns = {name: request.arguments[name] for name in ("sensitive_features", "sites")}
     decided = solution.policy.decide(request.scores, **columns, deterministic=True).astype(float)
     accuracy, violation = solution.deterministic
     assert accuracy == pytest.approx(request.case.accuracy(decided), abs=1e-9)
@@ -258,9 +260,15 @@ def test_a_solution_says_how_many_are_decided_by_a_coin_and_how_many_rules_ignor
     # Half of the rows of "b" are wanted, of which there are two of one score; "c" is below every threshold.
     scores, groups = [0.9, 0.1, 0.6, 0.6, 0.2, 0.2], ["a", "a", "b", "b", "c", "c"]
     solution = asked.fit(
-        scores, None, groups=groups, local_tolerance=0, global_tolerance=0, calibration="none", sample_weight=[1.0] * 6
+        scores,
+        None,
+        sensitive_features=groups,
+        local_tolerance=0,
+        global_tolerance=0,
+        calibration="none",
+        sample_weight=[1.0] * 6,
     )
-    chance = solution.policy.probabilities(scores, groups=groups)
+    chance = solution.policy.probabilities(scores, sensitive_features=groups)
     assert chance.tolist() == pytest.approx([1, 0, 0.5, 0.5, 0.5, 0.5])
     info = solution.policy.info
     assert solution.coin_share == info.coin_share == pytest.approx(4 / 6)
@@ -275,7 +283,7 @@ def test_without_sites_there_is_one_requirement_and_no_site_is_spoken_of(toleran
     scores, groups = rng.random(200), rng.choice(["F", "M"], 200)
     local, global_ = tolerances
     solution = logofair.fit(
-        scores, rng.random(200) < scores, groups=groups, local_tolerance=local, global_tolerance=global_
+        scores, rng.random(200) < scores, sensitive_features=groups, local_tolerance=local, global_tolerance=global_
     )
     assert solution.policy.info.requirements.require == ("selection rate gap <= 0.05 overall",)
 
@@ -307,21 +315,23 @@ def test_the_check_of_sites_judges_each_by_its_own_tolerance():
     labels, groups = (rng.random(n) < scores).astype(int), rng.choice(["F", "M"], n)
     half = np.arange(n) < n // 2
     options = {"local_tolerance": 0.3, "global_tolerance": None, "site_tolerances": {"north": None, "south": 0.2}}
-    solution = asked.fit(scores[half], labels[half], groups=groups[half], sites=site[half], **options)
-    other = {"groups": groups[~half], "sites": np.where(site[~half] == "east", "west", site[~half])}
+    solution = asked.fit(scores[half], labels[half], sensitive_features=groups[half], sites=site[half], **options)
+    other = {"sensitive_features": groups[~half], "sites": np.where(site[~half] == "east", "west", site[~half])}
     tested = solution.test(scores[~half], labels[~half], **other)
     inside = [each.site for each in tested.tested.outcomes]
     assert sorted(inside) == ["east", "south"] if "east" in other["sites"] else inside == ["south"]
     assert tested.as_dict()["tested"]["unknown"]["sites"] == ["west"]
-    free = asked.fit(scores[half], labels[half], groups=groups[half], sites=site[half], local_tolerance=None)
-    found = free.test(scores[~half], labels[~half], groups=groups[~half], sites=site[~half])
+    free = asked.fit(
+        scores[half], labels[half], sensitive_features=groups[half], sites=site[half], local_tolerance=None
+    )
+    found = free.test(scores[~half], labels[~half], sensitive_features=groups[~half], sites=site[~half])
     assert not found.tested.outcomes
 
 
 def test_with_one_site_nothing_is_said_of_sites():
     scores, labels, columns = rows(*FULL)
-    solution = asked.fit(scores, labels, groups=columns["groups"])
-    solution = solution.test(scores[::2], labels[::2], groups=columns["groups"][::2])
+    solution = asked.fit(scores, labels, sensitive_features=columns["sensitive_features"])
+    solution = solution.test(scores[::2], labels[::2], sensitive_features=columns["sensitive_features"][::2])
     assert solution.as_dict()["tested"]["by_site"] == []
     assert {each.site for each in solution.outcomes} == {None}
 
@@ -382,7 +392,9 @@ def test_a_warning_says_its_kind_and_the_cells_concerned():
 
 def test_without_sites_a_warning_names_none():
     scores, labels, columns = rows(*FULL[:1], ("north", "M", [0.7, 0.2], [1, 0]))
-    (warning,) = asked.fit(scores, labels, groups=columns["groups"], calibration="none").warnings
+    (warning,) = asked.fit(
+        scores, labels, sensitive_features=columns["sensitive_features"], calibration="none"
+    ).warnings
     assert (warning.kind, warning.cells) == ("few rows", ((None, "M"),))
 
 

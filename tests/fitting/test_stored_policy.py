@@ -30,7 +30,7 @@ def test_its_decisions_on_the_calibration_rows_meet_the_requirements(method, bas
     solution = logofair.fit(
         score,
         label,
-        groups=sex,
+        sensitive_features=sex,
         sites=site,
         notion=notion,
         local_tolerance=0.01,
@@ -39,7 +39,7 @@ def test_its_decisions_on_the_calibration_rows_meet_the_requirements(method, bas
         basis=basis,
         pooling="none",
     )
-    chance = solution.policy.probabilities(score, groups=sex, sites=site)
+    chance = solution.policy.probabilities(score, sensitive_features=sex, sites=site)
     value = label if basis == "labels" else solution.rows.eta
     weights = [np.ones_like(score)] if notion == "demographic_parity" else [value, 1.0 - value]
     for weight in weights:
@@ -56,10 +56,16 @@ def test_its_decisions_on_the_calibration_rows_meet_the_requirements(method, bas
 def test_the_merged_rule_keeps_the_smaller_tolerance_on_all_rows(method):
     score, label, sex, site = people(2)
     solution = logofair.fit(
-        score, label, groups=sex, sites=site, local_tolerance=0.02, global_tolerance=0.01, calibration=method
+        score,
+        label,
+        sensitive_features=sex,
+        sites=site,
+        local_tolerance=0.02,
+        global_tolerance=0.01,
+        calibration=method,
     )
     strangers = np.full(score.size, "west")
-    chance = solution.policy.probabilities(score, groups=sex, sites=strangers, on_unknown="merged")
+    chance = solution.policy.probabilities(score, sensitive_features=sex, sites=strangers, on_unknown="merged")
     assert gap(chance, np.ones_like(score), sex) <= 0.01 + 1e-9
 
 
@@ -97,7 +103,7 @@ def test_chances_to_compare_with_labels_cannot_tell_coins_and_the_expected_accur
         solution = logofair.fit(
             score,
             label,
-            groups=sex,
+            sensitive_features=sex,
             sites=site,
             local_tolerance=None,
             global_tolerance=None,
@@ -105,7 +111,10 @@ def test_chances_to_compare_with_labels_cannot_tell_coins_and_the_expected_accur
             pooling="none",
             random_state=seed,
         )
-        chance, honest = solution.policy.probabilities(score, groups=sex, sites=site), solution.rows.out_of_fold
+        chance, honest = (
+            solution.policy.probabilities(score, sensitive_features=sex, sites=site),
+            solution.rows.out_of_fold,
+        )
         expected = np.mean(honest * chance + (1.0 - honest) * (1.0 - chance))
         assert expected == pytest.approx(solution.certificate.primal, abs=1e-9)
         right.append(np.mean((honest >= 0.5) == (label == 1.0)))

@@ -52,7 +52,7 @@ def _required(case: Case) -> dict[str, Any]:
 
 
 def _rows(rows: Columns, *, weights: bool = True) -> dict[str, Any]:
-    found = {"groups": rows.groups} | ({} if rows.sites is None else {"sites": rows.sites})
+    found = {"sensitive_features": rows.groups} | ({} if rows.sites is None else {"sites": rows.sites})
     return found | ({"sample_weight": rows.weight} if weights and rows.weight is not None else {})
 
 
@@ -218,7 +218,7 @@ def _ran(case: Case) -> dict[str, Any]:
     sites = {}
     for site in np.unique(rows.sites):
         own = rows.at(rows.sites == site)
-        sites[str(site)] = SiteColumns(groups=own.groups, scores=own.scores, labels=own.labels)
+        sites[str(site)] = SiteColumns(sensitive_features=own.groups, scores=own.scores, labels=own.labels)
     groups = np.unique(rows.groups).tolist()
     plan = make_plan(groups=groups, **_required(case), **given, optimality_gap=1e-6, random_state=KEY, run="golden")
     result = (_ran_secretly(plan, sites) if plan.secure else run(plan, sites)).result

@@ -41,7 +41,7 @@ def make_policy(calibration: str = "beta", notion: str = "equalized_odds", rando
     return logofair.fit(
         score,
         rng.random(ROWS) < score,
-        groups=np.array(["men", "women"])[group],
+        sensitive_features=np.array(["men", "women"])[group],
         sites=np.array(["Clínica", "Y"])[site],
         notion=notion,
         local_tolerance=0.05,
@@ -117,7 +117,7 @@ def test_a_loaded_policy_decides_bit_for_bit_like_the_saved_one(calibration, tmp
     n = 500
     rows = {
         "scores": rng.random(n),
-        "groups": np.array(policy.groups)[rng.integers(0, 2, n)],
+        "sensitive_features": np.array(policy.groups)[rng.integers(0, 2, n)],
         "sites": np.array([*policy.sites, "elsewhere"])[rng.integers(0, 3, n)],
         "on_unknown": "merged",
     }
@@ -149,7 +149,7 @@ def test_labels_come_back_with_their_types(groups, sites, tmp_path):
         for site in sites:
             where = {} if site is None else {"sites": [site]}
             for made in (policy, loaded):
-                assert made.decide([0.95], groups=[group], **where, ids=[1]).tolist() in ([0], [1])
+                assert made.decide([0.95], sensitive_features=[group], **where, ids=[1]).tolist() in ([0], [1])
 
 
 def test_labels_of_numpy_types_are_saved_as_pythons(tmp_path):

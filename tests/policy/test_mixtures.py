@@ -308,14 +308,14 @@ def test_equalized_odds_on_adult_tosses_coins_for_few_people_near_the_thresholds
     solution = fit(
         scores,
         labels,
-        groups=groups,
+        sensitive_features=groups,
         sites=sites,
         notion="equalized_odds",
         local_tolerance=tolerance,
         global_tolerance=tolerance,
     )
     assert solution.certificate.holds
-    chance = solution.policy.probabilities(scores, groups=groups, sites=sites)
+    chance = solution.policy.probabilities(scores, sensitive_features=groups, sites=sites)
     tossed = (chance > 0) & (chance < 1)
     assert solution.coin_share == solution.policy.info.coin_share == pytest.approx(tossed.mean(), abs=1e-12)
     assert 0.0 < solution.coin_share < 0.08

@@ -40,7 +40,9 @@ def fitted(sites: int = 2) -> logofair.Policy:
     rng = np.random.default_rng(0)
     n = 400
     group, site = rng.integers(0, 2, n), rng.integers(0, sites, n)
-    return logofair.fit(rng.beta(1 + group, 2, n), None, groups=group, sites=site, calibration="none").policy
+    return logofair.fit(
+        rng.beta(1 + group, 2, n), None, sensitive_features=group, sites=site, calibration="none"
+    ).policy
 
 
 def test_the_table_is_read_row_by_row_from_both_ends_and_states_the_mixtures():
@@ -65,7 +67,7 @@ def test_a_table_prints_its_beginning_and_says_how_much_is_left():
 
 
 def test_policies_and_rules_show_themselves_briefly():
-    solution = logofair.fit([0.9, 0.2], None, groups=["a", "b"], calibration="none", local_tolerance=None)
+    solution = logofair.fit([0.9, 0.2], None, sensitive_features=["a", "b"], calibration="none", local_tolerance=None)
     assert repr(solution.policy).startswith("Policy(1 sites, 2 groups, ")
     assert repr(solution.policy.rules) == str(solution.policy.rules)
     assert str(solution.policy.rules).splitlines()[0].split() == ["group", "rule"]

@@ -55,7 +55,7 @@ batches = st.lists(
 
 def columns(rows):
     score, group, site, person = ([row[i] for row in rows] for i in range(4))
-    return {"scores": score, "groups": group, "sites": site}, person
+    return {"scores": score, "sensitive_features": group, "sites": site}, person
 
 
 def assert_within_one(decided, chance):
@@ -102,7 +102,7 @@ def test_every_cell_every_site_and_all_rows_are_within_one_of_their_summed_chanc
     rows, ids = columns(batch)
     chance = policy.probabilities(**rows, on_unknown="merged")
     decided = policy.decide(**rows, ids=ids, on_unknown="merged", exact_counts=True)
-    site, group = np.array(rows["sites"]), np.array(rows["groups"])
+    site, group = np.array(rows["sites"]), np.array(rows["sensitive_features"])
     assert_within_one(decided, chance)
     for name in (*SITES, "unknown"):
         assert_within_one(decided[site == name], chance[site == name])
@@ -133,15 +133,15 @@ def test_rows_that_share_an_id_are_told_apart_by_their_chances():
     scores = np.tile([0.3, 0.5], 10)
     ids = np.repeat(np.arange(10), 2)
     order = np.random.default_rng(1).permutation(20)
-    decided = policy.decide(scores, groups=["a"] * 20, ids=ids, exact_counts=True)
-    again = policy.decide(scores[order], groups=["a"] * 20, ids=ids[order], exact_counts=True)
+    decided = policy.decide(scores, sensitive_features=["a"] * 20, ids=ids, exact_counts=True)
+    again = policy.decide(scores[order], sensitive_features=["a"] * 20, ids=ids[order], exact_counts=True)
     np.testing.assert_array_equal(again, decided[order])
 
 
 def test_over_many_keys_each_row_is_accepted_with_its_chance():
     n, keys = 9, 3000
     chances = [0.5, 0.2, 0.9, 0.7, 0.35, 0.61]
-    rows = {"scores": [0.5] * n, "groups": [*"ababababa"], "sites": [*SITES] * 3}
+    rows = {"scores": [0.5] * n, "sensitive_features": [*"ababababa"], "sites": [*SITES] * 3}
     chance = policy_of(chances).probabilities(**rows)
     decided = [policy_of(chances, key=key).decide(**rows, ids=range(n), exact_counts=True) for key in range(keys)]
     error = np.sqrt(chance * (1 - chance) / keys)
@@ -150,7 +150,7 @@ def test_over_many_keys_each_row_is_accepted_with_its_chance():
 
 def test_a_row_alone_is_decided_by_its_own_coin_so_that_batches_of_one_are_not_all_alike():
     policy = policy_of([0.3] * 6, key=4)
-    alone = {"scores": [0.5], "groups": ["a"], "sites": ["west"]}
+    alone = {"scores": [0.5], "sensitive_features": ["a"], "sites": ["west"]}
     both = [[policy.decide(**alone, ids=[i], exact_counts=e)[0] for e in (False, True)] for i in range(300)]
     assert all(first == second for first, second in both)
     assert 60 < sum(first for first, _ in both) < 120
@@ -158,7 +158,7 @@ def test_a_row_alone_is_decided_by_its_own_coin_so_that_batches_of_one_are_not_a
 
 def test_without_ids_the_same_batch_and_random_state_repeat():
     policy, n = policy_of([0.4] * 6), 200
-    rows = {"scores": [0.5] * n, "groups": ["a"] * n, "sites": ["west"] * n}
+    rows = {"scores": [0.5] * n, "sensitive_features": ["a"] * n, "sites": ["west"] * n}
     first, again, other = (policy.decide(**rows, random_state=key, exact_counts=True) for key in (1, 1, 2))
     assert first.tolist() == again.tolist() != other.tolist()
     assert first.sum() == other.sum() == 80
@@ -166,10 +166,10 @@ def test_without_ids_the_same_batch_and_random_state_repeat():
 
 def test_exact_counts_and_no_coins_at_all_are_not_asked_for_together():
     policy = policy_of([0.4] * 6)
-    rows = {"scores": [0.5], "groups": ["a"], "sites": ["west"], "ids": [1]}
+    rows = {"scores": [0.5], "sensitive_features": ["a"], "sites": ["west"], "ids": [1]}
     with pytest.raises(InputError, match=r"^exact_counts: given together with deterministic=True"):
         policy.decide(**rows, exact_counts=True, deterministic=True)
     with pytest.raises(InputError, match=r"^exact_counts: got 'yes'; pass True or False"):
         policy.decide(**rows, exact_counts="yes")
     with pytest.raises(InputError, match=r"^ids: missing"):
-        policy.decide([0.5], groups=["a"], sites=["west"], exact_counts=True)
+        policy.decide([0.5], sensitive_features=["a"], sites=["west"], exact_counts=True)

@@ -276,10 +276,10 @@ def fitted(solver, **changes):
     groups, sites = rng.integers(0, 2, 400), rng.integers(0, 3, 400)
     scores = rng.beta(1.0 + groups + 0.4 * sites, 2.0)
     alone = {"calibration": "none", "pooling": "none", "local_tolerance": None, "global_tolerance": 0.001}
-    arguments = {"groups": groups, "sites": sites} | alone | changes
+    arguments = {"sensitive_features": groups, "sites": sites} | alone | changes
     solution = logofair.fit(scores, None, solver=solver, **arguments)
     case = Case(scores, groups, sites, 2, 3, (), rates_of(["demographic_parity"]), np.zeros((3, 0)), np.array([0.001]))
-    chance = solution.policy.probabilities(scores, groups=groups, sites=sites)
+    chance = solution.policy.probabilities(scores, sensitive_features=groups, sites=sites)
     return solution, case, chance
 
 

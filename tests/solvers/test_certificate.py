@@ -55,7 +55,7 @@ def test_it_holds_where_sites_have_a_millionth_of_the_weight(notion):
     rng = np.random.default_rng(8)
     case = random_case(rng, groups=3, sites=6, rows=100)
     arguments = {
-        "groups": case.groups,
+        "sensitive_features": case.groups,
         "sites": case.sites,
         "notion": EVERY_NOTION[notion],
         "local_tolerance": 0.0,
@@ -74,7 +74,7 @@ def test_certain_rows_are_nobodys_false_positives_to_the_last_digit(others):
     rng = np.random.default_rng(19)
     scores = np.append(rng.random(1000), [0.3, 0.8, 1.0, 1.0, 1.0])
     arguments = {
-        "groups": np.append(np.arange(1000) % 2, [0, 0, 1, 1, 1]),
+        "sensitive_features": np.append(np.arange(1000) % 2, [0, 0, 1, 1, 1]),
         "sites": np.append(np.arange(1000) % others, [others] * 5),
         "notion": "predictive_equality",
         "local_tolerance": 0.0,
@@ -94,7 +94,7 @@ def test_it_holds_where_chances_are_next_to_certain(notion):
     scores[sure] = 1.0 - 1e-11 * rng.random(sure.sum())
     bounds = {"local_tolerance": 0.01, "global_tolerance": 0.02}
     alone = {"calibration": "none", "pooling": "none"}
-    arguments = {"groups": groups, "sites": sites, "notion": notion, **alone, **bounds}
+    arguments = {"sensitive_features": groups, "sites": sites, "notion": notion, **alone, **bounds}
     request = Request(scores, arguments, spelled_out(scores, arguments))
     check(request, logofair.fit(scores, None, **arguments))
 
@@ -212,7 +212,12 @@ def test_a_price_by_hand():
     # One unit of t wins (1 - 2 * 0.4) / 2 = 0.1. At t = 0 no smaller tolerance exists, so a higher price is true too.
     for tolerance in (0.25, 0.0):
         certificate = logofair.fit(
-            [0.9, 0.4], None, groups=[0, 1], calibration="none", local_tolerance=tolerance, global_tolerance=None
+            [0.9, 0.4],
+            None,
+            sensitive_features=[0, 1],
+            calibration="none",
+            local_tolerance=tolerance,
+            global_tolerance=None,
         ).certificate
         price = certificate.prices.local.item()
         assert certificate.primal == pytest.approx((0.9 + 0.4 * (1 - tolerance) + 0.6 * tolerance) / 2, abs=1e-9)
@@ -252,7 +257,7 @@ def test_a_fair_rule_that_could_be_better_does_not_hold():
 
 @pytest.mark.parametrize("dual", [-np.inf, np.nan, 0.79])
 def test_a_rule_that_seems_better_than_its_bound_does_not_hold(dual):
-    found = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=list("abab"), calibration="none").certificate
+    found = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=list("abab"), calibration="none").certificate
     assert found.holds
     assert not replace(found, dual=dual, optimality_gap=dual - found.primal).holds
     assert not replace(found, optimality_gap=-2e-6).holds

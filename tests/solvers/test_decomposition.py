@@ -238,7 +238,7 @@ def fit_to_400_sites(monkeypatch, scores, labels=None, *, some=40, **given):
     monkeypatch.setattr(decomposition, "_SOME", some)
     sites, groups = np.repeat(np.arange(400), 2), np.tile([0, 1], 400)
     more = {"local_tolerance": None, "global_tolerance": None, "calibration": "none", "pooling": "none"} | given
-    return asked.fit(scores, labels, groups=groups, sites=sites, random_state=0, **more)
+    return asked.fit(scores, labels, sensitive_features=groups, sites=sites, random_state=0, **more)
 
 
 @pytest.mark.parametrize("seed", range(8))

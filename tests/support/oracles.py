@@ -271,7 +271,7 @@ class Request:
 
     def chances(self, solution: Any) -> np.ndarray:
         """Chance with which the stored policy accepts each of the rows it was fitted on."""
-        columns = {name: self.arguments[name] for name in ("groups", "sites")}
+        columns = {name: self.arguments[name] for name in ("sensitive_features", "sites")}
         return solution.policy.probabilities(self.scores, **columns)
 
 
@@ -282,7 +282,7 @@ def spelled_out(scores: Sequence[float], arguments: dict[str, Any]) -> Case:
     local, global_ = (notion["local"], notion["global"]) if by_side else (notion, notion)
     inside = _requirements(local, option("local_tolerance", 0.02))
     global_ = _requirements(global_, option("global_tolerance", 0.02))
-    _, groups = np.unique(arguments["groups"], return_inverse=True)
+    _, groups = np.unique(arguments["sensitive_features"], return_inverse=True)
     sites = np.zeros_like(groups)
     names: list[Any] = [None]
     if option("sites") is not None:
@@ -340,7 +340,7 @@ def random_request(rng: np.random.Generator, *, rows: int | None = None) -> Requ
         weights = np.where(sites == sites[0], 1e6, 1.0)
     names = np.array([f"site {i}" for i in range(n_sites)])
     arguments: dict[str, Any] = {
-        "groups": np.array(list("abcde"))[groups],
+        "sensitive_features": np.array(list("abcde"))[groups],
         "sites": None if n_sites == 1 and rng.random() < 0.5 else names[sites],
         "notion": side() if rng.random() < 0.5 else {"local": side(), "global": side()},
         "local_tolerance": tolerance(),

@@ -174,7 +174,7 @@ class Required:
             "local_tolerance": None,
             "global_tolerance": None,
             "costs": self.costs,
-            "groups": self.groups,
+            "sensitive_features": self.groups,
             "sites": None if one else self.sites,
             "sample_weight": self.weights,
             "calibration": "none",

@@ -42,7 +42,9 @@ def rows(n, *, seed=0, groups=2, shift=0.0, names=None, digits=None):
     score = np.clip(rng.beta(1.0 + 0.7 * group + shift, 2.0), 0.0, 1.0)
     score = score if digits is None else np.round(score, digits)
     label = (rng.random(n) < score).astype(int)
-    return SiteColumns(groups=group if names is None else np.array(names)[group], scores=score, labels=label)
+    return SiteColumns(
+        sensitive_features=group if names is None else np.array(names)[group], scores=score, labels=label
+    )
 
 
 def federation(sizes=(300, 200, 250), **how):
@@ -71,7 +73,7 @@ def central(sites, plan_settings, **more):
     """``logofair.fit`` on the rows of all sites put together."""
     together = {
         name: np.concatenate([np.asarray(getattr(c, name)) for c in sites.values()])
-        for name in ("scores", "groups", "labels")
+        for name in ("scores", "sensitive_features", "labels")
     }
     sites = np.repeat(list(sites), [len(c.scores) for c in sites.values()])
     known = (
@@ -87,7 +89,11 @@ def central(sites, plan_settings, **more):
     usual = {"local_tolerance": 0.05, "global_tolerance": 0.01, "calibration": "none", "pooling": "none"}
     settings = {**usual, **{k: v for k, v in plan_settings.items() if k in known}, **more}
     return logofair.fit(
-        together["scores"], together["labels"], groups=together["groups"], sites=sites, **asking(**settings)
+        together["scores"],
+        together["labels"],
+        sensitive_features=together["sensitive_features"],
+        sites=sites,
+        **asking(**settings),
     )
 
 
@@ -98,10 +104,10 @@ def measured(sites, policies, plan, chances=None):
     """
     table = []
     for site, columns in sites.items():
-        accepted = policies[site].probabilities(columns.scores, groups=columns.groups)
+        accepted = policies[site].probabilities(columns.scores, sensitive_features=columns.sensitive_features)
         eta = np.asarray(columns.scores if chances is None else chances[site], dtype=float)
         weight = np.ones(eta.size) if columns.sample_weight is None else np.asarray(columns.sample_weight, dtype=float)
-        codes = [plan.groups.index(g) for g in np.asarray(columns.groups).tolist()]
+        codes = [plan.groups.index(g) for g in np.asarray(columns.sensitive_features).tolist()]
         table += list(zip([site] * eta.size, codes, eta, accepted, weight, strict=True))
     total = math.fsum(row[4] for row in table)
     accuracy = math.fsum(w * (e * h + (1 - e) * (1 - h)) for _, _, e, h, w in table) / total

@@ -38,7 +38,10 @@ def table(seed=0, rows=600, groups=2, sites=3):
     group, site = rng.integers(0, groups, rows), rng.integers(0, sites, rows)
     scores = np.round(rng.beta(1.0 + group, 1.5 + 0.4 * site), 4)
     labels = (rng.random(rows) < scores).astype(int)
-    names = {"groups": np.array(list("FMXYZ"))[group], "sites": np.array(["north", "south", "west", "east"])[site]}
+    names = {
+        "sensitive_features": np.array(list("FMXYZ"))[group],
+        "sites": np.array(["north", "south", "west", "east"])[site],
+    }
     return scores, labels, names
 
 
@@ -79,7 +82,7 @@ def test_every_point_is_the_best_rule_of_all_within_its_tolerances(notion):
     found = surface(notion, rows=150)
     for point in found.points[::3]:
         pair = (point.local_tolerance, point.global_tolerance)
-        best = best_accuracy(scores, names["groups"], names["sites"], NOTIONS[notion], *pair)
+        best = best_accuracy(scores, names["sensitive_features"], names["sites"], NOTIONS[notion], *pair)
         assert point.value == pytest.approx(best, abs=2e-6)
 
 
@@ -123,11 +126,16 @@ def test_what_is_required_of_a_single_site_holds_at_every_point():
 
 def test_without_sites_the_smaller_tolerance_holds_and_the_grid_has_one_side():
     scores, labels, names = table()
-    found = frontier(scores, labels, groups=names["groups"], calibration="none")
+    found = frontier(scores, labels, sensitive_features=names["sensitive_features"], calibration="none")
     assert found.local_tolerances == (None,)
     assert not found.has_sites
     both = frontier(
-        scores, labels, groups=names["groups"], calibration="none", local_tolerances=GRID, global_tolerances=GRID
+        scores,
+        labels,
+        sensitive_features=names["sensitive_features"],
+        calibration="none",
+        local_tolerances=GRID,
+        global_tolerances=GRID,
     )
     for point in both.points:
         bounds = [t for t in (point.local_tolerance, point.global_tolerance) if t is not None]
@@ -238,7 +246,7 @@ def test_the_default_grid_runs_from_parity_to_where_the_gap_stops_binding(gap):
 def test_where_a_site_has_the_largest_gap_there_is_the_grid_ends_below_1():
     assert default_grid(1.0) == default_grid(0.995) == (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, None)
     scores, site = [0.9, 0.8, 0.1, 0.2, 0.9, 0.1, 0.9, 0.1], ["a"] * 4 + ["b"] * 4  # all F of a are accepted, no M
-    found = frontier(scores, None, groups=list("FFMMFFMM"), sites=site, calibration="none", pooling="none")
+    found = frontier(scores, None, sensitive_features=list("FFMMFFMM"), sites=site, calibration="none", pooling="none")
     assert found.unconstrained.local_gap == 1.0
     assert found.local_tolerances[-2:] == (0.5, None)
 
@@ -263,7 +271,7 @@ def test_a_chosen_pair_joins_the_grid_and_is_remembered():
     assert found.local_tolerances == (0.0, 0.01, 0.03, 0.05, 0.2, None)
     assert found.global_tolerances == (0.1, None)
     assert found.chosen == (0.03, None)
-    alone = frontier([0.9, 0.2, 0.7, 0.4], None, groups=[0, 0, 1, 1], calibration="none", chosen=(0.3, 0.1))
+    alone = frontier([0.9, 0.2, 0.7, 0.4], None, sensitive_features=[0, 0, 1, 1], calibration="none", chosen=(0.3, 0.1))
     assert alone.chosen == (None, 0.1)
     assert 0.1 in alone.global_tolerances
 
@@ -462,7 +470,7 @@ def test_a_gap_on_few_test_rows_does_not_make_the_headline():
     site = np.repeat(["big", "tiny"], [2000, 8])
     group = rng.choice(["F", "M"], site.size)
     scores = np.where(site == "tiny", np.where(group == "F", 0.9, 0.1), 0.5 + 0.4 * rng.random(site.size))
-    rows = {"scores": scores, "labels": scores > 0.5, "groups": group, "sites": site}
+    rows = {"scores": scores, "labels": scores > 0.5, "sensitive_features": group, "sites": site}
     found = frontier(**rows, calibration="none", local_tolerances=[None], test_rows=rows)
     measured = found.points[-1].measured
     worst = measured.local.worst()
@@ -476,7 +484,7 @@ def test_a_gap_on_few_test_rows_does_not_make_the_headline():
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
 def test_cells_without_rows_and_unknown_sites_take_what_they_take_in_the_fitted_policy(notion):
     scores, labels, names = table(rows=900)
-    kept = ~((names["sites"] == "south") & (names["groups"] == "M"))  # south has no M, east does not exist
+    kept = ~((names["sites"] == "south") & (names["sensitive_features"] == "M"))  # south has no M, east does not exist
     rows = {name: column[kept] for name, column in names.items()}
     pair = {"local_tolerance": 0.05, "global_tolerance": 0.01}
     other = other_rows()
@@ -497,7 +505,11 @@ def test_cells_without_rows_and_unknown_sites_take_what_they_take_in_the_fitted_
         assert measured.local_rates[rate] == pytest.approx(expected, abs=5e-3)
     assert measured.accuracy == pytest.approx(audited.accuracy, abs=1e-3)
     base = logofair.audit(
-        other["scores"] >= 0.5, other["labels"], notion=notion, groups=other["groups"], sites=other["sites"]
+        other["scores"] >= 0.5,
+        other["labels"],
+        notion=notion,
+        sensitive_features=other["sensitive_features"],
+        sites=other["sites"],
     )
     south = measured.sites.index("south")
     first = next(iter(measured.local_rates))
@@ -651,7 +663,7 @@ def test_bad_input_is_refused_in_one_sentence(options, sentence):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"groups": ["Q"] * 250 + ["F"] * 250}, "test_rows: groups: no rule is fitted for 'Q'"),
+        ({"sensitive_features": ["Q"] * 250 + ["F"] * 250}, "test_rows: sensitive_features: no rule is fitted for 'Q'"),
         ({"sites": None}, "test_rows: sites: the rows to fit on have them and the test rows do not"),
         ({"labels": None}, "test_rows: labels: missing"),
         ({"labels": [1, 0]}, "test_rows: labels: has 2 rows"),

@@ -22,7 +22,7 @@ def rows(n=900):
     rng = np.random.default_rng(3)
     sex, site = np.array(["F", "M"])[rng.integers(0, 2, n)], np.array(["north", "south"])[rng.integers(0, 2, n)]
     score = rng.beta(1 + (sex == "M"), 2)
-    return {"scores": score, "labels": (rng.random(n) < score).astype(int), "groups": sex, "sites": site}
+    return {"scores": score, "labels": (rng.random(n) < score).astype(int), "sensitive_features": sex, "sites": site}
 
 
 ROWS = rows()
@@ -40,7 +40,7 @@ def fitted(local, global_, *, require=(), **held):
         given["require"].insert(0, f"selection rate ratio >= {local.least:g} per site")
         local = None
     given |= {"local_tolerance": local, "global_tolerance": global_}
-    columns = {name: ROWS[name] for name in ("groups", "sites")}
+    columns = {name: ROWS[name] for name in ("sensitive_features", "sites")}
     return logofair.fit(ROWS["scores"], ROWS["labels"], **columns, **given, **held, random_state=0)
 
 
@@ -79,8 +79,11 @@ def test_answers_of_one_point_serve_others_though_more_is_required(monkeypatch):
 
 def test_a_ratio_is_as_loose_as_it_is_near_to_where_it_stops_binding():
     free = fitted(None, None)
-    chances = free.policy.probabilities(**{name: ROWS[name] for name in ("scores", "groups", "sites")})
-    rates = [[chances[(ROWS["groups"] == g) & (ROWS["sites"] == c)].mean() for g in "FM"] for c in ("north", "south")]
+    chances = free.policy.probabilities(**{name: ROWS[name] for name in ("scores", "sensitive_features", "sites")})
+    rates = [
+        [chances[(ROWS["sensitive_features"] == g) & (ROWS["sites"] == c)].mean() for g in "FM"]
+        for c in ("north", "south")
+    ]
     stops = min(min(own) / max(own) for own in rates)  # the unconstrained rule's own ratio
     for ratios in ([1.0, 0.9], [1.0, 0.5, 0.1]):
         found = surface(measure="ratio", local_tolerances=[*ratios, None])

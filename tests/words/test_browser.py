@@ -40,7 +40,7 @@ def _write_adult(path: Path) -> None:
     train, rows, test = part["train"], part["calibrate"], part["test"]
     model = LogisticRegression(solver="newton-cholesky").fit(adult.features[train], adult.labels[train])
     score = model.predict_proba(adult.features)[:, 1]
-    columns = {"groups": adult.sensitive[rows], "sites": site[rows]}
+    columns = {"sensitive_features": adult.sensitive[rows], "sites": site[rows]}
     solution = logofair.fit(
         score[rows], adult.labels[rows], **columns, notion="equalized_odds", local_tolerance=0.05, global_tolerance=0.02
     )
@@ -53,12 +53,12 @@ def _write_adult(path: Path) -> None:
         global_tolerances=[0.02, None],
         chosen=(0.05, 0.02),
     )
-    tested = solution.test(score[test], adult.labels[test], groups=adult.sensitive[test], sites=site[test])
+    tested = solution.test(score[test], adult.labels[test], sensitive_features=adult.sensitive[test], sites=site[test])
     source = in_memory("Adult", solution)
     about = About(source, "logofair fit adult.csv", "Income", "Who is invited", "A. Person", "1 May 2024", "invited")
     write_report(path, fit_page(tested, about, frontier=surface))
     decided = (score[test] >= 0.5).astype(int)
-    audit = logofair.audit(decided, adult.labels[test], groups=adult.sensitive[test], sites=site[test])
+    audit = logofair.audit(decided, adult.labels[test], sensitive_features=adult.sensitive[test], sites=site[test])
     write_report(path.with_name("audit.html"), audit, About(command="logofair audit adult.csv"))
 
 
@@ -74,7 +74,7 @@ def _write_many(path: Path) -> None:
     solution = logofair.fit(
         score[rows],
         label[rows],
-        groups=groups[rows],
+        sensitive_features=groups[rows],
         sites=site[rows],
         require=[
             "selection rate gap <= 0.02 overall",
@@ -82,7 +82,7 @@ def _write_many(path: Path) -> None:
             'selection rate gap <= 0.2 at "site 001"',
         ],
     )
-    tested = solution.test(score[test], label[test], groups=groups[test], sites=site[test])
+    tested = solution.test(score[test], label[test], sensitive_features=groups[test], sites=site[test])
     write_report(path, tested, About(in_memory("200 sites", solution), "logofair fit sites.parquet"))
 
 

@@ -26,8 +26,8 @@ def solution():
     score, sex = rng.random(900), rng.choice([AWKWARD, "M"], 900)
     label = (rng.random(900) < score).astype(int)
     first, second = slice(0, 500), slice(500, 900)
-    fitted = logofair.fit(score[first], label[first], groups=sex[first], random_state=0)
-    return fitted.test(score[second], label[second], groups=sex[second])
+    fitted = logofair.fit(score[first], label[first], sensitive_features=sex[first], random_state=0)
+    return fitted.test(score[second], label[second], sensitive_features=sex[second])
 
 
 def front_matter(card):
@@ -136,7 +136,7 @@ def test_figures_stand_beside_intervals_and_chance_and_what_is_proved_names_its_
 
 
 def test_an_audit_alone_states_less_and_what_is_undefined():
-    audit = logofair.audit([1, 0, 1], [1, 0, 1], groups=["a", "a", "b"], notion="equalized_odds")
+    audit = logofair.audit([1, 0, 1], [1, 0, 1], sensitive_features=["a", "a", "b"], notion="equalized_odds")
     card = model_card_text(audit, rule="score >= 0.5")
     assert "| false positive rate, b | undefined |" in card
     names = [metric["name"] for metric in front_matter(card)["model-index"][0]["results"][0]["metrics"]]

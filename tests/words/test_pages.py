@@ -46,8 +46,12 @@ def solved(rows: int = 3000, sites: int = 3, *, test: bool = True, **options):
     made = {name: options.pop(name) for name in ("groups", "names", "seed") if name in options}
     score, label, group, site = people(2 * rows, sites, **made)
     part, other = slice(0, rows), slice(rows, None)
-    solution = logofair.fit(score[part], label[part], groups=group[part], sites=site[part], **options)
-    return solution.test(score[other], label[other], groups=group[other], sites=site[other]) if test else solution
+    solution = logofair.fit(score[part], label[part], sensitive_features=group[part], sites=site[part], **options)
+    return (
+        solution.test(score[other], label[other], sensitive_features=group[other], sites=site[other])
+        if test
+        else solution
+    )
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +161,7 @@ def test_what_changes_side_adds_up_to_the_rows_and_the_share_that_changes(tested
 
 
 def test_decisions_that_change_are_counted_by_row():
-    found = compare([1, 1, 0, 0, 1], [1, 0, 1, 0, 1], [1, 0, 1, 0, 1], groups=list("aabba"))
+    found = compare([1, 1, 0, 0, 1], [1, 0, 1, 0, 1], [1, 0, 1, 0, 1], sensitive_features=list("aabba"))
     assert found.changed == pytest.approx(2 / 5)
 
 

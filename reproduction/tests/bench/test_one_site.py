@@ -62,7 +62,7 @@ def test_gap_and_accuracy_are_those_of_an_audit():
     rows = made(200, np.random.default_rng(1))
     chance = np.random.default_rng(2).random(200)
     for notion in one_site.NOTIONS.values():
-        found = logofair.audit(chance, rows.labels, groups=rows.groups, notion=notion, chances=True)
+        found = logofair.audit(chance, rows.labels, sensitive_features=rows.groups, notion=notion, chances=True)
         assert frontiers.gap(chance, rows, notion) == pytest.approx(found.global_gap)
         assert frontiers.accuracy(chance, rows) == pytest.approx(found.accuracy)
 

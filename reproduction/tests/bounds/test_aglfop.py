@@ -188,14 +188,14 @@ def test_no_policy_is_more_accurate_than_the_bound_at_its_own_informations(seed)
     group, site = rng.integers(0, 2, 300), rng.integers(0, 2, 300)
     score = rng.beta(1 + group, 1.5)
     label = (rng.random(300) < score).astype(int)
-    policy = logofair.fit(score, label, groups=group, sites=site, calibration="none").policy
-    chance = policy.probabilities(score, groups=group, sites=site)
+    policy = logofair.fit(score, label, sensitive_features=group, sites=site, calibration="none").policy
+    chance = policy.probabilities(score, sensitive_features=group, sites=site)
     joint = np.zeros((2, 2, 2, 2))
     np.add.at(joint, (site, group, label, 1), chance / 300)
     np.add.at(joint, (site, group, label, 0), (1 - chance) / 300)
     global_, local = informations(joint)
     limits = {"global_information": max(global_, 1e-4), "local_information": max(local, 1e-4)}
-    assert aglfop(label_table(label, groups=group, sites=site), **limits).bound >= right(joint) - 1e-9
+    assert aglfop(label_table(label, sensitive_features=group, sites=site), **limits).bound >= right(joint) - 1e-9
 
 
 # --- what does not matter, and what does
@@ -231,7 +231,7 @@ def test_a_client_split_into_two_halves_changes_nothing():
 
 def test_rows_with_weights_are_their_table():
     labels, groups, sites = [1, 0, 1, 0, 1], ["F", "F", "M", "M", "M"], ["a", "a", "a", "b", "b"]
-    table = label_table(labels, groups=groups, sites=sites, sample_weight=[2, 1, 1, 3, 1])
+    table = label_table(labels, sensitive_features=groups, sites=sites, sample_weight=[2, 1, 1, 3, 1])
     assert table.mass.tolist() == [[[1 / 8, 2 / 8], [0, 1 / 8]], [[0, 0], [3 / 8, 1 / 8]]]
     assert table.sites == ("a", "b")
 
@@ -292,13 +292,13 @@ def test_a_limit_that_is_none_is_refused_in_one_sentence(arguments, sentence):
 
 def test_rows_that_make_no_table_are_refused_in_one_sentence():
     with pytest.raises(InputError, match="labels: row 1 is 2"):
-        label_table([1, 2], groups=["F", "M"])
-    with pytest.raises(InputError, match="groups: has 1 rows, but the first column has 2"):
-        label_table([1, 0], groups=["F"])
+        label_table([1, 2], sensitive_features=["F", "M"])
+    with pytest.raises(InputError, match="sensitive_features: has 1 rows, but the first column has 2"):
+        label_table([1, 0], sensitive_features=["F"])
     with pytest.raises(InputError, match="labels: no rows"):
-        label_table([], groups=[])
+        label_table([], sensitive_features=[])
     with pytest.raises(InputError, match="only one group"):
-        label_table([1, 0], groups=["F", "F"])
+        label_table([1, 0], sensitive_features=["F", "F"])
 
 
 # --- gaps in place of information
@@ -319,7 +319,7 @@ def test_the_bound_with_gaps_is_that_of_a_program_with_a_variable_for_every_row(
     rng = np.random.default_rng(4)
     group, site = rng.integers(0, 3, 150), rng.integers(0, 3, 150)
     label = (rng.random(150) < (0.2 + 0.2 * group + 0.1 * site)).astype(int)
-    table = label_table(label, groups=group, sites=site)
+    table = label_table(label, sensitive_features=group, sites=site)
     found = gap_bound(table, notion=EVERY_NOTION[notion], local_tolerance=local, global_tolerance=global_)
     case = rows_case(label, group, site, notion, local, global_)
     assert found.bound == pytest.approx(case.best_rows()[0], abs=1e-6)
@@ -338,7 +338,8 @@ def test_the_bound_with_gaps_is_above_the_oracle_of_any_scores():
     group, site = rng.integers(0, 2, 200), rng.integers(0, 3, 200)
     score = rng.beta(1 + group, 1.5)
     label = rng.random(200) < score
-    columns, tolerances = {"groups": group, "sites": site}, {"local_tolerance": 0.03, "global_tolerance": 0.01}
+    columns = {"sensitive_features": group, "sites": site}
+    tolerances = {"local_tolerance": 0.03, "global_tolerance": 0.01}
     best = oracle(score, label, **columns, **tolerances)
     assert gap_bound(label_table(label, **columns), **tolerances).bound >= best.accuracy + 0.05
 
@@ -351,8 +352,8 @@ def test_information_is_that_of_counted_decisions(seed):
     labels, groups, sites = rng.integers(0, 2, n), rng.integers(0, 3, n), rng.integers(0, 4, n)
     groups[:2], labels[:2] = [0, 1], [0, 1]
     decided = rng.integers(0, 2, n)
-    table = label_table(labels, groups=groups, sites=sites)
-    shares = table.shares(decided, labels, groups=groups, sites=sites)
+    table = label_table(labels, sensitive_features=groups, sites=sites)
+    shares = table.shares(decided, labels, sensitive_features=groups, sites=sites)
 
     def mutual(rows):  # from the counts of pairs
         pairs = np.histogram2d(groups[rows], decided[rows], bins=[range(4), range(3)])[0] / rows.sum()

@@ -44,10 +44,10 @@ def tiny(seed):
 
 def test_solved_by_hand():
     scores, labels, groups = [0.9, 0.6, 0.4, 0.2], [1, 0, 0, 0], ["F", "F", "M", "M"]
-    free = oracle(scores, labels, groups=groups, local_tolerance=None, global_tolerance=None)
+    free = oracle(scores, labels, sensitive_features=groups, local_tolerance=None, global_tolerance=None)
     assert free.accuracy == 1.0
     # Equal selection rates: accepting one in two of either group costs one row, accepting nobody costs one as well.
-    fair = oracle(scores, labels, groups=groups, local_tolerance=0)
+    fair = oracle(scores, labels, sensitive_features=groups, local_tolerance=0)
     assert fair.accuracy == pytest.approx(0.75, abs=1e-9)
     assert fair.bound == pytest.approx(0.75, abs=1e-6)
 
@@ -59,7 +59,13 @@ def test_no_choice_of_a_threshold_for_every_cell_is_better(seed, notion):
     local, global_ = 0.4, 0.2
     case = as_case(scores, labels, groups, sites, notion, local, global_)
     found = oracle(
-        scores, labels, groups=groups, sites=sites, notion=notion, local_tolerance=local, global_tolerance=global_
+        scores,
+        labels,
+        sensitive_features=groups,
+        sites=sites,
+        notion=notion,
+        local_tolerance=local,
+        global_tolerance=global_,
     )
     cells = [np.flatnonzero((sites == c) & (groups == g)) for c in (0, 1) for g in (0, 1)]
     best = 0.0
@@ -78,7 +84,7 @@ def test_no_choice_of_a_threshold_for_every_cell_is_better(seed, notion):
 def test_it_is_the_best_mixture_of_all_thresholds(seed, notion):
     scores, labels, groups, sites = federation(seed, rows=60, decimals=1)
     options = {"local_tolerance": 0.05, "global_tolerance": 0.02}
-    found = oracle(scores, labels, groups=groups, sites=sites, notion=notion, **options)
+    found = oracle(scores, labels, sensitive_features=groups, sites=sites, notion=notion, **options)
     case = as_case(scores, labels, groups, sites, notion, 0.05, 0.02)
     assert found.accuracy == pytest.approx(case.best_thresholds(), abs=1e-6)
     assert found.accuracy - 1e-9 <= found.bound <= found.accuracy + 1e-6
@@ -88,7 +94,7 @@ def test_it_is_the_best_mixture_of_all_thresholds(seed, notion):
 @given(seeds, st.sampled_from(list(NOTIONS)), st.sampled_from(["none", "platt"]))
 def test_it_is_never_below_a_fitted_policy_at_that_policys_own_gaps(seed, notion, calibration):
     scores, labels, groups, sites = federation(seed)
-    columns = {"groups": groups, "sites": sites}
+    columns = {"sensitive_features": groups, "sites": sites}
     fitted = logofair.fit(scores, labels, **columns, notion=notion, calibration=calibration)
     measured = logofair.audit(
         fitted.policy.probabilities(scores, **columns), labels, **columns, notion=notion, chances=True
@@ -101,7 +107,7 @@ def test_it_is_never_below_a_fitted_policy_at_that_policys_own_gaps(seed, notion
 @given(seeds, st.sampled_from(list(NOTIONS)))
 def test_its_audit_on_the_rows_agrees_with_its_own_figures(seed, notion):
     scores, labels, groups, sites = federation(seed)
-    columns = {"groups": groups, "sites": sites}
+    columns = {"sensitive_features": groups, "sites": sites}
     found = oracle(scores, labels, **columns, notion=notion, local_tolerance=0.05, global_tolerance=0.01)
     chance = found.solution.policy.probabilities(scores, **columns)
     measured = logofair.audit(chance, labels, **columns, notion=notion, chances=True)
@@ -116,7 +122,7 @@ def test_its_audit_on_the_rows_agrees_with_its_own_figures(seed, notion):
 
 def test_only_the_order_of_the_scores_matters():
     scores, labels, groups, sites = federation(7)
-    columns = {"groups": groups, "sites": sites, "notion": "equalized_odds"}
+    columns = {"sensitive_features": groups, "sites": sites, "notion": "equalized_odds"}
     plain, bent = oracle(scores, labels, **columns), oracle(0.1 + scores**3 / 2, labels, **columns)
     assert plain.accuracy == pytest.approx(bent.accuracy, abs=1e-9)
 
@@ -125,21 +131,25 @@ def test_a_weight_of_two_is_the_row_twice():
     scores, labels, groups, sites = federation(8)
     twice = np.repeat(np.arange(200), np.where(np.arange(200) % 3 == 0, 2, 1))
     weighted = oracle(
-        scores, labels, groups=groups, sites=sites, sample_weight=np.where(np.arange(200) % 3 == 0, 2.0, 1.0)
+        scores,
+        labels,
+        sensitive_features=groups,
+        sites=sites,
+        sample_weight=np.where(np.arange(200) % 3 == 0, 2.0, 1.0),
     )
-    repeated = oracle(scores[twice], labels[twice], groups=groups[twice], sites=sites[twice])
+    repeated = oracle(scores[twice], labels[twice], sensitive_features=groups[twice], sites=sites[twice])
     assert weighted.accuracy == pytest.approx(repeated.accuracy, abs=1e-9)
 
 
 def test_order_of_rows_and_names_do_not_matter():
     scores, labels, groups, sites = federation(9, sites=3)
     order = np.random.default_rng(0).permutation(200)
-    first = oracle(scores, labels, groups=groups, sites=sites)
+    first = oracle(scores, labels, sensitive_features=groups, sites=sites)
     names = np.array(["west", "north", "east"])[sites], np.array(["M", "F"])[groups]
-    second = oracle(scores[order], labels[order], groups=names[1][order], sites=names[0][order])
+    second = oracle(scores[order], labels[order], sensitive_features=names[1][order], sites=names[0][order])
     assert first.accuracy == pytest.approx(second.accuracy, abs=1e-6)
 
 
 def test_without_labels_there_is_no_oracle():
     with pytest.raises(InputError, match="labels: missing"):
-        oracle([0.2, 0.8], None, groups=["F", "M"])
+        oracle([0.2, 0.8], None, sensitive_features=["F", "M"])

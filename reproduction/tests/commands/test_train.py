@@ -57,7 +57,7 @@ def test_the_figures_are_those_of_an_audit_of_the_test_rows(tmp_path: Path) -> N
     found = trained(*QUICK, "--notion", "equalized_odds", "--out", tmp_path / "s.parquet")
     test = pl.read_parquet(tmp_path / "s.parquet").filter(pl.col("part") == "test")
     accepted, label = (test["score"] >= 0.5).to_numpy(), test["label"].to_numpy()
-    columns = {"groups": test["group"].to_numpy(), "sites": test["site"].to_numpy()}
+    columns = {"sensitive_features": test["group"].to_numpy(), "sites": test["site"].to_numpy()}
     assert found["test"] == audit(accepted, label, **columns, notion="equalized_odds").as_dict()
     assert found["test"]["accuracy"]["value"] == pytest.approx((accepted == label).mean(), abs=1e-6)
 

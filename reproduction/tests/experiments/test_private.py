@@ -37,7 +37,7 @@ def test_without_noise_the_rule_is_the_best_that_treats_rows_of_a_bin_alike(noti
     chances, about = private_chances(case(None, notion), rows, scores, scores)
     midpoints = (np.minimum(np.floor(scores * BINS), BINS - 1) + 0.5) / BINS
     required = {"notion": notion, "local_tolerance": TOLERANCE, "global_tolerance": TOLERANCE}
-    problem = spelled_out(midpoints, required | {"groups": rows.data.sensitive, "sites": rows.sites})
+    problem = spelled_out(midpoints, required | {"sensitive_features": rows.data.sensitive, "sites": rows.sites})
     best, _ = problem.best_rows()
     assert problem.accuracy(chances) == pytest.approx(best, abs=2e-6)
     assert problem.violation(chances) == pytest.approx(0.0, abs=1e-9)

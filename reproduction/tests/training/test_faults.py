@@ -48,7 +48,7 @@ def test_where_everybody_is_accepted_the_decision_tells_nothing_of_the_group() -
     counts = [[39, 54], [30, 36], [58, 44]]
     cells = [(client, group, n) for client, of_client in enumerate(counts) for group, n in enumerate(of_client)]
     clients, groups = ([cell[place] for cell in cells for _ in range(cell[2])] for place in (0, 1))
-    table = label_table([1] * len(groups), groups=groups, sites=clients)
+    table = label_table([1] * len(groups), sensitive_features=groups, sites=clients)
     bound = aglfop(table, global_information=0, local_information=0.01)
     assert bound.accuracy == 1.0
     assert bound.global_information == pytest.approx(0.0, abs=1e-12)

@@ -281,7 +281,7 @@ def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool =
         _check_site(policy.site, rows.sites, name)
     sites = None if numbers is None else Codes(policy.sites, numbers)
     decide = policy.unconstrained if unconstrained else policy.probabilities
-    chance = decide(rows.scores, groups=Codes(policy.groups, groups), sites=sites, on_unknown="merged")
+    chance = decide(rows.scores, sensitive_features=Codes(policy.groups, groups), sites=sites, on_unknown="merged")
     return chance, 0 if numbers is None else int((numbers < 0).sum())
 
 

@@ -35,7 +35,7 @@ class Comparison(Reportable):
     --------
     >>> from logofair.auditing import compare
     >>> group, label = ["M"] * 60 + ["F"] * 60, [1] * 40 + [0] * 20 + [1] * 40 + [0] * 20
-    >>> print(compare([1] * 60 + [0] * 60, [1] * 40 + [0] * 20 + [1] * 40 + [0] * 20, label, groups=group))
+    >>> print(compare([1] * 60 + [0] * 60, [1] * 40 + [0] * 20 + [1] * 40 + [0] * 20, label, sensitive_features=group))
     These decisions: 120 people, F and M.
     <BLANKLINE>
     gap in points    before   everyone   could be   between
@@ -123,7 +123,7 @@ def compare(
     others: object,
     labels: object,
     *,
-    groups: object,
+    sensitive_features: object,
     sites: object = None,
     notion: object = "demographic_parity",
     sample_weight: object = None,
@@ -140,7 +140,7 @@ def compare(
     ----------
     decisions, others : columns
         0 and 1, of the first and the second rule.
-    labels, groups, sites, notion, sample_weight, ids, chances, costs
+    labels, sensitive_features, sites, notion, sample_weight, ids, chances, costs
         As for :func:`logofair.audit`.
 
     Returns
@@ -150,15 +150,15 @@ def compare(
 
     Examples
     --------
-    >>> found = compare([1, 1, 0, 1], [1, 1, 1, 1], [1, 0, 1, 1], groups=["a", "a", "b", "b"])
+    >>> found = compare([1, 1, 0, 1], [1, 1, 1, 1], [1, 0, 1, 1], sensitive_features=["a", "a", "b", "b"])
     >>> float(found.accuracy), float(found.global_gap)
     (0.25, -0.5)
     """
     for each in () if chances else (decisions, others):
         check_decisions(each)
     same_order(decisions=decisions, others=others)
-    first = checked_columns(decisions, labels, groups, sites, notion, None, sample_weight, ids)
-    second = checked_columns(others, labels, groups, sites, notion, None, sample_weight, ids)
+    first = checked_columns(decisions, labels, sensitive_features, sites, notion, None, sample_weight, ids)
+    second = checked_columns(others, labels, sensitive_features, sites, notion, None, sample_weight, ids)
     rows = (first.positive, first.weight, first.group, first.site, first.ids)
     priced = None if costs is None else read_costs(costs, first.site)
     return compared_audits(first.chance, second.chance, rows, first.local.rates, first.global_.rates, priced)

@@ -36,7 +36,7 @@ class SiteAudit:
     Examples
     --------
     >>> from logofair.auditing import audit
-    >>> audit([1, 0, 0], [1, 0, 1], groups=["M", "F", "F"], sites=["a", "a", "b"]).by_site[1].undefined
+    >>> audit([1, 0, 0], [1, 0, 1], sensitive_features=["M", "F", "F"], sites=["a", "a", "b"]).by_site[1].undefined
     ("selection rate of group 'M' at site 'b' is undefined: no rows",)
     """
 
@@ -58,7 +58,7 @@ class SiteTable:
     Examples
     --------
     >>> from logofair.auditing import audit
-    >>> audit([1, 0, 0], [1, 0, 1], groups=["M", "F", "F"], sites=["a", "a", "b"]).by_site
+    >>> audit([1, 0, 0], [1, 0, 1], sensitive_features=["M", "F", "F"], sites=["a", "a", "b"]).by_site
     site  rows  accuracy  gap
     a     2     1.0000    1.0000
     b     1     0.0000    undefined
@@ -138,7 +138,7 @@ class Audit(Reportable):
     Examples
     --------
     >>> from logofair.auditing import audit
-    >>> audit([1, 0, 0], [1, 0, 1], groups=["M", "F", "F"])
+    >>> audit([1, 0, 0], [1, 0, 1], sensitive_features=["M", "F", "F"])
     These decisions: 3 people, F and M.
     <BLANKLINE>
     gap in points    everyone   could be   between

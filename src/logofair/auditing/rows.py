@@ -29,7 +29,7 @@ def audit(
     decisions: object,
     labels: object,
     *,
-    groups: object,
+    sensitive_features: object,
     sites: object = None,
     notion: object = "demographic_parity",
     scores: object = None,
@@ -51,7 +51,7 @@ def audit(
         acceptance, 0 to 1. None: those of ``policy`` on ``scores``.
     labels : column of 0 and 1, or None
         None where no rate needs labels, as for demographic parity; accuracy is then undefined.
-    groups, sites : columns of any hashable labels
+    sensitive_features, sites : columns of any hashable labels
         ``sites=None``: all rows belong to one site.
     notion : str, Notion, several of them in a list, tuple or mapping, or {"local": ..., "global": ...}
         Whose rates to measure. The tolerances of a mapping are not used: an audit measures, it does not judge.
@@ -85,7 +85,7 @@ def audit(
 
     Examples
     --------
-    >>> found = audit([1, 1, 0, 1], [1, 0, 0, 1], groups=["M", "M", "F", "F"], sites=["a", "b", "a", "b"])
+    >>> found = audit([1, 1, 0, 1], [1, 0, 0, 1], sensitive_features=["M", "M", "F", "F"], sites=["a", "b", "a", "b"])
     >>> found.accuracy, found.global_gap, found.local_gap
     (0.75, 0.5, 1.0)
     >>> found.global_gap.low, round(found.global_gap.high, 2), found.global_gap.rows
@@ -95,14 +95,14 @@ def audit(
 
     A wrong rejection is three times as bad as a wrong approval:
 
-    >>> dear = audit([1, 1, 0, 0], [1, 0, 0, 1], groups=["M", "M", "F", "F"], costs=(1, 3))
+    >>> dear = audit([1, 1, 0, 0], [1, 0, 0, 1], sensitive_features=["M", "M", "F", "F"], costs=(1, 3))
     >>> dear.accuracy, dear.cost
     (0.5, 1.0)
     """
-    chance = decisions if policy is None else _decided(policy, decisions, scores, groups, sites)
+    chance = decisions if policy is None else _decided(policy, decisions, scores, sensitive_features, sites)
     if policy is None and not chances:
         check_decisions(decisions)
-    rows = checked_columns(chance, labels, groups, sites, notion, scores, sample_weight, ids)
+    rows = checked_columns(chance, labels, sensitive_features, sites, notion, scores, sample_weight, ids)
     tally = tally_of(rows.chance, rows.positive, rows.weight, rows.group, rows.site, rows.ids)
     auc = None if rows.score is None or rows.positive is None else _auc(rows.score, rows.positive, rows.weight)
     tolerances = (local_tolerance, global_tolerance)
@@ -121,7 +121,7 @@ def audit(
         )
     sentences, rules = required.items, CountedRules(tally, *names)
     if policy is not None:
-        first = unconstrained(policy, scores, groups, sites)
+        first = unconstrained(policy, scores, sensitive_features, sites)
         columns = (rows.positive, rows.weight, rows.group, rows.site, rows.ids)
         rules = CountedRules.of(first, rows.chance, columns, sentences)
     together = looked_at(sentences, rules, *rates)
@@ -158,7 +158,7 @@ def policy_costs(policy: Policy | None, sites: Sequence[Label | None]) -> Costs 
 def unconstrained(policy: Policy, scores: object, groups: object, sites: object) -> Floats:
     """The chances of acceptance of a policy's rule that nothing is required of; unknown sites take the merged one."""
     known = "merged" if policy.has_merged else "raise"
-    return policy.unconstrained(scores, groups=groups, sites=sites, on_unknown=known)
+    return policy.unconstrained(scores, sensitive_features=groups, sites=sites, on_unknown=known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ class AuditedRows:
 def checked_columns(
     decisions: object,
     labels: object,
-    groups: object,
+    sensitive_features: object,
     sites: object,
     notion: object,
     scores: object,
@@ -189,16 +189,21 @@ def checked_columns(
     """Check every column of an audit."""
     local, global_ = map(_merged, (notion, notion) if isinstance(notion, list | tuple) else sides(notion))
     inputs.same_order(
-        decisions=decisions, labels=labels, groups=groups, sites=sites, scores=scores, sample_weight=sample_weight
+        decisions=decisions,
+        labels=labels,
+        sensitive_features=sensitive_features,
+        sites=sites,
+        scores=scores,
+        sample_weight=sample_weight,
     )
     chance = checked_chances(decisions)
     positive = None if labels is None else inputs.binary(labels)
     score = None if scores is None else inputs.probabilities(scores)
     weight = inputs.weights(sample_weight, chance.size)
-    group = encode(groups, "groups")
+    group = encode(sensitive_features, "sensitive_features")
     site = one_site(chance.size) if sites is None else encode(sites, "sites")
     people = None if ids is None else encode(ids, "ids")
-    inputs.same_length(chance.size, labels=positive, groups=group, sites=site, scores=score, ids=people)
+    inputs.same_length(chance.size, labels=positive, sensitive_features=group, sites=site, scores=score, ids=people)
     _check(group, site, positive, local.needs_labels or global_.needs_labels)
     return AuditedRows(chance, positive, score, weight, group, site, people, local, global_)
 
@@ -210,7 +215,7 @@ def _decided(policy: Policy, decisions: object, scores: object, groups: object, 
     if scores is None:
         raise InputError("scores: missing, but the policy decides by them; pass one per row.")
     known = "merged" if policy.has_merged else "raise"
-    return policy.probabilities(scores, groups=groups, sites=sites, on_unknown=known)
+    return policy.probabilities(scores, sensitive_features=groups, sites=sites, on_unknown=known)
 
 
 def _merged(side: object) -> Notion:
@@ -251,12 +256,16 @@ def checked_chances(decisions: object) -> Floats:
 def _check(group: Codes, site: Codes, positive: Binary | None, needs_labels: bool) -> None:
     """Refuse what has no gap, no labels where a rate needs them, or no sense."""
     if len(group.names) < 2:
-        raise InputError(f"groups: every row is of group {group.names[0]!r:.40}; a gap needs at least two groups.")
+        raise InputError(
+            f"sensitive_features: every row is of group {group.names[0]!r:.40}; a gap needs at least two groups."
+        )
     check_groups(group.names, len(group))
     check_spelling(site.names, "sites")
     if len(group.names) * len(site.names) > _MOST_CELLS:
         many = f"{len(group.names)} groups at {len(site.names)} sites"
-        raise InputError(f"groups: {many} are too many to audit; pass names of groups and sites, not ids of rows.")
+        raise InputError(
+            f"sensitive_features: {many} are too many to audit; pass names of groups and sites, not ids of rows."
+        )
     if positive is None and needs_labels:
         raise InputError("labels: got None, but a rate of the notion counts by label; pass 0 or 1 for every row.")
 

@@ -79,7 +79,7 @@ def solve(rows: DataRows, wanted: FitOptions, progress: Progress = no_progress) 
     return logofair.fit(
         rows.scores,
         rows.labels,
-        groups=rows.groups,
+        sensitive_features=rows.groups,
         sites=rows.sites,
         **wanted.short_way,
         require=wanted.require,
@@ -102,7 +102,7 @@ def measured_on(other: DataRows, solution: Solution) -> Solution:
         solution = solution.test(
             other.scores,
             other.labels,
-            groups=other.groups,
+            sensitive_features=other.groups,
             sites=other.sites,
             sample_weight=other.weights,
             ids=other.ids,
@@ -132,7 +132,7 @@ def trade_off(rows: DataRows, wanted: FitOptions, progress: Progress = no_progre
     return frontier(
         rows.scores,
         rows.labels,
-        groups=rows.groups,
+        sensitive_features=rows.groups,
         sites=rows.sites,
         notion=notion,
         chosen=chosen,

@@ -157,7 +157,8 @@ def _explained(error: Exception) -> tuple[str, int]:
     """Sentence and exit code of an error raised by a command."""
     if isinstance(error, LogofairError):
         vain = isinstance(error, InputError | RefusedError | InfeasibleError)  # what was asked for cannot be had
-        return f"logofair: {error}", _BAD_INPUT if vain else _FAILED
+        sentence = str(error).replace("sensitive_features: ", "--group: ")  # an argument of Python's doors
+        return f"logofair: {sentence}", _BAD_INPUT if vain else _FAILED
     package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if package in EXTRAS:
         advice = f"run: pip install 'logofair[{EXTRAS[package]}]'"

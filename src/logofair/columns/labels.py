@@ -70,7 +70,7 @@ def check_sites(named: Iterable[Label], sites: Codes, where: str) -> None:
             )
 
 
-def check_groups(names: Sequence[Label], rows: int, where: str = "groups") -> None:
+def check_groups(names: Sequence[Label], rows: int, where: str = "sensitive_features") -> None:
     """Raise where a column of groups names people rather than groups, or writes one group in two ways."""
     if len(names) == rows > _FEW_ROWS or len(names) > max(rows / 2, _MANY_GROUPS):
         raise InputError(

@@ -107,7 +107,7 @@ class Comparison:
     def fair_tested(self) -> Solution:
         """The fair variant, tested on the test rows."""
         rows = self.test_rows
-        return self.fair.test(rows.scores, rows.labels, groups=rows.groups, sites=rows.sites)
+        return self.fair.test(rows.scores, rows.labels, sensitive_features=rows.groups, sites=rows.sites)
 
     @property
     def tested(self) -> Audit:
@@ -181,7 +181,7 @@ def _fits(rows: SplitRows, settings: Settings) -> Iterator[tuple[str, Solution]]
             fit(
                 rows.scores,
                 rows.labels,
-                groups=rows.groups,
+                sensitive_features=rows.groups,
                 sites=rows.sites,
                 notion=settings.notion,
                 local_tolerance=settings.local_tolerance if local else None,
@@ -193,7 +193,7 @@ def _fits(rows: SplitRows, settings: Settings) -> Iterator[tuple[str, Solution]]
 
 def _outcome(name: str, solution: Solution, rows: SplitRows, settings: Settings) -> MethodResult:
     """What a variant does on the test rows in expectation over its coins, beside the base model."""
-    columns: dict[str, Any] = {"groups": rows.groups, "sites": rows.sites}
+    columns: dict[str, Any] = {"sensitive_features": rows.groups, "sites": rows.sites}
     chance = solution.policy.probabilities(rows.scores, on_unknown="merged", **columns)
     compared = compare_rules(rows.scores >= 0.5, chance, rows.labels, notion=settings.notion, chances=True, **columns)
     local, global_ = _VARIANTS[name]
@@ -208,4 +208,4 @@ def _outcome(name: str, solution: Solution, rows: SplitRows, settings: Settings)
 
 
 def _audit(decisions: npt.NDArray[Any], rows: SplitRows, settings: Settings) -> Audit:
-    return audit(decisions, rows.labels, groups=rows.groups, sites=rows.sites, notion=settings.notion)
+    return audit(decisions, rows.labels, sensitive_features=rows.groups, sites=rows.sites, notion=settings.notion)

@@ -104,7 +104,7 @@ class Population:
         site, group, _ = np.indices(self.mass.shape)
         return {
             "scores": self.chance.ravel(),
-            "groups": np.array(self.groups)[group.ravel()],
+            "sensitive_features": np.array(self.groups)[group.ravel()],
             "sites": np.array(self.sites)[site.ravel()],
             "sample_weight": self.mass.ravel(),
         }

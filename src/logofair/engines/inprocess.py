@@ -28,13 +28,13 @@ class FederatedRun:
     Examples
     --------
     >>> from logofair.federation import make_plan
-    >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
+    >>> rows = SiteColumns(sensitive_features=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
     >>> tolerances = {"local_tolerance": 0, "global_tolerance": 0}
     >>> plan = make_plan(groups=["F", "M"], calibration="none", **tolerances, smallest_cell=1, run="demo")
     >>> done = run(plan, {"north": rows, "south": rows})
     >>> done.result.holds, sorted(done.policies)
     (True, ['north', 'south'])
-    >>> done.policies["north"].decide([0.7, 0.05], groups=["M", "F"]).tolist()
+    >>> done.policies["north"].decide([0.7, 0.05], sensitive_features=["M", "F"]).tolist()
     [1, 0]
     """
 

@@ -3,7 +3,7 @@
 A run in outline; :mod:`logofair.engines` has engines that carry the messages (in one process, over Flower)::
 
     plan = make_plan(groups=["F", "M"], local_tolerance=0.02, global_tolerance=0.01)     # agreed on by all sites
-    client = Client("north", SiteColumns(groups=..., scores=..., labels=...))             # at every site
+    client = Client("north", SiteColumns(sensitive_features=..., scores=..., labels=...))             # at every site
     server = Server.start(plan, ["north", "south"])                                       # at the server
     while not server.done:
         message = server.message()                    # RequestMessage: one request, the same for every site

@@ -218,7 +218,7 @@ class ClientBatch:
     --------
     >>> from logofair.federation import ClientBatch, Server, SiteColumns, make_plan
     >>> plan = make_plan(groups=["F", "M"], calibration="none", pooling="none", smallest_cell=1, run="demo")
-    >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
+    >>> rows = SiteColumns(sensitive_features=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
     >>> batch = ClientBatch.of({"north": rows, "south": rows}, plan)
     >>> batch, sums = batch.answer(Server.start(plan, ["north", "south"]).request)
     >>> type(sums.total()).__name__

@@ -86,7 +86,7 @@ class Client:
     --------
     >>> from logofair.federation import Server, make_plan
     >>> plan = make_plan(groups=["F", "M"], calibration="none", pooling="none", smallest_cell=1, run="demo")
-    >>> client = Client("north", SiteColumns(groups=["F", "M"], scores=[0.25, 0.5]))
+    >>> client = Client("north", SiteColumns(sensitive_features=["F", "M"], scores=[0.25, 0.5]))
     >>> client, reply = client.handle(Server.start(plan, ["north", "south"]).message())
     >>> reply.body.mass.tolist(), reply.refusal
     ([1.0, 1.0], None)

@@ -63,7 +63,7 @@ class ReplyMessage:
     --------
     >>> from logofair.federation import Client, Server, SiteColumns, make_plan
     >>> plan = make_plan(groups=["F", "M"], calibration="none", pooling="none", smallest_cell=1, run="demo")
-    >>> client = Client("north", SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1]))
+    >>> client = Client("north", SiteColumns(sensitive_features=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1]))
     >>> client, reply = client.handle(Server.start(plan, ["north", "south"]).message())
     >>> reply.site, reply.refusal, type(reply.body).__name__
     ('north', None, 'Totals')

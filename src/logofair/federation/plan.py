@@ -118,7 +118,7 @@ class Plan:
     rates : tuple of Rate
         The rates that these sentences name beside the usual ones.
     looked_at : pair of tuples of str
-        Names of the rates whose gaps are shown inside clients and over all, required or not.
+        Names of the rates whose gaps are shown inside sites and over all, required or not.
     costs : tuple of two floats, or None
         What a wrongly accepted and a wrongly rejected row cost, at every site that ``site_costs`` does not name.
         None, and none there: accuracy counts.

@@ -42,7 +42,7 @@ class SitePolicies(Mapping[str, Policy]):
     --------
     >>> from logofair.engines.inprocess import run
     >>> from logofair.federation import SiteColumns, make_plan
-    >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
+    >>> rows = SiteColumns(sensitive_features=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
     >>> plan = make_plan(groups=["F", "M"], calibration="none", smallest_cell=1, run="demo")
     >>> policies = run(plan, {"north": rows, "south": rows}).policies
     >>> type(policies).__name__, sorted(policies), policies["north"].site
@@ -87,7 +87,7 @@ def late_policy(
     --------
     >>> from logofair.engines.inprocess import run
     >>> from logofair.federation import make_plan
-    >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
+    >>> rows = SiteColumns(sensitive_features=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
     >>> plan = make_plan(groups=["F", "M"], calibration="none", smallest_cell=1, run="demo")
     >>> result = run(plan, {"north": rows, "south": rows}).result
     >>> late_policy(result, rows, "east").info.note[:36]

@@ -105,7 +105,7 @@ class RunResult:
     --------
     >>> from logofair.engines.inprocess import run
     >>> from logofair.federation import SiteColumns, make_plan
-    >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
+    >>> rows = SiteColumns(sensitive_features=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
     >>> plan = make_plan(groups=["F", "M"], calibration="none", smallest_cell=1, run="demo")
     >>> print(run(plan, {"north": rows, "south": rows}).result.summary())  # doctest: +ELLIPSIS
     Run demo: 2 sites (north, south), 8 rows (F 4, M 4)

@@ -42,12 +42,12 @@ class SiteColumns:
 
     Examples
     --------
-    >>> rows = SiteColumns(groups=["F", "F", "M"], scores=[0.9, 0.3, 0.6])
+    >>> rows = SiteColumns(sensitive_features=["F", "F", "M"], scores=[0.9, 0.3, 0.6])
     >>> rows.labels is None
     True
     """
 
-    groups: object
+    sensitive_features: object
     scores: object
     labels: object = None
     sample_weight: object = None
@@ -73,15 +73,20 @@ class SiteRows:
 
 def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
     """Check a site's columns against the plan."""
-    same_order(groups=columns.groups, scores=columns.scores, labels=columns.labels, sample_weight=columns.sample_weight)
-    group = encode_known(columns.groups, plan.groups, "groups")
-    not_empty(group.size, "groups")
+    same_order(
+        sensitive_features=columns.sensitive_features,
+        scores=columns.scores,
+        labels=columns.labels,
+        sample_weight=columns.sample_weight,
+    )
+    group = encode_known(columns.sensitive_features, plan.groups, "sensitive_features")
+    not_empty(group.size, "sensitive_features")
     if group.min() < 0:
         row = int(np.argmin(group))
         raise RefusedError(
             Refusal.UNKNOWN_GROUP,
-            f"groups: row {row} is of a group that is not in the plan ({', '.join(map(repr, plan.groups))}); "
-            "drop such rows, or agree on a plan that names it.",
+            f"sensitive_features: row {row} is of a group that is not in the plan "
+            f"({', '.join(map(repr, plan.groups))}); drop such rows, or agree on a plan that names it.",
         )
     if plan.needs_labels and columns.labels is None:
         raise RefusedError(Refusal.NO_LABELS, "labels: missing, but the plan calibrates; name their column.")

@@ -34,7 +34,7 @@ def fit(
     scores: object,
     labels: object,
     *,
-    groups: object,
+    sensitive_features: object,
     sites: object = None,
     notion: NotionLike | Mapping[str, NotionLike] = DEFAULT,
     local_tolerance: Given = DEFAULT,
@@ -59,7 +59,7 @@ def fit(
         The classifier's probabilities of label 1 on rows it was not trained on.
     labels : array-like of shape (n,) or None
         0 or 1. None is allowed where nothing needs them: ``calibration="none"`` with ``basis="eta"``.
-    groups : array-like of shape (n,)
+    sensitive_features : array-like of shape (n,)
         The sensitive attribute: any hashable labels, two groups or more.
     sites : array-like of shape (n,), optional
         The site of each row; by default all rows belong to one site, and the smaller tolerance holds.
@@ -134,12 +134,12 @@ def fit(
     >>> site, sex = rng.integers(0, 3, 3000), rng.integers(0, 2, 3000)
     >>> score = rng.beta(1 + sex, 2, 3000)
     >>> label = rng.random(3000) < score
-    >>> solution = logofair.fit(score, label, groups=sex, sites=site, local_tolerance=0.05)
+    >>> solution = logofair.fit(score, label, sensitive_features=sex, sites=site, local_tolerance=0.05)
     >>> bool(solution.certificate.optimality_gap <= 1e-6), bool(solution.certificate.violation <= 1e-9)
     (True, True)
     """
     stages = Stages(progress, "Fitting", _STAGES)
-    rows = checked_rows(scores, labels, groups, sites, sample_weight, calibration, basis, ids)
+    rows = checked_rows(scores, labels, sensitive_features, sites, sample_weight, calibration, basis, ids)
     number = None if random_state is None else random_number(random_state)
     requirements = make_requirements(
         require, notion, local_tolerance, global_tolerance, rows.sites, rows.groups.names, costs=costs

@@ -177,7 +177,7 @@ class Prepared:
 def checked_rows(
     scores: object,
     labels: object,
-    groups: object,
+    sensitive_features: object,
     sites: object,
     sample_weight: object,
     calibration: str,
@@ -188,7 +188,14 @@ def checked_rows(
     for value, known, where in ((calibration, METHODS, "calibration"), (basis, BASES, "basis")):
         if not isinstance(value, str) or value not in known:
             raise InputError(f"{where}: got {value!r}{nearest_name(value, known)}; use one of {', '.join(known)}.")
-    same_order(scores=scores, labels=labels, groups=groups, sites=sites, sample_weight=sample_weight, ids=ids)
+    same_order(
+        scores=scores,
+        labels=labels,
+        sensitive_features=sensitive_features,
+        sites=sites,
+        sample_weight=sample_weight,
+        ids=ids,
+    )
     score = probabilities(scores)
     not_empty(score.size, "scores")
     if labels is None and (calibration != "none" or basis == "labels"):
@@ -197,12 +204,12 @@ def checked_rows(
             "pass labels, or use calibration='none' with basis='eta'."
         )
     label = None if labels is None else binary(labels)
-    group = encode(groups, "groups")
+    group = encode(sensitive_features, "sensitive_features")
     site = one_site(score.size) if sites is None else encode(sites, "sites")
     people = None if ids is None else encode(ids, "ids")
-    same_length(score.size, labels=label, groups=group, sites=site, ids=people)
+    same_length(score.size, labels=label, sensitive_features=group, sites=site, ids=people)
     if len(group.names) < 2:
-        raise InputError(f"groups: only one group, {group.names[0]!r}; fairness compares two or more.")
+        raise InputError(f"sensitive_features: only one group, {group.names[0]!r}; fairness compares two or more.")
     check_groups(group.names, score.size)
     check_spelling(site.names, "sites")
     if label is not None and calibration != "none" and (label == label[0]).all():

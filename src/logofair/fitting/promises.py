@@ -205,10 +205,10 @@ class Promises(Sequence[Promise]):
     >>> rng = np.random.default_rng(0)
     >>> sex, score = rng.integers(0, 2, 6000), rng.random(6000)
     >>> tolerances = {"local_tolerance": 0.1, "global_tolerance": None}
-    >>> solution = logofair.fit(score, rng.random(6000) < score, groups=sex, confidence=0.95, **tolerances)
+    >>> solution = logofair.fit(score, rng.random(6000) < score, sensitive_features=sex, confidence=0.95, **tolerances)
     >>> solution.promises[0].status, bool(solution.promises[0].bound < 0.1)
     ('certified', True)
-    >>> logofair.fit(score, None, groups=sex, calibration="none").promises[0].status
+    >>> logofair.fit(score, None, sensitive_features=sex, calibration="none").promises[0].status
     'not asked'
     """
 

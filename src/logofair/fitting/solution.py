@@ -70,10 +70,10 @@ class Solution(Reportable):
     Examples
     --------
     >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=["a", "b", "a", "b"], calibration="none")
     >>> print(solution.requirements.summary())
     selection rate gap <= 0.02 overall.
-    >>> solution.policy.decide([0.7, 0.3], groups=["a", "b"]).tolist()
+    >>> solution.policy.decide([0.7, 0.3], sensitive_features=["a", "b"]).tolist()
     [1, 0]
     """
 
@@ -193,7 +193,7 @@ class Solution(Reportable):
         scores: object,
         labels: object,
         *,
-        groups: object,
+        sensitive_features: object,
         sites: object = None,
         sample_weight: object = None,
         ids: object = None,
@@ -217,19 +217,19 @@ class Solution(Reportable):
         >>> sex, score = rng.integers(0, 2, 2000), rng.random(2000)
         >>> label = rng.random(2000) < score
         >>> half = slice(0, 1000), slice(1000, 2000)
-        >>> solution = logofair.fit(score[half[0]], label[half[0]], groups=sex[half[0]])
-        >>> tested = solution.test(score[half[1]], label[half[1]], groups=sex[half[1]]).tested
+        >>> solution = logofair.fit(score[half[0]], label[half[0]], sensitive_features=sex[half[0]])
+        >>> tested = solution.test(score[half[1]], label[half[1]], sensitive_features=sex[half[1]]).tested
         >>> tested.second.accuracy.rows
         1000
         """
         known = "merged" if self.policy.has_merged else "raise"
-        chance = self.policy.probabilities(scores, groups=groups, sites=sites, on_unknown=known)
+        chance = self.policy.probabilities(scores, sensitive_features=sensitive_features, sites=sites, on_unknown=known)
         notion = {side: Notion(side, given=rates) for side, rates in zip(("local", "global"), self._rates, strict=True)}
-        rows = checked_columns(chance, labels, groups, sites, notion, scores, sample_weight, ids)
+        rows = checked_columns(chance, labels, sensitive_features, sites, notion, scores, sample_weight, ids)
         assert rows.score is not None
         _check_others(self.rows, rows)
         columns = (rows.positive, rows.weight, rows.group, rows.site, rows.ids)
-        first = unconstrained_chances(self.policy, scores, groups, sites)
+        first = unconstrained_chances(self.policy, scores, sensitive_features, sites)
         costs, known_sites = policy_costs(self.policy, rows.site.names), self.policy.sites
         if known_sites == (None,):  # without sites what is required holds over all of them
             known_sites = rows.site.names
@@ -249,7 +249,7 @@ class Solution(Reportable):
         --------
         >>> from dataclasses import replace
         >>> import logofair
-        >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
+        >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=[*"abab"], calibration="none")
         >>> noted = solution.with_info(replace(solution.policy.info, note="Of the pilot."))
         >>> noted.policy.info.note, noted.coin_share == solution.coin_share
         ('Of the pilot.', True)

@@ -222,7 +222,7 @@ class Decider:
         for rows, ids in self._ids(batch):
             tosses = self.keyed.tosses(
                 scores[rows],
-                groups=Codes(self.policy.groups, group[rows]),
+                sensitive_features=Codes(self.policy.groups, group[rows]),
                 sites=None if site is None else Codes(self.policy.sites, site[rows]),
                 ids=ids,
                 on_unknown=self.on_unknown,

@@ -81,10 +81,10 @@ class Policy(Reportable):
     --------
     >>> import logofair
     >>> policy = logofair.fit(
-    ...     [0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"],
+    ...     [0.9, 0.6, 0.4, 0.2], None, sensitive_features=["a", "a", "b", "b"],
     ...     local_tolerance=0, global_tolerance=0, calibration="none",
     ... ).policy
-    >>> policy.decide([0.95, 0.1, 0.3], groups=["a", "b", "b"]).tolist()
+    >>> policy.decide([0.95, 0.1, 0.3], sensitive_features=["a", "b", "b"]).tolist()
     [1, 0, 0]
     """
 
@@ -112,7 +112,7 @@ class Policy(Reportable):
         Examples
         --------
         >>> import logofair
-        >>> columns = {"groups": ["a", "b"] * 2, "sites": ["n", "n", "s", "s"], "calibration": "none"}
+        >>> columns = {"sensitive_features": ["a", "b"] * 2, "sites": ["n", "n", "s", "s"], "calibration": "none"}
         >>> policy = logofair.fit([0.9, 0.6, 0.4, 0.2], None, **columns).policy
         >>> policy.has_merged
         True
@@ -146,7 +146,7 @@ class Policy(Reportable):
         self,
         scores: object,
         *,
-        groups: object,
+        sensitive_features: object,
         sites: object = None,
         ids: object = None,
         random_state: int | None = None,
@@ -158,7 +158,7 @@ class Policy(Reportable):
 
         Parameters
         ----------
-        scores, groups, sites : array-like of shape (n,)
+        scores, sensitive_features, sites : array-like of shape (n,)
             As in :func:`logofair.fit`; ``sites`` is left out exactly where the policy has none. Labels are found
             as Python compares them: 1, 1.0 and True are one label, ``"1"`` is another. A federated policy takes rows
             without sites as its site's own; with sites it refuses those of other sites.
@@ -198,10 +198,10 @@ class Policy(Reportable):
 
         >>> import logofair
         >>> policy = logofair.fit(
-        ...     [0.9, 0.1, 0.5, 0.5], None, groups=["a", "a", "b", "b"],
+        ...     [0.9, 0.1, 0.5, 0.5], None, sensitive_features=["a", "a", "b", "b"],
         ...     local_tolerance=0, global_tolerance=0, calibration="none",
         ... ).policy
-        >>> int(policy.decide([0.5] * 10, groups=["b"] * 10, ids=range(10), exact_counts=True).sum())
+        >>> int(policy.decide([0.5] * 10, sensitive_features=["b"] * 10, ids=range(10), exact_counts=True).sum())
         5
         """
         options = {"deterministic": deterministic, "exact_counts": exact_counts}
@@ -212,7 +212,7 @@ class Policy(Reportable):
             raise InputError("exact_counts: given together with deterministic=True, which draws nothing; choose one.")
         tosses = self.tosses(
             scores,
-            groups=groups,
+            sensitive_features=sensitive_features,
             sites=sites,
             ids=ids,
             random_state=random_state,
@@ -225,7 +225,7 @@ class Policy(Reportable):
         self,
         scores: object,
         *,
-        groups: object,
+        sensitive_features: object,
         sites: object = None,
         ids: object = None,
         random_state: int | None = None,
@@ -233,7 +233,7 @@ class Policy(Reportable):
         deterministic: bool = False,
     ) -> Tosses:
         """Decide on rows as far as that goes without chance; arguments as in :meth:`decide`."""
-        eta, cells = self._rows(scores, groups, sites, on_unknown)
+        eta, cells = self._rows(scores, sensitive_features, sites, on_unknown)
         id_column = None if ids is None else read_ids(ids)
         same_length(eta.size, ids=id_column)
         number = None if random_state is None else random_number(random_state)
@@ -260,19 +260,19 @@ class Policy(Reportable):
         return Tosses(decided, rows, chance[tossed], places, coin_words(words, self._places[places], key))
 
     def probabilities(
-        self, scores: object, *, groups: object, sites: object = None, on_unknown: str = "raise"
+        self, scores: object, *, sensitive_features: object, sites: object = None, on_unknown: str = "raise"
     ) -> Floats:
         """Chance of acceptance of each row before any coin is tossed; arguments as in :meth:`decide`."""
-        return self.chances(*self._rows(scores, groups, sites, on_unknown))
+        return self.chances(*self._rows(scores, sensitive_features, sites, on_unknown))
 
     def unconstrained(
-        self, scores: object, *, groups: object, sites: object = None, on_unknown: str = "raise"
+        self, scores: object, *, sensitive_features: object, sites: object = None, on_unknown: str = "raise"
     ) -> Floats:
         """1 where the rule accepts that nothing is required of, else 0: what floors and ceilings of "today" speak of.
 
         It gains most at the policy's costs; arguments as in :meth:`decide`.
         """
-        eta, cells = self._rows(scores, groups, sites, on_unknown)
+        eta, cells = self._rows(scores, sensitive_features, sites, on_unknown)
         given = self.info.requirements.costs
         costs = ACCURACY if given is None else Costs.from_dict(given)
         site = np.where(cells < len(self.groups) * len(self.sites), cells // len(self.groups), -1)
@@ -344,21 +344,23 @@ class Policy(Reportable):
         sites, groups = ([_written(name) for name in names] for names in (self.sites, self.groups))
         return np.append(place_words(sites, groups), np.uint64(0))
 
-    def _rows(self, scores: object, groups: object, sites: object, on_unknown: str) -> tuple[Floats, Integers]:
+    def _rows(
+        self, scores: object, sensitive_features: object, sites: object, on_unknown: str
+    ) -> tuple[Floats, Integers]:
         """Check rows; their calibrated scores and the number of the rule that applies."""
         if not isinstance(on_unknown, str) or on_unknown not in _UNKNOWN:
             raise InputError(f"on_unknown: got {on_unknown!r}; use one of {', '.join(_UNKNOWN)}.")
-        same_order(scores=scores, groups=groups, sites=sites)
+        same_order(scores=scores, sensitive_features=sensitive_features, sites=sites)
         score = probabilities(scores)
-        group = encode_known(groups, self.groups, "groups")
+        group = encode_known(sensitive_features, self.groups, "sensitive_features")
         site = self._site_codes(sites, score.size)
-        same_length(score.size, groups=group, sites=site)
+        same_length(score.size, sensitive_features=group, sites=site)
         known = len(self.sites) * len(self.groups)
         cells = cell_numbers(group, site, len(self.groups))
         strange_group, strange_site = group < 0, site < 0
         if not (strange_group.any() or strange_site.any()):
             return self.calibrator(score, group, site), cells
-        self._refuse(strange_group, strange_site, groups, sites, on_unknown)
+        self._refuse(strange_group, strange_site, sensitive_features, sites, on_unknown)
         cells = np.where(strange_site, known + group, cells)
         base = strange_group | (strange_site & (on_unknown == "base"))
         cells = np.where(base, known + len(self.groups), cells)
@@ -381,7 +383,12 @@ class Policy(Reportable):
         return encode_known(sites, self.sites, "sites")
 
     def _refuse(
-        self, strange_group: Booleans, strange_site: Booleans, groups: object, sites: object, on_unknown: str
+        self,
+        strange_group: Booleans,
+        strange_site: Booleans,
+        sensitive_features: object,
+        sites: object,
+        on_unknown: str,
     ) -> None:
         """Raise where ``on_unknown`` does not cover what was met."""
         if self.site is not None and on_unknown == "raise" and strange_site.any():
@@ -390,14 +397,21 @@ class Policy(Reportable):
                 f"sites: row {row} is {_entry(sites, row)!r}, but the policy is of site {self.site!r} alone; "
                 f"{_ADVICE_ON_OTHER_SITES}."
             )
-        for what, strange, values, names, advice in (
-            ("group", strange_group & (on_unknown != "base"), groups, self.groups, _ADVICE_ON_GROUPS),
-            ("site", strange_site & (on_unknown == "raise"), sites, self.sites, _ADVICE_ON_SITES),
+        for where, what, strange, values, names, advice in (
+            (
+                "sensitive_features",
+                "group",
+                strange_group & (on_unknown != "base"),
+                sensitive_features,
+                self.groups,
+                _ADVICE_ON_GROUPS,
+            ),
+            ("sites", "site", strange_site & (on_unknown == "raise"), sites, self.sites, _ADVICE_ON_SITES),
         ):
             if strange.any():
                 row = int(np.flatnonzero(strange)[0])
                 raise InputError(
-                    f"{what}s: row {row} is {_entry(values, row)!r}, a {what} the policy does not know "
+                    f"{where}: row {row} is {_entry(values, row)!r}, a {what} the policy does not know "
                     f"(it knows {listed(map(repr, names), len(names), 6)}); {advice}."
                 )
         if strange_site.any() and on_unknown == "merged" and not self.has_merged:

@@ -54,8 +54,8 @@ class RuleTable:
     Examples
     --------
     >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.2], None, groups=["a", "b"], calibration="none", global_tolerance=None,
-    ...     local_tolerance=None)
+    >>> solution = logofair.fit([0.9, 0.2], None, sensitive_features=["a", "b"], calibration="none",
+    ...     local_tolerance=None, global_tolerance=None)
     >>> print(solution.policy.rules)
     group   rule
     a       accepted from 0.5; rejected below 0.5

@@ -60,7 +60,7 @@ class Algorithm1:
     >>> import logofair
     >>> from logofair.solvers.algorithm1 import rounds
     >>> scores, groups, sites = [0.9, 0.7, 0.6, 0.2], ["a", "a", "b", "b"], [1, 2, 1, 2]
-    >>> solution = logofair.fit(scores, None, groups=groups, sites=sites, calibration="none")
+    >>> solution = logofair.fit(scores, None, sensitive_features=groups, sites=sites, calibration="none")
     >>> for state in rounds(solution.problem, logofair.Algorithm1(rounds=50)):
     ...     if state.objective < solution.certificate.dual + 0.1:
     ...         break

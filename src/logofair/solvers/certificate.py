@@ -81,7 +81,7 @@ class Certificate:
     --------
     >>> import logofair
     >>> scores, groups = [0.9, 0.6, 0.4, 0.2], ["a", "b", "a", "b"]
-    >>> certificate = logofair.fit(scores, None, groups=groups, calibration="none").certificate
+    >>> certificate = logofair.fit(scores, None, sensitive_features=groups, calibration="none").certificate
     >>> certificate.holds, round(certificate.primal, 3)
     (True, 0.725)
     >>> certificate.as_dict()["basis"]

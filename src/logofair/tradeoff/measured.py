@@ -27,7 +27,7 @@ from logofair.notions import Rate
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.policy.policy import Policy
 
-_COLUMNS = ("scores", "labels", "groups", "sites", "sample_weight", "ids")
+_COLUMNS = ("scores", "labels", "sensitive_features", "sites", "sample_weight", "ids")
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,10 +130,10 @@ class MeasuredRows:
 
 def checked_test_rows(given: object, fit: CalibrationRows) -> tuple[CalibrationRows, Codes | None]:
     """Check columns of rows to measure on, by the names :func:`logofair.fit` has for them; and their ids, if any."""
-    if not isinstance(given, Mapping) or not {"scores", "labels", "groups"} <= set(given) <= set(_COLUMNS):
+    if not isinstance(given, Mapping) or not {"scores", "labels", "sensitive_features"} <= set(given) <= set(_COLUMNS):
         raise InputError(
-            "test_rows: pass a mapping of columns such as {'scores': ..., 'labels': ..., 'groups': ...}; it may have "
-            f"{', '.join(_COLUMNS)}."
+            "test_rows: pass a mapping of columns such as {'scores': ..., 'labels': ..., 'sensitive_features': ...}; "
+            f"it may have {', '.join(_COLUMNS)}."
         )
     columns = {name: given.get(name) for name in _COLUMNS}
     try:
@@ -148,11 +148,11 @@ def _checked(columns: dict[str, object], fit: CalibrationRows) -> tuple[Calibrat
     if rows.has_sites != fit.has_sites:
         missing, there = ("test rows", "rows to fit on") if fit.has_sites else ("rows to fit on", "test rows")
         raise InputError(f"sites: the {there} have them and the {missing} do not; pass them for both or for neither.")
-    codes = encode_known(groups, fit.groups.names, "groups")
+    codes = encode_known(groups, fit.groups.names, "sensitive_features")
     if (codes < 0).any():
         strange = next(name for name in rows.groups.names if name not in fit.groups.names)
         known = listed(map(repr, fit.groups.names), len(fit.groups.names))
-        raise InputError(f"groups: no rule is fitted for {strange!r}; the rows to fit on have {known}.")
+        raise InputError(f"sensitive_features: no rule is fitted for {strange!r}; the rows to fit on have {known}.")
     ids = None if columns["ids"] is None else encode(columns["ids"], "ids")
     same_length(rows.scores.size, ids=ids)
     if ids is not None and fit.ids is not None:

@@ -45,7 +45,7 @@ class Point:
     Examples
     --------
     >>> import logofair
-    >>> rows = {"groups": ["a", "b"] * 50, "labels": None, "calibration": "none"}
+    >>> rows = {"sensitive_features": ["a", "b"] * 50, "labels": None, "calibration": "none"}
     >>> surface = logofair.frontier([0.1 + 0.008 * i for i in range(100)], **rows, global_tolerances=[0.0, None])
     >>> point = surface.at(None, 0.0)
     >>> point.certificate.holds, point.loss >= 0.0
@@ -143,7 +143,7 @@ class Knee:
     Examples
     --------
     >>> from logofair.tradeoff import frontier
-    >>> surface = frontier([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
+    >>> surface = frontier([0.9, 0.6, 0.4, 0.2], None, sensitive_features=["a", "b", "a", "b"], calibration="none")
     >>> surface.knee
     Knee(point=None, lead=0.0, reason='chance')
     """
@@ -214,7 +214,7 @@ class UnconstrainedRule:
     Examples
     --------
     >>> import logofair
-    >>> rows = {"groups": ["a", "a", "b", "b"], "labels": None, "calibration": "none"}
+    >>> rows = {"sensitive_features": ["a", "a", "b", "b"], "labels": None, "calibration": "none"}
     >>> surface = logofair.frontier([0.9, 0.8, 0.6, 0.2], **rows, global_tolerances=[0.0, None])
     >>> surface.unconstrained.global_gap
     0.5
@@ -277,7 +277,7 @@ class Frontier(Reportable):
     >>> rng = np.random.default_rng(0)
     >>> site, sex = rng.integers(0, 3, 3000), rng.integers(0, 2, 3000)
     >>> score = rng.beta(1 + sex, 2, 3000)
-    >>> surface = frontier(score, None, groups=sex, sites=site, calibration="none",
+    >>> surface = frontier(score, None, sensitive_features=sex, sites=site, calibration="none",
     ...                    local_tolerances=[0.05, None], global_tolerances=[0, 0.05, None])
     >>> surface.losses.round(3).tolist()
     [[0.014, 0.01, 0.01], [0.014, 0.01, 0.0]]

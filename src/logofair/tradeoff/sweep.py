@@ -260,7 +260,7 @@ def frontier(
     scores: object,
     labels: object,
     *,
-    groups: object,
+    sensitive_features: object,
     sites: object = None,
     notion: str | Notion | Mapping[str, str | Notion] = "demographic_parity",
     measure: str = "gap",
@@ -282,7 +282,7 @@ def frontier(
 
     Parameters
     ----------
-    scores, labels, groups, sites, calibration, basis, pooling, sample_weight, random_state
+    scores, labels, sensitive_features, sites, calibration, basis, pooling, sample_weight, random_state
         As in :func:`logofair.fit`: every point is what ``fit`` would find at its tolerances.
     notion : str, Notion, or {"local": ..., "global": ...} of these
         What is fair; for several notions at once one Notion with the rates of all.
@@ -302,7 +302,7 @@ def frontier(
         on these rows intervals are by person.
     test_rows : mapping of columns, optional
         Other rows to measure every point on, since what holds on the rows that chose a rule says little about others:
-        ``"scores"``, ``"labels"``, ``"groups"`` and, as there are, ``"sites"``,
+        ``"scores"``, ``"labels"``, ``"sensitive_features"`` and, as there are, ``"sites"``,
         ``"sample_weight"`` and ``"ids"`` (rows of one id at a site are one person). Sites that the fit does not
         know take the merged rule, as in the policy that ``fit`` returns.
     progress : Progress, optional
@@ -327,13 +327,13 @@ def frontier(
     >>> site, sex = rng.integers(0, 3, 3000), rng.integers(0, 2, 3000)
     >>> score = rng.beta(1 + sex, 2, 3000)
     >>> label = rng.random(3000) < score
-    >>> surface = frontier(score, label, groups=sex, sites=site)
+    >>> surface = frontier(score, label, sensitive_features=sex, sites=site)
     >>> max(point.certificate.optimality_gap for point in surface.points) < 1e-6
     True
     >>> surface.best(accuracy_cost=0.01).loss <= 0.01
     True
     """
-    rows = checked_rows(scores, labels, groups, sites, sample_weight, calibration, basis, ids)
+    rows = checked_rows(scores, labels, sensitive_features, sites, sample_weight, calibration, basis, ids)
     key = 0 if random_state is None else random_number(random_state)
     local_notion, global_notion = (named_notion(side, "notion") for side in sides(notion))
     held = make_requirements(require, notion, None, None, rows.sites, rows.groups.names, costs=costs)

@@ -35,7 +35,7 @@ def page_of(result: Any, about: About | None = None) -> Page:
     Examples
     --------
     >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=["a", "b", "a", "b"], calibration="none")
     >>> page_of(solution).title
     'These decisions: 4 people, a and b.'
     """
@@ -66,7 +66,7 @@ def plot_of(result: Any) -> Svg:
     Examples
     --------
     >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=["a", "a", "b", "b"], calibration="none")
     >>> plot_of(solution).label.split(":")[0]
     'Gap in selection rate in points'
     """
@@ -83,7 +83,7 @@ def write_report(path: str | os.PathLike[str], result: Any, about: About | None 
     Examples
     --------
     >>> import tempfile, logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=["a", "a", "b", "b"], calibration="none")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_report(f"{folder}/report.html", solution, About(title="Four rows"))
     ...     os.listdir(folder)

@@ -94,7 +94,7 @@ def in_memory(name: str, solution: Solution) -> DataSource:
     Examples
     --------
     >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.2], None, groups=["a", "b"], calibration="none")
+    >>> solution = logofair.fit([0.9, 0.2], None, sensitive_features=["a", "b"], calibration="none")
     >>> in_memory("two rows", solution).rows
     2
     """

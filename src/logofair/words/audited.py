@@ -113,7 +113,7 @@ def audit_page(
     Examples
     --------
     >>> import logofair
-    >>> page = audit_page(of_audit(logofair.audit([1, 0, 0, 1], None, groups=["F", "F", "M", "M"])))
+    >>> page = audit_page(of_audit(logofair.audit([1, 0, 0, 1], None, sensitive_features=["F", "F", "M", "M"])))
     >>> page.table.rows[0][:2]
     ('selection rate', Cell(text='0.0', key=0.0, state=None))
     """
@@ -163,7 +163,7 @@ def comparison_page(found: Comparison, about: About | None = None) -> Page:
     Examples
     --------
     >>> import logofair
-    >>> found = logofair.auditing.compare([1, 1, 0, 1], [1, 1, 1, 1], [1, 0, 1, 1], groups=["a", "a", "b", "b"])
+    >>> found = logofair.auditing.compare([1, 1, 0, 1], [1, 1, 1, 1], [1, 0, 1, 1], sensitive_features=[*"aabb"])
     >>> comparison_page(found).answers[-2].line
     '50.0 -> 75.0 % accuracy; 39.8 points lost to 89.8 points won'
     """

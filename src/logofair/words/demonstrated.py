@@ -22,12 +22,17 @@ def demo_report(found: Comparison, about: About) -> Page:
     trade_off = frontier(
         rows.scores,
         rows.labels,
-        groups=rows.groups,
+        sensitive_features=rows.groups,
         sites=rows.sites,
         notion=settings.notion,
         chosen=(settings.local_tolerance, settings.global_tolerance),
         random_state=settings.random_state,
-        test_rows={"scores": test.scores, "labels": test.labels, "groups": test.groups, "sites": test.sites},
+        test_rows={
+            "scores": test.scores,
+            "labels": test.labels,
+            "sensitive_features": test.groups,
+            "sites": test.sites,
+        },
     )
     return fit_page(found.fair_tested, replace(about, data=in_memory(found.data, found.fair)), frontier=trade_off)
 

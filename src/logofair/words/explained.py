@@ -33,7 +33,7 @@ def policy_page(
     Examples
     --------
     >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=["a", "b", "a", "b"], calibration="none")
     >>> print(policy_page(solution.policy, only=True).text())
     This policy: made from 4 people, for a and b.
     <BLANKLINE>

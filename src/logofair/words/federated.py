@@ -21,7 +21,7 @@ def run_page(result: RunResult, *, written: tuple[str, ...] = (), next_: str = "
     --------
     >>> from logofair.engines.inprocess import run
     >>> from logofair.federation import SiteColumns, make_plan
-    >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
+    >>> rows = SiteColumns(sensitive_features=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
     >>> plan = make_plan(groups=["F", "M"], calibration="none", smallest_cell=1, run="demo")
     >>> run_page(run(plan, {"north": rows, "south": rows}).result).title
     'Run demo: 8 people at 2 sites (north and south), F 4 and M 4.'

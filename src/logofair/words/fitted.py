@@ -61,7 +61,7 @@ def fit_page(
     Examples
     --------
     >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=["a", "b", "a", "b"], calibration="none")
     >>> fit_page(solution).verdict.state
     'not measured'
     """

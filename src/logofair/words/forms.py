@@ -140,7 +140,7 @@ def model_card_text(
     Examples
     --------
     >>> import logofair
-    >>> card = model_card_text(logofair.audit([1, 0, 0, 1], [1, 0, 1, 1], groups=["F", "F", "M", "M"]))
+    >>> card = model_card_text(logofair.audit([1, 0, 0, 1], [1, 0, 1, 1], sensitive_features=["F", "F", "M", "M"]))
     >>> print("\n".join(card.splitlines()[:4]))
     ---
     library_name: "logofair"
@@ -165,7 +165,7 @@ def annex_iv_text(
     Examples
     --------
     >>> import logofair
-    >>> text = annex_iv_text(logofair.audit([1, 0, 0, 1], [1, 0, 1, 1], groups=["F", "F", "M", "M"]))
+    >>> text = annex_iv_text(logofair.audit([1, 0, 0, 1], [1, 0, 1, 1], sensitive_features=["F", "F", "M", "M"]))
     >>> [line for line in text.splitlines() if line.startswith("## ")][0]
     '## 1. General description of the system'
     """

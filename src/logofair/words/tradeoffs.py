@@ -29,7 +29,7 @@ def frontier_page(frontier: Frontier, about: About | None = None, *, next_: str 
     Examples
     --------
     >>> import logofair
-    >>> rows = {"groups": ["a", "a", "b", "b"], "calibration": "none"}
+    >>> rows = {"sensitive_features": ["a", "a", "b", "b"], "calibration": "none"}
     >>> surface = logofair.frontier([0.9, 0.8, 0.6, 0.2], None, **rows, global_tolerances=[0.0, None])
     >>> frontier_page(surface).table.head
     ('limit in points', '0', 'none')

@@ -72,8 +72,8 @@ def noised_policy(seed, bins, notion, local):
     sites, groups = (np.broadcast_to(a, shape).ravel() for a in (np.arange(2)[:, None, None], np.arange(2)[:, None]))
     scores = np.broadcast_to(midpoints(bins), shape).ravel()
     return fit(
-        scores, None, groups=groups, sites=sites, notion=notion, local_tolerance=local, global_tolerance=0.02,
-        sample_weight=weights.ravel(), calibration="none", pooling="none",
+        scores, None, sensitive_features=groups, sites=sites, notion=notion,
+        local_tolerance=local, global_tolerance=0.02, sample_weight=weights.ravel(), calibration="none", pooling="none",
     )  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def test_a_rule_at_the_edges_treats_every_row_as_the_midpoint_of_its_bin(seed, b
     snapped = midpoints(bins)[np.minimum((scores * bins).astype(int), bins - 1)]
     for site in (0, 1, "unknown"):
         for group in (0, 1):
-            where = {"groups": [group] * scores.size, "sites": [site] * scores.size, "on_unknown": "merged"}
+            where = {"sensitive_features": [group] * scores.size, "sites": [site] * scores.size, "on_unknown": "merged"}
             real, bin_ = moved.probabilities(scores, **where), found.probabilities(snapped, **where)
             np.testing.assert_array_equal(real, bin_)
             one = moved.decide(scores, **where, deterministic=True)
@@ -111,7 +111,7 @@ def test_moving_rules_to_the_edges_changes_nothing_on_the_bins_themselves(seed, 
 
 def test_a_threshold_inside_an_empty_bin_moves_to_an_edge():
     scores, groups = midpoints(8)[[0, 7, 0, 7]], np.array([0, 0, 1, 1])
-    found = fit(scores, None, groups=groups, calibration="none", sample_weight=[5, 5, 5, 5]).policy
+    found = fit(scores, None, sensitive_features=groups, calibration="none", sample_weight=[5, 5, 5, 5]).policy
     thresholds = at_edges(found.mixtures, 8).threshold[:, 0]
     assert np.all(thresholds * 8 == np.rint(thresholds * 8))
 

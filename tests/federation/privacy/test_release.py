@@ -103,7 +103,7 @@ def test_rows_are_midpoints_with_whole_weights_that_fit_accepts():
     assert weights.min() >= 0
     np.testing.assert_array_equal(weights, np.rint(weights))
     assert weights.sum() == made.counts.sum()
-    solution = fit(scores, None, groups=codes, calibration="none", sample_weight=weights)
+    solution = fit(scores, None, sensitive_features=codes, calibration="none", sample_weight=weights)
     assert solution.certificate.holds
 
 
@@ -199,6 +199,6 @@ def test_without_the_library_the_extra_to_install_is_named(monkeypatch):
 
 def test_weighted_rows_are_refused_under_privacy():
     plan = make_plan(groups=["F", "M"], calibration="none", privacy=Privacy(1, 1e-6))
-    columns = SiteColumns(groups=["F", "M"], scores=[0.5, 0.6], sample_weight=[1.0, 2.0])
+    columns = SiteColumns(sensitive_features=["F", "M"], scores=[0.5, 0.6], sample_weight=[1.0, 2.0])
     with pytest.raises(InputError, match=r"^sample_weight: .*differential privacy"):
         site_rows(columns, plan)

@@ -41,7 +41,7 @@ def some_rows(n, seed):
     rng = np.random.default_rng(seed)
     scores = rng.random(n)
     labels = (rng.random(n) < scores).astype(float)
-    return SiteColumns(groups=rng.choice(["F", "M"], n).tolist(), scores=scores, labels=labels)
+    return SiteColumns(sensitive_features=rng.choice(["F", "M"], n).tolist(), scores=scores, labels=labels)
 
 
 class RefusedMessageError(AssertionError):
@@ -327,7 +327,9 @@ def test_the_bound_stays_true_when_the_only_site_with_a_group_is_lost(notion, at
 
     def site(**shapes):
         groups = [group for group in shapes for _ in range(200)]
-        return SiteColumns(groups=groups, scores=np.concatenate([rng.beta(*shape, 200) for shape in shapes.values()]))
+        return SiteColumns(
+            sensitive_features=groups, scores=np.concatenate([rng.beta(*shape, 200) for shape in shapes.values()])
+        )
 
     sites = {"a": site(F=(1, 2), M=(2, 1)), "b": site(F=(1, 2), M=(2, 1)), "c": site(X=(4, 1))}
     plan = make_plan(

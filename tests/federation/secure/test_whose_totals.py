@@ -55,7 +55,9 @@ def test_a_sites_limits_bound_the_smallest_cell_from_above_too():
 
 
 def without_group(columns, group, few=0):
-    stay = (np.asarray(columns.groups) != group) | (np.cumsum(np.asarray(columns.groups) == group) <= few)
+    stay = (np.asarray(columns.sensitive_features) != group) | (
+        np.cumsum(np.asarray(columns.sensitive_features) == group) <= few
+    )
     return SiteColumns(*(None if part is None else np.asarray(part)[stay] for part in vars(columns).values()))
 
 
@@ -149,13 +151,13 @@ def test_a_rate_among_people_whom_one_site_alone_has_stops_the_run(labelled):
     """Positives at one site: the denominator of the true positive rate, and what is accepted of it, would be its."""
     sites = one_large()
     for site in "bcd":
-        own = np.asarray(sites[site].groups) == 1
+        own = np.asarray(sites[site].sensitive_features) == 1
         nobody = {"scores": np.where(own, 1e-6, sites[site].scores), "labels": np.where(own, 0, sites[site].labels)}
         sites[site] = replace(sites[site], **nobody)
     settings = {"notion": "equal_opportunity", "calibration": "beta" if labelled else "none"}
     plain = [each for each in totals_of(plan_of(**settings), sites) if isinstance(each, Totals | Answers)]
     if not labelled:  # the attack is a real one
-        mine = np.asarray(sites["a"].groups) == 1
+        mine = np.asarray(sites["a"].sensitive_features) == 1
         assert plain[0].positives[1] == pytest.approx(np.sum(sites["a"].scores[mine]), rel=1e-3)
     with pytest.raises(RunError, match="1, as far as the true positive rate counts them: NOT MEASURED, since 1 of 4"):
         run_apart(plan_of(secure=True, **settings), sites, identities(sites))

@@ -70,7 +70,7 @@ def aglfop(
 
     >>> import math
     >>> from logofair_reproduction.bounds import label_table
-    >>> table = label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"])
+    >>> table = label_table([1, 1, 0, 0], sensitive_features=["F", "F", "M", "M"])
     >>> [round(aglfop(table, global_information=nats).bound, 4) for nats in (0, 0.01, math.log(2))]
     [0.5, 0.5706, 1.0]
     """

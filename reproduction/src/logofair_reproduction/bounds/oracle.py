@@ -42,7 +42,7 @@ def oracle(
     scores: object,
     labels: object,
     *,
-    groups: object,
+    sensitive_features: object,
     sites: object = None,
     sample_weight: object = None,
     **required: Any,
@@ -59,14 +59,14 @@ def oracle(
     --------
     Group F can be told apart without error, group M only backwards, which the oracle sees:
 
-    >>> found = oracle([0.9, 0.2, 0.7, 0.4], [1, 0, 0, 1], groups=["F", "F", "M", "M"], local_tolerance=0)
+    >>> found = oracle([0.9, 0.2, 0.7, 0.4], [1, 0, 0, 1], sensitive_features=["F", "F", "M", "M"], local_tolerance=0)
     >>> round(found.accuracy, 6), found.audit.global_gap
     (1.0, 0.0)
     """
     solution = fit(
         scores,
         labels,
-        groups=groups,
+        sensitive_features=sensitive_features,
         sites=sites,
         calibration="none",
         basis="labels",
@@ -104,7 +104,7 @@ def gap_bound(table: LabelTable, **required: Any) -> GapBound:
     Two groups that the label tells apart: with equal selection rates half of the decisions are wrong.
 
     >>> from logofair_reproduction.bounds import label_table
-    >>> found = gap_bound(label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"]), local_tolerance=0)
+    >>> found = gap_bound(label_table([1, 1, 0, 0], sensitive_features=["F", "F", "M", "M"]), local_tolerance=0)
     >>> round(found.accuracy, 6), round(found.bound, 6)
     (0.5, 0.5)
     """
@@ -113,7 +113,7 @@ def gap_bound(table: LabelTable, **required: Any) -> GapBound:
     groups = [table.groups[place] for place in group]
     sites = None if table.sites == (None,) else [table.sites[place] for place in site]
     weight = table.mass[site, group, label]
-    best = oracle(scores, label, groups=groups, sites=sites, sample_weight=weight, **required)
+    best = oracle(scores, label, sensitive_features=groups, sites=sites, sample_weight=weight, **required)
     shares = np.zeros_like(table.mass)
-    shares[site, group, label] = best.solution.policy.probabilities(scores, groups=groups, sites=sites)
+    shares[site, group, label] = best.solution.policy.probabilities(scores, sensitive_features=groups, sites=sites)
     return GapBound(table.accuracy(shares), best.bound, shares, best.solution)

@@ -23,7 +23,7 @@ class LabelTable:
 
     Examples
     --------
-    >>> table = label_table([1, 0, 1, 1], groups=["F", "F", "M", "M"])
+    >>> table = label_table([1, 0, 1, 1], sensitive_features=["F", "F", "M", "M"])
     >>> table.mass.tolist()
     [[[0.25, 0.25], [0.0, 0.5]]]
     >>> table.accuracy(np.array([[[0.0, 1.0], [0.0, 0.5]]]))
@@ -34,10 +34,10 @@ class LabelTable:
     groups: tuple[Label, ...]
     sites: tuple[Label | None, ...]
 
-    def shares(self, chances: object, labels: object, *, groups: object, sites: object = None) -> Floats:
+    def shares(self, chances: object, labels: object, *, sensitive_features: object, sites: object = None) -> Floats:
         """The share that some chances of acceptance accept of every site, group and label; 0 where there is nobody."""
         label, chance = binary(labels), np.asarray(chances, dtype=np.float64)
-        group = Codes(self.groups, encode_known(groups, self.groups, "groups"))
+        group = Codes(self.groups, encode_known(sensitive_features, self.groups, "sensitive_features"))
         site = one_site(label.size)
         if sites is not None:
             site = Codes(self.sites, encode_known(sites, self.sites, "sites"))
@@ -51,19 +51,21 @@ class LabelTable:
         return float(right.sum())
 
 
-def label_table(labels: object, *, groups: object, sites: object = None, sample_weight: object = None) -> LabelTable:
+def label_table(
+    labels: object, *, sensitive_features: object, sites: object = None, sample_weight: object = None
+) -> LabelTable:
     """Count how often each site, group and label occur together.
 
     ``sites=None``: all rows belong to one site; ``sample_weight`` is how much each row counts.
     """
     label = binary(labels)
     not_empty(label.size, "labels")
-    group = encode(groups, "groups")
+    group = encode(sensitive_features, "sensitive_features")
     site = one_site(label.size) if sites is None else encode(sites, "sites")
-    same_length(label.size, groups=group, sites=site)
+    same_length(label.size, sensitive_features=group, sites=site)
     mass = tally_of(np.zeros(label.size), label, weights(sample_weight, label.size), group, site).mass
     mass = mass / mass.max()
     mass = np.where(mass < _NOBODY * mass.sum(), 0.0, mass)
     if np.count_nonzero(mass.sum((0, 2))) < 2:
-        raise InputError("groups: only one group has any weight; fairness compares two or more.")
+        raise InputError("sensitive_features: only one group has any weight; fairness compares two or more.")
     return LabelTable(mass / mass.sum(), group.names, site.names)

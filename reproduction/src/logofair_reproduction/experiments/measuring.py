@@ -131,7 +131,7 @@ def _fitted(
     return fit(
         models[0].calibration,
         part.labels,
-        groups=part.groups,
+        sensitive_features=part.groups,
         sites=part.sites,
         notion=_notion(case),
         solver=solver,
@@ -190,7 +190,7 @@ def _algorithm1_runs(
 
 def _chances(policy: Policy, scores: Floats, rows: SplitData) -> Floats:
     test = rows.rows("test")
-    return policy.probabilities(scores, groups=test.groups, sites=test.sites, on_unknown="merged")
+    return policy.probabilities(scores, sensitive_features=test.groups, sites=test.sites, on_unknown="merged")
 
 
 def _figures(case: Case, rows: SplitData, chances: object) -> dict[str, float | None]:
@@ -220,7 +220,7 @@ def _protocol(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> 
     part = rows.rows("calibration")
     sites = {
         f"client {name}": SiteColumns(
-            groups=part.groups[own], scores=models[0].calibration[own], labels=part.labels[own]
+            sensitive_features=part.groups[own], scores=models[0].calibration[own], labels=part.labels[own]
         )
         for name in np.unique(part.sites)
         for own in [part.sites == name]
@@ -238,7 +238,9 @@ def _protocol(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> 
     for name in np.unique(test.sites):
         own = test.sites == name
         policy = done.policies[f"client {name}"]
-        chances[own] = policy.probabilities(models[0].test[own], groups=test.groups[own], on_unknown="merged")
+        chances[own] = policy.probabilities(
+            models[0].test[own], sensitive_features=test.groups[own], on_unknown="merged"
+        )
     found = _figures(case, rows, chances)
     exchanges = sum(done.result.exchanges.values())
     return found | {"rounds": done.result.rounds, "exchanges": exchanges}, {"setting": dict(models[0].setting)}
@@ -262,11 +264,13 @@ def _bound(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Out
             item for notion, own, where in limits if own is not None for item in gaps(notion, own, where)
         ]
         return _best_on_test(case, rows, models, required), setting
-    table = label_table(test.labels, groups=test.groups, sites=test.sites)
+    table = label_table(test.labels, sensitive_features=test.groups, sites=test.sites)
     if plan.bound == "aglfop":  # whatever the model, with these gaps
         most = gap_bound(table, **required).bound
     else:  # or with decisions that tell as much about the group as those of LoGoFair_l&g do here
-        shares = table.shares(_as_processed(case, rows, models), test.labels, groups=test.groups, sites=test.sites)
+        shares = table.shares(
+            _as_processed(case, rows, models), test.labels, sensitive_features=test.groups, sites=test.sites
+        )
         # A bound for a larger limit holds for the smaller one too, and solvers need some room.
         nats = [max(nats, _LEAST_INFORMATION) for nats in information(table, shares)]
         most = aglfop(table, global_information=nats[0], local_information=nats[1]).bound
@@ -280,7 +284,7 @@ def _as_processed(case: Case, rows: SplitData, models: Models) -> Floats:
 
 def _best_on_test(case: Case, rows: SplitData, models: Models, required: Mapping[str, Any]) -> dict[str, float | None]:
     test, scores = rows.rows("test"), models[0].test
-    found = oracle(scores, test.labels, groups=test.groups, sites=test.sites, **required)
+    found = oracle(scores, test.labels, sensitive_features=test.groups, sites=test.sites, **required)
     return _figures(case, rows, _chances(found.solution.policy, scores, rows))
 
 
@@ -309,7 +313,7 @@ def private_chances(case: Case, rows: SplitData, scores: Floats, test_scores: Fl
     policy = fit(
         np.tile(midpoints(BINS), n_sites * n_groups),
         None,
-        groups=np.tile(np.repeat(np.arange(n_groups), BINS), n_sites),
+        sensitive_features=np.tile(np.repeat(np.arange(n_groups), BINS), n_sites),
         sites=np.repeat(np.arange(n_sites), n_groups * BINS),
         notion=case.notion,
         local_tolerance=case.local_tolerance,
@@ -322,7 +326,7 @@ def private_chances(case: Case, rows: SplitData, scores: Floats, test_scores: Fl
         policy = replace(policy, mixtures=at_edges(policy.mixtures, BINS), merged_rules=at_edges(policy.merged, BINS))
     chances = policy.probabilities(
         test_scores,
-        groups=encode_known(test.groups, groups.names, "groups"),
+        sensitive_features=encode_known(test.groups, groups.names, "groups"),
         sites=encode_known(test.sites, sites.names, "sites"),
         on_unknown="merged",
     )

@@ -68,7 +68,9 @@ class Rows:
 
     def audit(self, decisions: object, notion: str) -> Audit:
         """Measure some decisions, or chances of acceptance, on these rows."""
-        return audit(decisions, self.labels, groups=self.groups, sites=self.sites, notion=notion, chances=True)
+        return audit(
+            decisions, self.labels, sensitive_features=self.groups, sites=self.sites, notion=notion, chances=True
+        )
 
 
 @dataclass(frozen=True, eq=False)

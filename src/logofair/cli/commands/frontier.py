@@ -152,7 +152,7 @@ def _solve(
     surface = solve(
         rows.scores,
         rows.labels,
-        groups=rows.groups,
+        sensitive_features=rows.groups,
         sites=rows.sites,
         sample_weight=rows.weights,
         ids=rows.ids,
@@ -166,7 +166,7 @@ def _solve(
 
 def _columns(rows: DataRows) -> dict[str, Any]:
     """Test rows as the library takes them."""
-    names = {"scores": rows.scores, "labels": rows.labels, "groups": rows.groups}
+    names = {"scores": rows.scores, "labels": rows.labels, "sensitive_features": rows.groups}
     return names | {"sites": rows.sites, "sample_weight": rows.weights, "ids": rows.ids}
 
 
