@@ -129,11 +129,22 @@ def test_requirements_that_depend_on_each_other_do_not_drive_prices_out_of_range
     assert check(Required.drawn(351))
 
 
-@pytest.mark.parametrize(("seed", "met"), [(40672, False), (50082, True), (820107, False)])
+@pytest.mark.parametrize(("seed", "met"), [(40672, False), (50082, True), (820107, False), (820071, True)])
 def test_rates_of_rows_whose_chances_are_next_to_0_end_in_a_rule_or_a_proof(seed, met):
     # A ratio of 1 beside a ceiling of 0 and a floor missed by 1e-9; a gap of 0 that a chance of 1e-12 decides; one row
-    # with weight, whose acceptance costs nothing and gains nothing.
+    # with weight, whose acceptance costs nothing and gains nothing; requirements that miss each other by 3e-10.
     assert check(Required.mixed(seed)) == met
+
+
+@pytest.mark.parametrize("seed", [820018, 820086])
+def test_what_a_miss_by_rounding_wins_at_prices_of_1e8_is_in_the_bound(seed):
+    assert check(Required.mixed(seed))
+
+
+@pytest.mark.parametrize("seed", [820219, pytest.param(820090, marks=pytest.mark.slow)])
+def test_a_site_whose_program_is_singular_or_cannot_be_solved_is_not_taken_for_a_liar(seed):
+    # A floor of 1 over all ties rows that a ceiling inside a site tells apart; two rows alike but for 1e-18.
+    assert not check(Required.mixed(seed))
 
 
 def test_what_is_not_proved_to_the_gap_agreed_on_is_not_said_to_hold():

@@ -82,6 +82,7 @@ def test_the_optimum_is_that_of_a_program_over_rows_in_many_problems(first):
 @example(124)  # rows on which HiGHS fails where a single requirement gives way
 @example(710418)  # requirements that miss each other by 1.1e-10, less than a certificate sees, once rows are tied
 @example(810066)  # an amount on which HiGHS errs
+@example(40672)  # requirements that miss each other by 1.5e-9, which a certificate sees and HiGHS does not
 @example(710176)  # a floor of 1 that a chance of 1e-9 keeps from being met, by less than a certificate sees
 def test_the_optimum_and_the_conflict_are_those_of_a_program_over_rows_whatever_is_mixed(seed):
     check(Required.mixed(seed))

@@ -36,6 +36,7 @@ from logofair.solvers.problem import GroupTotals, Problem, cost_pairs, make_prob
 
 # By how much the fallback's answer may leave a local tolerance: less than the final check lets pass.
 _EXCESS = 1e-10
+_LOOSE = 1e-6  # a bound this far above its answer is no proof that the answer is best
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +56,14 @@ def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
     u, v, local_prices = np.zeros_like(gain_u), np.zeros_like(gain_v), np.zeros_like(problem.local[0])
     for sites in _alike(problem, gain_v):
         u[sites], v[sites], local_prices[sites] = _solved(_of_sites(problem, sites), prices)
-    bound = problem.site_mass * local_bound(problem, gain_u, gain_v, local_prices)
-    return BatchAnswer(u, v, problem.site_gains(u, v), problem.site_shares(u, v), bound)
+    bound = local_bound(problem, gain_u, gain_v, local_prices)
+    # Prices of a program that was not solved may prove less than none do.
+    loose = np.flatnonzero(bound > _LOOSE + (gain_u * u + gain_v * v).sum(axis=1))
+    for site in loose:
+        one, own = _of_sites(problem, loose[loose == site]), slice(site, site + 1)
+        unpriced = local_bound(one, gain_u[own], gain_v[own], np.zeros_like(local_prices[own]))
+        bound[own] = np.minimum(bound[own], unpriced)
+    return BatchAnswer(u, v, problem.site_gains(u, v), problem.site_shares(u, v), problem.site_mass * bound)
 
 
 def _alike(problem: Problem, gain_v: Floats) -> list[Indices]:
@@ -405,13 +412,19 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
         pairs = cost_pairs(costs, plan.cost_unit, cells.n_sites)
         problem = replace(problem, costs=pairs, cost_unit=plan.cost_unit)
     required = GlobalRequirements(plan, state.mass, state.positives)
-    return replace(
+    problem = replace(
         problem,
         global_rates=plan.global_rates,
         global_tolerance=required.bands,
         global_limits=required.of_totals,
         global_units=np.ones(len(plan.global_rates)),
-    ).tied()
+    )
+    tied = problem.tied()
+    if tied is problem or not plan.limited_inside:
+        return tied
+    # What is required inside a site may tell rows apart that a rate of 1 over all would tie.
+    each = (_of_sites(tied, np.array([site])) for site in range(cells.n_sites))
+    return problem.tied([site for site, one in enumerate(each) if not solve_local(one, *one.gain).sound])
 
 
 def inside(required: Requirements, cells: Cells) -> Requirements:

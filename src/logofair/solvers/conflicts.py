@@ -5,6 +5,7 @@ A requirement is what a person typed: a floor of every group is one, and gives w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from logofair.cells.cells import Cells
 from logofair.errors import InfeasibleError
 from logofair.requirements import Requirements, conflict_sentence
+from logofair.solvers.decomposition import solve_exact
 from logofair.solvers.joint import SHORT, OwnedRow, Program, Solved
 from logofair.solvers.limits import Limits
 from logofair.solvers.problem import Problem, make_problem
@@ -24,8 +26,12 @@ def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
     """The conflict of requirements that no rule for some cells meets."""
     program = _apart(requirements, cells)
     found = _solved(program, program.items)
-    few = _fewest(program, program.items if found is None else found.binding or program.items)
+    if found is not None and found.short:
+        few = _fewest(found.binding or program.items, lambda names: _short(program, names))
+    else:  # they miss each other by less than HiGHS tells from rounding
+        few = _fewest(program.items, lambda names: _proved(requirements, names, cells))
     amounts = {item: _least(program, str(item)) for item in requirements.items if str(item) in few}
+    amounts = {item: None if least is None else max(least, SHORT) for item, least in amounts.items()}
     return InfeasibleError(amounts, conflict_sentence(amounts))
 
 
@@ -73,13 +79,25 @@ def _solved(program: Program, names: frozenset[str]) -> Solved | None:
     return program.generate(_ITERATIONS, elastic=names, held=names)
 
 
-def _fewest(program: Program, found: frozenset[str]) -> frozenset[str]:
-    """Requirements that cannot hold together, none of which could be left out, among some that cannot."""
+def _short(program: Program, names: frozenset[str]) -> bool:
+    solved = _solved(program, names)
+    return solved is not None and solved.short
+
+
+def _proved(requirements: Requirements, names: frozenset[str], cells: Cells) -> bool:
+    """Whether prices prove that no rule meets some requirements but for what a certificate lets pass."""
+    try:
+        solve_exact(make_problem(requirements.only(item for item in requirements.items if str(item) in names), cells))
+    except InfeasibleError:
+        return True
+    return False
+
+
+def _fewest(found: frozenset[str], conflict: Callable[[frozenset[str]], bool]) -> frozenset[str]:
+    """Requirements that conflict, none of which could be left out, among some that do."""
     few = found
     for name in sorted(found):
-        rest = few - {name}
-        solved = _solved(program, rest)
-        few = rest if solved is not None and solved.short else few
+        few = few - {name} if conflict(few - {name}) else few
     return few
 
 

@@ -20,11 +20,13 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
+from logofair.errors import InfeasibleError
+from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.limits import Limits, worth
 from logofair.solvers.local import LocalAnswer, local_bound, solve_local
 from logofair.solvers.master import Master
 from logofair.solvers.problem import Problem, tolerances_worth, zero_sum
-from logofair.solvers.rational import best_mixture
+from logofair.solvers.rational import ROUNDING, Mixture, best_mixture
 from logofair.solvers.simplex import Tableau
 
 # Where a solve in memory stops: well below the 1e-6 of a certificate, so that rounding in the stored policy has room.
@@ -32,7 +34,9 @@ TARGET = 2e-7
 _ROUNDS = 200
 _RETREATS = 6
 _ROUNDING = 1e-10  # by which a mixture's gaps may exceed the tolerances: a tenth of a certificate's precision
-_ROUNDED = 2.0**-40  # of prices: what sums of products with them may be off by
+_ROUNDED = 2.0**-46  # of prices: what sums of products with them may be off by
+# By how much a federation's rule may miss its requirements where none meets them: less than a certificate sees.
+_MISSED_AT_MOST = 0.9 * LARGEST_VIOLATION
 # Bunches of sites: so many for each free price beyond two, and at most. Up to two, one mixture of all takes few
 # rounds; more bunches save hardly any, and a pivot of the master costs their square.
 _BUNCHES_EACH, _MOST_BUNCHES = 8, 64
@@ -118,20 +122,32 @@ class Decomposition:
 
     @cached_property
     def incumbent(self) -> Incumbent:
-        """The best mixture that meets the requirements (none: worth -infinity), and the best bound."""
-        found = best_mixture(self.tried.gains, self.tried.rates, self.tolerance, self.limits, rejecting=self.rejecting)
-        return Incumbent(found.value, found.weights, found.prices, *_best_bound(self.tried, self._worth_at_tried))
+        """The best mixture that meets the requirements (none: worth -infinity), and the best bound.
+
+        Both are of requirements that may be missed by rounding: where prices are of 1e8, that is worth something. Where
+        nothing known meets them, by what a certificate does not see.
+        """
+
+        def best(widened: float) -> Mixture:
+            answers = self.tried.gains, self.tried.rates
+            return best_mixture(*answers, self.tolerance, self.limits, rejecting=self.rejecting, widened=widened)
+
+        found, widened = best(ROUNDING), ROUNDING
+        if not np.isfinite(found.value) and np.isfinite((wider := best(_MISSED_AT_MOST)).value):
+            found, widened = wider, _MISSED_AT_MOST
+        return Incumbent(
+            found.value, found.weights, found.prices, *_best_bound(self.tried, self._worth_at_tried(widened))
+        )
 
     @property
     def bounds(self) -> Floats:
-        """No rule within the requirements gains more than any of these, (t,)."""
-        return np.asarray(self.tried.bounds + self._worth_at_tried)
+        """No rule that meets the requirements but for rounding gains more than any of these, (t,)."""
+        return np.asarray(self.tried.bounds + self._worth_at_tried(ROUNDING))
 
-    @property
-    def _worth_at_tried(self) -> Floats:
+    def _worth_at_tried(self, widened: float) -> Floats:
         """What the requirements are worth at the prices tried, (t,), and what may be off with prices that are large."""
-        found = self.worth(self.tried.prices)
-        return found if self.limits is None else found + _ROUNDED * np.abs(self.tried.prices).sum(axis=(1, 2))
+        prices = self.tried.prices
+        return np.asarray(self.worth(prices, widened) + _ROUNDED * np.abs(prices).sum(axis=(1, 2)))
 
     @cached_property
     def limited(self) -> Booleans:
@@ -144,11 +160,11 @@ class Decomposition:
         compared = np.isfinite(self.tolerance)
         return compared if self.limits is None else compared | self.limits.on_groups[0]
 
-    def worth(self, prices: Floats) -> Floats:
-        """What the requirements are worth at prices (t, groups, rates), (t,)."""
+    def worth(self, prices: Floats, widened: float = 0.0) -> Floats:
+        """What the requirements are worth at prices (t, groups, rates), (t,), where all may be missed by an amount."""
         if self.limits is None:
-            return tolerances_worth(prices, self.tolerance)
-        return worth(prices, *self._bands, self.limits)
+            return tolerances_worth(prices, self.tolerance + widened)
+        return worth(prices, *self._bands, self.limits, widened)
 
     @property
     def _bands(self) -> tuple[Floats, Booleans]:
@@ -242,6 +258,8 @@ class ExactSolver:
         more: TriedPrices | None = self.tried
         for done in range(1, _ROUNDS + 1):
             if more is None or not _mixes(master, more, nearer=done > 1):
+                if not master.within and self._impossible(problem):
+                    raise InfeasibleError({})  # which conflict is found by their names (logofair.solvers.conflicts)
                 return None
             if not master.within:  # answers for which the requirements alone count
                 more = self._try(problem, master.prices.reshape(unpriced.shape), 0.0, gains=False)
@@ -254,6 +272,18 @@ class ExactSolver:
             prices = _next_prices(problem, found, box, in_vain=found.value <= before)
             more, before, box = self._try_near(problem, prices, found), found.value, _WIDENS * box
         return None
+
+    def _impossible(self, problem: Problem) -> bool:
+        """Whether the last prices prove that every rule misses some requirement by more than a certificate lets pass.
+
+        Of a program in floating point that ends without a rule that alone is proof.
+        """
+        assert self.tried is not None
+        prices, units = self.tried.prices[-1], [1.0, *np.ravel(problem.local_units), *np.ravel(problem.global_units)]
+        missed = LARGEST_VIOLATION * max(units) / min(units)
+        local = local_bound(problem, *problem.priced_gain(prices, gains=False), self.answers[-1].prices, missed)
+        bound = float(problem.site_mass @ local) + float(problem.global_worth(prices[None], missed)[0])
+        return bound < -_ROUNDED * float(np.abs(prices).sum())
 
     def _incumbent(self, problem: Problem, master: Master) -> Incumbent | None:
         """The master's mixture and the best bound; None: the mixture does not meet the requirements after all."""

@@ -111,12 +111,13 @@ def empty_ratios(limits: Limits, rates: Floats, compared: Booleans) -> int:
     return int(np.sum((limits.ratio > 0) & compared.any(axis=1) & (high <= 0.0)))
 
 
-def worth(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits | None) -> Floats:
+def worth(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits | None, widened: float = 0.0) -> Floats:
     """What the regions are worth at prices of the rates, (n,): the most that prices times rates can be inside them.
 
     ``prices`` and ``compared`` are (n, groups, rates), ``tolerance`` (n, rates), infinite where free. -inf where a
-    region is empty, which proves that nothing is inside.
+    region is empty, which proves that nothing is inside. Every requirement may be missed by as much as is ``widened``.
     """
+    tolerance = tolerance + widened
     finite = np.where(np.isfinite(tolerance), tolerance, 0.0)
     plain = 0.5 * finite * np.abs(prices).sum(axis=1)
     if limits is None:
@@ -124,14 +125,15 @@ def worth(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits 
     found = plain.copy()
     for k in np.flatnonzero(limits.anything.any(axis=0)):
         total = np.isfinite(limits.total_least[:, k]) | np.isfinite(limits.total_most[:, k])
-        of_total = _line_worth(prices[:, 0, k], limits.total_least[:, k], limits.total_most[:, k])
+        of_total = _line_worth(prices[:, 0, k], limits.total_least[:, k] - widened, limits.total_most[:, k] + widened)
         of_groups = _band_worth(
             prices[..., k],
             tolerance[:, k],
             compared[..., k],
             limits.ratio[:, k],
-            limits.least[..., k],
-            limits.most[..., k],
+            limits.least[..., k] - widened,
+            limits.most[..., k] + widened,
+            widened,
         )
         found[:, k] = np.where(total, of_total, np.where(limits.anything[:, k], of_groups, plain[:, k]))
     return np.asarray(found.sum(axis=1))
@@ -170,19 +172,20 @@ def _line_worth(price: Floats, least: Floats, most: Floats) -> Floats:
 
 
 def _band_worth(
-    prices: Floats, tolerance: Floats, compared: Booleans, ratio: Floats, least: Floats, most: Floats
+    prices: Floats, tolerance: Floats, compared: Booleans, ratio: Floats, least: Floats, most: Floats, missed: float
 ) -> Floats:
     """The worth of one rate's region, (n,)."""
-    point, empty = _band_support(prices, tolerance, compared, ratio, least, most)
+    point, empty = _band_support(prices, tolerance, compared, ratio, least, most, missed)
     return np.where(empty, -np.inf, (prices * point).sum(axis=1))
 
 
 def _band_support(
-    prices: Floats, tolerance: Floats, compared: Booleans, ratio: Floats, least: Floats, most: Floats
+    prices: Floats, tolerance: Floats, compared: Booleans, ratio: Floats, least: Floats, most: Floats, missed: float
 ) -> tuple[Floats, Booleans]:
     """The point of one rate's region that prices prefer, (n, groups), and whether there is none, (n,).
 
-    What has no end given is a share, so that it lies between 0 and 1 at any rate.
+    The lowest rate may miss a ratio by as much as is ``missed``. What has no end given is a share, so that it lies
+    between 0 and 1 at any rate.
 
     For a given lowest rate every group takes the end that its price prefers; that is concave in the lowest rate and
     bends only where an end changes, so the best is at one of these points. There is one as long as no limit exceeds
@@ -192,13 +195,15 @@ def _band_support(
     shrink, tolerance = np.where(ratio > 0, ratio, 0.0)[:, None], tolerance[:, None]
     width = np.where(np.isfinite(tolerance), tolerance, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        bend = np.where((shrink > 0) & (shrink < 1), width * shrink / (1.0 - shrink), 0.0)
-    start = np.max(np.where(compared, np.maximum(low - width, shrink * low), 0.0), axis=1, keepdims=True, initial=0.0)
+        bend = np.where((shrink > 0) & (shrink < 1), (width * shrink - missed) / (1.0 - shrink), 0.0)
+    start = np.where(compared, np.maximum(low - width, shrink * low - missed), 0.0)
+    start = np.max(start, axis=1, keepdims=True, initial=0.0)
     end = np.min(np.where(compared, high, 1.0), axis=1, keepdims=True, initial=1.0)
-    points = np.concatenate([start, end, low, high - width, shrink * high, bend], axis=1)
+    points = np.concatenate([start, end, low, high - width, shrink * high - missed, bend], axis=1)
     points = np.clip(points, start, np.maximum(start, end))[:, None, :]
     reach = np.minimum(points + width[..., None], 1.0)
-    reach = np.where(shrink[..., None] > 0, np.minimum(reach, points / np.maximum(shrink, 1e-300)[..., None]), reach)
+    by_ratio = (points + missed) / np.maximum(shrink, 1e-300)[..., None]
+    reach = np.where(shrink[..., None] > 0, np.minimum(reach, by_ratio), reach)
     bottom = np.where(compared[..., None], np.maximum(low[..., None], points), low[..., None])
     top = np.where(compared[..., None], np.minimum(high[..., None], reach), high[..., None])
     price = prices[..., None]

@@ -23,6 +23,9 @@ from logofair.solvers.simplex import Corners, Pricer, Tableau, maximise, refacto
 
 # An answer may leave its constraints by rounding errors only.
 _ROUNDING = 1e-11
+# Prices beyond this, of gains of order 1, come from a basis that is singular but for rounding.
+_LARGEST_PRICE = 1e10
+_ROUNDED = 2.0**-50  # of prices times rates: what their sums may be off by
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ def _solve_by_simplex(
         if wrong.size == 0 or not _again(tableau, wrong, price, missed):
             break
     prices = problem.repaired_local(rows.by_rate(tableau.prices()[1]))
-    return LocalAnswer(u, v, prices, wrong.size == 0, tableau)
+    sound = wrong.size == 0 and np.abs(prices).max(initial=0.0) <= _LARGEST_PRICE
+    return LocalAnswer(u, v, prices, bool(sound), tableau)
 
 
 def _again(tableau: Tableau, programs: Indices, price: Pricer, missed: float) -> bool:
@@ -83,11 +87,12 @@ def _again(tableau: Tableau, programs: Indices, price: Pricer, missed: float) ->
     return True
 
 
-def local_bound(problem: Problem, gain_u: Floats, gain_v: Floats, prices: Floats) -> Floats:
-    """No rule within its local tolerances gains more than this, whatever the prices, (sites,)."""
+def local_bound(problem: Problem, gain_u: Floats, gain_v: Floats, prices: Floats, missed: float = 0.0) -> Floats:
+    """No rule that misses its local requirements by this much at most gains more, whatever the prices, (sites,)."""
     priced = problem.locally_priced(gain_u, gain_v, prices)
     value, _, _ = _best_corners(problem, *priced, np.arange(problem.shape[0]))
-    return np.asarray(value.sum(axis=1) + problem.local_worth(prices))
+    lost = _ROUNDED * total_price(np.abs(prices), np.abs(problem.local[0]) + np.abs(problem.local[1]))
+    return np.asarray((value + lost).sum(axis=1) + problem.local_worth(prices, missed))
 
 
 def _best_corners(problem: Problem, gain_u: Floats, gain_v: Floats, sites: Indices) -> tuple[Floats, Floats, Floats]:

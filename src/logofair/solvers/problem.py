@@ -6,7 +6,7 @@ own mass, so every number here is of order 1 whatever the size of a site.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -228,11 +228,11 @@ class Problem:
         price_u, price_v = np.einsum("cak,ak->ca", gu, prices), np.einsum("cak,ak->ca", gv, prices)
         return u - price_u / weight, v - price_v / weight
 
-    def tied(self) -> Problem:
+    def tied(self, apart: Sequence[int] = ()) -> Problem:
         """The same problem with the rows of a cell in one block where a rate of 0 or 1 leaves no choice about them.
 
         A floor of 1 under a true positive rate accepts all that have a chance, however small: a price that would tell
-        those of 1e-12 from those of 0 is beyond all rounding, and none has to.
+        those of 1e-12 from those of 0 is beyond all rounding, and none has to. Some sites' rows may stay ``apart``.
         """
         cells, values = self.cells, self.cells.values
         limited = [each for each in (self.local_limits, self.global_limits) if each is not None]
@@ -248,6 +248,7 @@ class Problem:
                 begins &= (
                     ~self._fixed(rate).ravel()[number] | np.append(False, counts[1:] != counts[:-1])[: counts.size]
                 )
+        begins |= np.isin(number // self.shape[1], apart)
         return replace(self, cells=cells.joined(begins))
 
     def _fixed(self, rate: Rate) -> Booleans:
@@ -473,13 +474,13 @@ class Problem:
         counts, tolerance = self.global_counts[None], self.global_tolerance[None]
         return np.asarray(relief(prices[None], tolerance, counts, self.global_limits)[0])
 
-    def local_worth(self, prices: Floats) -> Floats:
-        """What the local requirements are worth at prices of the local rates, (sites,)."""
-        return worth(prices, self.local_tolerance, self.local_counts, self.local_limits)
+    def local_worth(self, prices: Floats, missed: float = 0.0) -> Floats:
+        """What the local requirements, which may be ``missed``, are worth at prices of the local rates, (sites,)."""
+        return worth(prices, self.local_tolerance, self.local_counts, self.local_limits, missed)
 
-    def global_worth(self, prices: Floats) -> Floats:
+    def global_worth(self, prices: Floats, missed: float = 0.0) -> Floats:
         """What the global requirements are worth at prices of the global rates: (t, groups, rates) to (t,)."""
-        return worth(prices, self.global_tolerance[None], self.global_counts[None], self.global_limits)
+        return worth(prices, self.global_tolerance[None], self.global_counts[None], self.global_limits, missed)
 
     def _coefficients(
         self, rates: tuple[Rate | Combination, ...], mass: Floats, positives: Floats, counts: Booleans

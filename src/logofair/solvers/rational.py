@@ -34,7 +34,7 @@ _ONE = 1 << _BITS
 # Rows are widened by about a hundredth of a certificate's precision, as the master in memory does: answers that are
 # equal but for rounding can then be mixed at tolerance 0, and no price has to tell rows whose chances are next to 0
 # from those at 0.
-_ROUNDING = 2.0**-36
+ROUNDING = 2.0**-36
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +51,19 @@ class Mixture:
 
 
 def best_mixture(
-    gains: Floats, rates: Floats, tolerance: Floats, limits: Limits | None = None, *, rejecting: bool = True
+    gains: Floats,
+    rates: Floats,
+    tolerance: Floats,
+    limits: Limits | None = None,
+    *,
+    rejecting: bool = True,
+    widened: float = ROUNDING,
 ) -> Mixture:
     """The mixture of answers, and of rejecting everybody, that gains most within the requirements.
 
     Gains are (t,), rates (t, groups, rates), tolerances (groups, rates), infinite where a group is not compared;
     ``limits`` those of the rates besides (of their totals none). ``rejecting`` says whether everybody may be rejected.
+    Every requirement may be missed by as much as is ``widened``.
     Every number that is returned is the exact one, rounded once.
 
     Examples
@@ -67,7 +74,7 @@ def best_mixture(
     >>> found.weights.round(9).tolist(), round(found.value, 9), found.prices.round(9).tolist()
     ([0.0, 0.75, 0.25], 0.275, [[0.2], [-0.2]])
     """
-    rows = list(_rows(tolerance, limits))
+    rows = list(_rows(tolerance, limits, widened))
     place, times = np.array([row.place for row in rows], dtype=np.int64), np.array([row.times for row in rows])
     answers = rates.reshape(gains.size, -1)[:, place] * times
     if rejecting:
@@ -94,17 +101,17 @@ class _Row:
     high: float
 
 
-def _rows(tolerance: Floats, limits: Limits | None) -> Iterator[_Row]:
+def _rows(tolerance: Floats, limits: Limits | None, widened: float) -> Iterator[_Row]:
     """The requirements as rows: gaps first, then ratios, then floors and ceilings."""
     shape = tolerance.shape
     for group, k in np.argwhere(np.isfinite(tolerance)).tolist():
-        yield _Row(group * shape[1] + k, 1.0, k, 0.0, float(tolerance[group, k]) + _ROUNDING)
+        yield _Row(group * shape[1] + k, 1.0, k, 0.0, float(tolerance[group, k]) + widened)
     if limits is None:
         return
     for group, k in np.argwhere(np.isfinite(tolerance) & (limits.ratio > 0)).tolist():
-        yield _Row(group * shape[1] + k, float(limits.ratio[0, k]), k, -np.inf, _ROUNDING)
+        yield _Row(group * shape[1] + k, float(limits.ratio[0, k]), k, -np.inf, widened)
     for group, k in np.argwhere(np.isfinite(limits.least[0]) | np.isfinite(limits.most[0])).tolist():
-        low, high = float(limits.least[0, group, k]) - _ROUNDING, float(limits.most[0, group, k]) + _ROUNDING
+        low, high = float(limits.least[0, group, k]) - widened, float(limits.most[0, group, k]) + widened
         ends = [(low, high)] if low <= high else [(low, np.inf), (-np.inf, high)]  # which contradict each other
         yield from (_Row(group * shape[1] + k, 1.0, -1, *pair) for pair in ends)
 

@@ -140,7 +140,7 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
         rates = required.columns(total.shares, total.combinations)
         tried = self.tried.and_also(TriedPrices(self.request.prices, total.gain, rates, total.bound))
         state = required.decomposition(tried)
-        if required.impossible(state):
+        if not np.isfinite(state.incumbent.value) and required.impossible(state):
             raise required.conflict(state)
         if state.incumbent.optimality_gap > plan.optimality_gap and self.round < plan.rounds:
             prices = _next_prices(plan, self.totals, state)
