@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from logofair.datasets.adult import load_adult
 from logofair.datasets.generated import load_generated
@@ -51,16 +50,19 @@ class DatasetInfo:
         return self.prepare is not None
 
 
-_WORK: Mapping[str, dict[str, Callable[..., Any]]] = {
-    "adult": {"load": load_adult},
-    "enem": {"load": load_enem, "prepare": prepare_enem},
-    "celeba": {"load": load_celeba, "prepare": prepare_celeba},
-    "acs": {"load": load_acs, "prepare": prepare_acs},
-    "generated": {"load": load_generated},
+_WORK: Mapping[str, tuple[Callable[..., Dataset], Callable[..., Mapping[str, int]] | None]] = {
+    "adult": (load_adult, None),
+    "enem": (load_enem, prepare_enem),
+    "celeba": (load_celeba, prepare_celeba),
+    "acs": (load_acs, prepare_acs),
+    "generated": (load_generated, None),
 }
 #: Every data set by name: its title, terms and known harms, and the groups it can be divided by. Read-only.
 CATALOGUE: Mapping[str, DatasetInfo] = MappingProxyType(
-    {name: DatasetInfo(name, **known_facts()[name], **work) for name, work in _WORK.items()}
+    {
+        name: DatasetInfo(name, **known_facts()[name], load=load, prepare=prepare)
+        for name, (load, prepare) in _WORK.items()
+    }
 )
 
 
