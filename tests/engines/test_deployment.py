@@ -60,7 +60,7 @@ def test_sites_get_policies_that_together_keep_the_promise_and_are_those_of_one_
         server, sites = made.server(*plan), made.clients()
         ended_well(server, sites)
         outcome, expected = check_result(made, two)
-        assert outcome.summary() == expected.summary()
+        assert outcome.summary(verbose=True) == expected.summary(verbose=True)
         assert outcome.excluded == ()
         same_files(made.folder, expected_of(made).policies, tmp_path, "{}-policy.json")
         plan, _ = read_plan(made.state / "plan.json")
@@ -99,7 +99,7 @@ def test_flowers_simulation_gives_the_numbers_of_one_process(tmp_path):
         found = read_result(made.folder / "simulated" / "result.json")
         for name in ("accuracy", "bound", "global_gaps", "bound_prices", "prices", "weights"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected.result, name), err_msg=name)
-        assert found.summary() == expected.result.summary()
+        assert found.summary(verbose=True) == expected.result.summary(verbose=True)
         same_files(made.folder / "simulated" / "policies", expected.policies, tmp_path)
 
 

@@ -95,7 +95,7 @@ def test_a_site_killed_in_a_round_and_started_again_in_time_is_back_in_the_run(t
         again = made.client_again("south", TO_THE_END, columns=LABELLED)
         ended_well(server, sites["east"], sites["north"], again)
         outcome, expected = check_result(made)
-        assert outcome.summary() == expected.summary()
+        assert outcome.summary(verbose=True) == expected.summary(verbose=True)
 
 
 def test_a_straggler_is_excluded_after_the_timeout(tmp_path):
@@ -122,7 +122,7 @@ def test_a_server_killed_in_a_round_and_started_again_ends_with_the_same_result(
         assert "goes on in" in again.text()
         ended_well(again, *sites.values())
         outcome, expected = check_result(made)
-        assert outcome.summary() == expected.summary()
+        assert outcome.summary(verbose=True) == expected.summary(verbose=True)
 
 
 def test_a_machine_that_reboots_with_all_on_it_loses_nothing(tmp_path):
@@ -135,7 +135,7 @@ def test_a_machine_that_reboots_with_all_on_it_loses_nothing(tmp_path):
         server = made.server(*PLATT, *PATIENT)
         ended_well(server, *made.clients_again(TO_THE_END, columns=LABELLED).values())
         outcome, expected = check_result(made)
-        assert outcome.summary() == expected.summary()
+        assert outcome.summary(verbose=True) == expected.summary(verbose=True)
 
 
 def test_when_all_sites_are_gone_the_server_stops_and_goes_on_when_they_are_back(tmp_path):
@@ -151,7 +151,7 @@ def test_when_all_sites_are_gone_the_server_stops_and_goes_on_when_they_are_back
         server, sites = made.server(*PATIENT), made.clients(columns=LABELLED)
         ended_well(server, *sites.values())
         outcome, expected = check_result(made)
-        assert outcome.summary() == expected.summary()
+        assert outcome.summary(verbose=True) == expected.summary(verbose=True)
 
 
 def test_with_secure_sums_a_run_stops_without_a_site_and_goes_on_when_it_is_back(tmp_path):
@@ -211,7 +211,7 @@ def test_two_runs_at_once_on_the_same_files_do_not_disturb_each_other(tmp_path):
         for made, server, each in zip((one, two), servers, sites, strict=True):
             ended_well(server, *each.values())
             outcome, expected = check_result(made)
-            assert outcome.summary() == expected.summary()
+            assert outcome.summary(verbose=True) == expected.summary(verbose=True)
 
 
 def test_a_port_that_is_taken_is_said_so(tmp_path):

@@ -23,7 +23,7 @@ from logofair.fitting import pooling
 from logofair.fitting.pooling import Reference, ScoredRows
 from logofair.records import decode
 from support.examples import examples
-from support.sites import Tampered, central, clients, go, gone_from, instead, plan_of, problems
+from support.sites import Tampered, central, clients, go, gone_from, instead, plan_of, problems, told
 
 pytestmark = pytest.mark.federation
 
@@ -108,7 +108,7 @@ def test_a_federation_chooses_and_finds_what_one_process_does(monkeypatch, case)
     assert done.result.positives == pytest.approx(positives, rel=precision)
     assert max(done.policies[site].info.pooling.largest_share for site in sites) == pytest.approx(theirs.largest_share)
     assert sum(done.policies[site].info.pooling.cells for site in sites) == theirs.cells
-    assert done.result.own_accuracy == pytest.approx(best.own_accuracy, abs=20 * precision)
+    assert done.result.own_rows.accuracy == pytest.approx(best.own_accuracy, abs=20 * precision)
     same_rule(done, best, sites, plan)
 
 
@@ -314,13 +314,13 @@ def test_a_site_learns_what_its_own_cells_borrow_and_do():
         assert info.site_figures.accepted[str(group)] == pytest.approx(
             accepted[sites["b"].sensitive_features == group].mean()
         )
-    said = done.result.summary()
+    said = told(done.result)
     assert "Pooling: 8 cells borrow their group's scores at all sites: all of it, at most 100% of a cell." in said
     assert "On the sites' own rows alone" in said
     assert "and what small cells borrow" in said
     plain = done.result.as_dict()
     assert plain["pooling"]["prior"] == plain["certificate"]["pooling"] == "group"
-    assert plain["own_rows"]["accuracy"] == done.result.own_accuracy
+    assert plain["own_rows"]["accuracy"] == done.result.own_rows.accuracy
 
 
 def test_the_gaps_on_own_rows_are_those_of_the_rows():
@@ -334,10 +334,12 @@ def test_the_gaps_on_own_rows_are_those_of_the_rows():
         np.mean(np.concatenate([accepted[site][sites[site].sensitive_features == group] for site in sites]))
         for group in (0, 1)
     ]
-    assert done.result.own_global_gaps == pytest.approx([abs(rates[0] - rates[1])], abs=1e-9)
+    assert list(done.result.own_rows.global_gaps.values()) == pytest.approx([abs(rates[0] - rates[1])], abs=1e-9)
     chance = np.concatenate([c.scores for c in sites.values()])
     taken = np.concatenate(list(accepted.values()))
-    assert done.result.own_accuracy == pytest.approx(np.mean(chance * taken + (1 - chance) * (1 - taken)), abs=1e-9)
+    assert done.result.own_rows.accuracy == pytest.approx(
+        np.mean(chance * taken + (1 - chance) * (1 - taken)), abs=1e-9
+    )
 
 
 def test_messages_of_pooling_do_not_grow_with_the_rows():

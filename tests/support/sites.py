@@ -17,6 +17,7 @@ from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.policies import SitePolicies
 from logofair.notions import Rate
 from logofair.records import decode, encode
+from logofair.words.federated import run_sentences
 from support.sentences import asking
 
 NOBODY = 1e-5
@@ -237,6 +238,11 @@ def go(plan, transport, *, sites=None, **how):
     state = ServerState(Server.start(plan, sites or transport.present()))
     steps = list(conduct(state, transport, **how))
     return steps[-1][0].server.result, [report for _, report in steps]
+
+
+def told(result):
+    """All that people are told of a run's result, in one line."""
+    return " ".join(f"{label}: {sentence}" for label, sentence in run_sentences(result))
 
 
 def policies_of(transport, sites):

@@ -77,16 +77,20 @@ class Privacy:
     bins: int = 32
 
     def __post_init__(self) -> None:
-        epsilon = _number(self.epsilon, "epsilon", _LEAST_EPSILON, _MOST_EPSILON)
-        delta = _number(self.delta, "delta", _LEAST_DELTA, _MOST_DELTA)
+        ranges = {"epsilon": (_LEAST_EPSILON, _MOST_EPSILON), "delta": (_LEAST_DELTA, _MOST_DELTA)}
+        for name, (least, most) in ranges.items():
+            value: Any = getattr(self, name)
+            real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not (real and least <= value <= most):
+                raise InputError(f"{name}: got {value!r}; pass a number from {least:g} to {most:g}.")
+            object.__setattr__(self, name, float(value))
         if not isinstance(self.neighbours, str) or self.neighbours not in _SENSITIVITY:
             hint = nearest_name(self.neighbours, _SENSITIVITY)
             raise InputError(f"neighbours: got {self.neighbours!r}{hint}; use 'replace' or 'add-remove'.")
         bins = whole_number(self.bins, "bins", least=2)
         if bins > _MOST_BINS or bins & (bins - 1):
             raise InputError(f"bins: got {bins}; pass a power of two from 2 to {_MOST_BINS}, such as 32.")
-        for name, value in (("epsilon", epsilon), ("delta", delta), ("bins", bins)):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "bins", bins)
 
     @property
     def sensitivity(self) -> float:
@@ -142,10 +146,8 @@ def release(
     chances, codes = _checked_rows(eta, groups, n_groups)
     spending = smallest_scale(privacy.epsilon, privacy.delta, privacy.sensitivity)
     counts = histogram(chances, codes, n_groups, privacy.bins)
-    if random_state is None:
-        noised, mechanism = add_noise(counts, spending.scale), _PRIVATE
-    else:
-        noised, mechanism = add_seeded_noise(counts, spending.scale, random_number(random_state)), _REHEARSAL
+    noised = add_noise(counts, spending.scale, random_state)
+    mechanism = _PRIVATE if random_state is None else _REHEARSAL
     return Release(noised, privacy, spending.epsilon, spending.delta, spending.scale, mechanism)
 
 
@@ -173,25 +175,24 @@ def release_once(
     are refused.
     """
     chances, codes = _checked_rows(eta, groups, n_groups)
-    fingerprint = _fingerprint(chances, codes)
+    order = np.lexsort((chances, codes))
+    digest = hashlib.sha256(chances[order].astype("<f8").tobytes())
+    digest.update(codes[order].astype("<i4").tobytes())
+    fingerprint = digest.hexdigest()  # of the rows, whatever their order
     if stored is None:
-        return StoredRelease(
-            release(chances, codes, n_groups=n_groups, privacy=privacy, random_state=random_state), fingerprint
-        )
+        made = release(chances, codes, n_groups=n_groups, privacy=privacy, random_state=random_state)
+        return StoredRelease(made, fingerprint)
     before = stored.release
-    changed = [
-        what
-        for what, same in (
-            ("rows are", stored.fingerprint == fingerprint),
-            ("privacy settings are", before.privacy == privacy),
-            ("groups are", before.counts.shape[0] == n_groups),
-            ("kind of noise is", before.private == (random_state is None)),
-        )
-        if not same
-    ]
-    if changed:
+    same = {
+        "rows are": stored.fingerprint == fingerprint,
+        "privacy settings are": before.privacy == privacy,
+        "groups are": before.counts.shape[0] == n_groups,
+        "kind of noise is": before.private == (random_state is None),
+    }
+    changed = next((what for what, holds in same.items() if not holds), None)
+    if changed is not None:
         raise InputError(
-            f"release: the {changed[0]} not those released before (epsilon {before.epsilon:g}, delta "
+            f"release: the {changed} not those released before (epsilon {before.epsilon:g}, delta "
             f"{before.delta:g}) and a second release would spend again; use the stored release as it was made, or "
             "remove it knowing that both costs add up for everyone in both."
         )
@@ -209,22 +210,6 @@ def _checked_rows(eta: object, groups: object, n_groups: int) -> tuple[Floats, I
         row = int(np.flatnonzero((codes < 0) | (codes >= n_groups))[0])
         raise InputError(f"groups: row {row} is {codes[row]}; pass codes from 0 to {n_groups - 1}, as agreed on.")
     return chances, codes.astype(np.int32)
-
-
-def _number(value: Any, where: str, least: float, most: float) -> float:
-    """A number from ``least`` to ``most``."""
-    number = float(value) if isinstance(value, int | float | np.number) and not isinstance(value, bool) else math.nan
-    if not least <= number <= most:
-        raise InputError(f"{where}: got {value!r}; pass a number from {least:g} to {most:g}.")
-    return number
-
-
-def _fingerprint(eta: Floats, groups: Integers) -> str:
-    """A digest of the rows, whatever their order."""
-    order = np.lexsort((eta, groups))
-    digest = hashlib.sha256(eta[order].astype("<f8").tobytes())
-    digest.update(groups[order].astype("<i4").tobytes())
-    return digest.hexdigest()
 
 
 def histogram(eta: Floats, groups: Integers, n_groups: int, bins: int) -> Counts:
@@ -252,24 +237,20 @@ def without_negatives(counts: Counts) -> Counts:
     array([[9, 0, 1, 0],
            [0, 0, 0, 0]])
     """
-    return np.array([_projected(row) for row in counts], dtype=np.int64).reshape(counts.shape)
-
-
-def _projected(counts: Counts) -> Counts:
-    """One row of :func:`without_negatives`."""
-    total = int(counts.sum())
-    if total <= 0:
-        return np.zeros_like(counts)
-    falling = -np.sort(-counts)
-    excess = np.cumsum(falling) - total
-    size = np.arange(1, counts.size + 1)
-    # The largest k counts stay positive after each gives up excess / k.
-    kept = int(np.flatnonzero(falling * size > excess)[-1]) + 1
-    share = np.maximum(counts * kept - excess[kept - 1], 0)  # kept times the projection, still whole
-    rounded: Counts = share // kept
-    most = np.argsort(rounded * kept - share, kind="stable")[: total - int(rounded.sum())]
-    rounded[most] += 1
-    return rounded
+    made = np.zeros_like(counts)
+    for row, rounded in zip(counts, made, strict=True):
+        total = int(row.sum())
+        if total <= 0:
+            continue
+        falling = -np.sort(-row)
+        excess = np.cumsum(falling) - total
+        # The largest k counts stay positive after each gives up excess / k.
+        kept = int(np.flatnonzero(falling * np.arange(1, row.size + 1) > excess)[-1]) + 1
+        share = np.maximum(row * kept - excess[kept - 1], 0)  # kept times the projection, still whole
+        rounded[:] = share // kept
+        most = np.argsort(rounded * kept - share, kind="stable")[: total - int(rounded.sum())]
+        rounded[most] += 1
+    return made
 
 
 def at_edges(rules: Mixtures, bins: int) -> Mixtures:
@@ -319,20 +300,19 @@ def smallest_scale(epsilon: float, delta: float, sensitivity: float) -> NoiseCos
     return NoiseCost(scale, float(spent), float(at))
 
 
-def add_noise(counts: Counts, scale: float) -> Counts:
-    """Counts with fresh noise from the operating system's entropy: no two calls agree, and none can be repeated."""
-    noised = _gaussian(_library(), scale)(counts.ravel().tolist())
-    return np.asarray(noised, dtype=np.int64).reshape(counts.shape)
+def add_noise(counts: Counts, scale: float, random_state: int | None = None) -> Counts:
+    """Counts with fresh noise from the operating system's entropy: no two calls agree, and none can be repeated.
 
-
-def add_seeded_noise(counts: Counts, scale: float, random_state: int) -> Counts:
-    """Counts with noise of the same distribution from a seed, for rehearsals: whoever knows the seed undoes it."""
+    With a ``random_state`` noise of the same distribution comes from that seed: whoever knows the seed undoes it.
+    """
+    if random_state is None:
+        noised = _gaussian(_library(), scale)(counts.ravel().tolist())
+        return np.asarray(noised, dtype=np.int64).reshape(counts.shape)
     most = int(np.ceil(_TAILS * scale)) + 1
     values = np.arange(-most, most + 1)
     density = np.exp(-0.5 * (values / scale) ** 2)
-    noise = np.random.default_rng(random_state).choice(values, size=counts.shape, p=density / density.sum())
-    noised: Counts = counts + noise
-    return noised
+    rng = np.random.default_rng(random_number(random_state))
+    return np.asarray(counts + rng.choice(values, size=counts.shape, p=density / density.sum()), dtype=np.int64)
 
 
 def _gaussian(library: Any, scale: float) -> Any:

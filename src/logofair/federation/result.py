@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from logofair._version import __version__
 from logofair.calibration.levels import GroupMaps
-from logofair.columns.checks import Floats, listed
+from logofair.columns.checks import Floats
 from logofair.federation.exchanges.final import FinalFigures
 from logofair.federation.exchanges.totals import Totals
 from logofair.federation.global_side import GlobalRequirements
@@ -25,18 +25,11 @@ from logofair.policy.info import (
     PoolingInfo,
     PublishedInfo,
     RequirementsInfo,
-    added_to_rows,
-    no_rule,
-    reached_and_bound,
-    relief_sentence,
-    tiny,
 )
 from logofair.records import plain
-from logofair.requirements import SELECTED
+from logofair.reportable import Reportable
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
 from logofair.solvers.problem import gap_of
-
-_NAMED = 9  # sites listed by name
 
 
 @dataclass(frozen=True)
@@ -60,7 +53,7 @@ class ExcludedSite:
 
 
 @dataclass(frozen=True, eq=False)
-class RunResult:
+class RunResult(Reportable):
     """What a run has found; publish it, and keep it for sites that join later.
 
     Parameters
@@ -107,10 +100,8 @@ class RunResult:
     >>> from logofair.federation import SiteColumns, make_plan
     >>> rows = SiteColumns(sensitive_features=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
     >>> plan = make_plan(groups=["F", "M"], calibration="none", smallest_cell=1, run="demo")
-    >>> print(run(plan, {"north": rows, "south": rows}).result.summary())  # doctest: +ELLIPSIS
-    Run demo: 2 sites (north, south), 8 rows (F 4, M 4)
-    Required: selection rate gap <= 0.02 per site. selection rate gap <= 0.02 overall.
-    Holds: Expected accuracy ...
+    >>> run(plan, {"north": rows, "south": rows}).result.holds
+    True
     """
 
     plan: Plan
@@ -150,34 +141,30 @@ class RunResult:
         return published_pooling(self.maps, self.priors)
 
     @property
-    def own_accuracy(self) -> float | None:
-        """Expected accuracy, or cost, on the sites' own rows alone.
+    def own_rows(self) -> OwnRowsInfo:
+        """What holds on the sites' own rows alone: expected accuracy or cost, and the global gaps.
 
         A cost is that of the plan's pair, whatever sites have set themselves; None where the plan has several, since
         which rows are whose is not known from totals.
         """
+        names = [requirement.rate.name for requirement in self.plan.constrained]
         if not self.own.size:
-            return self.accuracy
-        if self.plan.site_costs:
-            return None
-        accepted, positives, _ = self.own.sum(axis=0)
-        constant, slope = self.plan.row_worth
-        gain = float((slope * positives + constant * accepted) / self.mass.sum())
-        return replace(self.required, positives=self.own[:, 2]).reported(gain)
-
-    @property
-    def own_global_gaps(self) -> Floats:
-        """Global gaps on the sites' own rows alone, as ``global_gaps``."""
-        if not self.own.size or not self.global_gaps.size:
-            return self.global_gaps
+            return OwnRowsInfo(self.accuracy, dict(zip(names, self.global_gaps.tolist(), strict=True)))
         accepted, positives, of_all = self.own.T
-        compared = len(self.plan.constrained)
-        rates, units = self.plan.group_rates[:compared], self.plan.global_tolerances[1]
-        counts = np.isfinite(replace(self.required, positives=of_all).tolerance[:, :compared])
-        base = [rate.denominator(self.mass, of_all) for rate in rates]
-        above = [rate.numerator(accepted, positives) for rate in rates]
-        shares = np.divide(above, base, out=np.zeros((len(rates), len(self.mass))), where=np.array(base) > 0).T
-        return np.asarray(gap_of(shares, counts, axis=0) / units)
+        required = replace(self.required, positives=of_all)
+        reached, gaps = None, self.global_gaps
+        if not self.plan.site_costs:
+            constant, slope = self.plan.row_worth
+            all_accepted, all_positives, _ = self.own.sum(axis=0)
+            gain = float((slope * all_positives + constant * all_accepted) / self.mass.sum())
+            reached = required.reported(gain)
+        if names:
+            rates, units = self.plan.group_rates[: len(names)], self.plan.global_tolerances[1]
+            base = [rate.denominator(self.mass, of_all) for rate in rates]
+            above = [rate.numerator(accepted, positives) for rate in rates]
+            shares = np.divide(above, base, out=np.zeros((len(rates), len(self.mass))), where=np.array(base) > 0).T
+            gaps = gap_of(shares, np.isfinite(required.tolerance[:, : len(names)]), axis=0) / units
+        return OwnRowsInfo(reached, dict(zip(names, np.asarray(gaps).tolist(), strict=True)))
 
     @property
     def certificate(self) -> Certificate:
@@ -226,138 +213,6 @@ class RunResult:
             off += (2.0 * slope * step / base[base > 0]).tolist()
         return float(max(off))
 
-    def summary(self) -> str:
-        """Return the result in a few lines for people."""
-        return "\n".join([self.heading, *(f"{label}: {sentence}" for label, sentence in self.sentences())])
-
-    @property
-    def heading(self) -> str:
-        """Run, sites and rows in one line."""
-        sites, about = self.sites, "about " if self.plan.privacy is not None else ""
-        more = f" and {len(sites) - _NAMED:,} more" if len(sites) > _NAMED else ""
-        groups = ", ".join(f"{group} {mass:,.0f}" for group, mass in zip(self.plan.groups, self.mass, strict=True))
-        return (
-            f"Run {self.plan.run}: {len(sites):,} {'site' if len(sites) == 1 else 'sites'} "
-            f"({', '.join(sites[:_NAMED])}{more}), {about}{self.mass.sum():,.0f} rows ({groups})"
-        )
-
-    def sentences(self) -> Iterator[tuple[str, str]]:
-        """What was required, what holds, how the numbers came together, and warnings, as (label, sentence)."""
-        yield from self._figures()
-        yield from self._ways()
-        yield from self._warnings()
-
-    def _figures(self) -> Iterator[tuple[str, str]]:
-        certificate = self.certificate
-        yield "Required", self.plan.summary()
-        yield (
-            "Holds" if certificate.holds else "Found",
-            f"Expected {self._bounded()} (optimality gap {tiny(certificate.optimality_gap)}, "
-            f"violation {tiny(self.violation)}), in calibrated chances on the sites' calibration rows"
-            f"{added_to_rows(certificate.pooling)}.",
-        )
-        for requirement, gap in zip(self.plan.constrained, self.global_gaps, strict=True):
-            if requirement.tolerance is not None:
-                yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."
-        for name, own in self.required.by_name(self.rates, self.required.limited).items():
-            rates = ", ".join(f"{group} {rate:.5f}" for group, rate in own.items())
-            yield "Rates", f"{name} over all sites: {rates}.{self._ratio_of_nothing(name, own)}"
-        for name, price in self.prices_by_name.items():
-            if price > 1e-9:
-                yield "Price", relief_sentence(price, str(name), self.objective)
-
-    def _bounded(self) -> str:
-        """What was reached, and that nothing is beyond, up to the bound."""
-        reached, bound = reached_and_bound(self.accuracy, self.bound, self.objective, 5)
-        none = f"{no_rule('eta')} within the requirements"
-        if self.objective == "accuracy":
-            return f"accuracy {reached}; {none} exceeds {bound}"
-        return f"cost {reached} per person; {none} is below {bound}"
-
-    def _ratio_of_nothing(self, name: str, own: Mapping[str, float]) -> str:
-        """That a ratio says nothing where all rates are 0."""
-        ratio = any(r.ratio is not None and r.rate.name == name for r in self.plan.constrained)
-        return " All are 0, of which a ratio says nothing." if ratio and max(own.values(), default=0.0) < 1e-9 else ""
-
-    def _own_rows(self) -> str:
-        """What holds on the sites' own rows, in a sentence."""
-        gaps = "".join(
-            f", {requirement.rate.name} {gap:.5f}"
-            for requirement, gap in zip(self.plan.constrained, self.own_global_gaps, strict=True)
-        )
-        costs = "" if self.objective == "accuracy" else " at the plan's costs"
-        own = [] if self.own_accuracy is None else [f"expected {self.objective} {self.own_accuracy:.5f}{costs}"]
-        if SELECTED.terms in [each.terms for each in self.plan.combinations] and self.own.size:
-            own.append(f"share of people selected {self.own[:, 0].sum() / self.mass.sum():.5f}")
-        own += [f"gaps over all sites:{gaps[1:]}"] if gaps else []
-        alone = f"On the sites' own rows alone: {', '.join(own)}; gaps" if own else "Gaps"
-        return f"{alone} inside a site stand in its own policy."
-
-    def _ways(self) -> Iterator[tuple[str, str]]:
-        """How the numbers came together."""
-        counts = ", ".join(f"{purpose} {count}" for purpose, count in self.exchanges.items())
-        if self.priors is not None:
-            yield "Pooling", f"{self.pooling.summary()} {self._own_rows()}"
-        yield from self._of_few_rows()
-        if self.plan.smallest_cell > 1:
-            yield (
-                "Cells",
-                f"A group with fewer than {self.plan.smallest_cell} rows at a site is in none of these figures and "
-                "takes the merged rule there; the site's own policy names it.",
-            )
-        yield "Exchanges", f"{sum(self.exchanges.values())} in all: {counts}."
-        if self.plan.secure:
-            yield "Sums", "Secure: the server saw sums over 3 sites or more; see docs/THREATS.md for what they tell."
-        privacy = self.plan.privacy
-        if privacy is not None:
-            yield (
-                "Privacy",
-                f"All numbers come from one noised histogram per site (epsilon {privacy.epsilon:g}, delta "
-                f"{privacy.delta:g}); the requirements are met on these counts, and real rows differ from them. No "
-                "cell borrows from other sites.",
-            )
-
-    def _of_few_rows(self) -> Iterator[tuple[str, str]]:
-        """Whose calibration was not measured by itself."""
-        if self.maps is None:
-            return
-        names = np.array([str(group) for group in self.plan.groups])
-        for place in np.unique(self.maps.places).tolist():
-            few = names[self.maps.places == place].tolist()
-            if place >= 0 and len(few) > 1:
-                yield "Calibration", f"{listed(few, len(few))} have few rows each and were calibrated as one group."
-            elif place < 0:
-                others = "the map of the other groups" if len(few) < names.size else "the scores as they are"
-                yield (
-                    "NOT MEASURED",
-                    f"How scores of {listed(few, len(few))} relate to labels over all sites: too few rows, or sites "
-                    f"that have both labels; every site started from {others}.",
-                )
-
-    def _warnings(self) -> Iterator[tuple[str, str]]:
-        """Who is missing, and what was not reached."""
-        for each in self.excluded:
-            # Whoever is still in the roster was counted: only the confirmation of the result did not come.
-            rest = "it may not have its policy yet" if each.site in self.sites else "the figures are about the others"
-            if each.known and (self.maps is not None or self.priors is not None):
-                rest += ", whose calibrators and priors were made together with it"
-            yield "Excluded", f"{each.site}: {each.reason} (during {each.purpose}); {rest}."
-        certificate = self.certificate
-        if not certificate.meets_requirements:
-            inside = f", and {self.exceeding:,} sites miss a requirement inside" if self.exceeding else ""
-            yield (
-                "WARNING",
-                f"A requirement over all sites is exceeded by up to {self.violation:.5f}{inside}: algorithm1 may miss "
-                "its tolerances; use the exact solver to keep them.",
-            )
-        elif not certificate.holds and self.plan.solver is None:
-            yield (
-                "WARNING",
-                "Every requirement is met, but the optimality gap is still above "
-                f"{certificate.largest_optimality_gap:g}, the one agreed on, after {self.rounds:,} "
-                f"{'round' if self.rounds == 1 else 'rounds'}: a better rule may exist; allow more rounds.",
-            )
-
     def as_dict(self) -> dict[str, Any]:
         """Plain values for files: what was required of whom, and what holds."""
         published: dict[str, Any] = plain(self.published())
@@ -399,5 +254,5 @@ class RunResult:
                 pooling=certificate.pooling,
             ),
             pooling=self.pooling,
-            own_rows=OwnRowsInfo(self.own_accuracy, dict(zip(names, self.own_global_gaps.tolist(), strict=True))),
+            own_rows=self.own_rows,
         )

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def page_of(result: Any, about: About | None = None) -> Page:
-    """Return the page of a solution, an audit, a comparison, a policy or a frontier.
+    """Return the page of a solution, an audit, a comparison, a policy, a frontier or a federated run.
 
     Examples
     --------
@@ -40,11 +40,13 @@ def page_of(result: Any, about: About | None = None) -> Page:
     'These decisions: 4 people, a and b.'
     """
     from logofair.auditing import Audit, Comparison
+    from logofair.federation.result import RunResult
     from logofair.fitting.solution import Solution
     from logofair.policy.policy import Policy
     from logofair.tradeoff import Frontier
     from logofair.words.audited import audit_page, comparison_page, of_audit
     from logofair.words.explained import policy_page
+    from logofair.words.federated import run_page
     from logofair.words.fitted import fit_page
     from logofair.words.tradeoffs import frontier_page
 
@@ -56,6 +58,8 @@ def page_of(result: Any, about: About | None = None) -> Page:
         return policy_page(result)
     if isinstance(result, Frontier):
         return frontier_page(result, about)
+    if isinstance(result, RunResult):
+        return run_page(result)
     assert isinstance(result, Audit)
     return audit_page(of_audit(result), about)
 

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
 
+import numpy as np
+
+from logofair.columns.checks import listed as listed_in_full
 from logofair.federation.result import RunResult
+from logofair.policy.info import added_to_rows, no_rule, reached_and_bound, relief_sentence, tiny
+from logofair.requirements import SELECTED
 from logofair.words.phrases import counted, limit_points, listed, name_of, people, points, short_number
 from logofair.words.sections import Answer, Cell, Facts, Page, Section, Table
 
@@ -33,35 +38,25 @@ def run_page(result: RunResult, *, written: tuple[str, ...] = (), next_: str = "
         f"Run {plan.run}: {about}{people(result.mass.sum())} at {counted(len(sites), 'site')} "
         f"({listed(sites, _SITES)}), {listed(groups, _SITES)}."
     )
-    lines = [
-        (label, " ".join(sentence for _, sentence in own))
-        for label, own in groupby(result.sentences(), key=itemgetter(0))
+    # Gaps inside a site are known there alone.
+    gaps = [
+        (each.rate.name, Cell(points(float(gap)), float(gap)), limit_points(round(each.tolerance, 5)))
+        for each, gap in zip(plan.constrained, result.global_gaps, strict=True)
+        if each.tolerance is not None
     ]
+    head, after = ("gap over all sites, points", "now", "limit"), "Gaps inside a site stand in its own policy."
+    sentences = list(run_sentences(result))
+    facts = [(label, " ".join(each for _, each in own)) for label, own in groupby(sentences, key=itemgetter(0))]
     return Page(
         "Federated run",
         title,
-        table=_gaps(result),
+        table=Table("Gaps", head, tuple(gaps), "lrr", after=after) if gaps else None,
         answers=tuple(_answers(result)),
-        warnings=tuple(_warnings(result)),
+        warnings=(*_warnings(result), *(each for label, each in sentences if label == "NOT MEASURED")),
         next=next_,
-        sections=(Section("run", "The run", (Facts(tuple(lines)),)),),
+        sections=(Section("run", "The run", (Facts(tuple(facts)),)),),
         values=result.as_dict(),
         written=written,
-    )
-
-
-def _gaps(result: RunResult) -> Table | None:
-    """The gaps over all sites beside their limits; those inside a site are known there alone."""
-    lines = [
-        (each.rate.name, Cell(points(float(gap)), float(gap)), limit_points(round(each.tolerance, 5)))
-        for each, gap in zip(result.plan.constrained, result.global_gaps, strict=True)
-        if each.tolerance is not None
-    ]
-    after = "Gaps inside a site stand in its own policy."
-    return (
-        Table("Gaps", ("gap over all sites, points", "now", "limit"), tuple(lines), "lrr", after=after)
-        if lines
-        else None
     )
 
 
@@ -98,4 +93,119 @@ def _warnings(result: RunResult) -> Iterator[str]:
     elif not certificate.holds and result.plan.solver is None:
         rounds = counted(result.rounds, "round")
         yield f"The optimality gap is still above the one agreed on after {rounds}: allow more rounds."
-    yield from (sentence for label, sentence in result.sentences() if label == "NOT MEASURED")
+
+
+def run_sentences(result: RunResult) -> Iterator[tuple[str, str]]:
+    """What was required, what holds, how the numbers came together, and warnings, as (label, sentence)."""
+    yield from _figures(result)
+    yield from _sources(result)
+    yield from _reservations(result)
+
+
+def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
+    plan, certificate = result.plan, result.certificate
+    yield "Required", plan.summary()
+    reached, bound = reached_and_bound(result.accuracy, result.bound, result.objective, 5)
+    none = f"{no_rule('eta')} within the requirements"
+    if result.objective == "accuracy":
+        bounded = f"accuracy {reached}; {none} exceeds {bound}"
+    else:
+        bounded = f"cost {reached} per person; {none} is below {bound}"
+    yield (
+        "Holds" if certificate.holds else "Found",
+        f"Expected {bounded} (optimality gap {tiny(certificate.optimality_gap)}, "
+        f"violation {tiny(result.violation)}), in calibrated chances on the sites' calibration rows"
+        f"{added_to_rows(certificate.pooling)}.",
+    )
+    for requirement, gap in zip(plan.constrained, result.global_gaps, strict=True):
+        if requirement.tolerance is not None:
+            yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."
+    ratios = {each.rate.name for each in plan.constrained if each.ratio is not None}
+    for name, own in result.required.by_name(result.rates, result.required.limited).items():
+        rates = ", ".join(f"{group} {rate:.5f}" for group, rate in own.items())
+        nothing = name in ratios and max(own.values(), default=0.0) < 1e-9
+        none = " All are 0, of which a ratio says nothing." if nothing else ""
+        yield "Rates", f"{name} over all sites: {rates}.{none}"
+    for name, price in result.prices_by_name.items():
+        if price > 1e-9:
+            yield "Price", relief_sentence(price, name, result.objective)
+
+
+def _sources(result: RunResult) -> Iterator[tuple[str, str]]:
+    """How the numbers came together."""
+    plan = result.plan
+    if result.priors is not None:
+        yield "Pooling", f"{result.pooling.summary()} {_own_rows(result)}"
+    if result.maps is not None:
+        names, places = np.array([str(group) for group in plan.groups]), result.maps.places
+        for place in np.unique(places).tolist():
+            few = names[places == place].tolist()
+            if place >= 0 and len(few) > 1:
+                yield (
+                    "Calibration",
+                    f"{listed_in_full(few, len(few))} have few rows each and were calibrated as one group.",
+                )
+            elif place < 0:
+                others = "the map of the other groups" if len(few) < names.size else "the scores as they are"
+                yield (
+                    "NOT MEASURED",
+                    f"How scores of {listed_in_full(few, len(few))} relate to labels over all sites: too few rows, or "
+                    f"sites that have both labels; every site started from {others}.",
+                )
+    if plan.smallest_cell > 1:
+        yield (
+            "Cells",
+            f"A group with fewer than {plan.smallest_cell} rows at a site is in none of these figures and "
+            "takes the merged rule there; the site's own policy names it.",
+        )
+    counts = ", ".join(f"{purpose} {count}" for purpose, count in result.exchanges.items())
+    yield "Exchanges", f"{sum(result.exchanges.values())} in all: {counts}."
+    if plan.secure:
+        yield "Sums", "Secure: the server saw sums over 3 sites or more; see docs/THREATS.md for what they tell."
+    if plan.privacy is not None:
+        yield (
+            "Privacy",
+            f"All numbers come from one noised histogram per site (epsilon {plan.privacy.epsilon:g}, delta "
+            f"{plan.privacy.delta:g}); the requirements are met on these counts, and real rows differ from them. No "
+            "cell borrows from other sites.",
+        )
+
+
+def _own_rows(result: RunResult) -> str:
+    """What holds on the sites' own rows, in a sentence."""
+    rows = result.own_rows
+    own = []
+    if rows.accuracy is not None:
+        costs = "" if result.objective == "accuracy" else " at the plan's costs"
+        own.append(f"expected {result.objective} {rows.accuracy:.5f}{costs}")
+    if SELECTED.terms in [each.terms for each in result.plan.combinations] and result.own.size:
+        own.append(f"share of people selected {result.own[:, 0].sum() / result.mass.sum():.5f}")
+    if rows.global_gaps:
+        own.append("gaps over all sites: " + ", ".join(f"{name} {gap:.5f}" for name, gap in rows.global_gaps.items()))
+    alone = f"On the sites' own rows alone: {', '.join(own)}; gaps" if own else "Gaps"
+    return f"{alone} inside a site stand in its own policy."
+
+
+def _reservations(result: RunResult) -> Iterator[tuple[str, str]]:
+    """Who is missing, and what was not reached."""
+    for each in result.excluded:
+        # Whoever is still in the roster was counted: only the confirmation of the result did not come.
+        rest = "it may not have its policy yet" if each.site in result.sites else "the figures are about the others"
+        if each.known and (result.maps is not None or result.priors is not None):
+            rest += ", whose calibrators and priors were made together with it"
+        yield "Excluded", f"{each.site}: {each.reason} (during {each.purpose}); {rest}."
+    certificate = result.certificate
+    if not certificate.meets_requirements:
+        inside = f", and {result.exceeding:,} sites miss a requirement inside" if result.exceeding else ""
+        yield (
+            "WARNING",
+            f"A requirement over all sites is exceeded by up to {result.violation:.5f}{inside}: algorithm1 may miss "
+            "its tolerances; use the exact solver to keep them.",
+        )
+    elif not certificate.holds and result.plan.solver is None:
+        yield (
+            "WARNING",
+            "Every requirement is met, but the optimality gap is still above "
+            f"{certificate.largest_optimality_gap:g}, the one agreed on, after {result.rounds:,} "
+            f"{'round' if result.rounds == 1 else 'rounds'}: a better rule may exist; allow more rounds.",
+        )
