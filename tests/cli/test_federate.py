@@ -27,12 +27,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logofair
-from logofair.cli.commands.federate import agreement
+from logofair.cli.commands.federate import client as client_commands
 from logofair.cli.commands.federate.plan import RosterOptions, check_same, plan_options, planned, prepare
 from logofair.cli.commands.federate.screen import Screen
 from logofair.cli.commands.federate.server import server as server_command
-from logofair.cli.commands.federate.setup import SITES
 from logofair.cli.group import cli
+from logofair.datasets.site_files import SITES
 from logofair.engines.events import Event
 from logofair.engines.folder import read_plan, read_result, write_plan
 from logofair.errors import InputError, RunError
@@ -318,8 +318,8 @@ def test_the_fingerprint_shown_is_that_of_ssh_keygen_and_one_that_was_misread_is
     assert "--trust: got 'south' alone; pass south=FINGERPRINT, as its people read it to you" in output
     assert "there is no public key of a site" in refused("federate", "keys", "show", "--keys", tmp_path)
     named = [f"{site}={read}" for site, read in shown.items()]
-    assert agreement.trusted_keys(named, keys / "sites") == shown
-    assert agreement.trusted_keys((), None) == {}
+    assert client_commands.trusted_keys(named, keys / "sites") == shown
+    assert client_commands.trusted_keys((), None) == {}
 
 
 def test_no_name_in_a_plan_forges_a_line_of_what_people_agree_to(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ _COMMANDS = {
     ),
     "join": ("logofair.cli.commands.federate.client:join", "Make the policy of a site that comes later."),
     "keys": ("logofair.cli.commands.federate.setup:keys", "Make the certificate of a server, or the key of a site."),
-    "plan": ("logofair.cli.commands.federate.agreement:show_plan", "Show a plan and its digest."),
+    "plan": ("logofair.cli.commands.federate.client:show_plan", "Show a plan and its digest."),
     "server": (
         "logofair.cli.commands.federate.server:server",
         "Run a plan with sites that connect, or resume it.",

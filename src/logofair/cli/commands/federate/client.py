@@ -1,16 +1,17 @@
-"""A site's commands: ``logofair federate client`` takes part in a run, ``federate join`` comes after it."""
+"""A site's commands: ``federate plan`` shows what it is to agree to, ``client`` takes part, ``join`` comes later."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.commands.federate.agreement import limits_of, own_costs, trusted_keys
 from logofair.cli.commands.federate.screen import Screen, quiet_option
-from logofair.cli.commands.federate.setup import KEYS_OF_SITES
+from logofair.cli.commands.federate.setup import KEYS_OF_SITES, fingerprints
 from logofair.cli.options import (
     SectionedCommand,
     column_options,
@@ -32,6 +33,7 @@ from logofair.files.writing import POLICY, check_output, locked
 
 if TYPE_CHECKING:
     from logofair.engines.site import SiteSettings
+    from logofair.federation.limits import SiteLimits
     from logofair.files.values import CostsText
     from logofair.policy.policy import Policy
 
@@ -46,6 +48,22 @@ _own_settings = together(
         "more than in the plan (they count only here).",
     ),
 )
+
+
+@click.command("plan", epilog=examples("logofair federate plan state/plan.json"))
+@click.argument("file", metavar="PLAN", type=click.Path(path_type=Path))
+def show_plan(file: Path) -> None:
+    """Show a plan and its digest, before agreeing to it.
+
+    PLAN is the plan.json in the server's folder, which its people send to every site.
+    Sites agree to this very plan with federate client --accept-plan DIGEST.
+    """
+    from logofair.engines.folder import read_plan
+
+    plan, _ = read_plan(file)
+    screen = Screen(err=False)
+    for label, sentence in plan.sentences():
+        screen(Event("plan", f"{label}: {sentence}"))
 
 
 @click.command(
@@ -127,12 +145,14 @@ def client(
     disconnected, the same command goes on where it stopped.
     """
     authority, key, peers = _credentials(name, keys, authority, key, peers, insecure)
-    limits = limits_of(accept_plan, site_policy, local_tolerance, costs)
+    limits = _limits_of(accept_plan, site_policy, local_tolerance, costs)
     from logofair.cli.console import showing_progress
 
     with showing_progress(quiet=quiet or as_json) as progress:
         read_client_file(data, columns, progress)
-    _check_address(server)
+    host, _, port = server.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise InputError(f"--server: got {server!r}; pass HOST:PORT, such as 127.0.0.1:9300.")
     agreement["trusted"] = trusted_keys(agreement["trusted"], peers)
     earlier, screen = None if force else finished_policy(out, folder), Screen(quiet=quiet, as_json=as_json)
     if earlier is not None:
@@ -155,6 +175,58 @@ def client(
     )
     _take_part(settings, server, authority, insecure, screen)
     return _show(Policy.load(out), out, as_json)
+
+
+def _own_costs(typed: CostsText | None) -> tuple[float, float] | None:
+    """What errors cost at a site by its own word."""
+    if isinstance(typed, dict):
+        raise InputError("--costs: names sites; a site sets its own alone, such as 1,3.")
+    return typed
+
+
+def _limits_of(
+    accept_plan: str | None, site_policy: Path | None, local_tolerance: float | None, costs: CostsText | None = None
+) -> SiteLimits:
+    """What the options agree to: one plan by its digest, or those within limits; nobody is asked later."""
+    from logofair.federation.limits import SiteLimits, read_fingerprint
+
+    if accept_plan is None and site_policy is None:
+        raise InputError(
+            "--accept-plan: missing; have the server's people send you plan.json, read it with logofair federate plan "
+            "plan.json, and pass the digest shown there, or your limits with --site-policy."
+        )
+    limits = SiteLimits() if site_policy is None else SiteLimits.read(site_policy)
+    if local_tolerance is not None:
+        limits = replace(limits, local_tolerance=constrained(local_tolerance))
+    if costs is not None:
+        limits = replace(limits, costs=_own_costs(costs))
+    if accept_plan is None:
+        return limits
+    try:
+        return replace(limits, plan=read_fingerprint(accept_plan))
+    except InputError as error:
+        raise InputError(f"--accept-{error}") from None
+
+
+def trusted_keys(named: Sequence[str], peers: Path | None) -> dict[str, str]:
+    """The fingerprints of other sites' keys by name, as their people read them out, each ``NAME=FINGERPRINT``.
+
+    What a key's fingerprint should be is never said: it is for the site's people to say.
+    """
+    here = fingerprints(peers) if named and peers is not None else {}
+    trusted = {}
+    for name, _, said in (each.partition("=") for each in named):
+        if name not in here:
+            raise InputError(f"--trust: there is no key {name}.pub in {peers}; pass NAME=FINGERPRINT of a site's key.")
+        if not said:
+            raise InputError(f"--trust: got {name!r} alone; pass {name}=FINGERPRINT, as its people read it to you.")
+        if said != here[name]:
+            raise InputError(
+                f"--trust: the key {name}.pub in {peers} is not the one whose fingerprint you were told; have the "
+                f"people of {name} read it to you again (logofair federate keys show), or send you their key."
+            )
+        trusted[name] = here[name]
+    return trusted
 
 
 def _credentials(
@@ -235,12 +307,6 @@ def _show(policy: Policy, where: Path, as_json: bool = False) -> None:
     return show(policy_page(policy, str(where)))
 
 
-def _check_address(server: str) -> None:
-    host, _, port = server.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise InputError(f"--server: got {server!r}; pass HOST:PORT, such as 127.0.0.1:9300.")
-
-
 @click.command(
     cls=SectionedCommand,
     epilog=examples(
@@ -290,7 +356,7 @@ def join(
     settings = SiteSettings(name, str(data), columns, folder="", policy=str(out))
     rows = read_site(settings, found.plan)
     release = None if folder is None or found.plan.privacy is None else stored_release(folder, rows, found.plan)
-    own: dict[str, Any] = {"local_tolerance": constrained(local_tolerance), "costs": own_costs(costs)}
+    own: dict[str, Any] = {"local_tolerance": constrained(local_tolerance), "costs": _own_costs(costs)}
     policy = with_columns(late_policy(found, rows, name, release, **own), settings)
     policy.save(out)
     _show(policy, out)

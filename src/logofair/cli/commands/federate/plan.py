@@ -136,20 +136,19 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
         rest |= {"calibration": "none", "privacy": Privacy(given["epsilon"], given.get("delta", _DELTA))}
     rest |= {name: given[name] for name in _AS_GIVEN if name in given}
     rest |= {name: constrained(given[name]) for name in ("local_tolerance", "global_tolerance") if name in given}
-    names = _labels(given["groups"]) if "groups" in given else list(groups)
+    names = list(given.get("groups", groups))
+    if "groups" in given and all(map(_INTEGER.fullmatch, names)):  # as a file's column would be read
+        names = [int(name) for name in names]
+    costs: CostsText | None = given.get("costs")
+    single = dict(costs) if isinstance(costs, dict) else {} if costs is None else {"": costs}
     return make_plan(
         groups=names,
-        **_costs(given.get("costs")),
+        costs=single.pop("", None),  # of sites that are not named
+        site_costs=single,
         random_state=given.get("seed"),
         run=given.get("run_name"),
         **rest,
     )
-
-
-def _costs(costs: CostsText | None) -> dict[str, Any]:
-    """What a plan takes: the costs of sites that are not named, and those of single ones."""
-    pairs = dict(costs) if isinstance(costs, dict) else {} if costs is None else {"": costs}
-    return {"costs": pairs.pop("", None), "site_costs": pairs}
 
 
 def check_same(options: Mapping[str, Any], plan: Plan, where: object) -> None:
@@ -165,11 +164,6 @@ def check_same(options: Mapping[str, Any], plan: Plan, where: object) -> None:
 
 def _is_given(value: object) -> bool:
     return value is not None and value is not False and value != ()  # 0 is a value
-
-
-def _labels(names: Sequence[str]) -> list[Label]:
-    """Names as a file's column would be read: integers where all of them are."""
-    return [int(name) for name in names] if all(map(_INTEGER.fullmatch, names)) else list(names)
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,12 @@ def server(
     credentials = _credentials(keys, insecure)
     plan, run_options = prepare(folder, options, RosterOptions(sites, expect, wait, timeout), without)
     if credentials is not None:
-        _check_keys(credentials.sites, run_options.sites)
+        for site in run_options.sites:
+            key = credentials.sites / f"{site}.pub"
+            if not key.is_file():
+                raise InputError(f"--sites: there is no {key}; put the public key of site {site!r} there.")
+        if not any(credentials.sites.glob("*.pub")):
+            raise InputError(f"--keys: {credentials.sites} holds no NAME.pub; put the public key of each site there.")
     if not (folder / RESULT).exists():
         screen = Screen(quiet=quiet, as_json=as_json)
         _serve(folder, plan, run_options, without, screen, host=host, port=port, credentials=credentials)
@@ -136,7 +141,11 @@ def _serve(
 
     with locked(folder / "command.lock", patience=0.0):
         if without:
-            _take_out(folder, without)
+            from logofair.engines.folder import read_state, resume_without
+
+            gone = {each.site for each in read_state(folder / STATE).server.excluded}  # before it stopped again
+            if left := [site for site in without if site not in gone]:
+                resume_without(folder, left)
         goes_on = (folder / STATE).exists()
         with superlink(folder / "flower", host, port, credentials) as flower:
             # Before the plan goes to the sites: one that is not registered yet would be refused.
@@ -155,16 +164,6 @@ def _serve(
                 raise RunError(f"{error} The state is in {folder}: the same command goes on from there.") from None
     if not (folder / RESULT).exists():
         raise RunError(f"Run {plan.run} left no result; {folder / 'flower'} says why.")
-
-
-def _take_out(folder: Path, sites: Sequence[str]) -> None:
-    """Take sites out of a stopped run, but for those that were taken out before it stopped again."""
-    from logofair.engines.folder import read_state, resume_without
-
-    gone = {each.site for each in read_state(folder / STATE).server.excluded}
-    left = [site for site in sites if site not in gone]
-    if left:
-        resume_without(folder, left)
 
 
 def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:
@@ -189,11 +188,3 @@ def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:
     for certificate in (credentials.authority, credentials.certificate):
         check_certificate(certificate)
     return credentials
-
-
-def _check_keys(folder: Path, sites: Sequence[str]) -> None:
-    for site in sites:
-        if not (folder / f"{site}.pub").is_file():
-            raise InputError(f"--sites: there is no {folder / site}.pub; put the public key of site {site!r} there.")
-    if not any(folder.glob("*.pub")):
-        raise InputError(f"--keys: {folder} holds no NAME.pub; put the public key of each site there.")

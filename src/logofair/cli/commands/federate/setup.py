@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from logofair.cli.group import LazyGroup
 from logofair.cli.options import SectionedCommand, examples, force_option, path_option, seed_option
 from logofair.errors import InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from logofair.columns.checks import Floats
-    from logofair.datasets import Dataset
 
 KEYS_OF_SITES = "sites"
 
@@ -122,21 +114,6 @@ def _require_cryptography() -> None:
         raise click.UsageError("keys need the package cryptography; pip install 'logofair[flower]'")
 
 
-SITES = ("north", "south", "east", "west")
-_TOGETHER, _OTHERS, _NEW = "together", "others", "new-north"
-
-# Columns of the files, and what undoes the scaling of logofair.datasets: smallest value and range.
-_COLUMNS = {
-    "age": ("age", 17, 73),
-    "education-num": ("education_years", 1, 15),
-    "hours-per-week": ("hours_per_week", 1, 98),
-    "capital-gain": ("capital_gain", 0, 99_999),
-    "capital-loss": ("capital_loss", 0, 4_356),
-}
-_PARTS = {"train": 0.3, "sites": 0.5, "new": 0.2}
-_ALPHA = 5.0
-
-
 @click.command(epilog=examples("logofair federate example --out data"))
 @path_option("--out", "Folder of the files.", folder=True, default=Path("data"), show_default=True)
 @seed_option("The same seed writes the same files.")
@@ -150,64 +127,14 @@ def example(out: Path, seed: int, force: bool) -> None:
     afterwards. The scores are those of a logistic regression that was trained on yet
     other rows; a label of 1 means an income above 50,000 USD.
     """
-    from logofair.datasets import load_adult
+    from logofair.datasets.site_files import FILES, site_files
 
-    files = [out / f"{name}.csv" for name in (*SITES, _TOGETHER, _OTHERS, _NEW)]
+    files = [out / f"{name}.csv" for name in FILES]
     for file in files:
         if file.exists() and not force:
             raise InputError(f"--out: {file} exists; choose another folder, or pass --force.")
-    texts = _texts(load_adult(), seed)
+    texts = site_files(seed)
     out.mkdir(parents=True, exist_ok=True)
     for file in files:
         file.write_text(texts[file.stem], encoding="utf-8")
         click.echo(f"{file}: {texts[file.stem].count(chr(10)) - 1:,} rows")
-
-
-def _texts(data: Dataset, seed: int) -> dict[str, str]:
-    """The files by name."""
-    import numpy as np
-    from sklearn.linear_model import LogisticRegression
-
-    from logofair.datasets import dirichlet_sites, split
-
-    dealing, splitting = np.random.default_rng(seed).spawn(2)
-    site = dirichlet_sites(data.sensitive, n_sites=len(SITES), alpha=_ALPHA, rng=dealing)
-    parts = split(len(data), _PARTS, rng=splitting)
-    model = LogisticRegression(solver="newton-cholesky").fit(data.features[parts["train"]], data.labels[parts["train"]])
-    scores: Floats = model.predict_proba(data.features)[:, 1]
-    lines, new = (
-        {
-            name: _lines(data, scores, np.sort(parts[part][site[parts[part]] == number]))
-            for number, name in enumerate(SITES)
-        }
-        for part in ("sites", "new")
-    )
-    lines |= {_TOGETHER: _together(lines), _OTHERS: _together(new), _NEW: new[SITES[0]]}
-    return {name: "\n".join(each) + "\n" for name, each in lines.items()}
-
-
-def _together(lines: dict[str, list[str]]) -> list[str]:
-    """The lines of the first three sites, each with its site."""
-    return [f"site,{lines[SITES[0]][0]}", *(f"{name},{line}" for name in SITES[:3] for line in lines[name][1:])]
-
-
-def _lines(data: Dataset, scores: Floats, rows: npt.NDArray[np.intp]) -> list[str]:
-    """Some rows as lines of CSV, after their header."""
-    columns = {"id": rows}
-    for name, (shown, smallest, width) in _COLUMNS.items():
-        scaled = data.features[rows, data.feature_names.index(name)]
-        columns[shown] = (smallest + width * scaled).round().astype(int)
-    lines = [",".join([*columns, "sex", "race", "score", "label"])]
-    fields = (*columns.values(), data.sensitive[rows], _race(data)[rows], scores[rows], data.labels[rows].astype(int))
-    for *plain, score, label in zip(*(field.tolist() for field in fields), strict=True):
-        lines.append(",".join([*map(str, plain), f"{score:.6f}", str(label)]))
-    return lines
-
-
-def _race(data: Dataset) -> npt.NDArray[np.str_]:
-    """The race of every row, from its features."""
-    import numpy as np
-
-    places = [place for place, name in enumerate(data.feature_names) if name.startswith("race=")]
-    names = np.array([data.feature_names[place].removeprefix("race=") for place in places])
-    return np.asarray(names[data.features[:, places].argmax(axis=1)])

@@ -33,10 +33,8 @@ from logofair.files.inputs import ColumnNames
 from logofair.files.writing import locked
 
 if TYPE_CHECKING:
-    from logofair.columns.checks import Label
     from logofair.engines.site import SiteSettings
     from logofair.federation import Plan
-    from logofair.files.rows import DataRows
     from logofair.progress import Progress
 
 _SITES, _POLICIES, _STATES = "sites", "policies", "states"
@@ -90,14 +88,21 @@ def simulate(
     FOLDER/result.json. Groups default to those in the file.
     """
     if engine == "flower":
-        _require_flower()
+        try:
+            require_flower("ray")
+        except InputError as error:
+            raise InputError(f"{error} Or do without it: --engine inprocess gives the same numbers.") from None
     from logofair.cli.console import showing_progress
 
     with showing_progress(quiet=quiet or as_json) as progress:
         plan, parts = _plan_and_parts(data, columns, options, progress)
     _check_folder(folder, force)
     with locked(folder / "command.lock", patience=0.0):
-        _clear(folder)
+        for name in _OWN_FILES:  # of an earlier simulation
+            (folder / name).unlink(missing_ok=True)
+        for name in _OWN_FOLDERS:
+            with suppress(FileNotFoundError):
+                shutil.rmtree(folder / name)
         sites = write_sites(folder, parts, columns)
         (folder / _POLICIES).mkdir()
         if engine == "flower":
@@ -108,24 +113,20 @@ def simulate(
     report(folder, as_json, verbose=verbose)
     if plan.secure and engine == "inprocess" and not as_json:
         click.echo("Note: one process held all rows and masked nothing; the numbers are those of secure sums.")
-    _warn(warned, folder, as_json)
-    if not as_json:
-        click.echo(f"{folder / _POLICIES}: the policies of {len(sites):,} sites.")
-
-
-def _warn(warned: Mapping[str, Sequence[str]], folder: Path, as_json: bool) -> None:
-    """Say what the sites will be warned of, such as cells with few rows; of many sites only the first."""
-    for number, (site, sentences) in enumerate(warned.items()):
+    for number, (site, sentences) in enumerate(warned.items()):  # such as cells with few rows
         if as_json:
             Screen(as_json=True)(Event("warning", " ".join(sentences), {"site": site, "warnings": list(sentences)}))
         elif number < _WARNED:
             for sentence in sentences:
                 click.echo(f"Warning: {sentence}")
-    if len(warned) > _WARNED and not as_json:
+    if as_json:
+        return
+    if len(warned) > _WARNED:
         click.echo(
             f"Warning: {len(warned) - _WARNED:,} further sites have warnings; logofair explain "
             f"{folder / _POLICIES / 'SITE.json'} shows them."
         )
+    click.echo(f"{folder / _POLICIES}: the policies of {len(sites):,} sites.")
 
 
 def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: ColumnNames) -> list[SiteSettings]:
@@ -155,7 +156,7 @@ def _plan_and_parts(
 
     rows = read_client_file(data, columns, progress)
     groups = encode(rows.groups, "groups").names
-    plan = planned(options, _groups(groups))
+    plan = planned(options, sorted(groups, key=lambda value: (str(type(value)), value)))
     for role, needed in (("label", plan.needs_labels), ("score", True)):
         if needed and getattr(columns, role) is None:
             raise InputError(f"--{role}: missing, but the plan needs it; name the column of {data}.")
@@ -163,36 +164,23 @@ def _plan_and_parts(
     strange = next((value for value in groups if str(value) not in known), None)
     if strange is not None:
         raise InputError(f"--groups: leaves out {strange!r}, which {data} has; name it too, or drop such rows.")
-    named = _named(rows, columns)
+    found = {columns.score: rows.scores, columns.label: rows.labels, columns.weight: rows.weights}
+    named = {", ".join(columns.group): rows.groups} | {name: each for name, each in found.items() if name is not None}
     assert rows.sites is not None
-    sites = {_site_name(value, data, columns): here for value, here in encode(rows.sites, "sites").by_name()}
+    sites = {}
+    for value, here in encode(rows.sites, "sites").by_name():
+        if not _NAME.fullmatch(str(value)):
+            raise InputError(
+                f"{data}: column {columns.site!r} holds {str(value)[:80]!r}, which cannot name a site; use up to 64 "
+                "letters, digits, '-', '_' and '.', starting with a letter or digit."
+            )
+        sites[str(value)] = here
     if len(sites) < plan.quorum:
         raise InputError(
             f"--site: column {columns.site!r} names {len(sites)} sites, but the plan needs {plan.quorum} (--quorum)."
         )
     split = progress(sorted(sites), "Splitting by site", len(sites))
     return plan, {site: {name: values[sites[site]] for name, values in named.items()} for site in split}
-
-
-def _named(rows: DataRows, columns: ColumnNames) -> dict[str, Any]:
-    """The columns by the names they have in the sites' files."""
-    found = {columns.score: rows.scores, columns.label: rows.labels, columns.weight: rows.weights}
-    return {", ".join(columns.group): rows.groups} | {
-        name: values for name, values in found.items() if name is not None
-    }
-
-
-def _groups(values: Sequence[Label]) -> list[Label]:
-    return sorted(values, key=lambda value: (str(type(value)), value))
-
-
-def _site_name(value: object, data: Path, columns: ColumnNames) -> str:
-    if not _NAME.fullmatch(str(value)):
-        raise InputError(
-            f"{data}: column {columns.site!r} holds {str(value)[:80]!r}, which cannot name a site; use up to 64 "
-            "letters, digits, '-', '_' and '.', starting with a letter or digit."
-        )
-    return str(value)
 
 
 def _in_process(folder: Path, plan: Plan, sites: list[SiteSettings], progress: Progress) -> dict[str, Sequence[str]]:
@@ -243,13 +231,6 @@ def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings], screen: Sc
     return {site: policy.info.warnings for site, policy in written.items() if policy.info.warnings}
 
 
-def _require_flower() -> None:
-    try:
-        require_flower("ray")
-    except InputError as error:
-        raise InputError(f"{error} Or do without it: --engine inprocess gives the same numbers.") from None
-
-
 def _check_folder(folder: Path, force: bool) -> None:
     """Only an empty folder, an unfinished simulation, or with force a finished one is written to."""
     if folder.exists() and not folder.is_dir():
@@ -260,12 +241,3 @@ def _check_folder(folder: Path, force: bool) -> None:
         raise InputError(f"--folder: {folder} holds other files; choose a folder of its own.")
     if (folder / RESULT).exists() and not force:
         raise InputError(f"--folder: {folder} holds a finished simulation; choose another folder, or pass --force.")
-
-
-def _clear(folder: Path) -> None:
-    """Remove an earlier simulation, by name."""
-    for name in _OWN_FILES:
-        (folder / name).unlink(missing_ok=True)
-    for name in _OWN_FOLDERS:
-        with suppress(FileNotFoundError):
-            shutil.rmtree(folder / name)
