@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from logofair.datasets.adult import load_adult
 from logofair.datasets.partition import dirichlet_sites, split
@@ -34,7 +37,7 @@ def site_files(random_state: int = 0) -> dict[str, str]:
     site = dirichlet_sites(data.sensitive, n_sites=len(SITES), alpha=_ALPHA, rng=dealing)
     parts = split(len(data), _PARTS, rng=splitting)
     model = LogisticRegression(solver="newton-cholesky").fit(data.features[parts["train"]], data.labels[parts["train"]])
-    columns = {"id": np.arange(len(data))}
+    columns: dict[str, npt.NDArray[Any]] = {"id": np.arange(len(data))}
     for name, (shown, smallest, width) in _COLUMNS.items():
         scaled = data.features[:, data.feature_names.index(name)]
         columns[shown] = (smallest + width * scaled).round().astype(int)

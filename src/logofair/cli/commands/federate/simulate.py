@@ -165,7 +165,9 @@ def _plan_and_parts(
     if strange is not None:
         raise InputError(f"--groups: leaves out {strange!r}, which {data} has; name it too, or drop such rows.")
     found = {columns.score: rows.scores, columns.label: rows.labels, columns.weight: rows.weights}
-    named = {", ".join(columns.group): rows.groups} | {name: each for name, each in found.items() if name is not None}
+    named: dict[str, Any] = {", ".join(columns.group): rows.groups} | {
+        name: each for name, each in found.items() if name is not None
+    }
     assert rows.sites is not None
     sites = {}
     for value, here in encode(rows.sites, "sites").by_name():
