@@ -1,4 +1,4 @@
-"""Promises for new rows on simulated federations whose population is known: ``python -m benchmarks.promises``.
+"""What is certified for new rows on simulated federations whose population is known: ``python -m benchmarks.promises``.
 
 In every run a federation is drawn from its population, fitted with ``confidence=0.95``, and the policy's true gaps are
 computed from the population itself. Stated bounds should hold in 95% of the runs, and certified promises fail, any of
@@ -20,8 +20,8 @@ from rich.table import Table
 import logofair
 from logofair.cli.console import page, showing_progress
 from logofair.cli.options import examples, such_that
-from logofair.fitting.promises import CERTIFIED, Promise
 from logofair.fitting.solution import Solution
+from logofair.outcomes import MET, Outcome
 
 Array = npt.NDArray[np.float64]
 
@@ -74,14 +74,14 @@ class Truth:
     rates: dict[str, tuple[Array, Array]]
     accuracy: float
 
-    def gap(self, promise: Promise) -> float:
-        """The gap that a promise is about."""
-        rate, people = self.rates[promise.rate]
-        if promise.side == "local":
-            row = rate[0 if promise.site is None else int(str(promise.site))]
-        else:
+    def gap(self, found: Outcome) -> float:
+        """The gap that an outcome is about: of several rates the largest."""
+        gaps = []
+        for each in found.requirement.rates:
+            rate, people = self.rates[each.name]
             row = (rate * people).sum(axis=0) / people.sum(axis=0)
-        return float(row.max() - row.min())
+            gaps.append(float(np.ptp(row if found.site is None else rate[int(str(found.site))])))
+        return max(gaps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,22 +162,27 @@ class Results:
 
     def add(self, solution: Solution, truth: Truth, without: Truth) -> None:
         """Compare what a solution says with the population, and with that of a fit without confidence."""
-        promises = solution.promises
-        gaps = [(promise, truth.gap(promise)) for promise in promises]
-        within = [without.gap(p) <= p.tolerance for p in promises if p.tolerance is not None]
-        self.kept_without.append(float(np.mean(within)))
+        certified, promises = solution.certified, solution.promises
+        assert promises is not None
+        gaps = [(each, truth.gap(each), each.limit or 0.0) for each in certified]
+        self.kept_without.append(float(np.mean([without.gap(each) <= limit for each, _, limit in gaps])))
         self.price.append(without.accuracy - truth.accuracy)
         self.method = promises.method
-        made = [(p, gap) for p, gap in gaps if p.status == CERTIFIED]
-        self.broken.append(any(gap > p.tolerance for p, gap in made if p.tolerance is not None))
-        self.certified.append(len(made) / len(gaps))
-        self.kept.append(float(np.mean([gap <= p.tolerance for p, gap in gaps if p.tolerance is not None])))
-        bounded = [(p.side, gap <= p.bound) for p, gap in gaps if p.bound is not None]
-        self.local_holds += [float(np.mean([holds for side, holds in bounded if side == "local"]))] if bounded else []
-        self.global_holds += [holds for side, holds in bounded if side == "global"]
+        self.broken.append(any(gap > limit for each, gap, limit in gaps if each.state == MET))
+        self.certified.append(certified.count(MET) / len(certified))
+        self.kept.append(float(np.mean([gap <= limit for _, gap, limit in gaps])))
+        alone = len(solution.policy.sites) == 1
+        inside = [each.site is not None or alone for each in certified]
+        bounded = [
+            (local, gap <= each.high)
+            for local, (each, gap, _) in zip(inside, gaps, strict=True)
+            if each.high is not None
+        ]
+        self.local_holds += [float(np.mean([holds for local, holds in bounded if local]))] if bounded else []
+        self.global_holds += [holds for local, holds in bounded if not local]
         if promises.largest_local_bound is not None:
-            local = [gap for p, gap in gaps if p.side == "local"]
-            self.largest_holds.append(max(local) <= promises.largest_local_bound)
+            largest = max(gap for local, (_, gap, _) in zip(inside, gaps, strict=True) if local)
+            self.largest_holds.append(largest <= promises.largest_local_bound)
 
     def as_dict(self) -> dict[str, Any]:
         """Means over the runs, as plain values; None where there is nothing to average."""

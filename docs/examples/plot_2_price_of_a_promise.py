@@ -43,7 +43,8 @@ def fitted(rows, rng, confidence):
 # One fit, and what may be promised of it. A site with too few rows is told how many it would take.
 
 solution = fitted(6_000, 0, 0.95)
-print(solution.promises)
+for each in solution.outcomes.on("new rows"):
+    print(each.site, each.state, each.high, each.rows, each.rows_needed)
 
 # %%
 # Now the same for samples of different size: the largest true gap of any site without a promise, of the certified
@@ -56,7 +57,7 @@ for place, size in enumerate(sizes):
         axes.plot(place - 0.15, true_gaps(fitted(size, draw, None).policy).max(), "s", color="#D55E00", alpha=0.8)
         promising = fitted(size, draw, 0.95)
         gaps = true_gaps(promising.policy)
-        certified = np.array([each.status == "certified" for each in promising.promises if each.side == "local"])
+        certified = np.array([each.state == "met" for each in promising.outcomes.on("new rows")])
         for which, fill in ((certified, "full"), (~certified, "none")):
             if which.any():
                 axes.plot(place + 0.15, gaps[which].max(), "o", color="#0072B2", alpha=0.8, fillstyle=fill)
@@ -72,10 +73,8 @@ plt.show()
 # population. With promises, certified gaps stay below, and what cannot be certified is said rather than missed. It
 # costs accuracy on the calibration rows:
 
-print(
-    f"accuracy on the calibration rows: {solution.promises.accuracy_without:.4f} without promises, "
-    f"{solution.promises.accuracy:.4f} with them"
-)
+accuracy, price = solution.certificate.primal, solution.promises.price
+print(f"accuracy on the calibration rows: {accuracy + price:.4f} without promises, {accuracy:.4f} with them")
 
 # %%
 # :doc:`Promises </PROMISES>` says how they are made, and measures on 1,100 federations that they hold.

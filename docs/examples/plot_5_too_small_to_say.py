@@ -99,4 +99,5 @@ plt.show()
 # -------------
 # Borrowing proves nothing about a small site. What can be promised of new rows, and how many rows it would take:
 
-print(fitted("auto", confidence=0.95).promises)
+for each in fitted("auto", confidence=0.95).outcomes.on("new rows"):
+    print(each.site, each.state, each.high, each.rows, each.rows_needed)

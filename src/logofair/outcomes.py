@@ -7,7 +7,7 @@ expectation; on *test rows* it is measured, with an interval; for *new rows* it 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import plain
 from logofair.files import polars_module
+from logofair.records import InBrief
 from logofair.requirement import Requirement
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Outcome:
     selection rate gap <= 0.1 overall exceeded 0.3 0.19 0.39
     """
 
-    requirement: Requirement
+    requirement: InBrief[Requirement]
     site: Label | None
     limit: float | None
     before: float | None
@@ -95,6 +96,11 @@ class Outcome:
     def too_small(self) -> bool:
         """Whether it rests on a handful of people, so that it makes no verdict unclear and no headline."""
         return self.rows is not None and self.rows < FEW_ROWS
+
+    @property
+    def stored(self) -> Outcome:
+        """The same as a policy's file has it: labels of a type that JSON lacks as text."""
+        return replace(self, site=plain(self.site), groups=tuple(map(plain, self.groups)))
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; the requirement as it is typed."""

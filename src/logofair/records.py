@@ -26,7 +26,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from io import BytesIO
-from typing import Any, ClassVar, TypeVar, get_args, get_origin
+from types import GenericAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
 import numpy as np
@@ -61,6 +62,31 @@ class Family:
         cls.classes[cls.__qualname__] = cls
 
 
+class Condensed:
+    """A record that stands in others as something shorter than its fields, such as a sentence.
+
+    A field that holds one is hinted ``InBrief[Requirement]``, since of a dataclass msgspec would read the fields.
+    """
+
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(GenericAlias)
+
+    def condensed(self) -> Any:
+        """Return what stands for it."""
+        raise NotImplementedError
+
+    @classmethod
+    def expanded(cls, value: Any) -> Any:
+        """Return the record that :meth:`condensed` wrote; raise one of :data:`FAULTS` on anything else."""
+        raise NotImplementedError
+
+
+if TYPE_CHECKING:
+    InBrief: TypeAlias = Annotated[Kind, "condensed"]
+else:
+    InBrief = Condensed
+
+
 # ---------------------------------------------------------------- plain values
 
 
@@ -75,6 +101,8 @@ def plain(value: object, put: Callable[[npt.NDArray[Any] | bytes], Any] | None =
         return value
     if isinstance(value, np.ndarray | bytes):
         return (put or listed)(value)
+    if isinstance(value, Condensed):
+        return plain(value.condensed(), put)
     if is_dataclass(value):
         found = {field.name: plain(getattr(value, field.name), put) for field in fields(value)}
         return {_CLASS: type(value).__qualname__, **found} if isinstance(value, Family) else found
@@ -126,6 +154,8 @@ def _special(kind: Any, value: Any) -> Any:
     """A value of a kind that msgspec does not know."""
     if (get_origin(kind) or kind) is np.ndarray:
         return _array(value, get_args(get_args(kind)[1])[0])
+    if get_origin(kind) is InBrief:
+        return get_args(kind)[0].expanded(value)
     if kind is Hashable:
         return _label(value)
     if isinstance(kind, type) and issubclass(kind, Family):
@@ -169,6 +199,8 @@ def _label(value: Any) -> Hashable:
 
 def _declared_alone(found: Any, tree: Any) -> None:
     """Raise where a tree has fields that the record does not, or none at all: of dataclasses msgspec lets that pass."""
+    if isinstance(found, Condensed):  # which looks after itself
+        return
     if is_dataclass(found):
         if not isinstance(tree, dict) or tree.keys() - {field.name for field in fields(found)} - {_CLASS}:
             raise TypeError("fields")

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 from logofair.columns.checks import nearest_name, shown
 from logofair.errors import InputError
 from logofair.notions import EQUALIZED_ODDS, KNOWN_RATES, Rate, as_number
+from logofair.records import Condensed
 
 TODAY = "today"
 # Above this a bound for rates of the user's own, in whatever unit, overflows sooner than it binds.
@@ -114,7 +115,7 @@ _BARE = re.compile(r'[^\s,"=<>]+')
 
 
 @dataclass(frozen=True, kw_only=True)
-class Requirement:
+class Requirement(Condensed):
     """What must hold of which rates, where; made of a sentence by :meth:`parse`, and ``str`` gives it back.
 
     Parameters
@@ -175,6 +176,20 @@ class Requirement:
             advice = "pass a sentence, such as 'selection rate gap <= 0.02 overall'"
             raise InputError(f"require: got {shown(text)}; {advice}.")
         return _Sentence(text, own_rates(rates)).requirement()
+
+    def condensed(self) -> Any:
+        """Return the sentence; with the lines of the user's own rates where it names some."""
+        own = {name: list(rate.line or ()) for name, rate in own_rates(self.rates).items()}
+        return {"require": str(self), "rates": own} if own else str(self)
+
+    @classmethod
+    def expanded(cls, value: Any) -> Requirement:
+        """Return the requirement that :meth:`condensed` wrote."""
+        text, own = (value["require"], value["rates"]) if isinstance(value, dict) else (value, {})
+        found = cls.parse(text, [Rate.called(name, line) for name, line in own.items()])
+        if found.condensed() != value:
+            raise ValueError("a requirement that is written otherwise")
+        return found
 
     def __str__(self) -> str:
         rates, who = iter(self._rate_names), ("".join(map(_name_text, each)) or "everyone" for each in self.who)

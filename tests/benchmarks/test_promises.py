@@ -31,8 +31,8 @@ def test_the_population_is_that_of_its_rows():
         policy=solution.policy,
     )
     assert truth.accuracy == pytest.approx(found.accuracy, abs=0.01)
-    for promise, gap in zip(solution.promises, [*found.local.gaps[0], found.global_gap], strict=True):
-        assert truth.gap(promise) == pytest.approx(gap, abs=0.03)
+    for each, gap in zip(solution.certified, [*found.local.gaps[0], found.global_gap], strict=True):
+        assert truth.gap(each) == pytest.approx(gap, abs=0.03)
 
 
 def test_a_run_counts_bounds_that_hold_and_promises_that_fail():

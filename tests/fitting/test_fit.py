@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as arrays
 import logofair
 import support.sentences as asked
 from logofair.errors import InputError, SolverError
-from logofair.fitting import fit as fitting
+from logofair.fitting import solving
 from logofair.notions import NOTIONS
 from logofair.solvers.algorithm1 import Algorithm1
 from logofair.solvers.decomposition import solve_exact
@@ -176,7 +176,7 @@ def test_the_oracle_is_never_below_a_policy_at_its_own_gaps(seed, notion):
             local[gap.site, place] = gap.value
     case = replace(by_labels, local_tolerance=local, global_tolerance=global_)
     problem = case.problem()
-    oracle = solve_exact(problem) or fitting.solve_joint(problem)
+    oracle = solve_exact(problem) or solving.solve_joint(problem)
     assert problem.accuracy(oracle.u, oracle.v) >= case.accuracy(chance) - 1e-6
 
 
@@ -354,7 +354,7 @@ def unproven(problem):
 def test_a_failed_solve_falls_back_to_one_that_holds(broken, notion, monkeypatch):
     scores, _, columns = table(seed=1)
     expected = fit(scores, None, columns, notion=notion)
-    monkeypatch.setattr(fitting, "solve_exact", broken)
+    monkeypatch.setattr(solving, "solve_exact", broken)
     solution = fit(scores, None, columns, notion=notion)
     assert (expected.solver, solution.solver) == ("exact", "joint")
     assert solution.certificate.holds
@@ -367,8 +367,8 @@ def test_a_failed_solve_falls_back_to_one_that_holds(broken, notion, monkeypatch
 @pytest.mark.parametrize("second", [no_optimum, unfair, wasteful, unproven])
 def test_where_nothing_holds_an_error_is_raised_and_nothing_returned(first, second, monkeypatch):
     scores, _, columns = table(seed=1)
-    monkeypatch.setattr(fitting, "solve_exact", first)
-    monkeypatch.setattr(fitting, "solve_joint", second)
+    monkeypatch.setattr(solving, "solve_exact", first)
+    monkeypatch.setattr(solving, "solve_joint", second)
     with pytest.raises(SolverError, match="no policy with a valid certificate was found, so none is returned"):
         fit(scores, None, columns)
 

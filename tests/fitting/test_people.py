@@ -54,7 +54,7 @@ def test_ids_of_which_none_stands_twice_change_nothing(options):
     options = options | {"random_state": 3}
     without, given_ids = fit(columns, **options), fit(columns, **options, ids=np.arange(900)[::-1] + 7)
     assert given_ids.certificate.as_dict() == without.certificate.as_dict()
-    assert [p.bound for p in given_ids.promises] == [p.bound for p in without.promises]
+    assert given_ids.certified == without.certified
 
 
 def test_rows_of_one_person_share_their_fold_in_calibration_and_pooling():
@@ -73,13 +73,14 @@ def test_promises_rest_on_people_who_are_held_out_whole():
     solution = fit(columns, ids=person, confidence=0.95)
     blind = fit(columns, confidence=0.95)
     assert (blind.promises.method, solution.promises.method) == ("by rank", "on rows held out")
-    assert "1,500 people have 6,000 rows, so there is no promise by rank" in solution.promises.summary()
-    assert "rows are taken for people, since there are no ids" in blind.promises.summary()
-    for promise, other in zip(solution.promises, blind.promises, strict=True):
-        assert 4 * promise.rows == pytest.approx(other.rows, rel=0.1)
-    assert "people" in fit(columns, ids=person, confidence=0.95, local_tolerance=0.01).promises.summary()
+    for each, other in zip(solution.certified, blind.certified, strict=True):
+        assert 4 * each.rows == pytest.approx(other.rows, rel=0.1)
     # half of all people test the rule: limits of so many, each with all rows
-    assert solution.promises[-1].bound > fit(columns, confidence=0.95, notion="equalized_odds").promises[-1].bound
+    strict = {"confidence": 0.95, "local_tolerance": 0.1, "global_tolerance": None}
+    by_person, by_row = fit(columns, **strict, ids=person), fit(columns, **strict, sample_weight=np.ones(person.size))
+    assert by_row.promises.method == "on rows held out"
+    assert [each.state for each in by_person.certified] == ["unclear", "unclear"]
+    assert [each.state for each in by_row.certified] == ["met", "met"]
 
 
 def test_every_row_counts_in_the_rule():

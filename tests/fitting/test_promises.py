@@ -1,4 +1,4 @@
-"""``fit(..., confidence=)``: what is promised for new rows, how it is told, and that it holds in the population."""
+"""``fit(..., confidence=)``: what is certified for new rows, at which price, and that it holds in the population."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import support.sentences as asked
 from logofair import records
 from logofair.columns.segments import cell_numbers
 from logofair.errors import InputError
-from logofair.fitting.promises import CANNOT, CERTIFIED, NOT_REQUIRED, Promises
 from logofair.fitting.ranks import Ranks, place_thresholds
+from logofair.outcomes import MET, NEW_ROWS, UNCLEAR
 from logofair.policy.mixtures import base_rule
 from logofair.policy.policy import Policy
 
@@ -52,39 +52,37 @@ def test_a_promise_about_labels_needs_labels():
 
 @pytest.mark.parametrize("rows", [2, 3, 5, 12, 30])
 @pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
-def test_few_rows_neither_crash_nor_promise_anything(rows, notion):
+def test_few_rows_neither_crash_nor_certify_anything(rows, notion):
     scores, labels, columns = table(seed=rows, rows=rows, sites=2)
     columns["sensitive_features"][:2], labels[:2] = ["F", "M"], [0, 1]
-    promises = fit((scores, labels, columns), notion=notion, local_tolerance=0.02, global_tolerance=0.02).promises
-    certain = [p for p in promises.with_status(CERTIFIED) if p.bound is not None and p.bound > 0.02]
-    assert certain == []
-    assert promises.with_status(CANNOT)
+    certified = fit((scores, labels, columns), notion=notion, local_tolerance=0.02, global_tolerance=0.02).certified
+    assert all(each.high is None or each.high <= 0.02 for each in certified.with_state(MET))
+    assert certified.count(UNCLEAR)
 
 
-# --- what is told
+# --- what is certified
 
 
-def test_without_confidence_nothing_is_promised():
-    solution = fit(table(), confidence=None)
-    assert {promise.status for promise in solution.promises} == {NOT_REQUIRED}
-    assert [promise.side for promise in solution.promises] == ["local", "global"]
-    assert "no confidence was asked for" in solution.promises.summary()
-    assert solution.policy.info.promises is None
-    assert solution.promises.price is None
+def test_without_confidence_or_a_requirement_nothing_is_certified():
+    for options in ({"confidence": None}, {"local_tolerance": None, "global_tolerance": None}):
+        solution = fit(table(), **options)
+        assert len(solution.certified) == 0
+        assert solution.promises is solution.policy.info.promises is None
 
 
-def test_with_nothing_required_nothing_is_promised():
-    solution = fit(table(), local_tolerance=None, global_tolerance=None)
-    assert {promise.status for promise in solution.promises} == {NOT_REQUIRED}
-
-
-def test_there_is_a_promise_for_every_requirement_and_site():
-    promises = fit(table(), site_tolerances={1: None}).promises
-    assert [(p.side, p.site) for p in promises] == [("local", 0), ("local", 1), ("local", 2), ("global", None)]
-    assert [p.status for p in promises] == [CERTIFIED, NOT_REQUIRED, CERTIFIED, CERTIFIED]
-    assert all(p.bound <= p.tolerance for p in promises.with_status(CERTIFIED))
-    assert promises.largest_local_bound >= max(p.bound for p in promises if p.side == "local" and p.bound)
-    assert promises[0].rows_needed < promises[0].rows
+def test_there_is_an_outcome_for_every_requirement_and_site():
+    solution = fit(table(), site_tolerances={1: None})
+    certified = solution.certified
+    assert [(each.requirement.scope.where, each.site) for each in certified] == [
+        ("per site", 0),
+        ("per site", 2),
+        ("overall", None),
+    ]
+    assert certified == solution.outcomes.on(NEW_ROWS)
+    assert certified.count(MET) == 3
+    assert all(each.high <= each.limit and (each.before, each.after, each.low) == (None,) * 3 for each in certified)
+    assert solution.promises.largest_local_bound >= max(each.high for each in certified if each.site is not None)
+    assert certified[0].rows_needed < certified[0].rows
 
 
 def test_a_site_with_few_rows_is_told_how_many_it_needs():
@@ -92,12 +90,9 @@ def test_a_site_with_few_rows_is_told_how_many_it_needs():
     few = np.flatnonzero((columns["sites"] == 2) & (columns["sensitive_features"] == "F"))[12:]
     keep = np.setdiff1d(np.arange(scores.size), few)
     rows = scores[keep], labels[keep], {name: column[keep] for name, column in columns.items()}
-    solution = fit(rows, local_tolerance=0.1)
-    promise = solution.promises[2]
-    assert (promise.status, promise.group, promise.rows) == (CANNOT, "F", 12)
-    assert str(promise).startswith("cannot certify: site 2 has 12 rows of group 'F'; ")
-    assert f"{promise.rows_needed:,} would be needed for 0.10 (by rank, 4 promises together)" in str(promise)
-    assert promise.rows_needed > 100
+    found = fit(rows, local_tolerance=0.1).certified[2]
+    assert (found.state, found.groups, found.rows) == (UNCLEAR, ("F",), 12)
+    assert found.rows_needed > 100
 
 
 def test_a_site_without_rows_of_a_group_cannot_be_certified():
@@ -105,58 +100,59 @@ def test_a_site_without_rows_of_a_group_cannot_be_certified():
     keep = (columns["sites"] != 2) | (columns["sensitive_features"] != "F")
     rows = scores[keep], labels[keep], {name: column[keep] for name, column in columns.items()}
     for notion in ("demographic_parity", "equalized_odds"):
-        promise = fit(rows, notion=notion).promises[2]
-        assert (promise.status, promise.rows, promise.bound) == (CANNOT, 0, None)
-        assert "site 2 has no rows of group 'F'" in str(promise)
+        found = fit(rows, notion=notion).certified[2]
+        assert (found.state, found.groups, found.rows, found.high) == (UNCLEAR, ("F",), 0, None)
 
 
 def test_no_rows_certify_a_tolerance_of_zero():
-    promise = fit(table(), local_tolerance=0).promises[0]
-    assert promise.rows_needed is None
-    assert "no number of rows" in str(promise)
+    assert fit(table(), local_tolerance=0).certified[0].rows_needed is None
+
+
+BENEFIT = logofair.Notion("benefit", given=(logofair.Rate("benefit", -1, 2, base=(1, 0)),))
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "method"),
     [
         ({}, "by rank"),
         ({"notion": "predictive_equality"}, "by rank"),
-        ({"notion": "equalized_odds"}, "several rates"),
-        ({"notion": {"local": "demographic_parity", "global": "equal_opportunity"}}, "several rates"),
-        ({"sample_weight": np.ones(4000)}, "the rows are weighted, so there is no promise by rank"),
-        ({"notion": logofair.Notion("benefit", given=(logofair.Rate("benefit", -1, 2, base=(1, 0)),))}, "no share"),
+        ({"notion": "equalized_odds"}, "on rows held out"),
+        ({"notion": {"local": "demographic_parity", "global": "equal_opportunity"}}, "on rows held out"),
+        ({"sample_weight": np.ones(4000)}, "on rows held out"),
+        ({"notion": BENEFIT}, "on rows held out"),
+        ({"capacity": 0.7}, "on rows held out"),
     ],
 )
-def test_the_way_is_chosen_by_what_is_required_and_is_said(options, words):
-    promises = fit(table(), **options).promises
-    assert words in f"{promises.method}: {promises.why}"
-    assert f"Made {promises.method}: {promises.why}." in promises.summary()
+def test_the_method_is_chosen_by_what_is_required(options, method):
+    solution = fit(table(), **options)
+    assert solution.promises.method == method
+    if "notion" in options and options["notion"] is BENEFIT:  # no share of rows
+        assert {each.state for each in solution.certified} == {UNCLEAR}
 
 
-def test_on_rows_held_out_the_correction_and_the_power_are_told():
-    promises = fit(table(rows=1500), notion="equalized_odds").promises
-    assert len(promises) == 8
-    assert "(Holm's correction, 8 promises together, power 0.8)" in str(promises.with_status(CANNOT)[0])
-    assert "with label 1" in str(promises.with_status(CANNOT)[0])
+def test_of_several_rates_all_must_be_certified():
+    few = fit(table(rows=1500), notion="equalized_odds").certified
+    assert len(few) == 4
+    assert few[0].rate in ("true positive rate", "false positive rate")
+    enough = fit(table(rows=30_000), notion="equalized_odds", global_tolerance=None).certified
+    assert {each.state for each in enough} == {MET}
+    each_rate = fit(
+        table(rows=30_000), notion={"equal_opportunity": 0.15, "predictive_equality": 0.15}, global_tolerance=None
+    ).certified
+    for site in range(3):
+        assert enough.at(site)[0].high == pytest.approx(max(each.high for each in each_rate.at(site)))
 
 
-def test_a_gap_that_is_no_share_of_rows_is_not_certified():
-    benefit = logofair.Notion("benefit", given=(logofair.Rate("benefit", -1, 2, base=(1, 0)),))
-    promises = fit(table(), notion=benefit).promises
-    assert {p.status for p in promises} == {CANNOT}
-    assert "the benefit is no share of rows" in str(promises[0])
-
-
-def test_promises_are_plain_values_and_stay_with_the_policy(tmp_path):
-    solution = fit(table(), site_tolerances={0: None})
-    plain = json.loads(json.dumps(solution.as_dict()["promises"], allow_nan=False))
-    assert [each["status"] for each in plain["promises"]] == [p.status for p in solution.promises]
-    assert plain["price"] == solution.promises.price
+def test_what_is_certified_is_plain_values_and_stays_with_the_policy(tmp_path):
+    solution = fit(table(), site_tolerances={0: None}, global_tolerance=0.001)
+    plain = json.loads(json.dumps(solution.as_dict(), allow_nan=False))
+    assert [each["state"] for each in plain["outcomes"] if each["basis"] == NEW_ROWS] == [MET, MET, UNCLEAR]
+    assert plain["promises"]["price"] == solution.promises.price
     solution.policy.save(tmp_path / "policy.json")
-    stored = Policy.load(tmp_path / "policy.json").info.promises
-    assert stored == solution.policy.info.promises
-    assert [each.sentence for each in stored.promises] == list(map(str, solution.promises))
-    assert stored.confidence == 0.95
+    stored = Policy.load(tmp_path / "policy.json").info
+    assert stored.promises == solution.promises
+    assert stored.outcomes.on(NEW_ROWS) == solution.certified
+    assert stored.promises.confidence == 0.95
 
 
 def test_the_certificate_is_of_the_stored_rules_and_its_bound_that_of_all_rules():
@@ -189,7 +185,7 @@ def test_every_way_of_fitting_can_be_certified_and_measures_what_it_stores(optio
     chance = solution.policy.probabilities(scores, **columns)
     value = solution.rows.labels if solution.certificate.basis == "labels" else solution.rows.eta
     assert solution.certificate.primal == pytest.approx(np.mean(value * chance + (1 - value) * (1 - chance)))
-    assert solution.promises.with_status(CERTIFIED)
+    assert solution.certified.count(MET)
 
 
 def test_the_verdict_of_a_fit_is_what_is_certified():
@@ -198,38 +194,11 @@ def test_the_verdict_of_a_fit_is_what_is_certified():
     assert fit(table(), confidence=None).outcomes.verdict == "not measured"
 
 
-def test_promises_are_a_table_with_the_rows_that_are_needed():
-    promises = fit(table(), site_tolerances={1: None}, global_tolerance=0.001).promises
-    head, *lines = promises.table()
-    assert head == ["gap of the selection rate", "", "tolerance", "bound", "rows", "needed"]
-    assert lines[1] == ["site 1", "not asked", "", "", "", ""]
-    refused = promises.with_status(CANNOT)[0]
-    assert refused.bound is None  # site 1, of which nothing is required, keeps the rule of all rows
-    figures = ["0.001", "", f"{refused.rows:,}", f"{refused.rows_needed:,}"]
-    assert lines[3] == ["over all sites", "cannot certify", *figures]
-    assert lines[0][-1] == ""  # certified: nothing is needed
-    assert fit(table(), confidence=None).promises.table() == []
-    both = fit(table(), notion="equalized_odds").promises.table()
-    assert both[1][0] == "true positive rate, site 0"
-
-
-def test_many_promises_are_counted_and_the_worst_are_named():
-    scores, labels, columns = table(rows=3000, sites=60)
-    gone = (columns["sites"] == 7) & (columns["sensitive_features"] == "F")
-    rows = scores[~gone], labels[~gone], {name: column[~gone] for name, column in columns.items()}
-    promises = fit(rows, site_tolerances={3: None}).promises
-    head, local, over_all = promises.table()
-    counts = promises.as_dict()["counts"]
-    assert head[1:4] == ["certified", "cannot", "not asked"]
-    by_column = [[int(line[place].replace(",", "")) for line in (local, over_all)] for place in (1, 2, 3)]
-    assert [sum(column) for column in by_column] == list(counts.values())
-    refused = promises.with_status(CANNOT)
-    assert len(refused) > 50
-    needed = float(np.median([p.rows_needed for p in refused if p.side == "local" and p.rows_needed is not None]))
-    assert local[5] == f"{round(needed):,}"
-    said = promises.summary()
-    assert "site 7 has no rows of group 'F'" in said
-    assert len(said.splitlines()) < 14
+def test_over_all_sites_nothing_is_bounded_where_one_keeps_the_rule_of_all_rows():
+    certified = fit(table(), site_tolerances={1: None}, global_tolerance=0.001).certified
+    assert [each.state for each in certified] == [MET, MET, UNCLEAR]
+    assert certified[2].high is None
+    assert certified[2].rows_needed > certified[2].rows
 
 
 @pytest.mark.parametrize(
@@ -245,44 +214,35 @@ def test_many_promises_are_counted_and_the_worst_are_named():
 def test_where_nothing_is_certified_the_policy_is_that_of_a_fit_without_confidence(options):
     rows, options = table(), {"local_tolerance": 0.01, "global_tolerance": 0.01, "random_state": 5} | options
     solution, plain = fit(rows, **options), fit(rows, confidence=None, **options)
-    promises = solution.promises
-    assert not promises.with_status(CERTIFIED)
-    assert promises.with_status(CANNOT)
-    assert all(promise.bound is None for promise in promises)
+    assert {each.state for each in solution.certified} == {UNCLEAR}
+    assert all(each.low is each.high is None for each in solution.certified)
+    assert solution.promises.largest_local_bound is None
     assert solution.certificate.as_dict() == plain.certificate.as_dict()
     assert records.plain(solution.policy.calibrator) == records.plain(plain.policy.calibrator)
     for each in fields(plain.policy.mixtures):
         found, expected = (getattr(policy.mixtures, each.name) for policy in (solution.policy, plain.policy))
         np.testing.assert_array_equal(found, expected)
-    assert promises.price == 0.0
+    assert solution.promises.price == 0.0
 
 
-def test_what_is_certified_says_its_price_against_the_fit_without_confidence():
-    solution = fit(table(), pooling="none", random_state=5)
-    plain = fit(table(), pooling="none", random_state=5, confidence=None)
-    price = plain.certificate.primal - solution.certificate.primal
-    assert solution.promises.with_status(CERTIFIED)
-    assert solution.promises.price == pytest.approx(price)
-    assert "Nothing is certified" not in solution.promises.summary()
+def test_what_is_certified_has_its_price_against_the_fit_without_confidence():
+    for costs in (None, (1, 2)):
+        solution, plain = (
+            fit(table(), pooling="none", random_state=5, costs=costs, confidence=each) for each in (0.95, None)
+        )
+        price = plain.certificate.primal - solution.certificate.primal
+        assert solution.certified.count(MET)
+        assert solution.promises.price == pytest.approx(price if costs is None else -price)
+        assert costs is None or solution.promises.price > 0
 
 
-def test_stored_promises_say_the_same():
-    solution = fit(table(), site_tolerances={0: None}, global_tolerance=0.001)
-    stored = Promises.of(solution.policy.info.promises, solution.certificate.primal)
-    assert stored.headline == solution.promises.headline
-    assert [p.status for p in stored] == [p.status for p in solution.promises]
-    assert [line[1:] for line in stored.table()] == [line[1:] for line in solution.promises.table()]
-    assert [p.reason for p in stored.with_status(CANNOT)] == [p.reason for p in solution.promises.with_status(CANNOT)]
-    assert stored.price == pytest.approx(solution.promises.price)
-
-
-def test_small_cells_borrow_among_the_rows_that_choose_and_promises_rest_on_their_own():
+def test_small_cells_borrow_among_the_rows_that_choose_and_what_is_certified_rests_on_their_own():
     rows = table(rows=2000, sites=1)
     rows[2]["sites"] = np.random.default_rng(0).integers(0, 40, 2000)  # all alike
     alone, lent = (
         fit(rows, pooling=pooling, local_tolerance=None, global_tolerance=0.2) for pooling in ("none", "full")
     )
-    assert lent.promises[-1].status == alone.promises[-1].status == CERTIFIED
+    assert lent.certified[-1].state == alone.certified[-1].state == MET
     assert lent.certificate.pooling == "none"
     assert lent.pooling.prior == "group"
     assert lent.policy.info.pooling.prior == "group"
@@ -294,8 +254,7 @@ def test_where_nothing_can_be_said_of_new_rows_the_rules_are_those_of_all_rows(n
     rows = table(rows=2000, sites=100)
     options = {"notion": notion, "local_tolerance": 0.02, "global_tolerance": None, "random_state": 0}
     solution, without = fit(rows, **options), fit(rows, confidence=None, **options)
-    assert {p.status for p in solution.promises if p.side == "local"} == {CANNOT}
-    assert "so the policy is that of a fit without confidence" in solution.promises.price_sentence()
+    assert {each.state for each in solution.certified} == {UNCLEAR}
     assert solution.promises.price == 0.0
     assert solution.certificate.primal == without.certificate.primal
     assert solution.pooling == without.pooling
@@ -306,7 +265,7 @@ def test_where_nothing_can_be_said_of_new_rows_the_rules_are_those_of_all_rows(n
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
-def test_sites_of_which_nothing_can_be_said_keep_the_rules_of_all_rows_and_the_others_their_promises(notion):
+def test_sites_of_which_nothing_can_be_said_keep_the_rules_of_all_rows_and_the_others_are_certified(notion):
     small, large = (
         table(rows=400, sites=20, seed=1),
         table(rows=12_000, sites=1, seed=3),
@@ -318,26 +277,35 @@ def test_sites_of_which_nothing_can_be_said_keep_the_rules_of_all_rows_and_the_o
         "sites": names,
     }
     solution = fit((scores, labels, columns), notion=notion, local_tolerance=0.18, global_tolerance=None)
-    by_site = {site: [p for p in solution.promises if p.site == site] for site in range(21)}
-    assert all(p.status == CERTIFIED for p in by_site[20])
-    assert all(p.bound is None and p.status == CANNOT for site in range(20) for p in by_site[site])
+    certified = solution.certified
+    assert {each.state for each in certified.at(20)} == {MET}
+    assert all(each.high is None and each.state == UNCLEAR for each in certified if each.site != 20)
+    assert len(certified) == 21
     assert solution.promises.largest_local_bound is None
     assert abs(solution.promises.price) < 0.01
 
 
-def test_the_same_random_state_makes_the_same_promises():
-    first, second, other = (fit(table(), random_state=state).promises.as_dict() for state in (1, 1, 2))
+def test_the_same_random_state_certifies_the_same():
+    first, second, other = (fit(table(), random_state=state).certified for state in (1, 1, 2))
     assert first == second
     assert first != other
 
 
-def test_of_two_tolerances_for_one_rate_the_smaller_is_certified():
-    again = logofair.Notion("again", given=(None,))
-    few = fit(table(), notion={"demographic_parity": 0.15, again: 0.01}).promises
-    assert {p.status for p in few if p.tolerance == 0.01} == {CANNOT}
-    promises = fit(table(), notion={"demographic_parity": 0.15, again: 0.12}).promises
-    assert {p.status for p in promises if p.tolerance == 0.12} == {CERTIFIED}
-    assert promises.largest_local_bound < 0.12
+def test_of_two_tolerances_for_one_rate_the_looser_is_kept_with_the_stricter():
+    given = {"local_tolerance": None, "global_tolerance": None}
+    both = {
+        bound: asked.fit(
+            *table()[:2],
+            confidence=0.95,
+            **table()[2],
+            **given,
+            require=["selection rate gap <= 0.15 per site", f"selection rate gap <= {bound} per site"],
+        )
+        for bound in (0.01, 0.12)
+    }
+    assert {each.state for each in both[0.01].certified if each.limit == 0.01} == {UNCLEAR}
+    assert {each.state for each in both[0.12].certified} == {MET}
+    assert both[0.12].promises.largest_local_bound < 0.12
 
 
 # --- rules by rank
@@ -411,7 +379,7 @@ def test_rows_that_choose_the_targets_place_no_threshold():
     assert all(np.isin(limits[c], solution.rows.calibrated[cells == c]) for c in range(6))
 
 
-# --- promises hold in the population
+# --- what is certified holds in the population
 
 
 SHIFT = 0.6 * np.array([[-0.8, -0.4], [0.3, 0.4], [-0.2, 0.5], [0.6, 0.1]])
@@ -437,7 +405,7 @@ def population(solution, levels, given):
         pytest.param("equal_opportunity", 1, 0, 2400, (0.2, 0.1), marks=pytest.mark.slow),
     ],
 )
-def test_certified_promises_hold_in_the_population(notion, given, levels, rows, tolerances):
+def test_certified_gaps_hold_in_the_population(notion, given, levels, rows, tolerances):
     runs, broken, made, covered, largest = 24, 0, 0, 0, 0
     for run in range(runs):
         rng = np.random.default_rng([run, levels, rows])
@@ -452,10 +420,10 @@ def test_certified_promises_hold_in_the_population(notion, given, levels, rows, 
         rates = population(solution, levels, given)
         true = [*np.ptp(rates, axis=1), np.ptp(rates.mean(axis=0))] if given is None else None
         true = [*np.ptp(rates, axis=1)] if true is None else true
-        promises = solution.promises[: len(true)]
-        broken += any(p.status == CERTIFIED and gap > p.tolerance for p, gap in zip(promises, true, strict=True))
-        made += sum(p.status == CERTIFIED for p in promises)
-        covered += sum(gap <= p.bound for p, gap in zip(promises, true, strict=True))
+        certified = solution.certified[: len(true)]
+        broken += any(each.state == MET and gap > each.limit for each, gap in zip(certified, true, strict=True))
+        made += certified.count(MET)
+        covered += sum(gap <= each.high for each, gap in zip(certified, true, strict=True))
         largest += max(true[:4]) <= solution.promises.largest_local_bound
     assert broken <= binom.ppf(0.999, runs, 0.05)
     assert covered >= binom.ppf(0.001, runs * len(true), 0.95)
@@ -466,18 +434,36 @@ def test_certified_promises_hold_in_the_population(notion, given, levels, rows, 
 # --- more than gaps
 
 
-def broken_promises(solution) -> int:
-    """How many certified promises do not hold in the population that :func:`population` knows."""
+def figure(requirement, rates) -> float:
+    """The figure of a requirement of rates by group, in a population of equal groups."""
+
+    def of(rate, who):
+        return rates[rate.name].mean() if not who else rates[rate.name][int(who[0])]
+
+    if requirement.measure == "difference":
+        (first, second), (one, other) = requirement.rates, requirement.who
+        return of(first, one) - of(second, other)
+    if requirement.measure == "accepted":
+        return rates["selection rate"].mean()
+    if requirement.who:
+        return of(requirement.rates[0], requirement.who[0])
+    found = [rates[rate.name] for rate in requirement.rates]
+    if requirement.measure == "gap":
+        return max(np.ptp(each) for each in found)
+    if requirement.measure == "ratio":
+        return min(each.min() / each.max() for each in found)
+    return min(found[0]) if requirement.relation == ">=" else max(found[0])
+
+
+def broken(solution) -> int:
+    """How many outcomes that are met do not hold in the population that :func:`population` knows."""
     rates = {"selection rate": population(solution, 0, None), "true positive rate": population(solution, 0, 1)}
-    rates["share selected"] = rates["selection rate"].mean(axis=1, keepdims=True)
-    broken = 0
-    for promise in solution.promises.with_status(CERTIFIED):
-        each = rates[promise.rate].mean(axis=0) if promise.site is None else rates[promise.rate][promise.site]
-        each = each if promise.of_group is None else each[promise.of_group : promise.of_group + 1]
-        value, below = promise.tolerance, {"ratio": each.min() / each.max(), "floor": each.min()}
-        kept = below[promise.kind] >= value if promise.kind in below else each.max() <= value
-        broken += not kept
-    return broken
+    found = 0
+    for each in solution.certified.with_state(MET):
+        here = {name: own.mean(axis=0) if each.site is None else own[each.site] for name, own in rates.items()}
+        value = figure(each.requirement, here)
+        found += value < each.limit if each.requirement.relation == ">=" else value > each.limit
+    return found
 
 
 @pytest.mark.parametrize(
@@ -486,10 +472,19 @@ def broken_promises(solution) -> int:
         {"local_tolerance": ("ratio", 0.75), "ceilings": {"demographic_parity": 0.75}},
         {"floors": {"equal_opportunity": 0.5}, "capacity": {"global": 0.55, "local": 0.7}, "costs": (1, 2)},
         {"local_tolerance": ("ratio", 0.7), "floors": {"equal_opportunity": "today"}},
+        {"require": ["selection rate of 0 - selection rate of 1 <= 0.12 per site"]},
+        {
+            "require": [
+                "selection rate of everyone <= 0.6 per site",
+                "selection rate of 0 - selection rate of everyone >= -0.08 overall",
+                "selection rate of everyone - selection rate of 0 >= -0.08 overall",
+            ]
+        },
     ],
+    ids=str,
 )
-def test_certified_ratios_floors_and_capacities_hold_in_the_population(required):
-    runs, broken, made = 12, 0, 0
+def test_what_is_certified_besides_gaps_holds_in_the_population(required):
+    runs, wrong, made = 12, 0, 0
     for run in range(runs):
         rng = np.random.default_rng([run, 16])
         site, group = rng.integers(0, 4, 4000), rng.integers(0, 2, 4000)
@@ -497,50 +492,59 @@ def test_certified_ratios_floors_and_capacities_hold_in_the_population(required)
         rows = score, rng.random(4000) < score, {"sensitive_features": group, "sites": site}
         given = {"local_tolerance": None, "global_tolerance": None, "confidence": 0.8, **required}
         solution = fit(rows, calibration="none", random_state=run, **given)
-        broken += broken_promises(solution) > 0
-        made += len(solution.promises.with_status(CERTIFIED))
-    assert broken <= binom.ppf(0.999, runs, 0.2)
+        wrong += broken(solution) > 0
+        made += solution.certified.count(MET)
+    assert wrong <= binom.ppf(0.999, runs, 0.2)
     assert made >= 2 * runs  # and they are not empty words
 
 
-def test_every_kind_of_requirement_has_its_words():
-    floors = {"equal_opportunity": {"F": 0.5}}
-    given = {"local_tolerance": ("ratio", 0.6), "global_tolerance": None, "floors": floors}
-    promises = fit(table(rows=9000), capacity={"global": 0.6}, costs=(1, 2), **given).promises
-    first, floor, capacity = (next(p for p in promises if p.kind == kind) for kind in ("ratio", "floor", "capacity"))
-    assert str(first).startswith(
-        "certified: the smallest selection rate of any group inside site 0 is at least 0.6 times the largest (bound"
+def test_every_kind_of_requirement_is_certified():
+    required = [
+        "selection rate ratio >= 0.55 per site",
+        "true positive rate of F >= 0.5 per site",
+        "accepted <= 0.6 overall",
+        "accepted >= 0.2 overall",
+        "selection rate of everyone <= 0.6 overall",
+        "selection rate of F - selection rate of everyone >= -0.2 overall",
+        "true positive rate of M <= 0.97 at 1",
+    ]
+    given = {"local_tolerance": None, "global_tolerance": None}
+    solution = fit(table(rows=9000), costs=(1, 2), require=required, **given)
+    certified = solution.certified
+    assert [str(each) for each in certified.requirements] == required
+    assert [len(certified.of(each)) for each in certified.requirements] == [3, 3, 1, 1, 1, 1, 1]
+    assert {each.state for each in certified} == {MET}
+    for each in certified:
+        known, other = (each.low, each.high) if each.requirement.relation == ">=" else (each.high, each.low)
+        assert other is None
+        assert known >= each.limit if each.requirement.relation == ">=" else known <= each.limit
+    assert [each.groups for each in certified][3:9] == [("F",)] * 3 + [()] * 3
+    assert certified.of(certified.requirements[2])[0].rows == 9000
+    json.dumps(solution.as_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("required", ["accepted = 0.4 overall", "selection rate gap <= today per site"])
+def test_an_equality_or_todays_gap_is_never_certified(required):
+    given = {"local_tolerance": None, "global_tolerance": None}
+    solution = fit(table(), require=[required, "selection rate gap <= 0.2 per site"], **given)
+    asked_for, other = solution.certified.requirements
+    assert all(
+        (each.state, each.high, each.rows_needed) == (UNCLEAR, None, None) for each in solution.certified.of(asked_for)
     )
-    assert str(floor).startswith("certified: the true positive rate of group 'F' inside site 0 is at least 0.5 (")
-    assert (floor.group, floor.of_group) == ("F", "F")
-    assert str(capacity).startswith("certified: the share selected over all sites is at most 0.6 (")
-    assert capacity.rows == 9000
-    assert "of 7 requirements" in promises.headline
-    assert "to the expected cost per person on the calibration rows" in promises.price_sentence()
-    assert promises.price > 0
-    stored = Promises.of(promises.info, promises.accuracy)
-    assert stored.accuracy_without == pytest.approx(promises.accuracy_without)
-    assert [(p.kind, p.tolerance, p.of_group) for p in stored] == [(p.kind, p.tolerance, p.of_group) for p in promises]
-    json.dumps(promises.as_dict(), allow_nan=False)
+    assert solution.certified.of(other).count(MET)
+    assert solution.outcomes.verdict == UNCLEAR
 
 
-def test_what_cannot_be_promised_of_a_requirement_is_one_sentence():
-    given = {"local_tolerance": ("ratio", 1.0), "global_tolerance": None}
-    promises = fit(table(), capacity={"global": ("exactly", 0.4)}, **given).promises
-    assert str(promises[0]) == (
-        "cannot certify: no number of rows shows that the smallest selection rate of any group inside site 0 is at "
-        "least 1 times the largest"
-    )
-    assert str(promises[-1]) == (
-        "cannot certify: the share selected over all sites is met in expectation, so that no number of rows shows "
-        "that it is 0.4"
-    )
+def test_what_today_is_of_a_group_without_such_a_rate_certifies_nothing():
+    scores, labels, columns = table(rows=3000)
+    labels[columns["sensitive_features"] == "F"] = 0  # nobody of F has a true positive rate
+    options = {"local_tolerance": None, "global_tolerance": 0.3, "calibration": "none", "basis": "labels"}
+    found = fit((scores, labels, columns), require=["true positive rate >= today per site"], **options).certified
+    assert {each.state for each in found if each.site is not None} == {UNCLEAR}
 
 
-def test_where_the_rows_that_choose_know_no_rule_nothing_is_promised():
+def test_where_the_rows_that_choose_know_no_rule_nothing_is_certified():
     given = {"local_tolerance": None, "global_tolerance": None, "floors": {"equal_opportunity": 0.8}}
     solution = fit(table(rows=300, sites=1), capacity=0.578, calibration="none", **given)
     assert solution.certificate.holds  # on all rows there is one
-    cannot = solution.promises.with_status(CANNOT)
-    assert [p.kind for p in cannot] == ["floor", "capacity"]
-    assert "on the rows left to choose a rule none meets all requirements" in str(cannot[0])
+    assert [each.requirement.measure for each in solution.certified.with_state(UNCLEAR)] == ["rate", "accepted"]

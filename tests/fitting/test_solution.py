@@ -75,7 +75,7 @@ def test_an_empty_cell_is_named_and_takes_the_merged_rule(notion, calibration):
 
 @pytest.fixture
 def no_merged_rule(monkeypatch):
-    monkeypatch.setattr("logofair.fitting.fit.merged_rules", lambda *_: None)
+    monkeypatch.setattr("logofair.fitting.solving.merged_rules", lambda *_: None)
 
 
 @pytest.mark.usefixtures("no_merged_rule")

@@ -72,13 +72,14 @@ def _fitted(case: Case) -> dict[str, Any]:
     solution, rows = _fit(case), columns(case.rows)
     found: dict[str, Any] = {"certificate": _proof(solution.certificate)}
     if "confidence" in case.given:
-        promises = solution.promises
+        promises, state = solution.promises, {"met": "certified", "unclear": "cannot certify"}
+        assert promises is not None
         found["promises"] = {
             "method": promises.method,
             "largest local bound": promises.largest_local_bound,
             "of each": [
-                {"state": each.status, "bound": each.bound, "rows": each.rows, "rows needed": each.rows_needed}
-                for each in promises
+                {"state": state[each.state], "bound": each.high, "rows": each.rows, "rows needed": each.rows_needed}
+                for each in solution.certified
             ],
         }
     if case.unique:

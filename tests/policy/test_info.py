@@ -8,14 +8,14 @@ from dataclasses import fields
 import pytest
 
 from logofair.files.inputs import DataSource
+from logofair.notions import Rate
+from logofair.outcomes import Outcome
 from logofair.policy.info import (
     CertificateInfo,
     ColumnsInfo,
     FederationInfo,
-    OutcomeInfo,
     PolicyInfo,
     PoolingInfo,
-    PromiseInfo,
     PromisesInfo,
     RequirementsInfo,
     SiteInfo,
@@ -24,6 +24,7 @@ from logofair.policy.info import (
 from logofair.records import FAULTS, plain, read
 from logofair.requirement import Requirement
 
+BENEFIT = Rate.called("benefit", (-1.0, 2.0, 1.0, 0.0))
 FULL = PolicyInfo(
     requirements=RequirementsInfo(
         ("selection rate gap <= 0.02 per site except north", "benefit gap <= 0.1 at north"),
@@ -36,15 +37,7 @@ FULL = PolicyInfo(
     calibration="beta",
     pooling=PoolingInfo("site", None, 4, 1.0, 800.0),
     solver="exact",
-    promises=PromisesInfo(
-        0.95,
-        "by rank",
-        0.001,
-        (
-            PromiseInfo("local", "selection rate", "north", 0.02, "certified", 0.015, "certified: ..."),
-            PromiseInfo("global", "selection rate", None, None, "not asked", None, "not asked: ..."),
-        ),
-    ),
+    promises=PromisesInfo(0.95, "by rank", 0.001, largest_local_bound=0.03),
     version="1.0",
     price_sentences=("0.01 more tolerance ...",),
     warnings=("group 'F': one row only.",),
@@ -55,8 +48,8 @@ FULL = PolicyInfo(
         data=DataSource("test.csv", ("test.csv",), "7d79", 500, {"score": "p", "where": "part=test"}),
     ),
     found=(
-        OutcomeInfo(
-            "selection rate gap <= 0.02 per site",
+        Outcome(
+            Requirement.parse("selection rate gap <= 0.02 per site except north"),
             "north",
             0.02,
             before=0.2,
@@ -69,6 +62,11 @@ FULL = PolicyInfo(
             rows_needed=900,
             rate="selection rate",
             groups=("M", "F"),
+        ),
+        Outcome(
+            Requirement.parse("benefit gap <= 0.1 at north", [BENEFIT]),
+            *("north", 0.1, None, None, None, None, 31, "unclear", "new rows"),
+            groups=(1, None),
         ),
     ),
     columns=ColumnsInfo("p", ("sex", "race"), None, "percent"),
@@ -119,6 +117,21 @@ def test_other_content_is_refused(kind, data):
 
 
 def test_outcomes_are_stored_with_their_requirements_as_typed():
-    (found,) = FULL.outcomes
-    assert found.requirement == Requirement.parse("selection rate gap <= 0.02 per site")
-    assert OutcomeInfo.of(found) == FULL.found[0]
+    assert FULL.outcomes.entries == FULL.found
+    first, second = plain(FULL)["found"]
+    assert first["requirement"] == "selection rate gap <= 0.02 per site except north"
+    own = {"require": "benefit gap <= 0.1 at north", "rates": {"benefit": [-1.0, 2.0, 1.0, 0.0]}}
+    assert second["requirement"] == own
+    assert read(second, Outcome).requirement == Requirement.parse("benefit gap <= 0.1 at north", [BENEFIT])
+    for other in (
+        "selection rate gap <= 2 per site",
+        "selection rate gap  <= 0.02 per site",
+        "benefit gap <= 0.1 at north",
+        own | {"note": ""},
+        own | {"rates": own["rates"] | {"unused": [0.0, 1.0, 1.0, 0.0]}},
+        {"require": own["require"]},
+        ["selection rate gap <= 0.02 per site"],
+        None,
+    ):
+        with pytest.raises(FAULTS):
+            read(second | {"requirement": other}, Outcome)

@@ -257,16 +257,17 @@ def rows_needed(rate: Floats | float, tolerance: Floats | float, gap: Floats | f
         return np.asarray(np.rint(2.0 * errors**2 * rate * (1.0 - rate) / room**2))
 
 
-def single_rows_needed(rate: Floats | float, room: Floats | float, errors: float) -> Floats:
-    """Rows that a promise about one share takes, whose distance from its floor or ceiling is ``room``.
+def single_rows_needed(variance: Floats | float, room: Floats | float, errors: float) -> Floats:
+    """Rows that a promise about one figure takes, whose distance from its floor or ceiling is ``room``.
+
+    ``variance`` is that of a row: of a share its product with one less it.
 
     Examples
     --------
-    >>> single_rows_needed(0.5, 0.1, 2.0).tolist()
+    >>> single_rows_needed(0.25, 0.1, 2.0).tolist()
     100.0
     """
-    rate, room = np.asarray(rate, dtype=np.float64), np.asarray(room, dtype=np.float64)
-    return np.asarray(np.rint(errors**2 * rate * (1.0 - rate) / room**2))
+    return np.asarray(np.rint(errors**2 * np.asarray(variance) / np.asarray(room) ** 2))
 
 
 def rank_errors(error: float, promises: int, groups: int = 2) -> float:

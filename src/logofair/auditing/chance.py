@@ -118,22 +118,6 @@ def least_ratio_limits(shares: Floats, people: Floats, tail: Floats | float = TA
     )
 
 
-def smallest_ratio_limit(shares: Floats, people: Floats, tail: Floats | float) -> Floats:
-    """What the smallest share divided by the largest stays above but for a chance of ``tail``.
-
-    The last axis are the groups. The two that are smallest and largest in truth are one fixed pair, so that the least
-    of all limits is low enough.
-    NaN where a share is.
-
-    Examples
-    --------
-    >>> round(float(smallest_ratio_limit(np.array([0.5, 0.4]), np.array([400.0, 400.0]), 0.05)), 3)
-    0.699
-    """
-    limit = _quotient_limits(shares, people, tail, upper=0).min(axis=-1)
-    return np.where(np.isnan(shares).any(axis=-1), np.nan, np.clip(limit, 0.0, 1.0))
-
-
 def _quotient_limits(shares: Floats, people: Floats, tail: Floats | float, *, upper: int) -> Floats:
     """The least limit of each share divided by any other's; infinite where there is no other."""
     low, high = share_limits(shares, people, np.asarray(tail)[..., None])

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 from logofair._version import __version__
-from logofair.cells.cells import Cells
 from logofair.columns.checks import random_number
-from logofair.errors import InfeasibleError, InputError, SolverError
-from logofair.fitting.confidence import CalibrationSplit, check_confidence, promise, split_rows
-from logofair.fitting.prepare import Prepared, checked_pooling, checked_rows, ordered_cells, prepare, with_merged
-from logofair.fitting.promises import CERTIFIED, Promises, none_made
+from logofair.errors import InputError
+from logofair.fitting.certifying import certify_for_new_rows, check_confidence, split_rows
+from logofair.fitting.prepare import checked_pooling, checked_rows
 from logofair.fitting.solution import NO_MERGED_RULE, Solution, cell_warnings, empty_ratios
+from logofair.fitting.solving import FitSettings, Solved, solve_prepared
 from logofair.notions import NotionLike
-from logofair.policy.info import OutcomeInfo, PolicyInfo, RequirementsInfo
-from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
-from logofair.policy.policy import DeferredRules, Policy
+from logofair.outcomes import MET, Outcomes
+from logofair.policy.info import PolicyInfo, PromisesInfo, RequirementsInfo
+from logofair.policy.policy import Policy
 from logofair.progress import Progress, Stages, no_progress
 from logofair.requirements import DEFAULT, Given, Requirements, make_requirements
-from logofair.solvers.algorithm1 import Algorithm1, finish, rounds, solver_settings
-from logofair.solvers.certificate import Certificate, certify
-from logofair.solvers.conflicts import conflict_of
-from logofair.solvers.decomposition import Optimum, solve_exact
-from logofair.solvers.joint import solve_joint
-from logofair.solvers.problem import Problem, make_problem
+from logofair.solvers.algorithm1 import Algorithm1, solver_settings
 
 _STAGES = 4  # columns checked, rows prepared, solved, handed over
 
@@ -90,7 +84,8 @@ def fit(
         every cell has a map of its own, in which its group's is worth one row), or everything ("full": all sites of a
         group share one distribution and one map). With ``basis="labels"`` nothing.
     confidence : float, optional
-        Also certify what holds for new rows, with this confidence: 0.95, say (see :class:`Promises`). One rate (all
+        Also certify what holds for new rows, with this confidence: 0.95, say. All outcomes on "new rows" that are met
+        hold together, for rows drawn like these at the same site. One rate (all
         notions but equalized odds) of rows without weights is certified by rank: 3 of 10 rows, drawn at random, choose
         target rates, and the others place the thresholds. Otherwise, and where ratios, floors, ceilings or capacities
         are required, half of the rows choose the policy and the others test it. Small cells borrow among the rows that
@@ -113,7 +108,7 @@ def fit(
     Returns
     -------
     Solution
-        ``policy``, ``certificate``, ``promises``, ``warnings`` and a ``summary()``. The policy also has a rule for
+        ``policy``, ``certificate``, ``outcomes``, ``warnings`` and a ``summary()``. The policy also has a rule for
         sites that are not known yet, that of all rows taken as one site; it is made when it is first needed, of
         rows that the policy keeps until then: to decide on such a site, to be saved or to be shown.
 
@@ -144,110 +139,47 @@ def fit(
     requirements = make_requirements(
         require, notion, local_tolerance, global_tolerance, rows.sites, rows.groups.names, costs=costs
     )
-    settings, level = solver_settings(solver), check_confidence(confidence)
-    lent = checked_pooling(pooling, basis)
-    if settings is not None and not requirements.are_tolerances:
+    algorithm1, level = solver_settings(solver), check_confidence(confidence)
+    if algorithm1 is not None and not requirements.are_tolerances:
         raise InputError(
             "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs."
         )
+    settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), number or 0, algorithm1)
     stages.done(1)
-    prepared = prepare(rows, calibration, basis, number or 0, lent)
+    prepared = settings.prepare(rows)
     stages.done(1)
-    solved, promises = _solved(prepared, requirements, settings, basis), none_made(requirements, level)
-    split = None if level is None else split_rows(prepared, requirements, calibration, basis, number or 0, lent)
-    if split is not None and level is not None:
-        found, promises = _for_new_rows(split, requirements, level, number or 0, settings, basis)
-        without = _own_value(solved, basis)
-        if promises.with_status(CERTIFIED):
-            solved, promises = found, replace(promises, accuracy_without=without)
-        else:  # rules that were chosen on fewer rows, and for nothing
-            promises = promises.without_bounds(without)
+    solved, outcomes, promises = solve_prepared(prepared, requirements, settings), Outcomes(), None
+    if level is not None and requirements.items:
+        found = certify_for_new_rows(split_rows(prepared, requirements, settings), requirements, level, settings)
+        outcomes, promises = found.outcomes, found.info
+        if outcomes.count(MET):
+            lost = solved.own_value(basis) - found.solved.certificate.primal
+            solved, promises = found.solved, replace(promises, price=lost if requirements.costs is None else -lost)
+        else:  # rules that were chosen on fewer rows, and for nothing; bounds were of those
+            outcomes = Outcomes(tuple(replace(each, low=None, high=None) for each in outcomes))
+            promises = replace(promises, largest_local_bound=None)
     stages.done(1)
     key = secrets.randbits(64) if number is None else number
-    solution = _handed_over(solved, requirements, promises, calibration, key)
+    solution = _handed_over(solved, requirements, outcomes, promises, calibration, key)
     stages.done(1)
     return solution
 
 
-@dataclass(frozen=True, eq=False)
-class _Solved:
-    """The optimum on prepared rows, as rules that can be stored."""
-
-    prepared: Prepared
-    problem: Problem
-    mixtures: Mixtures
-    merged: Mixtures | DeferredRules | None  # for sites that are not known yet
-    certificate: Certificate
-    optimum: Optimum
-
-
-def _solved(prepared: Prepared, requirements: Requirements, settings: Algorithm1 | None, basis: str) -> _Solved:
-    problem = make_problem(requirements, prepared.cells)
-    try:
-        mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
-    except InfeasibleError:
-        raise conflict_of(requirements, prepared.cells) from None
-    certificate = replace(certificate, pooling=prepared.pooling.prior)
-    rules = _merged(prepared, requirements, basis) if prepared.rows.has_sites else None
-    mixtures = filled(problem.cells, mixtures, None if isinstance(rules, DeferredRules) else rules, requirements.costs)
-    return _Solved(prepared, problem, mixtures, rules, certificate, optimum)
-
-
-def _merged(prepared: Prepared, requirements: Requirements, basis: str) -> Mixtures | DeferredRules | None:
-    """The merged rules, where no cell needs them now to be made when they are first asked for.
-
-    Only for gaps alone, which some rule always meets: otherwise whether there are any is a warning of the fit.
-    """
-
-    def make(of: Prepared) -> Mixtures | None:
-        return merged_rules(merged_cells(of, basis), requirements, basis)
-
-    if not (requirements.only_gaps and prepared.cells.mass.all()):
-        return make(prepared)
-    own = prepared.rows.calibration is not None  # which copied them
-    later = prepared if own else replace(prepared, rows=prepared.rows.copied())
-    return DeferredRules(lambda: make(later))
-
-
 def _handed_over(
-    solved: _Solved, requirements: Requirements, promises: Promises, calibration: str, key: int
+    solved: Solved,
+    requirements: Requirements,
+    certified: Outcomes,
+    promises: PromisesInfo | None,
+    calibration: str,
+    key: int,
 ) -> Solution:
-    """The solution: a policy that says of itself what was required, proved and promised."""
-    prepared, policy = solved.prepared, _policy(solved, requirements, promises, calibration, key)
-    warnings = tuple(cell_warnings(solved.problem, prepared.rows, merged=solved.merged is not None))
-    solution = Solution(
-        policy=policy,
-        certificate=solved.certificate,
-        requirements=requirements,
-        problem=solved.problem,
-        warnings=(*warnings, *([NO_MERGED_RULE] if prepared.rows.has_sites and solved.merged is None else [])),
-        solver=solved.optimum.solver,
-        rounds=solved.optimum.rounds,
-        calibration_errors=prepared.fitted.errors,
-        rows=prepared.rows,
-        pooling=prepared.pooling,
-        promises=promises,
-    )
-    empty = () if requirements.only_gaps else empty_ratios(solution.proved)
-    warned = (*solution.warnings, *empty)
-    info = replace(
-        policy.info,
-        found=tuple(map(OutcomeInfo.of, solution.stored_outcomes)),
-        warnings=tuple(warning.brief() for warning in warned),
-        coin_share=solution.coin_share,
-        score_blind_rules=solution.score_blind_rules,
-    )
-    return solution.with_info(info, warnings=warned)
-
-
-def _policy(solved: _Solved, requirements: Requirements, promises: Promises, calibration: str, key: int) -> Policy:
-    """The rules, with what was required, proved and promised of them."""
-    rows = solved.prepared.rows
-    return Policy(
+    """The solution: a policy that says of itself what was required, proved and certified."""
+    prepared, rows = solved.prepared, solved.prepared.rows
+    policy = Policy(
         groups=rows.groups.names,
         sites=rows.sites.names,
         mixtures=solved.mixtures,
-        calibrator=solved.prepared.fitted.calibrator,
+        calibrator=prepared.fitted.calibrator,
         merged_rules=solved.merged,
         key=key,
         info=PolicyInfo(
@@ -255,118 +187,34 @@ def _policy(solved: _Solved, requirements: Requirements, promises: Promises, cal
             certificate=solved.certificate.info,
             rows=int(rows.scores.size),
             calibration=calibration,
-            pooling=solved.prepared.pooling,
+            pooling=prepared.pooling,
             solver=solved.optimum.solver,
-            promises=promises.info,
+            promises=promises,
             version=__version__,
         ),
     )
-
-
-def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[Mixtures, Certificate, Optimum]:
-    """Solve as the user asked, store the rules, and measure what was stored."""
-    if settings is None:
-        return certified(problem, basis)
-    *_, last = rounds(problem, settings)
-    optimum = finish(problem, last)
-    if optimum is None:
-        raise SolverError("algorithm1: a site's own problem could not be solved; use solver='exact'.")
-    return (*_stored(problem, optimum, basis), optimum)
-
-
-def _own_value(solved: _Solved, basis: str) -> float:
-    """Expected accuracy, or cost, of rules on the sites' own rows, nothing borrowed."""
-    problem, prepared = solved.problem, solved.prepared
-    if prepared.pooling.prior != "none":
-        problem = replace(problem, cells=ordered_cells(prepared.rows, basis, None))
-    u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, solved.mixtures))
-    return problem.reported(problem.accuracy(u, v))
-
-
-def _for_new_rows(
-    split: CalibrationSplit,
-    requirements: Requirements,
-    confidence: float,
-    key: int,
-    settings: Algorithm1 | None,
-    basis: str,
-) -> tuple[_Solved, Promises]:
-    """The rules that are certified for new rows, and what is; the bound stays that of all rules on all rows."""
-
-    def fill(part: Prepared, rules: Mixtures) -> Mixtures:
-        empty = bool((part.cells.mass == 0).any())
-        merged = merged_rules(merged_cells(part, basis), requirements, basis) if empty else None
-        return filled(part.cells, rules, merged, requirements.costs)
-
-    def solve(problem: Problem) -> Mixtures:
-        return _solve(problem, settings, basis)[0]
-
-    solved = _solved(split.prepared, requirements, settings, basis)
-    mixtures, promises = promise(split, requirements, solved.mixtures, confidence, key, solve, fill)
-    prices = solved.optimum.local_prices, solved.optimum.global_prices
-    certificate = certify(solved.problem, mixtures, *prices, basis)
-    promises = replace(promises, accuracy=certificate.primal, measure=certificate.objective)
-    prepared = replace(solved.prepared, pooling=split.part.pooling)  # what the rows that choose borrow
-    return replace(solved, prepared=prepared, mixtures=mixtures, certificate=certificate), promises
-
-
-def certified(
-    problem: Problem, basis: str, *first: Callable[[Problem], Optimum | None]
-) -> tuple[Mixtures, Certificate, Optimum]:
-    """Solve by the first solver whose stored rules keep a valid certificate; raise rather than return less.
-
-    Solvers given are tried before the exact one and its fallback.
-    """
-    conflict: InfeasibleError | None = None
-    # A rule that misses a rate of 0 or 1 by less than a certificate sees may tell rows apart that this rate ties.
-    tied = problem.tied()
-    for given in (tied,) if tied is problem else (tied, problem):
-        try:
-            found = _first_certified(given, basis, (*first, solve_exact, solve_joint))
-        except InfeasibleError as error:
-            conflict = error
-            continue
-        if found is not None:
-            return found
-        break
-    if conflict is not None:
-        raise conflict
-    raise SolverError(
-        "exact: no policy with a valid certificate was found, so none is returned; "
-        "loosen a tolerance slightly, and please report the case."
+    warnings = tuple(cell_warnings(solved.problem, rows, merged=solved.merged is not None))
+    solution = Solution(
+        policy=policy,
+        certificate=solved.certificate,
+        requirements=requirements,
+        problem=solved.problem,
+        warnings=(*warnings, *([NO_MERGED_RULE] if rows.has_sites and solved.merged is None else [])),
+        solver=solved.optimum.solver,
+        rounds=solved.optimum.rounds,
+        calibration_errors=prepared.fitted.errors,
+        rows=rows,
+        pooling=prepared.pooling,
+        certified=certified,
+        promises=promises,
     )
-
-
-def _first_certified(
-    problem: Problem, basis: str, attempts: Iterable[Callable[[Problem], Optimum | None]]
-) -> tuple[Mixtures, Certificate, Optimum] | None:
-    for attempt in attempts:
-        optimum = attempt(problem)
-        if optimum is not None:
-            mixtures, certificate = _stored(problem, optimum, basis)
-            if certificate.holds:
-                return mixtures, certificate, optimum
-    return None
-
-
-def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, Certificate]:
-    constrained = (*problem.local_rates, *problem.global_rates)
-    selection_only = all(rate.slope == 0 for rate in constrained)
-    mixtures = reduce(problem.cells, optimum.u.ravel(), optimum.v.ravel(), selection_only=selection_only)
-    return mixtures, certify(problem, mixtures, optimum.local_prices, optimum.global_prices, basis)
-
-
-def merged_cells(prepared: Prepared, basis: str) -> Cells:
-    """The cells of the federation taken as one site, with the groups' calibrators."""
-    return ordered_cells(with_merged(prepared.rows, prepared.fitted), basis, None)
-
-
-def merged_rules(cells: Cells, requirements: Requirements, basis: str) -> Mixtures | None:
-    """The rules of the federation taken as one site, one per group; None where none meets the requirements there.
-
-    That proves nothing of the sites' own rules, which need not be alike.
-    """
-    try:
-        return certified(make_problem(requirements.merged(), cells), basis)[0]
-    except InfeasibleError:
-        return None
+    empty = () if requirements.only_gaps else empty_ratios(solution.proved)
+    warned = (*solution.warnings, *empty)
+    info = replace(
+        policy.info,
+        found=tuple(each.stored for each in solution.stored_outcomes),
+        warnings=tuple(warning.brief() for warning in warned),
+        coin_share=solution.coin_share,
+        score_blind_rules=solution.score_blind_rules,
+    )
+    return solution.with_info(info, warnings=warned)

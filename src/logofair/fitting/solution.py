@@ -23,10 +23,9 @@ from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.costs import Costs
 from logofair.errors import InputError
 from logofair.fitting.prepare import CalibrationRows, cells_by_score, check_other_people, ordered_cells
-from logofair.fitting.promises import Promises
 from logofair.notions import Notion, Rate
 from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, Outcomes
-from logofair.policy.info import OutcomeInfo, PolicyInfo, PoolingInfo, TestedInfo, proof_sentence
+from logofair.policy.info import PolicyInfo, PoolingInfo, PromisesInfo, TestedInfo, proof_sentence
 from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.reportable import Reportable
@@ -62,8 +61,10 @@ class Solution(Reportable):
         Calibration error per cell before and after calibration.
     pooling : PoolingInfo
         What cells borrow from other sites; the certificate is then about rows and prior together.
-    promises : Promises
+    certified : Outcomes
         What is certified for new rows; nothing where ``confidence`` was not given.
+    promises : PromisesInfo or None
+        With which confidence that is, how it was made, and its price.
     tested : Comparison or None
         The unconstrained rule and the policy on rows that took no part in the fit, once :meth:`test` was given some.
 
@@ -86,8 +87,9 @@ class Solution(Reportable):
     rounds: int
     calibration_errors: CalibrationErrors | None
     rows: CalibrationRows
-    promises: Promises
     pooling: PoolingInfo = field(default_factory=PoolingInfo)
+    certified: Outcomes = field(default_factory=Outcomes)
+    promises: PromisesInfo | None = None
     tested: Comparison | None = None
 
     def __repr__(self) -> str:
@@ -149,7 +151,7 @@ class Solution(Reportable):
     def outcomes(self) -> Outcomes:
         """What was found about every requirement: on test rows, for new rows, and on the calibration rows."""
         tested = Outcomes() if self.tested is None else self.tested.outcomes
-        return tested + self.promises.outcomes(self.requirements.items) + self.proved
+        return tested + self.certified + self.proved
 
     @cached_property
     def proved(self) -> Outcomes:
@@ -170,8 +172,7 @@ class Solution(Reportable):
     @property
     def stored_outcomes(self) -> Outcomes:
         """What a policy tells of a fit: for new rows and on the calibration rows, those that tell most."""
-        certified = self.promises.outcomes(self.requirements.items)
-        return certified.brief(STORED_OUTCOMES) + self._proved(STORED_OUTCOMES)
+        return self.certified.brief(STORED_OUTCOMES) + self._proved(STORED_OUTCOMES)
 
     @cached_property
     def on_own_rows(self) -> Outcomes:
@@ -235,7 +236,7 @@ class Solution(Reportable):
             known_sites = rows.site.names
         items, shares = self.requirements.items, self.requirements.shares
         tested = compared_audits(first, chance, columns, *self._rates, costs, items, known_sites, shares)
-        outcomes = map(OutcomeInfo.of, tested.outcomes.brief(STORED_OUTCOMES))
+        outcomes = (each.stored for each in tested.outcomes.brief(STORED_OUTCOMES))
         before = self.policy.info
         info = replace(before, tested=TestedInfo(tested.rows), found=(*outcomes, *before.found))
         return self.with_info(info, tested=tested)
@@ -298,7 +299,7 @@ class Solution(Reportable):
             "coin_share": self.coin_share,
             "score_blind_rules": self.score_blind_rules,
             "without_coins": {self.certificate.objective: accuracy, "violation": violation},
-            "promises": self.promises.as_dict(),
+            "promises": None if self.promises is None else asdict(self.promises),
             "warnings": [warning.as_dict() for warning in self.warnings],
         }
 

@@ -136,38 +136,13 @@ class CertificateInfo:
 
 
 @dataclass(frozen=True)
-class PromiseInfo:
-    """What was found for one gap of new rows: its bound, and whether that is within the tolerance."""
-
-    side: str  # "local" or "global"
-    rate: str
-    site: str | None  # None: over all sites
-    tolerance: float | None  # None: nothing was required
-    status: str  # "certified", "cannot certify" or "not asked"
-    bound: float | None
-    sentence: str
-    group: str | None = None  # with the fewest rows that count
-    rows: int | None = None  # of that group
-    rows_needed: int | None = None  # of every group; None: no number would do
-    kind: str = "gap"  # or "ratio", "floor", "ceiling", "capacity", "exact capacity"
-    of_group: str | None = None  # the group whose floor or ceiling it is
-
-
-@dataclass(frozen=True)
 class PromisesInfo:
-    """What is certified for new rows, how, and what it cost."""
+    """How it was certified what holds for new rows; what is certified are outcomes."""
 
-    confidence: float
+    confidence: float  # with which all that is certified holds together
     method: str  # "by rank" or "on rows held out"
-    price: float  # accuracy on the calibration rows
-    promises: tuple[PromiseInfo, ...]
-    why: str = ""  # why so, in words
-    largest_local_bound: float | None = None
-    measure: str = "accuracy"  # what the price is of: "accuracy" or "cost"
-
-    def count(self, status: str) -> int:
-        """How many promises have a status."""
-        return sum(promise.status == status for promise in self.promises)
+    price: float = 0.0  # in expected accuracy, or cost per person, on the calibration rows; below 0: nothing is lost
+    largest_local_bound: float | None = None  # what the largest gap inside sites stays below with this confidence
 
 
 @dataclass(frozen=True)
@@ -243,36 +218,6 @@ class SiteInfo:
 
 
 @dataclass(frozen=True)
-class OutcomeInfo:
-    """An :class:`~logofair.outcomes.Outcome` as a policy stores it, its requirement as it was typed."""
-
-    requirement: str
-    site: str | None
-    limit: float | None
-    before: float | None
-    after: float | None
-    low: float | None
-    high: float | None
-    rows: int | None
-    state: str
-    basis: str
-    price: float | None = None
-    rows_needed: int | None = None
-    rate: str | None = None
-    groups: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, found: Outcome) -> OutcomeInfo:
-        """What a policy stores of an outcome."""
-        named = {"requirement": str(found.requirement), "site": None if found.site is None else str(found.site)}
-        return cls(**(vars(found) | named | {"groups": tuple(map(str, found.groups))}))
-
-    def outcome(self, requirement: Requirement) -> Outcome:
-        """The outcome, of its requirement."""
-        return Outcome(**(vars(self) | {"requirement": requirement}))
-
-
-@dataclass(frozen=True)
 class TestedInfo:
     """The rows on which a policy was tested, which took no part in its fit."""
 
@@ -299,7 +244,7 @@ class PolicyInfo:
     coin_share: float | None = None  # of the rows it was made from: those decided by a coin
     score_blind_rules: int | None = None  # of cells with rows: those that give every score the same chance
     tested: TestedInfo | None = None  # None: not yet tested on other rows
-    found: tuple[OutcomeInfo, ...] = ()  # about the requirements: those outcomes that tell most
+    found: tuple[Outcome, ...] = ()  # about the requirements: those outcomes that tell most
     columns: ColumnsInfo | None = None
     data: DataSource | None = None
     site: str | None = None  # a federated policy's own
@@ -310,8 +255,7 @@ class PolicyInfo:
     @property
     def outcomes(self) -> Outcomes:
         """What was found about the requirements: of many sites those that tell most."""
-        rates = [Rate.called(name, line) for name, line in self.requirements.rates.items()]
-        return Outcomes(tuple(each.outcome(Requirement.parse(each.requirement, rates)) for each in self.found))
+        return Outcomes(self.found)
 
 
 def added_to_rows(pooling: str) -> str:

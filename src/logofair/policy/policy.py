@@ -485,7 +485,7 @@ class _Stored:
             raise ValueError("sites")
 
 
-_FILE = Document(_Stored, "logofair policy", 4, "policy")
+_FILE = Document(_Stored, "logofair policy", 5, "policy")
 
 
 def _check_label(label: Label, what: str) -> None:

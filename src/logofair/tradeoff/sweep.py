@@ -14,9 +14,9 @@ from logofair.columns.checks import Floats, random_number
 from logofair.columns.labels import Codes
 from logofair.costs import ACCURACY, Costs
 from logofair.errors import InfeasibleError
-from logofair.fitting.fit import certified, merged_cells, merged_rules
 from logofair.fitting.prepare import CalibrationRows, Prepared, checked_pooling, checked_rows, prepare
 from logofair.fitting.solution import cell_warnings
+from logofair.fitting.solving import certified, merged_cells, merged_rules
 from logofair.notions import Notion, Rate, named_notion, sides
 from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled
 from logofair.progress import Progress, no_progress

@@ -262,7 +262,7 @@ def solution_facts(solution: Solution) -> Iterator[tuple[str, str]]:
     yield "requirements", "; ".join(map(str, solution.outcomes.requirements)) or "none"
     yield "solver", f"{solution.solver}, {counted(solution.rounds, 'round')}"
     yield "calibration, pooling", f"{solution.policy.calibrator.method}, {solution.pooling}"
-    level = solution.promises.confidence
-    yield "confidence", NOTHING if level is None else f"{level:g}, {solution.promises.method}"
+    promises = solution.promises
+    yield "confidence", NOTHING if promises is None else f"{promises.confidence:g}, {promises.method}"
     yield "optimality gap, violation", f"{certificate.optimality_gap:.1e}, {certificate.violation:.1e}"
     yield "checksum of the policy", solution.policy.checksum
