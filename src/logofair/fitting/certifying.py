@@ -97,8 +97,8 @@ def split_rows(prepared: Prepared, requirements: Requirements, settings: FitSett
             )
     one_share = requirements.only_gaps and len(rates) == 1 and counts_rows(rates[0])
     method = BY_RANK if one_share and rows.people is None and rows.weights is None else HELD_OUT
-    # A stream of its own: the folds of the calibration are drawn from the seed alone.
-    rng = np.random.default_rng([settings.seed, 1])
+    # A stream of its own: the folds of the calibration are drawn from the number alone.
+    rng = np.random.default_rng([settings.random_state, 1])
     if rows.people is not None:
         n_cells = len(rows.groups.names) * len(rows.sites.names)
         chooses = assign_folds_by_person(rows.people.codes, rows.cells, n_cells, _PARTS, rng) < _CHOOSE[method]
@@ -346,7 +346,7 @@ def _by_rank(
     shown = [each.at & (made[:-1] if each.side == "local" else made[-1:]) for each in statements]
     kept = np.asarray(made[:-1] | made[-1])
     placed = ranks.only(kept)
-    rng = np.random.default_rng([settings.seed, 2])
+    rng = np.random.default_rng([settings.random_state, 2])
     mixtures = place_thresholds(placed, rows.calibrated[placing], rows.cells[placing], otherwise, rng)
     inside = np.where(kept, bounds, np.nan), ranks.laws.means
     over_all = merged_bounds if kept.all() else np.full(1, np.nan), ranks.merged.means

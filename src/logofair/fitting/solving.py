@@ -26,12 +26,12 @@ class FitSettings:
     calibration: str
     basis: str
     pooling: str
-    seed: int  # of folds and splits
+    random_state: int  # of folds and splits
     algorithm1: Algorithm1 | None = None  # None: the certified optimum
 
     def prepare(self, rows: CalibrationRows) -> Prepared:
         """Calibrate checked rows and order them into cells."""
-        return prepare(rows, self.calibration, self.basis, self.seed, self.pooling)
+        return prepare(rows, self.calibration, self.basis, self.random_state, self.pooling)
 
 
 @dataclass(frozen=True, eq=False)
