@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.calibration import Sample, cross_fit, fit_calibrator, fits
+from logofair.calibration.federated import Levels, calibration_counts, calibration_sums, cell_calibrators, fold_rows
 from logofair.calibration.fits import clipped_counts, summed_at
-from logofair.calibration.levels import Levels, cell_calibrators
 from logofair.calibration.newton import Units
-from logofair.calibration.sums import calibration_counts, calibration_sums, fold_rows
 
 METHODS = ("beta", "platt", "temperature")
 

@@ -110,8 +110,17 @@ class FoldRuns:
         present = np.flatnonzero(counts)
         starts = np.concatenate(([0], np.cumsum(counts.ravel()[present])))
         cell, fold = np.divmod(present, counts.shape[1])
-        large = not by_row and scores.size >= _LARGE_CELL * max(units.n_cells, 1)
-        runs = (_binned_runs if large else _runs)(family, scores, labels, weights, starts)
+        if not by_row and scores.size >= _LARGE_CELL * max(units.n_cells, 1):
+            runs = _binned_runs(family, scores, labels, weights, starts)
+            return cls(family, units, runs, cell, fold, counts.shape[1], np.diff(starts))
+        columns = tuple(np.empty_like(scores) for _ in family.slopes)
+
+        def read(some: slice) -> None:
+            for column, feature in zip(columns, family.features(scores[some]), strict=True):
+                column[some] = feature
+
+        piece_by_piece(read, scores.size)
+        runs = Runs(columns, family.intercept, labels, weights, starts)
         return cls(family, units, runs, cell, fold, counts.shape[1], np.diff(starts))
 
     def of_sites(self, sites: slice) -> FoldRuns:
@@ -135,19 +144,20 @@ class FoldRuns:
         mass = np.bincount(places, self.runs.mass, self.units.n_cells * self.folds)
         return mass.reshape(-1, self.folds).astype(np.float64)
 
-    @cached_property
-    def label_mass(self) -> Floats:
-        """Summed weights of the rows of each label in each fold, (2, folds)."""
-        return np.stack(
-            [np.bincount(self.fold, np.add.reduceat(own, self.runs.starts[:-1]), self.folds) for own in self.by_label]
-        )
+    def by_label(self, size: int) -> Floats:
+        """Weight of the rows of each label by unit and fold, (2, m, units, folds), of units as in :meth:`sums`.
 
-    @property
-    def by_label(self) -> list[Floats]:
-        """What every row weighs by label 0, and by label 1."""
+        It stands last; before it, for Platt's targets alone, stand the summed features that vary.
+        """
         weights = 1.0 if self.runs.weights is None else self.runs.weights
         positives = np.asarray(self.runs.targets * weights, dtype=np.float64)
-        return [weights - positives, positives]
+        features = self.runs.columns if self.family.smoothed else ()
+        found = []
+        for mass in (weights - positives, positives):
+            columns = [*(mass * feature for feature in features), mass]
+            by_run = np.stack([np.add.reduceat(column, self.runs.starts[:-1]) for column in columns])
+            found.append(self._added(by_run, size, np.ones(self.cell.size, dtype=bool)))
+        return np.stack(found)
 
     def seen(self, size: int, without: Indices) -> Floats:
         """Summed weights of each unit outside the fold that each fit leaves out, (fits * size,)."""
@@ -182,31 +192,13 @@ class FoldRuns:
         """
         owner = self.cell % at.shape[1]
         some = wanted[owner] & (self.fold != without)
-        return self.added(self.runs.keep(some).sums(at[:, owner[some]]), at.shape[1], some)
+        return self._added(self.runs.keep(some).sums(at[:, owner[some]]), at.shape[1], some)
 
-    def added(self, by_run: Floats, size: int, some: Booleans) -> Floats:
+    def _added(self, by_run: Floats, size: int, some: Booleans) -> Floats:
         """What there is of some runs, (m, some), added up by unit and fold, (m, units, folds)."""
         keys = (self.cell % size * self.folds + self.fold)[some]
         tables = [np.bincount(keys, weights=row, minlength=size * self.folds) for row in by_run]
         return np.asarray(np.reshape(tables, (-1, size, self.folds)), dtype=np.float64)  # of no rows: whole
-
-    @property
-    def classes(self) -> int:
-        """Into how many classes of log-odds the rows of each cell are best put; 0 where cells are small."""
-        classes = int(self.counts.sum()) // (_ROWS_PER_CLASS * max(self.units.n_cells, 1))
-        return min(classes, _MOST_CLASSES) if classes >= _FEWEST_CLASSES else 0
-
-
-def _runs(family: Family, scores: Floats, labels: Binary, weights: Floats | None, starts: Indices) -> Runs:
-    """Runs of rows, with their features."""
-    columns = tuple(np.empty_like(scores) for _ in family.slopes)
-
-    def read(some: slice) -> None:
-        for column, feature in zip(columns, family.features(scores[some]), strict=True):
-            column[some] = feature
-
-    piece_by_piece(read, scores.size)
-    return Runs(columns, family.intercept, labels, weights, starts)
 
 
 def _binned_runs(family: Family, scores: Floats, labels: Binary, weights: Floats | None, starts: Indices) -> Runs:
@@ -249,7 +241,16 @@ class CoarseRows:
     @classmethod
     def of(cls, runs: Runs, unit: Indices, classes: int) -> CoarseRows:
         """Average the rows of every unit by class; ``unit`` is that of each run."""
-        mass, *sums = _class_sums(runs, unit, classes)
+        size, per_odds = (int(unit.max(initial=-1)) + 1) * classes, classes / (2.0 * _WIDEST_ODDS)
+        place = sum(runs.columns[1:], runs.columns[0]) + _WIDEST_ODDS
+        place *= per_odds
+        keys = np.clip(place, 0, classes - 1, out=place).astype(np.int64)
+        del place  # eight bytes a row, before more are made
+        keys += np.repeat((unit * classes).astype(narrowest(size)), np.diff(runs.starts))
+        of_rows: list[Floats | Binary | None] = [None, *runs.columns, runs.targets]
+        if runs.weights is not None:
+            of_rows = [runs.weights, *(column * runs.weights for column in (*runs.columns, runs.targets))]
+        mass, *sums = (np.bincount(keys, column, size).astype(np.float64) for column in of_rows)
         present = np.flatnonzero(mass)
         mass = mass[present]
         *columns, targets = (each[present] / mass for each in sums)
@@ -295,31 +296,14 @@ class CoarseRows:
 
         A descent knows the curvature before its last step; its change over that step is taken from the coarse rows.
         """
-        end = descent.result
-        ends = zip(*(np.split(point, fits, axis=1) for point in (descent.best, end.centre)), strict=True)
-        bends = np.concatenate([self._bend(before, after) for before, after in ends], axis=2)
-        return Normal(end.centre, end.precision + seen * bends)
-
-    def _bend(self, before: Floats, after: Floats) -> Floats:
-        """How the curvature per row changes between two points of every unit, (k, k, units)."""
-        k, units = before.shape
-        change = unit_sums(self.runs, self.unit, after) - unit_sums(self.runs, self.unit, before)
+        end, bends = descent.result, []
+        k, units = len(end.centre), end.centre.shape[1] // fits
         mass = np.bincount(self.unit, weights=self.runs.mass, minlength=units)
-        return np.asarray(change[1 + k :][packed_places(k)] / np.where(mass > 0.0, mass, 1.0))
-
-
-def _class_sums(runs: Runs, unit: Indices, classes: int) -> list[Floats]:
-    """Mass, summed features and summed targets of each class of each unit, (units * classes,) each."""
-    size, per_odds = (int(unit.max(initial=-1)) + 1) * classes, classes / (2.0 * _WIDEST_ODDS)
-    place = sum(runs.columns[1:], runs.columns[0]) + _WIDEST_ODDS
-    place *= per_odds
-    keys = np.clip(place, 0, classes - 1, out=place).astype(np.int64)
-    del place  # eight bytes a row, before more are made
-    keys += np.repeat((unit * classes).astype(narrowest(size)), np.diff(runs.starts))
-    columns: list[Floats | Binary | None] = [None, *runs.columns, runs.targets]
-    if runs.weights is not None:
-        columns = [runs.weights, *(column * runs.weights for column in (*runs.columns, runs.targets))]
-    return [np.bincount(keys, weights=column, minlength=size).astype(np.float64) for column in columns]
+        for fit in range(fits):
+            some = slice(fit * units, (fit + 1) * units)
+            before, after = (unit_sums(self.runs, self.unit, p[:, some]) for p in (descent.best, end.centre))
+            bends.append((after - before)[1 + k :][packed_places(k)] / np.where(mass > 0.0, mass, 1.0))
+        return Normal(end.centre, end.precision + seen * np.concatenate(bends, axis=2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,14 +327,16 @@ class ParentMaps:
     def of(cls, rows: FoldRuns, strength: float, without: Indices) -> ParentMaps:
         """Fit all rows, then the groups around them; one fit for each number of ``without``, the fold it leaves out."""
         units, fits, places = rows.units, without.size, rows.places
-        of_cells = CoarseRows.of(rows.runs, rows.cell, rows.classes) if rows.classes else None
+        classes = int(rows.counts.sum()) // (_ROWS_PER_CLASS * max(units.n_cells, 1))
+        enough = classes >= _FEWEST_CLASSES
+        of_cells = CoarseRows.of(rows.runs, rows.cell, min(classes, _MOST_CLASSES)) if enough else None
         finest = (CoarseRows(rows.runs, rows.cell) if of_cells is None else of_cells).summed(places)
         of_groups = CoarseRows.of(finest.runs, finest.unit, _MOST_CLASSES)
         summed = rows.summed(places)
         of_all = CoarseRows(of_groups.runs, np.zeros_like(of_groups.unit))
         prior = Prior.on_identity(rows.family).of(np.zeros(fits, dtype=np.int64))
         seen_of_all, seen = summed.seen(1, without), summed.seen(units.n_groups, without)
-        labels = _outside(summed.label_mass[:, None, :], without)
+        labels = _outside(summed.by_label(1)[:, -1], without)
 
         def fitted(prior: Prior, coarse: CoarseRows, seen: Floats) -> Normal:
             start = coarse.optimum(prior, fits)
@@ -439,9 +425,11 @@ def fit_logistic(
     Where all rows of a fit are one site's, its cells are the groups and have their maps: fitted again, the same rows
     would count twice.
     """
-    without, groups, n_sites = parents.without[fits], parents.groups[:, fits], parents.rows.units.n_sites
-    alone = _of_one_site(parents.summed, without)[:, None] & np.tile(has_own_map(parents.places), n_sites)
-    cells = np.tile(groups, (1, 1, n_sites)) if alone.any() else groups
+    without, groups, units = parents.without[fits], parents.groups[:, fits], parents.rows.units
+    mass = parents.summed.seen(units.n_cells, without).reshape(-1, units.n_sites, units.n_groups)
+    one_site = np.count_nonzero(mass.any(axis=2), axis=1) <= 1
+    alone = one_site[:, None] & np.tile(has_own_map(parents.places), units.n_sites)
+    cells = np.tile(groups, (1, 1, units.n_sites)) if alone.any() else groups
     if not alone.all():
         own = parents.cells.parameters(parents.on_cells(strength, fits), fits, to_compare=to_compare)
         cells = np.where(alone, cells, own) if alone.any() else own
@@ -459,21 +447,14 @@ def _parent_units(fits: int, size: int, below: int) -> Indices:
     return (np.arange(fits)[:, None] * size + np.arange(below) % size).ravel()
 
 
-def _of_one_site(rows: FoldRuns, without: Indices) -> Booleans:
-    """Whether no two rows of a fit are of different sites, (fits,)."""
-    units = rows.units
-    mass = rows.seen(units.n_cells, without).reshape(-1, units.n_sites, units.n_groups)
-    return np.asarray(np.count_nonzero(mass.any(axis=2), axis=1) <= 1)
-
-
 def _outside(tables: Floats, without: Indices) -> Floats:
     """Sums by unit and fold, (m, units, folds), over the folds that each fit does not leave out, (m, fits * units)."""
-    total = _over_folds(tables)
+    total = over_folds(tables)
     outside = [total if fold == NO_FOLD else total - tables[:, :, fold] for fold in without]
     return np.concatenate(outside, axis=1)
 
 
-def _over_folds(tables: Floats) -> Floats:
+def over_folds(tables: Floats) -> Floats:
     """The sum over all folds, one after the other: see newton._added."""
     return np.asarray(sum(tables[:, :, fold] for fold in range(tables.shape[2])))
 
@@ -528,7 +509,7 @@ def _where_the_last_ends(
 
     The other fits end near it: a pass over all rows for this one spares each of them a pass of its own.
     """
-    descent = descent.take(with_targets(_over_folds(sums), start, shift))
+    descent = descent.take(with_targets(over_folds(sums), start, shift))
     for _ in range(MOST_STEPS):
         if descent.done:
             break
@@ -536,7 +517,7 @@ def _where_the_last_ends(
         going = np.zeros(start.shape[1], dtype=bool)
         going[live] = True
         there = rows.sums(point, going)
-        descent = descent.take(with_targets(_over_folds(there)[:, live], point[:, live], shift[:, live]))
+        descent = descent.take(with_targets(over_folds(there)[:, live], point[:, live], shift[:, live]))
         lower = going & (descent.best == point).all(axis=0)
         start, sums = np.where(lower, point, start), np.where(lower[:, None], there, sums)
     return start, sums
@@ -551,7 +532,7 @@ def _sums_at(rows: FoldRuns, point: Floats, live: Indices, without: Indices) -> 
     for fit, fold in enumerate(without):
         units = slice(fit * size, (fit + 1) * size)
         if going[units].any():
-            found.append(_over_folds(rows.sums(point[:, units], going[units], int(fold)))[:, going[units]])
+            found.append(over_folds(rows.sums(point[:, units], going[units], int(fold)))[:, going[units]])
     return np.concatenate(found, axis=1)
 
 
@@ -563,10 +544,6 @@ def _shift(rows: FoldRuns, size: int, without: Indices, labels: Floats) -> Float
     k = len(rows.family.identity)
     if not rows.family.smoothed:
         return np.zeros((k, without.size * size))
-    by_label = []
-    for mass in rows.by_label:
-        columns = [mass * column for column in rows.runs.columns] + [mass] * rows.family.intercept
-        by_run = np.stack([np.add.reduceat(column, rows.runs.starts[:-1]) for column in columns])
-        by_label.append(_outside(rows.added(by_run, size, np.ones(rows.runs.size, dtype=bool)), without))
+    negatives, positives = (_outside(table, without) for table in rows.by_label(size))
     low, high = (np.repeat(target, size) for target in platt_targets(*labels))
-    return (1.0 - high) * by_label[1] - low * by_label[0]
+    return (1.0 - high) * positives - low * negatives

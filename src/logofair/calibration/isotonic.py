@@ -41,12 +41,7 @@ class IsotonicMaps(Maps):
         return np.where(cell < 0, of_group, self._blended(of_group, scores, unit))
 
     def _blended(self, parent: Floats, scores: Floats, units: Indices) -> Floats:
-        """The units' own values at the scores, mixed with the parent's."""
-        share = self.shares[units]
-        return np.asarray(share * self._own(scores, units) + (1.0 - share) * parent)
-
-    def _own(self, scores: Floats, units: Indices) -> Floats:
-        """The units' own curves at the scores; anything where a unit has none."""
+        """The units' own values at the scores, mixed with the parent's; its alone where a unit has no knots."""
         first, last = self.starts[units], self.starts[units + 1] - 1
         left = np.minimum(_last_not_above(self.scores, scores, first, last), self.scores.size - 1)
         right = np.clip(left + 1, 0, np.maximum(last, 0))
@@ -54,7 +49,8 @@ class IsotonicMaps(Maps):
         along = np.clip((scores - self.scores[left]) / width, 0.0, 1.0)
         below, above = self.values[left], self.values[right]
         # The minimum, because rounding must not lift a row above the next knot.
-        return np.asarray(np.minimum(below + along * (above - below), above))
+        own, share = np.minimum(below + along * (above - below), above), self.shares[units]
+        return np.asarray(share * own + (1.0 - share) * parent)
 
     def check(self, units: Units) -> None:
         """Raise where these are not maps of such units."""
@@ -112,7 +108,7 @@ def fit_isotonic(rows: SortedRows, strengths: tuple[float, float], without: int)
     for level, size, parent in zip(rows.levels, sizes, worth, strict=True):
         inside = level[-1] != without
         unit, scores, labels, weights = (column[inside] for column in level[:-1])
-        if len(shares) == 2 and units.of_one_site(unit):
+        if len(shares) == 2 and np.unique(unit // units.n_groups).size <= 1:
             unit, scores, labels, weights = unit[:0], scores[:0], labels[:0], weights[:0]
         mass = np.bincount(unit, weights=weights, minlength=size)
         shares.append(np.divide(mass, mass + parent, out=np.zeros(size), where=mass > 0.0))
@@ -126,28 +122,20 @@ def fit_isotonic(rows: SortedRows, strengths: tuple[float, float], without: int)
 
 def isotonic_knots(units: Indices, scores: Floats, labels: Floats, weights: Floats) -> tuple[Indices, Floats, Floats]:
     """Unit, score and value of every knot, from rows ordered by unit and score with positive weights."""
-    units, scores, labels, weights = _ties_merged(units, scores, labels, weights)
     if not units.size:
         return units, scores, labels
+    new = np.append(True, (np.diff(units) != 0) | (np.diff(scores) != 0))
+    if not new.all():  # one row per unit and score: the weighted mean label, the summed weight
+        starts = np.flatnonzero(new)
+        mass = np.add.reduceat(weights, starts)
+        labels, weights = np.add.reduceat(weights * labels, starts) / mass, mass
+        units, scores = units[starts], scores[starts]
     pools = pool_starts(labels, weights, units)
     bounds = np.append(pools, units.size)
     means = np.clip(run_means(labels, weights, bounds), 0.0, 1.0)
     # A knot where a pool begins, and one where it ends.
     knots, place = np.unique(np.concatenate([pools, bounds[1:] - 1]), return_index=True)
     return units[knots], scores[knots], means[place % pools.size]
-
-
-def _ties_merged(
-    units: Indices, scores: Floats, labels: Floats, weights: Floats
-) -> tuple[Indices, Floats, Floats, Floats]:
-    """One row per unit and score: the weighted mean label, the summed weight."""
-    new = np.ones(units.size, dtype=bool)
-    new[1:] = (np.diff(units) != 0) | (np.diff(scores) != 0)
-    starts = np.flatnonzero(new)
-    if starts.size == units.size:
-        return units, scores, labels, weights
-    mass = np.add.reduceat(weights, starts)
-    return units[starts], scores[starts], np.add.reduceat(weights * labels, starts) / mass, mass
 
 
 def _last_not_above(knots: Floats, scores: Floats, first: Indices, last: Indices) -> Indices:

@@ -17,7 +17,16 @@ from logofair.columns.checks import Binary, Floats, Integers
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.records import Family
 
-SMALLEST_PIVOT = 1e-14
+_SMALLEST_PIVOT = 1e-14
+_SURE = 1e-8  # where the odds against a label are below this, log(1 + odds) is the odds, and loses no digits
+# The identity map counts as this many rows of evenly spread scores: enough to keep one row, one label or
+# one score finite, too few to be seen in a hundred rows.
+IDENTITY_ROWS = 1.0
+# A unit is done when its next step would gain less than this many nats. The step (some 1e-5 standard
+# errors) is still taken, and leaves about its square.
+_LEAST_GAIN = 1e-10
+_ROUNDING = 1e-12  # an increase below this share of the loss is rounding, not a step too long
+MOST_STEPS = 200
 
 
 def packed_places(k: int) -> Indices:
@@ -39,16 +48,11 @@ class Runs:
     linear: Floats | None = None  # what rows that stand for several leave out of the gradient of each run, (k, runs)
 
     @property
-    def size(self) -> int:
-        """How many runs there are."""
-        return self.starts.size - 1
-
-    @property
     def mass(self) -> Floats:
         """Sum of the weights of each run."""
         if self.weights is None:
             return np.diff(self.starts).astype(np.float64)
-        return np.add.reduceat(self.weights, self.starts[:-1]) if self.size else np.zeros(0)
+        return np.add.reduceat(self.weights, self.starts[:-1]) if self.starts.size > 1 else np.zeros(0)
 
     def keep(self, wanted: Booleans) -> Runs:
         """Only the wanted runs."""
@@ -70,12 +74,12 @@ class Runs:
 
         Parameters (k, runs) to sums (1 + k + k(k+1)/2, runs).
         """
-        k = len(parameters)
+        k, size = len(parameters), self.starts.size - 1
         # A long run is cut at places counted from its own start, a short one never: so its sums are the same, to the
         # last digit, whatever runs stand beside it.
         pieces = -(-np.diff(self.starts) // chunk)
         first_piece = np.concatenate(([0], np.cumsum(pieces)))
-        run = np.repeat(np.arange(self.size), pieces)
+        run = np.repeat(np.arange(size), pieces)
         starts = self.starts[run] + chunk * (np.arange(run.size) - first_piece[run])
         ends = np.append(starts[1:], self.targets.size)
         totals = np.zeros((1 + k + k * (k + 1) // 2, run.size))
@@ -88,7 +92,7 @@ class Runs:
         if run.size:
             together = np.split(np.arange(run.size), np.flatnonzero(np.diff(starts // chunk)) + 1)
             side_by_side(add, together, self.targets.size)
-        if run.size > self.size:
+        if run.size > size:
             totals = np.add.reduceat(totals, first_piece[:-1], axis=1)
         if self.linear is not None:
             totals[0] += (self.linear * parameters).sum(axis=0)
@@ -97,14 +101,21 @@ class Runs:
 
     def _terms(self, rows: slice, parameters: list[Floats]) -> Floats:
         """The rows' own shares of the sums."""
-        features = [column[rows] for column in self.columns]
-        targets = self.targets[rows]
+        features, targets = [column[rows] for column in self.columns], self.targets[rows]
         if self.intercept:
             features.append(np.ones(targets.size))
         margin = parameters[0] * features[0]
         for parameter, feature in zip(parameters[1:], features[1:], strict=True):
             margin += parameter * feature
-        loss, residual, curvature = _logistic(margin, targets)
+        # Written in terms of the unlikelier label, whose chance and loss keep their digits however small.
+        size, up = np.abs(margin), margin >= 0.0
+        tail = np.exp(-size)
+        likely = 1.0 / (1.0 + tail)
+        unlikely = tail * likely
+        against = np.where(up, 1.0 - targets, targets)
+        excess = against - unlikely
+        loss = size * against + np.where(tail < _SURE, tail, -np.log(likely))
+        residual, curvature = np.where(up, excess, -excess), likely * unlikely
         if self.weights is not None:
             loss, residual, curvature = (term * self.weights[rows] for term in (loss, residual, curvature))
         k = len(features)
@@ -118,27 +129,6 @@ class Runs:
                 np.multiply(bent, other, out=table[place])
                 place += 1
         return table
-
-
-_SURE = 1e-8  # where the odds against a label are below this, log(1 + odds) is the odds, and loses no digits
-
-
-def _logistic(margin: Floats, targets: Floats | Binary) -> tuple[Floats, Floats, Floats]:
-    """Log-loss of the log-odds ``margin`` and its first two derivatives."""
-    # Written in terms of the unlikelier label, whose chance and loss keep their digits however small.
-    size, up = np.abs(margin), margin >= 0.0
-    tail = np.exp(-size)
-    likely = 1.0 / (1.0 + tail)
-    unlikely = tail * likely
-    against = np.where(up, 1.0 - targets, targets)
-    excess = against - unlikely
-    sure = np.where(tail < _SURE, tail, -np.log(likely))
-    return size * against + sure, np.where(up, excess, -excess), likely * unlikely
-
-
-# The identity map counts as this many rows of evenly spread scores: enough to keep one row, one label or
-# one score finite, too few to be seen in a hundred rows.
-IDENTITY_ROWS = 1.0
 
 
 @dataclass(frozen=True)
@@ -161,18 +151,10 @@ class Units:
         """How many units there are."""
         return 1 + self.n_groups + self.n_cells
 
-    def cells(self, group_codes: Integers, site_codes: Integers) -> Indices:
-        """The cell of every row; its site must be known."""
-        return cell_numbers(group_codes, site_codes, self.n_groups).astype(np.int64)
-
     def of(self, group_codes: Integers, site_codes: Integers) -> Indices:
         """The unit that serves every row: its cell, or its group where the site is unknown (-1)."""
         # Site -1 falls on the numbers just before the cells, which are the groups'.
-        return self.cells(group_codes, site_codes) + (1 + self.n_groups)
-
-    def of_one_site(self, cells: Indices) -> bool:
-        """Whether no two of these cells are of different sites."""
-        return cells.size == 0 or bool(cells.min() // self.n_groups == cells.max() // self.n_groups)
+        return cell_numbers(group_codes, site_codes, self.n_groups).astype(np.int64) + (1 + self.n_groups)
 
 
 class Maps(Family):
@@ -227,7 +209,7 @@ def solve(matrix: Floats, right: Floats) -> Floats:
     left, solution = matrix.copy(), right.copy()
     pivots = np.empty_like(right)
     for j in range(len(right)):
-        pivots[j] = np.maximum(left[j, j], SMALLEST_PIVOT * matrix[j, j])
+        pivots[j] = np.maximum(left[j, j], _SMALLEST_PIVOT * matrix[j, j])
         factor = left[j + 1 :, j] / pivots[j]
         left[j + 1 :, j + 1 :] -= factor[:, None] * left[None, j, j + 1 :]
         solution[j + 1 :] -= factor * solution[j]
@@ -250,24 +232,14 @@ def bounded_step(hessian: Floats, gradient: Floats, point: Floats, slopes: tuple
     chosen, least = np.zeros_like(point), np.full(outside.size, np.inf)
     for size in range(1, len(slopes) + 1):
         for zeros in combinations(slopes, size):
-            move = _step_to_face(hessian, gradient, point, list(zeros))
+            free, move, right = [j for j in range(len(point)) if j not in zeros], -point, -gradient
+            for j in zeros:
+                right += hessian[:, j] * point[j]
+            move[free] = solve(hessian[free][:, free], right[free])
             value = model_change(hessian, gradient, move)
             better = np.all((point + move)[list(slopes)] >= 0.0, axis=0) & (value < least)
             chosen, least = np.where(better, move, chosen), np.where(better, value, least)
     step[:, outside] = chosen
-    return step
-
-
-def _step_to_face(hessian: Floats, gradient: Floats, point: Floats, zeros: list[int]) -> Floats:
-    """Step to the model's minimum among points whose parameters ``zeros`` are 0."""
-    matrix, right = hessian.copy(), -gradient
-    for j in zeros:
-        right += hessian[:, j] * point[j]
-    for j in zeros:
-        matrix[j, :], matrix[:, j], matrix[j, j] = 0.0, 0.0, 1.0
-        right[j] = 0.0
-    step = solve(matrix, right)
-    step[zeros] = -point[zeros]
     return step
 
 
@@ -291,14 +263,6 @@ def _added(terms: Floats) -> Floats:
     for term in terms[1:]:
         total = total + term
     return np.asarray(total)
-
-
-# A unit is done when its next step would gain less than this many nats. The step (some 1e-5 standard
-# errors) is still taken, and leaves about its square.
-_LEAST_GAIN = 1e-10
-# An increase below this share of the loss is rounding, not a step too long.
-ROUNDING = 1e-12
-MOST_STEPS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,16 +293,8 @@ class Descent:
         k, units = best.shape
         sums = np.zeros((1 + k + k * (k + 1) // 2, units))
         sums[0] = np.inf
-        return cls(
-            prior,
-            slopes,
-            best,
-            sums,
-            np.zeros_like(best),
-            np.arange(units),
-            np.atleast_1d(np.asarray(least_gain, dtype=np.float64)),
-            slack,
-        )
+        gain = np.atleast_1d(np.asarray(least_gain, dtype=np.float64))
+        return cls(prior, slopes, best, sums, np.zeros_like(best), np.arange(units), gain, slack)
 
     def again(self, at: Floats) -> Descent:
         """Begin anew at other points, (k, units)."""
@@ -373,7 +329,7 @@ class Descent:
         prior = self.prior.of(live)
         value = penalised_loss(sums, prior, point)
         lowest = penalised_loss(self.sums[:, live], prior, self.best[:, live])
-        down = value <= lowest + ROUNDING * (1.0 + np.abs(value)) + self.slack
+        down = value <= lowest + _ROUNDING * (1.0 + np.abs(value)) + self.slack
         ahead = live[down]
         best, known, step = self.best.copy(), self.sums.copy(), self.step.copy()
         best[:, ahead], known[:, ahead] = point[:, down], sums[:, down]
@@ -409,7 +365,10 @@ def map_estimate(runs: Runs, owner: Indices, prior: Normal, slopes: tuple[int, .
         before, descent = descent, descent.take(unit_sums(runs, owner, descent.point))
         if descent.done:
             break
-        runs, owner = _narrowed(runs, owner, np.isin(before.live, descent.live, assume_unique=True))
+        stay = np.isin(before.live, descent.live, assume_unique=True)
+        if not stay.all():  # only the runs of units that stay, which are numbered anew
+            wanted, renumbered = stay[owner], np.cumsum(stay) - 1
+            runs, owner = runs.keep(wanted), renumbered[owner[wanted]]
     return descent.result
 
 
@@ -417,12 +376,3 @@ def unit_sums(runs: Runs, owner: Indices, point: Floats) -> Floats:
     """Each unit's sums over its runs, as in :meth:`Runs.sums`, at one point per unit, (k, units)."""
     by_run = runs.sums(point[:, owner])
     return np.vstack([np.bincount(owner, weights=row, minlength=point.shape[1]) for row in by_run])
-
-
-def _narrowed(runs: Runs, owner: Indices, stay: Booleans) -> tuple[Runs, Indices]:
-    """Only the runs of units that stay, which are numbered anew."""
-    if stay.all():
-        return runs, owner
-    wanted = stay[owner]
-    renumbered = np.cumsum(stay) - 1
-    return runs.keep(wanted), renumbered[owner[wanted]]

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from logofair.calibration.levels import GroupMaps
+from logofair.calibration.federated import GroupMaps
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices

@@ -14,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 
-from logofair.calibration.levels import GroupMaps
+from logofair.calibration.federated import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.errors import InputError
 from logofair.federation.exchange import GroupCounts, combination_limits, share_limits

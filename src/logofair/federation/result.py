@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from logofair._version import __version__
-from logofair.calibration.levels import GroupMaps
+from logofair.calibration.federated import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.federation.exchanges.final import FinalFigures
 from logofair.federation.exchanges.totals import Totals

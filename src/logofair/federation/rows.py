@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from logofair.calibration import Calibrator
-from logofair.calibration.levels import GroupMaps, cell_calibrators
-from logofair.calibration.sums import ROWS_AT_ONCE, FoldedRows, fold_rows
+from logofair.calibration.federated import ROWS_AT_ONCE, FoldedRows, GroupMaps, cell_calibrators, fold_rows
 from logofair.cells.cells import Cells
 from logofair.columns.checks import (
     Binary,

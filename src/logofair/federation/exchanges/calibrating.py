@@ -8,9 +8,8 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
+from logofair.calibration.federated import Levels, Points, calibration_counts, calibration_sums, placed
 from logofair.calibration.fits import LEAST_ROWS, PARTS, clipped_counts, summed_at
-from logofair.calibration.levels import Levels
-from logofair.calibration.sums import Points, calibration_counts, calibration_sums, placed
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.errors import RunError

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.calibration.levels import GroupMaps
+from logofair.calibration.federated import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.federation.exchange import ROUNDING, Exchange, GroupCounts, combination_limits, share_limits
 from logofair.federation.global_side import GlobalRequirements

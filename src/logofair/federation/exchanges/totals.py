@@ -7,7 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
-from logofair.calibration.levels import GroupMaps
+from logofair.calibration.federated import GroupMaps
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.errors import InfeasibleError, RefusedError

@@ -12,13 +12,21 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from logofair.calibration import Calibrator, fit_calibrator, fits
-from logofair.calibration import sums as sums_module
 from logofair.calibration.calibrator import Sample
 from logofair.calibration.crossfit import assign_folds
-from logofair.calibration.levels import GroupMaps, Levels, cell_calibrators, strength_losses
+from logofair.calibration.federated import (
+    FoldedRows,
+    GroupMaps,
+    Levels,
+    Points,
+    calibration_counts,
+    calibration_sums,
+    cell_calibrators,
+    fold_rows,
+    strength_losses,
+)
 from logofair.calibration.logistic import FAMILIES, LogisticMaps
 from logofair.calibration.newton import Units
-from logofair.calibration.sums import FoldedRows, Points, calibration_counts, calibration_sums, fold_rows
 from logofair.columns.segments import RowOrder
 from logofair.errors import InputError
 from support.examples import examples
@@ -30,6 +38,11 @@ seeds = st.integers(0, 2**32 - 1)
 
 # The curvature that a level hands down is the one before its last step: to compare digits, that step must be tiny.
 LAST_DIGIT = 1e-18
+
+
+def counted(site: FoldedRows) -> Array:
+    """Its counts where every group stands for itself."""
+    return calibration_counts(site, np.arange(site.sample.units.n_groups))
 
 
 @dataclass(frozen=True)
@@ -48,7 +61,7 @@ class Federation:
         return self.sites[0].folds
 
     def counts(self) -> Array:
-        return np.concatenate([calibration_counts(site, np.arange(site.n_groups)) for site in self.sites]).sum(axis=0)
+        return np.concatenate([counted(site) for site in self.sites]).sum(axis=0)
 
     def sums(self, points: Points) -> Array:
         return np.concatenate([calibration_sums(site, points) for site in self.sites]).sum(axis=0)
@@ -227,7 +240,7 @@ def test_sums_of_limited_precision_end_the_same_way() -> None:
     levels = Levels.start("beta", np.arange(2), least_gain=1e-4, slack=1e-4)
     levels = levels.count(
         np.sum(
-            [rounded(calibration_counts(site, np.arange(site.n_groups))[0]) for site in federation.sites],
+            [rounded(counted(site)[0]) for site in federation.sites],
             axis=0,
         )
     )
@@ -253,9 +266,7 @@ def test_a_handful_of_rounds_suffices_even_for_scores_far_too_sure_of_themselves
 def test_counts_and_the_first_sums_of_five_groups_fit_into_4_kilobytes() -> None:
     site = drawn(0, n=100, n_groups=5, n_sites=1).sites[0]
     points = Levels.start("beta", np.arange(5)).request
-    assert (
-        calibration_counts(site, np.arange(site.n_groups)).nbytes + calibration_sums(site, points).nbytes <= 4096 - 512
-    )
+    assert counted(site).nbytes + calibration_sums(site, points).nbytes <= 4096 - 512
 
 
 def test_what_is_done_is_not_asked_again() -> None:
@@ -321,8 +332,8 @@ def test_sums_and_counts_add_up_over_sites(method: str, seed: int, weighted: boo
     points = Levels.start(method, np.arange(2)).request
     separate = calibration_sums(one, points) + calibration_sums(other, points)
     np.testing.assert_allclose(calibration_sums(both, points), separate, rtol=1e-10, atol=1e-10)
-    counted = calibration_counts(one, np.arange(one.n_groups)) + calibration_counts(other, np.arange(other.n_groups))
-    np.testing.assert_allclose(calibration_counts(both, np.arange(both.n_groups)), counted, rtol=1e-10, atol=1e-10)
+    added = counted(one) + counted(other)
+    np.testing.assert_allclose(counted(both), added, rtol=1e-10, atol=1e-10)
 
 
 @methods
@@ -342,8 +353,8 @@ def test_sites_dealt_together_have_to_the_last_digit_what_each_has_alone(
     together = fold_rows(method, scores, labels, groups, sites, n_groups=3, weights=weights, rngs=rngs)
     points = Levels.start(method, np.arange(3)).request
     assert np.array_equal(
-        calibration_counts(together, np.arange(together.n_groups)),
-        np.concatenate([calibration_counts(c, np.arange(c.n_groups)) for c in alone]),
+        counted(together),
+        np.concatenate([counted(c) for c in alone]),
     )
     sums = np.concatenate([calibration_sums(c, points) for c in alone])
     assert np.array_equal(calibration_sums(together, points), sums)
@@ -356,21 +367,9 @@ def test_sites_dealt_together_have_to_the_last_digit_what_each_has_alone(
     assert np.array_equal(strength_losses(together, maps, (50.0, 800.0)), losses)
 
 
-@methods
-def test_rows_handled_in_portions_give_the_same_sums_and_cells(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    federation = drawn(9, method, n=200, n_sites=1)
-    site, points = federation.sites[0], Levels.start(method, np.arange(2)).request
-    maps, sums = federation.levels().published, calibration_sums(site, points)
-    eta = cell_calibrators(site, maps).eta
-    for most_rows in (1, 450):
-        monkeypatch.setattr(sums_module, "ROWS_AT_ONCE", most_rows)
-        np.testing.assert_allclose(calibration_sums(site, points), sums, rtol=1e-11, atol=1e-11)
-        np.testing.assert_allclose(cell_calibrators(site, maps).eta, eta, rtol=1e-9)
-
-
 def test_counts_are_the_rows_of_each_label_outside_the_fold() -> None:
     site = drawn(6, n=90, n_groups=2, n_sites=1, weighted=True).sites[0]
-    sample, (counts,) = site.sample, calibration_counts(site, np.arange(site.n_groups))
+    sample, (counts,) = site.sample, counted(site)
     assert counts.shape == (2, 1, 6, 2)
     for label in (0, 1):
         for fit in range(6):
@@ -383,7 +382,7 @@ def test_counts_are_the_rows_of_each_label_outside_the_fold() -> None:
 def test_for_platt_counts_hold_the_summed_log_odds_too() -> None:
     scores, labels = np.array([0.2, 0.5, 0.9]), np.array([0.0, 1.0, 1.0])
     site = dealt("platt", scores, labels, np.array([0, 1, 1], np.int32))
-    counts = calibration_counts(site, np.arange(site.n_groups))[0][:, :, -1]
+    counts = counted(site)[0][:, :, -1]
     np.testing.assert_allclose(counts[0], [[logit(0.2), 0.0], [1.0, 0.0]])
     np.testing.assert_allclose(counts[1], [[0.0, logit(0.9)], [0.0, 2.0]], atol=1e-15)
 

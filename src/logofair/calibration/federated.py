@@ -1,0 +1,401 @@
+"""Federated calibration: all rows and every group fitted by a server through totals of the sites' sums, no row.
+
+There are ``folds + 1`` fits side by side: fit f leaves out fold f, the last one leaves out nothing. Sites draw
+their own folds. A fit has the units "all rows" (number 0) and group g (number 1 + g). Sites' counts and sums
+simply add up to those of the federation. Many sites can be worked on at once: each has the numbers it has alone.
+
+The formulas are those of :func:`~logofair.calibration.fits.fit_logistic`, and a site fits its cells by the very same
+code. A round costs a real engine seconds, and two things save rounds:
+
+* The groups do not wait until all rows are fitted. Sums over rows know nothing of priors, so every round asks for
+  both, and the groups' prior follows the fit of all rows.
+* The first round asks for the groups at the identity map, which add up to all rows, and for all rows at softened maps,
+  another one for each fit. Scores that are far too sure of themselves (naive Bayes, random forests) would send Newton's
+  method astray from the identity; from the best softened map it needs as few steps as from the identity otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.calibration.calibrator import STRENGTH, Calibrator, Sample
+from logofair.calibration.crossfit import (
+    CrossFit,
+    HeldOut,
+    assign_folds,
+    folds_compared,
+    held_out_chances,
+    local_search,
+    log_losses,
+)
+from logofair.calibration.fits import NO_FOLD, CellFits, FoldRuns, has_own_map, over_folds, serving_maps
+from logofair.calibration.logistic import (
+    FAMILIES,
+    Family,
+    LogisticMaps,
+    Prior,
+    gaussian_prior,
+    platt_targets,
+    with_targets,
+)
+from logofair.calibration.newton import Descent, Normal, Units, packed_places
+from logofair.columns.checks import Binary, Floats, Integers, nearest_name
+from logofair.columns.segments import Indices, RowOrder, grouped
+from logofair.errors import InputError
+
+# Rows of several sites worked on at once, so that small sites are quick and large ones do not fill the memory.
+ROWS_AT_ONCE = 1 << 20
+# A fit is done when its next step, which is still taken, would gain less than this many nats. Against 1e-10, as in a
+# central fit, this saved up to one round on Adult and ACS, and no chance moved by more than 3e-5.
+_LEAST_GAIN = 1e-6
+# The same of a site's cells, per row: sites' fits cost no rounds.
+_LEAST_CELL_GAIN = 1e-13
+# Newton's method needs 3 to 8, for a handful of rows up to 12; many more mean that the totals do not belong to one
+# set of rows.
+_MOST_ROUNDS = 60
+
+
+def _summable_family(method: str) -> Family:
+    """The family of a method that can be fitted through sums over sites; raise InputError for others."""
+    if method in FAMILIES:
+        return FAMILIES[method]
+    problem = "needs no sums" if method == "none" else "cannot be fitted through sums over sites"
+    raise InputError(
+        f"calibration: method {method!r} {problem}{nearest_name(method, FAMILIES)}; in a federation use one of "
+        f"{', '.join(FAMILIES)}, or 'none' without rounds of calibration."
+    )
+
+
+# --- What a site answers: counts and sums over its rows.
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Where sums are asked for."""
+
+    at: Floats  # one point per fit and unit, (k, fits, 1 + groups)
+    places: Indices  # as which group each group's rows are summed, -1: not at all, (groups,)
+    live: npt.NDArray[np.bool_]  # which of them are asked for, (fits, 1 + groups); the sums of the others are 0
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedRows:
+    """Sites' labelled rows, those of a cell and fold next to one another; made by :func:`fold_rows`."""
+
+    method: str
+    folds: int  # how many the federation agreed on; a site of few rows may lack some
+    sample: Sample  # the rows by site, then group, then fold
+    fold: npt.NDArray[np.int16]  # of each of them
+    order: Indices  # their places in the order in which they came
+    by_score: RowOrder  # the rows by cell and score
+
+    @cached_property
+    def runs(self) -> FoldRuns:
+        """The rows as a logistic regression has them, one run for each cell and fold."""
+        sample = self.sample
+        keys = sample.cells.astype(np.int64) * self.folds + self.fold
+        counts = np.bincount(keys, minlength=sample.units.n_cells * self.folds).reshape(-1, self.folds)
+        columns = sample.scores, sample.labels, sample.weights
+        return FoldRuns.of(FAMILIES[self.method], sample.units, *columns, counts, by_row=True)
+
+
+def fold_rows(
+    method: str,
+    scores: Floats,
+    labels: Binary | None,
+    group_codes: Integers,
+    site_codes: Integers,
+    *,
+    n_groups: int,
+    weights: Floats | None = None,
+    folds: int = 5,
+    rngs: Sequence[np.random.Generator],
+) -> FoldedRows:
+    """Assign the rows of each site, one for each of ``rngs``, to random folds, stratified by group.
+
+    As in :func:`cross_fit`. The same rows and the same state of a site's generator give the same folds, so that a
+    site may draw them again for every message.
+    """
+    _summable_family(method)
+    if labels is None:
+        raise InputError(
+            f"calibration: this site has no labels, and method {method!r} needs them; pass labels, or agree on "
+            "method 'none'."
+        )
+    units = Units(n_groups, len(rngs))
+    sample = Sample(scores, labels, group_codes, site_codes, weights, units)
+    by_score = RowOrder.of(scores, sample.cells, units.n_cells)
+    fold = assign_folds(by_score, folds, *rngs)
+    together = grouped(by_score.cells * folds + fold, units.n_cells * folds)
+    order = by_score.rows[together]
+    return FoldedRows(method, folds, sample.at(order), fold[together], order, by_score)
+
+
+def calibration_counts(rows: FoldedRows, places: Indices) -> Floats:
+    """Count each site's rows by label, fit and group, (sites, 2, m, fits, groups); the mass stands last.
+
+    The ``places`` say as which group each group's rows are counted (:func:`~logofair.calibration.fits.summed_at`).
+    Only for "platt" the sum of ``logit(score)`` comes before it: his targets, which depend on the counts of all
+    sites, then need no round of their own.
+    """
+    units = rows.sample.units
+    by_label = rows.runs.by_label(units.n_cells)
+    by_group = by_label.reshape(*by_label.shape[:2], units.n_sites, units.n_groups, rows.folds)
+    in_fold = placed(np.moveaxis(by_group, (2, 4), (0, 3)), places)  # (sites, 2, m, folds, groups)
+    everywhere = sum(in_fold[:, :, :, f : f + 1] for f in range(rows.folds))  # one by one: see newton._added
+    return np.concatenate([everywhere - in_fold, everywhere], axis=3)
+
+
+def placed(tables: Floats, places: Indices) -> Floats:
+    """Numbers of groups, which are the last axis, added up as those of the groups as which they are summed."""
+    found = np.zeros_like(tables)
+    for group, place in enumerate(places):
+        if place >= 0:
+            found[..., place] += tables[..., group]
+    return found
+
+
+def calibration_sums(rows: FoldedRows, points: Points) -> Floats:
+    """Sum the log-loss of each site's labels, its gradient and packed Hessian, at one point per fit and unit.
+
+    The sums are (sites, 1 + k + k(k+1)/2, fits, 1 + groups).
+    """
+    (k, fits, n_units), n_sites = points.at.shape, rows.sample.units.n_sites
+    runs, groups = rows.runs.summed(points.places), n_units - 1
+    sums = np.zeros((n_sites, 1 + k + k * (k + 1) // 2, fits, n_units))
+
+    def of_cells(at: Floats, wanted: npt.NDArray[np.bool_], without: int) -> Floats:
+        """Sums of every site's cells at the points of their groups, (sites, m, groups)."""
+        tables = over_folds(runs.sums(np.tile(at, n_sites), np.tile(wanted, n_sites), without))
+        return np.moveaxis(tables.reshape(len(tables), n_sites, groups), 1, 0)
+
+    for fit in np.flatnonzero(points.live.any(axis=1)):
+        at, live, without = points.at[:, fit], points.live[fit], int(fit) if fit < rows.folds else NO_FOLD
+        if live[0]:
+            everybody = of_cells(np.repeat(at[:, :1], groups, axis=1), np.ones(groups, dtype=bool), without)
+            sums[:, :, fit, 0] = sum(everybody[:, :, group] for group in range(groups))
+        if live[1:].any():
+            sums[:, :, fit, 1:] = of_cells(at[:, 1:], live[1:], without)
+    return sums
+
+
+# --- The server: Newton's method on totals.
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMaps:
+    """What the federation publishes: the maps of all rows and of the groups, and the priors of a site's cells."""
+
+    method: str
+    everyone: Floats  # parameters of all rows, (k, fits); the last fit is the one of all folds
+    groups: Floats  # parameters of the groups, (k, fits, groups)
+    information: Floats  # what a row tells of a cell's map: packed symmetric matrices, (k(k+1)/2, fits, groups)
+    mass: Floats  # rows of label 0 and of label 1 in each fit that were summed, (2, fits)
+    places: Indices  # as which group each group was summed, -1: not at all, (groups,)
+    strength: float = STRENGTH  # of the cells' prior, in rows
+
+    def prior(self, fits: Indices) -> Normal:
+        """The priors of a site's cells in some fits; unit ``place * groups + group``."""
+        k = len(self.groups)
+        information = self.information[packed_places(k)][:, :, fits].reshape(k, k, -1)
+        return gaussian_prior(FAMILIES[self.method], self.groups[:, fits].reshape(k, -1), information, self.strength)
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Fits of all rows and of the groups, on their way; state in, state out."""
+
+    method: str
+    strength: float  # of every prior, in rows
+    everyone: Descent  # all rows; one unit per fit
+    groups: Descent  # unit fit * groups + group
+    places: Indices  # as which group each group's rows are summed, -1: not at all, (groups,)
+    counts: Floats | None = None  # the summed calibration_counts, once known
+    rounds: int = 0  # how many totals were taken
+    most_rounds: int | None = None  # after which the maps are taken as they are; None: as many as it takes
+
+    @classmethod
+    def start(
+        cls,
+        method: str,
+        places: Indices,
+        *,
+        folds: int = 5,
+        strength: float = STRENGTH,
+        least_gain: float = _LEAST_GAIN,
+        slack: float = _LEAST_GAIN,
+        most_rounds: int | None = None,
+    ) -> Levels:
+        """Begin with the groups at the identity map and all rows at softened ones.
+
+        ``places`` are those of :func:`~logofair.calibration.fits.summed_at`.
+        ``least_gain`` and ``slack`` are those of :class:`Descent`; both should exceed the rounding of summed losses.
+        """
+        family = _summable_family(method)
+        prior, fits = Prior.on_identity(family).beliefs, folds + 1
+        of_fits, of_groups = (prior.of(np.zeros(size, dtype=np.int64)) for size in (fits, fits * places.size))
+        softened = np.ldexp(of_fits.centre, -np.arange(1, fits + 1))
+        return cls(
+            method,
+            strength,
+            Descent.start(of_fits, family.slopes, at=softened, least_gain=least_gain, slack=slack),
+            Descent.start(of_groups, family.slopes, least_gain=least_gain, slack=slack),
+            places,
+            most_rounds=most_rounds,
+        )
+
+    @property
+    def request(self) -> Points:
+        """Where the sites' sums are needed."""
+        fits, groups = self._shape
+        of_all, of_groups = (descent.best + descent.step for descent in (self.everyone, self.groups))
+        live = np.zeros((fits, 1 + groups), dtype=bool)
+        live[self.everyone.live, 0] = True
+        live[self.groups.live // groups, 1 + self.groups.live % groups] = True
+        return Points(np.dstack([of_all[:, :, None], of_groups.reshape(-1, fits, groups)]), self.places, live)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more is needed."""
+        spent = self.most_rounds is not None and self.rounds >= self.most_rounds
+        return spent or (self.everyone.done and self.groups.done)
+
+    @property
+    def published(self) -> GroupMaps:
+        """The fitted maps; only when done."""
+        fitted = self.groups.result
+        information = self._prior().information(fitted, self._mass.sum(axis=0).ravel())
+        shape, serving = (-1, *self._shape), serving_maps(self.places)
+        return GroupMaps(
+            self.method,
+            self.everyone.result.centre,
+            fitted.centre.reshape(shape)[:, :, serving],
+            information[np.triu_indices(len(fitted.centre))].reshape(shape)[:, :, serving],
+            self._mass.sum(axis=2),
+            self.places,
+            self.strength,
+        )
+
+    def count(self, counts: Floats) -> Levels:
+        """Take the totals of the sites' counts; needed before any sums, and may come with the first of them."""
+        return replace(self, counts=counts)
+
+    def take(self, sums: Floats) -> Levels:
+        """Take the totals of the sites' sums at the points asked for."""
+        if self.rounds >= _MOST_ROUNDS:
+            raise InputError(
+                f"calibration: no end after {self.rounds} rounds of sums, so they are not sums over one set of rows; "
+                "start again with the same sites in every round."
+            )
+        if FAMILIES[self.method].smoothed and self.counts is not None:
+            low, high = platt_targets(*self._mass.sum(axis=2)[:, :, None])
+            by_group = (1.0 - high) * self.counts[1] - low * self.counts[0]
+            shift = np.concatenate([by_group.sum(axis=2, keepdims=True), by_group], axis=2)
+            sums = with_targets(sums, self.request.at, shift)
+        everyone, groups, followed = self.everyone, self.groups, self.everyone.live
+        if self.rounds == 0:
+            # From the identity map, or from the softened one that has a lower loss on the same rows.
+            all_rows = sums[:, :, 1:].sum(axis=2)
+            lower = (all_rows[0] - sums[0, :, 0]) / np.maximum(self._mass.sum(axis=(0, 2)), 1.0)
+            best = int(np.argmax(lower))
+            if lower[best] > 0.0:
+                start = _taken(everyone, sums[:, :, 0]).ahead.centre[:, best]
+                everyone, groups = (d.again(np.tile(start[:, None], d.best.shape[1])) for d in (everyone, groups))
+                return replace(self, everyone=everyone, groups=groups, rounds=1)
+            everyone, followed = everyone.again(everyone.prior.centre).take(all_rows), np.arange(self._shape[0])
+        else:
+            everyone = _taken(everyone, sums[:, :, 0])
+        after = replace(self, everyone=everyone, groups=_taken(groups, sums[:, :, 1:]), rounds=self.rounds + 1)
+        # The groups' prior is where the fit of all rows is now.
+        of_fits = np.repeat(followed, self._shape[1])
+        units = of_fits * self._shape[1] + np.tile(np.arange(self._shape[1]), followed.size)
+        return replace(after, groups=after.groups.under(after._prior().beliefs.of(of_fits), units))
+
+    def _prior(self) -> Prior:
+        """The groups' prior: all rows of their fit, as far as known."""
+        identity = Prior.on_identity(FAMILIES[self.method])
+        return identity.on(self.everyone.ahead, self._mass.sum(axis=(0, 2)), self.strength)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        """How many fits there are, and groups."""
+        return int(self.everyone.best.shape[1]), self.places.size
+
+    @property
+    def _mass(self) -> Floats:
+        """Rows by label, fit and group, (2, fits, groups)."""
+        if self.counts is None:
+            raise InputError("calibration: sums came before counts; take the counts of the same sites first.")
+        return np.asarray(self.counts[:, -1])
+
+
+def _taken(descent: Descent, sums: Floats) -> Descent:
+    """Hand a descent the sums of its live units."""
+    return descent if descent.done else descent.take(sums.reshape(len(sums), -1)[:, descent.live])
+
+
+# --- A site again: its cells around the published maps.
+
+
+def cell_calibrators(rows: FoldedRows, maps: GroupMaps) -> CrossFit:
+    """Fit sites' cells around the groups' maps: out-of-fold chances, and the calibrator of all their rows.
+
+    The answer is that of :func:`cross_fit` on all rows of the federation, for these sites' rows, with the folds
+    as assigned; the calibrator knows these sites alone. It needs nothing but the published maps, so a site that joins
+    later gets its own in the same way. Where all rows of a fit are one site's, its cells have the groups' maps.
+    """
+    *without, calibrator = _calibrators(rows, maps, _cell_fits(rows, maps))
+    fold, order = np.empty_like(rows.fold), rows.by_score
+    fold[rows.order] = rows.fold
+    sample = rows.sample.at(np.argsort(rows.order))  # as the rows came
+    held_out = HeldOut(sample.scores, order, fold[order.rows], tuple(without))
+    return CrossFit.measured(calibrator, held_out, sample, maps.strength)
+
+
+def strength_losses(rows: FoldedRows, maps: GroupMaps, strengths: tuple[float, ...]) -> Floats:
+    """Log-loss of sites' held-out labels under each strength of the cells' prior.
+
+    (sites, strengths, folds).
+    """
+    sample, shape = rows.sample, (rows.sample.units.n_sites, rows.folds)
+    unit = sample.units.of(sample.group_codes, sample.site_codes)
+    places = sample.site_codes.astype(np.int64) * rows.folds + rows.fold
+    fits, found = _cell_fits(rows, maps), []
+    for strength in strengths:
+        without = _calibrators(rows, replace(maps, strength=strength), fits)[:-1]
+        losses = log_losses(sample, held_out_chances(sample.scores, unit, rows.fold, without))
+        found.append(np.bincount(places, weights=losses, minlength=math.prod(shape)).reshape(shape))
+    return np.stack(found, axis=1).astype(np.float64)
+
+
+def least_loss(losses: Floats, strengths: tuple[float, ...], rows: int) -> float:
+    """The strength that :func:`cross_fit` takes, from the losses of all sites with so many rows."""
+    first = folds_compared(losses.shape[1], rows)
+    return local_search(strengths, lambda each: float(losses[strengths.index(each), :first].sum()))
+
+
+def _cell_fits(rows: FoldedRows, maps: GroupMaps) -> CellFits:
+    """The fits of the sites' cells, each as precise as if its site were alone."""
+    start = np.tile(maps.groups[:, -1], (1, rows.sample.units.n_sites))
+    return CellFits(rows.runs, start, np.append(np.arange(rows.folds), NO_FOLD), maps.mass, _LEAST_CELL_GAIN)
+
+
+def _calibrators(rows: FoldedRows, maps: GroupMaps, fits: CellFits) -> list[Calibrator]:
+    """The sites' calibrator of every fit."""
+    every, units = np.arange(rows.folds + 1), rows.sample.units
+    prior = Prior(FAMILIES[maps.method], maps.prior(every), maps.strength)
+    own = fits.parameters(prior, every).reshape(-1, every.size, units.n_sites, units.n_groups)
+    mass = calibration_counts(rows, maps.places)[:, :, -1].sum(axis=3)
+    alone = np.isclose(mass, maps.mass, rtol=1e-9, atol=0.0).all(axis=1)[:, :, None] & has_own_map(maps.places)
+    found = []
+    for fit in every:
+        cells = np.where(alone[:, fit], maps.groups[:, fit][:, None], own[:, fit])
+        table = np.vstack([maps.everyone[:, fit], maps.groups[:, fit].T, cells.reshape(len(cells), -1).T])
+        found.append(Calibrator(maps.method, units.n_groups, units.n_sites, LogisticMaps.of(maps.method, table)))
+    return found
