@@ -61,7 +61,7 @@ def audit_ratio(repeat: int, rows: int, folder: Path) -> dict[str, float]:
     from logofair.cli.console import showing_progress
 
     with showing_progress(quiet=True) as progress:
-        seconds = best(lambda: examine([str(file)], columns, 0.5, 0.05, (), progress), max(repeat, 3))
+        seconds = best(lambda: examine([str(file)], columns, 0.5, (), progress), max(repeat, 3))
     return {"rows": rows, "read_seconds": read, "audit_seconds": seconds, "ratio": seconds / read}
 
 

@@ -135,7 +135,6 @@ def test_two_rules_are_compared_in_cost_row_by_row(rows, first, second, random):
 def test_the_cost_is_told_where_accuracy_is():
     columns = {"sensitive_features": ["M", "M", "F", "F"], "sites": ["a", "b", "a", "b"]}
     found = audit([1, 1, 0, 0], [1, 0, 0, 1], **columns, costs=(1, 3))
-    assert repr(found.by_site).splitlines()[0].split() == ["site", "rows", "accuracy", "cost", "gap"]
     stored = json.loads(json.dumps(found.as_dict()))
     assert stored["cost"]["value"] == 1.0
     assert stored["costs"] == {"wrongly_accepted": 1.0, "wrongly_rejected": 3.0}

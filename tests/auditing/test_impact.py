@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 import logofair
 from logofair.auditing import impact_ratios
-from logofair.auditing.chance import ratio_floor, ratio_limits
+from logofair.auditing.chance import TAIL, quotient_limits, ratio_floor
 from logofair.errors import InputError
 
 
@@ -99,7 +99,7 @@ def test_bad_columns_are_refused():
 def test_limits_of_ratios_to_the_largest_cover_the_truth_by_every_outcome_weighed():
     sizes = np.array([6, 8, 9])
     outcomes = np.array(list(itertools.product(*(range(n + 1) for n in sizes))))
-    limits = np.array([ratio_limits(hits / sizes, sizes.astype(float)) for hits in outcomes])
+    limits = np.array([limits_of_ratios(hits, sizes) for hits in outcomes])
     for chances in ((0.5, 0.5, 0.5), (0.2, 0.25, 0.3), (0.05, 0.6, 0.5), (0.9, 0.9, 0.4), (0.1, 0.02, 0.1)):
         true = np.array(chances) / max(chances)
         weight = binom.pmf(outcomes, sizes, chances).prod(axis=1)
@@ -107,8 +107,21 @@ def test_limits_of_ratios_to_the_largest_cover_the_truth_by_every_outcome_weighe
         assert (weight @ missed <= 0.05).all()
 
 
+def limits_of_ratios(hits, sizes):
+    """Both ends of the interval of every category's ratio; where nobody is selected it may be anything."""
+    rows = [(f"category {c}", row < hits[c]) for c, size in enumerate(sizes) for row in range(size)]
+    sex, decisions = zip(*rows, strict=True)
+    (table,) = impact_ratios(decisions, categories={"sex": sex}).tables
+    ratios = [each.ratio for each in table.categories]
+    return [
+        [0.0 if each is None else each.low for each in ratios],
+        [1.0 if each is None else each.high for each in ratios],
+    ]
+
+
 def test_a_ratio_of_many_people_has_the_limits_of_large_samples():
-    low, high = ratio_limits(np.array([0.4, 0.5]), np.array([4e5, 4e5]))
+    shares, people = np.array([0.4, 0.5]), np.array([4e5, 4e5])
+    low, high = (quotient_limits(shares, people, TAIL, upper=upper) for upper in (False, True))
     error = np.sqrt(0.6 / (0.4 * 4e5) + 0.5 / (0.5 * 4e5))  # of the logarithm (Katz 1978)
     assert np.array([low[0], high[0]]) == pytest.approx(0.8 * np.exp([-1.96 * error, 1.96 * error]), abs=1e-4)
 

@@ -7,9 +7,8 @@ import pytest
 from scipy.stats import binom
 
 from logofair.auditing.chance import TAIL
-from logofair.auditing.changes import Changes, one_place
 from logofair.auditing.judging import CountedRules, judge
-from logofair.auditing.measure import Tally, tally_of
+from logofair.auditing.measure import Tally
 from logofair.columns.labels import encode
 from logofair.outcomes import CALIBRATION_ROWS, EXCEEDED, MET, NOT_MEASURED, TEST_ROWS, UNCLEAR
 from logofair.requirement import Requirement
@@ -30,14 +29,7 @@ def columns():
 def counted(columns, *, labels=True):
     group, site = encode(columns["group"], "groups"), encode(columns["site"], "sites")
     rows = (columns["label"] if labels else None, None, group, site, None)
-    change = columns["after"] - columns["before"]
-    return CountedRules(
-        tally_of(columns["after"], *rows),
-        group.names,
-        site.names,
-        tally_of(columns["before"], *rows),
-        (Changes.of(change, rows), Changes.of(change, one_place(rows))),
-    )
+    return CountedRules.of(columns["before"], columns["after"], rows)
 
 
 def judged(rules, *sentences, basis=TEST_ROWS, **more):

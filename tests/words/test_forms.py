@@ -128,7 +128,10 @@ def test_a_model_card_has_the_front_matter_that_hugging_face_requires(solution):
 def test_figures_stand_beside_intervals_and_chance_and_what_is_proved_names_its_rows(form, solution):
     text = form(solution)
     gap = solution.tested.second.global_gap
-    assert f"| {gap:.4f} | {gap.interval} | {gap.rows} | {gap.floor:.4f}, up to {gap.detectable:.4f} |" in text
+    assert (
+        f"| {gap:.4f} | {gap.low:.4f} to {gap.high:.4f} | {gap.rows} | {gap.floor:.4f}, up to {gap.detectable:.4f} |"
+        in text
+    )
     assert "On the 500 rows of the fit" in text
     assert "these intervals are too narrow for others" in text
     assert text.index("On 400 people who took no part") < text.index("On 500 people of the fit")

@@ -7,9 +7,10 @@ carries its interval and the rows it rests on, every largest gap the noise floor
 """
 
 from logofair.auditing.comparison import Comparison, compare
+from logofair.auditing.gaps import Gap
 from logofair.auditing.impact import CategoryTable, ImpactRatios, impact_ratios
-from logofair.auditing.measure import Gap, Measured
-from logofair.auditing.result import Audit, SiteAudit, SiteTable
+from logofair.auditing.measure import Measured
+from logofair.auditing.result import Audit, SiteAudit
 from logofair.auditing.rows import audit
 from logofair.outcomes import FEW_ROWS, Outcome, Outcomes
 
@@ -24,7 +25,6 @@ __all__ = [
     "Outcome",
     "Outcomes",
     "SiteAudit",
-    "SiteTable",
     "audit",
     "compare",
     "impact_ratios",

@@ -9,14 +9,13 @@ that looks worst by chance, so the error is divided among all of them.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv
 
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Booleans, Indices
 
 TAIL = 0.025  # chance of an error at either end of an interval: both together 5%
 _DRAWS, _DRAWN = 600, 5_000_000  # draws of the noise floor, fewer where there are very many cells
@@ -71,55 +70,34 @@ def limits_against(first: int, shares: Floats, low: Floats, high: Floats, *, upp
     return np.asarray(limit)
 
 
-def ratio_limits(shares: Floats, people: Floats) -> tuple[Floats, Floats]:
-    """Both ends of the 95% interval of each share divided by the largest, for one row of groups.
+def ratio_limits(shares: Floats, people: Floats, tail: Floats | float, *, upper: bool) -> Floats:
+    """The least limit of any group's share divided by another's; the last axis are the groups.
 
-    The limits of a quotient combine those of its two shares (Donner and Zou 2012, with exact limits of the shares). In
-    truth the largest share is that of one fixed group, so the least of all lower limits is low enough; each quotient is
-    at least the one to the largest, so the least upper limit serves where the error is divided among them. NaN where
-    a share is, or where fewer than two are known.
-
-    Examples
-    --------
-    >>> low, high = ratio_limits(np.array([0.5, 0.4]), np.array([400.0, 400.0]))
-    >>> np.round(low, 3).tolist(), np.round(high, 3).tolist()
-    ([1.0, 0.682], [1.0, 0.937])
-    """
-    known = ~np.isnan(shares) & (people > 0)
-    others = max(int(known.sum()) - 1, 1)
-    low, high = (_quotient_limits(shares, people, tail, upper=upper) for tail, upper in ((TAIL, 0), (TAIL / others, 1)))
-    compared = known & (known.sum() >= 2)
-    return np.where(compared, np.minimum(low, 1.0), np.nan), np.where(compared, np.minimum(high, 1.0), np.nan)
-
-
-def least_ratio_limits(shares: Floats, people: Floats, tail: Floats | float = TAIL) -> tuple[Floats, Floats]:
-    """Both ends of the interval of the smallest share divided by the largest; the last axis are the groups.
-
-    In truth these two are one fixed pair of groups, so the least of all pairs' lower limits is low enough; no pair's
-    quotient is below it, so the least upper limit serves where the error is divided among the pairs. NaN where fewer
-    than two shares are known.
+    ``upper`` says which end: the limit that the smallest quotient stays below, or above. In truth the smallest is that
+    of one fixed pair, so that the least of all lower limits is low enough; no pair's quotient is below it, so that the
+    least upper limit serves where the error is divided among the pairs. NaN where fewer than two shares are known.
 
     Examples
     --------
-    >>> low, high = least_ratio_limits(np.array([[0.5, 0.4], [0.5, np.nan]]), np.full((2, 2), 400.0))
-    >>> np.round(low, 3).tolist(), np.round(high, 3).tolist()
-    ([0.682, nan], [0.958, nan])
+    >>> shares, people = np.array([[0.5, 0.4], [0.5, np.nan]]), np.full((2, 2), 400.0)
+    >>> np.round([ratio_limits(shares, people, TAIL, upper=upper) for upper in (False, True)], 3).tolist()
+    [[0.682, nan], [0.937, nan]]
     """
-    known = (~np.isnan(shares) & (people > 0)).sum(axis=-1)
-    pairs = np.maximum(known * (known - 1), 1)
-    tail = np.broadcast_to(tail, known.shape)
-    low, high = (
-        _quotient_limits(shares, people, each, upper=upper).min(axis=-1)
-        for each, upper in ((tail, 0), (tail / pairs, 1))
-    )
-    return (
-        np.where(known >= 2, np.minimum(low, 1.0), np.nan),
-        np.where(known >= 2, np.minimum(high, 1.0), np.nan),
-    )
+    known = (~np.isnan(shares) & (people > 0)).sum(axis=-1) >= 2
+    limit = quotient_limits(shares, people, tail, upper=upper).min(axis=-1)
+    return np.where(known, np.minimum(limit, 1.0), np.nan)
 
 
-def _quotient_limits(shares: Floats, people: Floats, tail: Floats | float, *, upper: int) -> Floats:
-    """The least limit of each share divided by any other's; infinite where there is no other."""
+def quotient_limits(shares: Floats, people: Floats, tail: Floats | float, *, upper: bool) -> Floats:
+    """The least limit of each group's share divided by any other's; infinite where there is no other.
+
+    The limits of a quotient combine those of its two shares (Donner and Zou 2012, with exact limits of the shares).
+
+    Examples
+    --------
+    >>> np.round(quotient_limits(np.array([0.5, 0.4]), np.array([400.0, 400.0]), TAIL, upper=True), 3).tolist()
+    [1.467, 0.937]
+    """
     low, high = share_limits(shares, people, np.asarray(tail)[..., None])
     near, far = (high, low) if upper else (low, high)  # the ends of the numerator and of the denominator that count
     product = shares[..., :, None] * shares[..., None, :]
@@ -154,32 +132,20 @@ def noise_floor(shares: Floats, people: Floats, names: Sequence[str], gap: float
     whichever others stand beside it. With a ``gap`` the groups that a site has differ by so much in truth, at
     equal steps about the common share, or as near to it as shares can be.
     """
-    drawn = _drawn_rates(shares, people, gap)
-    counts, compared = drawn.counts, drawn.compared
-    draws = int(np.clip(_DRAWN // max(counts.size, 1), _FEWEST_DRAWS, _DRAWS))
-    streams = _streams(names)
-    by_site, largest = np.zeros(shares.shape[1]), np.empty((draws, shares.shape[0]))
-    step = max(1, _CHUNK // max(counts.size, 1))
-    for first in range(0, draws, step):
-        size = min(step, draws - first)
-        low, high = drawn.ends(streams, size)
+    compared = (~np.isnan(shares) & (people > 0)).sum(axis=-1) >= 2
+    by_site, largest = np.zeros(shares.shape[1]), []
+    for low, high in _drawn_ends(shares, people, names, gap):
         gaps = np.where(compared, high - low, 0.0)
         by_site += gaps.max(axis=1).sum(axis=0)
-        largest[first : first + size] = gaps.max(axis=2)
-    by_site = np.where(compared.any(axis=0), by_site / draws, np.nan)
-    by_rate = np.column_stack([largest.mean(axis=0), np.quantile(largest, 0.95, axis=0)])
+        largest.append(gaps.max(axis=2))
+    of_rates = np.concatenate(largest)
+    by_site = np.where(compared.any(axis=0), by_site / len(of_rates), np.nan)
+    by_rate = np.column_stack([of_rates.mean(axis=0), np.quantile(of_rates, 0.95, axis=0)])
     by_rate[~compared.any(axis=1)] = np.nan
     if not compared.any():
         return Floor(np.nan, np.nan, by_rate, by_site)
-    of_all = largest.max(axis=1)
+    of_all = of_rates.max(axis=1)
     return Floor(float(of_all.mean()), float(np.quantile(of_all, 0.95)), by_rate, by_site)
-
-
-def common_shares(shares: Floats, people: Floats) -> Floats:
-    """The share of all groups of a site together, by rate and site, with one place for all groups; 0 of nobody."""
-    mass = np.where(np.isnan(shares), 0.0, people)
-    common = (mass * np.where(np.isnan(shares), 0.0, shares)).sum(-1) / np.maximum(mass.sum(-1), 1e-300)
-    return np.asarray(np.clip(common, 0.0, 1.0)[..., None])
 
 
 def ratio_floor(shares: Floats, people: Floats, name: str) -> tuple[float, float]:
@@ -188,42 +154,36 @@ def ratio_floor(shares: Floats, people: Floats, name: str) -> tuple[float, float
     Its mean, and the 5% quantile: 19 of 20 draws show more. Draws in which nobody is accepted show nothing and are left
     out; NaN where fewer than two shares are known, or nobody is accepted in any draw.
     """
-    drawn = _drawn_rates(shares[None, None], people[None, None])
-    low, high = drawn.ends(_streams([name]), _DRAWS)
+    every = list(_drawn_ends(shares[None, None], people[None, None], [name]))
+    low, high = (np.concatenate(ends).ravel() for ends in zip(*every, strict=True))
     ratios = low[high > 0] / high[high > 0]
-    if not drawn.compared.any() or not ratios.size:
+    if np.sum(~np.isnan(shares) & (people > 0)) < 2 or not ratios.size:
         return np.nan, np.nan
     return float(ratios.mean()), float(np.quantile(ratios, 0.05))
 
 
-class _DrawnRates(NamedTuple):
-    """How shares are drawn again: on how many people, by which chance; which are known, and where some are compared."""
+def _drawn_ends(
+    shares: Floats, people: Floats, names: Sequence[str], gap: float = 0.0
+) -> Iterator[tuple[Floats, Floats]]:
+    """The least and the largest share of every draw, each (draws, rates, sites), some draws at a time.
 
-    counts: Indices
-    chance: Floats
-    known: Booleans
-    compared: Booleans
-
-    def ends(self, streams: Sequence[np.random.Generator], size: int) -> tuple[Floats, Floats]:
-        """The least and the largest share of so many draws, (draws, rates, sites)."""
-        every = zip(streams, self.counts, self.chance, strict=True)
-        drawn = np.stack([rng.binomial(n, p, size=(size, *n.shape)) / n for rng, n, p in every], axis=1)
-        low = np.min(drawn, axis=-1, where=self.known, initial=1.0)
-        return low, np.max(drawn, axis=-1, where=self.known, initial=0.0)
-
-
-def _drawn_rates(shares: Floats, people: Floats, gap: float = 0.0) -> _DrawnRates:
-    """Equal rates about every site's common share, or rates that differ by ``gap`` in equal steps."""
+    Equal rates about every site's common share, or rates that differ by ``gap`` in equal steps. Every name has a fixed
+    stream of random numbers: the same rows have the same floor.
+    """
     known = ~np.isnan(shares) & (people > 0)
     counts = np.maximum(np.rint(np.where(known, people, 1.0)), 1.0).astype(np.int64)
-    everybody = np.where(known, people, 0.0).sum(-1, keepdims=True)
-    common = (common_shares(shares, people) * everybody + 1.0) / (everybody + 2.0)
+    everybody = np.where(known, people, 0.0)
+    accepted = (everybody * np.where(known, shares, 0.0)).sum(-1, keepdims=True)
+    everybody = everybody.sum(-1, keepdims=True)
+    common = (np.minimum(accepted, everybody) + 1.0) / (everybody + 2.0)
     among = (known.cumsum(axis=-1) - 1) / np.maximum(known.sum(axis=-1, keepdims=True) - 1, 1)  # 0 to 1: first to last
-    apart = gap * (among - 0.5)
-    chance = np.clip(np.clip(common, gap / 2, 1.0 - gap / 2) + apart, 0.0, 1.0)
-    return _DrawnRates(counts, chance, known, known.sum(axis=-1) >= 2)
-
-
-def _streams(names: Sequence[str]) -> list[np.random.Generator]:
-    """Fixed streams, one for each name: the same rows have the same floor."""
-    return [np.random.default_rng(zlib.crc32(name.encode("utf-8", "replace"))) for name in names]
+    chance = np.clip(np.clip(common, gap / 2, 1.0 - gap / 2) + gap * (among - 0.5), 0.0, 1.0)
+    streams = [np.random.default_rng(zlib.crc32(name.encode("utf-8", "replace"))) for name in names]
+    left = int(np.clip(_DRAWN // max(counts.size, 1), _FEWEST_DRAWS, _DRAWS))
+    while left:
+        size = min(max(1, _CHUNK // max(counts.size, 1)), left)
+        every = zip(streams, counts, chance, strict=True)
+        drawn = np.stack([rng.binomial(n, p, size=(size, *n.shape)) / n for rng, n, p in every], axis=1)
+        low = np.min(drawn, axis=-1, where=known, initial=1.0)
+        yield low, np.max(drawn, axis=-1, where=known, initial=0.0)
+        left -= size

@@ -10,17 +10,20 @@ import numpy as np
 from scipy.special import ndtri
 
 from logofair.auditing.chance import TAIL
-from logofair.auditing.changes import Changes, one_place
+from logofair.auditing.gaps import Side
 from logofair.auditing.judging import CountedRules, judge, looked_at
-from logofair.auditing.measure import Measured, Side
-from logofair.auditing.result import Audit
-from logofair.auditing.rows import check_decisions, checked_columns
+from logofair.auditing.measure import Changes, Measured, one_place
+from logofair.auditing.result import Audit, plain_figures
+from logofair.auditing.rows import checked_columns
 from logofair.columns.checks import Floats, Label, same_order
+from logofair.columns.segments import Booleans
 from logofair.costs import ACCURACY, Costs, read_costs
 from logofair.notions import Rate
 from logofair.outcomes import TEST_ROWS, Outcomes
 from logofair.reportable import Reportable
 from logofair.requirement import Requirement
+
+_EVERYBODY = Rate("everybody", constant=1.0, slope=0.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,22 +85,25 @@ class Comparison(Reportable):
 
     def figures(self) -> dict[str, Any]:
         """Return both rules' rates, accuracy and cost as plain values, ready for JSON."""
-        before, after, change = self.first, self.second, self.as_dict()
-        rates = {
-            rate: {str(group): _both(before.rates[rate][group], row[group]) for group in row}
-            for rate, row in after.rates.items()
-        }
+        before, after = self.first, self.second
         names = ("accuracy", "accepted", *([] if after.cost is None else ["cost"]))
-        return {
-            "rows": self.rows,
-            "fitted_rows": after.fitted_rows,
-            "rates": rates,
+        first, second = before.rates, after.rates
+        figures: dict[str, Any] = {
+            "rates": {
+                rate: {group: {"before": first[rate][group], "after": row[group]} for group in row}
+                for rate, row in second.items()
+            },
             **{
-                name: _both(getattr(before, name), getattr(after, name)) | {"difference": change[name]}
+                name: {
+                    "before": getattr(before, name),
+                    "after": getattr(after, name),
+                    "difference": getattr(self, name),
+                }
                 for name in names
             },
-            "by_site": after.by_site.as_dicts() if len(after.sites) > 1 else [],
+            "by_site": [vars(each) for each in after.by_site] if len(after.sites) > 1 else [],
         }
+        return {"rows": self.rows, "fitted_rows": after.fitted_rows, **plain_figures(figures)}
 
     @property
     def outcomes(self) -> Outcomes:
@@ -109,13 +115,8 @@ class Comparison(Reportable):
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        figures = {name: getattr(self, name) for name in ("accuracy", "cost", "accepted", "global_gap", "local_gap")}
-        plain = {name: None if found is None else found.as_dict() for name, found in figures.items()}
-        return plain | {"changed": self.changed}
-
-
-def _both(before: Measured | None, after: Measured | None) -> dict[str, Any]:
-    return {name: None if value is None else value.as_dict() for name, value in (("before", before), ("after", after))}
+        names = ("accuracy", "cost", "accepted", "global_gap", "local_gap", "changed")
+        return {name: plain_figures(getattr(self, name)) for name in names}
 
 
 def compare(
@@ -154,14 +155,11 @@ def compare(
     >>> float(found.accuracy), float(found.global_gap)
     (0.25, -0.5)
     """
-    for each in () if chances else (decisions, others):
-        check_decisions(each)
     same_order(decisions=decisions, others=others)
-    first = checked_columns(decisions, labels, sensitive_features, sites, notion, None, sample_weight, ids)
-    second = checked_columns(others, labels, sensitive_features, sites, notion, None, sample_weight, ids)
-    rows = (first.positive, first.weight, first.group, first.site, first.ids)
+    columns = (labels, sensitive_features, sites, notion, None, sample_weight, ids)
+    first, second = (checked_columns(each, *columns, chances=chances) for each in (decisions, others))
     priced = None if costs is None else read_costs(costs, first.site)
-    return compared_audits(first.chance, second.chance, rows, first.local.rates, first.global_.rates, priced)
+    return compared_audits(first.chance, second.chance, first.columns, first.local.rates, first.global_.rates, priced)
 
 
 def compared_audits(
@@ -177,37 +175,32 @@ def compared_audits(
 ) -> Comparison:
     """Compare two rules on checked rows: ``(labels, weights, groups, sites, ids)`` as `tally_of` takes them.
 
-    The second is judged by requirements, which are about the sites that are ``known``; the first is then the rule that
-    nothing is required of. ``shares`` are what bounds in people come to.
+    The second is judged by requirements, which are about the sites that are ``known``; the first is then the
+    unconstrained rule. ``shares`` are what bounds in people come to.
     """
-    groups, sites = rows[2].names, rows[3].names
-    rules = CountedRules.of(before, after, rows, requirements)
+    rules = CountedRules.of(before, after, rows)
     together = looked_at(requirements, rules, local, global_)
     outcomes = judge(requirements, rules, TEST_ROWS, known=known, shares=shares, together=together)
     assert rules.before is not None
-    first = Audit.of(rules.before, groups, sites, local, global_, together=together, costs=costs)
-    second = Audit.of(rules.after, groups, sites, local, global_, together=together, costs=costs, outcomes=outcomes)
-    change = after - before
-    accuracy = None if rows[0] is None else _won(change, rows, ACCURACY)
-    won = None if rows[0] is None or costs is None else _won(change, rows, costs)
-    changes = Changes.of(change, rows)
-    everywhere = changes if len(sites) == 1 else Changes.of(change, one_place(rows))
+    assert rules.changes is not None
+    names, given = (rules.groups, rules.sites), dict[str, Any](together=together, costs=costs)
+    first = Audit.of(rules.before, *names, local, global_, **given)
+    second = Audit.of(rules.after, *names, local, global_, outcomes=outcomes, **given)
+    inside, everywhere = rules.changes
+    mass = float(everywhere.up.mass.sum())
+    changed = float(everywhere.up.accepted.sum() + everywhere.down.accepted.sum()) / mass if mass > 0 else None
+    accuracy = None if rows[0] is None else _won(after - before, rows, ACCURACY)
+    won = None if rows[0] is None or costs is None else _won(after - before, rows, costs)
     return Comparison(
         first,
         second,
         accuracy=accuracy,
         accepted=_mean(everywhere),
         global_gap=_gap_change(first.global_, second.global_, everywhere),
-        local_gap=_gap_change(first.local, second.local, changes),
+        local_gap=_gap_change(first.local, second.local, inside),
         cost=None if won is None else won.times(-1.0),
-        changed=_changed(everywhere),
+        changed=changed,
     )
-
-
-def _changed(changes: Changes) -> float | None:
-    """The share of all mass that is decided otherwise."""
-    mass = float(changes.up.mass.sum())
-    return float(changes.up.accepted.sum() + changes.down.accepted.sum()) / mass if mass > 0 else None
 
 
 def _won(change: Floats, rows: tuple[Any, ...], costs: Costs) -> Measured | None:
@@ -218,23 +211,14 @@ def _won(change: Floats, rows: tuple[Any, ...], costs: Costs) -> Measured | None
     return None if mean is None else mean.times(unit)
 
 
-_EVERYBODY = Rate("everybody", constant=1.0, slope=0.0)
-_ERRORS = float(-ndtri(TAIL))
-
-
 def _mean(changes: Changes) -> Measured | None:
     """The mean change over all rows with its interval."""
     everybody = Changes(changes.up.summed(1), changes.down.summed(1), changes.squared.sum(1)[:, None])
     (mean,), (error,) = (part[0] for part in everybody.rates(_EVERYBODY))
     if np.isnan(mean):
         return None
-    half = _ERRORS * np.sqrt(error)
-    return Measured(
-        mean,
-        low=max(-1.0, float(mean - half)),
-        high=min(1.0, float(mean + half)),
-        rows=int(everybody.up.people[..., 2].sum()),
-    )
+    half, rows = float(-ndtri(TAIL)) * np.sqrt(error), int(everybody.up.people[..., 2].sum())
+    return Measured(mean, low=max(-1.0, float(mean - half)), high=min(1.0, float(mean + half)), rows=rows)
 
 
 def _gap_change(first: Side, second: Side, changes: Changes) -> Measured | None:
@@ -263,9 +247,8 @@ def _most(side: Side, other: Side, changed: Floats) -> float:
     """
     at = np.unravel_index(int(np.nanargmax(other.gaps)), other.gaps.shape)
     ends = int(other.highest[at]), int(other.lowest[at])
-    chosen = sum(
-        int(other.could_be_worst(k, a).sum()) for k in range(len(other.rates)) for a in range(len(other.groups))
-    )
+    pairs = np.ndindex(len(other.rates), len(other.groups))
+    chosen = sum(int(other.could_be_worst(rate, first).sum()) for rate, first in pairs)
     errors, (own, others) = float(-ndtri(0.5 * TAIL / max(chosen, 1))), (each.squared_errors for each in (side, other))
     covariance = 0.5 * (own + others - changed)[at]  # covariance of the two rules' rates of each group, at that site
     most = -np.inf
@@ -277,7 +260,7 @@ def _most(side: Side, other: Side, changed: Floats) -> float:
                 squared[at[1]] -= sign * covariance[first] * (first == end)
         gaps = side.values[rate, :, first : first + 1] - side.values[rate] - other.gaps[at]
         limits = gaps + errors * np.sqrt(np.maximum(squared, 0.0))
-        most = max(most, -_least(-limits, side.could_be_worst(rate, first)))
+        most = max(most, _largest(limits, side.could_be_worst(rate, first)))
     return most
 
 
@@ -290,10 +273,10 @@ def _most_changed(side: Side, change: Floats, errors: Floats) -> float:
     for rate, first in np.ndindex(len(side.rates), len(side.groups)):
         changed = change[rate, :, first : first + 1] - change[rate]
         half = float(-ndtri(0.5 * TAIL)) * np.sqrt(errors[rate, :, first : first + 1] + errors[rate])
-        most = max(most, -_least(-(changed + half), side.could_be_worst(rate, first)))
+        most = max(most, _largest(changed + half, side.could_be_worst(rate, first)))
     return most
 
 
-def _least(values: Floats, which: Any) -> float:
-    """The least value of those meant; infinite where there are none."""
-    return float(np.min(values, where=which & ~np.isnan(values), initial=np.inf))
+def _largest(values: Floats, which: Booleans) -> float:
+    """The largest value of those meant; minus infinity where there are none."""
+    return float(np.max(values, where=which & ~np.isnan(values), initial=-np.inf))

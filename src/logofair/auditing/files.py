@@ -1,105 +1,166 @@
-"""Files counted and measured: their rows as a small table, the rates and gaps of the notions asked for.
-
-No file needs to fit into memory: each becomes a table with a line per site, group, label and decision, and its columns
-are checked on the way.
-"""
+"""Files audited: the rates and gaps of the notions asked for, and a policy compared with another rule on their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.against import BASE, ComparedRules, RuleNames, Wanted, compare_rules
+from logofair.auditing.comparison import Comparison, compared_audits
+from logofair.auditing.counting import FileTally, count_rows
 from logofair.auditing.impact import ImpactRatios, impact_tables
-from logofair.auditing.measure import Measured, Tally, people_of, value_of, with_both_labels
-from logofair.auditing.result import Audit, RuleAudit
-from logofair.columns.checks import Floats, Label
-from logofair.columns.labels import Codes, check_groups, check_spelling, encode, plain
+from logofair.auditing.judging import CountedRules, judge, looked_at
+from logofair.auditing.result import Audit, plain_figures
+from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, policy_requirements
+from logofair.columns.checks import Floats, Integers, Label, listed, shown
+from logofair.columns.labels import Codes, encode, plain
 from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
-from logofair.files import polars_module
-from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files, site_name
-from logofair.files.rows import no_rows_error, source_of, whole_column
-from logofair.files.tables import Table, estimated_rows, open_table
+from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files
+from logofair.files.rows import DataRows, read_rows, source_of
+from logofair.files.tables import column_names
 from logofair.files.values import (
     CostsText,
-    as_chances,
-    as_numbers,
-    check_scores,
-    check_sites,
     costs_by_site,
-    join_groups,
-    plain_values,
+    label_text,
 )
 from logofair.notions import NOTIONS, Notion
-from logofair.progress import Stages
+from logofair.outcomes import TEST_ROWS, Outcomes
+from logofair.policy.info import ColumnsInfo
+from logofair.policy.policy import Policy
 from logofair.requirement import TODAY
 from logofair.requirements import Requirements
 
 if TYPE_CHECKING:
-    import polars
-
     from logofair.progress import Progress
 
-Places: TypeAlias = npt.NDArray[np.intp]
+# What people want of decisions that are there already, of their groups, their sites and so many rows.
+Wanted: TypeAlias = Callable[[Sequence[Any], Sequence[Any], Sequence[float]], Requirements]
 
-_COUNTS = ("rows", "mass", "accepted", "people", "squares", "accepted squares")
-_MOST_CELLS = 2_000_000  # more combinations of site, group and label than this are ids passed by mistake
+UNCONSTRAINED = "unconstrained"  # the policy's own rule that nothing is required of
+BASE = "base"  # the rule that accepts scores from the threshold on
+
+
+@dataclass(frozen=True)
+class RuleNames:
+    """A policy's file and the rule to compare it with: its own that nothing is required of, or another.
+
+    Another is a policy's file, or `BASE`, score >= ``threshold``.
+
+    ``scale`` is that of the scores, ``na`` the texts that stand for a missing value; None: as in the fit.
+    """
+
+    policy: Path
+    against: str = UNCONSTRAINED
+    threshold: float = 0.5
+    scale: str | None = None
+    na: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class FileTally:
-    """What was counted, with the names of the sites and groups; ``sites`` is (None,) where there are none."""
+class ComparedRules:
+    """A policy against another rule on the same rows: for every notion the difference, the policy less the other.
 
-    tally: Tally
-    groups: tuple[Label, ...]
-    sites: tuple[Label | None, ...]
-    rows: int
-    dropped: int
+    ``in_fit`` says which of the rows the policy was fitted on: "all", "some", "none", "unknown", or "another file";
+    ``against_in_fit`` the same of another policy, None of score >= threshold. ``unknown`` are the rows of sites that
+    the policy does not know, which took its merged rule.
+    """
+
+    policy: Policy
+    name: str
+    against: str
+    by_notion: Mapping[str, Comparison]
+    rows: DataRows
+    unknown: int
+    in_fit: str
+    against_in_fit: str | None
 
 
 @dataclass(frozen=True, eq=False)
 class FileAudit:
-    """What an audit of files found; ``compared`` where a policy decided.
+    """What an audit of files found, for every notion; ``compared`` where a policy decided."""
 
-    ``tolerance`` None is what the policy requires inside sites, for the notions it requires.
-    """
-
-    data: str
-    files: int
+    files: DataFiles
     columns: ColumnNames
     threshold: float | None
-    tolerance: float | None
     counted: FileTally
-    measured: RuleAudit
+    by_notion: dict[str, Audit]
+    costs: Costs | None = None
+    outcomes: Outcomes = field(default_factory=Outcomes)
     compared: ComparedRules | None = None
 
-    def tolerance_of(self, notion: str) -> Floats | float | None:
-        """By what the sites' gaps of a notion are judged, one for all or (rates, sites); None: by nothing."""
-        if self.tolerance is not None or self.compared is None:
-            return self.tolerance
-        return self.compared.required(notion)
+    @cached_property
+    def source(self) -> DataSource:
+        """Where the rows came from."""
+        if self.compared is not None:
+            return self.compared.rows.source
+        return source_of(self.files, self.columns, self.counted.rows)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: rates first, every figure with its interval and rows."""
-        return audit_values(self)
+        counted, rules, compared = self.counted, _rule_values(self.by_notion), None
+        if (found := self.compared) is not None:
+            compared = {
+                "policy": found.name,
+                "against": found.against,
+                "rows_in_fit": found.in_fit,
+                "rows_in_fit_of_other": found.against_in_fit,
+                "unknown_site_rows": found.unknown,
+                "differences": {name: each.as_dict() for name, each in found.by_notion.items()},
+                "other": _rule_values({name: each.first for name, each in found.by_notion.items()}),
+            }
+        gaps = rules.pop("gaps")
+        return {
+            "data": self.files.name,
+            "files": len(self.files.paths),
+            "columns": self.columns.described(),
+            "threshold": self.threshold,
+            "rows": counted.rows,
+            "rows_left_out": counted.dropped,
+            "groups": [plain(name) for name in counted.groups],
+            "fitted_rows": any(audit.fitted_rows for audit in self.by_notion.values()),
+            "costs": None if self.costs is None else self.costs.as_dict(),
+            **rules,
+            "outcomes": self.outcomes.as_dict(),
+            "notions": {name: gaps[name] | {"small": each.small_as_dict()} for name, each in self.by_notion.items()},
+            "compared": compared,
+            "sites": [self._site(place) for place in range(len(counted.sites))],
+        }
 
-    @property
-    def counts(self) -> str:
-        """What figures rest on: rows, or people where ids tell them apart."""
-        return "rows" if self.columns.id is None else "people"
+    def _site(self, place: int) -> dict[str, Any]:
+        """A site with its rates and gaps."""
+        audits, tally, costs = self.by_notion.values(), self.counted.tally.only(place), self.costs
+        accuracy, cost = tally.measured_accuracy(), None if costs is None else tally.measured_cost(costs.only(place))
+        rates = {rate: row for audit in audits for rate, row in audit.local.measured_rates(place).items()}
+        return {
+            "site": plain(self.counted.sites[place]),
+            "rows": int(tally.rows.sum()),
+            "rows_by_group": tally.rows.sum(2)[0].tolist(),
+            "rates": plain_figures(rates),
+            "accuracy": None if accuracy is None else float(accuracy),
+            "cost": None if cost is None else float(cost),
+            "gaps": {name: audit.site_gaps[place].as_dict() for name, audit in self.by_notion.items()},
+        }
+
+
+def _rule_values(audits: Mapping[str, Audit]) -> dict[str, Any]:
+    """What a rule does as plain values, with its largest gaps by notion."""
+    first = next(iter(audits.values()))
+    rates = {rate: row for audit in audits.values() for rate, row in audit.rates.items()}
+    figures = {"rates": rates, "accepted": first.accepted, "accuracy": first.accuracy, "cost": first.cost}
+    gaps = {name: audit.largest_as_dict() for name, audit in audits.items()}
+    return {**plain_figures(figures), "gaps": gaps}
 
 
 def examine(
     data: Sequence[str],
     columns: ColumnNames,
     threshold: float,
-    tolerance: float,
     notion: Sequence[str],
     progress: Progress,
     costs: CostsText | None = None,
@@ -108,43 +169,31 @@ def examine(
     """Count the rows of the files and measure the notions asked for; without labels those that need none."""
     files = find_files(data, site=columns.site)
     columns.require(files, group="the groups to compare, such as sex")
-    require_decisions(files, columns)
-    notions = _notions(notion, files, columns)
-    _need_labels(costs, files, columns)
+    _require_decisions(files, columns)
+    notions = _notions(notion, costs, files, columns)
     counted = count_rows(files, columns, threshold, progress)
-    priced = _costs(costs, counted)
-    required = _requirements(wanted, counted)
+    tally, names, required, priced = counted.tally, (counted.groups, counted.sites), None, None
+    if costs is not None:
+        sites = Codes(counted.sites, np.zeros(0, dtype=np.int32))
+        own = costs_by_site(costs, None if counted.sites == (None,) else list(counted.sites))
+        priced = read_costs(own, sites, "--costs")
+    if wanted is not None:
+        required = wanted(*names, tally.mass.sum(axis=(1, 2)).tolist())
+        if any(item.bound == TODAY for item in required.items):
+            raise InputError(
+                "--require: today is what a policy gives that nothing is required of; add --policy, or a number."
+            )
     items, shares = ((), None) if required is None else (required.items, required.shares)
-    measured = RuleAudit.of(counted.tally, counted.groups, counted.sites, notions, priced, items, shares)
-    limit = None if columns.decision else threshold
-    return FileAudit(files.name, len(files.paths), columns, limit, tolerance, counted, measured)
+    measured = [each for each in notions if tally.labelled or not each.needs_labels]
+    rates = tuple(dict.fromkeys(rate for each in measured for rate in each.rates))
+    rules = CountedRules(tally, *names)
+    together = looked_at(items, rules, rates, rates)
+    audits = {each.name: Audit.of(tally, *names, each.rates, together=together, costs=priced) for each in measured}
+    outcomes = judge(items, rules, TEST_ROWS, shares=shares, together=together)
+    return FileAudit(files, columns, None if columns.decision else threshold, counted, audits, priced, outcomes)
 
 
-def examine_policy(
-    data: Sequence[str],
-    columns: ColumnNames,
-    names: RuleNames,
-    tolerance: float | None,
-    notion: Sequence[str],
-    progress: Progress,
-    costs: CostsText | None = None,
-    wanted: Wanted | None = None,
-) -> FileAudit:
-    """Measure a policy on the rows of the files, and compare it with another rule."""
-    if columns.decision is not None:
-        raise InputError("--decision: given together with --policy; audit either the decisions or the policy.")
-    found = find_files(data, site="any")
-    notions = _notions(notion, found, columns)
-    _need_labels(costs, found, columns)
-    compared = compare_rules(data, columns, names, notions, progress, costs, wanted)
-    measured, rows = compared.policy_audit, compared.rows
-    audit = next(iter(measured.by_notion.values()))
-    counted = FileTally(measured.tally, audit.groups, audit.local.sites, rows.source.rows, rows.dropped)
-    limit, files = names.threshold if names.against == BASE else None, len(rows.source.files)
-    return FileAudit(rows.source.name, files, compared.columns, limit, tolerance, counted, measured, compared)
-
-
-def require_decisions(files: DataFiles, columns: ColumnNames) -> None:
+def _require_decisions(files: DataFiles, columns: ColumnNames) -> None:
     """Raise unless the files have either scores or decisions."""
     if columns.decision is None:
         columns.require(files, score="scores (or --decision that of decisions)")
@@ -152,230 +201,13 @@ def require_decisions(files: DataFiles, columns: ColumnNames) -> None:
         raise InputError("--decision: given together with --score; audit either the scores or the decisions.")
 
 
-def _notions(names: Sequence[str], files: DataFiles, columns: ColumnNames) -> list[Notion]:
-    """The notions asked for, by default all; labels must be there where one that was asked for counts by them."""
+def _notions(names: Sequence[str], costs: CostsText | None, files: DataFiles, columns: ColumnNames) -> list[Notion]:
+    """The notions asked for, by default all; labels must be there where one of these, or a cost, needs them."""
     if any(NOTIONS[name].needs_labels for name in names):
         columns.require(files, label="labels, which these notions count by")
-    return [NOTIONS[name] for name in dict.fromkeys(names or NOTIONS)]
-
-
-def _need_labels(costs: CostsText | None, files: DataFiles, columns: ColumnNames) -> None:
-    """Raise where errors have costs and there are no labels to tell them by."""
     if costs is not None:
         columns.require(files, label="labels, which tell the errors that --costs is of")
-
-
-def _costs(costs: CostsText | None, counted: FileTally) -> Costs | None:
-    """What errors cost at every site."""
-    if costs is None:
-        return None
-    names = None if counted.sites == (None,) else list(counted.sites)
-    sites = Codes(counted.sites, np.zeros(0, dtype=np.int32))
-    return read_costs(costs_by_site(costs, names), sites, "--costs")
-
-
-def _requirements(wanted: Wanted | None, counted: FileTally) -> Requirements | None:
-    """What is wanted."""
-    if wanted is None:
-        return None
-    required = wanted(counted.groups, counted.sites, counted.tally.site_mass)
-    if any(item.bound == TODAY for item in required.items):
-        raise InputError(
-            "--require: today is what a policy gives that nothing is required of; add --policy, or a number."
-        )
-    return required
-
-
-def count_rows(
-    files: DataFiles, columns: ColumnNames, threshold: float, progress: Progress, *, unknown: bool = False
-) -> FileTally:
-    """Count the rows of every site, group and label, and how many of them are accepted.
-
-    With ``unknown`` rows that lack a group count too: groups are then tuples, None in place of a missing value.
-    """
-    with Stages(progress, "Counting", sum(map(estimated_rows, files.paths))) as stages:
-        read = [_part(path, columns, threshold, stages.done, unknown=unknown) for path in files.paths]
-    parts, pl = [part for part, _ in read], polars_module()
-    if files.by_file:
-        parts = [part.with_columns(site=pl.lit(site_name(path))) for part, path in zip(parts, files.paths, strict=True)]
-    used = [role for role in parts[0].columns if role in _COUNTS or role in columns.by_role() or role == "site"]
-    counted = [role for role in used if role not in ("score", "weight")]
-    complete = {role: whole_column([part[role] for part in parts], role, files, columns) for role in counted}
-    parts_of_groups = [complete.pop(role) for role in used if _is_group(role)]
-    rows = int(complete["rows"].sum())
-    if not rows:
-        raise no_rows_error(files, columns)
-    if "site" in complete:
-        check_sites(complete["site"].n_unique(), rows, columns.site)
-    named = list(zip(*parts_of_groups, strict=True)) if unknown else join_groups(parts_of_groups).to_list()
-    tally, groups, sites = _tallied(complete, named, columns)
-    if len(groups) < 2 and not unknown:
-        where = " and ".join(map(repr, columns.group))
-        raise InputError(f"--group: every row of {where} is of group {groups[0]!r}; a gap needs at least two groups.")
-    if not unknown:
-        check_groups(groups, rows, "--group")
-        check_spelling(sites, "--site")
-    return FileTally(tally, groups, sites, rows, sum(left_out for _, left_out in read))
-
-
-def _tallied(
-    complete: dict[str, polars.Series], group: list[Any], columns: ColumnNames
-) -> tuple[Tally, tuple[Label, ...], tuple[Label | None, ...]]:
-    """The lines of the table as arrays by (site, group, label), and the names of groups and sites."""
-    groups = encode(group, "groups")
-    sites = encode(complete["site"].to_list(), "sites") if "site" in complete else None
-    names: tuple[Label | None, ...] = (None,) if sites is None else sites.names
-    shape = (len(names), len(groups.names), 2)
-    cell = groups.codes.astype(np.intp) * 2
-    cell += 0 if sites is None else sites.codes.astype(np.intp) * 2 * shape[1]
-    cell += complete["label"].to_numpy() if columns.label else 0
-
-    def summed(column: polars.Series) -> Floats:
-        sums = np.bincount(cell, column.cast(polars_module().Float64).to_numpy(), minlength=int(np.prod(shape)))
-        return np.asarray(sums, dtype=np.float64).reshape(shape)
-
-    mass = complete.get("mass", complete["rows"])
-    accepted = mass * complete["decision"] if columns.decision else complete["accepted"]
-    rows, labelled = _integers(summed(complete["rows"])), columns.label is not None
-    if "id" in complete:
-        tally = _by_person(complete, accepted, cell, rows, summed(mass), summed(accepted), labelled=labelled)
-        return tally, groups.names, names
-    squares = complete.get("squares", complete["rows"])
-    if "accepted squares" in complete:
-        products = complete["accepted squares"]
-    else:
-        products = squares * complete["decision"] if columns.decision else accepted
-    people = with_both_labels(_integers(summed(complete.get("people", complete["rows"]))))
-    chance = [with_both_labels(summed(each)) for each in (squares, products)]
-    return Tally(rows, summed(mass), summed(accepted), people, chance[0], labelled, chance[1]), groups.names, names
-
-
-def _by_person(
-    complete: dict[str, polars.Series],
-    accepted: polars.Series,
-    cell: Places,
-    rows: Places,
-    mass: Floats,
-    hits: Floats,
-    *,
-    labelled: bool,
-) -> Tally:
-    """The tally of lines with ids: people at every site, and over all of them."""
-    weight, held = (
-        each.cast(polars_module().Float64).to_numpy() for each in (complete.get("mass", complete["rows"]), accepted)
-    )
-    chance = np.divide(held, weight, out=np.zeros_like(weight), where=weight > 0)
-    ids, shape = encode(complete["id"].to_list(), "ids"), (rows.shape[0], rows.shape[1])
-    people, squares, products = people_of(cell // 2, cell % 2, weight, chance, ids, shape)
-    tally = Tally(rows, mass, hits, people, squares, labelled, products)
-    group = cell // 2 % shape[1]
-    people, squares, products = people_of(group, cell % 2, weight, chance, ids, (1, shape[1]))
-    over_all = replace(tally.summed(0), people=people, squares=squares, products=products)
-    return replace(tally, over_all=over_all)
-
-
-def _integers(counts: Floats) -> Places:
-    return counts.round().astype(np.intp)
-
-
-def _part(
-    path: Path, columns: ColumnNames, threshold: float, seen: Callable[[int], None], *, unknown: bool
-) -> tuple[polars.DataFrame, int]:
-    """One file's table, checked; and how many rows were left out; with ``unknown`` none for lack of a group."""
-    pl = polars_module()
-    with open_table(path, columns.by_role(), columns.where, missing=columns.na, seen=seen) as table:
-        numbers = [role for role in ("score", "weight") if role in table.names]
-        schema = table.rows.collect_schema()
-        for role, kind in schema.items():  # refuses dates, lists and whatever else no column may hold
-            expected = "numbers" if role in numbers else "text or numbers"
-            plain_values(pl.Series([], dtype=kind), table.where(role), expected)
-        keys = [role for role in table.names if role not in numbers]
-        rows = table.rows.with_columns(
-            *(each for role in numbers for each in _number(role, schema[role], columns.scale))
-        )
-        counted = table.collect(rows.group_by(keys).agg(*_sums(numbers, columns, threshold)))
-        needed = [role for role in keys if not (unknown and _is_group(role))]
-        _check(table, counted, keys, needed, columns)
-        complete = counted.drop_nulls(needed) if needed else counted
-        left_out = int(counted["lines"].sum()) - int(complete["rows"].sum())
-        return complete.filter(pl.col("rows") > 0), left_out
-
-
-def _number(role: str, kind: Any, scale: str) -> list[Any]:
-    """A column of numbers, null where one is missing; and, of text, whether a cell holds something else."""
-    pl = polars_module()
-    read = as_numbers(pl.col(role), kind, scale if role == "score" else "chance")
-    unread = pl.col(role).is_not_null() & read.is_null()  # NaN can be read
-    return [read.fill_nan(None), *([unread.alias(f"unread {role}")] if kind == pl.String else [])]
-
-
-def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> list[Any]:
-    """What is counted in each line: all rows, complete rows and their mass, accepted mass, and what checks need."""
-    pl = polars_module()
-    if not numbers:
-        return [pl.len().alias("lines"), pl.len().alias("rows")]
-    complete, weighted = pl.all_horizontal([pl.col(role).is_not_null() for role in numbers]), "weight" in numbers
-    found = [pl.len().alias("lines"), complete.sum().alias("rows")]
-    found += [pl.col(f"^unread {role}$").any() for role in numbers]
-    if weighted:
-        weight = pl.col("weight").filter(complete)
-        found += [weight.sum().alias("mass"), pl.col("weight").min().alias("lightest")]
-        found += [(weight > 0).sum().alias("people"), (weight * weight).sum().alias("squares")]
-        if "score" in numbers:
-            taken = as_chances(pl.col("score"), columns.scale) >= threshold
-            found += [(pl.col("weight") ** 2).filter(complete & taken).sum().alias("accepted squares")]
-    if "score" in numbers:
-        accepts = as_chances(pl.col("score"), columns.scale) >= threshold
-        accepted = pl.col("weight").filter(complete & accepts).sum() if weighted else accepts.sum().cast(pl.Float64)
-        found += [accepted.alias("accepted"), pl.col("score").min().alias("low"), pl.col("score").max().alias("high")]
-    return found
-
-
-def _check(
-    table: Table, counted: polars.DataFrame, keys: Sequence[str], needed: Sequence[str], columns: ColumnNames
-) -> None:
-    """Raise where a column of the file cannot be used, or one that is needed lacks values."""
-    pl, rows = polars_module(), int(counted["lines"].sum())
-    if not rows and not columns.where:
-        raise InputError(f"{table.file}: has columns but no rows; pass a file with at least one.")
-    if counted.height > _MOST_CELLS and counted.select(pl.struct(_but_id(keys)).n_unique()).item() > _MOST_CELLS:
-        raise InputError(f"{table.file}: has too many sites and groups to audit; name columns of sites, not of ids.")
-    for role in ("score", "weight"):
-        if f"unread {role}" in counted.columns and counted[f"unread {role}"].any():
-            table.check_numbers(role, columns.scale if role == "score" else "chance")
-    if not columns.drop_missing:
-        for role in needed:
-            table.check_missing(role, int(counted.filter(pl.col(role).is_null())["lines"].sum()), rows)
-        for role in ("score", "weight"):
-            if role in table.names and counted["rows"].sum() < rows:
-                table.check_missing(role, _missing(table, role, columns.scale), rows)
-    if "low" in counted.columns and counted["low"].count():
-        low, high = counted.select(pl.col("low").min(), pl.col("high").max()).row(0)
-        check_scores(low, high, columns.scale, table.where("score"))
-    if "lightest" in counted.columns and (counted["lightest"].min() or 0) < 0:  # type: ignore[operator]
-        table.check_weights()
-
-
-def _is_group(role: str) -> bool:
-    return role.startswith("group ")
-
-
-def _but_id(keys: Sequence[str]) -> list[str]:
-    return [role for role in keys if role != "id"]
-
-
-def _missing(table: Table, role: str, scale: str) -> int:
-    """How many rows lack a number."""
-    read = _number(role, table.rows.collect_schema()[role], scale)[0]
-    return int(table.collect(table.rows.select(read.is_null().sum())).item())
-
-
-def data_source(found: FileAudit, data: Sequence[str]) -> DataSource:
-    """Where the rows came from."""
-    if found.compared is not None:
-        return found.compared.rows.source
-    files = find_files(data, site=found.columns.site)
-    return source_of(files, found.columns, found.counted.rows)
+    return [NOTIONS[name] for name in dict.fromkeys(names or NOTIONS)]
 
 
 def categories(
@@ -385,7 +217,7 @@ def categories(
     used = columns.only("score", "decision", "weight", "id", "site")
     files = find_files(data, site=used.site)
     used.require(files, group="the categories, such as sex")
-    require_decisions(files, used)
+    _require_decisions(files, used)
     counted = count_rows(files, used, threshold, progress, unknown=True)
     ratios = impact_tables(counted.tally, counted.groups, used.group)
     return ratios, source_of(files, used, counted.rows), counted.dropped
@@ -398,52 +230,170 @@ def policy_categories(found: FileAudit) -> ImpactRatios:
     return impact_tables(found.counted.tally, [parts[name] for name in found.counted.groups], found.columns.group)
 
 
-def audit_values(found: FileAudit) -> dict[str, Any]:
-    """Plain values, ready for JSON: rates first, every figure with its interval and rows."""
-    counted, measured = found.counted, found.measured.as_dict()
-    return {
-        "data": found.data,
-        "files": found.files,
-        "columns": found.columns.described(),
-        "threshold": found.threshold,
-        "tolerance": found.tolerance,
-        "rows": counted.rows,
-        "rows_left_out": counted.dropped,
-        "groups": [plain(name) for name in counted.groups],
-        "fitted_rows": any(audit.fitted_rows for audit in found.measured.by_notion.values()),
-        "costs": None if found.measured.costs is None else found.measured.costs.as_dict(),
-        **{name: measured[name] for name in ("rates", "accepted", "accuracy", "cost")},
-        "outcomes": found.measured.outcomes.as_dict(),
-        "notions": {name: _notion_dict(audit) for name, audit in found.measured.by_notion.items()},
-        "compared": None if found.compared is None else found.compared.as_dict(),
-        "sites": list(_sites(found)),
-    }
+# ---------------------------------------------------------------- a policy's decisions
 
 
-def _notion_dict(audit: Audit) -> dict[str, Any]:
-    """One notion's gaps, and how many sites rest on few rows."""
-    return audit.largest_as_dict() | {"small": audit.small_as_dict()}
+def examine_policy(
+    data: Sequence[str],
+    columns: ColumnNames,
+    names: RuleNames,
+    notion: Sequence[str],
+    progress: Progress,
+    costs: CostsText | None = None,
+    wanted: Wanted | None = None,
+) -> FileAudit:
+    """Decide on the rows of files by a policy and by another rule, in expectation over coins, and compare them.
+
+    What ``columns`` does not name is as in the fit; what is not ``wanted`` or costs otherwise is as in the policy.
+    """
+    if columns.decision is not None:
+        raise InputError("--decision: given together with --policy; audit either the decisions or the policy.")
+    notions = _notions(notion, costs, find_files(data, site="any"), columns)
+    rules = Policy.load(names.policy)
+    files, named = policy_columns(rules, data, columns, names)
+    rows = read_rows(files, named, progress)
+    after, unknown = _chances(rules, rows, names.policy.name)
+    before, other, other_in_fit = _others(data, columns, names, rules, rows, progress)
+    given = (rows.labels, rows.groups, rows.sites, "demographic_parity", rows.scores, rows.weights, rows.ids)
+    checked = checked_columns(after, *given)
+    in_fit, labelled = rows_in_fit(rules, rows.source), checked.positive is not None
+    priced = _costs(costs, rules, checked) if labelled else None
+    compared: dict[str, Comparison] = {}
+    measured = [each for each in notions if labelled or not each.needs_labels]
+    for each in progress(measured, "Comparing", len(measured)):
+        found = compared_audits(before, after, checked.columns, each.rates, each.rates, priced)
+        second = replace(found.second, fitted_rows=in_fit in ("all", "some"))
+        compared[each.name] = replace(found, second=second)
+    outcomes = _outcomes(rules, checked, rows, wanted, before)
+    against = ComparedRules(rules, names.policy.name, other, compared, rows, unknown, in_fit, other_in_fit)
+    audits = {name: found.second for name, found in compared.items()}
+    first = next(iter(audits.values()))
+    counted = FileTally(first.local.tally, first.groups, first.local.sites, rows.source.rows, rows.dropped)
+    limit = names.threshold if names.against == BASE else None
+    return FileAudit(files, named, limit, counted, audits, first.costs, outcomes, against)
 
 
-def _sites(found: FileAudit) -> Iterator[dict[str, Any]]:
-    """Every site with its rates and gaps."""
-    counted, audits = found.counted, found.measured.by_notion
-    sizes, accuracy, costs = counted.tally.rows.sum(2), counted.tally.accuracy(), found.measured.costs
-    cost = None if costs is None else counted.tally.cost(costs)
-    for place, name in enumerate(counted.sites):
-        rates = {rate: row for audit in audits.values() for rate, row in audit.local.measured_rates(place).items()}
-        yield {
-            "site": plain(name),
-            "rows": int(sizes[place].sum()),
-            "rows_by_group": sizes[place].tolist(),
-            "rates": {
-                rate: {str(group): _figure(figure) for group, figure in row.items()} for rate, row in rates.items()
-            },
-            "accuracy": value_of(accuracy[place]),
-            "cost": None if cost is None else value_of(cost[place]),
-            "gaps": {notion: audit.site_gaps[place].as_dict() for notion, audit in audits.items()},
-        }
+def _costs(costs: CostsText | None, policy: Policy, rows: AuditedRows) -> Costs | None:
+    """What errors cost, by default as in the policy."""
+    given = costs_by_site(costs, None if rows.site.names == (None,) else list(rows.site.names))
+    return policy_costs(policy, rows.site.names) if given is None else read_costs(given, rows.site, "--costs")
 
 
-def _figure(figure: Measured | None) -> dict[str, Any] | None:
-    return None if figure is None else figure.as_dict()
+def _outcomes(policy: Policy, checked: AuditedRows, rows: DataRows, wanted: Wanted | None, before: Floats) -> Outcomes:
+    """What is found of what was wanted, or else of what the policy was made for.
+
+    Before is the rule that the policy is compared with; where a limit is what the unconstrained rule gives, that one.
+    """
+    names = (checked.group.names, checked.site.names)
+    counted = of_today = CountedRules.of(before, checked.chance, checked.columns, changes=False)
+    if wanted is None:
+        required, known = policy_requirements(policy, *names)
+    else:
+        required, known = wanted(*names, counted.after.mass.sum(axis=(1, 2)).tolist()), names[1]
+    if any(each.bound == TODAY for each in required.items):
+        first = _chances(policy, rows, "", unconstrained=True)[0]
+        of_today = CountedRules.of(first, checked.chance, checked.columns)
+    together = looked_at(required.items, counted)
+    given: dict[str, Any] = {"known": known or names[1], "shares": required.shares, "together": together}
+    found = [judge([each], of_today if each.bound == TODAY else counted, TEST_ROWS, **given) for each in required.items]
+    return Outcomes(tuple(outcome for each in found for outcome in each))
+
+
+def policy_columns(
+    policy: Policy, data: Sequence[str], columns: ColumnNames, names: RuleNames
+) -> tuple[DataFiles, ColumnNames]:
+    """The files, and the columns named with those of the fit for the others."""
+    named = (policy.info.columns or ColumnsInfo()).filling(columns, names.scale, names.na)
+    if columns.site is None and (
+        policy.site is not None  # then all rows are of the policy's site
+        or named.site not in (None, *column_names(find_files(data, site="any").paths[0]))  # or named by their files
+    ):
+        named = replace(named, site=None)
+    files = find_files(data, site=named.site)
+    named.require(files, score="the model's scores", group="the groups")
+    return (files if policy.site is None else replace(files, by_file=False)), named
+
+
+def rows_in_fit(policy: Policy, source: DataSource) -> str:
+    """Which of the rows of some files the policy was fitted on: "all", "some", "none", "unknown", or "another file"."""
+    fitted = policy.info.data
+    if fitted is None:
+        return "unknown"
+    if fitted.fingerprint != source.fingerprint:
+        return "another file"
+    here, there = (each.columns.get("where", "") for each in (source, fitted))
+    if here == there:
+        return "all"
+    (has, _), (had, had_not) = _conditions(here), _conditions(there)
+    others = any(has.get(name, value) != value for name, value in had.items())
+    return "none" if others or (had_not and had_not.items() <= has.items()) else "some"
+
+
+def _conditions(text: str) -> list[dict[str, str]]:
+    """Columns and values that rows have, and those that they have not, of what `ColumnNames.conditions` says."""
+    have, _, have_not = f" and {text}".partition(" and not ")
+    pairs = ([pair.partition("=") for pair in part.split(" and ") if pair] for part in (have, have_not))
+    return [{name: value for name, _, value in part} for part in pairs]
+
+
+def _others(
+    data: Sequence[str], columns: ColumnNames, names: RuleNames, rules: Policy, rows: DataRows, progress: Progress
+) -> tuple[Floats, str, str | None]:
+    """The other rule's chances on the same rows, its name, and which of the rows it was fitted on."""
+    assert rows.scores is not None
+    if names.against == UNCONSTRAINED:
+        return _chances(rules, rows, "", unconstrained=True)[0], "no requirement", None
+    if names.against == BASE:
+        return (rows.scores >= names.threshold).astype(np.float64), f"score >= {names.threshold:g}", None
+    other, name = Policy.load(names.against), Path(names.against).name
+    files, named = policy_columns(other, data, columns, names)
+    own = rows if named.described() == rows.source.columns else read_rows(files, named, progress)
+    if own.source.rows != rows.source.rows:
+        raise InputError(
+            f"--against: {own.source.rows:,} rows are complete for this policy, {rows.source.rows:,} for the first; "
+            "leave the others out of the file to compare on the same rows."
+        )
+    return _chances(other, own, name)[0], name, rows_in_fit(other, rows.source)
+
+
+def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool = False) -> tuple[Floats, int]:
+    """A policy's chances of acceptance, and how many rows are of sites that it does not know.
+
+    ``unconstrained``: those of its rule that nothing is required of.
+    """
+    groups, numbers = _numbers(rows.groups, policy.groups), None
+    if (groups < 0).any():
+        strange, known = rows.groups[groups < 0], listed(map(repr, policy.groups), len(policy.groups), 6)
+        raise InputError(
+            f"--group: {strange.size:,} rows are of groups that {name} does not know, such as {shown(strange[0])} "
+            f"(it knows {known}); leave them out, or correct --group."
+        )
+    if policy.has_sites:
+        if rows.sites is None:
+            many = f"{len(policy.sites):,} sites"
+            raise InputError(f"--site: not given, but {name} has rules for {many}; name the column of sites.")
+        numbers = _numbers(rows.sites, policy.sites)
+        if (numbers < 0).any() and not policy.has_merged:
+            strange = rows.sites[numbers < 0]
+            raise InputError(
+                f"--site: {strange.size:,} rows are of sites that {name} does not know, such as "
+                f"{shown(strange[0])}, and it lacks the rule of all sites taken as one; leave such rows out."
+            )
+    elif policy.site is not None and rows.sites is not None:
+        others = [other for other in encode(rows.sites, "sites").names if label_text(other) != policy.site]
+        if others:
+            raise InputError(
+                f"--site: {name} is of site {policy.site!r} alone, but there are rows of "
+                f"{listed(map(repr, others), len(others))}; leave them out."
+            )
+    sites = None if numbers is None else Codes(policy.sites, numbers)
+    decide = policy.unconstrained if unconstrained else policy.probabilities
+    chance = decide(rows.scores, sensitive_features=Codes(policy.groups, groups), sites=sites, on_unknown="merged")
+    return chance, 0 if numbers is None else int((numbers < 0).sum())
+
+
+def _numbers(labels: npt.NDArray[Any], names: Sequence[Label]) -> Integers:
+    """The place of every label among names, found as files hold them; -1 where it is not there."""
+    known = {label_text(name): place for place, name in enumerate(names)}
+    found = encode(labels, "labels")
+    return np.array([known.get(label_text(name), -1) for name in found.names], dtype=np.int32)[found.codes]

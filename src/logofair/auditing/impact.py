@@ -12,16 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from logofair.auditing.chance import ratio_floor, ratio_limits
-from logofair.auditing.measure import Gap, Measured, Side, Tally, side_of, tally_of, text, value_of
-from logofair.auditing.result import aligned
-from logofair.auditing.rows import check_decisions, checked_chances
+from logofair.auditing.chance import TAIL, quotient_limits, ratio_floor
+from logofair.auditing.gaps import Gap, Side
+from logofair.auditing.measure import Measured, Tally, tally_of, value_of
+from logofair.auditing.result import plain_figures
+from logofair.auditing.rows import checked_chances
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Label
-from logofair.columns.labels import encode, labels_or_none, one_site, plain
-from logofair.columns.segments import Booleans, Indices
+from logofair.columns.labels import encode, labels_or_none, one_site
+from logofair.columns.segments import Booleans
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY
+from logofair.reportable import Reportable
 
 SMALL_SHARE = 0.02  # categories with a smaller share of the people may be left out of impact ratios (6 RCNY 5-301 (d))
 
@@ -45,16 +47,6 @@ class Category:
     def small(self) -> bool:
         """Whether it has less than 2% of the people."""
         return self.share < SMALL_SHARE
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        figures = {name: getattr(self, name) for name in ("rate", "ratio", "ratio_of_large")}
-        known = {"name": [plain(part) for part in self.name], "people": self.people, "share": self.share}
-        return {
-            **known,
-            "small": self.small,
-            **{name: None if figure is None else figure.as_dict() for name, figure in figures.items()},
-        }
 
 
 @dataclass(frozen=True)
@@ -85,21 +77,9 @@ class CategoryTable:
         """The categories with less than 2% of the people."""
         return tuple(category for category in self.categories if category.small)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return {
-            "by": list(self.by),
-            "categories": [category.as_dict() for category in self.categories],
-            "unknown": self.unknown,
-            "gap": self.gap.as_dict(),
-            "floor": self.floor,
-            "detectable": self.detectable,
-            "why_no_ratio": self.why_no_ratio,
-        }
-
 
 @dataclass(frozen=True, repr=False)
-class ImpactRatios:
+class ImpactRatios(Reportable):
     """Tables of selection rates and impact ratios: by each column, then by all of them together.
 
     ``people`` are all that were counted, those of unknown category too. It prints as its summary.
@@ -116,15 +96,16 @@ class ImpactRatios:
     people: int
     tables: tuple[CategoryTable, ...]
 
-    def summary(self) -> str:
-        """Return the tables as text for people."""
-        return "\n\n".join(map(_table_text, self.tables))
-
-    __repr__ = summary
+    def __repr__(self) -> str:
+        return self.summary()
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        return {"people": self.people, "tables": [table.as_dict() for table in self.tables]}
+        tables = [
+            vars(table) | {"categories": [vars(each) | {"small": each.small} for each in table.categories]}
+            for table in self.tables
+        ]
+        return {"people": self.people, "tables": plain_figures(tables)}
 
 
 def impact_ratios(
@@ -168,9 +149,7 @@ def impact_ratios(
     if not isinstance(categories, Mapping) or not categories:
         raise InputError("categories: pass a mapping of names to columns, such as {'sex': sex}.")
     inputs.same_order(decisions=decisions, **{f"categories {name!r}": each for name, each in categories.items()})
-    if not chances:
-        check_decisions(decisions)
-    chance = checked_chances(decisions)
+    chance = checked_chances(decisions, chances=chances)
     columns = {
         f"categories {name!r}": labels_or_none(each, f"categories {name!r}") for name, each in categories.items()
     }
@@ -184,74 +163,56 @@ def impact_ratios(
 
 def impact_tables(tally: Tally, names: Sequence[Any], columns: tuple[str, ...]) -> ImpactRatios:
     """Return the tables of counted people; every name is a tuple, by column, None where a value is missing."""
-    merged = tally.merged()
-    single = [(place,) for place in range(len(columns))]
-    every = [*single, *([tuple(range(len(columns)))] if len(columns) > 1 else [])]
-    people = int(_people(merged).sum())
-    return ImpactRatios(people, tuple(_table(merged, names, columns, places, people) for places in every))
+    merged, each = tally.merged(), [(place,) for place in range(len(columns))]
+    together = [tuple(range(len(columns)))] if len(columns) > 1 else []
+    people = int(merged.people[0, :, -1].sum())
+    tables = []
+    for places in (*each, *together):
+        parts = [tuple(name[place] for place in places) for name in names]
+        tables.append(_table(merged, parts, tuple(columns[place] for place in places), people))
+    return ImpactRatios(people, tuple(tables))
 
 
-def _people(tally: Tally) -> Indices:
-    """People of each category that have any weight."""
-    return np.asarray(tally.people[0, :, -1], dtype=np.int64)
-
-
-def _table(
-    tally: Tally, names: Sequence[Any], columns: tuple[str, ...], places: tuple[int, ...], people: int
-) -> CategoryTable:
-    """The table over some of the columns."""
-    by, parts = tuple(columns[place] for place in places), [tuple(name[place] for place in places) for name in names]
-    known = [name for name in dict.fromkeys(parts) if None not in name]
+def _table(tally: Tally, names: Sequence[tuple[Any, ...]], by: tuple[str, ...], people: int) -> CategoryTable:
+    """The table over some columns, of counted people by their values in these."""
+    known = [name for name in dict.fromkeys(names) if None not in name]
     if not known:
         nobody = Gap(None, "selection rate", reason="every category is unknown")
         return CategoryTable(by, (), people, nobody, None, None, "every category is unknown")
-    gathered = tally.gathered([-1 if None in name else known.index(name) for name in parts], len(known))
-    side = side_of(DEMOGRAPHIC_PARITY.rates, tuple(known), (None,), gathered)
-    counts, rates = _people(gathered), side.measured_rates(0)["selection rate"]
+    gathered = tally.gathered([-1 if None in name else known.index(name) for name in names], len(known))
+    side = Side.of(DEMOGRAPHIC_PARITY.rates, tuple(known), (None,), gathered)
+    counts, rates = gathered.people[0, :, -1], side.measured_rates(0)["selection rate"]
     shares = counts / max(people, 1)
     every, large = (_ratios(side, which) for which in (shares >= 0, shares >= SMALL_SHARE))
-    categories = tuple(
+    found = tuple(
         Category(name, int(count), float(share), rates[name], *ratios)
         for name, count, share, *ratios in zip(known, counts, shares, every, large, strict=True)
     )
-    unknown, undefined = people - int(counts.sum()), _why_no_ratio(side)
-    if undefined:
-        return CategoryTable(by, categories, unknown, side.worst(), None, None, undefined)
-    low, high = map(value_of, ratio_floor(side.values[0, 0], side.effective[0, 0], "selection rate"))
-    return CategoryTable(by, categories, unknown, side.worst(), low, high, "")
+    low = high = None
+    why = "" if any(each.ratio is not None for each in found) else "nobody is selected in any category"
+    if sum(rate is not None for rate in rates.values()) < 2:
+        why = "fewer than two categories have a selection rate"
+    if not why:
+        low, high = map(value_of, ratio_floor(side.values[0, 0], side.effective[0, 0], "selection rate"))
+    return CategoryTable(by, found, people - int(counts.sum()), side.worst(), low, high, why)
 
 
 def _ratios(side: Side, which: Booleans) -> list[Measured | None]:
-    """The impact ratio of every category to the most selected of those marked; None for others, and where undefined."""
-    shares = np.where(which, side.values[0, 0], np.nan)
+    """The impact ratio of every category to the most selected of those marked; None for others, and where undefined.
+
+    The largest rate in truth is that of one fixed category, so that the least of all lower limits is low enough; no
+    ratio is below the one to the largest, so that the least upper limit serves where the error is divided among all.
+    """
+    shares, people = np.where(which, side.values[0, 0], np.nan), side.effective[0, 0]
     known = ~np.isnan(shares)
     largest = float(np.max(shares, where=known, initial=0.0))
     if known.sum() < 2 or largest == 0:
         return [None] * shares.size
-    low, high = ratio_limits(shares, side.effective[0, 0])
+    low = np.minimum(quotient_limits(shares, people, TAIL, upper=False), 1.0)
+    high = np.minimum(quotient_limits(shares, people, TAIL / (known.sum() - 1), upper=True), 1.0)
     ratios, rows = shares / largest, side.rows[0, 0]
     fewer = np.minimum(rows, rows[int(np.nanargmax(shares))])
     return [
         Measured(ratio, low=min(low[at], ratio), high=max(high[at], ratio), rows=int(fewer[at])) if known[at] else None
         for at, ratio in enumerate(ratios.tolist())
     ]
-
-
-def _why_no_ratio(side: Side) -> str:
-    """Why no category has an impact ratio; empty where some have."""
-    rates = side.values[~np.isnan(side.values)]
-    if rates.size < 2:
-        return "fewer than two categories have a selection rate"
-    return "" if rates.max() > 0 else "nobody is selected in any category"
-
-
-def _table_text(table: CategoryTable) -> str:
-    """A table as aligned text."""
-    lines = [["category", "people", "selection rate", "impact ratio"]]
-    for category in table.categories:
-        name = ", ".join(map(str, category.name)) + (" (below 2 % of the people)" if category.small else "")
-        ratio = "undefined" if category.ratio is None else f"{text(category.ratio)} ({category.ratio.interval})"
-        rate = "undefined" if category.rate is None else f"{text(category.rate)} ({category.rate.interval})"
-        lines.append([name, f"{category.people:,}", rate, ratio])
-    why = f"\nImpact ratios are undefined: {table.why_no_ratio}." if table.why_no_ratio else ""
-    return f"By {' and '.join(table.by)}, {table.unknown:,} of unknown category\n{aligned(lines)}{why}"

@@ -8,16 +8,16 @@ show that it is exceeded is corrected over all that is looked at, so that nobody
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 
-from logofair.auditing.chance import TAIL, least_ratio_limits, pair_limits, share_limits
-from logofair.auditing.changes import Changes, one_place
-from logofair.auditing.measure import Tally, compared_pairs, counts_rows, tally_of, value_of
+from logofair.auditing.chance import TAIL, pair_limits, ratio_limits, share_limits
+from logofair.auditing.gaps import compared_pairs
+from logofair.auditing.measure import Changes, Tally, counts_rows, one_place, tally_of, value_of
 from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import DEMOGRAPHIC_PARITY, Rate
@@ -40,8 +40,6 @@ from logofair.requirement import TODAY, People, Population, Requirement
 # Both ends of shares, each wrong with the chance given.
 Limits: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
 
-_SELECTED = DEMOGRAPHIC_PARITY.rates[0]
-
 
 @dataclass(frozen=True, eq=False)
 class CountedRules:
@@ -58,15 +56,14 @@ class CountedRules:
     changes: tuple[Changes, Changes] | None = None
 
     @classmethod
-    def of(
-        cls, before: Floats, after: Floats, rows: tuple[Any, ...], requirements: Iterable[Requirement]
-    ) -> CountedRules:
+    def of(cls, before: Floats, after: Floats, rows: tuple[Any, ...], *, changes: bool = True) -> CountedRules:
         """Count two rules on checked rows, ``(labels, weights, groups, sites, ids)`` as `tally_of` takes them."""
         tallies = [tally_of(chance, *rows) for chance in (after, before)]
-        changes = None
-        if any(each.bound == TODAY for each in requirements):
-            changes = Changes.of(after - before, rows), Changes.of(after - before, one_place(rows))
-        return cls(tallies[0], rows[2].names, rows[3].names, tallies[1], changes)
+        groups, sites, counted = rows[2].names, rows[3].names, None
+        if changes:
+            inside = Changes.of(after - before, rows)
+            counted = inside, inside if len(sites) == 1 else Changes.of(after - before, one_place(rows))
+        return cls(tallies[0], groups, sites, tallies[1], counted)
 
     def over_all(self) -> CountedRules:
         """All sites as one."""
@@ -115,41 +112,31 @@ def judge(
     for each in required:
         side, tail = sides[each.scope.is_global], TAIL / counts[each.scope.is_global]
         bound = (shares or {}).get(each, np.nan) if isinstance(each.bound, People) else each.bound
-        given = None if bound == TODAY else float(bound)
-        found = _found(each, side, given, tail, exact=exact)
-        states = found.states(each.relation, precision, exact=exact)
-        price = (prices or {}).get(each)
-        places = covered(each, side.sites, there)
+        fixed = None if bound == TODAY else float(bound)
+        found = _worst([_figure(own, fixed, tail, exact=exact) for own in compared(each, side)], each.relation)
+        limit = found.before if fixed is None else np.full(found.after.shape, fixed)
+        if exact:
+            states = np.where(room(each.relation, limit, found.after) >= -precision, MET, EXCEEDED).astype(object)
+        else:
+            states = states_of(each.relation, limit, found.low, found.high)
+            states[states == NOT_MEASURED] = UNCLEAR  # the figure is known, and an end of its interval is not
+        states[np.isnan(found.after) | np.isnan(limit)] = NOT_MEASURED
+        places = _covered(each, side.sites, there)
         if most is not None and len(places) > most:
             at = np.array(places)
-            left = room(each.relation, found.limit, found.after)
+            left = room(each.relation, limit, found.after)
             places = np.sort(at[telling_most(states[at], left[at], found.rows[at])[:most]]).tolist()
+        price = (prices or {}).get(each)
+        numbers = {"limit": limit} | {name: getattr(found, name) for name in ("before", "after", "low", "high")}
         for c in places:
-            numbers = (found.limit, found.before, found.after, found.low, found.high)
-            limit, before, after, low, high = (value_of(float(number[c])) for number in numbers)
-            rows, state = int(found.rows[c]) or None, str(states[c])
-            worth = None if price is None else float(price[c])
-            entries.append(
-                Outcome(
-                    each,
-                    side.sites[c],
-                    limit,
-                    before,
-                    after,
-                    low,
-                    high,
-                    rows,
-                    state,
-                    basis,
-                    worth,
-                    rate=found.rate[c],
-                    groups=found.groups[c],
-                )
-            )
+            figures: dict[str, Any] = {name: value_of(float(number[c])) for name, number in numbers.items()}
+            figures |= {"rows": int(found.rows[c]) or None, "rate": found.rate[c], "groups": found.groups[c]}
+            own = None if price is None else float(price[c])
+            entries.append(Outcome(each, side.sites[c], **figures, state=str(states[c]), basis=basis, price=own))
     return Outcomes(tuple(entries))
 
 
-def covered(requirement: Requirement, sites: Sequence[Label | None], known: Iterable[str] | None = None) -> list[int]:
+def _covered(requirement: Requirement, sites: Sequence[Label | None], known: Iterable[str] | None = None) -> list[int]:
     """The places of the sites where a requirement holds, of those that are known."""
     return [
         c
@@ -175,7 +162,7 @@ def looked_at(
         sum(compared_pairs(side.after.rate(rate)) for rate in rates) for side, rates in zip(sides, audited, strict=True)
     ]
     for each in requirements:
-        side, places = sides[each.scope.is_global], covered(each, sides[each.scope.is_global].sites)
+        side, places = sides[each.scope.is_global], _covered(each, sides[each.scope.is_global].sites)
         if each.measure in ("gap", "ratio"):
             known = (*local, *global_) if alone else audited[each.scope.is_global]
             rates = [rate for rate in each.rates if each.measure == "ratio" or rate not in known]
@@ -188,11 +175,13 @@ def looked_at(
     return max(counts[0], 1), max(counts[1], 1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """What was found of one requirement, place by place; NaN where undefined."""
+# ---------------------------------------------------------------- the figure of one rate
 
-    limit: Floats
+
+@dataclass(frozen=True, eq=False)
+class _Figure:
+    """A gap, ratio, rate or difference at every place; NaN where undefined."""
+
     before: Floats
     after: Floats
     low: Floats
@@ -201,39 +190,20 @@ class _Found:
     rate: list[str]
     groups: list[tuple[Label, ...]]
 
-    def states(self, relation: str, precision: float, *, exact: bool) -> Any:
-        """The state at every place."""
-        unknown = np.isnan(self.after) | np.isnan(self.limit)
-        if exact:
-            met = room(relation, self.limit, self.after) >= -precision
-            return np.where(unknown, NOT_MEASURED, np.where(met, MET, EXCEEDED))
-        states = states_of(relation, self.limit, self.low, self.high)
-        return np.where(unknown, NOT_MEASURED, np.where(states == NOT_MEASURED, UNCLEAR, states))
 
-
-def _found(requirement: Requirement, rules: CountedRules, limit: float | None, tail: float, *, exact: bool) -> _Found:
-    """What was found; ``limit`` None is what the rule gives that nothing is required of.
-
-    ``tail`` is the chance that a single statement looks exceeded. Of several rates the worst is shown: the largest of
-    their gaps has the largest of their ends, the smallest of their ratios the smallest.
-    """
-    parts = [_of_one_rate(each, limit, tail, exact=exact) for each in compared(requirement, rules)]
+def _worst(parts: list[_Figure], relation: str) -> _Figure:
+    """Of several rates the worst: the largest gap has the largest of their ends, the smallest ratio the smallest."""
     if len(parts) == 1:
         return parts[0]
-    least = requirement.relation == ">="
+    least = relation == ">="
     after, reduced = np.array([part.after for part in parts]), np.fmin.reduce if least else np.fmax.reduce
     known = np.where(np.isnan(after), np.inf if least else -np.inf, after)
     worst = [parts[k] for k in (known.argmin(axis=0) if least else known.argmax(axis=0)).tolist()]
-    before, low, high = (reduced([getattr(part, name) for part in parts]) for name in ("before", "low", "high"))
-    return _Found(
-        before if limit is None else parts[0].limit,
-        before,
-        reduced(after),
-        low,
-        high,
-        np.array([part.rows[c] for c, part in enumerate(worst)]),
-        [part.rate[c] for c, part in enumerate(worst)],
-        [part.groups[c] for c, part in enumerate(worst)],
+    return _Figure(
+        **{name: reduced([getattr(part, name) for part in parts]) for name in ("before", "after", "low", "high")},
+        rows=np.array([part.rows[c] for c, part in enumerate(worst)]),
+        rate=[part.rate[c] for c, part in enumerate(worst)],
+        groups=[part.groups[c] for c, part in enumerate(worst)],
     )
 
 
@@ -253,7 +223,29 @@ class Compared:
     rows: Indices
     people: Floats
     limits: Limits
-    has_interval: bool = True  # whether its shares are of rows, each counted once or not at all
+    has_interval: bool  # whether its shares are of rows, each counted once or not at all
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether it compares every group with every other."""
+        return self.requirement.measure in ("gap", "ratio")
+
+    @cached_property
+    def beside(self) -> Floats:
+        """What each share is compared with before the worst is chosen: what it is today, where that is its limit."""
+        of_today = self.requirement.bound == TODAY and not self.of_pairs
+        return np.where(of_today & ~np.isnan(self.before), self.before, 0.0)
+
+    def only(self, population: int) -> Compared:
+        """One of the populations."""
+        one = slice(population, population + 1)
+        arrays = {name: getattr(self, name)[:, one] for name in ("before", "after", "rows", "people")}
+
+        def limits(tail: Floats) -> tuple[Floats, Floats]:
+            low, high = self.limits(tail)
+            return low[:, one], high[:, one]
+
+        return replace(self, names=self.names[one], limits=limits, **arrays)
 
     def figure(self, values: Floats) -> tuple[Floats, Indices]:
         """The figure of every place, and the populations that it is of: those of the ends of a gap, or the worst."""
@@ -261,7 +253,7 @@ class Compared:
         top = np.where(known, values, -np.inf).argmax(axis=1)
         bottom = np.where(known, values, np.inf).argmin(axis=1)
         every = np.arange(len(values))
-        if self.requirement.measure not in ("gap", "ratio"):
+        if not self.of_pairs:
             worst = bottom if self.requirement.relation == ">=" else top
             return values[every, worst], worst[:, None]
         largest, smallest = values[every, top], values[every, bottom]
@@ -269,86 +261,55 @@ class Compared:
             found = largest - smallest if self.requirement.measure == "gap" else smallest / largest  # 0 / 0: NaN
         return np.where(known.sum(axis=1) >= 2, found, np.nan), np.stack([top, bottom], axis=1)
 
-    def kept(self, which: Booleans, tail: Floats) -> Floats:
-        """The end of the interval that shows that a limit is kept: what is worst in truth is one fixed pair.
+    def end(self, which: Booleans, tail: Floats, *, kept: bool) -> Floats:
+        """The end of the interval that shows that a limit is kept, or that it is exceeded.
 
-        ``which`` populations count; ``tail`` is the chance that it is wrong, (places,).
+        ``which`` populations count; ``tail`` is the chance that it is wrong, (places,), where it shows an exceedance
+        that of each pair or share.
         """
-        return self._end(which, tail, kept=True)
-
-    def exceeded(self, which: Booleans, tail: Floats) -> Floats:
-        """The end that shows that it is exceeded, where ``tail`` is the chance of each pair or share to be wrong."""
-        return self._end(which, tail, kept=False)
-
-    def only(self, population: int) -> Compared:
-        """One of the populations."""
-        one = slice(population, population + 1)
-        rows, people = self.rows[:, one], self.people[:, one]
-
-        def limits(tail: Floats) -> tuple[Floats, Floats]:
-            low, high = self.limits(tail)
-            return low[:, one], high[:, one]
-
-        known = self.has_interval
-        before, after = self.before[:, one], self.after[:, one]
-        return Compared(self.requirement, self.rate, self.names[one], before, after, rows, people, limits, known)
-
-    @cached_property
-    def beside(self) -> Floats:
-        """What each share is compared with before the worst is chosen: what it is today, where that is its limit."""
-        of_today = self.requirement.bound == TODAY and self.requirement.measure not in ("gap", "ratio")
-        return np.where(of_today & ~np.isnan(self.before), self.before, 0.0)
-
-    def _end(self, which: Booleans, tail: Floats, *, kept: bool) -> Floats:
         measure, at_most = self.requirement.measure, self.requirement.relation != ">="
         shares = np.where(which, self.after, np.nan)
-        if not self.has_interval or (self.requirement.bound == TODAY and measure in ("gap", "ratio")):
+        if not self.has_interval or (self.requirement.bound == TODAY and self.of_pairs):
             return np.full(len(shares), np.nan)  # of today's gap, both are uncertain
-        if measure == "gap":
-            return pair_limits(shares, self.people, tail, upper=kept)
-        if measure == "ratio":
-            known = (~np.isnan(shares)).sum(axis=1)
-            pairs = np.maximum(known * (known - 1), 1)
-            return least_ratio_limits(shares, self.people, tail if kept else tail * pairs)[0 if kept else 1]
+        if self.of_pairs:
+            limits = pair_limits if measure == "gap" else ratio_limits
+            return limits(shares, self.people, tail, upper=kept == (measure == "gap"))
         low, high = (np.where(which, end - self.beside, np.nan) for end in self.limits(tail[:, None]))
-        end = high if kept == at_most else low
-        return np.asarray((np.fmax if at_most else np.fmin).reduce(end, axis=1))
+        return np.asarray((np.fmax if at_most else np.fmin).reduce(high if kept == at_most else low, axis=1))
 
 
-def _of_one_rate(own: Compared, limit: float | None, tail: float, *, exact: bool) -> _Found:
-    """The figure of one rate at every place, with its interval.
+def _figure(own: Compared, limit: float | None, tail: float, *, exact: bool) -> _Figure:
+    """The figure of one rate at every place, with its interval; ``limit`` None is what the unconstrained rule gives.
 
-    On other rows than those that chose the rule, populations of a handful of people are left out where there are enough
-    others to compare, unless they show that the limit is exceeded: that counts however few they are.
+    ``tail`` is the chance that a single statement looks exceeded. On other rows than those that chose the rule,
+    populations of a handful of people are left out where there are enough others to compare, unless they show that the
+    limit is exceeded: that counts however few they are.
     """
     relation, among = own.requirement.relation, np.ones(own.after.shape, dtype=bool)
     far = np.full(len(among), tail)
     near = far if relation == "=" else np.full(len(among), TAIL)  # which is exceeded at either end
     if not exact:
         large = (own.rows >= FEW_ROWS) & ~np.isnan(own.after)
-        needed = 2 if own.requirement.measure in ("gap", "ratio") else 1
-        among = large | (large.sum(axis=1, keepdims=True) < needed)
+        among = large | (large.sum(axis=1, keepdims=True) < (2 if own.of_pairs else 1))
         if limit is not None and not among.all():
-            by_all, by_large = (own.exceeded(which, far) for which in (np.ones_like(among), among))
-            beyond = [room(relation, np.array(limit), end) < 0.0 for end in (by_all, by_large)]
-            among |= (beyond[0] & ~beyond[1])[:, None]
+            ends = (own.end(which, far, kept=False) for which in (np.ones_like(among), among))
+            by_all, by_large = (room(relation, np.array(limit), end) < 0.0 for end in ends)
+            among |= (by_all & ~by_large)[:, None]
     after, at = own.figure(np.where(among, own.after - own.beside, np.nan))
     beside = np.take_along_axis(own.beside, at, axis=1)[:, 0]
     before = own.figure(np.where(among, own.before - own.beside, np.nan))[0] + beside
     known, low = ~np.isnan(after), np.full(after.shape, np.nan)
     high = low
     if not exact:
-        kept, exceeded = own.kept(among, near), own.exceeded(among, far)
+        kept, exceeded = own.end(among, near, kept=True), own.end(among, far, kept=False)
         low, high = (kept, exceeded) if relation == ">=" else (exceeded, kept)
         low, high = np.where(known, np.minimum(low, after), np.nan), np.where(known, np.maximum(high, after), np.nan)
     silent = (own.requirement.measure == "ratio") & ((~np.isnan(own.after)).sum(axis=1) >= 2)  # nobody is selected
-    after, low, high = after + beside, low + beside, high + beside
-    return _Found(
-        before if limit is None else np.full(after.shape, limit),
+    return _Figure(
         before,
-        after,
-        low,
-        high,
+        after + beside,
+        low + beside,
+        high + beside,
         np.where(known | silent, np.take_along_axis(own.rows, at, axis=1).min(axis=1), 0),
         [own.rate] * len(after),
         [tuple(name for a in ends for name in own.names[a]) for ends in at.tolist()],
@@ -357,7 +318,7 @@ def _of_one_rate(own: Compared, limit: float | None, tail: float, *, exact: bool
 
 def rates_of(requirement: Requirement) -> tuple[Rate, ...]:
     """The rates that a requirement counts with."""
-    return requirement.rates or (_SELECTED,)
+    return requirement.rates or DEMOGRAPHIC_PARITY.rates
 
 
 def compared(requirement: Requirement, rules: CountedRules) -> list[Compared]:
@@ -378,25 +339,22 @@ def compared(requirement: Requirement, rules: CountedRules) -> list[Compared]:
         values, people = after.rate(rate), after.effective_rows(rate)
         first = np.full(values.shape, np.nan) if before is None else before.rate(rate)
         limits: Limits = partial(share_limits, values, people)
-        if requirement.bound == TODAY and before is not None:
-            limits = _about_today(first, rules, rate, place, len(names))
-        rows, known = after.rows_behind(rate), counts_rows(rate)
-        found.append(Compared(requirement, rate.name, names, first, values, rows, people, limits, known))
+        if requirement.bound == TODAY and before is not None:  # of the change, since both rules decide on the same rows
+            change = None if rules.changes is None else rules.changes[0].gathered(place, len(names)).rates(rate)
+            limits = partial(_limits_of_change, first, change, (0.0, 1.0))
+        rows = after.rows_behind(rate)
+        found.append(Compared(requirement, rate.name, names, first, values, rows, people, limits, counts_rows(rate)))
     return found
 
 
-def _about_today(before: Floats, rules: CountedRules, rate: Rate, place: list[int], count: int) -> Limits:
-    """The ends of a rate beside what it is without any requirement: of the change, since both count the same rows."""
-    if rules.changes is None:
-        unknown = np.full(before.shape, np.nan)
-        return lambda tail: (unknown, unknown)
-    mean, error = rules.changes[0].gathered(place, count).rates(rate)
-
-    def limits(tail: Floats) -> tuple[Floats, Floats]:
-        half = -ndtri(tail) * np.sqrt(error)
-        return np.clip(before + mean - half, 0.0, 1.0), np.clip(before + mean + half, 0.0, 1.0)
-
-    return limits
+def _limits_of_change(
+    before: Floats, change: tuple[Floats, Floats] | None, range_: tuple[float, float], tail: Floats
+) -> tuple[Floats, Floats]:
+    """Both ends of what has changed by this mean, with this squared error; NaN where changes were not counted."""
+    if change is None:
+        return (np.full(before.shape, np.nan),) * 2
+    mean, half = change[0], -ndtri(tail) * np.sqrt(change[1])
+    return np.clip(before + mean - half, *range_), np.clip(before + mean + half, *range_)
 
 
 def _difference(requirement: Requirement, rules: CountedRules) -> Compared:
@@ -419,21 +377,23 @@ def _difference(requirement: Requirement, rules: CountedRules) -> Compared:
 
     shares = np.concatenate([rules.after.rate(rate) for rate in rates], axis=1)
     people = np.concatenate([rules.after.effective_rows(rate) for rate in rates], axis=1)
-    after = summed([rules.after.rate(rate) for rate in rates])
+    after = summed([shares])
     before = np.full(after.shape, np.nan) if rules.before is None else summed([rules.before.rate(r) for r in rates])
 
     def limits(tail: Floats) -> tuple[Floats, Floats]:
-        if requirement.bound == TODAY and rules.before is not None:
-            if rules.changes is None:
-                return (np.full(after.shape, np.nan),) * 2
-            mean, error = (summed([rules.changes[0].rates(r)[k] for r in rates], weight ** (k + 1)) for k in (0, 1))
-            half = -ndtri(tail) * np.sqrt(error)
-            return before + mean - half, before + mean + half
         low, high = share_limits(shares, people, tail)
         below = np.where(weight > 0.0, shares - low, high - shares)
         above = np.where(weight > 0.0, high - shares, shares - low)
         return after - np.sqrt(summed([below**2], weight**2)), after + np.sqrt(summed([above**2], weight**2))
 
+    own: Limits = limits
+    if requirement.bound == TODAY and rules.before is not None:
+        change = None
+        if rules.changes is not None:
+            by_rate = [rules.changes[0].rates(rate) for rate in rates]
+            mean, error = (summed([each[k] for each in by_rate], weight ** (k + 1)) for k in (0, 1))
+            change = mean, error
+        own = partial(_limits_of_change, before, change, (-np.inf, np.inf))
     rows = np.min(
         [
             rules.after.gathered(np.where(rules.members(population), 0, -1).tolist(), 1).rows_behind(rate)
@@ -443,4 +403,4 @@ def _difference(requirement: Requirement, rules: CountedRules) -> Compared:
     )
     names = [tuple(group for group in rules.groups if any(str(group) in each for each in requirement.who))]
     known, name = all(map(counts_rows, rates)), requirement.rates[0].name
-    return Compared(requirement, name, names, before, after, rows, rows.astype(float), limits, known)
+    return Compared(requirement, name, names, before, after, rows, rows.astype(float), own, known)

@@ -1,23 +1,22 @@
-"""Masses of the (site, group, label) cells, the rates they make, and the gaps between rates with their limits."""
+"""Rows tallied by (site, group, label): the rates that their masses make, and how rates change between two rules."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.chance import TAIL, Floor, limits_against, noise_floor, pair_limits, share_limits
-from logofair.columns.checks import Binary, Floats, Label
-from logofair.columns.labels import Codes, one_site, plain
-from logofair.columns.segments import Booleans, Indices
+from logofair.auditing.chance import share_limits
+from logofair.columns.checks import Binary, Floats
+from logofair.columns.labels import Codes, one_site
+from logofair.columns.segments import Indices
 from logofair.costs import Costs
 from logofair.notions import Rate
-from logofair.outcomes import FEW_ROWS
 
 _BOTH = 2  # where a tally keeps what is counted without regard to labels
 _LARGEST_RATE = 1e300  # keeps the difference of two rates finite; only a user's own rate comes near
@@ -59,16 +58,10 @@ class Measured(float):
         self.low, self.high, self.rows, self.floor, self.detectable = low, high, rows, floor, detectable
         return self
 
-    @property
-    def interval(self) -> str:
-        """Both ends of its interval as people read them; empty where there is none."""
-        return "" if self.low is None else f"{text(self.low)} to {text(self.high)}"
-
     def __str__(self) -> str:
-        chance = f"95%: {self.interval}" if self.interval else ""
-        rows = "" if self.rows is None else f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
-        rests = "; ".join(part for part in (chance, rows) if part)
-        return f"{text(self)} ({rests})" if rests else text(self)
+        chance = [] if self.low is None else [f"95%: {self.low:.4f} to {self.high:.4f}"]
+        rows = [] if self.rows is None else [f"{self.rows:,} row{'' if self.rows == 1 else 's'}"]
+        return f"{self:.4f} ({'; '.join(chance + rows)})" if chance or rows else f"{self:.4f}"
 
     def times(self, unit: float) -> Measured:
         """The same in another unit; below 0, what was high is low."""
@@ -76,77 +69,12 @@ class Measured(float):
         return Measured(float(self) * unit, low=low, high=high, rows=self.rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _measured, (float(self), vars(self))
+        return partial(Measured, float(self), **vars(self)), ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; the floor only of gaps."""
         found = {"value": float(self), "low": self.low, "high": self.high, "rows": self.rows}
         return found if self.floor is None else found | {"floor": self.floor, "detectable": self.detectable}
-
-
-def _measured(value: float, rests: dict[str, Any]) -> Measured:
-    return Measured(value, **rests)
-
-
-@dataclass(frozen=True)
-class Gap:
-    """The largest rate over the groups minus the smallest; ``value`` is None where ``reason`` says why.
-
-    ``highest`` and ``lowest`` are the groups concerned, ``site`` is None for all sites together. ``value`` is a
-    :class:`Measured`; its interval is None where the rate is not the share of some rows that is accepted.
-
-    Examples
-    --------
-    >>> print(Gap(Measured(0.25, low=0.03, high=0.42, rows=40), "selection rate", "M", "F", site="north"))
-    0.2500 (selection rate, 'M' over 'F', site 'north'; 95%: 0.0300 to 0.4200; 40 rows)
-    """
-
-    value: Measured | None
-    rate: str
-    highest: Label | None = None
-    lowest: Label | None = None
-    site: Label | None = None
-    reason: str | None = None
-
-    def __str__(self) -> str:
-        what = self.reason if self.value is None else self.rate
-        what = f"{what}, {self.highest!r} over {self.lowest!r}" if self.value else what
-        what = f"{what}{'' if self.site is None else f', site {self.site!r}'}"
-        figure, _, rests = str("undefined" if self.value is None else self.value).partition(" (")
-        return f"{figure} ({what}{f'; {rests}' if rests else ')'}"
-
-    @property
-    def finding(self) -> str:
-        """What the gap shows beyond chance, in words without a full stop; empty where that cannot be said."""
-        gap = self.value
-        if gap is None or gap.low is None:
-            return ""
-        if self.shown:
-            return f"a gap of at least {text(gap.low)} is shown"
-        # one criterion: what was found here and not shown could not be seen either
-        unseen = (
-            "" if gap.detectable is None else f"; gaps below {text(max(gap.detectable, gap))} could not be seen here"
-        )
-        return f"no unfairness shown{unseen}"
-
-    @property
-    def shown(self) -> bool:
-        """Whether a gap is shown beyond chance."""
-        return self.value is not None and self.value.low is not None and self.value.low >= 0.00005
-
-    @property
-    def chance(self) -> str:
-        """What a rule without any gap would show on these rows, in words; empty where that is not known."""
-        gap = self.value
-        if gap is None or gap.floor is None or gap.detectable is None:
-            return ""
-        return f"chance alone shows {text(gap.floor)} on average, up to {text(gap.detectable)}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        named = {name: plain(getattr(self, name)) for name in ("highest", "lowest", "site")}
-        figure = {"value": None} if self.value is None else self.value.as_dict()
-        return figure | {"rate": self.rate} | named | {"finding": self.finding, "reason": self.reason}
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,12 +96,6 @@ class Tally:
     products: Floats | None = None
     over_all: Tally | None = None
 
-    @property
-    def site_mass(self) -> list[float]:
-        """Rows of every site, by weight."""
-        mass: list[float] = self.mass.reshape(len(self.mass), -1).sum(axis=1).tolist()
-        return mass
-
     @classmethod
     def counted(cls, rows: npt.NDArray[np.intp], mass: Floats, accepted: Floats) -> Tally:
         """Labelled rows of which nobody stands under both labels, and whose weights hardly differ within a cell."""
@@ -187,68 +109,70 @@ class Tally:
 
     def summed(self, axis: int) -> Tally:
         """All sites as one (axis 0), or all groups (axis 1)."""
-        return Tally(
-            self.rows.sum(axis, keepdims=True),
-            self.mass.sum(axis, keepdims=True),
-            self.accepted.sum(axis, keepdims=True),
-            self.people.sum(axis, keepdims=True),
-            self.squares.sum(axis, keepdims=True),
-            self.labelled,
-            None if self.products is None else self.products.sum(axis, keepdims=True),
-        )
+        return self._each(lambda part: part.sum(axis, keepdims=True))
 
     def gathered(self, place: Sequence[int], count: int) -> Tally:
         """Groups summed to ``count`` others, each to the one at its place; those with place -1 are left out."""
-        at = np.asarray(place, dtype=np.intp)
+        over_all = self.over_all and self.over_all.gathered(place, count)
+        return replace(self._each(lambda part: _gathered(part, place, count)), over_all=over_all)
 
-        def sums(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
-            found = np.zeros((part.shape[0], count, part.shape[2]), part.dtype)
-            np.add.at(np.swapaxes(found, 0, 1), at[at >= 0], np.swapaxes(part[:, at >= 0], 0, 1))
-            return found
+    def only(self, site: int) -> Tally:
+        """One site."""
+        return self._each(lambda part: part[site : site + 1])
 
-        return Tally(
-            sums(self.rows),
-            sums(self.mass),
-            sums(self.accepted),
-            sums(self.people),
-            sums(self.squares),
-            self.labelled,
-            None if self.products is None else sums(self.products),
-            self.over_all and self.over_all.gathered(place, count),
-        )
+    def _each(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Tally:
+        rows, mass, accepted = map(change, (self.rows, self.mass, self.accepted))
+        products = None if self.products is None else change(self.products)
+        return Tally(rows, mass, accepted, change(self.people), change(self.squares), self.labelled, products)
 
     def accepting(self, accepted: Floats) -> Tally:
         """The same rows with another rule's accepted mass; how far weights go with its decisions is not known."""
         over_all = self.over_all and replace(self.over_all, accepted=accepted.sum(0, keepdims=True), products=None)
         return replace(self, accepted=accepted, products=None, over_all=over_all)
 
-    def only(self, site: int) -> Tally:
-        """One site."""
-        place = slice(site, site + 1)
-        products = None if self.products is None else self.products[place]
-        counts = (self.rows[place], self.mass[place], self.accepted[place], self.people[place], self.squares[place])
-        return Tally(*counts, self.labelled, products)
+    # ------------------------------------------------------------ rates by (site, group)
 
-    def accuracy(self) -> Floats:
-        """Expected share of right decisions by site; NaN where undefined."""
-        return _ratio(self._right().sum(1), self.labelled * self.mass.sum((1, 2)))
+    def rate(self, rate: Rate) -> Floats:
+        """One rate; NaN where undefined."""
+        if rate.needs_labels and not self.labelled:
+            return np.full(self.mass.shape[:2], np.nan)
+        with np.errstate(all="ignore"):  # a user's own rate may be huge
+            # Label by label: the difference of two sums would lose a light label beside a heavy one.
+            top = [rate.numerator(self.accepted[..., label], label * self.accepted[..., label]) for label in (0, 1)]
+            bottom = self.mass_behind(rate)
+            value = (top[0] + top[1]) / bottom
+            defined = (bottom > 0) & (bottom < np.inf) & (np.abs(value) < _LARGEST_RATE)
+        return np.where(defined, value, np.nan)
+
+    def mass_behind(self, rate: Rate) -> Floats:
+        """The denominator of one rate."""
+        parts = [rate.denominator(self.mass[..., label], label * self.mass[..., label]) for label in (0, 1)]
+        return np.asarray(parts[0] + parts[1])
+
+    def rows_behind(self, rate: Rate) -> Indices:
+        """How many rows (people, where ids repeat) count in one rate, each with some weight."""
+        return np.asarray(self.people[..., _place(rate)], dtype=np.int64)
+
+    def effective_rows(self, rate: Rate) -> Floats:
+        """How many rows of equal weight would leave as much to chance."""
+        counting, place = counting_labels(rate), _place(rate)
+        mass, accepted = (part[..., counting].sum(axis=-1) for part in (self.mass, self.accepted))
+        products = None if self.products is None else self.products[..., place]
+        effective = _effective(mass, accepted, self.squares[..., place], products)
+        return np.minimum(effective, self.people[..., place])  # squares of weights near 0 underflow
+
+    # ------------------------------------------------------------ figures over all sites
 
     def measured_accuracy(self) -> Measured | None:
-        """Expected share of right decisions over all sites; None without labels."""
+        """Expected share of right decisions; None without labels."""
         if not self.labelled:
             return None
         merged = self.merged()
-        products = merged.products
-        if products is not None:
-            products = products[..., 1] + merged.squares[..., 0] - products[..., 0]
-        return merged._share(merged._right(), products, by_label=True)
-
-    def cost(self, costs: Costs) -> Floats:
-        """Expected cost of a row by site; NaN where undefined."""
-        return _ratio(_spent(self.accepted, self.mass, costs).sum(1), self.labelled * self.mass.sum((1, 2)))
+        products = None if merged.products is None else _right(merged.products, merged.squares)
+        return merged._share(_right(merged.accepted, merged.mass), products, by_label=True)
 
     def measured_cost(self, costs: Costs) -> Measured | None:
-        """Expected cost of a row over all sites; None without labels.
+        """Expected cost of a row; None without labels.
 
         It is a share of the dearest error, so that its interval is that of a share; where errors differ in cost it is
         wider than need be, since costs between 0 and the dearest vary less.
@@ -267,36 +191,6 @@ class Tally:
         merged = self.merged()
         return merged._share(merged.accepted, None if merged.products is None else merged.products[..., _BOTH])
 
-    def _right(self) -> Floats:
-        return np.asarray(self.accepted[..., 1] + (self.mass[..., 0] - self.accepted[..., 0]))
-
-    def rate(self, rate: Rate) -> Floats:
-        """One rate by (site, group); NaN where undefined."""
-        if rate.needs_labels and not self.labelled:
-            return np.full(self.mass.shape[:2], np.nan)
-        with np.errstate(over="ignore", invalid="ignore"):  # a user's own rate may be huge
-            # Label by label: the difference of two sums would lose a light label beside a heavy one.
-            top = [rate.numerator(self.accepted[..., label], label * self.accepted[..., label]) for label in (0, 1)]
-            return _ratio(top[0] + top[1], self.mass_behind(rate))
-
-    def mass_behind(self, rate: Rate) -> Floats:
-        """The denominator of one rate by (site, group)."""
-        parts = [rate.denominator(self.mass[..., label], label * self.mass[..., label]) for label in (0, 1)]
-        return np.asarray(parts[0] + parts[1])
-
-    def rows_behind(self, rate: Rate) -> Indices:
-        """How many rows (people, where ids repeat) count in one rate by (site, group), each with some weight."""
-        return np.asarray(self.people[..., _place(counting_labels(rate))], dtype=np.int64)
-
-    def effective_rows(self, rate: Rate) -> Floats:
-        """How many rows of equal weight would leave as much to chance, by (site, group)."""
-        counting = counting_labels(rate)
-        place, mass = _place(counting), self.mass[..., counting].sum(axis=-1)
-        accepted = self.accepted[..., counting].sum(axis=-1)
-        products = None if self.products is None else self.products[..., place]
-        effective = _effective(mass, accepted, self.squares[..., place], products)
-        return np.minimum(effective, self.people[..., place])  # squares of weights near 0 underflow
-
     def _share(self, hits: Floats, products: Floats | None, *, by_label: bool = False) -> Measured | None:
         """All sites' share of the mass that ``hits`` holds, with its interval; None where there is no mass.
 
@@ -309,210 +203,28 @@ class Tally:
         known = None if products is None else np.array(products.sum())
         if known is not None and by_label and held < mass / 2:
             known = known + max(float(squares - self.squares[..., :_BOTH].sum()), 0.0)
-        rows = _effective(mass, held, squares, known)
         share = min(float(held / mass), 1.0)
-        low, high = share_limits(np.array(share), rows)
-        return Measured(
-            share, low=value_of(float(low)), high=value_of(float(high)), rows=int(self.people[..., _BOTH].sum())
-        )
-
-    def why_undefined(self, rate: Rate, site: int, group: int) -> str:
-        """Why a rate has no value in a cell."""
-        counting = counting_labels(rate)
-        those = f"rows with label {counting[0]}" if len(counting) == 1 else "rows"
-        if not self.rows[site, group, counting].any():
-            return f"no {those}"
-        return "its value is not finite" if self.mass[site, group, counting].any() else f"all {those} have weight 0"
+        low, high = map(float, share_limits(np.array(share), _effective(mass, held, squares, known)))
+        return Measured(share, low=value_of(low), high=value_of(high), rows=int(self.people[..., _BOTH].sum()))
 
 
-@dataclass(frozen=True, eq=False)
-class Side:
-    """The rates of one side: ``values[rate, site, group]`` and ``gaps[rate, site]``, NaN where undefined.
+def _gathered(part: npt.NDArray[Any], place: Sequence[int], count: int) -> npt.NDArray[Any]:
+    """Sums over groups, which stand on the second axis."""
+    at, found = np.asarray(place, dtype=np.intp), np.zeros((len(part), count, *part.shape[2:]), part.dtype)
+    np.add.at(np.swapaxes(found, 0, 1), at[at >= 0], np.swapaxes(part[:, at >= 0], 0, 1))
+    return found
 
-    Only rates that rest on ``fewest`` rows or more have a value. ``like`` is another rule on the same rows whose noise
-    floor serves: it hardly depends on the rule, and is the dearest figure where many rules are measured. ``looked_at``
-    is how many statements are judged together, over which lower limits are corrected.
-    """
 
-    rates: tuple[Rate, ...]
-    groups: tuple[Label, ...]
-    sites: tuple[Label | None, ...]
-    tally: Tally
-    values: Floats
-    gaps: Floats
-    highest: npt.NDArray[np.intp]
-    lowest: npt.NDArray[np.intp]
-    looked_at: int
-    fewest: int = 1
-    like: Side | None = None
-
-    @cached_property
-    def rows(self) -> Indices:
-        """Rows behind each rate, (rates, sites, groups)."""
-        return np.stack([self.tally.rows_behind(rate) for rate in self.rates])
-
-    @cached_property
-    def effective(self) -> Floats:
-        """How many rows of equal weight would leave as much to chance, (rates, sites, groups)."""
-        return np.stack([self.tally.effective_rows(rate) for rate in self.rates])
-
-    @cached_property
-    def gap_rows(self) -> Indices:
-        """Rows behind each gap: the fewer of those behind its two rates, (rates, sites); 0 where undefined."""
-        ends = [np.take_along_axis(self.rows, at[..., None], 2)[..., 0] for at in (self.highest, self.lowest)]
-        return np.where(np.isnan(self.gaps), 0, np.minimum(*ends))
-
-    @cached_property
-    def large(self) -> Side:
-        """The same over large cells alone: rates that rest on :data:`FEW_ROWS` rows or more."""
-        return self._only(self.rows >= FEW_ROWS, FEW_ROWS, None if self.like is None else self.like.large)
-
-    @cached_property
-    def headline(self) -> Side:
-        """What is told: gaps between large cells, so that a few people make none.
-
-        Of all cells where a rate has no gap between large ones, and where one is shown beyond chance among all and none
-        among the large: that must not be hidden. Each rate by itself, so a gap of two is never below that of one.
-        """
-        shown, large = (np.fmax.reduce(side.limits[0], axis=1) > 0.0 for side in (self, self.large))
-        every = np.isnan(self.large.gaps).all(axis=1) | (shown & ~large)
-        return self._only((self.rows >= FEW_ROWS) | every[:, None, None], self.fewest, self.like)
-
-    def _only(self, which: Booleans, fewest: int, like: Side | None) -> Side:
-        """The same over some cells."""
-        values = np.where(which, self.values, np.nan)
-        return _compared(self.rates, self.groups, self.sites, self.tally, values, self.looked_at, fewest, like)
-
-    @cached_property
-    def _shares(self) -> Floats:
-        """The values of those rates that are shares of rows; NaN elsewhere, which no limit here is for."""
-        counted = np.array([counts_rows(rate) for rate in self.rates])[:, None, None]
-        return np.where(counted, self.values, np.nan)
-
-    @cached_property
-    def rate_limits(self) -> tuple[Floats, Floats]:
-        """Ends of the 95% interval of every rate, each (rates, sites, groups); NaN where there is none."""
-        return share_limits(self._shares, self.effective)
-
-    @cached_property
-    def limits(self) -> tuple[Floats, Floats]:
-        """Both ends of the 95% interval of every gap, (rates, sites); NaN where undefined, or of no shares of rows.
-
-        The upper end is that of the gap by itself: the pair of groups that is worst in truth is one fixed pair, so the
-        largest upper end of some gaps is that of the largest of them too. The lower end is corrected over all that is
-        looked at, so the largest lower end of some gaps is that of the largest of them.
-        """
-        tail = np.full(self.gaps.shape, TAIL)
-        lower = pair_limits(self._shares, self.effective, tail / max(self.looked_at, 1), upper=False)
-        return lower, pair_limits(self._shares, self.effective, tail, upper=True)
-
-    @cached_property
-    def floor(self) -> Floor:
-        """What rules without any gap would show on these rows."""
-        return self.floor_at(0.0) if self.like is None else self.like.floor
-
-    def floor_at(self, gap: float) -> Floor:
-        """What rules would show on these rows whose true gap is so large at every site."""
-        return noise_floor(self._shares, self.effective, [rate.name for rate in self.rates], gap)
-
-    def could_be_worst(self, rate: int, first: int) -> Booleans:
-        """Which pairs of a group and another, (sites, groups), may be those of the largest gap in truth."""
-        low, high = (part[rate] for part in self.rate_limits)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(limits_against(first, self._shares[rate], low, high, upper=True) >= self._largest_lower)
-
-    @property
-    def squared_errors(self) -> Floats:
-        """Squared standard error of every rate, (rates, sites, groups), one row of either kind added."""
-        centre = (self._shares * self.effective + 1.0) / (self.effective + 2.0)
-        return np.asarray(centre * (1.0 - centre) / (self.effective + 2.0))
-
-    @cached_property
-    def _largest_lower(self) -> float:
-        return float(_largest(self.limits[0], (0, 1))[0, 0])
-
-    def gap(self, rate: int, place: int) -> Gap:
-        """The gap of one rate at one site."""
-        low, high = self.limits
-        return self._gap(rate, place, low[rate, place], high[rate, place])
-
-    def _largest_limits(self, together: tuple[int, ...]) -> tuple[Floats, Floats]:
-        """Both ends of the interval of the largest gap over some axes of (rates, sites), which remain as 1."""
-        low, high = self.limits
-        return _largest(low, together), _largest(high, together)
-
-    def largest(self) -> tuple[Gap, ...]:
-        """The gap of every rate at the site where it is largest."""
-        (low, high), at = self._largest_limits((1,)), _argmax(self.gaps, 1)
-        floors = self.floor.by_rate.tolist()
-        found = [self._gap(k, int(at[k]), low[k, 0], high[k, 0], *floors[k]) for k in range(len(self.rates))]
-        return tuple(gap if gap.reason is None else replace(gap, site=None) for gap in found)
-
-    def by_site(self) -> tuple[Gap, ...]:
-        """The largest gap of any rate at every site; its floor is that of the site."""
-        (low, high), at = self._largest_limits((0,)), _argmax(self.gaps, 0)
-        floors = self.floor.by_site.tolist()
-        return tuple(self._gap(int(at[c]), c, low[0, c], high[0, c], floors[c]) for c in range(len(self.sites)))
-
-    def worst(self) -> Gap:
-        """The largest gap of any rate at any site."""
-        rate, place = np.unravel_index(int(np.where(np.isnan(self.gaps), -1.0, self.gaps).argmax()), self.gaps.shape)
-        (low, high), floor = self._largest_limits((0, 1)), self.floor
-        gap = self._gap(int(rate), int(place), low[0, 0], high[0, 0], floor.mean, floor.detectable)
-        return gap if gap.reason is None else replace(gap, site=None)
-
-    def _gap(
-        self, rate: int, place: int, low: float, high: float, floor: float = math.nan, detectable: float = math.nan
-    ) -> Gap:
-        name, site, gap = self.rates[rate].name, self.sites[place], float(self.gaps[rate, place])
-        if math.isnan(gap):
-            have = f"a {name} on {self.fewest} rows or more" if self.fewest > 1 else f"a defined {name}"
-            return Gap(None, name, site=site, reason=f"fewer than two groups have {have}")
-        value = Measured(
-            gap,
-            # the limits are of the largest gap in truth, which may be of another pair than the largest found
-            low=None if math.isnan(low) else min(float(low), gap),
-            high=None if math.isnan(high) else max(float(high), gap),
-            rows=int(self.gap_rows[rate, place]),
-            floor=value_of(floor),
-            detectable=value_of(detectable),
-        )
-        highest, lowest = (self.groups[int(at[rate, place])] for at in (self.highest, self.lowest))
-        return Gap(value, name, highest, lowest, site)
-
-    def measured_rates(self, place: int) -> dict[str, dict[Label, Measured | None]]:
-        """Every rate of every group at one site; None where undefined."""
-        low, high = self.rate_limits
-        found: dict[str, dict[Label, Measured | None]] = {}
-        for k, rate in enumerate(self.rates):
-            row: dict[Label, Measured | None] = {}
-            for a, group in enumerate(self.groups):
-                at, value = (k, place, a), float(self.values[k, place, a])
-                ends = {"low": value_of(low[at]), "high": value_of(high[at])}
-                row[group] = None if math.isnan(value) else Measured(value, rows=int(self.rows[at]), **ends)
-            found[rate.name] = row
-        return found
-
-    def undefined(self, place: int) -> Iterator[str]:
-        """Sentences on the undefined rates of one site."""
-        at = "" if self.sites[place] is None else f" at site {self.sites[place]!r}"
-        for rate, group in np.argwhere(np.isnan(self.values[:, place])).tolist():
-            why = self.tally.why_undefined(self.rates[rate], place, group)
-            yield f"{self.rates[rate].name} of group {self.groups[group]!r}{at} is undefined: {why}"
+def _right(accepted: Floats, mass: Floats) -> Floats:
+    """The mass that is decided rightly, by (site, group)."""
+    return np.asarray(accepted[..., 1] + (mass[..., 0] - accepted[..., 0]))
 
 
 def _spent(accepted: Floats, mass: Floats, costs: Costs) -> Floats:
-    """What errors cost by (site, group), given accepted and all mass by label."""
+    """What errors cost by (site, group)."""
     wrongly_accepted = costs.wrongly_accepted[:, None] * accepted[..., 0]
     wrongly_rejected = costs.wrongly_rejected[:, None] * np.maximum(mass[..., 1] - accepted[..., 1], 0.0)
     return np.asarray(wrongly_accepted + wrongly_rejected)
-
-
-def _largest(values: Floats, axes: tuple[int, ...]) -> Floats:
-    """The largest value along some axes, which remain as 1; NaN where none is known."""
-    known = ~np.isnan(values)
-    found = np.max(values, axis=axes, keepdims=True, where=known, initial=-np.inf)
-    return np.where(known.any(axis=axes, keepdims=True), found, np.nan)
 
 
 def _effective(mass: Floats, hits: Floats, squares: Floats, products: Floats | None) -> Floats:
@@ -532,15 +244,29 @@ def _effective(mass: Floats, hits: Floats, squares: Floats, products: Floats | N
         return np.asarray(np.where(known, np.minimum(by_weight, by_share), by_weight))
 
 
-def _argmax(gaps: Floats, axis: int) -> npt.NDArray[np.intp]:
-    """Where the largest gap stands; undefined ones come last."""
-    return np.asarray(np.where(np.isnan(gaps), -1.0, gaps).argmax(axis))
-
-
 def counts_rows(rate: Rate) -> bool:
     """Whether every row counts in a rate once or not at all: such a share of rows alone has this interval."""
     lines = [(float(rate.moment(label)), float(rate.weight(label))) for label in (0.0, 1.0)]
     return all(top == bottom and top in (0.0, 1.0) for top, bottom in lines)
+
+
+def counting_labels(rate: Rate) -> list[int]:
+    """The labels whose rows count in a rate."""
+    return [label for label in (0, 1) if rate.weight(float(label)) > 0]
+
+
+def _place(rate: Rate) -> int:
+    """Where a tally keeps the people whose rows count in a rate: under their label, or under both."""
+    counting = counting_labels(rate)
+    return counting[0] if len(counting) == 1 else _BOTH
+
+
+def value_of(number: float) -> float | None:
+    """A number, or None for NaN."""
+    return None if math.isnan(number) else float(number)
+
+
+# ---------------------------------------------------------------- counting rows
 
 
 def tally_of(
@@ -560,11 +286,14 @@ def tally_of(
     rows = np.bincount(2 * cell + label, minlength=math.prod(both)).reshape(both)
     mass = rows.astype(np.float64) if weight is None else _sums(2 * cell + label, weight, both)
     accepted = _sums(2 * cell + label, chance if weight is None else weight * chance, both)
-    if weight is None and ids is None:
-        people, squares, products = rows, mass, accepted
-    else:
+    if ids is not None:
         people, squares, products = people_of(cell, label, weight, chance, ids, shape)
-    if ids is None:
+    else:
+        people, squares, products = rows, mass, accepted
+        if weight is not None:
+            parts = (weight > 0, weight * weight, weight * weight * chance)
+            counted, squares, products = (_sums(2 * cell + label, part, both) for part in parts)
+            people = counted.astype(np.int64)
         people, squares, products = map(with_both_labels, (people, squares, products))
     several = ids is not None and shape[0] > 1
     over_all = tally_of(chance, positive, weight, group, one_site(cell.size), ids) if several else None
@@ -586,19 +315,14 @@ def people_of(
     label: npt.NDArray[np.intp],
     weight: Floats | None,
     chance: Floats,
-    ids: Codes | None,
+    ids: Codes,
     shape: tuple[int, int],
 ) -> tuple[Indices, Floats, Floats]:
     """People of some weight, and the sums of their squared weights and of weight times accepted weight.
 
-    By (site, group, label); with ids also by both labels.
+    By (site, group, label or both).
     """
     weight = np.ones(cell.size) if weight is None else weight
-    if ids is None:
-        place, both = 2 * cell + label, (*shape, 2)
-        parts = (weight > 0, weight * weight, weight * weight * chance)
-        count, squares, products = (_sums(place, part, both) for part in parts)
-        return count.astype(np.int64), squares, products
     pairs, person = np.unique(cell * len(ids.names) + ids.codes, return_inverse=True)
 
     def own(values: Floats) -> Floats:
@@ -618,66 +342,52 @@ def _sums(place: npt.NDArray[np.intp], values: npt.NDArray[Any], shape: tuple[in
     return np.bincount(place, values, minlength=math.prod(shape)).astype(np.float64, copy=False).reshape(shape)
 
 
-def side_of(
-    rates: tuple[Rate, ...],
-    groups: tuple[Label, ...],
-    sites: tuple[Label | None, ...],
-    tally: Tally,
-    like: Side | None = None,
-    looked_at: int | None = None,
-) -> Side:
-    """Measure every rate, and its gap at every site; lower limits are corrected over these pairs of groups, or more."""
-    values = np.stack([tally.rate(rate) for rate in rates])
-    looked_at = compared_pairs(values) if looked_at is None else looked_at
-    return _compared(rates, groups, sites, tally, values, looked_at, like=like)
+# ---------------------------------------------------------------- two rules on the same rows
 
 
-def compared_pairs(values: Floats) -> int:
-    """How many pairs of one group and another are compared, of rates by (..., group), NaN where there is none."""
-    known = (~np.isnan(values)).sum(axis=-1)
-    return int((known * (known - 1)).sum())
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """Per (site, group, label): what the change of chances sums to, and the sums that its variance takes.
+
+    ``up`` and ``down`` tally the rises and the falls, each a chance between 0 and 1; ``squared`` sums the squared
+    changes, each with its squared weight.
+    """
+
+    up: Tally
+    down: Tally
+    squared: Floats
+
+    @classmethod
+    def of(cls, change: Floats, rows: tuple[Any, ...]) -> Changes:
+        """Tally the changes of rows."""
+        up, down = tally_of(np.maximum(change, 0.0), *rows), tally_of(np.maximum(-change, 0.0), *rows)
+        positive, weight, group, site, ids = rows
+        weights: Floats = np.ones(change.size) if weight is None else np.asarray(comparable(weight))
+        cell, own = site.codes.astype(np.intp) * len(group.names) + group.codes, weights
+        if ids is not None:
+            # Rows of one person may all change together: (sum w d)^2 <= (sum w) (sum w d^2) bounds their square.
+            person = np.unique(cell * len(ids.names) + ids.codes, return_inverse=True)[1]
+            own = np.asarray(np.bincount(person, weights)[person], dtype=np.float64)
+        place = 2 * cell + (0 if positive is None else positive.astype(np.intp))
+        return cls(up, down, _sums(place, change**2 * own * weights, up.mass.shape))
+
+    def gathered(self, place: Sequence[int], count: int) -> Changes:
+        """Groups summed to ``count`` others, each to the one at its place; those with place -1 are left out."""
+        up, down = self.up.gathered(place, count), self.down.gathered(place, count)
+        return Changes(up, down, _gathered(self.squared, place, count))
+
+    def rates(self, rate: Rate) -> tuple[Floats, Floats]:
+        """Change of a rate by (site, group), and its squared standard error; NaN where undefined."""
+        counting = counting_labels(rate)
+        mass = self.up.mass[..., counting].sum(-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = (self.up.accepted - self.down.accepted)[..., counting].sum(-1) / mass
+            people = self.up.effective_rows(rate)
+            # One change more than was seen, either way: without it nothing seen would mean nothing possible.
+            variance = (self.squared[..., counting].sum(-1) / mass**2) * people + 1.0 / people
+            return mean, np.maximum(variance - mean * mean, 0.0) / people
 
 
-def _compared(
-    rates: tuple[Rate, ...],
-    groups: tuple[Label, ...],
-    sites: tuple[Label | None, ...],
-    tally: Tally,
-    values: Floats,
-    looked_at: int,
-    fewest: int = 1,
-    like: Side | None = None,
-) -> Side:
-    """The side with these values of its rates."""
-    known = ~np.isnan(values)
-    high, low = np.where(known, values, -np.inf), np.where(known, values, np.inf)
-    enough = known.sum(2) >= 2
-    gaps = np.subtract(high.max(2), low.min(2), where=enough, out=np.full(enough.shape, np.nan))
-    return Side(rates, groups, sites, tally, values, gaps, high.argmax(2), low.argmin(2), looked_at, fewest, like)
-
-
-def counting_labels(rate: Rate) -> list[int]:
-    """The labels whose rows count in a rate."""
-    return [label for label in (0, 1) if rate.weight(float(label)) > 0]
-
-
-def _place(counting: list[int]) -> int:
-    """Where a tally keeps the people whose rows count: under their label, or under both."""
-    return counting[0] if len(counting) == 1 else _BOTH
-
-
-def _ratio(top: Floats, bottom: Floats) -> Floats:
-    """``top / bottom``, or NaN where that is no finite number."""
-    with np.errstate(all="ignore"):
-        value = top / bottom
-    return np.where((bottom > 0) & (bottom < np.inf) & (np.abs(value) < _LARGEST_RATE), value, np.nan)
-
-
-def value_of(number: float) -> float | None:
-    """A number, or None for NaN."""
-    return None if math.isnan(number) else float(number)
-
-
-def text(number: float | None) -> str:
-    """A figure as people read it."""
-    return "undefined" if number is None else f"{number:.4f}"
+def one_place(rows: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same rows, all sites as one: the same id is the same person at all of them."""
+    return (*rows[:3], one_site(len(rows[2])), rows[4])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -99,35 +99,64 @@ def audit(
     >>> dear.accuracy, dear.cost
     (0.5, 1.0)
     """
-    chance = decisions if policy is None else _decided(policy, decisions, scores, sensitive_features, sites)
-    if policy is None and not chances:
-        check_decisions(decisions)
-    rows = checked_columns(chance, labels, sensitive_features, sites, notion, scores, sample_weight, ids)
-    tally = tally_of(rows.chance, rows.positive, rows.weight, rows.group, rows.site, rows.ids)
+    if policy is not None:
+        if decisions is not None:
+            raise InputError("decisions: given together with policy=; pass None, or leave the policy out.")
+        if scores is None:
+            raise InputError("scores: missing, but the policy decides by them; pass one per row.")
+        known = "merged" if policy.has_merged else "raise"
+        decisions = policy.probabilities(scores, sensitive_features=sensitive_features, sites=sites, on_unknown=known)
+    rows = checked_columns(
+        decisions,
+        labels,
+        sensitive_features,
+        sites,
+        notion,
+        scores,
+        sample_weight,
+        ids,
+        chances=chances or policy is not None,
+    )
     auc = None if rows.score is None or rows.positive is None else _auc(rows.score, rows.positive, rows.weight)
-    tolerances = (local_tolerance, global_tolerance)
+    names, rates = (rows.group.names, rows.site.names), (rows.local.rates, rows.global_.rates)
+    tolerances, there = (local_tolerance, global_tolerance), rows.site.names
     if policy is None or any(each is not None for each in tolerances) or require:
         measured = {"local": rows.local, "global": rows.global_}
         required = make_requirements(require, measured, *tolerances, rows.site, rows.group.names)
-        known: Sequence[Label | None] = rows.site.names
     else:
-        required, known = policy_requirements(policy, rows.group.names, rows.site.names)
-    priced = policy_costs(policy, rows.site.names) if costs is None else read_costs(costs, rows.site)
-    missing = _notes(rows.positive, rows.score, auc, priced)
-    names, rates = (rows.group.names, rows.site.names), (rows.local.rates, rows.global_.rates)
-    if policy is None and (unknown := [str(item) for item in required.items if item.bound == TODAY]):
-        raise InputError(
-            f"require: {unknown[0]!r}: 'today' is what a policy's unconstrained rule gives; pass policy=, or a number."
+        required, there = policy_requirements(policy, *names)
+    items = required.items
+    if policy is None:
+        if unknown := [str(item) for item in items if item.bound == TODAY]:
+            raise InputError(
+                f"require: {unknown[0]!r}: 'today' is what a policy's unconstrained rule gives; pass policy=, or a "
+                "number."
+            )
+        rules = CountedRules(tally_of(rows.chance, *rows.columns), *names)
+    else:
+        before, of_today = (
+            unconstrained(policy, scores, sensitive_features, sites),
+            any(item.bound == TODAY for item in items),
         )
-    sentences, rules = required.items, CountedRules(tally, *names)
-    if policy is not None:
-        first = unconstrained(policy, scores, sensitive_features, sites)
-        columns = (rows.positive, rows.weight, rows.group, rows.site, rows.ids)
-        rules = CountedRules.of(first, rows.chance, columns, sentences)
-    together = looked_at(sentences, rules, *rates)
-    outcomes = judge(sentences, rules, TEST_ROWS, known=known, shares=required.shares, together=together)
-    audited = Audit.of(tally, *names, *rates, together=together, score_auc=auc, costs=priced, outcomes=outcomes)
-    return replace(audited, _missing=missing)
+        rules = CountedRules.of(before, rows.chance, rows.columns, changes=of_today)
+    priced = policy_costs(policy, rows.site.names) if costs is None else read_costs(costs, rows.site)
+    missing = {
+        "accuracy is undefined: there are no labels": rows.positive is None,
+        "cost is undefined: there are no labels": rows.positive is None and priced is not None,
+        "score_auc is undefined: it needs rows of both labels": rows.score is not None and auc is None,
+    }
+    together = looked_at(items, rules, *rates)
+    outcomes = judge(items, rules, TEST_ROWS, known=there, shares=required.shares, together=together)
+    return Audit.of(
+        rules.after,
+        *names,
+        *rates,
+        together=together,
+        score_auc=auc,
+        costs=priced,
+        outcomes=outcomes,
+        _missing=tuple(sentence for sentence, applies in missing.items() if applies),
+    )
 
 
 def policy_requirements(
@@ -175,6 +204,11 @@ class AuditedRows:
     local: Notion
     global_: Notion
 
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """Those that every rule on these rows shares, as `tally_of` takes them."""
+        return self.positive, self.weight, self.group, self.site, self.ids
+
 
 def checked_columns(
     decisions: object,
@@ -185,6 +219,8 @@ def checked_columns(
     scores: object,
     sample_weight: object,
     ids: object,
+    *,
+    chances: bool = True,
 ) -> AuditedRows:
     """Check every column of an audit."""
     local, global_ = map(_merged, (notion, notion) if isinstance(notion, list | tuple) else sides(notion))
@@ -196,7 +232,7 @@ def checked_columns(
         scores=scores,
         sample_weight=sample_weight,
     )
-    chance = checked_chances(decisions)
+    chance = checked_chances(decisions, chances=chances)
     positive = None if labels is None else inputs.binary(labels)
     score = None if scores is None else inputs.probabilities(scores)
     weight = inputs.weights(sample_weight, chance.size)
@@ -204,18 +240,20 @@ def checked_columns(
     site = one_site(chance.size) if sites is None else encode(sites, "sites")
     people = None if ids is None else encode(ids, "ids")
     inputs.same_length(chance.size, labels=positive, sensitive_features=group, sites=site, scores=score, ids=people)
-    _check(group, site, positive, local.needs_labels or global_.needs_labels)
+    if len(group.names) < 2:
+        raise InputError(
+            f"sensitive_features: every row is of group {group.names[0]!r:.40}; a gap needs at least two groups."
+        )
+    check_groups(group.names, len(group))
+    check_spelling(site.names, "sites")
+    if len(group.names) * len(site.names) > _MOST_CELLS:
+        many = f"{len(group.names)} groups at {len(site.names)} sites"
+        raise InputError(
+            f"sensitive_features: {many} are too many to audit; pass names of groups and sites, not ids of rows."
+        )
+    if positive is None and (local.needs_labels or global_.needs_labels):
+        raise InputError("labels: got None, but a rate of the notion counts by label; pass 0 or 1 for every row.")
     return AuditedRows(chance, positive, score, weight, group, site, people, local, global_)
-
-
-def _decided(policy: Policy, decisions: object, scores: object, groups: object, sites: object) -> Floats:
-    """A policy's chances of acceptance."""
-    if decisions is not None:
-        raise InputError("decisions: given together with policy=; pass None for decisions, or leave the policy out.")
-    if scores is None:
-        raise InputError("scores: missing, but the policy decides by them; pass one per row.")
-    known = "merged" if policy.has_merged else "raise"
-    return policy.probabilities(scores, sensitive_features=groups, sites=sites, on_unknown=known)
 
 
 def _merged(side: object) -> Notion:
@@ -231,43 +269,21 @@ def _merged(side: object) -> Notion:
     return Notion("audited", given=rates)
 
 
-def check_decisions(decisions: object) -> None:
-    """Raise where decisions lie between 0 and 1: scores that were not compared with a threshold would look so."""
-    found = checked_chances(decisions)
-    between = (found > 0.0) & (found < 1.0)
-    if between.any():
-        row = int(np.argmax(between))
-        raise InputError(
-            f"decisions: row {row} is {found[row]:g}, which is no decision; pass scores >= 0.5, or chances=True if "
-            "these are chances of acceptance."
-        )
-
-
-def checked_chances(decisions: object) -> Floats:
-    """Chances of acceptance, one per row."""
+def checked_chances(decisions: object, *, chances: bool) -> Floats:
+    """Chances of acceptance, one per row; without ``chances`` 0 and 1 alone: scores would look like chances."""
     chance = inputs.numbers(decisions, "decisions")
     inputs.not_empty(chance.size, "decisions")
-    if chance.min() < 0.0 or chance.max() > 1.0:
-        row = int(np.flatnonzero((chance < 0.0) | (chance > 1.0))[0])
+    outside, between = (chance < 0.0) | (chance > 1.0), (chance > 0.0) & (chance < 1.0)
+    if outside.any():
+        row = int(np.argmax(outside))
         raise InputError(f"decisions: row {row} is {chance[row]:g}; pass 0 and 1, or probabilities of acceptance.")
+    if not chances and between.any():
+        row = int(np.argmax(between))
+        raise InputError(
+            f"decisions: row {row} is {chance[row]:g}, which is no decision; pass scores >= 0.5, or chances=True if "
+            "these are chances of acceptance."
+        )
     return chance
-
-
-def _check(group: Codes, site: Codes, positive: Binary | None, needs_labels: bool) -> None:
-    """Refuse what has no gap, no labels where a rate needs them, or no sense."""
-    if len(group.names) < 2:
-        raise InputError(
-            f"sensitive_features: every row is of group {group.names[0]!r:.40}; a gap needs at least two groups."
-        )
-    check_groups(group.names, len(group))
-    check_spelling(site.names, "sites")
-    if len(group.names) * len(site.names) > _MOST_CELLS:
-        many = f"{len(group.names)} groups at {len(site.names)} sites"
-        raise InputError(
-            f"sensitive_features: {many} are too many to audit; pass names of groups and sites, not ids of rows."
-        )
-    if positive is None and needs_labels:
-        raise InputError("labels: got None, but a rate of the notion counts by label; pass 0 or 1 for every row.")
 
 
 def _auc(score: Floats, positive: Binary, weight: Floats | None) -> float | None:
@@ -278,13 +294,3 @@ def _auc(score: Floats, positive: Binary, weight: Floats | None) -> float | None
     if not high.any() or not low.any():
         return None
     return float(high / high.sum() @ ((np.cumsum(low) - low / 2) / low.sum()))
-
-
-def _notes(positive: Binary | None, score: Floats | None, auc: float | None, costs: Costs | None) -> tuple[str, ...]:
-    """Sentences on the figures that are not rates."""
-    found = {
-        "accuracy is undefined: there are no labels": positive is None,
-        "cost is undefined: there are no labels": positive is None and costs is not None,
-        "score_auc is undefined: it needs rows of both labels": score is not None and auc is None,
-    }
-    return tuple(sentence for sentence, applies in found.items() if applies)

@@ -149,7 +149,7 @@ class _Statement:
         """What the figure of each place stays within but for a chance of ``tail``; of an equality there is none."""
         if self.requirement.relation == "=":
             return np.full(tail.shape, np.nan)
-        return own.kept(np.ones(own.after.shape, dtype=bool), tail)
+        return own.end(np.ones(own.after.shape, dtype=bool), tail, kept=True)
 
 
 def _statements(requirements: Requirements, problem: Problem) -> list[_Statement]:

@@ -39,12 +39,12 @@ def page_of(result: Any, about: About | None = None) -> Page:
     >>> page_of(solution).title
     'These decisions: 4 people, a and b.'
     """
-    from logofair.auditing import Audit, Comparison
+    from logofair.auditing import Audit, Comparison, ImpactRatios
     from logofair.federation.result import RunResult
     from logofair.fitting.solution import Solution
     from logofair.policy.policy import Policy
     from logofair.tradeoff import Frontier
-    from logofair.words.audited import audit_page, comparison_page, of_audit
+    from logofair.words.audited import audit_page, comparison_page, of_audit, ratios_page
     from logofair.words.explained import policy_page
     from logofair.words.federated import run_page
     from logofair.words.fitted import fit_page
@@ -60,6 +60,8 @@ def page_of(result: Any, about: About | None = None) -> Page:
         return frontier_page(result, about)
     if isinstance(result, RunResult):
         return run_page(result)
+    if isinstance(result, ImpactRatios):
+        return ratios_page(result)
     assert isinstance(result, Audit)
     return audit_page(of_audit(result), about)
 

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from logofair.auditing import Audit, Comparison
-from logofair.auditing.against import ComparedRules
-from logofair.auditing.files import FileAudit
-from logofair.auditing.measure import Gap
-from logofair.auditing.result import RuleAudit
+from logofair.auditing import Audit, Comparison, Gap, ImpactRatios
+from logofair.auditing.files import ComparedRules, FileAudit
+from logofair.auditing.impact import CategoryTable
 from logofair.columns.checks import Label
 from logofair.files.inputs import ColumnNames
 from logofair.outcomes import FEW_ROWS, Outcomes
@@ -25,7 +23,7 @@ from logofair.words.people import (
     rates_table,
     selected_answer,
 )
-from logofair.words.phrases import NOTHING, counted, listed, name_of, points, short_number, span
+from logofair.words.phrases import NOTHING, counted, listed, name_of, people, points, sentence, short_number, span
 from logofair.words.sections import Answer, Cell, CellText, Page, Part, Section, Table
 
 _IN_FIT = {
@@ -67,8 +65,8 @@ def file_audit_page(found: FileAudit, about: About, *, next_: str = "") -> Page:
     first = None if compared is None else next(iter(compared.by_notion.values()))
     others = found.counted.rows if compared is not None and compared.in_fit in ("none", "another file") else None
     audited = Audited(
-        found.measured.by_notion,
-        found.measured.outcomes,
+        found.by_notion,
+        found.outcomes,
         first,
         rule_words(found.columns, found.threshold, found.compared),
         tuple(() if compared is None else policy_warnings(compared)),
@@ -97,10 +95,8 @@ def policy_warnings(compared: ComparedRules) -> Iterator[str]:
         yield f"{unknown} of sites that the policy does not know: its merged rule decided."
 
 
-def of_audit(audit: Audit | RuleAudit) -> Audited:
+def of_audit(audit: Audit) -> Audited:
     """Return what the page of an audit in Python is of."""
-    if isinstance(audit, RuleAudit):
-        return Audited(audit.by_notion, audit.outcomes)
     notion = listed([rate.name for rate in audit.global_.rates])
     return Audited({notion: audit}, audit.outcomes, warnings=(_IN_FIT["all"] + ".",) if audit.fitted_rows else ())
 
@@ -170,6 +166,41 @@ def comparison_page(found: Comparison, about: About | None = None) -> Page:
     notion = listed([rate.name for rate in found.second.global_.rates])
     audited = Audited({notion: found.second}, found.second.outcomes, found)
     return audit_page(audited, about, values=found.as_dict())
+
+
+def ratios_page(found: ImpactRatios) -> Page:
+    """Return the page of impact ratios: a table by each column, and one by all of them together.
+
+    Examples
+    --------
+    >>> from logofair.auditing import impact_ratios
+    >>> impact_ratios([1, 0, 1, 1, 0], categories={"sex": ["F", "F", "M", "M", None]})
+    Impact ratios: 5 people.
+    <BLANKLINE>
+    by sex   people   rate in %   ratio   could be
+    F             2        50.0    0.50   0.01 to 1.00
+    M             2       100.0    1.00   0.29 to 1.00
+    1 person of unknown category.
+    <BLANKLINE>
+    """
+    first, *others = map(_ratios_table, found.tables)
+    sections = (Section("ratios", "By other columns", tuple(others)),) if others else ()
+    return Page("Impact ratios", f"Impact ratios: {people(found.people)}.", table=first, sections=sections)
+
+
+def _ratios_table(table: CategoryTable) -> Table:
+    lines: list[tuple[CellText, ...]] = []
+    for each in table.categories:
+        ratio, ends = each.ratio, NOTHING
+        if ratio is not None and ratio.low is not None and ratio.high is not None:
+            ends = f"{ratio.low:.2f} to {ratio.high:.2f}"
+        figure = Cell(NOTHING if ratio is None else f"{ratio:.2f}", ratio)
+        name = name_of(", ".join(map(str, each.name)), 30)
+        lines.append((name, Cell(f"{each.people:,}", each.people), Cell(points(each.rate), each.rate), figure, ends))
+    unknown = f"{people(table.unknown)} of unknown category" if table.unknown else ""
+    after = "; ".join(filter(None, (unknown, f"no ratio: {table.why_no_ratio}" if table.why_no_ratio else "")))
+    head = (f"by {' and '.join(table.by)}", "people", "rate in %", "ratio", "could be")
+    return Table("Impact ratios", head, tuple(lines), "lrrrl", after=sentence(after) if after else "")
 
 
 def found_gap(gap: Gap) -> str:

@@ -15,10 +15,9 @@ from typing import Any
 from jinja2 import Environment
 
 from logofair._version import __version__
-from logofair.auditing import Audit
+from logofair.auditing import Audit, Gap, Measured
+from logofair.auditing.files import FileAudit
 from logofair.auditing.impact import SMALL_SHARE, ImpactRatios
-from logofair.auditing.measure import Gap, Measured
-from logofair.auditing.result import RuleAudit
 from logofair.columns.checks import Label
 from logofair.files.inputs import DataSource
 from logofair.fitting.solution import Solution
@@ -119,7 +118,7 @@ def ll144_text(
 
 
 def model_card_text(
-    found: Solution | Audit | RuleAudit,
+    found: Solution | Audit | FileAudit,
     about: About | None = None,
     *,
     policy: Policy | None = None,
@@ -151,7 +150,7 @@ def model_card_text(
 
 
 def annex_iv_text(
-    found: Solution | Audit | RuleAudit,
+    found: Solution | Audit | FileAudit,
     about: About | None = None,
     *,
     policy: Policy | None = None,
@@ -174,7 +173,7 @@ def annex_iv_text(
 
 def _rendered(
     template: str,
-    found: Solution | Audit | RuleAudit,
+    found: Solution | Audit | FileAudit,
     about: About,
     policy: Policy | None,
     rule: str,
@@ -237,10 +236,10 @@ def _described(solution: Solution) -> dict[str, Any]:
     }
 
 
-def _measured(found: Solution | Audit | RuleAudit, data: DataSource | None) -> Iterator[Rows]:
+def _measured(found: Solution | Audit | FileAudit, data: DataSource | None) -> Iterator[Rows]:
     """The rows that were measured, those that took no part in the fit first."""
     if not isinstance(found, Solution):
-        audits = list(found.by_notion.values()) if isinstance(found, RuleAudit) else [found]
+        audits = list(found.by_notion.values()) if isinstance(found, FileAudit) else [found]
         yield _rows("audited people", audits, data)
         return
     if found.tested is not None:

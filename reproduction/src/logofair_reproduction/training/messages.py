@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.measure import Side, Tally, side_of
+from logofair.auditing.gaps import Side
+from logofair.auditing.measure import Tally
 from logofair.columns.checks import Floats, Label, not_negative
 from logofair.datasets.table import chosen
 from logofair.notions import Notion
@@ -148,8 +149,8 @@ class ClientMeasures:
 
     def sides(self, notion: Notion) -> tuple[Side, Side]:
         """The rates of a notion and their gaps: at every client, and over all."""
-        local = side_of(notion.rates, self.groups, self.clients, self.tally)
-        return local, side_of(notion.rates, self.groups, (None,), self.tally.merged())
+        local = Side.of(notion.rates, self.groups, self.clients, self.tally)
+        return local, Side.of(notion.rates, self.groups, (None,), self.tally.merged())
 
     def gaps(self, notion: Notion) -> tuple[float, float]:
         """The largest gap at any client, and over all; NaN where no gap is defined."""

@@ -12,7 +12,6 @@ from click.core import ParameterSource
 from logofair.cli.options import (
     FORMATS,
     NOTIONS,
-    TOLERANCE,
     SectionedCommand,
     about_page,
     check_format,
@@ -77,8 +76,8 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
 )
 @tolerance_option(
     "local",
-    "inside each site, by which sites are counted as above or within",
-    otherwise=f"with --policy as it requires, else nothing is required and {TOLERANCE:g} is counted by",
+    "inside each site",
+    otherwise="with --policy as it requires, else none",
 )
 @tolerance_option("global", "over all sites together", otherwise="with --policy as it requires, else none")
 @require_option()
@@ -121,7 +120,6 @@ def audit(
     except with --policy or --id.
     """
     wanted, heading = Wanted.of(notion, others), others
-    local = None if wanted is None else wanted.local_tolerance
     judge = None if wanted is None else wanted.requirements
     if policy is None and against is not None:
         raise InputError("--against: is compared with a policy; name it with --policy.")
@@ -133,8 +131,15 @@ def audit(
     from logofair.cli.console import print_json, show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.auditing.against import UNCONSTRAINED, RuleNames  # here, while the reader sees that work goes on
-        from logofair.auditing.files import categories, data_source, examine, examine_policy, policy_categories
+        # here, while the reader sees that work goes on
+        from logofair.auditing.files import (
+            UNCONSTRAINED,
+            RuleNames,
+            categories,
+            examine,
+            examine_policy,
+            policy_categories,
+        )
         from logofair.words import write_report
         from logofair.words.audited import file_audit_page, policy_warnings, rule_words
         from logofair.words.forms import FORMS, ll144_text
@@ -144,21 +149,20 @@ def audit(
             about = about_page(source, **heading, left_out=dropped)
             return click.echo(ll144_text(ratios, about, rule=rule_words(columns, threshold)), nl=False)
         if policy is None:
-            usual = TOLERANCE if local is None else local
-            found = examine(data, columns, threshold, usual, notion, progress, costs, judge)
+            found = examine(data, columns, threshold, notion, progress, costs, judge)
         else:
             sources = {name: ctx.get_parameter_source(name) for name in ("scale", "na")}
             said = {name: getattr(columns, name) for name, source in sources.items() if source in _SAID}
             names = RuleNames(policy, against or UNCONSTRAINED, threshold, **said)
-            found = examine_policy(data, columns, names, local, notion, progress, costs, judge)
+            found = examine_policy(data, columns, names, notion, progress, costs, judge)
         written = () if report is None else (str(report),)
-        about = about_page(data_source(found, data), **heading, left_out=found.counted.dropped, written=written)
+        about = about_page(found.source, **heading, left_out=found.counted.dropped, written=written)
         if form is not None:
             rule = rule_words(found.columns, found.threshold, found.compared)
             compared = found.compared
             described: dict[str, Any] = {"rule": rule, "policy": None if compared is None else compared.policy}
             described["warnings"] = () if compared is None else tuple(policy_warnings(compared))
-            measured = policy_categories(found) if form == "ll144" else found.measured
+            measured = policy_categories(found) if form == "ll144" else found
             return click.echo(FORMS[form](measured, about, **described), nl=False)
         (page,) = progress((file_audit_page(each, about) for each in [found]), "Measuring", total=1)
         if report is not None:
