@@ -161,6 +161,11 @@ class Tally:
         effective = _effective(mass, accepted, self.squares[..., place], products)
         return np.minimum(effective, self.people[..., place])  # squares of weights near 0 underflow
 
+    def accuracy(self) -> Floats:
+        """Expected share of right decisions by site; NaN where undefined."""
+        mass, right = self.labelled * self.mass.sum((1, 2)), _right(self.accepted, self.mass).sum(1)
+        return np.divide(right, mass, out=np.full(mass.shape, np.nan), where=mass > 0)
+
     # ------------------------------------------------------------ figures over all sites
 
     def measured_accuracy(self) -> Measured | None:
