@@ -164,7 +164,7 @@ class Tally:
     def accuracy(self) -> Floats:
         """Expected share of right decisions by site; NaN where undefined."""
         mass, right = self.labelled * self.mass.sum((1, 2)), _right(self.accepted, self.mass).sum(1)
-        return np.divide(right, mass, out=np.full(mass.shape, np.nan), where=mass > 0)
+        return np.asarray(np.divide(right, mass, out=np.full(mass.shape, np.nan), where=mass > 0))
 
     # ------------------------------------------------------------ figures over all sites
 
