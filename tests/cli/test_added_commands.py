@@ -6,18 +6,12 @@ import subprocess
 import sys
 from importlib import metadata
 
-import pytest
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-
 import click
+import pytest
 from click.shell_completion import BashComplete
 
 from logofair.cli.group import cli
 from support.commandline import refused, run
-
-pytestmark = pytest.mark.tool
 
 ADDED = ("data", "reproduce", "train")
 

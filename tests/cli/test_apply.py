@@ -10,15 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
-
-from support import commandline
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-pytest.importorskip("polars")
-
 import polars as pl
+import pytest
 
 import logofair
 from logofair.cli.console import showing_progress
@@ -28,8 +21,7 @@ from logofair.files.values import label_text
 from logofair.policy import deciding as apply_write
 from logofair.policy.deciding import Decider
 from logofair.policy.info import ColumnsInfo, PolicyInfo
-
-pytestmark = pytest.mark.tool
+from support import commandline
 
 run = partial(commandline.run, "apply")
 applied = partial(commandline.json_of, "apply")

@@ -7,15 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-
-from support import commandline
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-pytest.importorskip("polars")
-
 import polars as pl
+import pytest
 
 import logofair
 from logofair.auditing.counting import count_rows
@@ -24,8 +17,7 @@ from logofair.cli.options import NOTIONS
 from logofair.columns.labels import encode
 from logofair.files.inputs import ColumnNames, DataFiles, find_files
 from logofair.progress import no_progress
-
-pytestmark = pytest.mark.tool
+from support import commandline
 
 run = partial(commandline.run, "audit")
 audited = partial(commandline.json_of, "audit")

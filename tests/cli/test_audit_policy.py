@@ -8,15 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-
-from support import commandline
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-pytest.importorskip("polars")
-
 import polars as pl
+import pytest
 
 import logofair
 from logofair.auditing import compare
@@ -25,8 +18,7 @@ from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.rows import read_rows
 from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
-
-pytestmark = pytest.mark.tool
+from support import commandline
 
 run = partial(commandline.run, "audit")
 audited = partial(commandline.json_of, "audit")

@@ -11,13 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-pytest.importorskip("polars")
-
 import polars as pl
+import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
@@ -30,7 +25,6 @@ from logofair.files.values import as_chances, check_scores, combine_columns, joi
 from logofair.files.writing import check_output, replacing
 from support.examples import examples
 
-pytestmark = pytest.mark.tool
 modest = examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PLAIN = ColumnNames(score="p", label="y", group=("sex",))
 

@@ -10,13 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-
-import click
 from click.testing import CliRunner
 
 from logofair.auditing import audit
@@ -28,8 +24,6 @@ from logofair.datasets.demonstration import Settings, compare
 from logofair.errors import InputError, SolverError
 from logofair.notions import NOTIONS
 from logofair.words.demonstrated import demo_page
-
-pytestmark = pytest.mark.tool
 
 METHODS = ["Plain model", "LoGoFair_g", "LoGoFair_l", "LoGoFair_l&g"]
 

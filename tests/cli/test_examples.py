@@ -16,17 +16,12 @@ import pytest
 
 from support.commandline import run
 
-pytest.importorskip("click")
-pytest.importorskip("rich")
-pytest.importorskip("polars")
 pytest.importorskip("logofair_reproduction")
 
 import click
 import polars as pl
 
 from logofair.cli.group import LazyGroup, cli
-
-pytestmark = pytest.mark.tool
 
 # Examples that are only read here, by how they begin, and what keeps them from being run.
 NOT_RUN = {

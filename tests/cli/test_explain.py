@@ -11,19 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support import commandline
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-pytest.importorskip("polars")
-
-
 import logofair
 from logofair.policy.info import ColumnsInfo, PolicyInfo
 from logofair.policy.rules import Band, bands_of, raw_scores
 from logofair.words.rules import accepted_from, rule_in_words
-
-pytestmark = pytest.mark.tool
+from support import commandline
 
 EDGE = float(np.nextafter(0.45, 1.0))  # with 0.45 a band of one score
 

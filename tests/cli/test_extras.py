@@ -11,14 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("click")
-pytest.importorskip("rich")
-pytest.importorskip("polars")
-
 import logofair
 from logofair.cli.group import EXTRAS
-
-pytestmark = pytest.mark.tool
 
 # Runs commands in a Python that does not find some packages, as if they had never been installed.
 SCRIPT = """

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-pytest.importorskip("polars")
-
 import click
 import polars
 from click.testing import CliRunner

@@ -11,8 +11,6 @@ from logofair.fitting.prepare import BASES
 from logofair.notions import NOTIONS
 from support.commandline import refused
 
-pytestmark = pytest.mark.tool
-
 
 def test_the_lists_kept_apart_so_that_help_needs_no_numpy_are_those_of_the_library():
     assert set(options.NOTIONS) == set(NOTIONS)

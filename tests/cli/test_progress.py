@@ -13,8 +13,6 @@ import pytest
 from logofair.cli import console
 from support.commandline import run
 
-pytestmark = pytest.mark.tool
-
 COLUMNS = ("--score", "score", "--label", "label", "--group", "sex", "--site", "site")
 READ = {"Reading": 100}
 

@@ -5,19 +5,12 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
-from support.commandline import run
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-pytest.importorskip("polars")
-
-import polars as pl
-
 import logofair
+from support.commandline import json_of, printed, run
 
-pytestmark = pytest.mark.tool
 COLUMNS = ("--score", "score", "--label", "label", "--group", "sex", "--site", "site")
 SHARED = ("selection rate ratio >= 0.8 per site", "true positive rate >= today per site")
 LENDER = ("--costs", "1,3", "--require", SHARED[0], "--require", SHARED[1])
@@ -48,9 +41,7 @@ def test_the_lender_gets_the_optimum_with_its_proof_in_one_call_and_in_one_comma
     certificate = fitted(rows, costs=(1, 3), require=[*SHARED, ENOUGH[1]]).certificate
     assert certificate.holds
     assert certificate.objective == "cost"
-    code, output, error = run("fit", file, *COLUMNS, *LENDER, *ENOUGH, "--out", "p.json", "--json")
-    assert code == 0, error
-    found = json.loads(output)
+    found = json_of("fit", file, *COLUMNS, *LENDER, *ENOUGH, "--out", "p.json")
     assert found["certificate"]["primal"] == pytest.approx(certificate.primal, abs=1e-9)
     assert found["certificate"]["objective"] == "cost"
     sentences = {each["requirement"].partition(" per")[0].partition(" overall")[0] for each in found["outcomes"]}
@@ -80,15 +71,13 @@ def test_a_number_of_people_is_divided_by_the_calibration_rows(file):
 
 def test_a_file_of_requirements_is_read_line_by_line(file, tmp_path):
     (tmp_path / "agreed.txt").write_text("# agreed in May\n" + "\n".join(SHARED), encoding="utf-8")
-    code, output, error = run("fit", file, *COLUMNS, "--require", "@agreed.txt", "--out", "p.json", "--json")
-    assert code == 0, error
+    output = printed("fit", file, *COLUMNS, "--require", "@agreed.txt", "--out", "p.json", "--json")
     assert json.loads(output)["requirements"]["require"] == list(SHARED)
 
 
 def test_costs_of_single_sites_are_those_of_the_library(rows, file):
     words = ("--costs", "1,3", "--costs", "south=2,1", "--local", "none", "--global", "none", "--seed", "0")
-    code, output, error = run("fit", file, *COLUMNS, *words, "--out", "p.json", "--json")
-    assert code == 0, error
+    output = printed("fit", file, *COLUMNS, *words, "--out", "p.json", "--json")
     free = {"local_tolerance": None, "global_tolerance": None}
     want = fitted(rows, costs={"north": (1, 3), "south": (2, 1)}, **free).certificate.primal
     assert json.loads(output)["certificate"]["primal"] == pytest.approx(want, abs=1e-9)
@@ -124,17 +113,13 @@ def test_what_cannot_be_required_is_refused_in_one_sentence(file, words, said):
 def test_an_audit_judges_decisions_and_a_policy_by_requirements(file):
     require = (SHARED[0], "true positive rate >= 0.2 overall", "accepted <= 0.9 overall")
     words = (*(word for text in require for word in ("--require", text)), "--json")
-    code, output, error = run("audit", file, *COLUMNS, *words)
-    assert code == 0, error
+    output = printed("audit", file, *COLUMNS, *words)
     found = {(each["requirement"], each["site"]): each["state"] for each in json.loads(output)["outcomes"]}
     assert {found[text, site] for text, site in found if "ratio >= 0.8 per site" in text} >= {"exceeded"}
     assert found["true positive rate >= 0.2 overall", None] == "met"
     assert found["accepted <= 0.9 overall", None] == "met"
     assert run("fit", file, *COLUMNS, *LENDER, *ENOUGH, "--seed", "0", "--out", "p.json")[0] == 0
-    code, output, error = run(
-        "audit", file, "--policy", "p.json", "--label", "label", "--report", "audit.html", "--verbose"
-    )
-    assert code == 0, error
+    output = printed("audit", file, "--policy", "p.json", "--label", "label", "--report", "audit.html", "--verbose")
     assert "selection rate ratio >= " in " ".join(output.split())
     with open("audit.html", encoding="utf-8") as page:
         assert "today per site" in page.read()
@@ -149,8 +134,7 @@ def test_today_without_a_policy_is_refused(file):
 def test_a_frontier_says_which_points_cannot_be_had(file):
     words = ("--measure", "ratio", "--local", "1,0.6,none", "--global", "none", "--costs", "1,3")
     held = ("--require", "accepted <= 0.3 overall", "--require", "selection rate of M >= 0.4 per site")
-    code, output, error = run("frontier", file, *COLUMNS, *words, *held)
-    assert code == 0, error
+    output = printed("frontier", file, *COLUMNS, *words, *held)
     said = " ".join(output.split())
     assert "no rule" in said
     assert "No rule meets 2 of the pairs" in said
@@ -159,8 +143,7 @@ def test_a_frontier_says_which_points_cannot_be_had(file):
 
 def test_the_report_lists_requirements_and_speaks_of_cost(file):
     words = (*ENOUGH, "--seed", "0", "--out", "p.json", "--report", "r.html")
-    code, _, error = run("fit", file, *COLUMNS, *LENDER, *words)
-    assert code == 0, error
+    printed("fit", file, *COLUMNS, *LENDER, *words)
     with open("r.html", encoding="utf-8") as file_:
         page = file_.read()
     assert "accepted &lt;= 0.8 overall" in page
@@ -175,8 +158,7 @@ def test_without_labels_an_audit_lists_what_needs_them_as_not_measured(file):
     unlabelled = (*COLUMNS[:2], *COLUMNS[4:])
     audits = (("--policy", "p.json"), (*unlabelled, *ENOUGH, "--require", "true positive rate >= 0.6 per site"))
     for words, must in zip(audits, ("today", "0.6"), strict=True):
-        code, _, error = run("audit", file, *words, "--report", "a.html", "--force")
-        assert code == 0, error
+        printed("audit", file, *words, "--report", "a.html", "--force")
         listed = json.loads(run("audit", file, *words, "--json")[1])["outcomes"]
         floors = [each for each in listed if each["requirement"].startswith("true positive rate")]
         assert floors

@@ -9,25 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-from markupsafe import escape
-
-from support.commandline import json_of, refused, run
-from support.examples import examples
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-pytest.importorskip("polars")
-
 import polars as pl
+import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from markupsafe import escape
 
 from logofair.cli.console import showing_progress
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.rows import read_rows
+from support.commandline import json_of, refused, run
+from support.examples import examples
 
-pytestmark = pytest.mark.tool
 modest = examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 COLUMNS = ("--score", "p", "--label", "y", "--group", "sex", "--site", "site")
 WRITERS: dict[str, Callable[[pl.DataFrame, Path], Any]] = {

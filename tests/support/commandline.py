@@ -17,11 +17,16 @@ def run(*words: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+def printed(*words: object) -> str:
+    """What a command that succeeds prints."""
+    code, output, error = run(*words)
+    assert code == 0, error
+    return output
+
+
 def json_of(*words: object) -> Any:
     """What a command that succeeds says with ``--json``."""
-    code, output, error = run(*words, "--json")
-    assert code == 0, error
-    return json.loads(output)
+    return json.loads(printed(*words, "--json"))
 
 
 def refused(*words: object) -> str:
