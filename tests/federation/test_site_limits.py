@@ -145,7 +145,7 @@ def test_another_plan_under_the_same_name_is_refused_once_one_was_answered():
     client, reply = client.handle(Server.start(plan, sites).message())
     assert reply.refusal is None
     other = plan_of(local_tolerance=0.5)
-    later = replace(Server.start(other, sites), roster=2, number=2, opened=2).begun()
+    later = Server.start(other, sites).begun(2, 2)
     client, reply = client.handle(later.message())
     assert reply.refusal == "OTHER_REQUEST"
     fresh = Client("a", sites["a"], limits=SiteLimits(plan=plan.fingerprint))

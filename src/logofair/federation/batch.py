@@ -29,7 +29,6 @@ from logofair.policy.info import PublishedInfo
 from logofair.policy.mixtures import Mixtures, evaluate, reduce
 from logofair.requirements import Requirements
 from logofair.solvers.algorithm1 import OrderedPairs
-from logofair.solvers.decomposition import Optimum
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import GroupTotals, Problem, cost_pairs, make_problem
@@ -91,7 +90,10 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
         each = [_solved(_of_sites(problem, np.array([c])), prices) for c in range(sites)]
         u, v, local_prices = (np.concatenate(parts) for parts in zip(*each, strict=True))
     elif not found.sound:
-        solved = _by_program(problem.at_prices(prices))
+        try:
+            solved = solve_joint(problem.at_prices(prices))
+        except InfeasibleError:  # by more than rounding, which the client has said with its rows
+            solved = None
         if solved is not None and problem.local_excess(solved.u, solved.v).max(initial=0.0) < _EXCESS:
             u, v, local_prices = solved.u, solved.v, solved.local_prices
         elif problem.local_limits is None:  # rejecting everybody is always fair, and any prices prove a bound
@@ -110,14 +112,6 @@ def _of_sites(problem: Problem, sites: Indices) -> Problem:
     if sites.size == problem.shape[0]:
         return problem
     return replace(problem.of_sites(sites), totals=problem.totals)
-
-
-def _by_program(problem: Problem) -> Optimum | None:
-    """The optimum through HiGHS; None where it finds none."""
-    try:
-        return solve_joint(problem)
-    except InfeasibleError:  # by more than rounding, which the client has said with its rows
-        return None
 
 
 def mixed_rules(problem: Problem, u: Floats, v: Floats, weights: Floats, *, selection_only: bool) -> Mixtures:
@@ -152,8 +146,7 @@ class ClientState:
     releases: tuple[Release, ...] = ()
     pooling_steps: int = 0  # the last one answered in this roster
     priors: GroupPriors | None = None  # of the roster, where small cells borrow
-    mass: Floats | None = None  # of the roster, (groups,)
-    positives: Floats | None = None
+    totals: GroupTotals | None = None  # of the roster
     prices: Floats | None = None  # (answers, groups, global rates)
     u: Floats | None = None  # (answers, sites, groups)
     v: Floats | None = None
@@ -177,27 +170,8 @@ class ClientState:
 
         Calibrators and priors stand until others come: a roster that lost a site goes on with them.
         """
-        kept = {name: getattr(self, name) for name in ("maps", "releases", "priors", "members")}
-        own = {name: getattr(self, name) for name in ("local_tolerance", "costs")}
-        return ClientState(self.plan, self.sites, roster, **kept, **own)
-
-    def answered(self, prices: Floats, u: Floats, v: Floats) -> ClientState:
-        """The state with more answers."""
-        if self.prices is None or self.u is None or self.v is None:
-            return replace(self, prices=prices, u=u, v=v)
-        return replace(
-            self,
-            prices=np.concatenate([self.prices, prices]),
-            u=np.concatenate([self.u, u]),
-            v=np.concatenate([self.v, v]),
-        )
-
-    def find(self, prices: Floats) -> int | None:
-        """Number of the stored answer to the very same prices, if there is one."""
-        if self.prices is None:
-            return None
-        same = np.flatnonzero((self.prices == prices).reshape(len(self.prices), -1).all(axis=1))
-        return int(same[0]) if same.size else None
+        kept = ("maps", "releases", "priors", "members", "local_tolerance", "costs")
+        return ClientState(self.plan, self.sites, roster, **{name: getattr(self, name) for name in kept})
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,8 +213,15 @@ class ClientBatch:
     @classmethod
     def of(cls, columns: dict[str, SiteColumns], plan: Plan) -> ClientBatch:
         """Check the columns of some sites against a plan; names in sorted order."""
-        sites = tuple(sorted(columns))
-        return cls.resumed([_named_rows(site, columns[site], plan) for site in sites], ClientState(plan, sites))
+        sites, rows = tuple(sorted(columns)), []
+        for site in sites:  # what is wrong is said with the site's name, since all are in one process here
+            try:
+                rows.append(site_rows(columns[site], plan))
+            except RefusedError as error:
+                raise RefusedError(error.refusal, f"site {site!r}: {error}") from None
+            except InputError as error:
+                raise InputError(f"site {site!r}: {error}") from None
+        return cls.resumed(rows, ClientState(plan, sites))
 
     @classmethod
     def resumed(cls, rows: Sequence[SiteRows], state: ClientState) -> ClientBatch:
@@ -254,11 +235,6 @@ class ClientBatch:
         if not all_finite(request):
             raise RefusedError(Refusal.BAD_REQUEST, "a request has a number that is not finite.")
         return request.exchange.answer(self, request)
-
-    def opened(self, roster: int) -> ClientBatch:
-        """The state when a new roster begins."""
-        derived = None if self.derived is None else replace(self.derived, problem=None)
-        return replace(self, state=self.state.opened(roster), derived=derived)
 
     def derives_once(self) -> ClientBatch:
         """The same batch with its chances and cells, for whoever asks for them several times."""
@@ -288,7 +264,7 @@ class ClientBatch:
         if state.priors is not None:
             cells, borrowed = self.preparation.borrowing(chances, state.priors)
             cells = replace(cells, rows=own.rows)
-        return Derived(chances, own, cells, borrowed, None if state.mass is None else _problem(cells, state))
+        return Derived(chances, own, cells, borrowed, None if state.totals is None else _problem(cells, state))
 
     def expected_cells(self) -> Cells | None:
         """The cells, with their group's scores at all sites in those without rows; None where nothing is known."""
@@ -300,12 +276,15 @@ class ClientBatch:
     def with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
         """The state in which the totals of the roster are known."""
         state, derived = self.state, self.derive()
-        if state.mass is not None and state.positives is not None:
-            if not (np.array_equal(state.mass, mass) and np.array_equal(state.positives, positives)):
+        if state.totals is not None:
+            if not (np.array_equal(state.totals.mass, mass) and np.array_equal(state.totals.positives, positives)):
                 raise RefusedError(Refusal.OTHER_REQUEST)  # totals belong to a roster: they never change within it
             return replace(self, derived=derived)
-        _check_totals(mass, positives, derived.cells)
-        state = replace(state, mass=mass, positives=positives)
+        for total, own in ((mass, derived.cells.mass), (positives, derived.cells.positives)):
+            least = own.reshape(-1, derived.cells.n_groups).sum(axis=0)  # the roster has at least the rows of the sites
+            if total.shape != least.shape or not np.all((total >= least * (1 - 1e-6) - 1e-6) & (total <= 1e15)):
+                raise RefusedError(Refusal.BAD_REQUEST)
+        state = replace(state, totals=GroupTotals(mass, positives))
         return replace(self, state=state, derived=replace(derived, problem=_problem(derived.cells, state)))
 
     def on_own_rows(self, rules: Mixtures) -> Floats:
@@ -330,23 +309,15 @@ class ClientBatch:
         most = self.state.plan.dearest[1] / self.state.plan.cost_unit
         return np.asarray((most - problem.costs[:, 1]) * problem.positives.sum(axis=1))
 
-    @property
-    def own_problem(self) -> Problem:
-        """The problem on the sites' own rows alone, nothing borrowed."""
-        return replace(self.problem, cells=self.derive().own_cells)
-
-    @property
-    def borrowed(self) -> Borrowed | None:
-        """What the cells of the sites borrow; None where nobody does."""
-        return self.derive().borrowed
-
     def counted_answer(self, prices: Floats) -> tuple[Floats, Floats]:
         """(u, v) of the answer given to some prices; the very one that was counted, if it is still there."""
-        number = self.state.find(prices)
-        if number is None or self.state.u is None or self.state.v is None:
-            answer = best_answer(self.problem, everybodys(prices, self.state.plan))
-            return answer.u, answer.v
-        return self.state.u[number], self.state.v[number]
+        state = self.state
+        if state.prices is not None and state.u is not None and state.v is not None:
+            same = np.flatnonzero((state.prices == prices).reshape(len(state.prices), -1).all(axis=1))
+            if same.size:
+                return state.u[same[0]], state.v[same[0]]
+        answer = best_answer(self.problem, everybodys(prices, state.plan))
+        return answer.u, answer.v
 
     def wrong_in(self, result: PublishedInfo, *, counted: bool = True) -> str | None:
         """Why a published result is not to be stored; None where nothing speaks against it.
@@ -357,19 +328,19 @@ class ClientBatch:
         if state.exceeding:
             return "the rule misses a requirement inside this site"
         assert state.rules is not None
-        assert state.mass is not None
-        assert state.positives is not None
+        assert state.totals is not None
         gain, shares, _ = measure(problem, state.rules)
+        of_groups, of_combinations = split_shares(shares, state.plan)
         own = (each.reshape(problem.shape).sum(axis=0) for each in (problem.cells.mass, problem.cells.positives))
         figures = OwnFigures(
             state.plan,
             state.sites if counted else (),
             who,
             GroupCounts(*(counted * each for each in own)),
-            GroupCounts(state.mass, state.positives, len(state.sites) if who is None else who.number),
+            GroupCounts(**vars(state.totals), sites=len(state.sites) if who is None else who.number),
             counted * float((gain + self.spared).sum()),
-            counted * split_shares(shares, state.plan)[0].sum(axis=0),
-            counted * split_shares(shares, state.plan)[1].sum(axis=0),
+            counted * of_groups.sum(axis=0),
+            counted * of_combinations.sum(axis=0),
             published_pooling(state.maps, state.priors),
             counted * self.on_own_rows(state.rules).sum(axis=0),
             state.prices,
@@ -384,34 +355,15 @@ class ClientBatch:
         return Mixtures(rules.weight[own], rules.threshold[own], rules.above[own], rules.single[own])
 
 
-def _named_rows(site: str, columns: SiteColumns, plan: Plan) -> SiteRows:
-    """A site's rows; what is wrong with them is said with its name, since all sites are in one process here."""
-    try:
-        return site_rows(columns, plan)
-    except RefusedError as error:
-        raise RefusedError(error.refusal, f"site {site!r}: {error}") from None
-    except InputError as error:
-        raise InputError(f"site {site!r}: {error}") from None
-
-
-def _check_totals(mass: Floats, positives: Floats, cells: Cells) -> None:
-    """A roster has at least the rows of these sites: refuse totals that say otherwise."""
-    for total, own in ((mass, cells.mass), (positives, cells.positives)):
-        least = own.reshape(-1, cells.n_groups).sum(axis=0)
-        if total.shape != least.shape or not np.all((total >= least * (1 - 1e-6) - 1e-6) & (total <= 1e15)):
-            raise RefusedError(Refusal.BAD_REQUEST)
-
-
 def _problem(cells: Cells, state: ClientState) -> Problem:
-    assert state.mass is not None
-    assert state.positives is not None
-    plan, totals = state.plan, GroupTotals(state.mass, state.positives)
+    plan, totals = state.plan, state.totals
+    assert totals is not None
     own = inside(state.requirements, cells)
     problem, costs = make_problem(own, cells, totals), own.costs
     if costs is not None:  # in units of the dearest at any site
         pairs = cost_pairs(costs, plan.cost_unit, cells.n_sites)
         problem = replace(problem, costs=pairs, cost_unit=plan.cost_unit)
-    required = GlobalRequirements(plan, state.mass, state.positives)
+    required = GlobalRequirements(plan, totals.mass, totals.positives)
     problem = replace(
         problem,
         global_rates=plan.global_rates,

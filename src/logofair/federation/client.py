@@ -15,11 +15,10 @@ from typing import Any
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
 from logofair.federation.exchange import GroupCounts, Refusal, Sums, fault
-from logofair.federation.exchanges.algorithm1 import StepsRequest
-from logofair.federation.exchanges.answers import AnswersRequest
-from logofair.federation.exchanges.final import FinalRequest, PublishRequest
+from logofair.federation.exchanges.final import PublishRequest
+from logofair.federation.exchanges.roster import AfterTotals
 from logofair.federation.limits import SiteLimits
-from logofair.federation.messages import Opening, ReplyMessage, RequestMessage
+from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.privacy import Release
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.federation.server import Server
@@ -104,29 +103,36 @@ class Client:
     problem: str = ""  # for the site's own screen: why it refused, in full
 
     def handle(self, message: RequestMessage) -> tuple[Client, ReplyMessage]:
-        """Answer a message, or refuse with a word from a fixed list."""
+        """Answer a message, or refuse with a word from a fixed list.
+
+        A refusal changes nothing, so that the right request can still be answered. Under secure sums that is safe
+        because no refusal after the first message depends on the rows.
+        """
         try:
             return self._handled(message)
         except RefusedError as error:
-            return self._refuse(message, Refusal(error.refusal), str(error))
+            refusal, sentence = Refusal(error.refusal), str(error)
         except InputError as error:
-            return self._refuse(message, Refusal.BAD_DATA, str(error))
+            refusal, sentence = Refusal.BAD_DATA, str(error)
         except Exception:  # whatever a message holds, nothing of the error may leave the site
-            return self._refuse(message, Refusal.INTERNAL, traceback.format_exc())
+            refusal, sentence = Refusal.INTERNAL, traceback.format_exc()
+        reply = ReplyMessage(message.run, message.roster, message.number, self.site, None, refusal.name)
+        return replace(self, problem=sentence), reply
 
     def _handled(self, message: RequestMessage) -> tuple[Client, ReplyMessage]:
-        """The next state and the reply; the same message gets the same reply."""
-        digest = _digest(message)
-        stored = self.stored
-        if _position(message) == _position(stored) and stored.reply is not None:
+        stored, digest = self.stored, hashlib.sha256(encode(message)).digest()
+        position = (message.run, message.roster, message.number, message.step)
+        if position == (stored.run, stored.roster, stored.number, stored.step) and stored.reply is not None:
             if digest != stored.digest:
                 raise RefusedError(Refusal.OTHER_REQUEST)
             return replace(self, problem=""), stored.reply
-        after, body = replace(self, problem="")._opened(message)._answer(message)
+        client = replace(self, problem="")._opened(message)
+        client._check_plan(message)
+        after, body = client._answer(message)
         reply = ReplyMessage(message.run, message.roster, message.number, self.site, body)
-        there = replace(after.stored, run=message.run, roster=message.roster, number=message.number, step=message.step)
-        problem = after.problem or after.forged
-        return replace(after, stored=replace(there, digest=digest, reply=reply), problem=problem), reply
+        run, roster, number, step = position
+        stored = replace(after.stored, run=run, roster=roster, number=number, step=step, digest=digest, reply=reply)
+        return replace(after, stored=stored, problem=after.problem or after.forged), reply
 
     @property
     def finished(self) -> bool:
@@ -149,67 +155,47 @@ class Client:
             raise RefusedError(Refusal.UNKNOWN_RUN)
         return self.cached or ClientBatch.resumed([site_rows(self.columns, state.plan)], state)
 
-    def _refuse(self, message: RequestMessage, refusal: Refusal, sentence: str = "") -> tuple[Client, ReplyMessage]:
-        """A refusal changes nothing, so that the right request can still be answered.
-
-        Under secure sums that is safe because no refusal after the first message depends on the rows.
-        """
-        reply = ReplyMessage(message.run, message.roster, message.number, self.site, None, refusal.name)
-        return replace(self, problem=sentence or refusal.value), reply
-
-    def _is_next(self, message: RequestMessage) -> bool:
-        """Whether a message follows the last one in its roster."""
-        stored = self.stored
-        further = message.number == stored.number and _STEPS.index(message.step) > _STEPS.index(stored.step)
-        return further or message.number == stored.number + 1
-
     def _opened(self, message: RequestMessage) -> Client:
         """The client in the run and roster of a message, if the message is the next one there."""
-        stored = self.stored
+        stored, opening = self.stored, message.opening
         if message.step not in _STEPS:
             raise RefusedError(Refusal.BAD_MESSAGE)
-        if isinstance(message.opening, Opening):
-            return self._joined(message, message.opening)
-        if message.run != stored.run:
-            raise RefusedError(Refusal.UNKNOWN_RUN)
-        if message.roster != stored.roster or not self._is_next(message):
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        return self
-
-    def _joined(self, message: RequestMessage, opening: Opening) -> Client:
-        """The client at the beginning of a roster."""
-        stored, plan = self.stored, opening.plan
-        if plan.run != message.run or (plan.secure and self.site not in opening.members.names):
+        if opening is None:
+            if message.run != stored.run:
+                raise RefusedError(Refusal.UNKNOWN_RUN)
+            further = message.number == stored.number and _STEPS.index(message.step) > _STEPS.index(stored.step)
+            if message.roster != stored.roster or not (further or message.number == stored.number + 1):
+                raise RefusedError(Refusal.OUT_OF_TURN)
+            return self
+        plan, members = opening.plan, opening.members
+        if plan.run != message.run or (plan.secure and self.site not in members.names):
             raise RefusedError(Refusal.BAD_MESSAGE)
         if stored.run != message.run:
-            fresh = ClientState(
+            state = ClientState(
                 plan,
                 (self.site,),
                 roster=message.roster,
                 releases=self.releases,
-                members=opening.members,
+                members=members,
                 local_tolerance=self.limits.local_tolerance,
                 costs=self.limits.costs,
             )
-            begun = StoredClient(message.run, message.roster, message.number, state=fresh)
-            return replace(self, stored=begun, cached=None)
-        if stored.state is None or plan.digest != stored.state.plan.digest:
+            stored = StoredClient(message.run)
+        elif stored.state is None or plan.digest != stored.state.plan.digest:
             raise RefusedError(Refusal.OTHER_REQUEST)
-        if message.roster <= stored.roster:
+        elif message.roster <= stored.roster:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        state = replace(stored.state.opened(message.roster), members=opening.members)
-        batch = None if self.cached is None else self.cached.opened(message.roster)
-        batch = None if batch is None else replace(batch, state=state)
-        begun = replace(stored, state=state, roster=message.roster, opened=message.number)
-        return replace(self, stored=begun, cached=batch)
+        else:
+            state = replace(stored.state.opened(message.roster), members=members)
+        stored = replace(stored, roster=message.roster, opened=message.number, state=state)
+        return replace(self, stored=stored, cached=None)
 
     def _check_plan(self, message: RequestMessage) -> None:
         """Refuse a plan that the site's people have not agreed to: before a row is looked at."""
-        sites = message.opening.members.number if isinstance(message.opening, Opening) else None
         state = self.stored.state
         if state is None:
-            return
-        self.limits.check(state.plan, self.site, sites)
+            raise RefusedError(Refusal.UNKNOWN_RUN)
+        self.limits.check(state.plan, self.site, None if message.opening is None else message.opening.members.number)
         for name, what in (("local_tolerance", "tolerance"), ("costs", "costs")):
             began = getattr(state, name)
             if began != getattr(self.limits, name):  # its answers so far were given with that
@@ -220,10 +206,7 @@ class Client:
                 )
 
     def _answer(self, message: RequestMessage) -> tuple[Client, Any]:
-        self._check_plan(message)
-        if self.stored.state is None:
-            raise RefusedError(Refusal.UNKNOWN_RUN)
-        secure = self.stored.state.plan.secure
+        secure = self.stored.state is not None and self.stored.state.plan.secure
         if not message.step and not secure:
             return self.sums(message)
         if not message.step and not isinstance(message.request, PublishRequest):
@@ -234,31 +217,16 @@ class Client:
 
     def sums(self, message: RequestMessage) -> tuple[Client, Sums]:
         """The client's own sums, checked as the server would check them."""
-        batch, stacked = self.batch.answer(message.request)
-        own = stacked.client(0)
-        counts, roster = _own_counts(batch, message), _roster_counts(batch)
-        found = fault(own, message.request, batch.state.plan, counts, roster)  # type: ignore[arg-type]
+        request = message.request
+        batch, stacked = self.batch.answer(request)
+        own, counts, roster = stacked.client(0), None, None
+        assert request is not None  # which has been answered
+        if issubclass(request.exchange, AfterTotals):
+            cells = batch.problem.cells
+            counts = GroupCounts(cells.mass, cells.positives)
+        if batch.state.totals is not None:
+            roster = GroupCounts(batch.state.totals.mass, batch.state.totals.positives)
+        found = fault(own, request, batch.state.plan, counts, roster)
         if found is not None:
             raise RefusedError(Refusal.IMPLAUSIBLE, f"not sent, since this site {found}.")
         return replace(self, cached=batch, stored=replace(self.stored, state=batch.state)), own
-
-
-def _position(of: RequestMessage | StoredClient) -> tuple[str, int, int, str]:
-    return of.run, of.roster, of.number, of.step
-
-
-def _digest(message: RequestMessage) -> bytes:
-    return hashlib.sha256(encode(message)).digest()
-
-
-def _own_counts(batch: ClientBatch, message: RequestMessage) -> GroupCounts | None:
-    """The client's own rows, where the check of its reply needs them."""
-    if not isinstance(message.request, AnswersRequest | FinalRequest | StepsRequest):
-        return None
-    cells = batch.problem.cells
-    return GroupCounts(cells.mass, cells.positives)
-
-
-def _roster_counts(batch: ClientBatch) -> GroupCounts | None:
-    state = batch.state
-    return None if state.mass is None or state.positives is None else GroupCounts(state.mass, state.positives)

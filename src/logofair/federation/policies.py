@@ -28,6 +28,7 @@ from logofair.policy.info import (
 )
 from logofair.policy.mixtures import coin_share, evaluate, score_blind_rules
 from logofair.policy.policy import Policy
+from logofair.solvers.problem import GroupTotals
 
 _LATE = (
     "This site did not take part in the run: its rule meets the local requirements on its own rows (or their noised "
@@ -103,8 +104,7 @@ def late_policy(
         maps=result.maps,
         priors=result.priors,
         releases=() if release is None else (release,),
-        mass=result.mass,
-        positives=result.positives,
+        totals=GroupTotals(result.mass, result.positives),
     )
     batch = ClientBatch.resumed([site_rows(columns, result.plan)], state)
     state = replace(state, releases=batch.preparation.releases(state.releases))
@@ -178,7 +178,7 @@ def _of_site(required: RequirementsInfo, state: ClientState) -> RequirementsInfo
 
 def _pooling(one: ClientBatch) -> PoolingInfo:
     """What the site's own cells borrow."""
-    maps, priors, own = one.state.maps, one.state.priors, one.borrowed
+    maps, priors, own = one.state.maps, one.state.priors, one.derive().borrowed
     about = PoolingInfo(strength=None if maps is None else maps.strength)
     if priors is None or own is None:
         return about
@@ -187,7 +187,7 @@ def _pooling(one: ClientBatch) -> PoolingInfo:
 
 def _figures(one: ClientBatch) -> SiteInfo:
     """What a site's rules do on its own rows; this never leaves it."""
-    problem, groups = one.own_problem, one.state.plan.groups
+    problem, groups = replace(one.problem, cells=one.derive().own_cells), one.state.plan.groups
     assert one.state.rules is not None
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, one.state.rules))
     gaps = (problem.local_gaps(u, v) / problem.local_units)[0].tolist()

@@ -82,7 +82,7 @@ class Server:
             )
         _enough(plan, names)
         excluded = tuple(ExcludedSite(site, "did not come", 0, "the beginning") for site in sorted(absent))
-        return cls(plan, names, first_exchange(plan, names), excluded=excluded).begun()
+        return cls(plan, names, first_exchange(plan, names), excluded=excluded).begun(1, 1)
 
     @property
     def request(self) -> Request:
@@ -147,13 +147,13 @@ class Server:
                 "nothing to count; agree on a plan with a smaller smallest cell, or on fewer and larger groups."
             )
 
-    def begun(self) -> Server:
-        """The state at the beginning of a roster, with the history that begins here."""
+    def begun(self, roster: int, number: int) -> Server:
+        """The state with the exchange under way as the beginning of a roster, and of its history."""
         phase = self.phase
         if isinstance(phase, ContributorsExchange):
             phase = replace(phase, request=ContributorsRequest(self.sites))
-        history = opening_history(Opening.of(self.plan, self.sites), self.roster)
-        return replace(self, phase=phase, history=history)
+        history = opening_history(Opening.of(self.plan, self.sites), roster)
+        return replace(self, phase=phase, roster=roster, number=number, opened=number, history=history)
 
     def counted(self, purpose: str) -> Server:
         """The state with one more exchange counted."""
@@ -183,9 +183,8 @@ class Server:
             return after, True
         else:
             phase = first_exchange(self.plan, left, phase.telling(self.plan))
-        number = self.number + 1
-        void = after.counted(self.purpose)
-        return replace(void, phase=phase, roster=self.roster + 1, number=number, opened=number).begun(), False
+        void = replace(after.counted(self.purpose), phase=phase)
+        return void.begun(self.roster + 1, self.number + 1), False
 
     def reopened(self, reasons: Mapping[str, str]) -> Server:
         """The state at the beginning of a new roster without some sites: masks belong to a roster."""
@@ -194,11 +193,7 @@ class Server:
             raise InputError(
                 "without: every policy is final, and a site that is away can get the result later; resume."
             )
-        return after.opened_at(self.roster + 1, self.number + 1)
-
-    def opened_at(self, roster: int, number: int) -> Server:
-        """The state as that of a roster which begins with this exchange."""
-        return replace(self, roster=roster, number=number, opened=number).begun()
+        return after.begun(self.roster + 1, self.number + 1)
 
     @property
     def roster_counts(self) -> GroupCounts | None:

@@ -124,9 +124,13 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
         found = [best_answer(after.problem, prices) for prices in everybodys(request.prices, plan)]
         gain, shares, bound = (np.stack([getattr(a, name) for a in found], 1) for name in ("gain", "shares", "bound"))
         gain, bound = gain + after.spared[:, None], bound + after.spared[:, None]
-        state = after.state.answered(request.prices, np.stack([a.u for a in found]), np.stack([a.v for a in found]))
+        state, asked = after.state, request.prices
+        u, v = (np.stack([getattr(a, name) for a in found]) for name in ("u", "v"))
+        if state.prices is not None and state.u is not None and state.v is not None:
+            asked, u, v = (np.concatenate(both) for both in ((state.prices, asked), (state.u, u), (state.v, v)))
+        after = replace(after, state=replace(state, prices=asked, u=u, v=v))
         shares, combinations = split_shares(shares, plan)
-        return replace(after, state=state), Answers(gain=gain, shares=shares, bound=bound, combinations=combinations)
+        return after, Answers(gain=gain, shares=shares, bound=bound, combinations=combinations)
 
     def take(self, total: Answers, plan: Plan, sites: int) -> Exchange:
         """Add the answers; go on to the final step where the certificate is good enough, else ask for more.

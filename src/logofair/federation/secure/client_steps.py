@@ -153,7 +153,7 @@ def _with_replica(client: Client, message: RequestMessage, opening: Opening) -> 
         raise RefusedError(Refusal.OTHER_THAN_REPLAY, str(error)) from None
     if replica.sites != opening.members.names:
         raise RefusedError(Refusal.OTHER_THAN_REPLAY)
-    replica = replica.opened_at(message.roster, message.number)
+    replica = replica.begun(message.roster, message.number)
     return replace(client, stored=replace(client.stored, replica=replica))
 
 
