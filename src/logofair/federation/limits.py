@@ -20,7 +20,6 @@ from logofair.errors import InputError, RefusedError
 from logofair.federation.exchange import Refusal
 from logofair.federation.plan import Plan
 from logofair.files.documents import read_bytes
-from logofair.notions import Rate
 from logofair.records import SPOKEN, spoken_digest
 from logofair.requirements import check_tolerance
 
@@ -95,26 +94,29 @@ class SiteLimits:
     pooling: bool = True
 
     def __post_init__(self) -> None:
+        checked: dict[str, object] = {}
         for name in ("only_secure", "calibration", "pooling"):
             if type(getattr(self, name)) is not bool:
                 raise InputError(f"{name}: got {getattr(self, name)!r}; use true or false.")
         if self.plan is not None:
-            object.__setattr__(self, "plan", read_fingerprint(self.plan))
+            checked["plan"] = read_fingerprint(self.plan)
         if self.neighbours is not None and self.neighbours not in _NEIGHBOURS:
             hint = nearest_name(self.neighbours, _NEIGHBOURS)
             raise InputError(f"neighbours: got {self.neighbours!r}{hint}; use 'replace' or 'add-remove'.")
         if self.costs is not None:
-            object.__setattr__(self, "costs", read_pair(self.costs, "costs"))
+            checked["costs"] = read_pair(self.costs, "costs")
         for name in ("smallest_cell", "most_smallest_cell", "least_sites", "most_folds", "most_rounds", "most_prices"):
             if getattr(self, name) is not None:
                 whole_number(getattr(self, name), name)
         if self.most_epsilon is not None and self.most_delta is None:
-            object.__setattr__(self, "most_delta", _MOST_DELTA)
+            checked["most_delta"] = _MOST_DELTA
         for name in ("most_epsilon", "most_delta"):
             if getattr(self, name) is not None:
                 positive_number(getattr(self, name), name, 100.0)
         for name in ("most_local_tolerance", "most_global_tolerance", "local_tolerance"):
             check_tolerance(getattr(self, name), name, of_shares=False)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     def objection(self, plan: Plan, site: str, sites: int | None = None) -> str | None:
         """Why a plan is not agreed to, as the rest of a sentence about it; None where it is.
@@ -130,61 +132,78 @@ class SiteLimits:
             raise RefusedError(Refusal.PLAN_REFUSED, f"run {plan.run!r}: the plan is refused, since {objection}.")
 
     def _objections(self, plan: Plan, site: str, sites: int | None) -> Iterator[str]:
+        private, secure = plan.privacy, plan.secure
         if self.plan is not None and plan.fingerprint != self.plan:
             yield f"its digest is {plan.fingerprint}; this site has agreed to {self.plan}"
-        if self.only_secure and not plan.secure:
+        if self.only_secure and not secure:
             yield "it has no secure sums; this site wants them"
-        yield from self._about_privacy(plan)
-        if self.smallest_cell is not None and plan.privacy is None and plan.smallest_cell < self.smallest_cell:
-            yield f"it counts cells of {plan.smallest_cell} rows; this site wants {self.smallest_cell} at least"
-        if self.most_smallest_cell is not None and plan.smallest_cell > self.most_smallest_cell:
-            yield f"it leaves out cells below {plan.smallest_cell} rows; this site allows {self.most_smallest_cell}"
-        if self.least_sites is not None and sites is not None and sites < self.least_sites:
-            yield f"its roster has {sites} sites; this site wants {self.least_sites} at least"
-        own = self.local_tolerance
-        yield from _too_wide(plan, site, self.most_local_tolerance, own)
-        for rate in plan.local_rates if own is not None else ():
-            tolerance = _tolerance(plan, rate, site)
-            if own is not None and own > tolerance:
-                yield (
-                    f"its tolerance inside this site is {tolerance:g} ({rate.name}), and this site's own, {own:g}, is "
-                    "larger; only a smaller one can hold beside it"
-                )
-        yield from self._about_costs(plan, site)
-        yield from _too_wide(plan, None, self.most_global_tolerance)
-        rounds = plan.rounds if plan.solver is None else plan.solver.rounds
-        if self.most_rounds is not None and rounds > self.most_rounds:
-            yield f"it may take {rounds} rounds; this site allows {self.most_rounds} at most"
-        if self.most_prices is not None and plan.most_prices > self.most_prices:
-            yield f"it may send {plan.most_prices:,} prices; this site answers {self.most_prices:,} at most"
+        if private is None and (self.most_epsilon, self.most_delta, self.neighbours) != (None, None, None):
+            yield "it has no differential privacy; this site wants it"
+        rounds, folds = plan.rounds if plan.solver is None else plan.solver.rounds, plan.folds * plan.deals_folds
+        cell = np.inf if private is not None else plan.smallest_cell  # noise covers small cells already
+        roster = np.inf if sites is None else sites
+        epsilon, delta = (0.0, 0.0) if private is None else (private.epsilon, private.delta)
+        for there, most, sentence in (
+            (epsilon, self.most_epsilon, "it would spend epsilon {:g}; this site spends {:g} at most"),
+            (delta, self.most_delta, "it would spend delta {:g}; this site spends {:g} at most"),
+            (plan.smallest_cell, self.most_smallest_cell, "it leaves out cells below {} rows; this site allows {}"),
+            (rounds, self.most_rounds, "it may take {} rounds; this site allows {} at most"),
+            (plan.most_prices, self.most_prices, "it may send {:,} prices; this site answers {:,} at most"),
+            (folds, self.most_folds, "it has {} folds; this site deals its rows into {} at most"),
+        ):
+            if most is not None and there > most:
+                yield sentence.format(there, most)
+        for there, least, sentence in (
+            (cell, self.smallest_cell, "it counts cells of {} rows; this site wants {} at least"),
+            (roster, self.least_sites, "its roster has {} sites; this site wants {} at least"),
+        ):
+            if least is not None and there < least:
+                yield sentence.format(there, least)
+        if private is not None and self.neighbours not in (None, private.neighbours):
+            yield f"its privacy is for neighbours by {private.neighbours!r}; this site wants {self.neighbours!r}"
         if not self.calibration and plan.calibration != "none":
             yield "it calibrates, for which sums over labels are sent; this site sends none"
-        if self.most_folds is not None and plan.deals_folds and plan.folds > self.most_folds:
-            yield f"it has {plan.folds} folds; this site deals its rows into {self.most_folds} at most"
         if not self.pooling and plan.pooling != "none":
             yield "it pools, for which histograms of scores are sent; this site sends none"
-
-    def _about_costs(self, plan: Plan, site: str) -> Iterator[str]:
+        yield from self._about_gaps(plan, site)
         if self.costs is not None and plan.priced is None:
             yield "it counts accuracy; this site's own costs can only take the place of others"
         elif self.costs is not None and any(own > most for own, most in zip(self.costs, plan.dearest, strict=True)):
-            own, most = (f"{accepted:g} and {rejected:g}" for accepted, rejected in (self.costs, plan.dearest))
-            yield f"its costs are {most} at most, and this site's own, {own}, are larger"
+            own, dearest = (f"{accepted:g} and {rejected:g}" for accepted, rejected in (self.costs, plan.dearest))
+            yield f"its costs are {dearest} at most, and this site's own, {own}, are larger"
         elif self.costs is None and not plan.has_costs(site):
             yield "it says what errors cost at other sites, and not at this one"
 
-    def _about_privacy(self, plan: Plan) -> Iterator[str]:
-        limits = {"epsilon": self.most_epsilon, "delta": self.most_delta}
-        if plan.privacy is None:
-            if self.neighbours is not None or any(most is not None for most in limits.values()):
-                yield "it has no differential privacy; this site wants it"
-            return
-        for name, most in limits.items():
-            spent = getattr(plan.privacy, name)
-            if most is not None and spent > most:
-                yield f"it would spend {name} {spent:g}; this site spends {most:g} at most"
-        if self.neighbours is not None and plan.privacy.neighbours != self.neighbours:
-            yield f"its privacy is for neighbours by {plan.privacy.neighbours!r}; this site wants {self.neighbours!r}"
+    def _about_gaps(self, plan: Plan, site: str) -> Iterator[str]:
+        """Gaps that may be wider than this site allows; within a ratio shares differ by 1 less the ratio at most."""
+        for where, rates, most, own in (
+            ("inside this site", plan.local_rates, self.most_local_tolerance, self.local_tolerance),
+            ("over all sites", plan.shown_rates, self.most_global_tolerance, None),
+        ):
+            for rate in rates:
+                bounds: dict[str, list[float]] = {"gap": [], "ratio": []}
+                for item in plan.items:
+                    there = item.scope.is_global if where == "over all sites" else item.scope.covers(site)
+                    if there and rate in item.rates and item.measure in bounds and isinstance(item.bound, float):
+                        bounds[item.measure].append(item.bound)
+                tolerance, ratio = min(bounds["gap"], default=np.inf), max(bounds["ratio"], default=-np.inf)
+                if own is not None and own > tolerance:
+                    yield (
+                        f"its tolerance {where} is {tolerance:g} ({rate.name}), and this site's own, {own:g}, is "
+                        "larger; only a smaller one can hold beside it"
+                    )
+                tolerance = tolerance if own is None else own
+                if most is None or min(tolerance, 1.0 - ratio) <= most:
+                    continue
+                if np.isfinite(tolerance):
+                    yield f"its tolerance {where} is {tolerance:g} ({rate.name}); this site allows {most:g} at most"
+                elif np.isfinite(ratio):
+                    yield (
+                        f"its ratio {where} is {ratio:g} ({rate.name}), so that gaps are up to {1.0 - ratio:g}; this "
+                        f"site allows {most:g} at most"
+                    )
+                else:
+                    yield f"it leaves the {rate.name} {where} free; this site allows gaps of {most:g} at most"
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> SiteLimits:
@@ -203,46 +222,6 @@ class SiteLimits:
             raise InputError(f"{file}: is no TOML file ({error}); write one limit a line, name = value.") from None
         except InputError as error:
             raise InputError(f"{file}: {error}") from None
-
-
-def _required(plan: Plan, rate: Rate, site: str | None, measure: str) -> list[float]:
-    """The bounds of a rate's gap, or ratio, inside a site, or over all sites (None)."""
-    return [
-        float(item.bound)
-        for item in plan.items
-        if item.measure == measure
-        and rate in item.rates
-        and isinstance(item.bound, float)
-        and (item.scope.is_global if site is None else item.scope.covers(site))
-    ]
-
-
-def _tolerance(plan: Plan, rate: Rate, site: str | None) -> float:
-    """The tolerance of a rate's gap there, infinite where it is free."""
-    return min(_required(plan, rate, site, "gap"), default=np.inf)
-
-
-def _too_wide(plan: Plan, site: str | None, most: float | None, own: float | None = None) -> Iterator[str]:
-    """Gaps that may be wider than a site allows; within a ratio shares differ by 1 less the ratio at most.
-
-    ``own`` is the tolerance that the site has set itself.
-    """
-    where = "over all sites" if site is None else "inside this site"
-    rates = plan.local_rates if site is not None else plan.shown_rates
-    for rate in rates if most is not None else ():
-        tolerance, ratios = _tolerance(plan, rate, site), _required(plan, rate, site, "ratio")
-        tolerance = tolerance if own is None else own
-        if most is None or min(tolerance, 1.0 - max(ratios) if ratios else np.inf) <= most:
-            continue
-        if ratios and not np.isfinite(tolerance):
-            yield (
-                f"its ratio {where} is {max(ratios):g} ({rate.name}), so that gaps are up to {1.0 - max(ratios):g}; "
-                f"this site allows {most:g} at most"
-            )
-        elif not np.isfinite(tolerance):
-            yield f"it leaves the {rate.name} {where} free; this site allows gaps of {most:g} at most"
-        else:
-            yield f"its tolerance {where} is {tolerance:g} ({rate.name}); this site allows {most:g} at most"
 
 
 def read_fingerprint(text: object) -> str:

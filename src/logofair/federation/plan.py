@@ -45,7 +45,6 @@ from logofair.requirements import (
 from logofair.solvers.algorithm1 import Algorithm1, solver_settings
 from logofair.solvers.trials import trial_size
 
-_MOST_FOLDS = 50
 _SMALLEST_CELL = 5
 # Under secure sums: a larger smallest cell would silence all but the largest site, whose numbers the totals then are,
 # and other folds would tell single rows apart.
@@ -54,8 +53,14 @@ _MOST_SECURE_CELL, _SECURE_FOLDS = 20, 5
 # to six groups none took more than 11.
 _USUAL_ROUNDS, _SECURE_ROUNDS = 60, 20
 # A plan arrives in messages: beyond these it would keep its sites at work for weeks, or is a slip of the keyboard.
-_MOST_ROUNDS, _MOST_TRIALS = 10_000, 10_000
-_MOST_GROUPS = 1_000
+_MOST_ROUNDS, _MOST_GROUPS = 10_000, 1_000
+_RANGES = {
+    "folds": (2, 50),
+    "trials": (0, 10_000),
+    "rounds": (1, _MOST_ROUNDS),
+    "quorum": (1, 1_000_000),
+    "smallest_cell": (0, 1_000_000),
+}
 _SMALLEST_RATIO = 1e-12  # next to none: the rates stay shares
 
 
@@ -179,33 +184,48 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Check everything here: a plan is made by :func:`make_plan`, and also arrives in messages."""
-        if type(self.secure) is not bool or not isinstance(self.privacy, Privacy | None):
-            raise InputError("plan: its secure sums or privacy are malformed; get the plan again.")
-        if not isinstance(self.solver, Algorithm1 | None):
-            raise InputError("plan: its solver is malformed; get the plan again.")
-        if self.solver is not None:
-            for name in ("rounds", "local_steps"):
-                _between(getattr(self.solver, name), f"Algorithm1: {name}", 1, _MOST_ROUNDS)
+        if not isinstance(self.privacy, Privacy | None):
+            raise InputError("plan: its privacy is malformed; get the plan again.")
         check_run_name(self.run)
-        _check_calibration(self.calibration, self.privacy)
-        groups = _group_names(self.groups)
-        _check_requirements(self, groups)
-        _check_combination(self)
-        checked = {
-            "groups": groups,
-            "costs": None if self.costs is None else read_pair(self.costs, "costs"),
-            "site_costs": _named_costs(dict(self.site_costs)),
-            "folds": _checked_folds(self.folds, self.secure),
-            "random_state": whole_number(self.random_state, "random_state", least=0),
-            "optimality_gap": positive_number(self.optimality_gap, "optimality_gap", 1.0),
-            "trials": _between(self.trials, "trials", 0, _MOST_TRIALS),
-            "rounds": _between(self.rounds, "rounds", 1, _MOST_ROUNDS),
-            "pooling": _checked_pooling(self.pooling, self.privacy, secure=self.secure),
-            "quorum": _between(self.quorum, "quorum", 3 if self.secure else 1, 1_000_000),
-            "smallest_cell": _checked_smallest(self.smallest_cell, self.privacy, secure=self.secure),
+        additive = tuple(name for name in METHODS if name != "isotonic")
+        if self.calibration not in additive:
+            raise InputError(
+                f"calibration: got {self.calibration!r}{nearest_name(self.calibration, additive)}; in a federation use "
+                f"one of {', '.join(additive)} (isotonic curves are not sums of what sites know)."
+            )
+        if self.pooling not in POOLING:
+            hint = nearest_name(self.pooling, POOLING)
+            raise InputError(f"pooling: got {self.pooling!r}{hint}; use one of {', '.join(POOLING)}.")
+        for name in ("rounds", "local_steps") if self.solver is not None else ():
+            _between(getattr(self.solver, name), f"Algorithm1: {name}", 1, _MOST_ROUNDS)
+        checked: dict[str, object] = {
+            name: _between(getattr(self, name), name, *ends) for name, ends in _RANGES.items()
         }
+        checked["quorum"] = whole_number(self.quorum, "quorum", least=3 if self.secure else 1)
+        checked["smallest_cell"] = max(self.smallest_cell, 1)
+        checked["groups"] = _group_names(self.groups)
+        checked["costs"] = None if self.costs is None else read_pair(self.costs, "costs")
+        checked["site_costs"] = _named_costs(dict(self.site_costs))
+        checked["random_state"] = whole_number(self.random_state, "random_state", least=0)
+        checked["optimality_gap"] = positive_number(self.optimality_gap, "optimality_gap", 1.0)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        if tuple(map(str, self.items)) != self.require:  # read again as people write them
+            raise InputError("plan: its requirements are malformed; get the plan again.")
+        if not {name for names in self.looked_at for name in names} <= set(self.named_rates):
+            raise InputError("plan: the rates that it looks at are malformed; get the plan again.")
+        Requirements(self.items, self.named_sites or ("a site",), self.groups)
+        for item in self.items:
+            if item.measure in ("gap", "ratio") and item.bound == TODAY:
+                raise InputError(f"require: {str(item)!r}: in a federation 'today' is for rates; pass a number.")
+        _check_choices(self)
+        if self.secure or self.privacy is not None:  # a prior would be a second look at the rows, and hold single ones
+            object.__setattr__(self, "pooling", "none")
+
+    @cached_property
+    def named_rates(self) -> dict[str, Rate]:
+        """The rates that sentences may name."""
+        return KNOWN_RATES | own_rates(self.rates)
 
     @cached_property
     def items(self) -> tuple[Requirement, ...]:
@@ -273,20 +293,13 @@ class Plan:
     @property
     def local_rates(self) -> tuple[Rate, ...]:
         """The rates whose gaps inside sites are required or looked at."""
-        known = KNOWN_RATES | own_rates(self.rates)
         required = dict.fromkeys(r for item in self.inside if item.measure in ("gap", "ratio") for r in item.rates)
-        return tuple(required) or tuple(known[name] for name in self.looked_at[0])
+        return tuple(required) or tuple(self.named_rates[name] for name in self.looked_at[0])
 
     @property
     def shown_rates(self) -> tuple[Rate, ...]:
         """The rates whose gaps over all sites are required or looked at."""
-        known = KNOWN_RATES | own_rates(self.rates)
-        return tuple(each.rate for each in self.constrained) or tuple(known[name] for name in self.looked_at[1])
-
-    @property
-    def are_tolerances(self) -> bool:
-        """Whether tolerances are all that is required, and accuracy is all that counts."""
-        return only_gaps(self.items) and self.priced is None
+        return tuple(r.rate for r in self.constrained) or tuple(self.named_rates[name] for name in self.looked_at[1])
 
     @property
     def may_reject(self) -> bool:
@@ -429,17 +442,9 @@ class Plan:
                 Requirement(measure="gap", rates=(rate,), relation="<=", bound=own, scope=at)
                 for rate in self.local_rates
             ]
-        known = KNOWN_RATES | own_rates(self.rates)
-        looked_at = tuple(tuple(known[name] for name in names) for names in self.looked_at)
-        costs = self.costs_at(sites, own_costs)
-        return _SeveralSites(
-            tuple(dict.fromkeys(items)),
-            tuple(sites),
-            self.groups,
-            costs,
-            tuple(people),
-            looked_at,  # type: ignore[arg-type]
-        )
+        inside, over_all = (tuple(self.named_rates[name] for name in names) for names in self.looked_at)
+        costs, required = self.costs_at(sites, own_costs), tuple(dict.fromkeys(items))
+        return _SeveralSites(required, tuple(sites), self.groups, costs, tuple(people), (inside, over_all))
 
     def published_requirements(self) -> Requirements:
         """What sites are told of the requirements: of costs, every pair that there is."""
@@ -575,15 +580,20 @@ def make_plan(
     """
     items, looked_at = read_items(require, notion, local_tolerance, global_tolerance)
     rates = own_rates(rate for rates in (*(item.rates for item in items), *looked_at) for rate in rates)
-    of_all, of_single = _read_costs(costs, site_costs)
+    if isinstance(costs, Mapping):
+        if site_costs is not None:
+            raise InputError("site_costs: beside costs that name sites; pass one pair as costs, or all in one of them.")
+        if not costs:
+            raise InputError("costs: got {}, which names no site; pass a pair such as (1, 3), or one for every site.")
+        costs, site_costs = None, costs
     return Plan(
         run=secrets.token_hex(8) if run is None else run,
-        groups=_group_names(groups),
+        groups=groups,  # type: ignore[arg-type]  # which the plan checks
         require=tuple(map(str, items)),
         rates=tuple(rates.values()),
         looked_at=(tuple(rate.name for rate in looked_at[0]), tuple(rate.name for rate in looked_at[1])),
-        costs=of_all,
-        site_costs=of_single,
+        costs=None if costs is None else read_pair(costs, "costs"),
+        site_costs=_named_costs({} if site_costs is None else site_costs),
         calibration=calibration,
         folds=folds,
         random_state=0 if random_state is None else random_number(random_state),
@@ -597,19 +607,6 @@ def make_plan(
         pooling=pooling,
         smallest_cell=(_SMALLEST_CELL if privacy is None else 1) if smallest_cell is None else smallest_cell,
     )
-
-
-def _read_costs(
-    costs: object, single: Mapping[str, object] | None
-) -> tuple[tuple[float, float] | None, tuple[tuple[str, tuple[float, float]], ...]]:
-    """The costs of sites that are not named, and those of single ones."""
-    if isinstance(costs, Mapping) and single is not None:
-        raise InputError("site_costs: beside costs that name sites; pass one pair as costs, or all in one of them.")
-    if isinstance(costs, Mapping) and not costs:
-        raise InputError("costs: got {}, which names no site; pass a pair such as (1, 3), or one for every site.")
-    if isinstance(costs, Mapping):
-        return None, _named_costs(costs)
-    return None if costs is None else read_pair(costs, "costs"), _named_costs({} if single is None else single)
 
 
 def _named_costs(costs: Mapping[str, object]) -> tuple[tuple[str, tuple[float, float]], ...]:
@@ -626,31 +623,6 @@ class _SeveralSites(Requirements):
     def alone(self) -> bool:
         """What holds over all sites is never that of one."""
         return False
-
-
-def _check_requirements(plan: Plan, groups: Sequence[Label]) -> None:
-    """Read the requirements again as people write them: a plan also arrives in messages."""
-    known = isinstance(plan.require, tuple) and all(type(text) is str for text in plan.require)
-    known = known and isinstance(plan.rates, tuple) and all(isinstance(rate, Rate) for rate in plan.rates)
-    known = known and isinstance(plan.looked_at, tuple) and len(plan.looked_at) == 2
-    if not known or tuple(map(str, plan.items)) != plan.require:
-        raise InputError("plan: its requirements are malformed; get the plan again.")
-    names = KNOWN_RATES | own_rates(plan.rates)
-    if any(not isinstance(side, tuple) or not set(side) <= set(names) for side in plan.looked_at):
-        raise InputError("plan: the rates that it looks at are malformed; get the plan again.")
-    Requirements(plan.items, plan.named_sites or ("a site",), tuple(groups))
-    for item in plan.items:
-        if item.measure in ("gap", "ratio") and item.bound == TODAY:
-            raise InputError(f"require: {str(item)!r}: in a federation 'today' is for rates; pass a number.")
-
-
-def _line(rate: Rate) -> str:
-    """What a rate of the plan's own counts, in words."""
-    base = (rate.constant, rate.slope) if rate.base is None else rate.base
-    return (
-        f"the {rate.name} counts an accepted row of chance p as {rate.constant:g} + {rate.slope:g} p, and any row as "
-        f"{base[0]:g} + {base[1]:g} p"
-    )
 
 
 def check_run_name(run: object) -> None:
@@ -678,107 +650,84 @@ def _is_name(name: object) -> bool:
     return isinstance(name, str | int) or (isinstance(name, float) and math.isfinite(name))
 
 
-def _check_calibration(method: object, privacy: Privacy | None) -> None:
-    additive = tuple(name for name in METHODS if name != "isotonic")
-    if not isinstance(method, str) or method not in additive:
-        raise InputError(
-            f"calibration: got {method!r}{nearest_name(method, additive)}; in a federation use one of "
-            f"{', '.join(additive)} (isotonic curves are not sums of what sites know)."
-        )
-    if privacy is not None and method != "none":
-        raise InputError(
-            f"calibration: got {method!r} with differential privacy, which covers one histogram of scores and no "
-            "calibrator; use 'none', with scores calibrated on other rows."
-        )
-
-
-def _checked_folds(folds: object, secure: bool) -> int:
-    """Into how many folds calibration deals the rows."""
-    number = _between(folds, "folds", 2, _MOST_FOLDS)
-    if secure and number != _SECURE_FOLDS:
-        raise InputError(
-            f"folds: got {folds!r} with secure sums, where there are {_SECURE_FOLDS}: the sums of many small folds "
-            "would tell single rows apart; leave it out."
-        )
-    return number
-
-
-def _checked_pooling(pooling: object, privacy: Privacy | None, *, secure: bool) -> str:
-    """What cells may borrow.
-
-    Under differential privacy nothing, since a prior would be a second look at the rows; under secure sums nothing
-    either, since histograms of scores are fine enough to hold rows alone in their bins, whosever these are.
-    """
-    if not isinstance(pooling, str) or pooling not in POOLING:
-        raise InputError(f"pooling: got {pooling!r}{nearest_name(pooling, POOLING)}; use one of {', '.join(POOLING)}.")
-    if privacy is not None and pooling == "full":
-        raise InputError(
+def _check_choices(plan: Plan) -> None:
+    """Refuse what cannot be combined with secure sums, with differential privacy, or with Algorithm 1."""
+    secure, private, solver = plan.secure, plan.privacy is not None, plan.solver
+    rates_inside = {rate for item in plan.inside for rate in item.rates or (KNOWN_RATES["selection rate"],)}
+    many = len(rates_inside) > 2 or (len(rates_inside) == 2 and not all(rate.is_share for rate in rates_inside))
+    refused = (
+        (
+            private and plan.calibration != "none",
+            f"calibration: got {plan.calibration!r} with differential privacy, which covers one histogram of scores "
+            "and no calibrator; use 'none', with scores calibrated on other rows.",
+        ),
+        (
+            private and plan.pooling == "full",
             "pooling: 'full' cannot be combined with differential privacy, which covers one histogram per site and no "
-            "prior besides; use 'none'."
-        )
-    if secure and pooling == "full":
-        raise InputError(
+            "prior besides; use 'none'.",
+        ),
+        (
+            private and plan.smallest_cell > 1,
+            f"smallest_cell: got {plan.smallest_cell!r} with differential privacy, whose noise covers small cells "
+            "already: leaving one out would tell its true count; use 1.",
+        ),
+        (
+            secure and plan.folds != _SECURE_FOLDS,
+            f"folds: got {plan.folds!r} with secure sums, where there are {_SECURE_FOLDS}: the sums of many small "
+            "folds would tell single rows apart; leave it out.",
+        ),
+        (
+            secure and plan.pooling == "full",
             "pooling: 'full' cannot be combined with secure sums: its histograms of scores hold single rows alone in "
-            "their bins, whose scores every site would know; use 'none', or leave out secure sums."
-        )
-    return "none" if secure or privacy is not None else pooling
-
-
-def _checked_smallest(cell: object, privacy: Privacy | None, *, secure: bool) -> int:
-    """How many rows a group must have at a site to be counted, at least 1."""
-    number = max(_between(cell, "smallest_cell", 0, 1_000_000), 1)
-    if secure and number > _MOST_SECURE_CELL:
-        raise InputError(
-            f"smallest_cell: got {cell!r} with secure sums, where it is {_MOST_SECURE_CELL} at most: a larger one "
-            "would leave out all sites but the largest, so that totals are that site's numbers; use a smaller one."
-        )
-    if privacy is not None and number > 1:
-        raise InputError(
-            f"smallest_cell: got {cell!r} with differential privacy, whose noise covers small cells already: leaving "
-            "one out would tell its true count; use 1."
-        )
-    return number
-
-
-def _check_combination(plan: Plan) -> None:
-    if plan.secure and plan.named_sites:
-        raise InputError(
+            "their bins, whose scores every site would know; use 'none', or leave out secure sums.",
+        ),
+        (
+            secure and plan.smallest_cell > _MOST_SECURE_CELL,
+            f"smallest_cell: got {plan.smallest_cell!r} with secure sums, where it is {_MOST_SECURE_CELL} at most: a "
+            "larger one would leave out all sites but the largest, so that totals are that site's numbers; use a "
+            "smaller one.",
+        ),
+        (
+            secure and bool(plan.named_sites),
             "require: with secure sums no requirement names a site, since what holds at one site alone can tell its "
-            "numbers from the others'; agree on one for all sites; a site may set its own (federate client --local)."
-        )
-    if plan.secure and plan.site_costs:
-        raise InputError(
+            "numbers from the others'; agree on one for all sites; a site may set its own (federate client --local).",
+        ),
+        (
+            secure and bool(plan.site_costs),
             "costs: those of single sites cannot be combined with secure sums, since what one site alone saves would "
             "stand out in a total; agree on the largest for all sites; a site may set its own, neither of them larger "
-            "(federate client --costs)."
-        )
-    if plan.solver is not None and not plan.are_tolerances:
-        raise InputError(
-            "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs."
-        )
-    if plan.solver is not None and plan.solver.form != "corrected":
-        raise InputError(
-            "solver: a federation runs Algorithm 1 corrected; as printed it does not reach its minimum: leave out "
-            "form=, or try it in one place with logofair.fit."
-        )
-    limited = {rate for item in plan.inside for rate in item.rates or (KNOWN_RATES["selection rate"],)}
-    if plan.secure and (len(limited) > 2 or (len(limited) == 2 and not all(rate.is_share for rate in limited))):
-        raise InputError(
+            "(federate client --costs).",
+        ),
+        (
+            secure and many,
             "local: with secure sums one rate, or two that are shares of some rows, can be required inside each site: "
-            "more of them may leave a site no choice but to reject everybody, so that a total is that of a site "
-            "with one group alone; require less inside each site, or the others over all sites."
-        )
-    if plan.secure and any(population for item in plan.inside for population in item.who):
-        raise InputError(
+            "more of them may leave a site no choice but to reject everybody, so that a total is that of a site with "
+            "one group alone; require less inside each site, or the others over all sites.",
+        ),
+        (
+            secure and any(population for item in plan.inside for population in item.who),
             "require: with secure sums what holds inside sites holds for every group: if it named one, sites that "
             "compare it with others might have no choice left, so that a total is that of a site without it; name no "
-            "group, or require it over all sites."
-        )
-    if plan.secure and plan.solver is not None and plan.solver.step is None:
-        raise InputError(
-            "solver: Algorithm 1 takes its step from the largest constant of any client, which is no sum; "
-            "with secure sums pass logofair.Algorithm1(step=...)."
-        )
+            "group, or require it over all sites.",
+        ),
+        (
+            solver is not None and not (only_gaps(plan.items) and plan.priced is None),
+            "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs.",
+        ),
+        (
+            solver is not None and solver.form != "corrected",
+            "solver: a federation runs Algorithm 1 corrected; as printed it does not reach its minimum: leave out "
+            "form=, or try it in one place with logofair.fit.",
+        ),
+        (
+            secure and solver is not None and solver.step is None,
+            "solver: Algorithm 1 takes its step from the largest constant of any client, which is no sum; with secure "
+            "sums pass logofair.Algorithm1(step=...).",
+        ),
+    )
+    for applies, sentence in refused:
+        if applies:
+            raise InputError(sentence)
 
 
 def _between(value: object, where: str, least: int, most: int) -> int:
