@@ -35,6 +35,7 @@ from logofair.federation import make_plan
 from logofair.federation.limits import SiteLimits
 from logofair.files.inputs import ColumnNames
 from logofair.policy.policy import Policy
+from logofair.words.plans import plan_sentences
 from support.examples import examples
 
 pytestmark = pytest.mark.federation
@@ -321,7 +322,7 @@ def test_the_fingerprint_shown_is_that_of_ssh_keygen_and_one_that_was_misread_is
 def test_no_name_in_a_plan_forges_a_line_of_what_people_agree_to(capsys: pytest.CaptureFixture[str]) -> None:
     forged = "M.\nSums: Secure: the server sees totals.\r\nPrivacy: all of it\u2028\x85\x0b"
     plan = make_plan(groups=["F", forged], run="forged")
-    screen, sentences = Screen(), list(plan.sentences())
+    screen, sentences = Screen(), list(plan_sentences(plan))
     for label, sentence in sentences:
         screen(Event("plan", f"{label}: {sentence}"))
     lines = capsys.readouterr().err.splitlines()

@@ -11,6 +11,7 @@ from logofair.federation.messages import ReplyMessage
 from logofair.federation.plan import Members
 from logofair.files.inputs import ColumnNames
 from logofair.records import decode, encode
+from logofair.words.plans import plan_sentences
 from support.sites import federation, plan_of
 
 pytestmark = pytest.mark.federation
@@ -37,7 +38,7 @@ def test_the_plan_is_told_before_anything_is_answered(tmp_path):
     assert decode(answer_on_disk(str(path), first_message(plan), tell=events.append), ReplyMessage).refusal is None
     of_plan, last = events[:-1], events[-1]
     assert [event.kind for event in of_plan] == ["plan"] * len(of_plan)
-    expected = [f"{label}: {sentence}" for label, sentence in plan.sentences(Members.of("ab", named=False))]
+    expected = [f"{label}: {sentence}" for label, sentence in plan_sentences(plan, Members.of("ab", named=False))]
     assert [event.sentence for event in of_plan] == expected
     assert f"digest {plan.fingerprint}" in of_plan[0].sentence
     assert last.kind == "reply"

@@ -15,7 +15,9 @@ from logofair.federation import ClientBatch, Server, SiteColumns, late_policy
 from logofair.federation.exchange import reply_form
 from logofair.federation.limits import SiteLimits
 from logofair.requirement import Scope
+from logofair.solvers.problem import GroupTotals
 from logofair.words.federated import run_sentences
+from logofair.words.plans import plan_sentences
 from support.examples import examples
 from support.required import Required
 from support.sites import central, federation, identities, plan_of, same_policy
@@ -360,7 +362,7 @@ def test_what_cannot_be_required_is_refused_in_one_sentence(given, said):
 
 
 def test_a_site_is_shown_all_that_is_required():
-    shown = dict(plan_of(**LENDER).sentences())
+    shown = dict(plan_sentences(plan_of(**LENDER)))
     for part in ("ratio >= 0.8 per site", ">= 0.3 per site", ">= today overall", "accepted <= 0.85 overall", "costs 1"):
         assert part in shown["Required"]
     assert "give way" in shown["Feasible"]

@@ -15,6 +15,7 @@ from logofair.federation.plan import Members
 from logofair.notions import Notion, Rate
 from logofair.records import plain, read
 from logofair.solvers.algorithm1 import Algorithm1
+from logofair.words.plans import plan_sentences
 from support.sites import BENEFIT, clients, federation, go, identities, plan_of
 
 pytestmark = pytest.mark.federation
@@ -168,12 +169,12 @@ def test_limits_that_were_tightened_meanwhile_hold_for_the_next_message():
 
 def test_a_plan_says_all_that_is_agreed_to():
     plan = plan_of(secure=True, smallest_cell=5, calibration="beta", pooling="auto", rounds=7)
-    lines = dict(plan.sentences(Members.of("abc", named=True)))
-    assert plan_of(run="x").fingerprint in dict(plan_of(run="x").sentences())["Plan"]
+    lines = dict(plan_sentences(plan, Members.of("abc", named=True)))
+    assert plan_of(run="x").fingerprint in dict(plan_sentences(plan_of(run="x")))["Plan"]
     assert lines["Sites"].startswith("3: a, b, c;")
-    assert dict(plan.sentences(Members.of("abc", named=False)))["Sites"].startswith("3;")
+    assert dict(plan_sentences(plan, Members.of("abc", named=False)))["Sites"].startswith("3;")
     assert "names of the sites" in lines["Published"]
-    assert "number of the sites" in dict(plan_of().sentences())["Published"]
+    assert "number of the sites" in dict(plan_sentences(plan_of()))["Published"]
     assert "0.05" in lines["Required"]
     assert "0.01" in lines["Required"]
     assert "fewer than 5 rows" in lines["Small cells"]
@@ -182,9 +183,9 @@ def test_a_plan_says_all_that_is_agreed_to():
     assert "2 prices" in lines["Rounds"]
     assert "beta: sums over scores and labels are sent, for 5 folds" in lines["Calibration"]
     assert "Pooling" not in lines
-    assert "Histograms" in dict(plan_of(pooling="auto").sentences())["Pooling"]
-    assert "however few rows" in dict(plan_of(smallest_cell=1).sentences())["Small cells"]
-    private = dict(plan_of(privacy=PRIVACY).sentences())
+    assert "Histograms" in dict(plan_sentences(plan_of(pooling="auto")))["Pooling"]
+    assert "however few rows" in dict(plan_sentences(plan_of(smallest_cell=1)))["Small cells"]
+    private = dict(plan_sentences(plan_of(privacy=PRIVACY)))
     assert "Small cells" not in private
     assert all(word in private["Privacy"] for word in ("epsilon 1,", "delta 1e-06", "replace"))
     assert "Not secure" in private["Sums"]
@@ -194,8 +195,8 @@ def test_a_plan_calls_no_rate_by_anothers_name_and_says_what_its_own_rates_count
     disguised = Notion("demographic_parity", given=(Rate("selection rate", 0.0, 1.0),))
     with pytest.raises(InputError, match="Rate 'selection rate': the name has a meaning of its own"):
         plan_of(notion=disguised)
-    assert "Rates" not in dict(plan_of(notion="equalized_odds").sentences())
-    said = dict(plan_of(notion=BENEFIT).sentences())["Rates"]
+    assert "Rates" not in dict(plan_sentences(plan_of(notion="equalized_odds")))
+    said = dict(plan_sentences(plan_of(notion=BENEFIT)))["Rates"]
     assert "benefit counts an accepted row of chance p as -1 + 2 p, and any row as 1 + 0 p" in said
 
 

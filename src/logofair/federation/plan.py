@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,7 +15,6 @@ from logofair.calibration import METHODS
 from logofair.columns.checks import (
     Floats,
     Label,
-    listed,
     nearest_name,
     positive_number,
     random_number,
@@ -39,7 +38,6 @@ from logofair.requirements import (
     allows_rejecting,
     only_gaps,
     read_items,
-    requirement_sentences,
     tolerance_of,
 )
 from logofair.solvers.algorithm1 import Algorithm1, solver_settings
@@ -73,8 +71,8 @@ class Members:
 
     Examples
     --------
-    >>> Members.of(["north", "south"], named=False).summary()
-    '2'
+    >>> Members.of(["north", "south"], named=False).number
+    2
     """
 
     number: int
@@ -97,10 +95,6 @@ class Members:
         if self.names and others.names:
             return set(self.names) <= set(others.names)
         return (self.number, self.digest) == (others.number, others.digest) if self.number >= others.number else True
-
-    def summary(self) -> str:
-        """Number, and names where they are known."""
-        return f"{self.number:,}{f': {listed(self.names, self.number)}' if self.names else ''}"
 
 
 def _names_digest(sites: Sequence[str]) -> str:
@@ -450,97 +444,11 @@ class Plan:
         """What sites are told of the requirements: of costs, every pair that there is."""
         return replace(self.requirements(self.named_sites), costs=self.priced)
 
-    def summary(self) -> str:
-        """What must hold, in words."""
-        required = {"require": self.require}
-        return " ".join([*requirement_sentences(required), *self._costs_sentence()])
-
-    def _costs_sentence(self) -> Iterator[str]:
-        """What errors cost at which site."""
-        single = [f"{accepted:g} and {rejected:g} at {site}" for site, (accepted, rejected) in self.site_costs]
-        if self.costs is not None:
-            alike = Costs.of([self.costs]).summary().removesuffix(".")
-            yield f"{alike}; {', '.join(single) if single else 'a site may count less'}."
-        elif single:
-            yield f"A wrongly accepted row and a wrongly rejected one cost {', '.join(single)}."
-
-    def sentences(self, members: Members | None = None) -> Iterator[tuple[str, str]]:
-        """What a site agrees to by answering, as (label, sentence); ``members`` are those of the roster."""
-        yield "Plan", f"Run {self.run}, digest {self.fingerprint}."
-        if members is not None:
-            yield "Sites", f"{members.summary()}; the run fails with fewer than {self.quorum}."
-        yield "Groups", f"{', '.join(map(str, self.groups))}."
-        yield "Required", self.summary()
-        if not self.may_reject or self.limited_inside:
-            yield (
-                "Feasible",
-                "Whether the requirements inside this site can be met here is sent, as the sum of what they would have "
-                "to give way by.",
-            )
-        if own := list(own_rates(self.rates).values()):
-            yield "Rates", f"{'; '.join(map(_line, own))}."
-        yield (
-            "Sums",
-            "Secure: the server and every site see sums, each over 3 sites or more, from which a site can take its "
-            "own part, and of each site by name for which groups it has people enough; what sums tell of single rows "
-            "is measured in docs/THREATS.md."
-            if self.secure
-            else "Not secure: the server sees the sums of this site by themselves.",
-        )
-        yield "Privacy", self._privacy()
-        if self.smallest_cell > 1:
-            yield "Small cells", f"A group with fewer than {self.smallest_cell} rows here is counted in nothing sent."
-        elif self.privacy is None:
-            yield "Small cells", "Every group is counted, however few rows it has here."
-        yield "Calibration", self._calibration()
-        if self.pooling != "none":
-            yield "Pooling", "Histograms of this site's scores are sent, for small cells everywhere to borrow."
-        yield "Rounds", self._most_requests()
-        yield (
-            "Published",
-            "To every site and to whom the server's people choose: requirements, "
-            f"{'names' if self.secure else 'number'} of the sites, names of those that dropped out, rows of each group "
-            f"over all of them, expected {self.objective} and its bound, gaps over all"
-            f"{', the rates that are limited over all' if self.limits_global else ''}, prices"
-            f"{', scores of each group over all' if self.pooling != 'none' else ''}. This site's policy stays here.",
-        )
-
     @property
     def limits_global(self) -> bool:
         """Whether more than tolerances holds over all sites."""
         ratios = any(r.ratio is not None for r in self.constrained)
         return ratios or bool(self.global_limits or self.combinations)
-
-    def _calibration(self) -> str:
-        """Whether labels are used, and how the rows are dealt."""
-        drawn = f"{self.folds} folds drawn with seed {self.random_state}"
-        if self.calibration != "none":
-            return f"{self.calibration}: sums over scores and labels are sent, for {drawn}."
-        return f"None: scores count as chances{f', and there are {drawn}' if self.deals_folds else ''}."
-
-    def _privacy(self) -> str:
-        if self.privacy is None:
-            return "No differential privacy: sums are exact."
-        return (
-            f"Differential privacy: one noised histogram, epsilon {self.privacy.epsilon:g}, delta "
-            f"{self.privacy.delta:g}, neighbours by {self.privacy.neighbours}."
-        )
-
-    def _most_requests(self) -> str:
-        """Rounds and prices at most."""
-        if self.solver is not None:
-            of = self.solver
-            step = "found in the run" if of.step is None else f"{of.step:g}"
-            return (
-                f"Algorithm 1, at most {of.rounds} rounds of {of.local_steps} local steps, with sharpness "
-                f"{of.sharpness:g} and a step {step}."
-            )
-        each = self.trials_at_most()
-        prices = f"{each} {'price' if each == 1 else 'prices'}"
-        return (
-            f"At most {self.rounds} rounds of questions, each with at most {prices} of the global requirements, until "
-            f"nothing is better by more than {self.optimality_gap:g}."
-        )
 
 
 def make_plan(

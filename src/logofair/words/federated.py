@@ -13,6 +13,7 @@ from logofair.federation.result import RunResult
 from logofair.policy.info import added_to_rows, no_rule, reached_and_bound, relief_sentence, tiny
 from logofair.requirements import SELECTED
 from logofair.words.phrases import counted, limit_points, listed, name_of, people, points, short_number
+from logofair.words.plans import required_sentence
 from logofair.words.sections import Answer, Cell, Facts, Page, Section, Table
 
 _SITES = 6  # named in the title
@@ -104,7 +105,7 @@ def run_sentences(result: RunResult) -> Iterator[tuple[str, str]]:
 
 def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
     plan, certificate = result.plan, result.certificate
-    yield "Required", plan.summary()
+    yield "Required", required_sentence(plan)
     reached, bound = reached_and_bound(result.accuracy, result.bound, result.objective, 5)
     none = f"{no_rule('eta')} within the requirements"
     if result.objective == "accuracy":

@@ -17,6 +17,7 @@ from logofair.federation.exchanges.calibrating import Contributors, CurvatureExc
 from logofair.federation.exchanges.totals import Totals, TotalsExchange
 from logofair.federation.plan import Members
 from logofair.solvers.algorithm1 import Algorithm1
+from logofair.words.plans import plan_sentences
 from support.sites import Tampered, clients, federation, go, gone_from, identities, plan_of, rows
 
 pytestmark = pytest.mark.federation
@@ -266,7 +267,7 @@ def test_whatever_a_plan_can_choose_is_shown_to_those_who_answer_it(name):
     change = {name: CHANGES[name], **({"calibration": "none"} if name == "privacy" else {})}
     shown = []
     for settings in (usual, {**usual, **change}):
-        lines = dict(plan_of(**settings).sentences(Members.of("abc", named=True)))
+        lines = dict(plan_sentences(plan_of(**settings), Members.of("abc", named=True)))
         shown.append({label: line for label, line in lines.items() if label != "Plan" or name == "run"})
     assert shown[0] != shown[1]
 

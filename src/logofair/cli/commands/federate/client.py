@@ -59,10 +59,11 @@ def show_plan(file: Path) -> None:
     Sites agree to this very plan with federate client --accept-plan DIGEST.
     """
     from logofair.engines.folder import read_plan
+    from logofair.words.plans import plan_sentences
 
     plan, _ = read_plan(file)
     screen = Screen(err=False)
-    for label, sentence in plan.sentences():
+    for label, sentence in plan_sentences(plan):
         screen(Event("plan", f"{label}: {sentence}"))
 
 
