@@ -145,7 +145,7 @@ class Fits:
         return cls(method, units, FoldRuns.of(FAMILIES[method], units, *columns, counts), without, strength)
 
     @cached_property
-    def _parent_maps(self) -> ParentMaps:
+    def _parents(self) -> ParentMaps:
         """Maps of all rows and of the groups, the same whatever strength those of the cells are fitted with."""
         assert isinstance(self.rows, FoldRuns)
         return ParentMaps.of(self.rows, self.strength, self.without)
@@ -158,7 +158,7 @@ class Fits:
         """
         fitted: Sequence[LogisticMaps | IsotonicMaps]
         if isinstance(self.rows, FoldRuns):
-            fitted = fit_logistic(self.method, self._parent_maps, strength, fits, to_compare=to_compare)
+            fitted = fit_logistic(self.method, self._parents, strength, fits, to_compare=to_compare)
         else:
             strengths = self.strength, strength
             fitted = [fit_isotonic(self.rows, strengths, int(fold)) for fold in self.without[fits]]

@@ -46,8 +46,13 @@ def isotonic_chances(order: RowOrder, levels: Floats, chances: Floats, weights: 
     """
     if levels.size == 0:
         return chances
-    changes = order.changes(levels)
-    mass = None if weights is None else _floored_weights(weights, order)
+    changes, mass = order.changes(levels), weights
+    if mass is not None and not mass.min() >= 1e-12 * mass.max() > 0.0:
+        # At least 1e-12 of the cell's largest weight, as isotonic regression needs.
+        rows = np.diff(order.starts)
+        largest = np.maximum.reduceat(mass, order.starts[:-1][rows > 0])
+        floor = np.where(largest > 0.0, 1e-12 * largest, 1.0)
+        mass = np.maximum(mass, np.repeat(floor, rows[rows > 0]))
     if changes.all():
         rising = _isotonic(chances, mass, order.starts)
         return np.clip(rising, 0.0, 1.0, out=rising)
@@ -72,16 +77,6 @@ def _isotonic(values: Floats, mass: Floats | None, starts: Indices) -> Floats:
     return rising
 
 
-def _floored_weights(weights: Floats, order: RowOrder) -> Floats:
-    """Weights in the order of the rows, at least 1e-12 of the cell's largest, as isotonic regression needs."""
-    if weights.min() >= 1e-12 * weights.max() > 0.0:
-        return weights
-    present = np.diff(order.starts) > 0
-    largest = np.maximum.reduceat(weights, order.starts[:-1][present])
-    floor = np.where(largest > 0.0, 1e-12 * largest, 1.0)
-    return np.asarray(np.maximum(weights, np.repeat(floor, np.diff(order.starts)[present])))
-
-
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Chances of rows, each by the calibrator fitted without the row's fold."""
@@ -91,19 +86,18 @@ class HeldOut:
     fold: npt.NDArray[np.int16]  # of each row, in that order
     without: tuple[Calibrator, ...]  # the calibrator without each fold
 
-    @property
-    def chances(self) -> Floats:
-        """Out-of-fold chance of each row, in that order, by its cell's map; computed at every call to save memory."""
-        return self.chances_of(gather(self.scores, self.order.rows))
+    def chances(self, ordered: Floats | None = None) -> Floats:
+        """Out-of-fold chance of each row, in that order, by its cell's map; computed at every call to save memory.
 
-    def chances_of(self, ordered: Floats) -> Floats:
-        """The same, from the scores in that order."""
-        return held_out_chances(ordered, self.order.cells + (1 + self.without[0].n_groups), self.fold, self.without)
+        ``ordered`` are the scores in that order, where they are at hand.
+        """
+        scores = gather(self.scores, self.order.rows) if ordered is None else ordered
+        return held_out_chances(scores, self.order.cells + (1 + self.without[0].n_groups), self.fold, self.without)
 
     @property
     def in_input_order(self) -> Floats:
         """The chances in the order of the user's columns."""
-        return self.order.in_input_order(self.chances)
+        return self.order.in_input_order(self.chances())
 
     def merged(self, scores: Floats, groups: Indices, rows: npt.NDArray[Any]) -> Floats:
         """Chances by the maps of the groups, for rules that ignore the site: of the rows at some places."""
@@ -124,7 +118,7 @@ class CrossFit:
     def measured(cls, calibrator: Calibrator, held_out: HeldOut, sample: Sample, strength: float) -> CrossFit:
         """With the chances out of fold of a sample's rows, as they came, and their calibration errors."""
         columns = sample.columns_at(held_out.order.rows)
-        chances = held_out.chances_of(columns[0])
+        chances = held_out.chances(columns[0])
         errors = calibration_errors(*columns, chances, held_out.order.starts)
         return cls(calibrator, held_out, errors, strength, chances)
 
@@ -162,38 +156,23 @@ def cross_fit(
         )
         fold = drawn.assigned_to(order)
         del drawn  # six bytes a row, before columns of eight are made
-    (*without, calibrator), strength = _calibrators(sample, method, order, fold, folds, strengths)
-    return CrossFit.measured(calibrator, HeldOut(sample.scores, order, fold, tuple(without)), sample, strength)
-
-
-def _calibrators(
-    sample: Sample,
-    method: str,
-    order: RowOrder,
-    fold: npt.NDArray[np.int16],
-    folds: int,
-    strengths: tuple[float, ...],
-) -> tuple[list[Calibrator], float]:
-    """The calibrators without each fold, then that of all rows, and the strength of their cells' prior."""
     every = np.arange(folds + 1)
     fits = Fits.of(method, sample, order, fold, np.append(every[:folds], NO_FOLD))
     enough = folds_compared(folds, fold.size)
 
-    @cache
-    def compared() -> tuple[Sample, Indices, npt.NDArray[np.int16]]:
-        """The rows on which strengths are compared, their units and folds; one strength alone needs none of them."""
+    if len(strengths) > 1:
         places = np.flatnonzero(fold < enough)
-        rows = sample.at(order.rows[places])
-        return rows, sample.units.of(rows.group_codes, rows.site_codes), fold[places]
+        compared, fold_compared = sample.at(order.rows[places]), fold[places]
+        unit = sample.units.of(compared.group_codes, compared.site_codes)
 
     @cache
     def loss(strength: float) -> float:
-        rows, unit, folds_of_rows = compared()
         without = fits.calibrators(strength, every[:enough], to_compare=True)
-        return float(log_losses(rows, held_out_chances(rows.scores, unit, folds_of_rows, without)).sum())
+        return float(log_losses(compared, held_out_chances(compared.scores, unit, fold_compared, without)).sum())
 
     strength = local_search(strengths, loss)
-    return fits.calibrators(strength, every), strength
+    *without, calibrator = fits.calibrators(strength, every)
+    return CrossFit.measured(calibrator, HeldOut(sample.scores, order, fold, tuple(without)), sample, strength)
 
 
 def folds_compared(folds: int, rows: int) -> int:
@@ -339,8 +318,14 @@ def calibration_errors(
     mass = counts.astype(np.float64) if weights is None else run_sums(weights, starts)
 
     def errors(predictions: Floats) -> tuple[Floats, float]:
+        """Error of every cell, and their mean."""
         residuals = labels - predictions
-        return _errors(residuals if weights is None else weights * residuals, bins, cell_of_bin, mass)
+        residuals = residuals if weights is None else weights * residuals
+        misses = np.abs(np.add.reduceat(residuals, bins)) if bins.size else np.zeros(0)
+        by_cell = np.bincount(cell_of_bin, weights=misses, minlength=mass.size)
+        of_cells = np.divide(by_cell, mass, out=np.full(mass.size, np.nan), where=mass > 0.0)
+        total = float(mass.sum())
+        return of_cells, float(by_cell.sum()) / total if total > 0.0 else float("nan")
 
     (before, global_before), (after, global_after) = errors(scores), errors(eta)
     return CalibrationErrors(before, after, counts, global_before, global_after)
@@ -360,12 +345,3 @@ def _bin_starts(scores: Floats, starts: Indices) -> Indices:
         begins[tied] = np.minimum(ends[np.searchsorted(ends, begins[tied])], starts[cell[tied] + 1])
     begins = begins[begins < starts[cell + 1]]
     return np.unique(begins) if tied.size else begins
-
-
-def _errors(residuals: Floats, starts: Indices, cell_of_bin: Indices, mass: Floats) -> tuple[Floats, float]:
-    """Error of every cell, and their mean, from weighted residuals in the order of the bins."""
-    misses = np.abs(np.add.reduceat(residuals, starts)) if starts.size else np.zeros(0)
-    by_cell = np.bincount(cell_of_bin, weights=misses, minlength=mass.size)
-    errors = np.divide(by_cell, mass, out=np.full(mass.size, np.nan), where=mass > 0.0)
-    total = float(mass.sum())
-    return errors, float(by_cell.sum()) / total if total > 0.0 else float("nan")

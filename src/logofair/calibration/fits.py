@@ -477,32 +477,34 @@ def _level(
     stand for the rows elsewhere.
     """
     fits, slopes, size = without.size, rows.family.slopes, start.shape[1]
-    seen = rows.seen(size, without)
-    shift = _shift(rows, size, without, labels)
+    seen, shift = rows.seen(size, without), _shift(rows, size, without, labels)
     least_gain = tolerance * (seen + prior.rows)
     if without[-1] == NO_FOLD:
         last = np.arange((fits - 1) * size, fits * size)
         ahead = Descent.start(prior.beliefs.of(last), slopes, at=start, least_gain=least_gain[last])
-        start, sums = _where_the_last_ends(rows, ahead, start, sums, shift[:, last])
+        start, sums = _where_it_ends(rows, ahead, start, sums, shift[:, last])
     share = seen / np.tile(np.maximum(rows.seen(size, np.array([NO_FOLD])), 1e-300), fits)
     sums = _outside(sums, without)
     sums[:, seen == 0.0] = 0.0
     at = np.where(seen > 0.0, np.tile(start, fits), prior.beliefs.centre)
-    descent = Descent.start(prior.beliefs, slopes, at=at, least_gain=least_gain)
-    descent = descent.take(with_targets(sums, at, shift))
+    descent = Descent.start(prior.beliefs, slopes, at=at, least_gain=least_gain).take(with_targets(sums, at, shift))
     for _ in range(MOST_STEPS):
         if descent.done:
             break
         live, point = descent.live, descent.best + descent.step
-        if coarse is None:
-            found = _sums_at(rows, point, live, without)
-        else:
+        if coarse is not None:
             found = coarse.sums_near(start, sums, share, point, live)
+        else:
+            wanted = np.zeros(fits * size, dtype=bool)
+            wanted[live] = True
+            by_fit = zip(np.split(point, fits, axis=1), np.split(wanted, fits), without, strict=True)
+            outside = [over_folds(rows.sums(p, own, int(fold)))[:, own] for p, own, fold in by_fit if own.any()]
+            found = np.concatenate(outside, axis=1)
         descent = descent.take(with_targets(found, point[:, live], shift[:, live]))
     return descent
 
 
-def _where_the_last_ends(
+def _where_it_ends(
     rows: FoldRuns, descent: Descent, start: Floats, sums: Floats, shift: Floats
 ) -> tuple[Floats, Floats]:
     """Where the fit that leaves out nothing was last measured, and the sums by fold there, from those at its start.
@@ -514,26 +516,12 @@ def _where_the_last_ends(
         if descent.done:
             break
         live, point = descent.live, descent.best + descent.step
-        going = np.zeros(start.shape[1], dtype=bool)
-        going[live] = True
-        there = rows.sums(point, going)
+        wanted = np.isin(np.arange(start.shape[1]), live)
+        there = rows.sums(point, wanted)
         descent = descent.take(with_targets(over_folds(there)[:, live], point[:, live], shift[:, live]))
-        lower = going & (descent.best == point).all(axis=0)
+        lower = wanted & (descent.best == point).all(axis=0)
         start, sums = np.where(lower, point, start), np.where(lower[:, None], there, sums)
     return start, sums
-
-
-def _sums_at(rows: FoldRuns, point: Floats, live: Indices, without: Indices) -> Floats:
-    """Sums of the live units, each outside the fold its fit leaves out, at a point for each unit of each fit."""
-    size = point.shape[1] // without.size
-    going = np.zeros(point.shape[1], dtype=bool)
-    going[live] = True
-    found = []
-    for fit, fold in enumerate(without):
-        units = slice(fit * size, (fit + 1) * size)
-        if going[units].any():
-            found.append(over_folds(rows.sums(point[:, units], going[units], int(fold)))[:, going[units]])
-    return np.concatenate(found, axis=1)
 
 
 def _shift(rows: FoldRuns, size: int, without: Indices, labels: Floats) -> Floats:

@@ -335,7 +335,7 @@ def with_fitted(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
     if held_out is None:
         return replace(rows, calibration=None, held_out=None)
     if kept is None:
-        return with_chances(rows, fitted.calibrator, held_out.order, lambda: held_out.chances, held_out)
+        return with_chances(rows, fitted.calibrator, held_out.order, held_out.chances, held_out)
     rows = with_chances(rows, fitted.calibrator, held_out.order, lambda: kept, held_out)
     return replace(rows, calibration=rows.calibration and rows.calibration.made())
 
