@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks import goals
 from logofair.cli.console import page, showing_progress
@@ -19,7 +18,6 @@ from logofair.progress import Progress
 
 _MANY_GROUPS_GOAL = 5.0  # seconds of fits with many groups
 _FRAME_GOAL = 0.5  # seconds of the default call on a million rows of a pandas DataFrame with text columns
-_REQUIRED_GOAL = 2.0  # times the fit with gaps alone
 
 
 @click.command(
@@ -71,7 +69,6 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
     from benchmarks import measurements as m
     from benchmarks import memory as memory
     from benchmarks import peers as peers
-    from benchmarks import policies as policies
     from benchmarks import stages as stages
     from benchmarks import tool as tool
 
@@ -81,21 +78,12 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
         "stages": lambda: stages.all_stages(repeat, shrink),
         "frame": lambda: m.frame_seconds(big, repeat),
         "many_groups": lambda: m.many_groups(shrink),
-        "required": lambda: m.required(big, repeat),
-        "many_required": lambda: m.many_required(shrink),
-        "text_columns": lambda: {
-            str(size): m.text_columns(size, min(found["sort_seconds"][size.rows].values()), repeat)
-            for size in (big, m.Size(1_000 // shrink, 1_000))
-        },
-        "decide": lambda: policies.decision_speed(repeat, 4_000_000 // shrink),
+        "decide": lambda: m.decision_speed(repeat, 4_000_000 // shrink),
         "memory": lambda: {
             call: memory.peak_memory(m.Size(1_000, 10_000 // shrink), call)
             for call in ("calibration none", "pooling none", "default call")
         },
-        "policy": lambda: policies.many_sites_policy(shrink),
         "federated": lambda: together.federated_speed(repeat, shrink),
-        "many_sites": lambda: together.many_sites(shrink),
-        "roster_bytes": together.roster_bytes,
         "rounds": together.rounds_and_bytes,
         "secure": lambda: together.secure_overhead(repeat),
         "tool": lambda: tool.tool_speed(repeat, shrink),
@@ -112,15 +100,11 @@ def show(results: dict[str, Any], console: Console) -> None:
     from benchmarks.stages import show_stages
 
     show_stages(results["stages"], console)
-    _show_text(results["text_columns"], console)
     for name, speed in results["decide"].items():
         console.print(f"decide, {name}: {speed:.1f} million rows per second")
     from benchmarks.memory import show_memory
 
     show_memory(results["memory"], console)
-    from benchmarks.policies import show_policy
-
-    show_policy(results["policy"], console)
     from benchmarks.federation import show_federation
 
     show_federation(results, console)
@@ -133,7 +117,7 @@ def show(results: dict[str, Any], console: Console) -> None:
 
 
 def _show_more_fits(results: dict[str, Any], console: Console) -> None:
-    """Many groups, columns of a frame, and requirements besides gaps."""
+    """Many groups, and columns of a frame."""
     from benchmarks.measurements import judged
 
     for t in results["many_groups"]:
@@ -145,25 +129,6 @@ def _show_more_fits(results: dict[str, Any], console: Console) -> None:
     if (seconds := results["frame"]) is not None:
         frame = "default call, a pandas DataFrame with text columns, 5 sites"
         console.print(f"{frame}: {seconds:.2f} s (goal {judged(seconds, _FRAME_GOAL)})")
-    for call, kinds in results["required"].items():
-        for name, multiple in kinds.items():
-            goal = judged(multiple, _REQUIRED_GOAL)
-            console.print(f"{name}, {call}: {multiple:.2f} times the fit with gaps alone (goal {goal})")
-    for name, seconds in results["many_required"].items():
-        console.print(f"{name}: {seconds:.2f} s")
-
-
-def _show_text(cases: dict[str, dict[str, dict[str, float]]], console: Console) -> None:
-    """What each form of the columns costs beside integers, in sorts."""
-    table = Table(title="text groups and sites, in sorts on top of integers", title_justify="left")
-    table.add_column("columns")
-    for name in (*cases, "goal"):
-        table.add_column(name, justify="right")
-    forms = next(iter(cases.values()))
-    for form in (form for form in forms if forms[form]["goal"]):
-        costs = (f"{case[form]['on_top']:.1f}" for case in cases.values())
-        table.add_row(form, *costs, f"{forms[form]['goal']:g}")
-    console.print(table)
 
 
 if __name__ == "__main__":

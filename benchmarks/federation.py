@@ -12,7 +12,7 @@ from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
 import logofair
-from benchmarks.measurements import Size, best, drawn_labels, federation
+from benchmarks.measurements import Size, best, federation
 from logofair.columns.labels import encode
 from logofair.datasets import dirichlet_sites, load_adult, split
 from logofair.engines.conductor import ServerState, conduct
@@ -22,17 +22,10 @@ from logofair.federation.client import SecureIdentity
 from logofair.federation.secure.client import SecureClient
 from logofair.federation.secure.primitives import new_signing_key, public_line
 from logofair.federation.secure.server import SecureServer
-from logofair.federation.server import MOST_SECURE_SITES
-from logofair.records import encode as encode_message
-
-__all__ = ["overhead"]
-
 
 _NOTIONS = ("demographic_parity", "equalized_odds")
 _GOAL = 3.0
 _LOCAL, _GLOBAL = 0.02, 0.005
-_MOST_SECONDS = 90.0  # for a hundred thousand sites of twenty rows, calibrated
-_ROSTERS = (5, 50, MOST_SECURE_SITES)
 
 
 def federated_speed(repeat: int, shrink: int) -> list[dict[str, Any]]:
@@ -80,33 +73,6 @@ def _against_central(size: Size, notion: str, rows: tuple[Any, Any, Any], repeat
         "optimality_gap": result.certificate.optimality_gap,
         "accuracy_below_central": solution.certificate.primal - result.accuracy,
     }
-
-
-def many_sites(shrink: int) -> dict[str, Any]:
-    """A federation of very many small sites in one process, with calibration and without: seconds, and the multiple.
-
-    Once each, without pooling, whose tables have a row for every site.
-    """
-    size = Size(max(100_000 // shrink, 5), 20)
-    scores, groups, sites = federation(size)
-    labels = drawn_labels(scores)
-    by_site = encode(sites, "sites").by_name()
-    columns = {f"site {name}": SiteColumns(groups[rows], scores[rows], labels[rows]) for name, rows in by_site}
-    seconds = {}
-    for calibration in ("none", "beta"):
-        plan = make_plan(groups=[0, 1], calibration=calibration, pooling="none", trials=1, run="bench", **_tolerances())
-        seconds[calibration] = best(lambda plan=plan: run(plan, columns), 1)  # type: ignore[misc]
-    return {"size": str(size), "seconds": seconds, "multiple": seconds["beta"] / seconds["none"], "goal": _MOST_SECONDS}
-
-
-def roster_bytes() -> dict[str, dict[str, int]]:
-    """Bytes of the message that opens a roster, by its number of sites: only secure sums name them."""
-    found: dict[str, dict[str, int]] = {}
-    for secure in (False, True):
-        plan = make_plan(groups=[0, 1], secure=secure, run="bench", **_tolerances())
-        sizes = {n: encode_message(Server.start(plan, [f"site {i:03d}" for i in range(n)]).message()) for n in _ROSTERS}
-        found["secure" if secure else "plain"] = {f"{n} sites": len(data) for n, data in sizes.items()}
-    return found
 
 
 def _tolerances() -> dict[str, Any]:
@@ -202,15 +168,6 @@ def show_federation(results: dict[str, Any], console: Console) -> None:
             f"federation in one process, {t['size']}, {short}: {t['multiple']:.1f} times the central fit "
             f"(goal {t['goal']:g} {met}), {t['rounds']} rounds to an optimality gap of {t['optimality_gap']:.0e}"
         )
-    many = results["many_sites"]
-    seconds = many["seconds"]
-    met = "met" if seconds["beta"] <= many["goal"] else "missed"
-    console.print(
-        f"{many['size']} in one process: {seconds['none']:.0f} s, with beta calibration {seconds['beta']:.0f} s (goal "
-        f"{many['goal']:g} s {met}), {many['multiple']:.1f} times"
-    )
-    for name, sizes in results["roster_bytes"].items():
-        console.print(f"message that opens a roster, {name}: " + ", ".join(f"{n} {b} bytes" for n, b in sizes.items()))
     table = Table(
         title="Adult, 5 sites: to an optimality gap of 1e-5, and Algorithm 1 (bytes: largest message)",
         title_justify="left",

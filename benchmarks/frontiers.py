@@ -24,8 +24,6 @@ import logofair
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 
-__all__ = ["PEERS", "GivenScores", "Rows", "installed", "ours"]
-
 DP = "demographic_parity"
 
 

@@ -28,8 +28,6 @@ from benchmarks.scaling import measured as measured_apart
 from logofair.cli.console import lined
 from logofair.progress import Progress
 
-__all__ = ["FITS", "GOALS", "MORE_FITS", "Case", "measured_fits", "processes", "show_goals"]
-
 NOTIONS = {"demographic_parity": "DP", "equalized_odds": "EO"}
 # Multiples of the sort, for demographic parity and equalized odds, a million rows: of the default call as it is, which
 # pools, and without pooling, which makes cells larger; then of the solver, without calibration and pooling.

@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -24,7 +23,6 @@ import numpy as np
 
 import logofair
 from logofair.columns.checks import Floats
-from logofair.columns.labels import encode
 
 
 @dataclass(frozen=True)
@@ -217,131 +215,32 @@ def many_groups(shrink: int) -> list[dict[str, Any]]:
     return found
 
 
-# A ratio, a floor and costs beside gaps, and besides over all sites, which takes a decomposition as gaps there do.
-_SHARED = ["selection rate ratio >= 0.8 per site", "true positive rate >= 0.5 per site"]
-_REQUIRED: dict[str, dict[str, Any]] = {
-    "a ratio, a floor and costs": {"require": _SHARED},
-    "the same with a ratio over all": {"require": [*_SHARED, "selection rate ratio >= 0.9 overall"]},
-}
+def decision_speed(repeat: int, rows: int = 4_000_000) -> dict[str, float]:
+    """Million rows decided per second: plain thresholds, and mixtures with ids."""
+    scores, groups, sites = federation(Size(5, rows // 5))
+    some = slice(0, 200_000)
+    speeds = {}
+    for name, notion, ids in (
+        ("plain thresholds", "demographic_parity", None),
+        ("mixtures with ids", "equalized_odds", np.arange(rows)),
+    ):
+        tolerance = None if ids is None else 0.02
+        policy = logofair.fit(
+            scores[some],
+            None,
+            sensitive_features=groups[some],
+            sites=sites[some],
+            notion=notion,
+            local_tolerance=tolerance,
+            global_tolerance=tolerance,
+            calibration="none",
+        ).policy
 
+        def work(policy: logofair.Policy = policy, ids: Any = ids) -> None:
+            policy.decide(scores, sensitive_features=groups, sites=sites, ids=ids)
 
-def required(size: Size, repeat: int) -> dict[str, dict[str, float]]:
-    """What a ratio, a floor and costs together take, in multiples of the same call with gaps alone.
-
-    Examples
-    --------
-    >>> found = required(Size(5, 200), 1)
-    >>> sorted(found), bool(found["default call"]["a ratio, a floor and costs"] > 0)
-    (['default call', 'without calibration'], True)
-    """
-    scores, groups, sites = federation(size)
-    labels = np.random.default_rng(1).random(scores.size) < scores
-    given: dict[str, Any] = {"sensitive_features": groups, "sites": sites, "pooling": "none", "random_state": 0}
-    more: dict[str, Any] = {"costs": (1, 3)}
-    found: dict[str, dict[str, float]] = {}
-    for call, calibration in (("without calibration", "none"), ("default call", "beta")):
-        given["calibration"] = calibration
-        logofair.fit(scores, labels, **given)
-        gaps = best(lambda: logofair.fit(scores, labels, **given), repeat)
-        found[call] = {
-            name: best(lambda each=each: logofair.fit(scores, labels, **given, **more, **each), repeat) / gaps  # type: ignore[misc]
-            for name, each in _REQUIRED.items()
-        }
-    return found
-
-
-def many_required(shrink: int) -> dict[str, float]:
-    """Seconds of a fit of many sites with a ratio inside each and a capacity over all, and of a proof of conflict.
-
-    Examples
-    --------
-    >>> sorted(many_required(200))
-    ['5 sites, a ratio inside each and a capacity over all', '5 sites, proof that a floor conflicts with these']
-    """
-    required = ["selection rate ratio >= 0.8 per site", "accepted <= 0.1 overall"]
-
-    def work(sites: int, *more: str) -> float:
-        scores, groups, site = federation(Size(sites, 100))
-        given: dict[str, Any] = {"sensitive_features": groups, "sites": site, "calibration": "none", "random_state": 0}
-
-        def fit() -> None:
-            with suppress(logofair.InfeasibleError):
-                logofair.fit(scores, None, **given, require=[*required, *more])
-
-        return best(fit, 1)
-
-    many, some = max(1_000 // shrink, 5), max(100 // shrink, 5)
-    return {
-        f"{many:,} sites, a ratio inside each and a capacity over all": work(many),
-        f"{some:,} sites, proof that a floor conflicts with these": work(some, "true positive rate >= 0.9 overall"),
-    }
-
-
-# What text groups and sites may cost beside integer ones, in sorts.
-TEXT_GOALS = dict.fromkeys(
-    ("numpy text", "numpy objects", "Python text", "pandas text", "pandas objects", "polars text", "Arrow text"), 8.0
-)
-TEXT_GOALS |= dict.fromkeys(("pandas Categorical", "polars Categorical", "polars Enum", "Arrow dictionary"), 1.0)
-
-
-def text_columns(size: Size, unit: float, repeat: int) -> dict[str, dict[str, float]]:
-    """Cost of numbering groups and sites in every form, beside integer ones, in multiples of the sort.
-
-    Rows of equal text hold objects of their own, where a form holds objects.
-
-    Examples
-    --------
-    >>> found = text_columns(Size(5, 200), 1.0, 1)
-    >>> found["integers"]["goal"], found["numpy text"]["goal"]
-    (0.0, 8.0)
-    """
-    _, groups, sites = federation(size)
-    names = np.array(["female", "male"]), np.array([f"site {c}" for c in range(size.sites)])
-    text = names[0][groups], names[1][sites]
-    forms: dict[str, tuple[Any, Any]] = {
-        "integers": (groups, sites),
-        "numpy text": text,
-        "numpy objects": (text[0].astype(object), text[1].astype(object)),
-        "Python text": (text[0].tolist(), text[1].tolist()),
-    }
-    forms |= _frames(text)
-    seconds = {
-        form: best(lambda two=two: (encode(two[0], "groups"), encode(two[1], "sites")), repeat)  # type: ignore[misc]
-        for form, two in forms.items()
-    }
-    plain = seconds["integers"]
-    return {
-        form: {"ms": 1e3 * each, "on_top": (each - plain) / unit, "goal": TEXT_GOALS.get(form, 0.0)}
-        for form, each in seconds.items()
-    }
-
-
-def _frames(text: tuple[Any, Any]) -> dict[str, tuple[Any, Any]]:
-    """The same columns as other libraries hold them, of those that are installed."""
-    forms: dict[str, tuple[Any, Any]] = {}
-    if find_spec("pandas"):
-        import pandas  # type: ignore[import-untyped,unused-ignore]
-
-        categorical = [pandas.Series(pandas.Categorical(column)) for column in text]
-        forms["pandas Categorical"] = categorical[0], categorical[1]
-        forms["pandas text"] = categorical[0].astype("str"), categorical[1].astype("str")
-        objects = [pandas.Series(column.astype(object), dtype=object) for column in text]
-        forms["pandas objects"] = objects[0], objects[1]
-    if find_spec("polars"):
-        import polars
-
-        plain = [polars.Series(column) for column in text]
-        forms["polars text"] = plain[0], plain[1]
-        forms["polars Categorical"] = plain[0].cast(polars.Categorical), plain[1].cast(polars.Categorical)
-        enums = [column.cast(polars.Enum(column.unique())) for column in plain]
-        forms["polars Enum"] = enums[0], enums[1]
-    if find_spec("pyarrow"):
-        import pyarrow  # type: ignore[import-untyped,import-not-found,unused-ignore]
-
-        arrow = [pyarrow.array(column) for column in text]
-        forms["Arrow text"] = arrow[0], arrow[1]
-        forms["Arrow dictionary"] = arrow[0].dictionary_encode(), arrow[1].dictionary_encode()
-    return forms
+        speeds[name] = rows / best(work, repeat) / 1e6
+    return speeds
 
 
 def as_plain(timings: list[Timing]) -> list[dict[str, Any]]:

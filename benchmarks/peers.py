@@ -35,8 +35,6 @@ from logofair.cli.options import examples
 from logofair.columns.checks import Floats
 from logofair.progress import Progress
 
-__all__ = ["CASES", "Contender", "beside", "one", "show_peers"]
-
 TOLERANCE = 0.02
 _MOST_SECONDS = 120.0
 _PARTS = (1, 10, 100)  # of the rows, tried one after the other

@@ -23,8 +23,6 @@ from benchmarks.memory import available, peak_of
 from logofair.cli.console import showing_progress
 from logofair.cli.options import examples
 
-__all__ = ["drawn", "measured"]
-
 SITES = 1_000
 _CALLS: dict[str, dict[str, Any]] = {
     "default call": {"pooling": "none"},

@@ -20,8 +20,6 @@ from rich.text import Text
 from benchmarks.measurements import Size, a_fit
 from logofair.cli.console import lined
 
-__all__ = ["REST", "STAGES", "all_stages", "show_stages", "stages"]
-
 # The functions of each stage: module, colon, name.
 STAGES: dict[str, tuple[str, ...]] = {
     "columns checked and numbered": ("logofair.fitting.prepare:checked_rows",),
@@ -44,7 +42,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     "solver": ("logofair.solvers.decomposition:solve_exact", "logofair.solvers.joint:solve_joint"),
     "rules stored": ("logofair.policy.mixtures:reduce",),
     "certificate": ("logofair.solvers.certificate:certify",),
-    "merged rule": ("logofair.fitting.fit:merged_cells", "logofair.fitting.fit:merged_rules"),
+    "merged rule": ("logofair.fitting.solving:merged_cells", "logofair.fitting.solving:merged_rules"),
     "policy and warnings": ("logofair.fitting.fit:_handed_over",),
 }
 REST = "the rest"

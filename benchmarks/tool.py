@@ -15,9 +15,6 @@ from rich.console import Console
 
 from benchmarks.measurements import Size, best, federation
 
-__all__ = ["GOALS", "show_tool", "tool_speed"]
-
-
 # Audit as a multiple of reading the file, fit as one of reading and fitting in memory, apply's peak memory in GB.
 GOALS = {"audit": 4.0, "fit": 4.0, "apply": 1.5}
 _SITES = tuple(f"site {place}" for place in range(5))

@@ -398,3 +398,12 @@ def test_the_result_published_to_forty_sites_fits_into_four_kilobytes():
     assert len(result.sites) == 40
     assert max(step.bytes_out for step in steps) <= 4096
     assert max(step.bytes_back for step in steps) <= 4096
+
+
+def test_the_message_that_opens_a_roster_grows_with_it_only_where_sums_are_secure():
+    def size(sites, secure):
+        plan = make_plan(groups=[0, 1], secure=secure, local_tolerance=0.02, global_tolerance=0.005, run="bench")
+        return len(encode(Server.start(plan, [f"site {i:03d}" for i in range(sites)]).message()))
+
+    assert size(60, False) - size(5, False) < 10  # digits of the number of sites
+    assert size(60, True) - size(5, True) > 55 * len("site 000")
