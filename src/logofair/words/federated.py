@@ -163,6 +163,13 @@ def _sources(result: RunResult) -> Iterator[tuple[str, str]]:
     yield "Exchanges", f"{sum(result.exchanges.values())} in all: {counts}."
     if plan.secure:
         yield "Sums", "Secure: the server saw sums over 3 sites or more; see docs/THREATS.md for what they tell."
+        yield "Not hidden", "The server and every site know by each site's name which groups it has enough people of."
+        if plan.privacy is None:
+            yield (
+                "Not hidden",
+                "A site that lied in its answers can have read some scores of the others between the prices; only "
+                "differential privacy ends that.",
+            )
     if plan.privacy is not None:
         yield (
             "Privacy",

@@ -70,11 +70,18 @@ def _what_is_sent(plan: Plan) -> Iterator[tuple[str, str]]:
     yield (
         "Sums",
         "Secure: the server and every site see sums, each over 3 sites or more, from which a site can take its "
-        "own part, and of each site by name for which groups it has people enough; what sums tell of single rows "
-        "is measured in docs/THREATS.md."
+        "own part; what sums tell of single rows is measured in docs/THREATS.md."
         if plan.secure
         else "Not secure: the server sees the sums of this site by themselves.",
     )
+    if plan.secure:
+        yield "Not hidden", "The server and every site learn by this site's name which groups it has enough people of."
+    if plan.secure and plan.privacy is None:
+        yield (
+            "Not hidden",
+            "A site that lies in its answers can read some scores of the others between the prices; only "
+            "differential privacy ends that.",
+        )
     privacy = plan.privacy
     if privacy is None:
         yield "Privacy", "No differential privacy: sums are exact."

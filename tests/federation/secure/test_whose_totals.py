@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from logofair.engines.conductor import ServerState, conduct
-from logofair.engines.inprocess import LocalTransport, run_apart
+from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError, RunError
 from logofair.federation import Client, ClientBatch, Plan, Privacy, Server, SiteColumns, SiteLimits, make_plan
 from logofair.federation.exchanges.answers import Answers
-from logofair.federation.exchanges.calibrating import Contributors, CurvatureExchange, GroupRows
+from logofair.federation.exchanges.calibrating import Contributors, CurvatureExchange, GroupRows, GroupRowsExchange
 from logofair.federation.exchanges.totals import Totals, TotalsExchange
 from logofair.federation.plan import Members
 from logofair.solvers.algorithm1 import Algorithm1
+from logofair.words.federated import run_sentences
 from logofair.words.plans import plan_sentences
 from support.sites import Tampered, clients, federation, go, gone_from, identities, plan_of, rows
 
@@ -147,6 +148,25 @@ def test_a_site_that_claims_many_rows_gets_no_fold_sums_of_the_others_few(sizes,
     assert all((each[1] >= 0) == fed for each in places)
 
 
+def rows_told(secure, few):
+    """The number of a group's rows in all, where two sites have many of them and the third a few."""
+    third = without_group(rows(400, seed=3), 1, few)
+    sites = {"a": rows(800, seed=1), "b": rows(900, seed=2), "c": third}
+    server = Server.start(plan_of(calibration="beta", secure=secure), list(sites))
+    batch = ClientBatch.of(sites, server.plan)
+    while not isinstance(server.phase, GroupRowsExchange):
+        batch, sums = batch.answer(server.request)
+        server = server.take(sums.combined())
+    return batch.answer(server.request)[1].combined().rows[1]
+
+
+def test_the_number_of_a_groups_rows_does_not_tell_those_of_the_one_site_that_has_few():
+    # The attack is a real one: clipped at 250, the numbers of the large sites are known to everybody.
+    assert [rows_told(False, few) - 500 for few in (3, 7, 9, 37)] == [3, 7, 9, 37]
+    assert len({rows_told(True, few) for few in (3, 7, 9)}) == 1
+    assert len({rows_told(True, few) for few in (10, 37, 49)}) == 1
+
+
 @pytest.mark.parametrize("labelled", [False, True])
 def test_a_rate_among_people_whom_one_site_alone_has_stops_the_run(labelled):
     """Positives at one site: the denominator of the true positive rate, and what is accepted of it, would be its."""
@@ -234,6 +254,17 @@ def test_under_secure_sums_nothing_is_pooled():
     assert make_plan(groups=[0, 1], secure=True).pooling == "none"
     with pytest.raises(InputError, match="pooling: 'full' cannot be combined with secure sums"):
         make_plan(groups=[0, 1], secure=True, pooling="full")
+
+
+@pytest.mark.parametrize("privacy", [None, Privacy(1.0, 1e-6)])
+def test_what_secure_sums_do_not_hide_is_said_before_people_agree_and_with_the_result(privacy):
+    plan = plan_of(secure=True, privacy=privacy)
+    result = run(plan, federation((260, 250, 240))).result
+    for said in (plan_sentences(plan), run_sentences(result)):
+        hidden = " ".join(sentence for label, sentence in said if label == "Not hidden")
+        assert "which groups it has enough people of" in hidden
+        assert ("only differential privacy ends that" in hidden) == (privacy is None)
+    assert "Not hidden" not in dict(plan_sentences(plan_of(privacy=privacy)))
 
 
 CHANGES = {

@@ -36,6 +36,9 @@ FEWEST_CONTRIBUTORS = 3
 # Under secure sums calibration ends after so many rounds: a site that lies about its own sums chooses where those of
 # the others are taken next. Of 1,369 federations with scores and labels of all kinds 16 took more, most 4 to 6.
 MOST_ROUNDS = 10
+# Under secure sums a site's rows are counted as the largest of these that it has: exact counts clipped at 250 would, of
+# two large sites and a small one, tell the small one's (507 is 250, 250 and 7). Three sites of 167 have 500 together.
+TOLD_ROWS = np.array([0.0, 1.0, 10.0, 50.0, 125.0, 167.0, 250.0])
 # Features of a calibration are logarithms of scores kept within [1e-6, 1 - 1e-6].
 _LARGEST_FEATURE = 14.0
 
@@ -181,9 +184,17 @@ class GroupRows(Sums):
 
     impossible = "sent a number of rows that cannot be"
     rows: Annotated[
-        Floats, Disclosure("number of rows of each group, or 250 where it has more", "groups", OF_ROWS, 0, MOST_ROWS)
+        Floats,
+        Disclosure(
+            "number of rows of each group, or 250 where it has more; under secure sums rounded down to 167, 125, 50, "
+            "10 or 1",
+            "groups",
+            OF_ROWS,
+            0,
+            MOST_ROWS,
+        ),
     ]
-    everybody: Annotated[Floats, Disclosure("number of rows, or 250 where it has more", "1", OF_ROWS, 0, MOST_ROWS)]
+    everybody: Annotated[Floats, Disclosure("number of rows of all groups, likewise", "1", OF_ROWS, 0, MOST_ROWS)]
     mass: Annotated[Floats, Disclosure("weight of the rows of each group", "groups", OF_ROWS, 0, MOST_ROWS)]
 
     @property
@@ -210,6 +221,10 @@ class GroupRowsExchange(BeforeTotals, request=GroupRowsRequest, reply=GroupRows)
         """Rows up to what is enough, and what they weigh."""
         number, mass = batch.preparation.numbers
         of_groups, of_all = clipped_counts(number)
+        if batch.state.plan.secure:
+            of_groups, of_all = (
+                TOLD_ROWS[np.searchsorted(TOLD_ROWS, n, side="right") - 1] for n in (of_groups, of_all)
+            )
         return batch, GroupRows(rows=of_groups, everybody=of_all[:, None], mass=mass)
 
     def take(self, total: GroupRows, plan: Plan, sites: int) -> Exchange:
