@@ -21,7 +21,7 @@ def test_every_public_name_is_there_and_no_other():
     for name in logofair.__all__:
         assert getattr(logofair, name) is not None
     assert dir(logofair) == logofair.__all__
-    assert len(logofair.__all__) <= 23  # of them two are rooms
+    assert len(logofair.__all__) <= 16
 
 
 def test_the_functions_are_not_hidden_by_modules_of_the_same_name():

@@ -75,7 +75,7 @@ print(f"test rows: global gap {strict.measured.global_gap}")
 
 # %%
 # ``logofair frontier FILE --plot frontier.svg`` draws the same from a file, and :meth:`Frontier.best
-# <logofair.Frontier.best>` answers the other way round: the fairest rule for what you are willing to pay.
+# <logofair.tradeoff.Frontier.best>` answers the other way round: the fairest rule for what you are willing to pay.
 
 fairest = surface.best(accuracy_cost=0.005)
 print(f"local {fairest.local_tolerance}, global {fairest.global_tolerance}: {100 * fairest.loss:.2f} points lost")

@@ -75,7 +75,8 @@ plt.show()
 # %%
 # Required over all alone, the rule keeps gaps inside the sites, in opposite directions, which cancel. Required inside
 # the sites alone, it leaves a gap over all, since the groups live at different sites. Both together cost the most
-# accuracy, and :attr:`Certificate.prices <logofair.Certificate>` say which of the requirements it is:
+# accuracy, and :attr:`Certificate.prices <logofair.solvers.certificate.Certificate>` say which of the requirements it
+# is:
 
 both = fits["local and global"].certificate
 print("accuracy won per 0.01 more of the global tolerance, at most:", (0.01 * both.prices.global_).round(4))

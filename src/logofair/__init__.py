@@ -1,7 +1,7 @@
 """Fair decisions inside every site and over all of them, exactly and with a certificate.
 
-Functions and types of daily use are here; ``datasets`` and ``federation`` are imported when they
-are first used.
+Functions and types of daily use are here; the subpackages ``datasets`` and ``federation`` are imported when they are
+first used.
 """
 
 from __future__ import annotations
@@ -9,63 +9,49 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from logofair._version import __version__
+from logofair._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from logofair import datasets, federation
-    from logofair.auditing import Audit, audit
-    from logofair.errors import InfeasibleError, InputError, LogofairError, RunError, SolverError
+    from logofair import datasets as datasets
+    from logofair import federation as federation
+    from logofair.auditing import Audit, audit, compare
+    from logofair.errors import InfeasibleError, InputError
     from logofair.estimator import LoGoFairClassifier
     from logofair.fitting.fit import fit
     from logofair.fitting.solution import Solution
     from logofair.notions import Notion, Rate
     from logofair.policy.policy import Policy
     from logofair.requirement import Requirement
-    from logofair.solvers.algorithm1 import Algorithm1
-    from logofair.solvers.certificate import Certificate
-    from logofair.tradeoff import Frontier, frontier
+    from logofair.tradeoff import frontier
 
 __all__ = [
-    "Algorithm1",
     "Audit",
-    "Certificate",
-    "Frontier",
     "InfeasibleError",
     "InputError",
     "LoGoFairClassifier",
-    "LogofairError",
     "Notion",
     "Policy",
     "Rate",
     "Requirement",
-    "RunError",
     "Solution",
-    "SolverError",
-    "__version__",
     "audit",
-    "datasets",
-    "federation",
+    "compare",
     "fit",
     "frontier",
 ]
 
 _HOME = {
-    "Algorithm1": "logofair.solvers.algorithm1",
     "Audit": "logofair.auditing",
-    "Certificate": "logofair.solvers.certificate",
-    "Frontier": "logofair.tradeoff",
     "InfeasibleError": "logofair.errors",
     "InputError": "logofair.errors",
     "LoGoFairClassifier": "logofair.estimator",
-    "LogofairError": "logofair.errors",
     "Notion": "logofair.notions",
     "Policy": "logofair.policy.policy",
     "Rate": "logofair.notions",
     "Requirement": "logofair.requirement",
-    "RunError": "logofair.errors",
     "Solution": "logofair.fitting.solution",
-    "SolverError": "logofair.errors",
     "audit": "logofair.auditing",
+    "compare": "logofair.auditing",
     "fit": "logofair.fitting.fit",
     "frontier": "logofair.tradeoff",
 }

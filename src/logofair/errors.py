@@ -30,9 +30,10 @@ class LogofairError(Exception):
     Examples
     --------
     >>> import logofair
+    >>> from logofair.errors import LogofairError
     >>> try:
     ...     logofair.fit([0.9], [1], sensitive_features=["a"])
-    ... except logofair.LogofairError as error:
+    ... except LogofairError as error:
     ...     print(type(error).__name__)
     InputError
     """
@@ -75,8 +76,8 @@ class SolverError(LogofairError, RuntimeError):
 
     Examples
     --------
-    >>> import logofair
-    >>> issubclass(logofair.SolverError, (logofair.LogofairError, RuntimeError))
+    >>> from logofair.errors import LogofairError, SolverError
+    >>> issubclass(SolverError, (LogofairError, RuntimeError))
     True
     """
 
@@ -125,8 +126,8 @@ class RunError(LogofairError, RuntimeError):
 
     Examples
     --------
-    >>> import logofair
-    >>> issubclass(logofair.RunError, (logofair.LogofairError, RuntimeError))
+    >>> from logofair.errors import LogofairError, RunError
+    >>> issubclass(RunError, (LogofairError, RuntimeError))
     True
     """
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-import logofair
+from logofair.errors import SolverError
 from logofair.tradeoff import frontier
 from logofair.words import tradeoffs
 from support import commandline
@@ -195,7 +195,7 @@ def test_an_interrupt_leaves_nothing_half_written(data, tmp_path, monkeypatch):
 
 def test_a_solver_that_fails_is_a_sentence_and_exit_code_1(data, monkeypatch):
     def failing(*arguments, **options):
-        raise logofair.SolverError("exact: no policy with a valid certificate was found.")
+        raise SolverError("exact: no policy with a valid certificate was found.")
 
     monkeypatch.setattr("logofair.tradeoff.sweep.certified", failing)
     code, out, err = run(data, *COLUMNS, *SMALL)

@@ -450,7 +450,10 @@ def call(**changes):
         ({"calibration": "bta"}, r"calibration: got 'bta' \(did you mean 'beta'\?\); use one of"),
         ({"calibration": np.zeros(2)}, "calibration: got array"),
         ({"basis": "label"}, r"basis: got 'label' \(did you mean 'labels'\?\); use one of eta, labels"),
-        ({"solver": "simplex"}, "solver: got 'simplex'; use 'exact', 'algorithm1' or a logofair.Algorithm1"),
+        (
+            {"solver": "simplex"},
+            "solver: got 'simplex'; use 'exact', 'algorithm1' or a logofair.solvers.algorithm1.Alg",
+        ),
         ({"solver": np.zeros(2)}, "solver: got array"),
         ({"sample_weight": [1, 1, -1, 1, 1, 1]}, "sample_weight: row 2 is -1; weights must not be negative"),
         ({"sample_weight": [0] * 6}, "sample_weight: all weights are zero; at least one row must count"),

@@ -22,6 +22,7 @@ from logofair.federation import Plan, SiteColumns, make_plan
 from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.requirements import make_requirements
+from logofair.solvers.certificate import Certificate
 from support.sentences import sentences
 
 STORED_POLICIES = Path(__file__).with_name("policies.json")
@@ -64,7 +65,7 @@ def _fit(case: Case) -> logofair.Solution:
 # Kinds of cases
 
 
-def _proof(certificate: logofair.Certificate) -> dict[str, Any]:
+def _proof(certificate: Certificate) -> dict[str, Any]:
     return {"value": certificate.primal, "bound": certificate.dual, "violation": certificate.violation}
 
 

@@ -630,7 +630,7 @@ def _check_choices(plan: Plan) -> None:
         (
             secure and solver is not None and solver.step is None,
             "solver: Algorithm 1 takes its step from the largest constant of any client, which is no sum; with secure "
-            "sums pass logofair.Algorithm1(step=...).",
+            "sums pass logofair.solvers.algorithm1.Algorithm1(step=...).",
         ),
     )
     for applies, sentence in refused:

@@ -58,10 +58,10 @@ class Algorithm1:
     Follow it round by round, and stop when it suits; ``fit`` runs all rounds and finishes with an exact local solve.
 
     >>> import logofair
-    >>> from logofair.solvers.algorithm1 import rounds
+    >>> from logofair.solvers.algorithm1 import Algorithm1, rounds
     >>> scores, groups, sites = [0.9, 0.7, 0.6, 0.2], ["a", "a", "b", "b"], [1, 2, 1, 2]
     >>> solution = logofair.fit(scores, None, sensitive_features=groups, sites=sites, calibration="none")
-    >>> for state in rounds(solution.problem, logofair.Algorithm1(rounds=50)):
+    >>> for state in rounds(solution.problem, Algorithm1(rounds=50)):
     ...     if state.objective < solution.certificate.dual + 0.1:
     ...         break
     >>> state.number < 50
@@ -102,7 +102,7 @@ def solver_settings(solver: object) -> Algorithm1 | None:
         return solver
     if isinstance(solver, str) and solver in ("exact", "algorithm1"):
         return None if solver == "exact" else Algorithm1()
-    raise InputError(f"solver: got {solver!r}; use 'exact', 'algorithm1' or a logofair.Algorithm1.")
+    raise InputError(f"solver: got {solver!r}; use 'exact', 'algorithm1' or a logofair.solvers.algorithm1.Algorithm1.")
 
 
 @dataclass(frozen=True)
