@@ -52,8 +52,9 @@ def test_the_table_is_read_row_by_row_from_both_ends_and_states_the_mixtures():
     assert list(table) == [table[i] for i in range(4)]
     assert table[-1] == table[3]
     assert [(row.site, row.group) for row in table] == [(site, group) for site in (0, 1) for group in (0, 1)]
-    assert [row.needs_coin for row in table] == policy.mixtures.mixed.tolist()
-    assert any(row.needs_coin for row in table)
+    coins = [any(0 < band.chance < 1 for band in row.bands) for row in table]
+    assert coins == policy.mixtures.mixed.tolist()
+    assert any(coins)
     for beyond in (4, -5):
         with pytest.raises(IndexError):
             table[beyond]

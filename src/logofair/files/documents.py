@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.errors import InputError
-from logofair.files.writing import FileName, file_path, put_whole, reason_of
+from logofair.files.writing import FileName, file_path, put_whole, readable
 from logofair.records import FAULTS, listed, parsed, plain, read
 
 Kind = TypeVar("Kind")
@@ -72,7 +72,13 @@ class Document(Generic[Kind]):
             data = text.encode()
         except UnicodeEncodeError as error:
             raise self._unwritable(error) from None
-        put_whole(path, _zipped(data, members) if members else data, private=self.private)
+        if members:  # without the time it was made at
+            buffer = io.BytesIO()
+            with zipfile.ZipFile(buffer, "w") as archive:
+                for name, part in ((_MAIN, data), *((str(place), each) for place, each in enumerate(members))):
+                    archive.writestr(zipfile.ZipInfo(name), part, zipfile.ZIP_DEFLATED, compresslevel=4)
+            data = buffer.getvalue()
+        put_whole(path, data, private=self.private)
 
     def checksum(self, record: Kind) -> str:
         """Return the checksum that the file of a record states."""
@@ -106,7 +112,21 @@ class Document(Generic[Kind]):
     def read(self, path: FileName) -> Kind:
         """Read a file, with format, version and checksum checked; raise `InputError` on any other file."""
         source, again = file_path(path), self.remedy or f"save the {self.what} again"
-        document, archive = self._parsed(read_bytes(source), source, again)
+        data = read_bytes(source)
+        no_json = InputError(f"{source}: not a {self.what} file, or cut short: it is no valid JSON; {again}.")
+        advice = self.remedy or "save it again"
+        edited = InputError(f"{source}: its contents do not match its checksum; it was damaged or edited: {advice}.")
+        try:
+            archive = zipfile.ZipFile(io.BytesIO(data)) if data.startswith(_ZIP) else None
+        except _ZIP_FAULTS:
+            raise no_json from None
+        if archive and sum(entry.file_size for entry in archive.infolist()) > max(_MOST_RATIO * len(data), _SMALL):
+            times = f"{_MOST_RATIO} times its size, as no {self.what} does"
+            raise InputError(f"{source}: unpacks to more than {times}; {again}.")
+        try:
+            document = parsed((archive.read(_MAIN) if archive else data).decode())
+        except (LookupError, RecursionError, *_ZIP_FAULTS):
+            raise no_json from None
         if not isinstance(document, dict) or document.get("format") != self.format:
             raise InputError(f"{source}: not a {self.what} file: it lacks the format mark {self.format!r}.")
         found, version = document.get("version"), self.version
@@ -119,50 +139,32 @@ class Document(Generic[Kind]):
         if type(found) is not int or found != version or not isinstance(body, dict):
             raise InputError(f"{source}: its version mark {found!r} or its contents are damaged; {again}.")
         if document.get("checksum") != _checksum(body):
-            self._edited(source)
+            raise edited
         try:
-            return read(self._filled(body, archive, source) if archive else body, self.record)
+            return read(_filled(body, archive, edited) if archive else body, self.record)
         except InputError as error:
             raise InputError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
         except FAULTS:
             raise InputError(f"{source}: parts of the {self.what} are missing or malformed; {again}.") from None
 
-    def _edited(self, source: Path) -> None:
-        advice = self.remedy or "save it again"
-        raise InputError(f"{source}: its contents do not match its checksum; it was damaged or edited: {advice}.")
 
-    def _parsed(self, data: bytes, path: Path, again: str) -> tuple[Any, zipfile.ZipFile | None]:
-        """The document in a file's bytes, and the ZIP file that holds its arrays where it has some."""
-        no_json = InputError(f"{path}: not a {self.what} file, or cut short: it is no valid JSON; {again}.")
-        try:
-            archive = zipfile.ZipFile(io.BytesIO(data)) if data.startswith(_ZIP) else None
-        except _ZIP_FAULTS:
-            raise no_json from None
-        if archive and sum(entry.file_size for entry in archive.infolist()) > max(_MOST_RATIO * len(data), _SMALL):
-            times = f"{_MOST_RATIO} times its size, as no {self.what} does"
-            raise InputError(f"{path}: unpacks to more than {times}; {again}.")
-        try:
-            return parsed((archive.read(_MAIN) if archive else data).decode()), archive
-        except (LookupError, RecursionError, *_ZIP_FAULTS):
-            raise no_json from None
-
-    def _filled(self, value: Any, archive: zipfile.ZipFile, source: Path) -> Any:
-        """A part of the document with its arrays in their places."""
-        if not isinstance(value, dict):
-            return value
-        if set(value) != {"packed", "kind", "shape", "sha256"}:
-            return {name: self._filled(part, archive, source) for name, part in value.items()}
-        kind, shape = value["kind"], tuple(value["shape"])
-        if kind not in _KINDS or any(type(n) is not int or n < 1 for n in shape):
-            raise ValueError("kind or shape")
-        try:
-            data = archive.read(value["packed"])
-        except (LookupError, *_ZIP_FAULTS):
-            data = b""
-        if hashlib.sha256(data).hexdigest() != value["sha256"]:
-            self._edited(source)
-        planes = np.frombuffer(data, dtype=np.uint8).reshape(-1, shape[0])
-        return np.ascontiguousarray(planes.T).view(kind).reshape(shape)
+def _filled(value: Any, archive: zipfile.ZipFile, edited: InputError) -> Any:
+    """A part of a document with its packed arrays in their places."""
+    if not isinstance(value, dict):
+        return value
+    if set(value) != {"packed", "kind", "shape", "sha256"}:
+        return {name: _filled(part, archive, edited) for name, part in value.items()}
+    kind, shape = value["kind"], tuple(value["shape"])
+    if kind not in _KINDS or any(type(n) is not int or n < 1 for n in shape):
+        raise ValueError("kind or shape")
+    try:
+        data = archive.read(value["packed"])
+    except (LookupError, *_ZIP_FAULTS):
+        data = b""
+    if hashlib.sha256(data).hexdigest() != value["sha256"]:
+        raise edited
+    planes = np.frombuffer(data, dtype=np.uint8).reshape(-1, shape[0])
+    return np.ascontiguousarray(planes.T).view(kind).reshape(shape)
 
 
 def _checksum(body: object) -> str:
@@ -170,20 +172,7 @@ def _checksum(body: object) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _zipped(text: bytes, members: list[bytes]) -> bytes:
-    """A file with packed arrays, without the time it was made at."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
-        for name, data in ((_MAIN, text), *((str(place), each) for place, each in enumerate(members))):
-            entry = zipfile.ZipInfo(name)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data, compresslevel=4)
-    return buffer.getvalue()
-
-
 def read_bytes(path: Path) -> bytes:
     """The bytes of a file that people name."""
-    try:
-        return file_path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({reason_of(error)}); check the path.") from None
+    with readable(path) as source:
+        return source.read_bytes()

@@ -74,9 +74,8 @@ class ColumnNames:
     @property
     def conditions(self) -> str:
         """What rows must have, in words; empty where all count."""
-        return " and ".join(
-            [*_typed(self.where), *([f"not {' and '.join(_typed(self.unless))}"] if self.unless else [])]
-        )
+        kept, left_out = ([f"{name}={value}" for name, value in pairs] for pairs in (self.where, self.unless))
+        return " and ".join([*kept, *([f"not {' and '.join(left_out)}"] if left_out else [])])
 
     def only(self, *roles: str) -> ColumnNames:
         """The same without the columns of other roles."""
@@ -92,11 +91,6 @@ class ColumnNames:
 
             there = f"{files.paths[0]} has {listed_names(column_names(files.paths[0]))}"
             raise InputError(f"--{missing[0]}: not given; name the column of {needed[missing[0]]}: {there}.")
-
-
-def _typed(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Conditions as they are typed."""
-    return [f"{name}={value}" for name, value in pairs]
 
 
 @dataclass(frozen=True)
@@ -133,8 +127,10 @@ def find_files(data: Sequence[str], *, site: str | None = None) -> DataFiles:
     paths = [path for each in data for path in _matching(each)]
     single = len(data) == 1 and paths == [Path(data[0])]
     found = DataFiles(Path(name).name or name, tuple(dict.fromkeys(paths)), not single and site is None)
-    if found.by_file:
-        _check_names(found.paths)
+    known: dict[str, Path] = {}
+    for path in found.paths if found.by_file else ():
+        if (other := known.setdefault(site_name(path), path)) != path:
+            raise InputError(f"{path}: would be the same site as {other}; rename one of them.")
     return found
 
 
@@ -154,13 +150,3 @@ def _matching(name: str) -> list[Path]:
             raise InputError(f"{name}: no file matches the pattern; check the path.")
         return matching
     return [folder]
-
-
-def _check_names(paths: Sequence[Path]) -> None:
-    """Raise if two files would be the same site."""
-    known: dict[str, Path] = {}
-    for path in paths:
-        name = site_name(path)
-        if name in known:
-            raise InputError(f"{path}: would be the same site as {known[name]}; rename one of them.")
-        known[name] = path

@@ -76,37 +76,24 @@ def read_parts(
     if other is None:
         return rows, None
     found = read_rows(*other, progress, option="--test-where")
-    if rows.ids is not None and found.ids is not None:
-        _check_people(rows.ids, found.ids, columns.id)
-    found = _named_as(found, rows)
-    _check_groups(found.groups, rows.groups)
+    if rows.ids is not None and found.ids is not None:  # at whatever site: the same people are no test
+        fitted_on, tested = (
+            {label_text(each) for each in dict.fromkeys(ids.tolist())} for ids in (rows.ids, found.ids)
+        )
+        if both := fitted_on & tested:
+            are = "id of the test rows is" if len(both) == 1 else "ids of the test rows are"
+            raise InputError(
+                f"--id: {len(both):,} {are} among the rows to fit on too, such as {shown(min(both))} in column "
+                f"{columns.id!r}; a test needs other people: leave these out of one of the two."
+            )
+    sites = None if found.sites is None or rows.sites is None else _as_known(found.sites, rows.sites)
+    found = replace(found, groups=_as_known(found.groups, rows.groups), sites=sites)
+    if unknown := set(encode(found.groups, "--test").names) - set(encode(rows.groups, "--test").names):
+        name = min(map(label_text, unknown))
+        raise InputError(f"--test: has rows of group {name!r}, which no row to fit on is of; leave them out.")
     if rows.ids is None:
         _check_copies(rows, found)
     return rows, found
-
-
-def _named_as(found: DataRows, rows: DataRows) -> DataRows:
-    """Rows with the names of groups and sites as other rows have them."""
-    sites = None if found.sites is None or rows.sites is None else _as_known(found.sites, rows.sites)
-    return replace(found, groups=_as_known(found.groups, rows.groups), sites=sites)
-
-
-def _check_groups(found: npt.NDArray[Any], known: npt.NDArray[Any]) -> None:
-    """Raise where test rows are of a group that no row to fit on is of."""
-    if unknown := set(encode(found, "--test").names) - set(encode(known, "--test").names):
-        name = min(map(label_text, unknown))
-        raise InputError(f"--test: has rows of group {name!r}, which no row to fit on is of; leave them out.")
-
-
-def _check_people(fitted: npt.NDArray[Any], measured: npt.NDArray[Any], column: str | None) -> None:
-    """Raise where an id is among both, whatever site it is at: the same people are no test."""
-    known, others = ({label_text(name) for name in dict.fromkeys(ids.tolist())} for ids in (fitted, measured))
-    if both := known & others:
-        are = "id of the test rows is" if len(both) == 1 else "ids of the test rows are"
-        raise InputError(
-            f"--id: {len(both):,} {are} among the rows to fit on too, such as {shown(min(both))} in column {column!r}; "
-            "a test needs other people: leave these out of one of the two."
-        )
 
 
 def _check_copies(known: DataRows, found: DataRows) -> None:

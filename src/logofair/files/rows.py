@@ -92,7 +92,12 @@ def read_rows(
 def source_of(files: DataFiles, columns: ColumnNames, rows: int) -> DataSource:
     """Where so many rows came from."""
     names = tuple(path.name for path in files.paths)
-    return DataSource(files.name, names, _fingerprint(files.paths), rows, columns.described())
+    marks = {path: fingerprint(path) for path in files.paths}
+    mark = marks[files.paths[0]]
+    if len(marks) > 1:  # that of the list of them
+        lines = (f"{marks[path]}  {path.name}" for path in sorted(marks, key=lambda path: path.name))
+        mark = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return DataSource(files.name, names, mark, rows, columns.described())
 
 
 def no_rows_error(files: DataFiles, columns: ColumnNames, option: str = "--where") -> InputError:
@@ -106,7 +111,11 @@ def no_rows_error(files: DataFiles, columns: ColumnNames, option: str = "--where
             name, value = condition
             seen = _values(files, name)
             hint = nearest_name(value, [text for text in seen if text != value])
-            return InputError(f"{option}: no row has {name}={value}{hint}; {name} holds {_listed(seen)}.")
+            *others, last = [*map(shown, seen[:_LISTED]), *(["more"] if len(seen) > _LISTED else [])] or [
+                "no value at all"
+            ]
+            listed = f"{', '.join(others)} and {last}" if others else last
+            return InputError(f"{option}: no row has {name}={value}{hint}; {name} holds {listed}.")
     return InputError(f"{option}: no row has {columns.conditions}, though some have each of them; ask for less.")
 
 
@@ -126,16 +135,6 @@ def _values(files: DataFiles, name: str) -> list[str]:
         if len(seen) > _LISTED:
             break
     return sorted(seen)[: _LISTED + 1]
-
-
-def _listed(values: list[str]) -> str:
-    """Values for people."""
-    if not values:
-        return "no value at all"
-    if len(values) > _LISTED:
-        return ", ".join(map(shown, values[:_LISTED])) + " and more"
-    *others, last = map(shown, values)
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _part(
@@ -199,11 +198,3 @@ def _array(column: polars.Series) -> npt.NDArray[Any]:
     places = column.cast(pl.Enum(names)).to_physical().to_numpy()
     texts: npt.NDArray[Any] = np.array(names.to_list(), dtype=object)[places]
     return texts
-
-
-def _fingerprint(paths: Sequence[Path]) -> str:
-    """Of one file its own; of several that of the list of them."""
-    if len(paths) == 1:
-        return fingerprint(paths[0])
-    listed = "\n".join(f"{fingerprint(path)}  {path.name}" for path in sorted(paths, key=lambda path: path.name))
-    return hashlib.sha256(listed.encode()).hexdigest()

@@ -19,7 +19,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ending_of
 from logofair.files.values import as_numbers, has_value, is_number, listed_names
-from logofair.files.writing import FileName, file_path, reason_of, with_formulas
+from logofair.files.writing import FileName, readable, reason_of, with_formulas
 
 if TYPE_CHECKING:
     import polars
@@ -77,20 +76,14 @@ class TableFile:
     def open(self) -> Iterator[IO[bytes]]:
         """Open it for reading bytes."""
         if self.is_packed:
-            with gzip_errors(self.path), gzip.open(self.path) as packed_text:
-                yield io.BufferedReader(_Unpacked(packed_text, self.path))
+            try:
+                with gzip.open(self.path) as text:
+                    yield io.BufferedReader(_Unpacked(text, self.path))
+            except (gzip.BadGzipFile, zlib.error, EOFError):
+                raise InputError(f"{self.path}: is damaged or cut short, or no GZIP file; write it again.") from None
             return
         with self.path.open("rb") as file:
             yield file
-
-
-@contextmanager
-def gzip_errors(path: Path) -> Iterator[None]:
-    """Turn what may be wrong with a GZIP file into one sentence."""
-    try:
-        yield
-    except (gzip.BadGzipFile, zlib.error, EOFError):
-        raise InputError(f"{path}: is damaged or cut short, or no GZIP file; write it again.") from None
 
 
 class _Unpacked(io.RawIOBase):
@@ -192,7 +185,7 @@ class Table:
     def marker_hint(self, role: str) -> str:
         """What to do where a text that counts as missing is a value; empty where none does or numbers are wanted."""
         pl, kind = polars_module(), self.texts.collect_schema()[role]
-        if not self.missing or kind not in _text_kinds() or is_number(role):
+        if not self.missing or not is_text(kind) or is_number(role):
             return ""
         cell = pl.col(role).cast(pl.String)
         found = self.collect(self.texts.select(cell).filter(cell.is_in(list(self.missing))).head(1))
@@ -233,7 +226,10 @@ def open_table(
                 places = _places(table.collect_schema().names(), list(named.values()), source)
         # Neither by name nor under it: polars takes "^a.*$" and "*" for patterns.
         columns = [pl.nth(place).alias(role) for role, place in zip(named, places, strict=True)]
-        table = table.select(map(_bare, columns) if kind == "CSV" else columns)
+        if kind == "CSV":  # without outer blanks, and without the apostrophe before a formula
+            bare = [with_formulas(column.str.strip_chars()) for column in columns]
+            columns = [pl.when(column != "").then(column) for column in bare]
+        table = table.select(columns)
         kinds = table.collect_schema() if pairs or missing else {}
         holds = [
             has_value(role, kinds[role], value, f"{source}: column {name!r}")
@@ -245,18 +241,17 @@ def open_table(
         # The only place that counts rows: on the command line the first is row 1.
         numbered = table.with_row_index("row", offset=1).filter(*kept).select("row", *wanted)
         texts = table.filter(*kept).select(*wanted) if pairs else table
-        marked = [role for role in wanted if missing and role not in verbatim and kinds[role] in _text_kinds()]
-        read = [_unless(pl.col(role), missing) for role in marked]
+        marked = [pl.col(role) for role in wanted if missing and role not in verbatim and is_text(kinds[role])]
+        read = [pl.when(~cell.cast(pl.String).is_in(list(missing))).then(cell) for cell in marked]
         rows = texts.with_columns(read)
         if seen is not None:
-            rows = rows.map_batches(partial(_counting, seen), streamable=True)
+
+            def counted(part: polars.DataFrame) -> polars.DataFrame:
+                seen(part.height)
+                return part
+
+            rows = rows.map_batches(counted, streamable=True)
         yield Table(source, kind, dict(wanted), rows, numbered.with_columns(read), texts, tuple(missing))
-
-
-def _counting(seen: Callable[[int], None], part: polars.DataFrame) -> polars.DataFrame:
-    """Some rows on their way, counted."""
-    seen(part.height)
-    return part
 
 
 def column_names(file: FileName | TableFile) -> list[str]:
@@ -288,14 +283,9 @@ def fingerprint(path: FileName) -> str:
 
 def regular_file(path: FileName) -> Path:
     """A regular file that can be read and holds something."""
-    source = file_path(path)
-    try:
-        with source.open("rb") as file:
-            first = file.read(1)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{source}: cannot be read ({reason_of(error)}); check the path.") from None
-    if not first:
-        raise InputError(f"{source}: is empty; write the file again.")
+    with readable(path) as source, source.open("rb") as file:
+        if not file.read(1):
+            raise InputError(f"{source}: is empty; write the file again.")
     return source
 
 
@@ -344,28 +334,18 @@ def _csv(file: TableFile, names: list[str], folder: Path, block: int) -> tuple[A
     if encoding == "utf-16":
         _, overfull = _looked_through(TableFile(clean), separator, len(header), block)
     places = _places(header, names, file)
-    _check_last_line(clean, separator, header, file)
+    last = _end(clean).rstrip(b"\r\n").rpartition(b"\n")[2]
+    if b'"' not in last and last.count(separator.encode()) + 1 < len(header):  # polars would fill it up with nulls
+        raise InputError(f"{file}: cut short: its last line has too few fields; write the file again.")
     if overfull:
         _check_fields(clean, separator, header, file)
     return polars_module().scan_csv(clean, separator=separator, infer_schema=False, glob=False), places
 
 
-def _bare(cell: Any) -> Any:
-    """A CSV cell without outer blanks, and without the apostrophe before a formula; null where nothing is left."""
-    text = with_formulas(cell.str.strip_chars())
-    return polars_module().when(text != "").then(text)
-
-
-def _text_kinds() -> tuple[Any, ...]:
-    """The kinds of column that hold text."""
+def is_text(kind: Any) -> bool:
+    """Whether a kind of column holds text."""
     pl = polars_module()
-    return pl.String, pl.Categorical, pl.Enum
-
-
-def _unless(cell: Any, missing: Sequence[str]) -> Any:
-    """A cell of text, null where it is one of these."""
-    pl = polars_module()
-    return pl.when(~cell.cast(pl.String).is_in(list(missing))).then(cell)
+    return kind in (pl.String, pl.Categorical, pl.Enum)
 
 
 def _places(header: list[str], names: list[str], file: TableFile) -> list[int]:
@@ -400,14 +380,6 @@ def _csv_header(head: bytes, names: Sequence[str]) -> tuple[str, list[str]]:
         rows = csv.reader(io.TextIOWrapper(io.BytesIO(head), "utf-8", newline=""), delimiter=separator)
         found.append((separator, [name.strip() for name in next(filter(None, rows), [])]))
     return max(found, key=lambda pair: (len(set(names) & set(pair[1])), len(pair[1])))
-
-
-def _check_last_line(clean: Path, separator: str, header: Sequence[str], file: TableFile) -> None:
-    """Raise if the last line has too few fields: polars would fill it up with nulls."""
-    end = _end(clean).rstrip(b"\r\n")
-    last = end[end.rfind(b"\n") + 1 :]
-    if b'"' not in last and last.count(separator.encode()) + 1 < len(header):
-        raise InputError(f"{file}: cut short: its last line has too few fields; write the file again.")
 
 
 def _looked_through(file: TableFile, separator: str, fields: int, block: int) -> tuple[str, bool]:

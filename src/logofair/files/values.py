@@ -101,10 +101,10 @@ def combine_columns(parts: Sequence[polars.Series], names: Sequence[str], csv: S
     pl = polars_module()
     threes = list(zip(parts, names, csv, strict=True))
     plain = [part if text else plain_values(part, name, "text or numbers") for part, name, text in threes]
-    stored: dict[str, str] = {}
+    holds, stored = {pl.String: "text", pl.Boolean: "yes and no"}, dict[str, str]()
     for part, name, text in zip(plain, names, csv, strict=True):
         if not text and part.null_count() < part.len():
-            stored.setdefault(_kind(part), name)
+            stored.setdefault(holds.get(part.dtype, "numbers"), name)
     if len(stored) > 1:
         (one, first), (other, second) = list(stored.items())[:2]
         raise InputError(f"{second}: holds {other}, but {first} holds {one}; store the column alike in all files.")
@@ -113,14 +113,13 @@ def combine_columns(parts: Sequence[polars.Series], names: Sequence[str], csv: S
         common = plain[0].dtype if len(kinds) == 1 else pl.Float64 if stored.keys() == {"numbers"} else pl.String
         combined: polars.Series = pl.concat([part.cast(common) for part in plain])
         return combined
-    texts = pl.concat([part.cast(pl.String) for part in plain])
-    return integers_or_text(texts) if stored.keys() <= {"numbers"} else texts
-
-
-def _kind(column: polars.Series) -> str:
-    """What a stored column holds, in a word."""
-    pl = polars_module()
-    return "text" if column.dtype == pl.String else "yes and no" if column.dtype == pl.Boolean else "numbers"
+    texts: polars.Series = pl.concat([part.cast(pl.String) for part in plain])
+    if not stored.keys() <= {"numbers"}:
+        return texts
+    texts = texts.str.strip_chars().replace("", None)
+    integers = texts.cast(pl.Int64, strict=False)
+    fits = integers.null_count() == texts.null_count() < texts.len()
+    return integers if fits and texts.str.contains("^(0|-?[1-9][0-9]*)$").all() else texts
 
 
 def join_groups(columns: Sequence[polars.Series]) -> polars.Series:
@@ -130,9 +129,7 @@ def join_groups(columns: Sequence[polars.Series]) -> polars.Series:
     """
     if len(columns) == 1:
         return columns[0]
-    pl = polars_module()
-    table = pl.DataFrame({str(place): column for place, column in enumerate(columns)})
-    joined: polars.Series = table.select(group_expression([pl.col(name) for name in table.columns])).to_series()
+    joined: polars.Series = polars_module().select(group_expression(columns)).to_series()
     return joined
 
 
@@ -190,14 +187,6 @@ def _typed(value: object) -> str:
     return str(value).strip().lower().removesuffix(".0")
 
 
-def integers_or_text(cells: polars.Series) -> polars.Series:
-    """Cells of a CSV as integers where each is how an integer is written, else as text; empty ones are missing."""
-    cells = cells.str.strip_chars().replace("", None)
-    combined = cells.cast(polars_module().Int64, strict=False)
-    fits = combined.null_count() == cells.null_count() < cells.len()
-    return combined if fits and cells.str.contains("^(0|-?[1-9][0-9]*)$").all() else cells
-
-
 def plain_values(values: polars.Series, where: str, expected: str) -> polars.Series:
     """A column as text, bool, int64 (uint64 where too large for that) or float64; raise on any other kind."""
     pl, kind = polars_module(), values.dtype
@@ -212,16 +201,6 @@ def plain_values(values: polars.Series, where: str, expected: str) -> polars.Ser
         if same.null_count() == values.null_count():
             return same
     raise InputError(f"{where}: holds integers of more than 64 bits; store them as text.")
-
-
-def labels_by_text(names: Sequence[object], where: str) -> Mapping[str, Any]:
-    """Labels by how they are typed; raise where two are typed alike."""
-    found: dict[str, Any] = {}
-    for name in names:
-        if str(name) in found:
-            raise InputError(f"{where}: two labels are both written {shown(str(name))}; rename one of them.")
-        found[str(name)] = name
-    return found
 
 
 def known_label(name: str, known: Mapping[str, Any], where: str) -> Any:
@@ -246,6 +225,10 @@ def costs_by_site(costs: CostsText | None, sites: Sequence[Any] | None) -> Any:
         return costs
     if sites is None:
         raise InputError("--costs: names a site, but the data have none; add --site, or give one pair for all.")
-    known = labels_by_text(sites, "--site")
+    known: dict[str, Any] = {}
+    for site in sites:
+        if str(site) in known:
+            raise InputError(f"--site: two labels are both written {shown(str(site))}; rename one of them.")
+        known[str(site)] = site
     own = {known_label(name, known, "--costs"): pair for name, pair in costs.items() if name}
     return (dict.fromkeys(sites, costs[""]) if "" in costs else {}) | own

@@ -67,7 +67,9 @@ def check_output(path: Path, *, force: bool, endings: Mapping[str, str] = NO_END
     if not folder.is_dir():
         raise InputError(f"{path}: cannot be written (no folder {str(path.parent)!r}); make the folder first.")
     try:  # what a folder may hold is known only once it does: /sys, a full disk, another's folder
-        _new_file(_neighbour(folder / path.name), 0o666).unlink()
+        neighbour = _neighbour(folder / path.name)
+        neighbour.touch(exist_ok=False)
+        neighbour.unlink()
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({reason_of(error)}); choose another folder.") from None
 
@@ -85,7 +87,9 @@ def replacing(path: FileName, *, private: bool = False) -> Iterator[Path]:
         with _refusals(path):
             target = Path(os.path.realpath(path))
             # Not mkstemp, whose files only their owner may read.
-            neighbour = _new_file(_neighbour(target), 0o600 if private else 0o666)
+            beside = _neighbour(target)
+            beside.touch(0o600 if private else 0o666, exist_ok=False)
+            neighbour = beside
         try:
             yield neighbour
         except OSError as error:
@@ -99,7 +103,12 @@ def replacing(path: FileName, *, private: bool = False) -> Iterator[Path]:
     finally:
         if neighbour is not None:
             neighbour.unlink(missing_ok=True)
-    _sync_folder(target.parent)
+    with contextlib.suppress(OSError):  # on Windows and some networks folders cannot be synced
+        handle = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)  # so that the rename itself survives a power cut
+        finally:
+            os.close(handle)
 
 
 def put_whole(path: FileName, data: bytes, *, private: bool = False) -> None:
@@ -115,6 +124,18 @@ def file_path(path: FileName) -> Path:
     if os.path.exists(path) and not os.path.isfile(path):
         raise InputError(f"{path}: is a folder or no regular file; pass a file name.")
     return Path(path)
+
+
+@contextmanager
+def readable(path: FileName) -> Iterator[Path]:
+    """Hand out the path of a regular file to be read; what the system refuses is told in one sentence."""
+    source = file_path(path)
+    try:
+        yield source
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        raise InputError(f"{source}: cannot be read ({reason_of(error)}); check the path.") from None
 
 
 @contextmanager
@@ -139,22 +160,6 @@ def reason_of(error: Exception) -> str:
 
 def _neighbour(target: Path) -> Path:
     return target.with_name(f".logofair-{secrets.token_hex(8)}.part{target.suffix}")
-
-
-def _new_file(path: Path, mode: int) -> Path:
-    """Make an empty file that nobody else has made."""
-    path.touch(mode, exist_ok=False)
-    return path
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself survive a power cut, where folders can be synced (not on Windows or some networks)."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 @contextmanager

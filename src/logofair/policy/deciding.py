@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -201,8 +201,13 @@ class Decider:
         found = [pl.col("row"), score.fill_nan(None), unread, groups.alias("group")]
         found += [_text("site", schema["site"]).alias("site")] if "site" in table.names else []
         found += [pl.col(role) for role in table.names if role == "id" or role.startswith("keep ")]
-        codes = [_code("group", self.policy.groups)]
-        codes += [_code("site", self.policy.sites)] if "site" in table.names else []
+        codes = []  # the places of labels among those of the policy; null where one is not
+        for role, names in (("group", self.policy.groups), ("site", self.policy.sites)):
+            if role == "group" or "site" in table.names:
+                texts = [label_text(name) for name in names]
+                if len(set(texts)) < len(texts):
+                    raise InputError(f"the policy: two {role}s are written alike in a file; rename one and fit again.")
+                codes.append(pl.col(role).cast(pl.Enum(texts), strict=False).to_physical().alias(f"{role} code"))
         return table.numbered.select(found).with_columns(codes)
 
     def complete(self, rows: polars.DataFrame) -> polars.DataFrame:
@@ -215,8 +220,14 @@ class Decider:
 
     def decide(self, batch: Batch, toss: Toss = Tosses.by_coin) -> Decisions:
         """Decide on a batch; ``toss`` where chance does."""
-        scores, group = self._scores(batch), self._codes(batch, "group")
-        site = self._site(batch)
+        column, scale = batch.rows["score"], self.columns.scale
+        if batch.rows["unread"].any():
+            batch.table.check_numbers("score", scale)  # which raises
+        if column.null_count():
+            raise self._missing_error(batch, "score")
+        check_scores(float(column.min()), float(column.max()), scale, batch.table.where("score"))  # type: ignore[arg-type]
+        scores = np.asarray(as_chances(column, scale).to_numpy(), dtype=np.float64)
+        group, site = self._codes(batch, "group"), self._site(batch)
         strange = (group < 0) if site is None else (group < 0) | (site < 0)
         decided = np.empty(batch.rows.height, dtype=np.int64)
         for rows, ids in self._ids(batch):
@@ -231,23 +242,20 @@ class Decider:
             decided[rows] = tosses.decisions(toss(tosses))
         return Decisions(decided, group, strange)
 
-    def _scores(self, batch: Batch) -> npt.NDArray[np.float64]:
-        rows, column, where = batch.rows, batch.rows["score"], batch.table.where("score")
-        if rows["unread"].any():
-            batch.table.check_numbers("score", self.columns.scale)  # which raises
-        if column.null_count():
-            raise self._missing_error(batch, "score")
-        check_scores(float(column.min()), float(column.max()), self.columns.scale, where)  # type: ignore[arg-type]
-        return np.asarray(as_chances(column, self.columns.scale).to_numpy(), dtype=np.float64)
-
     def _codes(self, batch: Batch, role: str) -> npt.NDArray[np.int32]:
         """Numbers of groups or sites, -1 where unknown; raise where a value is missing or may not be unknown."""
         labels, codes = batch.rows[role], batch.rows[f"{role} code"]
         allowed = ("merged", "base") if role == "site" else ("base",)
         if labels.null_count():
             raise self._missing_error(batch, role)
-        if self.on_unknown not in allowed and codes.null_count() > labels.null_count():
-            raise self._unknown_error(batch, role, batch.first(codes.is_null() & labels.is_not_null()))
+        if self.on_unknown not in allowed and codes.null_count():
+            row = batch.first(codes.is_null())
+            found = f"{self._where(batch.table, role)}: row {row['row']} is {shown(row[role])}"
+            if role == "site" and self.policy.site is not None:
+                raise self._other_site_error(found)
+            use = "--on-unknown base" if role == "group" else "--on-unknown merged, or base"
+            known = listed_names(self.policy.groups if role == "group" else self.policy.sites, 6)
+            raise InputError(f"{found}, a {role} the policy does not know (it knows {known}); use {use}.")
         return np.asarray(codes.fill_null(-1).cast(polars_module().Int32).to_numpy())
 
     def _where(self, table: Table, role: str) -> str:
@@ -263,27 +271,9 @@ class Decider:
         where = self._where(table, role)
         return InputError(f"{where}: row {row} has no value{hint}; fill it, or add --drop-missing.")
 
-    def _unknown_error(self, batch: Batch, role: str, row: dict[str, Any]) -> InputError:
-        if role == "site" and self.policy.site is not None:
-            return self._other_site_error(f"{self._where(batch.table, role)}: row {row['row']} is {shown(row[role])}")
-        use = "--on-unknown base" if role == "group" else "--on-unknown merged, or base"
-        known = listed_names(self.policy.groups if role == "group" else self.policy.sites, 6)
-        does = f"a {role} the policy does not know (it knows {known})"
-        where = self._where(batch.table, role)
-        return InputError(f"{where}: row {row['row']} is {shown(row[role])}, {does}; use {use}.")
-
     def _other_site_error(self, found: str) -> InputError:
         advice = "take that site's policy, leave such rows out, or use --on-unknown base (score from 1/2 on)"
         return InputError(f"{found}, but the policy is of site {self.policy.site!r} alone; {advice}.")
-
-    def _at_site(self, path: Path, height: int) -> npt.NDArray[np.int32] | None:
-        """Rows without a column of sites are the site's own, except in a file named after another site."""
-        name = site_name(path)
-        if name == self.policy.site or not self._is_other_site(name):
-            return None
-        if self.on_unknown == "raise":
-            raise self._other_site_error(f"{path}: is named after site {name!r}")
-        return np.full(height, -1, dtype=np.int32)
 
     def _is_other_site(self, name: str) -> bool:
         """Whether a name is that of a site of the run, or of a policy of the run beside this one.
@@ -304,12 +294,16 @@ class Decider:
         """Numbers of sites, -1 where unknown; None where the policy needs none."""
         if "site" in batch.table.names:
             return self._codes(batch, "site")
-        if self.policy.site is not None:
-            return self._at_site(batch.table.file.path, batch.rows.height)
+        path = batch.table.file.path
+        site, names = site_name(path), [label_text(name) for name in self.policy.sites]
+        if self.policy.site is not None:  # the rows are the site's own, except in a file named after another
+            if site == self.policy.site or not self._is_other_site(site):
+                return None
+            if self.on_unknown == "raise":
+                raise self._other_site_error(f"{path}: is named after site {site!r}")
+            return np.full(batch.rows.height, -1, dtype=np.int32)
         if not self.policy.has_sites:
             return None
-        path, names = batch.table.file.path, [label_text(name) for name in self.policy.sites]
-        site = site_name(path)
         if site not in names and self.on_unknown == "raise":
             raise InputError(
                 f"{path}: without --site the file's name is the site, and the policy does not know {site!r} "
@@ -352,14 +346,6 @@ def _text(role: str, kind: Any) -> Any:
         return column.cast(pl.String)
     complete = column == column.floor()
     return pl.when(complete).then(column.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(column.cast(pl.String))
-
-
-def _code(role: str, names: Sequence[Label]) -> Any:
-    """The place of a label among those of the policy; null where it is not."""
-    pl, texts = polars_module(), [label_text(name) for name in names]
-    if len(set(texts)) < len(texts):
-        raise InputError(f"the policy: two {role}s are written alike in a file; rename one and fit again.")
-    return pl.col(role).cast(pl.Enum(texts), strict=False).to_physical().alias(f"{role} code")
 
 
 BATCH = 250_000
@@ -426,10 +412,9 @@ def _batches(
     decider: Decider, files: DataFiles, totals: DecisionCounts, batch: int, toss: Toss
 ) -> Generator[polars.DataFrame]:
     """The output, batch by batch."""
-    schema: Any = None
+    pl, schema, named = polars_module(), None, decider.wanted()
+    kept = [role for role in named if role.startswith("keep ")]
     for path in files.paths:
-        named = decider.wanted()
-        kept = [role for role in named if role.startswith("keep ")]
         with open_table(path, named, missing=decider.columns.na, verbatim=kept) as table:
             for every in table.batches(batch, decider.prepared(table)):
                 rows = decider.complete(every)
@@ -439,26 +424,22 @@ def _batches(
                 decisions = decider.decide(Batch(rows, table, totals.rows), toss)
                 totals.add(decisions)
                 totals.meet(rows)
-                output = _output(decider, rows, decisions.decided, path if len(files.paths) > 1 else None)
+                # Id or row number, decision, and the columns to keep; of several files also the file's name.
+                several = len(files.paths) > 1
+                columns = {"file": pl.Series([path.name]).new_from_index(0, rows.height)} if several else {}
+                if decider.id_column is None:
+                    columns["row"] = rows["row"].cast(pl.Int64)
+                else:
+                    columns[decider.id_column] = rows["id"]
+                columns["decision"] = pl.Series(decisions.decided, dtype=pl.Int8)
+                for role, name in zip(kept, decider.keep, strict=True):
+                    if name in columns and name != decider.id_column:
+                        raise InputError(f"--keep: {name!r} is a column of the output already; rename it in the data.")
+                    columns.setdefault(name, rows[role])
+                output = pl.DataFrame(columns)
                 schema = schema or output.schema
                 if output.schema != schema:
                     raise InputError(
                         f"{path}: its columns hold other kinds than those of {files.paths[0]}; convert them."
                     )
                 yield output
-
-
-def _output(decider: Decider, rows: polars.DataFrame, decided: Any, path: Path | None) -> polars.DataFrame:
-    """Id or row number, decision, and the columns to keep; of several files also the file's name."""
-    pl = polars_module()
-    columns: dict[str, Any] = {} if path is None else {"file": pl.Series([path.name]).new_from_index(0, rows.height)}
-    if decider.id_column is None:
-        columns["row"] = rows["row"].cast(pl.Int64)
-    else:
-        columns[decider.id_column] = rows["id"]
-    columns["decision"] = pl.Series(decided, dtype=pl.Int8)
-    for place, name in enumerate(decider.keep):
-        if name in columns and name != decider.id_column:
-            raise InputError(f"--keep: {name!r} is a column of the output already; rename it in the data.")
-        columns.setdefault(name, rows[f"keep {place}"])
-    return pl.DataFrame(columns)  # type: ignore[no-any-return]

@@ -313,35 +313,35 @@ class Policy(Reportable):
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """Read a policy written by :meth:`save`; a damaged, foreign or newer file raises ``InputError``."""
         # The checks of the document come first: a file cut short or edited by hand says so instead of deciding wrongly.
-        stored = _FILE.read(path)
-        return cls(
-            groups=stored.groups,
-            sites=stored.sites,
-            mixtures=stored.mixtures,
-            calibrator=stored.calibrator,
-            merged_rules=stored.merged,
-            key=stored.key,
-            info=stored.info,
-        )
+        stored = vars(_FILE.read(path))
+        return cls(**{"merged_rules" if name == "merged" else name: part for name, part in stored.items()})
 
     def _table(self, cells: Integers) -> _Table:
-        """Rules of all cells, then of the merged federation per group, then the base rule."""
-        known = len(self.sites) * len(self.groups)
-        return self._whole_table if cells.max(initial=-1) >= known else self._known_table
+        """Rules of all cells, then of the merged federation per group, then the base rule.
+
+        Rows of known sites and groups never meet the merged rules: they need not be made for these.
+        """
+        unknown = bool(cells.max(initial=-1) >= len(self.sites) * len(self.groups))
+        if unknown not in self._tables:
+            self._tables[unknown] = _Table.build(self.mixtures, self.merged if unknown else None, len(self.groups))
+        return self._tables[unknown]
 
     @cached_property
-    def _whole_table(self) -> _Table:
-        return _Table.build(self.mixtures, self.merged, len(self.groups))
-
-    @cached_property
-    def _known_table(self) -> _Table:
-        """For rows of known sites and groups, which never meet the merged rules."""
-        return _Table.build(self.mixtures, None, len(self.groups))
+    def _tables(self) -> dict[bool, _Table]:
+        return {}
 
     @cached_property
     def _places(self) -> Words:
         """The word of each rule's site and group, in the order of the table; the base rule tosses no coin."""
-        sites, groups = ([_written(name) for name in names] for names in (self.sites, self.groups))
+
+        def written(label: Label) -> str:  # as a file holds it; one that no file can hold as Python writes it
+            try:
+                _check_label(label, "label")
+                return json.dumps(plain(label))
+            except (InputError, TypeError):
+                return repr(label)
+
+        sites, groups = ([written(name) for name in names] for names in (self.sites, self.groups))
         return np.append(place_words(sites, groups), np.uint64(0))
 
     def _rows(
@@ -397,16 +397,10 @@ class Policy(Reportable):
                 f"sites: row {row} is {_entry(sites, row)!r}, but the policy is of site {self.site!r} alone; "
                 f"{_ADVICE_ON_OTHER_SITES}."
             )
+        refused_groups, refused_sites = strange_group & (on_unknown != "base"), strange_site & (on_unknown == "raise")
         for where, what, strange, values, names, advice in (
-            (
-                "sensitive_features",
-                "group",
-                strange_group & (on_unknown != "base"),
-                sensitive_features,
-                self.groups,
-                _ADVICE_ON_GROUPS,
-            ),
-            ("sites", "site", strange_site & (on_unknown == "raise"), sites, self.sites, _ADVICE_ON_SITES),
+            ("sensitive_features", "group", refused_groups, sensitive_features, self.groups, _ADVICE_ON_GROUPS),
+            ("sites", "site", refused_sites, sites, self.sites, _ADVICE_ON_SITES),
         ):
             if strange.any():
                 row = int(np.flatnonzero(strange)[0])
@@ -497,15 +491,6 @@ def _check_label(label: Label, what: str) -> None:
         raise InputError(
             f"save: {what} {label!r} is of type {type(label).__name__}; only text, numbers and tuples can be saved."
         )
-
-
-def _written(label: Label) -> str:
-    """A label as a file holds it; one that no file can hold as Python writes it."""
-    try:
-        _check_label(label, "label")
-        return json.dumps(plain(label))
-    except (InputError, TypeError):
-        return repr(label)
 
 
 def _entry(values: object, row: int) -> object:

@@ -41,11 +41,6 @@ class RuleRow:
     bands: tuple[Band, ...]
     too_small: bool = False  # whether the group has too few rows at a federation's site to say: it is the merged rule
 
-    @property
-    def needs_coin(self) -> bool:
-        """Whether some scores are accepted by chance."""
-        return any(0 < band.chance < 1 for band in self.bands)
-
 
 @dataclass(frozen=True, eq=False)
 class RuleTable:
@@ -124,16 +119,13 @@ def bands_of(policy: Policy, site: int, group: int) -> tuple[Band, ...]:
         mixtures, cell = policy.merged, group
     edges, chances = steps(mixtures, cell)
     raw = raw_scores(policy, edges[1:-1], np.full(edges.size - 2, group), np.full(edges.size - 2, site))
-    raw = _as_in_files(np.concatenate(([0.0], raw, [1.0])), policy)
+    raw = np.concatenate(([0.0], raw, [1.0]))
+    scale = None if policy.info.columns is None else policy.info.columns.scale
+    if scale == "logit":  # which ends where chances are 0 or 1 to the last bit
+        inside = np.clip(raw, 2.0**-53, 1 - 2.0**-53)
+        raw = np.log(inside / (1 - inside))
+    elif scale == "percent":
+        raw = 100.0 * raw
     return tuple(
         Band(*(float(v) for v in (edges[i], edges[i + 1], chances[i], raw[i], raw[i + 1]))) for i in range(chances.size)
     )
-
-
-def _as_in_files(raw: Floats, policy: Policy) -> Floats:
-    """Raw scores on the scale of the files the policy was made from; logits end where chances are 0 or 1."""
-    scale = None if policy.info.columns is None else policy.info.columns.scale
-    if scale == "logit":
-        inside = np.clip(raw, 2.0**-53, 1 - 2.0**-53)
-        return np.asarray(np.log(inside / (1 - inside)))
-    return 100.0 * raw if scale == "percent" else raw
