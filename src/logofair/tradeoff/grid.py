@@ -62,7 +62,11 @@ class Grid:
         """Check the lists and the pair."""
         if measure not in MEASURES:
             raise InputError(f"measure: got {measure!r}; use one of {', '.join(MEASURES)}.")
-        pair = _pair(chosen, measure)
+        pair: Pair | None = None
+        if chosen is not None:
+            if not isinstance(chosen, tuple | list) or len(chosen) != 2:
+                raise InputError(f"chosen: got {chosen!r}; pass a pair (local tolerance, global tolerance).")
+            pair = _tolerance(chosen[0], "chosen: local", measure), _tolerance(chosen[1], "chosen: global", measure)
         lists = tuple(
             None if each is None else read_grid(each, where, measure)
             for each, where in ((local, "local_tolerances"), (global_, "global_tolerances"))
@@ -95,24 +99,7 @@ class Grid:
             global_ = default_grid(global_gap)
         if self.chosen is None:
             return local, global_
-        return _with(local, self.chosen[0]), _with(global_, self.chosen[1])
-
-
-def _with(tolerances: Tolerances, chosen: Tolerance) -> Tolerances:
-    """One side with the chosen tolerance."""
-    return _sorted({*tolerances, chosen})
-
-
-def _pair(chosen: object, measure: str) -> Pair | None:
-    """Check a pair of tolerances."""
-    if chosen is None:
-        return None
-    if not isinstance(chosen, tuple | list) or len(chosen) != 2:
-        raise InputError(f"chosen: got {chosen!r}; pass a pair (local tolerance, global tolerance).")
-    first, second = (
-        _tolerance(each, f"chosen: {side}", measure) for each, side in zip(chosen, ("local", "global"), strict=True)
-    )
-    return first, second
+        return _sorted({*local, self.chosen[0]}), _sorted({*global_, self.chosen[1]})
 
 
 def _tolerance(given: object, where: str, measure: str) -> Tolerance:
@@ -166,14 +153,9 @@ def default_grid(gap: float | None) -> Tolerances:
     if gap is None or gap < _NOTHING:
         return 0.0, None
     power = math.floor(math.log10(gap))
-    last = _rounded_up(gap, power - 1)
+    multiple = math.ceil(gap / 10.0 ** (power - 1))
+    last = float(f"{multiple}e{power - 1}")
+    last = last if last >= gap else float(f"{multiple + 1}e{power - 1}")
     steps = [float(f"{digit}e{power - k}") for k in range(_BETWEEN) for digit in (5, 2, 1)]
     between = [step for step in steps if step < 0.95 * gap][:_BETWEEN]
     return 0.0, *sorted(between), *([] if last == 1.0 else [last]), None
-
-
-def _rounded_up(value: float, power: int) -> float:
-    """The next multiple of a power of ten that is not below the value."""
-    multiple = math.ceil(value / 10.0**power)
-    rounded = float(f"{multiple}e{power}")
-    return rounded if rounded >= value else float(f"{multiple + 1}e{power}")

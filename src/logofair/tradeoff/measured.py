@@ -135,26 +135,23 @@ def checked_test_rows(given: object, fit: CalibrationRows) -> tuple[CalibrationR
             "test_rows: pass a mapping of columns such as {'scores': ..., 'labels': ..., 'sensitive_features': ...}; "
             f"it may have {', '.join(_COLUMNS)}."
         )
-    columns = {name: given.get(name) for name in _COLUMNS}
+    scores, labels, groups, sites, weight, people = (given.get(name) for name in _COLUMNS)
     try:
-        return _checked(columns, fit)
+        rows = checked_rows(scores, labels, groups, sites, weight, "beta", "eta")  # as measuring does, it needs labels
+        if rows.has_sites != fit.has_sites:
+            missing, there = ("test rows", "rows to fit on") if fit.has_sites else ("rows to fit on", "test rows")
+            raise InputError(
+                f"sites: the {there} have them and the {missing} do not; pass them for both or for neither."
+            )
+        codes = encode_known(groups, fit.groups.names, "sensitive_features")
+        if (codes < 0).any():
+            strange = next(name for name in rows.groups.names if name not in fit.groups.names)
+            known = listed(map(repr, fit.groups.names), len(fit.groups.names))
+            raise InputError(f"sensitive_features: no rule is fitted for {strange!r}; the rows to fit on have {known}.")
+        ids = None if people is None else encode(people, "ids")
+        same_length(rows.scores.size, ids=ids)
+        if ids is not None and fit.ids is not None:
+            check_other_people(fit.ids, ids)
     except InputError as error:
         raise InputError(f"test_rows: {error}") from None
-
-
-def _checked(columns: dict[str, object], fit: CalibrationRows) -> tuple[CalibrationRows, Codes | None]:
-    scores, labels, groups, sites, weight = (columns[name] for name in _COLUMNS[:5])
-    rows = checked_rows(scores, labels, groups, sites, weight, "beta", "eta")  # which needs labels, as measuring does
-    if rows.has_sites != fit.has_sites:
-        missing, there = ("test rows", "rows to fit on") if fit.has_sites else ("rows to fit on", "test rows")
-        raise InputError(f"sites: the {there} have them and the {missing} do not; pass them for both or for neither.")
-    codes = encode_known(groups, fit.groups.names, "sensitive_features")
-    if (codes < 0).any():
-        strange = next(name for name in rows.groups.names if name not in fit.groups.names)
-        known = listed(map(repr, fit.groups.names), len(fit.groups.names))
-        raise InputError(f"sensitive_features: no rule is fitted for {strange!r}; the rows to fit on have {known}.")
-    ids = None if columns["ids"] is None else encode(columns["ids"], "ids")
-    same_length(rows.scores.size, ids=ids)
-    if ids is not None and fit.ids is not None:
-        check_other_people(fit.ids, ids)
     return replace(rows, groups=Codes(fit.groups.names, codes)), ids

@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from logofair.auditing import Audit, Comparison
+from logofair.auditing import Audit, Comparison, Measured
 from logofair.auditing.result import measured_values
 from logofair.columns.checks import Floats, Label
+from logofair.costs import Costs
 from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.solution import FitWarning
 from logofair.policy.info import PoolingInfo
@@ -23,7 +24,54 @@ from logofair.requirements import check_tolerance
 from logofair.solvers.certificate import Certificate
 from logofair.tradeoff.grid import Ratio, Tolerance, Tolerances, has_ratios, slack
 from logofair.tradeoff.measured import MeasuredRows
-from logofair.tradeoff.objective import Objective
+
+# Less than this between the strictest and the loosest point (0.1 percentage points) is nothing to trade.
+_FLAT = 1e-3
+# A lead below this is a straight line for all practical purposes.
+_STRAIGHT = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """Accuracy, or the cost per person where errors have costs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> accuracy, cost = Objective(), Objective(Costs(np.array([1.0]), np.array([3.0])))
+    >>> accuracy.name, accuracy.loss(0.75, 0.875)
+    ('accuracy', 0.125)
+    >>> cost.name, cost.loss(0.75, 0.5), cost.unit
+    ('cost', 0.25, 3.0)
+    """
+
+    costs: Costs | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return "accuracy" if self.costs is None else "cost"
+
+    @property
+    def unit(self) -> float:
+        """The scale of differences: 1 for accuracy, the larger cost of an error for costs."""
+        return 1.0 if self.costs is None else self.costs.largest
+
+    def loss(self, value: float, base: float) -> float:
+        """What a value is worse than another by."""
+        return base - value if self.costs is None else value - base
+
+    def measured(self, audit: Audit | None) -> Measured | None:
+        """What an audit measured of it."""
+        if audit is None:
+            return None
+        return audit.accuracy if self.costs is None else audit.cost
+
+    def changed(self, found: Comparison | None) -> Measured | None:
+        """The difference between two rules on the same rows."""
+        if found is None:
+            return None
+        return found.accuracy if self.costs is None else found.cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,19 +166,6 @@ def _plain(tolerance: Tolerance) -> float | str | None:
     return f"ratio:{tolerance.least:g}" if isinstance(tolerance, Ratio) else tolerance
 
 
-def tolerance_text(tolerance: Tolerance) -> str:
-    """A tolerance as people write it."""
-    if isinstance(tolerance, Ratio):
-        return str(tolerance)
-    return "none" if tolerance is None else f"{tolerance:.4g}"
-
-
-# Less than this between the strictest and the loosest point (0.1 percentage points) is nothing to trade.
-_FLAT = 1e-3
-# A lead below this is a straight line for all practical purposes.
-_STRAIGHT = 0.05
-
-
 @dataclass(frozen=True)
 class Knee:
     """The knee point of the frontier, and how far it leads (0: not at all, 1: everything for nothing).
@@ -170,19 +205,14 @@ def looseness(local: Tolerances, global_: Tolerances, stops: tuple[float | None,
     ``stops`` are the slacks from which on a side binds nothing: the unconstrained rule's gaps, or what its smallest
     ratio lacks to 1. A side with a single tolerance does not count.
     """
-    sides = [_shares(each, stop) for each, stop in zip((local, global_), stops, strict=True)]
+    sides = []
+    for tolerances, stop in zip((local, global_), stops, strict=True):
+        far = [np.inf if each is None else slack(each) for each in tolerances]
+        way = (stop or 0.0) - far[0]
+        sides.append(np.array([min((each - far[0]) / way, 1.0) if way > 0 else float(each > far[0]) for each in far]))
     moving = [len(local) > 1, len(global_) > 1]
     total = moving[0] * sides[0][:, None] + moving[1] * sides[1][None, :]
     return np.asarray(total / max(sum(moving), 1))
-
-
-def _shares(tolerances: Tolerances, stop: float | None) -> Floats:
-    """How far each tolerance is from the first to where its side stops binding."""
-    far = [np.inf if t is None else slack(t) for t in tolerances]
-    first, stop = far[0], stop or 0.0
-    if stop <= first:
-        return np.array([0.0 if i == 0 else 1.0 for i in range(len(tolerances))])
-    return np.array([min((each - first) / (stop - first), 1.0) for each in far])
 
 
 def find_knee(points: Sequence[Point], loose: Floats) -> Knee:
@@ -227,11 +257,6 @@ class UnconstrainedRule:
     objective: Objective = field(default_factory=Objective)
     local_ratio: float | None = None  # the smallest rate against the largest, at its lowest; None: nothing to compare
     global_ratio: float | None = None
-
-    def slack(self, side: str, *, ratios: bool) -> float | None:
-        """How far a side is from parity, as :func:`slack` counts: from there on its tolerances bind nothing."""
-        found: float | None = getattr(self, f"{side}_ratio" if ratios else f"{side}_gap")
-        return None if found is None else 1.0 - found if ratios else found
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -369,14 +394,19 @@ class Frontier(Reportable):
     @cached_property
     def looseness(self) -> Floats:
         """How loose the tolerances of every point are, 0 to 1, likewise."""
-        sides = (("local", self.local_tolerances), ("global", self.global_tolerances))
-        local, global_ = (self.unconstrained.slack(side, ratios=has_ratios(each)) for side, each in sides)
-        return looseness(self.local_tolerances, self.global_tolerances, (local, global_))
+        free, stops = self.unconstrained, []
+        for tolerances, gap, ratio in (
+            (self.local_tolerances, free.local_gap, free.local_ratio),
+            (self.global_tolerances, free.global_gap, free.global_ratio),
+        ):
+            ratios = has_ratios(tolerances)
+            stops.append((None if ratio is None else 1.0 - ratio) if ratios else gap)
+        return looseness(self.local_tolerances, self.global_tolerances, (stops[0], stops[1]))
 
     @cached_property
     def knee(self) -> Knee:
         """A hint at which point to look first; none where what was measured cannot tell the points apart."""
-        if self._within_chance:
+        if self._within_chance():
             return Knee(None, 0.0, "chance")
         return find_knee(self.points, np.array([self.looseness[self._place(point)] for point in self.points]))
 
@@ -388,28 +418,22 @@ class Frontier(Reportable):
             return None
         return last.rows.compare(first.rule, last.rule)
 
-    @property
     def _within_chance(self) -> bool:
         """Whether no two points can be told apart by what was measured of them."""
-        compared = self.compared
-        if compared is None:
+        if self.compared is None:
             return False
-        found = self.objective.changed(compared)
+        found = self.objective.changed(self.compared)
         if found is not None and found.low is not None and found.high is not None and found.low <= 0 <= found.high:
             return True
-        varied = [side for side, moves in zip(("local", "global_"), self._moving, strict=True) if moves]
-        return bool(varied) and not any(self._seen(side) for side in varied)
-
-    @property
-    def _moving(self) -> tuple[bool, bool]:
-        return len(self.local_tolerances) > 1, len(self.global_tolerances) > 1
-
-    def _seen(self, side: str) -> bool:
-        """Whether some gap of a side is larger than chance explains, or no gap is known."""
-        sides = [getattr(point.measured, side).headline for point in self.points]
-        gaps = np.array([gap for found in sides for gap in found.gaps.ravel()])
-        known = gaps[~np.isnan(gaps)]
-        return not known.size or bool(known.max() >= sides[0].floor.detectable)
+        varied = [("local", self.local_tolerances), ("global_", self.global_tolerances)]
+        varied = [(side, tolerances) for side, tolerances in varied if len(tolerances) > 1]
+        for side, _ in varied:
+            sides = [getattr(point.measured, side).headline for point in self.points]
+            gaps = np.array([gap for audited in sides for gap in audited.gaps.ravel()])
+            known = gaps[~np.isnan(gaps)]
+            if not known.size or known.max() >= sides[0].floor.detectable:
+                return False
+        return bool(varied)
 
     def at(self, local_tolerance: float | None, global_tolerance: float | None) -> Point:
         """Return the point of the grid at two tolerances; raise the proof where no rule meets the requirements."""
@@ -422,7 +446,9 @@ class Frontier(Reportable):
             if has_ratios(known) and isinstance(wanted, float):
                 wanted = Ratio(wanted)
             if wanted not in known:
-                listed = ", ".join(map(tolerance_text, known))
+                listed = ", ".join(
+                    "none" if t is None else f"{t:.4g}" if isinstance(t, float) else str(t) for t in known
+                )
                 raise InputError(f"{side}_tolerance: got {wanted!r}, which is not on the grid; it has {listed}.")
             place.append(known.index(wanted))
         point = self.found(place[0], place[1])
@@ -445,20 +471,22 @@ class Frontier(Reportable):
 
     def as_csv(self) -> str:
         """Return the table as CSV; a tolerance that is not constrained is "none", an undefined figure empty."""
-        text = io.StringIO()
-        table = [_flat(row) for row in self.table]
+        text, table = io.StringIO(), []
+        for point in self.table:  # in one line; of what was measured, accuracy and gaps with what they rest on
+            row = {name: value for name, value in point.items() if name not in ("measured", "least_relaxation")}
+            for figure in ("accuracy", "cost", "local_gap", "global_gap"):
+                for part, value in ((point.get("measured") or {}).get(figure) or {}).items():
+                    row[f"measured_{figure}" if part == "value" else f"measured_{figure}_{part}"] = value
+            sides = ("local_tolerance", "global_tolerance")
+            table.append(row | {side: "none" for side in sides if row[side] is None})
         writer = csv.DictWriter(text, list(dict.fromkeys(name for row in table for name in row)), lineterminator="\n")
         writer.writeheader()
-        for row in table:
-            sides = {side: row[side] for side in ("local_tolerance", "global_tolerance")}
-            free = {side: "none" for side, tolerance in sides.items() if tolerance is None}
-            writer.writerow(row | free)
+        writer.writerows(table)
         return text.getvalue()
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
-        pair = None if self.chosen is None else map(_plain, self.chosen)
-        chosen = None if pair is None else dict(zip(("local", "global"), pair, strict=True))
+        chosen = None if self.chosen is None else [_plain(each) for each in self.chosen]
         return {
             "notion": dict(zip(("local", "global"), self.notions, strict=True)),
             "rows": self.rows,
@@ -473,7 +501,7 @@ class Frontier(Reportable):
             "unconstrained": self.unconstrained.as_dict(),
             "local_tolerances": list(map(_plain, self.local_tolerances)),
             "global_tolerances": list(map(_plain, self.global_tolerances)),
-            "chosen": chosen,
+            "chosen": None if chosen is None else {"local": chosen[0], "global": chosen[1]},
             "knee": self.knee.as_dict(),
             "strictest_to_loosest": None if self.compared is None else self.compared.as_dict(),
             "points": self.table,
@@ -483,13 +511,3 @@ class Frontier(Reportable):
     @property
     def _shape(self) -> tuple[int, int]:
         return len(self.local_tolerances), len(self.global_tolerances)
-
-
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """A point's values in one line: of what was measured, accuracy and gaps with what they rest on."""
-    measured = row.get("measured") or {}
-    plain = {name: value for name, value in row.items() if name not in ("measured", "least_relaxation")}
-    for figure in ("accuracy", "cost", "local_gap", "global_gap"):
-        for part, value in (measured.get(figure) or {}).items():
-            plain[f"measured_{figure}" if part == "value" else f"measured_{figure}_{part}"] = value
-    return plain

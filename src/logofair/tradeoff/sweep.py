@@ -22,14 +22,12 @@ from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled
 from logofair.progress import Progress, no_progress
 from logofair.requirement import Requirement, Scope
 from logofair.requirements import Combination, Requirements, make_requirements
-from logofair.solvers.certificate import Certificate
 from logofair.solvers.conflicts import conflict_of
 from logofair.solvers.decomposition import ExactSolver
 from logofair.solvers.problem import Problem, make_problem
 from logofair.tradeoff.grid import Grid, Ratio, Tolerance, Tolerances
 from logofair.tradeoff.measured import MeasuredRows, checked_test_rows
-from logofair.tradeoff.objective import Objective
-from logofair.tradeoff.result import Frontier, InfeasiblePoint, Point, UnconstrainedRule
+from logofair.tradeoff.result import Frontier, InfeasiblePoint, Objective, Point, UnconstrainedRule
 
 TestRows: TypeAlias = tuple[CalibrationRows, Codes | None]  # with the ids of people, where there are any
 
@@ -91,36 +89,47 @@ class Sweep:
     @classmethod
     def of(cls, requirements: FrontierRequirements, prepared: Prepared, basis: str, test: TestRows | None) -> Sweep:
         """Measure the unconstrained rule, on other rows where there are some."""
+        free, cells = requirements.held, prepared.cells
         rates = (requirements.local.rates, requirements.global_.rates)
-        every_rate, free = _every_rate(prepared, *rates), requirements.held
+        local_rates, global_rates = ([rate.normalised() for rate in side] for side in rates)
+        every_rate = Problem(
+            cells=cells,
+            local_rates=tuple(rate for rate, _ in local_rates),
+            global_rates=tuple(rate for rate, _ in global_rates),
+            local_tolerance=np.zeros((cells.n_sites, len(local_rates))),
+            global_tolerance=np.zeros(len(global_rates)),
+            local_units=np.array([unit for _, unit in local_rates]),
+            global_units=np.array([unit for _, unit in global_rates]),
+        )
         try:
-            mixtures, certificate, _ = certified(make_problem(free, prepared.cells), basis)
+            mixtures, certificate, _ = certified(make_problem(free, cells), basis)
         except InfeasibleError:  # what holds at every point cannot be met without any tolerance
-            raise conflict_of(free, prepared.cells) from None
+            raise conflict_of(free, cells) from None
         local, global_ = map(_largest, _gaps(every_rate, mixtures))
         ratios = _smallest_ratios(every_rate, mixtures)
         base = UnconstrainedRule(certificate.primal, local, global_, None, Objective(free.costs), *ratios)
-        measured_rows = _measured_rows(prepared, rates, test, free.costs)
-        found = cls(requirements, prepared, basis, every_rate, base, measured_rows)
-        if found.measured_rows is None:
+        found = cls(requirements, prepared, basis, every_rate, base, None)
+        rows, ids = (prepared.rows, prepared.rows.ids) if test is None else test
+        if rows.labels is None and any(rate.needs_labels for side in rates for rate in side):
             return found
-        measured = found.measured_rows.audit(found._measured_rule(mixtures, free))
-        rows = replace(found.measured_rows, base=measured)
-        return replace(found, unconstrained=replace(base, measured=measured), measured_rows=rows)
+        known, calibrator = prepared.rows.sites.names, prepared.fitted.calibrator
+        on = MeasuredRows.of(rows, known, calibrator, rates, fitted=test is None, ids=ids, costs=free.costs)
+        measured = on.audit(replace(found, measured_rows=on)._measured_rule(mixtures, free))
+        unconstrained = replace(base, measured=measured)
+        return replace(found, unconstrained=unconstrained, measured_rows=replace(on, base=measured))
 
     @cached_property
-    def _merged_cells(self) -> Cells:
-        return merged_cells(self.prepared, self.basis)
-
-    @cached_property
-    def _needs_merged(self) -> bool:
+    def _merged_cells(self) -> Cells | None:
+        """All rows taken as one site, where some measured row takes the merged rule."""
         rows = self.measured_rows
-        return self.prepared.rows.has_sites and rows is not None and rows.needs_merged(self.prepared.cells)
+        needed = self.prepared.rows.has_sites and rows is not None and rows.needs_merged(self.prepared.cells)
+        return merged_cells(self.prepared, self.basis) if needed else None
 
     def _measured_rule(self, mixtures: Mixtures, requirements: Requirements) -> Mixtures:
         """The rule of every cell of the measured rows, as in the policy of ``fit``: also where the fit had no rows."""
         assert self.measured_rows is not None
-        merged = merged_rules(self._merged_cells, requirements, self.basis) if self._needs_merged else None
+        together = self._merged_cells
+        merged = None if together is None else merged_rules(together, requirements, self.basis)
         cells, costs = self.prepared.cells, requirements.costs
         others = merged or base_rule(cells.n_groups, (costs or ACCURACY).mean().even)
         return self.measured_rows.rule(filled(cells, mixtures, merged, costs), others)
@@ -157,20 +166,17 @@ class Sweep:
         except InfeasibleError:
             return self._impossible(local, global_)
         certificate = replace(certificate, pooling=self.prepared.pooling.prior)
-        rule = None if self.measured_rows is None else self._measured_rule(mixtures, required)
-        return self._point(local, global_, mixtures, certificate, rule, self._prices(local, global_, certificate))
-
-    def _point(
-        self,
-        local: Tolerance,
-        global_: Tolerance,
-        mixtures: Mixtures,
-        certificate: Certificate,
-        rule: Mixtures | None,
-        prices: tuple[float, float],
-    ) -> Point:
         local_gap, global_gap = map(_largest, _gaps(self.every_rate, mixtures))
-        local_price, global_price = prices
+        # Of a tolerance, not of what else is required; a single site's stands on either side.
+        local_price, global_price = (
+            sum(
+                float(price.sum())
+                for side in ("local", "global")
+                for item in varied
+                if (price := certificate.prices.of.get((item, side))) is not None
+            )
+            for varied in self.requirements.varied(local, global_)
+        )
         objective = self.unconstrained.objective
         return Point(
             local_tolerance=local,
@@ -181,50 +187,10 @@ class Sweep:
             global_gap=global_gap,
             local_price=local_price,
             global_price=global_price,
-            rule=rule,
+            rule=None if self.measured_rows is None else self._measured_rule(mixtures, required),
             rows=self.measured_rows,
             objective=objective,
         )
-
-    def _prices(self, local: Tolerance, global_: Tolerance, certificate: Certificate) -> tuple[float, float]:
-        """What a unit more of either tolerance wins at most, or a ratio lower by a unit; not what else is required."""
-        sides = [
-            sum(
-                float(price.sum())
-                for side in ("local", "global")
-                for item in varied
-                if (price := certificate.prices.of.get((item, side))) is not None
-            )
-            for varied in self.requirements.varied(local, global_)
-        ]
-        return sides[0], sides[1]
-
-
-def _every_rate(prepared: Prepared, local: tuple[Rate, ...], global_: tuple[Rate, ...]) -> Problem:
-    """A problem in which every rate counts."""
-    local_rates, global_rates = ([rate.normalised() for rate in rates] for rates in (local, global_))
-    return Problem(
-        cells=prepared.cells,
-        local_rates=tuple(rate for rate, _ in local_rates),
-        global_rates=tuple(rate for rate, _ in global_rates),
-        local_tolerance=np.zeros((prepared.cells.n_sites, len(local_rates))),
-        global_tolerance=np.zeros(len(global_rates)),
-        local_units=np.array([unit for _, unit in local_rates]),
-        global_units=np.array([unit for _, unit in global_rates]),
-    )
-
-
-def _measured_rows(
-    prepared: Prepared, rates: tuple[tuple[Rate, ...], tuple[Rate, ...]], test: TestRows | None, costs: Costs | None
-) -> MeasuredRows | None:
-    """Test rows or, for want of these, the rows of the fit; None where a rate needs labels and they have none."""
-    known, calibrator = prepared.rows.sites.names, prepared.fitted.calibrator
-    if test is not None:
-        rows, ids = test
-        return MeasuredRows.of(rows, known, calibrator, rates, fitted=False, ids=ids, costs=costs)
-    if prepared.rows.labels is None and any(rate.needs_labels for side in rates for rate in side):
-        return None
-    return MeasuredRows.of(prepared.rows, known, calibrator, rates, fitted=True, ids=prepared.rows.ids, costs=costs)
 
 
 def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
