@@ -285,23 +285,28 @@ def test_a_server_that_cannot_start_says_why(arguments: list[str], sentence: str
 # Keys
 
 
-def test_keys_are_laid_out_as_server_and_site_look_for_them(tmp_path: Path) -> None:
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """Keys of a server and of sites north and south."""
     pytest.importorskip("cryptography")
     keys = tmp_path / "keys"
-    assert run("federate", "keys", "server", "--out", keys, "--host", "fair.example.org")[0] == 0
-    assert run("federate", "keys", "site", "north", "--out", keys)[0] == 0
+    done("federate", "keys", "server", "--out", keys, "--host", "fair.example.org")
+    for site in ("north", "south"):
+        done("federate", "keys", "site", site, "--out", keys)
+    return keys
+
+
+def test_keys_are_laid_out_as_server_and_site_look_for_them(keys: Path) -> None:
     found = sorted(str(path.relative_to(keys)) for path in keys.rglob("*") if path.is_file())
-    assert found == ["ca.crt", "ca.key", "server.crt", "server.key", "sites/north", "sites/north.pub"]
+    sites = [f"sites/{name}" for name in ("north", "north.pub", "south", "south.pub")]
+    assert found == ["ca.crt", "ca.key", "server.crt", "server.key", *sites]
     if os.name == "posix":
         assert all((keys / name).stat().st_mode & 0o077 == 0 for name in ("ca.key", "server.key", "sites/north"))
 
 
-def test_the_fingerprint_shown_is_that_of_ssh_keygen_and_one_that_was_misread_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("cryptography")
-    keys = tmp_path / "keys"
-    run("federate", "keys", "server", "--out", keys)
-    for site in ("north", "south"):
-        run("federate", "keys", "site", site, "--out", keys)
+def test_the_fingerprint_shown_is_that_of_ssh_keygen_and_one_that_was_misread_is_refused(
+    keys: Path, tmp_path: Path
+) -> None:
     shown = dict(line.split() for line in done("federate", "keys", "show", "--keys", keys).splitlines())
     assert sorted(shown) == ["north", "south"]
     blob = base64.b64decode((keys / "sites" / "north.pub").read_text().split()[1])
@@ -329,10 +334,7 @@ def test_no_name_in_a_plan_forges_a_line_of_what_people_agree_to(capsys: pytest.
     assert [line.partition(":")[0] for line in lines] == [label for label, _ in sentences]
 
 
-def test_keys_are_never_overwritten_and_names_are_checked(tmp_path: Path) -> None:
-    pytest.importorskip("cryptography")
-    keys = tmp_path / "keys"
-    run("federate", "keys", "site", "north", "--out", keys)
+def test_keys_are_never_overwritten_and_names_are_checked(keys: Path) -> None:
     before = (keys / "sites" / "north").read_bytes()
     assert "exists already" in refused("federate", "keys", "site", "north", "--out", keys)
     assert (keys / "sites" / "north").read_bytes() == before
@@ -340,11 +342,9 @@ def test_keys_are_never_overwritten_and_names_are_checked(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no rights of others to look at")
-def test_private_keys_that_others_may_read_are_refused_at_both_ends(tmp_path: Path) -> None:
+def test_private_keys_that_others_may_read_are_refused_at_both_ends(keys: Path, tmp_path: Path) -> None:
     pytest.importorskip("flwr")
-    keys, folder = tmp_path / "keys", tmp_path / "state"
-    run("federate", "keys", "server", "--out", keys)
-    run("federate", "keys", "site", "north", "--out", keys)
+    folder = tmp_path / "state"
     for key in (keys / "server.key", keys / "sites" / "north"):
         key.chmod(0o644)
     start = ("federate", "server", "--folder", folder, "--keys", keys, "--groups", "F,M", "--sites", "north,south")
@@ -363,13 +363,10 @@ def test_a_site_whose_secret_key_would_lie_among_public_ones_is_refused(name: st
     assert not (tmp_path / "keys").exists()
 
 
-def test_a_server_misses_the_public_key_of_a_site_it_is_to_wait_for(tmp_path: Path) -> None:
-    pytest.importorskip("cryptography")
-    keys, folder = tmp_path / "keys", tmp_path / "state"
-    run("federate", "keys", "server", "--out", keys)
-    run("federate", "keys", "site", "north", "--out", keys)
+def test_a_server_misses_the_public_key_of_a_site_it_is_to_wait_for(keys: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
     start = ("federate", "server", "--folder", folder, "--keys", keys, "--groups", "F,M")
-    assert "public key of site 'south'" in refused(*start, "--sites", "north,south")
+    assert "public key of site 'west'" in refused(*start, "--sites", "north,west")
     assert "--insecure: given beside --keys" in refused(*start, "--sites", "north,south", "--insecure")
     assert not folder.exists()
 
@@ -520,13 +517,9 @@ def test_a_site_can_be_taken_out_of_a_stopped_run_and_saying_so_twice_is_no_erro
 
 
 def test_sites_are_registered_before_their_people_are_told_what_to_agree_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("cryptography")
-    given, keys, folder = served(monkeypatch, "Nobody came."), tmp_path / "keys", tmp_path / "state"
-    run("federate", "keys", "server", "--out", keys)
-    for site in ("north", "south"):
-        run("federate", "keys", "site", site, "--out", keys)
+    given, folder = served(monkeypatch, "Nobody came."), tmp_path / "state"
     line = ("--groups", "F,M", "--sites", "north,south", "--run", "spring", "--host", "0.0.0.0", "--port", "9400")
     code, output = run("federate", "server", "--folder", folder, "--keys", keys, *line)
     assert code == 1, output

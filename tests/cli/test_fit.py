@@ -252,6 +252,14 @@ def test_existing_files_are_refused_without_force_and_kept(file: Path, tmp_path:
         (["--solver", "simplex"], "use one of exact, algorithm1"),
         (["--label", "race"], "not 'good'; correct --positive."),
         (["--seed", "-1"], "pass a whole number from 0"),
+        (["--confidence", "1"], "logofair fit --confidence: got 1.0; pass a number above 0 and below 1, such as 0.95."),
+        (["--confidence", "95"], "logofair fit --confidence: got 95.0; pass a number above 0 and below 1"),
+        (["--confidence", "nan"], "logofair fit --confidence: got nan; pass a number above 0 and below 1"),
+        (["--confidence", "high"], "--confidence"),
+        (["--pooling", "ful"], "got 'ful' (did you mean 'full'?); use one of auto, none, full."),
+        (["--pooling", "full", "--basis", "labels"], "'full' needs basis='eta'"),
+        (["--pooling", "full", "--confidence", "0.9"], "--pooling full: given together with --confidence"),
+        (["--extra", "others.csv"], "no option '--extra'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -439,27 +447,6 @@ def test_pooling_and_promises_are_those_of_the_library(
 def test_the_usual_pooling_is_that_of_the_library(people: pl.DataFrame, file: Path, tmp_path: Path) -> None:
     found = fitted(file, *COLUMNS, "--out", tmp_path / "policy.json")
     assert found["pooling"] == expected(people).as_dict()["pooling"]
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["--confidence", "1"], "logofair fit --confidence: got 1.0; pass a number above 0 and below 1, such as 0.95."),
-        (["--confidence", "95"], "logofair fit --confidence: got 95.0; pass a number above 0 and below 1"),
-        (["--confidence", "nan"], "logofair fit --confidence: got nan; pass a number above 0 and below 1"),
-        (["--confidence", "high"], "--confidence"),
-        (["--pooling", "ful"], "got 'ful' (did you mean 'full'?); use one of auto, none, full."),
-        (["--pooling", "full", "--basis", "labels"], "'full' needs basis='eta'"),
-        (["--pooling", "full", "--confidence", "0.9"], "--pooling full: given together with --confidence"),
-        (["--extra", "others.csv"], "no option '--extra'"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_pooling_and_promises_that_cannot_be_had_are_one_sentence(
-    file: Path, tmp_path: Path, words: list[str], sentence: str
-) -> None:
-    assert sentence in refused(file, *COLUMNS, *words, "--out", tmp_path / "policy.json")
-    assert not (tmp_path / "policy.json").exists()
 
 
 def test_a_promise_about_labels_needs_a_label_column(file: Path, tmp_path: Path) -> None:
