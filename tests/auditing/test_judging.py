@@ -175,6 +175,26 @@ def test_what_is_just_exceeded_is_hardly_ever_called_met(sentence, rates):
     assert wrong <= binom.ppf(0.999, draws, TAIL)
 
 
+@pytest.mark.parametrize("sentence", [
+    "selection rate of everyone - selection rate of a <= 0.3 per site",
+    "selection rate of a - selection rate of everyone >= -0.3 per site",
+    "selection rate of b - selection rate of everyone <= 0.3 per site",
+])  # fmt: skip
+def test_how_many_are_of_each_group_is_chance_too_where_everyone_is_compared(sentence):
+    # Rates of 0.2 and 0.8, half of all people each: every limit is just kept, and so hardly ever called exceeded or,
+    # were it a trifle stricter, met.
+    rng, sites = np.random.default_rng(5), 1000
+    rows = rng.binomial(300, 0.5, sites)
+    cells = [
+        (c, g, n, int(rng.binomial(n, p)))
+        for c, first in enumerate(rows)
+        for g, n, p in (("a", int(first), 0.2), ("b", 300 - int(first), 0.8))
+    ]
+    found = judged(of_cells(*cells), sentence)
+    assert found.count(MET) <= binom.ppf(0.999, sites, TAIL) + 0.01 * sites
+    assert found.count(EXCEEDED) == 0
+
+
 def test_of_several_rates_the_worst_is_told_and_no_rate_alone_is_worse(columns):
     found = judged(
         counted(columns),

@@ -384,7 +384,9 @@ def _difference(requirement: Requirement, rules: CountedRules) -> Compared:
         low, high = share_limits(shares, people, tail)
         below = np.where(weight > 0.0, shares - low, high - shares)
         above = np.where(weight > 0.0, high - shares, shares - low)
-        return after - np.sqrt(summed([below**2], weight**2)), after + np.sqrt(summed([above**2], weight**2))
+        mixed = _mix_errors(requirement, rules, tail)
+        ends = summed([below**2], weight**2) + mixed[0], summed([above**2], weight**2) + mixed[1]
+        return after - np.sqrt(ends[0]), after + np.sqrt(ends[1])
 
     own: Limits = limits
     if requirement.bound == TODAY and rules.before is not None:
@@ -404,3 +406,26 @@ def _difference(requirement: Requirement, rules: CountedRules) -> Compared:
     names = [tuple(group for group in rules.groups if any(str(group) in each for each in requirement.who))]
     known, name = all(map(counts_rows, rates)), requirement.rates[0].name
     return Compared(requirement, name, names, before, after, rows, rows.astype(float), own, known)
+
+
+def _mix_errors(requirement: Requirement, rules: CountedRules, tail: Floats) -> tuple[Floats, Floats]:
+    """Squares to add to both ends for rates of everyone: how many are of each group is a sample too.
+
+    From the limits of each group's share of those who count; a share varies with the others', by one less it.
+    """
+    found = np.zeros((2, len(rules.sites), 1))
+    for place, (rate, population) in enumerate(zip(requirement.rates, requirement.who, strict=True)):
+        if not population:
+            mass, everyone = rules.after.mass_behind(rate), rules.after.gathered([0] * len(rules.groups), 1)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                share = mass / mass.sum(axis=1, keepdims=True)
+                low, high = share_limits(share, everyone.effective_rows(rate), tail)
+                apart = np.nan_to_num(rules.after.rate(rate) - everyone.rate(rate)) / np.sqrt(1.0 - share)
+                downwards, upwards = (
+                    np.where(apart > 0, share - low, high - share),
+                    np.where(apart > 0, high - share, share - low),
+                )
+                ways = (downwards, upwards) if place == 0 else (upwards, downwards)
+                for end, way in zip(found, ways, strict=True):
+                    end += np.where(share < 1.0, (apart * way) ** 2, 0.0).sum(axis=1, keepdims=True)
+    return found[0], found[1]

@@ -32,7 +32,7 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.prepare import CalibrationRows, Prepared, order_by_cell, ordered_cells, with_fitted
-from logofair.fitting.ranks import choose_ranks, place_thresholds
+from logofair.fitting.ranks import Ranks, choose_ranks, place_thresholds
 from logofair.fitting.solving import FitSettings, Solved, merged_cells, merged_rules, solve, solve_prepared
 from logofair.notions import Rate, as_number
 from logofair.outcomes import MET, NEW_ROWS, UNCLEAR, Outcome, Outcomes, room
@@ -355,6 +355,21 @@ def _by_rank(
         ends, rates = inside if each.side == "local" else over_all
         found.append(_Found(own, ends, rates, np.full(own.size, np.nan)))
     return mixtures, found, int((ranks.risks <= 1.0).sum()), placed.largest_local_bound(error)
+
+
+def gap_bounds_by_rank(rates: Floats, counts: Indices, error: float) -> tuple[Floats, Floats]:
+    """What gaps can be certified by rank, before anybody looks: inside sites, (sites,), and over all of them, (1,).
+
+    ``rates`` are the targets and ``counts`` how many rows count in the rate, both (sites, groups). Each bound by itself
+    is exceeded with a chance of ``error``; NaN where a group has no row left to place its threshold.
+
+    Examples
+    --------
+    >>> inside, over_all = gap_bounds_by_rank(np.full((2, 2), 0.2), np.array([[1000, 1000], [250, 250]]), 0.05)
+    >>> np.round(inside, 3).tolist(), np.round(over_all, 3).tolist()
+    ([0.042, 0.083], [0.037])
+    """
+    return Ranks.nearest(rates, counts - counts * _CHOOSE[BY_RANK] // _PARTS, counts).bounds(error)
 
 
 # ---------------------------------------------------------------- on rows held out
