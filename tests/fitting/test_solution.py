@@ -408,7 +408,6 @@ def test_its_plain_values_are_ready_for_json():
     assert found["calibration"]["accuracy"]["after"]["value"] == solution.compared.second.accuracy
     assert found["calibration"]["fitted_rows"] is True
     assert found["calibration"]["rates"]["selection rate"]["F"]["before"].keys() == {"value", "low", "high", "rows"}
-    assert found["certificate"]["sentence"] == solution.proof_sentence()
     assert list(found["calibration"]).index("rates") < list(found["calibration"]).index("accuracy")
     assert found["requirements"] == solution.requirements.as_dict()
     assert [warning["sentence"] for warning in found["warnings"]] == list(map(str, solution.warnings))

@@ -40,6 +40,18 @@ class Ranks:
     counts: Indices  # all rows that count in the rate, those that chose the targets among them
     tolerances: Floats
 
+    @classmethod
+    def nearest(cls, targets: Floats, rows: Indices, counts: Indices, tolerances: Floats | None = None) -> Ranks:
+        """The ranks whose expected rates are nearest to each target.
+
+        Nobody or everybody is accepted only where that was the target on many rows. On few it would be an accident, and
+        a promise kept by it an empty one.
+        """
+        ranks = np.clip(np.rint(targets * (rows + 1)), np.minimum(rows, 1), rows).astype(np.int64)
+        many = counts - rows >= FEW_ROWS
+        ranks = np.where(many & (targets <= 0.0), 0, np.where(many & (targets >= 1.0), rows + 1, ranks))
+        return cls(ranks, rows, counts, np.full(len(rows) + 1, np.inf) if tolerances is None else tolerances)
+
     def only(self, sites: Booleans) -> Ranks:
         """Thresholds are placed at some sites only."""
         return replace(self, ranks=np.where(sites[:, None], self.ranks, 0), rows=np.where(sites[:, None], self.rows, 0))
@@ -104,13 +116,16 @@ def choose_ranks(
     """
 
     def at(scale: Floats) -> Ranks:
-        tolerances = _times(problem.local_tolerance, scale[:-1, None]), _times(problem.global_tolerance, scale[-1])
-        scaled = replace(problem, local_tolerance=tolerances[0], global_tolerance=tolerances[1])
+        with np.errstate(invalid="ignore"):  # infinity times 0: what is free stays free
+            local, over_all = problem.local_tolerance * scale[:-1, None], problem.global_tolerance * scale[-1]
+        free = {"nan": np.inf, "posinf": np.inf}
+        local, over_all = np.nan_to_num(local, **free), np.nan_to_num(over_all, **free)
+        scaled = replace(problem, local_tolerance=local, global_tolerance=over_all)
         targets = _targets(problem.cells, solve(scaled), rate).reshape(problem.shape)
-        return Ranks(_ranks(targets, rows, counts - rows), rows, counts, required)
+        return Ranks.nearest(targets, rows, counts, required)
 
-    local = problem.local_tolerance.min(axis=1, initial=np.inf)
-    required = np.append(local, problem.global_tolerance.min(initial=np.inf))
+    inside = problem.local_tolerance.min(axis=1, initial=np.inf)
+    required = np.append(inside, problem.global_tolerance.min(initial=np.inf))
     found, due = at(np.ones(required.size)), np.isfinite(required)
     if added_up(found.risks, error)[due].all():
         return found
@@ -124,22 +139,6 @@ def choose_ranks(
         late = (allowed > 0) & (found.risks > allowed)
         steps[late] = np.maximum(steps[late] - 1, 0) if attempt < _STEPS - 1 else 0
     return found
-
-
-def _ranks(targets: Floats, rows: Indices, chosen_on: Indices) -> Indices:
-    """The rank whose expected rate is nearest to each target.
-
-    Nobody or everybody is accepted only where that was the target on many rows. On few it would be an accident, and a
-    promise kept by it an empty one.
-    """
-    ranks = np.clip(np.rint(targets * (rows + 1)), np.minimum(rows, 1), rows).astype(np.int64)
-    many = chosen_on >= FEW_ROWS
-    return np.where(many & (targets <= 0.0), 0, np.where(many & (targets >= 1.0), rows + 1, ranks))
-
-
-def _times(tolerance: Floats, scale: Floats | float) -> Floats:
-    """Scaled tolerances; infinity stays what it is."""
-    return np.where(np.isfinite(tolerance), np.where(np.isfinite(tolerance), tolerance, 0.0) * scale, np.inf)
 
 
 def _targets(cells: Cells, mixtures: Mixtures, rate: Rate) -> Floats:
@@ -172,28 +171,21 @@ def place_thresholds(
     placed = (rank > 0) & (rank <= n)
     limit = np.where(placed, ordered[np.where(placed, last - rank, 0)] if ordered.size else 0.0, 0.0)
     weight = np.where(placed, 1.0, (rank > n).astype(np.float64))
-    tied = np.flatnonzero(placed & _has_ties(order, ordered))
+    ties = bool(ordered.size) and not order.changes(ordered).all()  # some score occurs twice in a cell
+    tied = np.flatnonzero(placed & ties)
     ends = [
         search_runs(ordered, first[tied], last[tied], limit[tied], right=np.full(tied.size, after))
         for after in (False, True)
     ]
     ahead = rank[tied] - (n[tied] - ends[1])  # tied rows that stand before the threshold
     weight[tied] = rng.beta(ahead, ends[1] - ends[0] + 1 - ahead)
-    return _rules(n > 0, weight, limit, placed, otherwise)
-
-
-def _has_ties(order: RowOrder, ordered: Floats) -> bool:
-    """Whether some score occurs twice in a cell."""
-    return bool(ordered.size) and not order.changes(ordered).all()
-
-
-def _rules(known: Booleans, weight: Floats, limit: Floats, placed: Booleans, otherwise: Mixtures) -> Mixtures:
-    """Accept scores from the limit up with some weight, and those above it with the rest."""
+    # Scores from the limit up are accepted with some weight, and those above it with the rest.
     beyond = np.nextafter(limit, np.inf)
     rest = np.where(placed & (beyond <= 1.0), 1.0 - weight, 0.0)  # nothing scores above 1
     none = np.zeros_like(weight)
     weights, limits = np.column_stack([weight, rest, none]), np.column_stack([limit, np.minimum(beyond, 1.0), none])
     single = np.where(weight >= 0.5, limit, np.where(rest > 0, beyond, np.inf))
+    known = n > 0
     keep = known[:, None]
     return Mixtures(
         np.where(keep, weights, otherwise.weight),

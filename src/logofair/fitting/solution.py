@@ -25,11 +25,10 @@ from logofair.errors import InputError
 from logofair.fitting.prepare import CalibrationRows, cells_by_score, check_other_people, ordered_cells
 from logofair.notions import Notion, Rate
 from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, Outcomes
-from logofair.policy.info import PolicyInfo, PoolingInfo, PromisesInfo, TestedInfo, proof_sentence
+from logofair.policy.info import PolicyInfo, PoolingInfo, PromisesInfo, TestedInfo
 from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.reportable import Reportable
-from logofair.requirement import Requirement
 from logofair.requirements import Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem, unconstrained
@@ -163,7 +162,7 @@ class Solution(Reportable):
             self.requirements.items,
             self._counted(self.problem),
             CALIBRATION_ROWS,
-            prices=self._prices_of_requirements,
+            prices={item: price for (item, _), price in self.certificate.prices.of.items()},
             shares=self.requirements.shares,
             precision=self.certificate.precision,
             most=most,
@@ -183,11 +182,6 @@ class Solution(Reportable):
             CALIBRATION_ROWS,
             shares=self.requirements.shares,
         )
-
-    @property
-    def _prices_of_requirements(self) -> dict[Requirement, Floats]:
-        """The price of each requirement, by site: of a gap of several rates what all of these win together."""
-        return {item: price for (item, _), price in self.certificate.prices.of.items()}
 
     def test(
         self,
@@ -266,19 +260,20 @@ class Solution(Reportable):
         local, global_ = self.requirements.local, self.requirements.global_
         return compared_rates(local or global_), compared_rates(global_ or local)
 
-    def proof_sentence(self) -> str:
-        """What the certificate proves, on which rows, counted in what, and against which rules."""
-        return proof_sentence(
-            self.certificate.info,
-            rows=int(self.rows.scores.size),
-            calibration=self.policy.calibrator.method,
-            solver=self.solver,
-            has_sites=len(self.policy.sites) > 1,
-        )
-
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         accuracy, violation = self.deterministic
+        tested = None
+        if self.tested is not None:
+            names, rows = self.tested.unknown_sites(self.policy.sites)
+            tested = self.tested.figures() | {"unknown": {"sites": [plain(name) for name in names], "rows": rows}}
+        prices: dict[str, list[dict[str, Any]]] = {"local": [], "global": []}  # inside a site those above 0
+        for (item, side), found in self.certificate.prices.of.items():
+            for site, price in zip(self.policy.sites if side == "local" else (None,), found.tolist(), strict=True):
+                if side == "global":
+                    prices[side].append({"require": str(item), "price": price})
+                elif price > 0:
+                    prices[side].append({"site": plain(site), "require": str(item), "price": price})
         return {
             "groups": [plain(name) for name in self.policy.groups],
             "sites": [plain(name) for name in self.policy.sites] if self.rows.has_sites else None,
@@ -286,15 +281,15 @@ class Solution(Reportable):
             "requirements": self.requirements.as_dict(),
             "verdict": self.outcomes.verdict,
             "outcomes": self.outcomes.as_dict(),
-            "tested": self._tested_as_dict(),
+            "tested": tested,
             "calibration": self.compared.figures(),
-            "certificate": self.certificate.as_dict() | {"sentence": self.proof_sentence()},
+            "certificate": self.certificate.as_dict(),
             "calibration_method": self.policy.calibrator.method,
             "pooling": asdict(self.pooling),
             "own_rows": {self.certificate.objective: self.own_accuracy, "outcomes": self.on_own_rows.as_dict()},
             "solver": self.solver,
             "rounds": self.rounds,
-            "prices": self._prices(),
+            "prices": prices,
             "cells_with_coins": int(self.policy.mixtures.mixed.sum()),
             "coin_share": self.coin_share,
             "score_blind_rules": self.score_blind_rules,
@@ -302,25 +297,6 @@ class Solution(Reportable):
             "promises": None if self.promises is None else asdict(self.promises),
             "warnings": [warning.as_dict() for warning in self.warnings],
         }
-
-    def _tested_as_dict(self) -> dict[str, Any] | None:
-        if self.tested is None:
-            return None
-        names, rows = self.tested.unknown_sites(self.policy.sites)
-        unknown = {"sites": [plain(name) for name in names], "rows": rows}
-        return self.tested.figures() | {"unknown": unknown}
-
-    def _prices(self) -> dict[str, Any]:
-        """Every price above 0 inside a site, and those over all sites."""
-        local, global_ = [], []
-        for (item, side), prices in self.certificate.prices.of.items():
-            if side == "global":
-                global_.append({"require": str(item), "price": float(prices[0])})
-                continue
-            for site, price in zip(self.policy.sites, prices.tolist(), strict=True):
-                if price > 0:
-                    local.append({"site": plain(site), "require": str(item), "price": price})
-        return {"local": local, "global": global_}
 
 
 def expected_tally(problem: Problem, u: Floats, v: Floats) -> Tally:
