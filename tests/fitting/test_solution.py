@@ -14,6 +14,7 @@ import logofair
 import support.sentences as asked
 from logofair.notions import NOTIONS
 from logofair.policy.info import proof_sentence
+from logofair.words.proof import proof_sentences
 from support.examples import examples
 from support.oracles import EVERY_NOTION, random_request, spelled_out
 
@@ -296,16 +297,20 @@ def test_rows_that_took_no_part_come_first_or_it_is_said_that_there_are_none():
 
 
 def test_what_is_proved_names_the_rules_that_are_meant():
-    table = rows(*FULL)
-    assert "in calibrated chances" in fit(table, calibration="beta").proof_sentence()
-    labels = fit(table, basis="labels").proof_sentence()
-    assert "counted with labels" in labels
-    assert "no weighted thresholds of the score that meet them exceed" in labels
-    assert "no rule" not in labels
-    paper = fit(table, solver="algorithm1", local_tolerance=0.001).proof_sentence()
-    assert "Algorithm 1 claims neither" in paper
-    assert "exceed 0" not in paper
+    def said(**options):
+        solution = fit(rows(*FULL), **options)
+        return " ".join(proof_sentences(solution.certificate.info, rows="these rows", solver=solution.solver))
+
+    assert "counted by predicted probabilities: every limit holds" in said(calibration="beta")
+    assert "No rule of score, group and site that keeps the limits is more accurate" in said(calibration="beta")
+    labels = said(basis="labels")
+    assert "counted by labels" in labels
+    assert "No weighted thresholds of the score that keeps the limits" in labels
+    assert "No rule" not in labels
+    paper = said(solver="algorithm1", local_tolerance=0.001)
+    assert "Algorithm 1 proves neither" in paper
     assert "optimality gap" not in paper
+    assert "no weighted thresholds of the score that meet" in fit(rows(*FULL), basis="labels").certificate.summary()
 
 
 def test_the_check_of_sites_judges_each_by_its_own_tolerance():

@@ -118,8 +118,7 @@ def choose_ranks(
     def at(scale: Floats) -> Ranks:
         with np.errstate(invalid="ignore"):  # infinity times 0: what is free stays free
             local, over_all = problem.local_tolerance * scale[:-1, None], problem.global_tolerance * scale[-1]
-        free = {"nan": np.inf, "posinf": np.inf}
-        local, over_all = np.nan_to_num(local, **free), np.nan_to_num(over_all, **free)
+        local, over_all = (np.where(np.isnan(each), np.inf, each) for each in (local, over_all))
         scaled = replace(problem, local_tolerance=local, global_tolerance=over_all)
         targets = _targets(problem.cells, solve(scaled), rate).reshape(problem.shape)
         return Ranks.nearest(targets, rows, counts, required)

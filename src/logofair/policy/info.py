@@ -17,7 +17,6 @@ from logofair.requirement import TODAY, Requirement, read_requirements
 from logofair.requirements import Requirements
 
 _ROUNDING = 1e-9  # a violation up to here is none
-_CHANCES = {None: "in estimated chances", "none": "taking scores as chances"}
 
 
 @dataclass(frozen=True)
@@ -263,18 +262,7 @@ def added_to_rows(pooling: str) -> str:
     return "" if pooling == "none" else " and what small cells borrow"
 
 
-# What is won of each objective: the verb of one requirement, that of several, and what.
-_WINNING = {
-    "accuracy": {"wins": "wins", "win": "win", "what": "accuracy"},
-    "cost": {"wins": "saves", "win": "save", "what": "a person"},
-}
-
-
-def _most(price: float, words: Mapping[str, str]) -> str:
-    return f"at most {0.01 * price:.5f} {words['what']}"
-
-
-def relief_sentence(price: float, required: str, objective: str = "accuracy", where: str = "") -> str:
+def relief_sentence(price: float, required: str, objective: str = "accuracy") -> str:
     """What a requirement that is looser by 0.01 would win at most.
 
     Examples
@@ -282,50 +270,36 @@ def relief_sentence(price: float, required: str, objective: str = "accuracy", wh
     >>> relief_sentence(0.5, "accepted <= 0.2 overall")
     "'accepted <= 0.2 overall' looser by 0.01 wins at most 0.00500 accuracy."
     """
-    words = _WINNING[objective]
-    return f"{required!r} looser by 0.01{where} {words['wins']} {_most(price, words)}."
+    wins, what = ("wins", "accuracy") if objective == "accuracy" else ("saves", "a person")
+    return f"{required!r} looser by 0.01 {wins} at most {0.01 * price:.5f} {what}."
 
 
-def no_rule(basis: str, *, has_sites: bool = True) -> str:
+def no_rule(basis: str) -> str:
     """Which rules a bound is about, as the subject of a sentence that says what none of them does.
 
     With labels the bound covers rules that order people by their score; with chances any rule of these three. Rules
     that look at other features are not meant: they amount to another score.
     """
-    rule = "no rule of score, group and site" if has_sites else "no rule of score and group"
-    return "no weighted thresholds of the score" if basis == "labels" else rule
+    return "no weighted thresholds of the score" if basis == "labels" else "no rule of score, group and site"
 
 
-def proof_sentence(
-    proof: CertificateInfo,
-    rows: int | None = None,
-    calibration: str | None = None,
-    solver: str | None = None,
-    *,
-    has_sites: bool = True,
-) -> str:
-    """What a certificate proves, on which rows, counted in what, and against which rules; of Algorithm 1: nothing.
-
-    ``calibration`` None: not known.
-    """
-    labels, known = proof.basis == "labels", "" if rows is None else f"{rows:,} "
-    chances = _CHANCES.get(calibration, "in calibrated chances")
-    where = (
-        f"On the {known}calibration rows{added_to_rows(proof.pooling)}, {'counted with labels' if labels else chances}"
-    )
+def proof_sentence(proof: CertificateInfo) -> str:
+    """What a certificate proves of the calibration rows, counted in what, and against which rules."""
+    labels, cost = proof.basis == "labels", proof.objective == "cost"
+    counted = "counted with labels" if labels else "in estimated chances"
     kept = (
         f"every requirement is met{_silent(proof.empty_ratios)}"
         if proof.meets_requirements
         else f"a requirement is exceeded by up to {proof.violation:.4f}"
     )
-    cost, (reached, bound) = proof.objective == "cost", reached_and_bound(proof.primal, proof.dual, proof.objective)
-    found = f"{where}, {kept} and expected " + (f"cost is {reached} per person" if cost else f"accuracy is {reached}")
-    if solver == "algorithm1":
-        return f"{found}; Algorithm 1 claims neither that tolerances hold nor that no rule is better."
+    reached, bound = reached_and_bound(proof.primal, proof.dual, proof.objective)
+    found = f"cost is {reached} per person" if cost else f"accuracy is {reached}"
     that = f"that {'meet' if labels else 'meets'} them " + ("{}" if cost else ("exceed" if labels else "exceeds"))
     that = that.format("are below" if labels else "is below")
-    none = f"{no_rule(proof.basis, has_sites=has_sites)} {that} {bound}"
-    return f"{found}; {none} (optimality gap {tiny(proof.optimality_gap)})."
+    return (
+        f"On the calibration rows{added_to_rows(proof.pooling)}, {counted}, {kept} and expected {found}; "
+        f"{no_rule(proof.basis)} {that} {bound} (optimality gap {tiny(proof.optimality_gap)})."
+    )
 
 
 def reached_and_bound(reached: float, bound: float, objective: str, decimals: int = 4) -> tuple[str, str]:
