@@ -11,6 +11,7 @@ import pytest
 
 import logofair
 from logofair.outcomes import CALIBRATION_ROWS, TEST_ROWS
+from logofair.words import model_card_text
 from support.commandline import json_of, run
 
 NOTIONS = ("demographic_parity", "equalized_odds")
@@ -161,6 +162,90 @@ def test_gaps_and_prices_beside_the_table_are_those_of_the_table(doors):
         assert [shown[name] for name in ("value", "low", "high")] == pytest.approx([known.after, known.low, known.high])
 
 
+def test_the_rates_in_json_make_the_figures_of_the_outcomes(doors):
+    solution, values, *_ = doors
+    audit, fit = values["audit"], values["fit"]
+    for basis, found in ((TEST_ROWS, fit["tested"]), (CALIBRATION_ROWS, fit["calibration"])):
+        table = solution.outcomes.on(basis)
+        for when in ("before", "after"):
+            rates = {rate: {group: each[when] for group, each in row.items()} for rate, row in found["rates"].items()}
+            assert getattr(table.at(None)[0], when) == pytest.approx(max(map(spread, rates.values())), abs=1e-9)
+        for each in found["by_site"]:
+            assert table.at(each["site"])[0].after == pytest.approx(max(map(spread, each["rates"].values())), abs=1e-9)
+    tested = solution.outcomes.on(TEST_ROWS)
+    assert tested.at(None)[0].after == pytest.approx(max(map(spread, audit["rates"].values())))
+    assert tested.at(None)[0].before == pytest.approx(max(map(spread, audit["compared"]["other"]["rates"].values())))
+    for each in audit["sites"]:
+        (outcome,) = tested.at(each["site"])
+        row = each["rates"][outcome.rate]
+        first, last = (row[group] for group in outcome.groups)
+        assert first["value"] - last["value"] == pytest.approx(outcome.after) == pytest.approx(spread(row))
+        assert min(first["rows"], last["rows"]) == outcome.rows
+
+
+def spread(row):
+    """The largest rate of a group less the smallest."""
+    rates = [each["value"] for each in row.values() if each is not None]
+    return max(rates) - min(rates) if len(rates) > 1 else 0.0
+
+
+def test_every_gap_in_json_is_that_of_an_outcome_or_of_a_rate_with_a_smaller_one(doors):
+    solution, values, *_ = doors
+    seen = 0
+    for door in ("fit", "audit"):
+        for path, gap in gaps_of(values[door]):
+            if gap["value"] is None:
+                continue
+            place = None if gap["site"] in (None, "all") else gap["site"]
+            basis = CALIBRATION_ROWS if "calibration" in path else TEST_ROWS
+            (outcome,) = solution.outcomes.on(basis).at(place)
+            figure, seen = outcome.before if "other" in path else outcome.after, seen + 1
+            assert gap["value"] <= figure + 1e-6, path
+            if "other" not in path and gap["rate"] == outcome.rate:
+                assert gap["value"] == pytest.approx(figure, abs=1e-6)
+                assert gap["rows"] == outcome.rows
+            if basis == TEST_ROWS and "other" not in path:
+                assert gap["low"] <= outcome.low + 1e-9
+                assert gap["high"] <= outcome.high + 1e-9
+    assert seen >= 15
+
+
+def gaps_of(values, path=()):
+    """Every gap in plain values, with the names that lead to it."""
+    if isinstance(values, dict) and "highest" in values:
+        yield path, values
+    elif isinstance(values, dict | list):
+        for name, part in values.items() if isinstance(values, dict) else enumerate(values):
+            yield from gaps_of(part, (*path, name))
+
+
+def test_accuracy_is_one_number_at_every_door(doors):
+    solution, values, texts, reports = doors
+    tested, audit = values["fit"]["tested"]["accuracy"], values["audit"]
+    before, after = tested["before"], tested["after"]
+    assert audit["accuracy"] == pytest.approx(after)
+    assert audit["compared"]["other"]["accuracy"] == pytest.approx(before)
+    (difference,) = audit["compared"]["differences"].values()
+    assert difference["accuracy"] == pytest.approx(tested["difference"])
+    assert tested["difference"]["value"] == pytest.approx(after["value"] - before["value"])
+    assert solution.tested.second.accuracy.as_dict() == pytest.approx(after)
+    words = f"{100 * before['value']:.1f} -> {100 * after['value']:.1f} % accuracy"
+    assert all(words in texts[door] for door in ("fit", "audit"))
+    for door, name in (("fit", "after"), ("audit", "now")):
+        lines = [
+            dict(zip(head, row, strict=True))
+            for caption, head, rows in reports[door].tables
+            for row in rows
+            if row[0] == "accuracy" and "people of the fit" not in caption
+        ]
+        assert [(line["before"], line[name]) for line in lines] == [
+            (f"{100 * before['value']:.1f}", f"{100 * after['value']:.1f}")
+        ]
+    expected = values["fit"]["calibration"]["accuracy"]["after"]["value"]
+    assert expected == pytest.approx(solution.certificate.primal, abs=1e-9)
+    assert f"Accuracy   {100 * expected:.1f} %" in texts["explain"]
+
+
 @pytest.mark.parametrize("door", ["fit", "audit"])
 def test_every_line_of_a_report_about_a_requirement_is_an_outcome(doors, door):
     solution, _, _, reports = doors
@@ -185,17 +270,38 @@ def test_every_line_of_a_report_about_a_requirement_is_an_outcome(doors, door):
 def test_every_line_of_a_screen_about_a_requirement_is_an_outcome(doors, door):
     solution, _, texts, _ = doors
     assert texts[door].split("\n\n")[1].startswith(solution.outcomes.verdict.upper())
-    found = LINE.findall(texts[door])
-    assert len(found) >= 3
-    for where, before, after, could, limit in found:
-        place = where.rpartition(", ")[2].strip()
-        (outcome,) = solution.outcomes.on(TEST_ROWS).at(None if place == "all sites" else place)
-        assert (before, after, limit) == (
-            f"{100 * outcome.before:.1f}",
-            f"{100 * outcome.after:.1f}",
-            f"{100 * outcome.limit:g}",
-        )
-        assert ends(could) == pytest.approx(interval(outcome), abs=0.5)
+    assert lines_about_outcomes(texts[door], solution.outcomes.on(TEST_ROWS)) >= 3
+
+
+def test_what_python_shows_of_a_requirement_is_an_outcome(case, tmp_path):
+    solution, rows, _, given = case
+    tested = solution.outcomes.on(TEST_ROWS)
+    audit = logofair.audit(None, **rows, policy=solution.policy, notion=given["notion"])
+    for result in (solution, solution.tested, audit, solution.policy):
+        assert lines_about_outcomes(result.page().text(), tested) >= 3
+    assert solution.as_dict()["outcomes"] == solution.outcomes.as_dict()
+    assert audit.as_dict()["outcomes"] == tested.as_dict()
+    frame = solution.outcomes.to_frame()
+    for name in ("limit", "before", "after", "low", "high", "rows", "state", "basis", "price"):
+        assert frame[name].to_list() == [getattr(each, name) for each in solution.outcomes]
+    solution.report(tmp_path / "report.html")
+    lines = [
+        (caption, row)
+        for caption, _, table in Tables(tmp_path / "report.html").tables
+        for row in table
+        if caption.partition(":")[0] in map(str, solution.outcomes.requirements)
+    ]
+    assert len(lines) == len(solution.outcomes)
+    for (caption, row), each in zip(sorted(lines), sorted(solution.outcomes, key=caption_of), strict=True):
+        assert caption.startswith(f"{each.requirement}: {'proved' if each.basis == CALIBRATION_ROWS else 'measured'}")
+        shown = (f"{100 * each.before:.1f}", f"{100 * each.after:.1f}", str(each.rows), each.state)
+        assert (row[0], row[1], row[2], row[5], row[6]) == (each.site or "all sites", *shown)
+
+
+def caption_of(outcome):
+    """What the lines of a report's tables are sorted by, for an outcome."""
+    proved = "proved" if outcome.basis == CALIBRATION_ROWS else "measured"
+    return f"{outcome.requirement}: {proved}", outcome.site or "all sites"
 
 
 @pytest.mark.parametrize("door", ["fit", "audit"])
@@ -217,10 +323,45 @@ def test_sentences_tiles_and_pictures_of_a_report_say_figures_of_outcomes(doors,
         assert change.endswith(outcome.state)
 
 
+def test_an_auditors_form_states_the_figures_of_the_outcomes(case):
+    solution, *_ = case
+    tested = solution.outcomes.on(TEST_ROWS)
+    text = model_card_text(solution).split("### On 1,500 people of the fit")[0]
+    lines = FORM_LINE.findall(text)
+    assert len(lines) == 2 * len(solution.tested.second.local.rates)
+    for where, rate, site, value, _, _, rows in lines:
+        assert (where == "at a site") == bool(site)
+        (outcome,) = tested.at(site or None)
+        if rate == outcome.rate:
+            assert (float(value), int(rows)) == (pytest.approx(outcome.after, abs=5e-5), outcome.rows)
+    sides = {"over all": tested.at(None), "at a site": tested.where(lambda each: each.site is not None)}
+    for where, found in sides.items():  # a largest gap has the largest of all ends
+        low, high = (max(float(line[k]) for line in lines if line[0] == where) for k in (4, 5))
+        ends = max(each.low for each in found), max(each.high for each in found)
+        assert (low, high) == pytest.approx(ends, abs=5e-5)
+
+
+FORM_LINE = re.compile(
+    r"^\| largest gap (over all|at a site), ([a-z ]+) \(\w+ over \w+(?:, at (\w+))?\) "
+    r"\| ([\d.]+) \| ([\d.]+) to ([\d.]+) \| (\d+) ",
+    re.MULTILINE,
+)
 COULD = re.compile(r"could be ([\d.]+ to [\d.]+)")
 LINE = re.compile(
     r"^(?:[A-Z ]+  +|  +)(\S.*?)  +([\d.]+)  +([\d.]+)  +([\d.]+ to [\d.]+|[\d.]+)  +([\d.]+)$", re.MULTILINE
 )
+
+
+def lines_about_outcomes(text, outcomes):
+    """How many lines of a screen are about an outcome; each says its figures."""
+    found = LINE.findall(text)
+    for where, before, after, could, limit in found:
+        place = where.rpartition(", ")[2].strip()
+        (outcome,) = outcomes.at(None if place == "all sites" else place)
+        figures = f"{100 * outcome.before:.1f}", f"{100 * outcome.after:.1f}", f"{100 * outcome.limit:g}"
+        assert (before, after, limit) == figures
+        assert ends(could) == pytest.approx(interval(outcome), abs=0.5)
+    return len(found)
 
 
 def ends(text):
