@@ -31,6 +31,10 @@ def outcome(state, *, requirement=GAP, site=None, after=0.04, rows=400, basis=TE
     return Outcome(requirement, site, limit, before, after, 0.0, 0.2, rows, state, basis)
 
 
+def table(*outcomes):
+    return Outcomes(outcomes)
+
+
 numbers = st.floats(0.0, 1.0)
 
 
@@ -63,124 +67,53 @@ def test_the_verdict_comes_from_test_rows_else_from_what_is_certified_else_nothi
 
 def test_a_handful_of_people_makes_no_verdict_unclear_by_itself():
     small = outcome(UNCLEAR, site="Zürich", rows=3, after=0.4)
-    assert (
-        Outcomes(
-            (
-                small,
-                outcome(MET, site="Lyon"),
-            )
-        ).verdict
-        == MET
-    )
-    assert Outcomes((small,)).verdict == UNCLEAR
-    assert (
-        Outcomes(
-            (
-                small,
-                outcome(MET, requirement=FLOOR),
-            )
-        ).verdict
-        == UNCLEAR
-    )  # nothing else tells of the gap
-    assert (
-        Outcomes(
-            (
-                small,
-                outcome(UNCLEAR, site="Lyon"),
-            )
-        ).verdict
-        == UNCLEAR
-    )
+    assert table(small, outcome(MET, site="Lyon")).verdict == MET
+    assert table(small).verdict == UNCLEAR
+    assert table(small, outcome(MET, requirement=FLOOR)).verdict == UNCLEAR  # nothing else tells of the gap
+    assert table(small, outcome(UNCLEAR, site="Lyon")).verdict == UNCLEAR
 
 
 def test_an_exceedance_always_counts():
     small = outcome(EXCEEDED, site="Zürich", rows=3, after=1.0)
-    assert (
-        Outcomes(
-            (
-                small,
-                outcome(MET, site="Lyon"),
-                outcome(UNCLEAR, site="Oslo"),
-            )
-        ).verdict
-        == EXCEEDED
-    )
+    assert table(small, outcome(MET, site="Lyon"), outcome(UNCLEAR, site="Oslo")).verdict == EXCEEDED
 
 
 def test_what_was_measured_nowhere_leaves_the_verdict_open():
     missing = outcome(NOT_MEASURED, requirement=FLOOR, after=None, rows=None)
-    assert (
-        Outcomes(
-            (
-                outcome(MET),
-                missing,
-            )
-        ).verdict
-        == NOT_MEASURED
-    )
-    assert (
-        Outcomes(
-            (
-                outcome(MET, site="a"),
-                outcome(NOT_MEASURED, site="b", after=None),
-            )
-        ).verdict
-        == MET
-    )
+    assert table(outcome(MET), missing).verdict == NOT_MEASURED
+    assert table(outcome(MET, site="a"), outcome(NOT_MEASURED, site="b", after=None)).verdict == MET
 
 
 def test_what_is_shown_first_is_exceeded_or_rests_on_enough_people_and_keeps_its_own_before():
     few = outcome(UNCLEAR, site="Zürich", rows=3, after=0.9, before=0.8)
     first = outcome(UNCLEAR, site="Oslo", after=0.11, before=0.3)
-    table = Outcomes(
-        (
-            outcome(MET, site="Lyon"),
-            few,
-            first,
-        )
-    )
-    assert table.worst == first
-    assert Outcomes((few,)).worst == few
+    found = table(outcome(MET, site="Lyon"), few, first)
+    assert found.worst == first
+    assert table(few).worst == few
     exceeded = outcome(EXCEEDED, site="Rom", rows=4, after=0.6)
-    assert (
-        Outcomes(
-            (
-                *table,
-                exceeded,
-            )
-        ).worst
-        == exceeded
-    )
+    assert table(*found, exceeded).worst == exceeded
     assert first.room == pytest.approx(-0.06)
 
 
 def test_a_table_is_a_sequence_and_plain_values():
-    table = Outcomes(
-        (
-            outcome(MET, site=("a", 1)),
-            outcome(UNCLEAR, requirement=FLOOR),
-        )
-    )
-    assert [each.state for each in table] == [MET, UNCLEAR]
-    assert table[:1] == table.with_state(MET) == table.of(GAP) == table.at(("a", 1))
-    assert table.requirements == (GAP, FLOOR)
-    lines = json.loads(json.dumps(table.as_dict()))
+    found = table(outcome(MET, site=("a", 1)), outcome(UNCLEAR, requirement=FLOOR))
+    assert [each.state for each in found] == [MET, UNCLEAR]
+    assert found[:1] == found.with_state(MET) == found.of(GAP) == found.at(("a", 1))
+    assert found.requirements == (GAP, FLOOR)
+    lines = json.loads(json.dumps(found.as_dict()))
     assert lines[0]["requirement"] == str(GAP)
     assert lines[0]["site"] == "('a', 1)"
-    frame = table.to_frame()
+    frame = found.to_frame()
     assert frame["state"].to_list() == [MET, UNCLEAR]
     assert frame["after"].to_list() == [0.04, 0.04]
 
 
 @given(st.lists(st.tuples(st.sampled_from([MET, EXCEEDED, UNCLEAR, NOT_MEASURED]), st.integers(0, 60), numbers)))
 def test_a_brief_table_has_the_verdict_of_the_whole(found):
-    table = Outcomes(
-        tuple(
-            outcome(state, site=str(i), rows=rows, after=None if state == NOT_MEASURED else after)
-            for i, (state, rows, after) in enumerate(found)
-        )
-    )
+    afters = (None if state == NOT_MEASURED else after for state, _, after in found)
+    every = (outcome(state, rows=rows, after=next(afters), site=str(i)) for i, (state, rows, _) in enumerate(found))
+    whole = table(*every)
     for most in (1, 3):
-        assert table.brief(most).verdict == table.verdict
-        assert len(table.brief(most)) == min(most, len(table))
-    assert table.brief(100) == table
+        assert whole.brief(most).verdict == whole.verdict
+        assert len(whole.brief(most)) == min(most, len(whole))
+    assert whole.brief(100) == whole
