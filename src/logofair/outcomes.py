@@ -120,7 +120,7 @@ class Outcomes(Sequence[Outcome]):
     >>> outcomes = logofair.audit([1, 1, 0, 1] * 100, None, **rows, local_tolerance=0.1).outcomes
     >>> [(each.site, each.state, each.rows) for each in outcomes]
     [('Lyon', 'exceeded', 20), ('Oslo', 'exceeded', 180)]
-    >>> outcomes.verdict, outcomes.worst.site, len(outcomes.with_state("met"))
+    >>> outcomes.verdict, outcomes.worst.site, outcomes.count("met")
     ('exceeded', 'Lyon', 0)
     """
 
@@ -158,10 +158,6 @@ class Outcomes(Sequence[Outcome]):
     def at(self, site: Label | None) -> Outcomes:
         """Those at one site (None: over all)."""
         return self.where(lambda each: each.site == site)
-
-    def with_state(self, state: str) -> Outcomes:
-        """Those in one state."""
-        return self.where(lambda each: each.state == state)
 
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:

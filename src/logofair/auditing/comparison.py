@@ -187,8 +187,8 @@ def compared_audits(
     first = Audit.of(rules.before, *names, local, global_, **given)
     second = Audit.of(rules.after, *names, local, global_, outcomes=outcomes, **given)
     inside, everywhere = rules.changes
-    mass = float(everywhere.up.mass.sum())
-    changed = float(everywhere.up.accepted.sum() + everywhere.down.accepted.sum()) / mass if mass > 0 else None
+    mass = float(everywhere.rises.mass.sum())
+    changed = float(everywhere.rises.accepted.sum() + everywhere.falls.sum()) / mass if mass > 0 else None
     accuracy = None if rows[0] is None else _won(after - before, rows, ACCURACY)
     won = None if rows[0] is None or costs is None else _won(after - before, rows, costs)
     return Comparison(
@@ -213,11 +213,12 @@ def _won(change: Floats, rows: tuple[Any, ...], costs: Costs) -> Measured | None
 
 def _mean(changes: Changes) -> Measured | None:
     """The mean change over all rows with its interval."""
-    everybody = Changes(changes.up.summed(1), changes.down.summed(1), changes.squared.sum(1)[:, None])
+    falls, squared = (part.sum(1, keepdims=True) for part in (changes.falls, changes.squared))
+    everybody = Changes(changes.rises.summed(1), falls, squared)
     (mean,), (error,) = (part[0] for part in everybody.rates(_EVERYBODY))
     if np.isnan(mean):
         return None
-    half, rows = float(-ndtri(TAIL)) * np.sqrt(error), int(everybody.up.people[..., 2].sum())
+    half, rows = float(-ndtri(TAIL)) * np.sqrt(error), int(everybody.rises.people[..., 2].sum())
     return Measured(mean, low=max(-1.0, float(mean - half)), high=min(1.0, float(mean + half)), rows=rows)
 
 

@@ -172,11 +172,8 @@ def examine(
     _require_decisions(files, columns)
     notions = _notions(notion, costs, files, columns)
     counted = count_rows(files, columns, threshold, progress)
-    tally, names, required, priced = counted.tally, (counted.groups, counted.sites), None, None
-    if costs is not None:
-        sites = Codes(counted.sites, np.zeros(0, dtype=np.int32))
-        own = costs_by_site(costs, None if counted.sites == (None,) else list(counted.sites))
-        priced = read_costs(own, sites, "--costs")
+    tally, names, required = counted.tally, (counted.groups, counted.sites), None
+    priced = _costs(costs, Codes(counted.sites, np.zeros(0, dtype=np.int32)), None)
     if wanted is not None:
         required = wanted(*names, tally.mass.sum(axis=(1, 2)).tolist())
         if any(item.bound == TODAY for item in required.items):
@@ -257,7 +254,7 @@ def examine_policy(
     given = (rows.labels, rows.groups, rows.sites, "demographic_parity", rows.scores, rows.weights, rows.ids)
     checked = checked_columns(after, *given)
     in_fit, labelled = rows_in_fit(rules, rows.source), checked.positive is not None
-    priced = _costs(costs, rules, checked) if labelled else None
+    priced = _costs(costs, checked.site, rules) if labelled else None
     compared: dict[str, Comparison] = {}
     measured = [each for each in notions if labelled or not each.needs_labels]
     for each in progress(measured, "Comparing", len(measured)):
@@ -273,10 +270,10 @@ def examine_policy(
     return FileAudit(files, named, limit, counted, audits, first.costs, outcomes, against)
 
 
-def _costs(costs: CostsText | None, policy: Policy, rows: AuditedRows) -> Costs | None:
+def _costs(costs: CostsText | None, sites: Codes, policy: Policy | None) -> Costs | None:
     """What errors cost, by default as in the policy."""
-    given = costs_by_site(costs, None if rows.site.names == (None,) else list(rows.site.names))
-    return policy_costs(policy, rows.site.names) if given is None else read_costs(given, rows.site, "--costs")
+    given = costs_by_site(costs, None if sites.names == (None,) else list(sites.names))
+    return policy_costs(policy, sites.names) if given is None else read_costs(given, sites, "--costs")
 
 
 def _outcomes(policy: Policy, checked: AuditedRows, rows: DataRows, wanted: Wanted | None, before: Floats) -> Outcomes:

@@ -354,18 +354,18 @@ def _sums(place: npt.NDArray[np.intp], values: npt.NDArray[Any], shape: tuple[in
 class Changes:
     """Per (site, group, label): what the change of chances sums to, and the sums that its variance takes.
 
-    ``up`` and ``down`` tally the rises and the falls, each a chance between 0 and 1; ``squared`` sums the squared
-    changes, each with its squared weight.
+    ``rises`` tallies the rises, each a chance between 0 and 1, ``falls`` the mass of the falls; ``squared`` sums the
+    squared changes, each with its squared weight.
     """
 
-    up: Tally
-    down: Tally
+    rises: Tally
+    falls: Floats
     squared: Floats
 
     @classmethod
     def of(cls, change: Floats, rows: tuple[Any, ...]) -> Changes:
         """Tally the changes of rows."""
-        up, down = tally_of(np.maximum(change, 0.0), *rows), tally_of(np.maximum(-change, 0.0), *rows)
+        rises = tally_of(np.maximum(change, 0.0), *rows)
         positive, weight, group, site, ids = rows
         weights: Floats = np.ones(change.size) if weight is None else np.asarray(comparable(weight))
         cell, own = site.codes.astype(np.intp) * len(group.names) + group.codes, weights
@@ -374,20 +374,21 @@ class Changes:
             person = np.unique(cell * len(ids.names) + ids.codes, return_inverse=True)[1]
             own = np.asarray(np.bincount(person, weights)[person], dtype=np.float64)
         place = 2 * cell + (0 if positive is None else positive.astype(np.intp))
-        return cls(up, down, _sums(place, change**2 * own * weights, up.mass.shape))
+        parts = np.maximum(-change, 0.0) * weights, change**2 * own * weights
+        return cls(rises, *(_sums(place, part, rises.mass.shape) for part in parts))
 
     def gathered(self, place: Sequence[int], count: int) -> Changes:
         """Groups summed to ``count`` others, each to the one at its place; those with place -1 are left out."""
-        up, down = self.up.gathered(place, count), self.down.gathered(place, count)
-        return Changes(up, down, _gathered(self.squared, place, count))
+        falls, squared = (_gathered(part, place, count) for part in (self.falls, self.squared))
+        return Changes(self.rises.gathered(place, count), falls, squared)
 
     def rates(self, rate: Rate) -> tuple[Floats, Floats]:
         """Change of a rate by (site, group), and its squared standard error; NaN where undefined."""
         counting = counting_labels(rate)
-        mass = self.up.mass[..., counting].sum(-1)
+        mass = self.rises.mass[..., counting].sum(-1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = (self.up.accepted - self.down.accepted)[..., counting].sum(-1) / mass
-            people = self.up.effective_rows(rate)
+            mean = (self.rises.accepted - self.falls)[..., counting].sum(-1) / mass
+            people = self.rises.effective_rows(rate)
             # One change more than was seen, either way: without it nothing seen would mean nothing possible.
             variance = (self.squared[..., counting].sum(-1) / mass**2) * people + 1.0 / people
             return mean, np.maximum(variance - mean * mean, 0.0) / people

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -197,14 +196,11 @@ class Audit(Reportable):
     @property
     def undefined(self) -> tuple[str, ...]:
         """A sentence for everything that could not be measured, with its reason."""
-        return tuple(dict.fromkeys(self._undefined()))
-
-    def _undefined(self) -> Iterator[str]:
-        yield from self._missing
-        yield from self.global_.undefined(0)
+        found = [*self._missing, *self.global_.undefined(0)]
         if self.local is not self.global_:
             for place in np.flatnonzero(np.isnan(self.local.values).any((0, 2))).tolist():
-                yield from self.local.undefined(place)
+                found += self.local.undefined(place)
+        return tuple(dict.fromkeys(found))
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON; what is undefined is None."""
