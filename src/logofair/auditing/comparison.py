@@ -11,8 +11,8 @@ from scipy.special import ndtri
 
 from logofair.auditing.chance import TAIL
 from logofair.auditing.gaps import Side
-from logofair.auditing.judging import CountedRules, judge, looked_at
-from logofair.auditing.measure import Changes, Measured, one_place
+from logofair.auditing.judging import CountedRules, count_comparisons, judge
+from logofair.auditing.measure import Changes, Measured, as_one_site
 from logofair.auditing.result import Audit, plain_figures
 from logofair.auditing.rows import checked_columns
 from logofair.columns.checks import Floats, Label, same_order
@@ -179,11 +179,11 @@ def compared_audits(
     unconstrained rule. ``shares`` are what bounds in people come to.
     """
     rules = CountedRules.of(before, after, rows)
-    together = looked_at(requirements, rules, local, global_)
-    outcomes = judge(requirements, rules, TEST_ROWS, known=known, shares=shares, together=together)
+    comparisons = count_comparisons(requirements, rules, local, global_)
+    outcomes = judge(requirements, rules, TEST_ROWS, known=known, shares=shares, comparisons=comparisons)
     assert rules.before is not None
     assert rules.changes is not None
-    names, given = (rules.groups, rules.sites), dict[str, Any](together=together, costs=costs)
+    names, given = (rules.groups, rules.sites), dict[str, Any](comparisons=comparisons, costs=costs)
     first = Audit.of(rules.before, *names, local, global_, **given)
     second = Audit.of(rules.after, *names, local, global_, outcomes=outcomes, **given)
     inside, everywhere = rules.changes
@@ -207,7 +207,7 @@ def _won(change: Floats, rows: tuple[Any, ...], costs: Costs) -> Measured | None
     """What the second rule wins over the first by row, which is the first's cost less its own."""
     unit = costs.largest
     gain = change * costs.of_rows(rows[3].codes).gain(rows[0]) / unit
-    mean = _mean(Changes.of(gain, one_place(rows)))
+    mean = _mean(Changes.of(gain, as_one_site(rows)))
     return None if mean is None else mean.times(unit)
 
 
@@ -249,7 +249,7 @@ def _most(side: Side, other: Side, changed: Floats) -> float:
     at = np.unravel_index(int(np.nanargmax(other.gaps)), other.gaps.shape)
     ends = int(other.highest[at]), int(other.lowest[at])
     pairs = np.ndindex(len(other.rates), len(other.groups))
-    chosen = sum(int(other.could_be_worst(rate, first).sum()) for rate, first in pairs)
+    chosen = sum(int(other.candidates(rate, first).sum()) for rate, first in pairs)
     errors, (own, others) = float(-ndtri(0.5 * TAIL / max(chosen, 1))), (each.squared_errors for each in (side, other))
     covariance = 0.5 * (own + others - changed)[at]  # covariance of the two rules' rates of each group, at that site
     most = -np.inf
@@ -261,7 +261,7 @@ def _most(side: Side, other: Side, changed: Floats) -> float:
                 squared[at[1]] -= sign * covariance[first] * (first == end)
         gaps = side.values[rate, :, first : first + 1] - side.values[rate] - other.gaps[at]
         limits = gaps + errors * np.sqrt(np.maximum(squared, 0.0))
-        most = max(most, _largest(limits, side.could_be_worst(rate, first)))
+        most = max(most, _largest(limits, side.candidates(rate, first)))
     return most
 
 
@@ -274,7 +274,7 @@ def _most_changed(side: Side, change: Floats, errors: Floats) -> float:
     for rate, first in np.ndindex(len(side.rates), len(side.groups)):
         changed = change[rate, :, first : first + 1] - change[rate]
         half = float(-ndtri(0.5 * TAIL)) * np.sqrt(errors[rate, :, first : first + 1] + errors[rate])
-        most = max(most, _largest(changed + half, side.could_be_worst(rate, first)))
+        most = max(most, _largest(changed + half, side.candidates(rate, first)))
     return most
 
 

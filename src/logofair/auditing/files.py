@@ -14,7 +14,7 @@ import numpy.typing as npt
 from logofair.auditing.comparison import Comparison, compared_audits
 from logofair.auditing.counting import FileTally, count_rows
 from logofair.auditing.impact import ImpactRatios, impact_tables
-from logofair.auditing.judging import CountedRules, judge, looked_at
+from logofair.auditing.judging import CountedRules, count_comparisons, judge
 from logofair.auditing.result import Audit, plain_figures
 from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs, policy_requirements
 from logofair.columns.checks import Floats, Integers, Label, listed, shown
@@ -24,11 +24,7 @@ from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files
 from logofair.files.rows import DataRows, read_rows, source_of
 from logofair.files.tables import column_names
-from logofair.files.values import (
-    CostsText,
-    costs_by_site,
-    label_text,
-)
+from logofair.files.values import CostsText, costs_by_site, label_text
 from logofair.notions import NOTIONS, Notion
 from logofair.outcomes import TEST_ROWS, Outcomes
 from logofair.policy.info import ColumnsInfo
@@ -184,9 +180,11 @@ def examine(
     measured = [each for each in notions if tally.labelled or not each.needs_labels]
     rates = tuple(dict.fromkeys(rate for each in measured for rate in each.rates))
     rules = CountedRules(tally, *names)
-    together = looked_at(items, rules, rates, rates)
-    audits = {each.name: Audit.of(tally, *names, each.rates, together=together, costs=priced) for each in measured}
-    outcomes = judge(items, rules, TEST_ROWS, shares=shares, together=together)
+    comparisons = count_comparisons(items, rules, rates, rates)
+    audits = {
+        each.name: Audit.of(tally, *names, each.rates, comparisons=comparisons, costs=priced) for each in measured
+    }
+    outcomes = judge(items, rules, TEST_ROWS, shares=shares, comparisons=comparisons)
     return FileAudit(files, columns, None if columns.decision else threshold, counted, audits, priced, outcomes)
 
 
@@ -290,8 +288,8 @@ def _outcomes(policy: Policy, checked: AuditedRows, rows: DataRows, wanted: Want
     if any(each.bound == TODAY for each in required.items):
         first = _chances(policy, rows, "", unconstrained=True)[0]
         of_today = CountedRules.of(first, checked.chance, checked.columns)
-    together = looked_at(required.items, counted)
-    given: dict[str, Any] = {"known": known or names[1], "shares": required.shares, "together": together}
+    comparisons = count_comparisons(required.items, counted)
+    given: dict[str, Any] = {"known": known or names[1], "shares": required.shares, "comparisons": comparisons}
     found = [judge([each], of_today if each.bound == TODAY else counted, TEST_ROWS, **given) for each in required.items]
     return Outcomes(tuple(outcome for each in found for outcome in each))
 

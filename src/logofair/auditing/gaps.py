@@ -63,9 +63,9 @@ class Gap:
 class Side:
     """The rates of one side: ``values[rate, site, group]`` and ``gaps[rate, site]``, NaN where undefined.
 
-    Only rates that rest on ``fewest`` rows or more have a value. ``like`` is another rule on the same rows whose noise
-    floor serves: it hardly depends on the rule, and is the dearest figure where many rules are measured. ``looked_at``
-    is how many statements are judged together, over which lower limits are corrected.
+    Only rates that rest on ``fewest`` rows or more have a value. ``comparisons`` is how many statements are judged
+    together, over which lower limits are corrected. ``like`` is another rule on the same rows whose noise floor serves:
+    it hardly depends on the rule, and is the dearest figure where many rules are measured.
     """
 
     rates: tuple[Rate, ...]
@@ -76,7 +76,7 @@ class Side:
     gaps: Floats
     highest: npt.NDArray[np.intp]
     lowest: npt.NDArray[np.intp]
-    looked_at: int
+    comparisons: int
     fewest: int = 1
     like: Side | None = None
 
@@ -89,7 +89,7 @@ class Side:
         tally: Tally,
         *,
         values: Floats | None = None,
-        looked_at: int | None = None,
+        comparisons: int | None = None,
         fewest: int = 1,
         like: Side | None = None,
     ) -> Side:
@@ -99,8 +99,8 @@ class Side:
         high, low = np.where(known, values, -np.inf), np.where(known, values, np.inf)
         enough = known.sum(2) >= 2
         gaps = np.subtract(high.max(2), low.min(2), where=enough, out=np.full(enough.shape, np.nan))
-        looked_at = compared_pairs(values) if looked_at is None else looked_at
-        return cls(rates, groups, sites, tally, values, gaps, high.argmax(2), low.argmin(2), looked_at, fewest, like)
+        comparisons = count_pairs(values) if comparisons is None else comparisons
+        return cls(rates, groups, sites, tally, values, gaps, high.argmax(2), low.argmin(2), comparisons, fewest, like)
 
     @cached_property
     def rows(self) -> Indices:
@@ -137,7 +137,7 @@ class Side:
     def _only(self, which: Booleans, fewest: int, like: Side | None) -> Side:
         """The same over some cells."""
         names, values = (self.rates, self.groups, self.sites), np.where(which, self.values, np.nan)
-        return Side.of(*names, self.tally, values=values, looked_at=self.looked_at, fewest=fewest, like=like)
+        return Side.of(*names, self.tally, values=values, comparisons=self.comparisons, fewest=fewest, like=like)
 
     @cached_property
     def _shares(self) -> Floats:
@@ -159,7 +159,7 @@ class Side:
         looked at, so the largest lower end of some gaps is that of the largest of them.
         """
         tail = np.full(self.gaps.shape, TAIL)
-        lower = pair_limits(self._shares, self.effective, tail / max(self.looked_at, 1), upper=False)
+        lower = pair_limits(self._shares, self.effective, tail / max(self.comparisons, 1), upper=False)
         return lower, pair_limits(self._shares, self.effective, tail, upper=True)
 
     @cached_property
@@ -171,7 +171,7 @@ class Side:
         """What rules would show on these rows whose true gap is so large at every site."""
         return noise_floor(self._shares, self.effective, [rate.name for rate in self.rates], gap)
 
-    def could_be_worst(self, rate: int, first: int) -> Booleans:
+    def candidates(self, rate: int, first: int) -> Booleans:
         """Which pairs of a group and another, (sites, groups), may be those of the largest gap in truth."""
         low, high = (part[rate] for part in self.rate_limits)
         with np.errstate(invalid="ignore"):
@@ -273,7 +273,7 @@ def _argmax(gaps: Floats, axis: int | None) -> npt.NDArray[np.intp]:
     return np.asarray(np.where(np.isnan(gaps), -1.0, gaps).argmax(axis))
 
 
-def compared_pairs(values: Floats) -> int:
+def count_pairs(values: Floats) -> int:
     """How many pairs of one group and another are compared, of rates by (..., group), NaN where there is none."""
     known = (~np.isnan(values)).sum(axis=-1)
     return int((known * (known - 1)).sum())

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from logofair.auditing.chance import TAIL, pair_limits, ratio_limits, share_limits
-from logofair.auditing.gaps import compared_pairs
-from logofair.auditing.measure import Changes, Tally, counts_rows, one_place, tally_of, value_of
+from logofair.auditing.gaps import count_pairs
+from logofair.auditing.measure import Changes, Tally, as_one_site, counts_rows, tally_of, value_of
 from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import DEMOGRAPHIC_PARITY, Rate
@@ -62,7 +62,7 @@ class CountedRules:
         groups, sites, counted = rows[2].names, rows[3].names, None
         if changes:
             inside = Changes.of(after - before, rows)
-            counted = inside, inside if len(sites) == 1 else Changes.of(after - before, one_place(rows))
+            counted = inside, inside if len(sites) == 1 else Changes.of(after - before, as_one_site(rows))
         return cls(tallies[0], groups, sites, tallies[1], counted)
 
     def over_all(self) -> CountedRules:
@@ -85,7 +85,7 @@ def judge(
     shares: Mapping[Requirement, float] | None = None,
     prices: Mapping[Requirement, Floats] | None = None,
     precision: float = ROUNDING,
-    together: tuple[int, int] | None = None,
+    comparisons: tuple[int, int] | None = None,
     most: int | None = None,
 ) -> Outcomes:
     """Judge requirements on counted rows.
@@ -100,13 +100,13 @@ def judge(
         The sites that requirements are about: nothing is required of others. By default all.
     shares, prices : mappings, optional
         The share that a bound in people comes to; the dual price of a requirement, one for each of the sites.
-    together : pair of int, optional
-        How many statements are judged together inside sites and over all (:func:`looked_at`), by default these.
+    comparisons : pair of int, optional
+        How many statements are judged together inside sites and over all (:func:`count_comparisons`), by default these.
     most : int, optional
         Of each requirement keep no more outcomes than this, those that tell most: the verdict stays what it is.
     """
     required, exact = tuple(requirements), basis == CALIBRATION_ROWS
-    sides, counts = (rules, rules.over_all()), together or looked_at(required, rules)
+    sides, counts = (rules, rules.over_all()), comparisons or count_comparisons(required, rules)
     there = None if known is None else {str(site) for site in known}
     entries: list[Outcome] = []
     for each in required:
@@ -145,7 +145,7 @@ def _covered(requirement: Requirement, sites: Sequence[Label | None], known: Ite
     ]
 
 
-def looked_at(
+def count_comparisons(
     requirements: Iterable[Requirement],
     rules: CountedRules,
     local: Sequence[Rate] = (),
@@ -159,14 +159,14 @@ def looked_at(
     alone, sides = rules.sites == (None,), (rules, rules.over_all())
     audited = (local, ()) if alone and tuple(local) == tuple(global_) else (local, global_)
     counts = [
-        sum(compared_pairs(side.after.rate(rate)) for rate in rates) for side, rates in zip(sides, audited, strict=True)
+        sum(count_pairs(side.after.rate(rate)) for rate in rates) for side, rates in zip(sides, audited, strict=True)
     ]
     for each in requirements:
         side, places = sides[each.scope.is_global], _covered(each, sides[each.scope.is_global].sites)
         if each.measure in ("gap", "ratio"):
             known = (*local, *global_) if alone else audited[each.scope.is_global]
             rates = [rate for rate in each.rates if each.measure == "ratio" or rate not in known]
-            count = sum(compared_pairs(side.after.rate(rate)[places]) for rate in rates)
+            count = sum(count_pairs(side.after.rate(rate)[places]) for rate in rates)
         else:
             several = each.measure == "rate" and not each.who
             count = len(places) * (len(rules.groups) if several else 2 if each.relation == "=" else 1)

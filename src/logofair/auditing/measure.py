@@ -283,7 +283,7 @@ def tally_of(
     ids: Codes | None = None,
 ) -> Tally:
     """Count and weigh the rows of every (site, group, label); rows of one id are one person."""
-    weight = comparable(weight)
+    weight = _scaled(weight)
     shape = (len(site.names), len(group.names))
     cell = site.codes.astype(np.intp) * shape[1] + group.codes
     label = np.zeros_like(cell) if positive is None else positive.astype(np.intp)
@@ -305,7 +305,7 @@ def tally_of(
     return Tally(rows, mass, accepted, people, squares, positive is not None, products, over_all)
 
 
-def comparable(weight: Floats | None) -> Floats | None:
+def _scaled(weight: Floats | None) -> Floats | None:
     """Weights of order 1: only their proportions matter, and squares of tiny or huge ones must be finite."""
     return None if weight is None else np.ldexp(weight, -int(np.frexp(weight.max(initial=0.0))[1]))
 
@@ -367,7 +367,7 @@ class Changes:
         """Tally the changes of rows."""
         rises = tally_of(np.maximum(change, 0.0), *rows)
         positive, weight, group, site, ids = rows
-        weights: Floats = np.ones(change.size) if weight is None else np.asarray(comparable(weight))
+        weights: Floats = np.ones(change.size) if weight is None else np.asarray(_scaled(weight))
         cell, own = site.codes.astype(np.intp) * len(group.names) + group.codes, weights
         if ids is not None:
             # Rows of one person may all change together: (sum w d)^2 <= (sum w) (sum w d^2) bounds their square.
@@ -394,6 +394,6 @@ class Changes:
             return mean, np.maximum(variance - mean * mean, 0.0) / people
 
 
-def one_place(rows: tuple[Any, ...]) -> tuple[Any, ...]:
+def as_one_site(rows: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same rows, all sites as one: the same id is the same person at all of them."""
     return (*rows[:3], one_site(len(rows[2])), rows[4])

@@ -89,21 +89,21 @@ class Audit(Reportable):
         local: tuple[Rate, ...],
         global_: tuple[Rate, ...] | None = None,
         like: Audit | None = None,
-        together: tuple[int, int] | None = None,
+        comparisons: tuple[int, int] | None = None,
         **others: Any,
     ) -> Audit:
         """Measure counted rows; ``sites`` is ``(None,)`` where there are none, ``global_`` None: as ``local``.
 
-        ``like`` is the audit of another rule on the same rows, whose noise floors serve; ``together`` how many
+        ``like`` is the audit of another rule on the same rows, whose noise floors serve; ``comparisons`` how many
         statements are judged together inside sites and over all, where these gaps are not all.
         """
-        counts = (None, None) if together is None else together
+        counts = (None, None) if comparisons is None else comparisons
         base = (None, None) if like is None else (like.local, like.global_)
         rates = local if global_ is None else global_
-        side = Side.of(local, groups, sites, tally, looked_at=counts[0], like=base[0])
+        side = Side.of(local, groups, sites, tally, comparisons=counts[0], like=base[0])
         merged = side
         if sites != (None,) or rates != local or counts[0] != counts[1]:
-            merged = Side.of(rates, groups, (None,), tally.merged(), looked_at=counts[1], like=base[1])
+            merged = Side.of(rates, groups, (None,), tally.merged(), comparisons=counts[1], like=base[1])
         return cls(groups, ("all",) if sites == (None,) else sites, side, merged, **others)
 
     @cached_property

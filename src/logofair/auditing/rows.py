@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from logofair.auditing.judging import CountedRules, judge, looked_at
+from logofair.auditing.judging import CountedRules, count_comparisons, judge
 from logofair.auditing.measure import tally_of
 from logofair.auditing.result import Audit
 from logofair.columns import checks as inputs
@@ -145,13 +145,13 @@ def audit(
         "cost is undefined: there are no labels": rows.positive is None and priced is not None,
         "score_auc is undefined: it needs rows of both labels": rows.score is not None and auc is None,
     }
-    together = looked_at(items, rules, *rates)
-    outcomes = judge(items, rules, TEST_ROWS, known=there, shares=required.shares, together=together)
+    comparisons = count_comparisons(items, rules, *rates)
+    outcomes = judge(items, rules, TEST_ROWS, known=there, shares=required.shares, comparisons=comparisons)
     return Audit.of(
         rules.after,
         *names,
         *rates,
-        together=together,
+        comparisons=comparisons,
         score_auc=auc,
         costs=priced,
         outcomes=outcomes,
