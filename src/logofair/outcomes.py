@@ -159,6 +159,10 @@ class Outcomes(Sequence[Outcome]):
         """Those at one site (None: over all)."""
         return self.where(lambda each: each.site == site)
 
+    def with_state(self, state: str) -> Outcomes:
+        """Those in one state."""
+        return self.where(lambda each: each.state == state)
+
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
         """What was required, each once."""
