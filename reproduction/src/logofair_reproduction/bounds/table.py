@@ -20,14 +20,6 @@ class LabelTable:
     """The shares p(s, z, y) of all rows: site s, group z, label y; they sum to 1.
 
     ``mass`` is (sites, groups, 2), with the names ``groups`` and ``sites``: ``(None,)`` where there is one site.
-
-    Examples
-    --------
-    >>> table = label_table([1, 0, 1, 1], sensitive_features=["F", "F", "M", "M"])
-    >>> table.mass.tolist()
-    [[[0.25, 0.25], [0.0, 0.5]]]
-    >>> table.accuracy(np.array([[[0.0, 1.0], [0.0, 0.5]]]))
-    0.75
     """
 
     mass: Floats
