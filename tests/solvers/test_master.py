@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from logofair.solvers.limits import Limits, layout
+from logofair.solvers.limits import Limits, Regions, gap_of, tolerances_worth, zero_sum
 from logofair.solvers.master import Master
-from logofair.solvers.problem import gap_of, tolerances_worth, zero_sum
 from logofair.solvers.rational import best_mixture
 from support.examples import examples
 from support.oracles import HIGHS
@@ -63,7 +62,7 @@ def masters(draw):
 
 def started(tolerance, bunches) -> Master:
     counts = np.isfinite(tolerance)[None]
-    return Master.start(layout(tolerance.min(axis=0)[None], counts, counts, None), np.ones(bunches, dtype=bool))
+    return Master.start(Regions(tolerance.min(axis=0)[None], counts, counts, None).layout, np.ones(bunches, dtype=bool))
 
 
 def solved(gains, rates, tolerance) -> Master:
@@ -147,7 +146,7 @@ def test_ratios_floors_and_totals_are_met_or_nothing_meets_them():
         limits, counts = limited(rng, groups), np.zeros((1, groups, 2), dtype=bool)
         counts[..., 0] = limits.ratio[0, 0] > 0
         rejecting = rng.random(bunches) < 0.5
-        rows = layout(np.full((1, 2), np.inf), counts, np.ones_like(counts), limits)
+        rows = Regions(np.full((1, 2), np.inf), counts, np.ones_like(counts), limits).layout
         best, master = best_limited(gains, rates, limits, rejecting), Master.start(rows, rejecting)
         for gain, rate in zip(gains, rates, strict=True):
             master.add(gain[None], rate[None])

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from logofair.solvers.limits import Limits, worth
-from logofair.solvers.problem import gap_of
+from logofair.solvers.limits import Limits, Regions, gap_of
 from logofair.solvers.rational import best_mixture
 from support.examples import examples
 from support.oracles import HIGHS
@@ -164,7 +163,9 @@ def test_ratios_floors_and_ceilings_hold_or_the_mixture_that_misses_them_is_know
     priced = np.append([0.0] if rejecting else [], -np.tensordot(rates, found.prices, 2))
     compared, size = np.isfinite(tolerance), 1.0 + np.abs(found.prices).sum()
     limits = replace(limits, least=np.maximum(limits.least, 0.0), most=np.minimum(limits.most, 1.0))
-    region = worth(found.prices[None], np.min(tolerance, axis=0)[None], compared[None], limits)[0]
+    region = Regions(np.min(tolerance, axis=0)[None], compared[None], compared[None], limits).worth(found.prices[None])[
+        0
+    ]
     if best is None:
         assert found.value == -np.inf
         assert missed > 0

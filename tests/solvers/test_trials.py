@@ -15,8 +15,9 @@ from logofair.datasets import dirichlet_sites, load_adult
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices, solve_exact
 from logofair.solvers.joint import solve_joint
+from logofair.solvers.limits import gap_of
 from logofair.solvers.local import local_bound, solve_local
-from logofair.solvers.problem import Problem, gap_of
+from logofair.solvers.problem import Problem
 from logofair.solvers.trials import PriceMarks, largest_size, price_marks, trial_prices, trial_size
 from support.examples import examples
 from support.oracles import EVERY_NOTION, HIGHS, Case, random_case, rates_of

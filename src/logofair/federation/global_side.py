@@ -20,8 +20,8 @@ from logofair.notions import Rate
 from logofair.requirement import TODAY, People, Requirement
 from logofair.requirements import Combination, Holding, conflict_sentence, tolerance_of
 from logofair.solvers.decomposition import Decomposition, TriedPrices
-from logofair.solvers.limits import Limits, limit_excess
-from logofair.solvers.problem import gap_of, rates_defined
+from logofair.solvers.limits import Limits, Regions, gap_of
+from logofair.solvers.problem import rates_defined
 from logofair.solvers.trials import PriceMarks, price_marks
 
 ALL_GROUPS = "all groups"  # that a combination of rates is of
@@ -245,10 +245,9 @@ class GlobalRequirements:
         """Largest excess over a requirement, in the user's units (0: none); rates (groups, rates)."""
         tolerances, units = self.plan.global_tolerances
         found = float(np.max(self.gaps(rates) - tolerances / units, initial=0.0))
-        if self.limits is None:
-            return found
-        more = limit_excess(self.limits, rates[None], np.isfinite(self.tolerance)[None], self.defined[None])
-        return max(found, float(np.max(more, initial=0.0)))
+        free = np.full((1, rates.shape[1]), np.inf)
+        limits = Regions(free, np.isfinite(self.tolerance)[None], self.defined[None], self.limits)
+        return max(found, float(np.max(limits.excess(rates[None]), initial=0.0)))
 
     def prices(self, prices: Floats) -> dict[Requirement, float]:
         """What a unit less of each requirement wins at most, at prices (groups, rates), in the user's units."""

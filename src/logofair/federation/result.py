@@ -29,7 +29,7 @@ from logofair.policy.info import (
 from logofair.records import plain
 from logofair.reportable import Reportable
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
-from logofair.solvers.problem import gap_of
+from logofair.solvers.limits import gap_of
 
 
 @dataclass(frozen=True)

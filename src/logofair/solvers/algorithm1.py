@@ -30,8 +30,9 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, run_sums
 from logofair.errors import InputError
 from logofair.solvers.decomposition import Optimum
+from logofair.solvers.limits import tolerances_worth
 from logofair.solvers.local import local_bound, solve_local
-from logofair.solvers.problem import Problem, tolerances_worth
+from logofair.solvers.problem import Problem
 
 
 @dataclass(frozen=True)

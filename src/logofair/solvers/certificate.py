@@ -151,10 +151,10 @@ def certify(
     u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
     primal = problem.accuracy(u, v)
     bound = local_bound(problem, *problem.priced_gain(global_prices), local_prices)
-    global_worth = problem.global_relief(global_prices)
-    dual = problem.baseline + float(problem.site_mass @ bound) + float(problem.global_worth(global_prices[None])[0])
+    global_worth = problem.over_all.relief(global_prices[None])[0]
+    dual = problem.baseline + float(problem.site_mass @ bound) + float(problem.over_all.worth(global_prices[None])[0])
     won = problem.cost_unit  # a unit of the objective, in the user's
-    local_worth = problem.local_relief(local_prices) * problem.site_mass[:, None]
+    local_worth = problem.inside.relief(local_prices) * problem.site_mass[:, None]
     in_users_units = TolerancePrices(
         global_worth * problem.global_units * won,
         local_worth * problem.local_units * won,

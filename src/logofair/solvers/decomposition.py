@@ -22,10 +22,10 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InfeasibleError
 from logofair.solvers.certificate import LARGEST_VIOLATION
-from logofair.solvers.limits import Limits, worth
+from logofair.solvers.limits import Limits, Regions, tolerances_worth, zero_sum
 from logofair.solvers.local import LocalAnswer, local_bound, solve_local
 from logofair.solvers.master import Master
-from logofair.solvers.problem import Problem, tolerances_worth, zero_sum
+from logofair.solvers.problem import Problem
 from logofair.solvers.rational import ROUNDING, Mixture, best_mixture
 from logofair.solvers.simplex import Tableau
 
@@ -73,10 +73,6 @@ class TriedPrices:
     def and_also(self, more: TriedPrices) -> TriedPrices:
         """Both together."""
         return TriedPrices(*(np.concatenate([getattr(self, f.name), getattr(more, f.name)]) for f in fields(self)))
-
-    def only(self, which: Indices) -> TriedPrices:
-        """Some of them."""
-        return TriedPrices(*(getattr(self, f.name)[which] for f in fields(self)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,11 +160,8 @@ class Decomposition:
         """What the requirements are worth at prices (t, groups, rates), (t,), where all may be missed by an amount."""
         if self.limits is None:
             return tolerances_worth(prices, self.tolerance + widened)
-        return worth(prices, *self._bands, self.limits, widened)
-
-    @property
-    def _bands(self) -> tuple[Floats, Booleans]:
-        return np.min(self.tolerance, axis=0, initial=np.inf)[None], np.isfinite(self.tolerance)[None]
+        bands, compared = np.min(self.tolerance, axis=0, initial=np.inf)[None], np.isfinite(self.tolerance)[None]
+        return Regions(bands, compared, compared, self.limits).worth(prices, widened)
 
     def repaired(self, prices: Floats) -> Floats:
         """Prices (t, groups, rates) that may be worth a try: summing to 0 where tolerances are all that compares.
@@ -234,9 +227,8 @@ class ExactSolver:
         """A solver at a looser local tolerance: answers that were of use may be mixed there, but prove nothing."""
         if self.tried is None:
             return ExactSolver()
-        kept = sorted(self.mixed)
-        tried = self.tried.only(np.array(kept, dtype=np.int64))
-        unproved = replace(tried, bounds=np.full(len(kept), np.inf))
+        kept, unproved = sorted(self.mixed), replace(self.tried, bounds=np.full(self.tried.bounds.shape, np.inf))
+        unproved = TriedPrices(*(getattr(unproved, f.name)[np.array(kept, dtype=np.int64)] for f in fields(unproved)))
         return ExactSolver(unproved, [self.answers[i] for i in kept], set())
 
     def solve(self, problem: Problem) -> Optimum | None:
@@ -254,10 +246,14 @@ class ExactSolver:
             if self._try(problem, first, _MISSED_FIRST) is None:
                 return None
         rejecting = np.logical_and.reduceat(problem.rejecting, bunches)
-        master, before = Master.start(problem.global_layout, rejecting), -np.inf
+        master, before = Master.start(problem.over_all.layout, rejecting), -np.inf
         more: TriedPrices | None = self.tried
         for done in range(1, _ROUNDS + 1):
-            if more is None or not _mixes(master, more, nearer=done > 1):
+            if more is None:
+                return None
+            far = done > 1 and not master.within  # answers that no gains were asked of have to bring it nearer
+            master.add(more.gains, more.rates)
+            if (far and not master.improves) or not master.maximise():
                 if not master.within and self._impossible(problem):
                     raise InfeasibleError({})  # which conflict is found by their names (logofair.solvers.conflicts)
                 return None
@@ -282,18 +278,18 @@ class ExactSolver:
         prices, units = self.tried.prices[-1], [1.0, *np.ravel(problem.local_units), *np.ravel(problem.global_units)]
         missed = LARGEST_VIOLATION * max(units) / min(units)
         local = local_bound(problem, *problem.priced_gain(prices, gains=False), self.answers[-1].prices, missed)
-        bound = float(problem.site_mass @ local) + float(problem.global_worth(prices[None], missed)[0])
+        bound = float(problem.site_mass @ local) + float(problem.over_all.worth(prices[None], missed)[0])
         return bound < -_ROUNDED * float(np.abs(prices).sum())
 
     def _incumbent(self, problem: Problem, master: Master) -> Incumbent | None:
         """The master's mixture and the best bound; None: the mixture does not meet the requirements after all."""
         assert self.tried is not None
         weights = master.weights
-        if np.max(problem.excess_of(np.einsum("tb,tbak->ak", weights[1:], self.tried.rates))) > _ROUNDING:
+        if np.max(problem.over_all.excess(np.einsum("tb,tbak->ak", weights[1:], self.tried.rates)[None])) > _ROUNDING:
             return None
         value = float(np.sum(weights[1:] * self.tried.gains))
-        prices = problem.repaired_global(master.prices.reshape(self.tried.prices.shape[1:]))
-        return Incumbent(value, weights, prices, *_best_bound(self.tried, problem.global_worth(self.tried.prices)))
+        prices = problem.over_all.repaired(master.prices.reshape(1, *self.tried.prices.shape[1:]))[0]
+        return Incumbent(value, weights, prices, *_best_bound(self.tried, problem.over_all.worth(self.tried.prices)))
 
     def _try_near(self, problem: Problem, prices: Floats, found: Incumbent) -> TriedPrices | None:
         """Try prices, or others nearer to the best ones known: huge prices drown the sites' gains in rounding."""
@@ -350,18 +346,8 @@ def _next_prices(problem: Problem, found: Incumbent, box: float, *, in_vain: boo
     """Prices half-way to the master's, or after a round in vain these; where they are outside the box, its edge."""
     edge = np.clip(found.prices, found.centre - box, found.centre + box)
     if np.any(edge != found.prices):
-        return problem.repaired_global(edge)
-    return found.prices if in_vain else problem.repaired_global(found.half_way)
-
-
-def _mixes(master: Master, more: TriedPrices, *, nearer: bool) -> bool:
-    """Whether the master, once it knows more answers, comes to an end.
-
-    Where it was no mixture yet, answers for which the requirements alone counted have to bring it ``nearer`` to one.
-    """
-    far = nearer and not master.within
-    master.add(more.gains, more.rates)
-    return (not far or master.improves) and master.maximise()
+        return problem.over_all.repaired(edge[None])[0]
+    return found.prices if in_vain else problem.over_all.repaired(found.half_way[None])[0]
 
 
 def _first_prices(problem: Problem) -> tuple[Floats, float]:
@@ -375,7 +361,7 @@ def _first_prices(problem: Problem) -> tuple[Floats, float]:
         some = problem.of_sites(np.sort(np.random.default_rng(0).choice(sites, _SOME, replace=False)))
         found = ExactSolver(target=_ROUGHLY).solve(some) if some.cells.mass.any() else None
         if found is not None:
-            return problem.repaired_global(found.global_prices), _BOX * float(np.max(problem.row_worth[1]))
+            return problem.over_all.repaired(found.global_prices[None])[0], _BOX * float(np.max(problem.row_worth[1]))
     return np.zeros((groups, len(problem.global_rates))), np.inf
 
 

@@ -6,7 +6,7 @@ corners; HiGHS solves the restricted program, its prices find new corners, until
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -64,7 +64,10 @@ def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
             raise InfeasibleError({})  # which conflict is found where they have names (logofair.solvers.conflicts)
     solved = program.generate(iterations)
     if solved is None and limited:  # a floor of 1 may be missed for want of a chance of 1e-9, which no certificate sees
-        solved = replace(program, rows=[_wider(each) for each in program.rows]).generate(iterations)
+        more = 0.9 * LARGEST_VIOLATION
+        ends = [(each, each.row.low if each.row.level >= 0 else each.row.low - more) for each in program.rows]
+        wider = [replace(each, row=replace(each.row, low=low, high=each.row.high + more)) for each, low in ends]
+        solved = replace(program, rows=wider).generate(iterations)
     return None if solved is None else _read(problem, program.columns, solved)
 
 
@@ -128,7 +131,7 @@ class Program:
             columns.add(every, *problem.cells.best_corner(every, *line)[1:])
         rows = [
             OwnedRow(side, row, f"{side} {row.what}" if names is None else names[side][row.rate])
-            for side, own in (("local", problem.local_rows()), ("global", problem.global_rows()))
+            for side, own in (("local", problem.inside.rows()), ("global", problem.over_all.rows()))
             for row in own
         ]
         return cls(problem, columns, rows)
@@ -183,7 +186,11 @@ class Program:
         inequality, limit, owners = self._inequalities(width, giving, held)
         equality = csr_array((np.ones(n), (columns.cell, np.arange(n))), shape=(cells, width))
         bounds = [(0.0, None)] * n + [(None, None)] * levels + [(0.0, None)] * len(elastic)
-        for method, options in _attempts(elastic=bool(elastic), cells=cells):
+        # With coefficients of 1e-9 beside those of 1 a method may fail; by how much requirements give way need not be
+        # known as exactly.
+        methods = ("highs-ipm", "highs") if elastic and cells > _MANY_CELLS else ("highs", "highs-ipm")
+        attempts = [*((method, HIGHS) for method in methods), ("highs", dict.fromkeys(HIGHS, SHORT))]
+        for method, options in attempts if elastic else attempts[:2]:
             solved = linprog(  # type: ignore[call-overload]  # the stubs do not know sparse matrices
                 cost, inequality, limit, equality, np.ones(cells), bounds, method, options=options
             )
@@ -269,21 +276,6 @@ class Program:
         return kept, float(most.sum())
 
 
-def _wider(owned: OwnedRow) -> OwnedRow:
-    """A row that may be missed by nearly as much as a certificate lets pass; that none is below the lowest may not."""
-    row, more = owned.row, 0.9 * LARGEST_VIOLATION
-    return replace(owned, row=replace(row, low=row.low if row.level >= 0 else row.low - more, high=row.high + more))
-
-
-def _attempts(*, elastic: bool, cells: int) -> Iterator[tuple[str, dict[str, float]]]:
-    """Methods of HiGHS and how exact they are to be: with coefficients of 1e-9 beside those of 1 it may fail."""
-    first, second = ("highs-ipm", "highs") if elastic and cells > _MANY_CELLS else ("highs", "highs-ipm")
-    yield first, HIGHS
-    yield second, HIGHS
-    if elastic:  # by how much requirements give way need not be known as exactly
-        yield "highs", dict.fromkeys(HIGHS, SHORT)
-
-
 def _polished(
     solution: Floats, n: int, inequality: csr_array | None, limit: list[float] | None, equality: csr_array
 ) -> Floats:
@@ -318,8 +310,8 @@ def _read(problem: Problem, columns: _Columns, solved: Solved) -> Optimum:
     return Optimum(
         u.reshape(problem.shape),
         v.reshape(problem.shape),
-        problem.repaired_local(solved.local),
-        problem.repaired_global(solved.global_),
+        problem.inside.repaired(solved.local),
+        problem.over_all.repaired(solved.global_[None])[0],
         solved.rounds,
         "joint",
     )

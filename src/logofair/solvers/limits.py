@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -80,139 +81,6 @@ class Limits:
         return "ratio" if (self.ratio[:, rate] > 0).any() else "tolerance"
 
 
-def within_others(
-    low: Floats, high: Floats, compared: Booleans, tolerance: Floats, ratio: Floats
-) -> tuple[Floats, Floats]:
-    """Ends of one rate, (n, groups), as narrow as a tolerance and a ratio, (n,), make them by those of other groups."""
-    width, ratio = np.where(np.isfinite(tolerance), tolerance, 1.0)[:, None], ratio[:, None]
-    most = np.min(np.where(compared, high, 1.0), axis=1, keepdims=True, initial=1.0)
-    most = np.minimum(most + width, np.where(ratio > 0, most / np.maximum(ratio, 1e-300), 1.0))
-    least = np.max(np.where(compared, low, 0.0), axis=1, keepdims=True, initial=0.0)
-    least = np.maximum(least - width, ratio * least)
-    return np.where(compared, np.maximum(low, least), low), np.where(compared, np.minimum(high, most), high)
-
-
-def limit_excess(limits: Limits, rates: Floats, compared: Booleans, defined: Booleans) -> Floats:
-    """By how much each rate leaves its region apart from its tolerance (negative: room left), (n, rates)."""
-    high = np.max(np.where(compared, rates, -np.inf), axis=1, initial=-np.inf)
-    low = np.min(np.where(compared, rates, np.inf), axis=1, initial=np.inf)
-    some = (limits.ratio > 0) & (high >= low)
-    ratio = np.where(some, limits.ratio * np.where(some, high, 0.0) - low, -np.inf)
-    outside = np.maximum(limits.least - rates, rates - limits.most)
-    outside = np.max(np.where(defined, outside, -np.inf), axis=1, initial=-np.inf)
-    total = np.sum(np.where(defined, rates, 0.0), axis=1)
-    of_total = np.maximum(limits.total_least - total, total - limits.total_most)
-    return np.asarray(np.maximum(np.maximum(ratio, outside), of_total))
-
-
-def empty_ratios(limits: Limits, rates: Floats, compared: Booleans) -> int:
-    """How many ratios are of rates that are all 0: they are met, and say nothing."""
-    high = np.max(np.where(compared, rates, -np.inf), axis=1, initial=-np.inf)
-    return int(np.sum((limits.ratio > 0) & compared.any(axis=1) & (high <= 0.0)))
-
-
-def worth(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits | None, widened: float = 0.0) -> Floats:
-    """What the regions are worth at prices of the rates, (n,): the most that prices times rates can be inside them.
-
-    ``prices`` and ``compared`` are (n, groups, rates), ``tolerance`` (n, rates), infinite where free. -inf where a
-    region is empty, which proves that nothing is inside. Every requirement may be missed by as much as is ``widened``.
-    """
-    tolerance = tolerance + widened
-    finite = np.where(np.isfinite(tolerance), tolerance, 0.0)
-    plain = 0.5 * finite * np.abs(prices).sum(axis=1)
-    if limits is None:
-        return np.asarray(plain.sum(axis=1))
-    found = plain.copy()
-    for k in np.flatnonzero(limits.anything.any(axis=0)):
-        total = np.isfinite(limits.total_least[:, k]) | np.isfinite(limits.total_most[:, k])
-        of_total = _line_worth(prices[:, 0, k], limits.total_least[:, k] - widened, limits.total_most[:, k] + widened)
-        of_groups = _band_worth(
-            prices[..., k],
-            tolerance[:, k],
-            compared[..., k],
-            limits.ratio[:, k],
-            limits.least[..., k] - widened,
-            limits.most[..., k] + widened,
-            widened,
-        )
-        found[:, k] = np.where(total, of_total, np.where(limits.anything[:, k], of_groups, plain[:, k]))
-    return np.asarray(found.sum(axis=1))
-
-
-_STEP = 1e-6  # of a ratio, over which what it is worth is a line
-
-
-def relief(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits | None) -> Floats:
-    """What a unit less of each rate's requirement would win at most, (n, rates).
-
-    That is a unit more tolerance or capacity, a ratio lower by 1, or all floors lower and ceilings higher by a unit.
-    """
-    found = 0.5 * np.abs(prices).sum(axis=1)
-    if limits is None:
-        return np.asarray(found)
-    total = np.isfinite(limits.total_least) | np.isfinite(limits.total_most)
-    ends = (np.isfinite(limits.least) | np.isfinite(limits.most)).any(axis=1)
-    found = np.where(ends, np.abs(prices).sum(axis=1), found)
-    found = np.where(total, np.abs(prices[:, 0]), found)
-    for k in np.flatnonzero((limits.ratio > 0).any(axis=0)):
-        one = slice(k, k + 1)
-        given = prices[..., one], tolerance[:, one], compared[..., one]
-        ratio = limits.ratio[:, one]
-        lower = replace(limits.rates(one), ratio=np.maximum(ratio - _STEP, 0.5 * ratio))
-        won = worth(*given, lower) - worth(*given, limits.rates(one))
-        by_ratio = won / np.where(ratio > 0, ratio - lower.ratio, 1.0)[:, 0]
-        found[:, k] = np.where(limits.ratio[:, k] > 0, by_ratio, found[:, k])
-    return np.asarray(found)
-
-
-def _line_worth(price: Floats, least: Floats, most: Floats) -> Floats:
-    """The most of price times a total between two ends."""
-    end = np.where(price > 0, most, least)
-    return np.asarray(price * np.where(np.isfinite(end), end, 0.0))
-
-
-def _band_worth(
-    prices: Floats, tolerance: Floats, compared: Booleans, ratio: Floats, least: Floats, most: Floats, missed: float
-) -> Floats:
-    """The worth of one rate's region, (n,)."""
-    point, empty = _band_support(prices, tolerance, compared, ratio, least, most, missed)
-    return np.where(empty, -np.inf, (prices * point).sum(axis=1))
-
-
-def _band_support(
-    prices: Floats, tolerance: Floats, compared: Booleans, ratio: Floats, least: Floats, most: Floats, missed: float
-) -> tuple[Floats, Booleans]:
-    """The point of one rate's region that prices prefer, (n, groups), and whether there is none, (n,).
-
-    The lowest rate may miss a ratio by as much as is ``missed``. What has no end given is a share, so that it lies
-    between 0 and 1 at any rate.
-
-    For a given lowest rate every group takes the end that its price prefers; that is concave in the lowest rate and
-    bends only where an end changes, so the best is at one of these points. There is one as long as no limit exceeds
-    another by more than rounding.
-    """
-    low, high = np.where(np.isfinite(least), least, 0.0), np.where(np.isfinite(most), most, 1.0)
-    shrink, tolerance = np.where(ratio > 0, ratio, 0.0)[:, None], tolerance[:, None]
-    width = np.where(np.isfinite(tolerance), tolerance, 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bend = np.where((shrink > 0) & (shrink < 1), (width * shrink - missed) / (1.0 - shrink), 0.0)
-    start = np.where(compared, np.maximum(low - width, shrink * low - missed), 0.0)
-    start = np.max(start, axis=1, keepdims=True, initial=0.0)
-    end = np.min(np.where(compared, high, 1.0), axis=1, keepdims=True, initial=1.0)
-    points = np.concatenate([start, end, low, high - width, shrink * high - missed, bend], axis=1)
-    points = np.clip(points, start, np.maximum(start, end))[:, None, :]
-    reach = np.minimum(points + width[..., None], 1.0)
-    by_ratio = (points + missed) / np.maximum(shrink, 1e-300)[..., None]
-    reach = np.where(shrink[..., None] > 0, np.minimum(reach, by_ratio), reach)
-    bottom = np.where(compared[..., None], np.maximum(low[..., None], points), low[..., None])
-    top = np.where(compared[..., None], np.minimum(high[..., None], reach), high[..., None])
-    price = prices[..., None]
-    ends = np.where(price > 0, top, bottom)
-    best = np.argmax((price * ends).sum(axis=1), axis=1)
-    empty = (low > high + _EMPTY).any(axis=1) | (start > end + _EMPTY)[:, 0]
-    return np.take_along_axis(ends, best[:, None, None], axis=2)[..., 0], empty
-
-
 @dataclass(frozen=True, eq=False)
 class Layout:
     """The regions as rows of many small programs alike (:mod:`logofair.solvers.simplex`).
@@ -252,51 +120,6 @@ class Layout:
         return values if self.rate.size == self.rates else values[..., self.rate]
 
 
-def layout(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Limits | None) -> Layout:
-    """Lay the regions out as rows; rows that a program does not have are free in it."""
-    n, groups, rates = compared.shape
-    nothing = np.full((n, groups), np.inf)
-    kinds: list[tuple[int, Floats, Floats, Floats]] = []  # rate, low, high, slope: each (n, groups)
-    totals: list[tuple[int, Floats, Floats]] = []
-    limited = np.asarray(np.zeros(rates, dtype=bool) if limits is None else limits.anything.any(axis=0))
-    for k in range(rates):
-        own = compared[..., k]
-        if not limited[k] or own.any():
-            width = np.where(own, tolerance[:, None, k], np.inf)
-            kinds.append((k, np.where(own, 0.0, -np.inf), width, np.ones((n, groups))))
-        if limits is None or not limited[k]:
-            continue
-        ratio = limits.ratio[:, None, k]
-        if (ratio > 0).any():
-            has = own & (ratio > 0)
-            kinds.append((k, -nothing, np.where(has, 0.0, np.inf), np.where(has, 1.0 / np.maximum(ratio, 1e-300), 1.0)))
-        least, most = (
-            np.where(defined[..., k], ends[..., k], free)
-            for ends, free in ((limits.least, -np.inf), (limits.most, np.inf))
-        )
-        if np.isfinite(least).any() or np.isfinite(most).any():
-            kinds.append((k, least, most, np.zeros((n, groups))))
-        least, most = limits.total_least[:, k], limits.total_most[:, k]
-        if np.isfinite(least).any() or np.isfinite(most).any():
-            totals.append((k, least, most))
-    own_rows = np.arange(groups * len(kinds)).reshape(groups, len(kinds))
-    common = np.broadcast_to(own_rows.size + np.arange(len(totals)), (groups, len(totals)))
-    flat = [
-        np.stack([kind[i] for kind in kinds], axis=2).reshape(n, -1) if kinds else np.zeros((n, 0)) for i in (1, 2, 3)
-    ]
-    more = [np.stack([total[i] for total in totals], axis=1) if totals else np.zeros((n, 0)) for i in (1, 2)]
-    rate = np.array([kind[0] for kind in kinds] + [total[0] for total in totals], dtype=np.int64)
-    return Layout(
-        low=np.concatenate([flat[0], more[0]], axis=1),
-        high=np.concatenate([flat[1], more[1]], axis=1),
-        slope=np.concatenate([flat[2], np.zeros((n, len(totals)))], axis=1),
-        family=np.concatenate([np.tile(rate[: len(kinds)], groups), rate[len(kinds) :]]),
-        touched=np.concatenate([own_rows, common], axis=1),
-        rate=rate,
-        rates=rates,
-    )
-
-
 @dataclass(frozen=True)
 class Row:
     """One row of a linear program: ``low <= sum of rates - slope * lowest rate <= high``.
@@ -315,32 +138,242 @@ class Row:
     what: tuple[str, int, int]
 
 
-def rows_of(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Limits | None) -> Iterator[Row]:
-    """The regions as rows; levels are numbered by site and rate."""
-    n, groups, rates = compared.shape
-    for site in range(n):
+_STEP = 1e-6  # of a ratio, over which what it is worth is a line
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """What is required of some rates at n places: inside every site, or (n = 1) over all of them."""
+
+    tolerance: Floats  # (n, rates), infinite where free
+    compared: Booleans  # (n, groups, rates): which groups the gap and the ratio of which rate are between
+    defined: Booleans  # (n, groups, rates): which groups have which rate
+    limits: Limits | None  # what is required besides tolerances
+
+    def excess(self, rates: Floats) -> Floats:
+        """Largest excess over a requirement on each rate (negative: room left), (n, rates)."""
+        low, high = range_of(rates, self.compared, 1)
+        some = high > low
+        found = np.where(some, high, 0.0) - np.where(some, low, 0.0) - self.tolerance
+        if self.limits is None:
+            return np.asarray(found)
+        has = (self.limits.ratio > 0) & (high >= low)
+        ratio = np.where(has, self.limits.ratio * np.where(has, high, 0.0) - np.where(has, low, 0.0), -np.inf)
+        outside = np.maximum(self.limits.least - rates, rates - self.limits.most)
+        outside = np.max(np.where(self.defined, outside, -np.inf), axis=1, initial=-np.inf)
+        total = np.sum(np.where(self.defined, rates, 0.0), axis=1)
+        of_total = np.maximum(self.limits.total_least - total, total - self.limits.total_most)
+        return np.asarray(np.maximum.reduce([found, ratio, outside, of_total]))
+
+    def empty_ratios(self, rates: Floats) -> int:
+        """How many ratios are of rates that are all 0: they are met, and say nothing."""
+        if self.limits is None:
+            return 0
+        _, high = range_of(rates, self.compared, 1)
+        return int(np.sum((self.limits.ratio > 0) & self.compared.any(axis=1) & (high <= 0.0)))
+
+    def repaired(self, prices: Floats) -> Floats:
+        """Prices that prove a bound, whatever rounding did to them: where tolerances alone compare they sum to 0."""
+        balanced = zero_sum(prices, self.compared, 1)
+        return balanced if self.limits is None else np.where(self.limits.anything[:, None, :], prices, balanced)
+
+    def worth(self, prices: Floats, missed: float = 0.0) -> Floats:
+        """The most that prices times rates, (n, groups, rates), can be where all is required, (n,).
+
+        -inf where a region is empty, which proves that nothing is inside. Every requirement may be ``missed`` by an
+        amount.
+        """
+        tolerance, limits = self.tolerance + missed, self.limits
+        found = np.asarray(0.5 * np.where(np.isfinite(tolerance), tolerance, 0.0) * np.abs(prices).sum(axis=1))
+        if limits is None:
+            return np.asarray(found.sum(axis=1))
+        for k in np.flatnonzero(limits.anything.any(axis=0)):
+            least, most = limits.total_least[:, k] - missed, limits.total_most[:, k] + missed
+            end = np.where(prices[:, 0, k] > 0, most, least)
+            of_total = prices[:, 0, k] * np.where(np.isfinite(end), end, 0.0)
+            point, empty = _band_support(
+                prices[..., k],
+                tolerance[:, k],
+                self.compared[..., k],
+                limits.ratio[:, k],
+                limits.least[..., k] - missed,
+                limits.most[..., k] + missed,
+                missed,
+            )
+            of_groups = np.where(empty, -np.inf, (prices[..., k] * point).sum(axis=1))
+            of_groups = np.where(limits.anything[:, k], of_groups, found[:, k])
+            found[:, k] = np.where(limits.on_totals[:, k], of_total, of_groups)
+        return np.asarray(found.sum(axis=1))
+
+    def relief(self, prices: Floats) -> Floats:
+        """What a unit less of each rate's requirement would win at most, (n, rates).
+
+        That is a unit more tolerance or capacity, a ratio lower by 1, or all floors lower and ceilings higher by a
+        unit.
+        """
+        found, limits = np.asarray(0.5 * np.abs(prices).sum(axis=1)), self.limits
+        if limits is None:
+            return found
+        ends = (np.isfinite(limits.least) | np.isfinite(limits.most)).any(axis=1)
+        found = np.where(ends, np.abs(prices).sum(axis=1), found)
+        found = np.where(limits.on_totals, np.abs(prices[:, 0]), found)
+        for k in np.flatnonzero((limits.ratio > 0).any(axis=0)):
+            one = slice(k, k + 1)
+            given, ratio = limits.rates(one), limits.ratio[:, one]
+            lower = replace(given, ratio=np.maximum(ratio - _STEP, 0.5 * ratio))
+            alone = replace(
+                self,
+                tolerance=self.tolerance[:, one],
+                compared=self.compared[..., one],
+                defined=self.defined[..., one],
+                limits=lower,
+            )
+            won = alone.worth(prices[..., one]) - replace(alone, limits=given).worth(prices[..., one])
+            by_ratio = won / np.where(ratio > 0, ratio - lower.ratio, 1.0)[:, 0]
+            found[:, k] = np.where(limits.ratio[:, k] > 0, by_ratio, found[:, k])
+        return np.asarray(found)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The requirements as rows of n small programs alike; rows that a program does not have are free in it."""
+        (n, groups, rates), limits = self.compared.shape, self.limits
+        nothing = np.full((n, groups), np.inf)
+        kinds: list[tuple[int, Floats, Floats, Floats]] = []  # rate, low, high, slope: each (n, groups)
+        totals: list[tuple[int, Floats, Floats]] = []
+        limited = np.asarray(np.zeros(rates, dtype=bool) if limits is None else limits.anything.any(axis=0))
         for k in range(rates):
-            members = np.flatnonzero(compared[site, :, k]).tolist()
-            ratio = 0.0 if limits is None else float(limits.ratio[site, k])
-            level, width = site * rates + k, float(tolerance[site, k])
-            for a in members:
-                yield Row(site, (a,), k, level, 1.0, 0.0, width, ("tolerance", k, -1))
-                if ratio > 0:
-                    yield Row(site, (a,), k, level, 1.0 / ratio, -np.inf, 0.0, ("ratio", k, -1))
-            if limits is not None:
-                yield from _limit_rows(limits, site, k, np.flatnonzero(defined[site, :, k]).tolist(), groups)
+            own = self.compared[..., k]
+            if not limited[k] or own.any():
+                width = np.where(own, self.tolerance[:, None, k], np.inf)
+                kinds.append((k, np.where(own, 0.0, -np.inf), width, np.ones((n, groups))))
+            if limits is None or not limited[k]:
+                continue
+            ratio = limits.ratio[:, None, k]
+            if (ratio > 0).any():
+                has = own & (ratio > 0)
+                kinds.append(
+                    (k, -nothing, np.where(has, 0.0, np.inf), np.where(has, 1.0 / np.maximum(ratio, 1e-300), 1.0))
+                )
+            least, most = (
+                np.where(self.defined[..., k], ends[..., k], free)
+                for ends, free in ((limits.least, -np.inf), (limits.most, np.inf))
+            )
+            if np.isfinite(least).any() or np.isfinite(most).any():
+                kinds.append((k, least, most, np.zeros((n, groups))))
+            least, most = limits.total_least[:, k], limits.total_most[:, k]
+            if np.isfinite(least).any() or np.isfinite(most).any():
+                totals.append((k, least, most))
+        own_rows = np.arange(groups * len(kinds)).reshape(groups, len(kinds))
+        common = np.broadcast_to(own_rows.size + np.arange(len(totals)), (groups, len(totals)))
+        flat = [
+            np.stack([kind[i] for kind in kinds], axis=2).reshape(n, -1) if kinds else np.zeros((n, 0))
+            for i in (1, 2, 3)
+        ]
+        more = [np.stack([total[i] for total in totals], axis=1) if totals else np.zeros((n, 0)) for i in (1, 2)]
+        rate = np.array([kind[0] for kind in kinds] + [total[0] for total in totals], dtype=np.int64)
+        return Layout(
+            low=np.concatenate([flat[0], more[0]], axis=1),
+            high=np.concatenate([flat[1], more[1]], axis=1),
+            slope=np.concatenate([flat[2], np.zeros((n, len(totals)))], axis=1),
+            family=np.concatenate([np.tile(rate[: len(kinds)], groups), rate[len(kinds) :]]),
+            touched=np.concatenate([own_rows, common], axis=1),
+            rate=rate,
+            rates=rates,
+        )
+
+    def rows(self) -> Iterator[Row]:
+        """The requirements as rows of one linear program; levels are numbered by place and rate."""
+        (n, groups, rates), limits = self.compared.shape, self.limits
+        for site in range(n):
+            for k in range(rates):
+                level, width = site * rates + k, float(self.tolerance[site, k])
+                ratio = 0.0 if limits is None else float(limits.ratio[site, k])
+                for a in np.flatnonzero(self.compared[site, :, k]).tolist():
+                    yield Row(site, (a,), k, level, 1.0, 0.0, width, ("tolerance", k, -1))
+                    if ratio > 0:
+                        yield Row(site, (a,), k, level, 1.0 / ratio, -np.inf, 0.0, ("ratio", k, -1))
+                if limits is None:
+                    continue
+                ends = [
+                    ((a,), ("floor", "ceiling"), a, limits.least[site, a, k], limits.most[site, a, k])
+                    for a in np.flatnonzero(self.defined[site, :, k]).tolist()
+                ]
+                total = limits.total_least[site, k], limits.total_most[site, k]
+                for groups_of, kinds, a, *both in [*ends, (tuple(range(groups)), _OF_ALL, -1, *total)]:
+                    for kind, low, high in zip(kinds, (both[0], -np.inf), (np.inf, both[1]), strict=True):
+                        if np.isfinite(low) or np.isfinite(high):
+                            yield Row(site, groups_of, k, -1, 0.0, float(low), float(high), (kind, k, a))
 
 
-def _limit_rows(limits: Limits, site: int, k: int, members: list[int], groups: int) -> Iterator[Row]:
-    for a in members:
-        least, most = float(limits.least[site, a, k]), float(limits.most[site, a, k])
-        if np.isfinite(least):
-            yield Row(site, (a,), k, -1, 0.0, least, np.inf, ("floor", k, a))
-        if np.isfinite(most):
-            yield Row(site, (a,), k, -1, 0.0, -np.inf, most, ("ceiling", k, a))
-    least, most = float(limits.total_least[site, k]), float(limits.total_most[site, k])
-    everybody = tuple(range(groups))
-    if np.isfinite(least):
-        yield Row(site, everybody, k, -1, 0.0, least, np.inf, ("least selected", k, -1))
-    if np.isfinite(most):
-        yield Row(site, everybody, k, -1, 0.0, -np.inf, most, ("most selected", k, -1))
+_OF_ALL = "least selected", "most selected"
+
+
+def _band_support(
+    prices: Floats, tolerance: Floats, compared: Booleans, ratio: Floats, least: Floats, most: Floats, missed: float
+) -> tuple[Floats, Booleans]:
+    """The point of one rate's region that prices prefer, (n, groups), and whether there is none, (n,).
+
+    The lowest rate may miss a ratio by as much as is ``missed``. What has no end given is a share, so that it lies
+    between 0 and 1 at any rate.
+
+    For a given lowest rate every group takes the end that its price prefers; that is concave in the lowest rate and
+    bends only where an end changes, so the best is at one of these points. There is one as long as no limit exceeds
+    another by more than rounding.
+    """
+    low, high = np.where(np.isfinite(least), least, 0.0), np.where(np.isfinite(most), most, 1.0)
+    shrink, tolerance = np.where(ratio > 0, ratio, 0.0)[:, None], tolerance[:, None]
+    width = np.where(np.isfinite(tolerance), tolerance, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bend = np.where((shrink > 0) & (shrink < 1), (width * shrink - missed) / (1.0 - shrink), 0.0)
+    start = np.where(compared, np.maximum(low - width, shrink * low - missed), 0.0)
+    start = np.max(start, axis=1, keepdims=True, initial=0.0)
+    end = np.min(np.where(compared, high, 1.0), axis=1, keepdims=True, initial=1.0)
+    points = np.concatenate([start, end, low, high - width, shrink * high - missed, bend], axis=1)
+    points = np.clip(points, start, np.maximum(start, end))[:, None, :]
+    reach = np.minimum(points + width[..., None], 1.0)
+    by_ratio = (points + missed) / np.maximum(shrink, 1e-300)[..., None]
+    reach = np.where(shrink[..., None] > 0, np.minimum(reach, by_ratio), reach)
+    bottom = np.where(compared[..., None], np.maximum(low[..., None], points), low[..., None])
+    top = np.where(compared[..., None], np.minimum(high[..., None], reach), high[..., None])
+    price = prices[..., None]
+    ends = np.where(price > 0, top, bottom)
+    best = np.argmax((price * ends).sum(axis=1), axis=1)
+    empty = (low > high + _EMPTY).any(axis=1) | (start > end + _EMPTY)[:, 0]
+    return np.take_along_axis(ends, best[:, None, None], axis=2)[..., 0], empty
+
+
+def zero_sum(prices: Floats, counts: Booleans, axis: int) -> Floats:
+    """Prices that prove a bound: 0 where a group does not count, summing to 0 over the others along an axis."""
+    members = np.maximum(counts.sum(axis=axis, keepdims=True), 1)
+    mean = np.sum(np.where(counts, prices, 0.0), axis=axis, keepdims=True) / members
+    return np.where(counts, prices - mean, 0.0)
+
+
+def gap_of(rates: Floats, counts: Booleans, axis: int) -> Floats:
+    """Largest less smallest rate along an axis, over those that count; 0 where fewer than two do."""
+    lowest, highest = range_of(rates, counts, axis)
+    return np.where(highest > lowest, highest - lowest, 0.0)
+
+
+def range_of(rates: Floats, counts: Booleans, axis: int) -> tuple[Floats, Floats]:
+    """Smallest and largest rate along an axis, over those that count; infinite and the wrong way round where none does.
+
+    One rate after the other: reductions over a short axis are slow.
+    """
+    each, counted = np.moveaxis(rates, axis, 0), np.moveaxis(np.broadcast_to(counts, rates.shape), axis, 0)
+    lowest, highest = np.full(each.shape[1:], np.inf), np.full(each.shape[1:], -np.inf)
+    for rate, some in zip(each, counted, strict=True):
+        lowest = np.where(some, np.minimum(lowest, rate), lowest)
+        highest = np.where(some, np.maximum(highest, rate), highest)
+    return lowest, highest
+
+
+def tolerances_worth(prices: Floats, tolerance: Floats) -> Floats:
+    """What the tolerances are worth at prices of the rates, (...,); both (..., groups, rates), infinity: free.
+
+    A unit of tolerance is worth half the sum of its groups' prices by size, since these sum to 0.
+    """
+    finite = np.where(np.isfinite(tolerance), tolerance, 0.0)
+    *many, groups, rates = prices.shape
+    worth = (finite * np.abs(prices)).reshape(*many, groups * rates)
+    return np.asarray(0.5 * worth.sum(axis=-1))

@@ -18,7 +18,8 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices, search_runs
-from logofair.solvers.problem import Problem, range_of, total_price, zero_sum
+from logofair.solvers.limits import range_of, zero_sum
+from logofair.solvers.problem import Problem, total_price
 from logofair.solvers.simplex import Corners, Pricer, Tableau, maximise, refactorise, start
 
 # An answer may leave its constraints by rounding errors only.
@@ -60,31 +61,30 @@ def _solve_by_simplex(
     problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Tableau | None, missed: float
 ) -> LocalAnswer:
     """Pivot from where the tableau stands, or from what is best without limits."""
-    rows, price = problem.local_layout, _pricer(problem, gain_u, gain_v)
+    rows, price = problem.inside.layout, _pricer(problem, gain_u, gain_v)
     if tableau is None:
         everyone = np.arange(gain_u.shape[0])
         free = price(np.zeros(rows.low.shape), everyone, np.ones(everyone.size, dtype=bool))
         tableau = start(rows.low, rows.high, rows.slope, rows.family, rows.touched, free)
-    else:
-        tableau.gain = _basic_gains(tableau, gain_u, gain_v)
+    else:  # the basic corners gain something else now; slacks and floors gain nothing
+        block = np.minimum(tableau.kind, tableau.blocks - 1)
+        gain = np.take_along_axis(gain_u, block, 1) * tableau.u + np.take_along_axis(gain_v, block, 1) * tableau.v
+        tableau.gain = np.where(tableau.kind < tableau.blocks, gain, 0.0)
     maximise(tableau, price, missed)
     for _ in range(2):
-        u, v, wrong = _read(problem, tableau)
-        if wrong.size == 0 or not _again(tableau, wrong, price, missed):
+        u, v, weight = tableau.mixture()
+        lowest = np.min(np.where(tableau.kind < tableau.blocks, tableau.solution, 0.0), axis=1)
+        right = tableau.done & (lowest > -_ROUNDING) & (np.max(np.abs(weight - 1.0), axis=1) < _ROUNDING)
+        wrong = np.flatnonzero(~(right & _within(problem, u, v)))
+        # Pivot on from what the bases of these say themselves, without the rounding of earlier pivots.
+        part = tableau.take(wrong)
+        if wrong.size == 0 or not refactorise(part):
             break
-    prices = problem.repaired_local(rows.by_rate(tableau.prices()[1]))
+        maximise(part, lambda prices, some, gains: price(prices, wrong[some], gains), missed)  # noqa: B023
+        tableau.put(wrong, part)
+    prices = problem.inside.repaired(rows.by_rate(tableau.prices()[1]))
     sound = wrong.size == 0 and np.abs(prices).max(initial=0.0) <= _LARGEST_PRICE
     return LocalAnswer(u, v, prices, bool(sound), tableau)
-
-
-def _again(tableau: Tableau, programs: Indices, price: Pricer, missed: float) -> bool:
-    """Pivot on from what the bases of some programs say themselves, without the rounding of earlier pivots."""
-    part = tableau.take(programs)
-    if not refactorise(part):
-        return False
-    maximise(part, lambda prices, some, gains: price(prices, programs[some], gains), missed)
-    tableau.put(programs, part)
-    return True
 
 
 def local_bound(problem: Problem, gain_u: Floats, gain_v: Floats, prices: Floats, missed: float = 0.0) -> Floats:
@@ -92,7 +92,7 @@ def local_bound(problem: Problem, gain_u: Floats, gain_v: Floats, prices: Floats
     priced = problem.locally_priced(gain_u, gain_v, prices)
     value, _, _ = _best_corners(problem, *priced, np.arange(problem.shape[0]))
     lost = _ROUNDED * total_price(np.abs(prices), np.abs(problem.local[0]) + np.abs(problem.local[1]))
-    return np.asarray((value + lost).sum(axis=1) + problem.local_worth(prices, missed))
+    return np.asarray((value + lost).sum(axis=1) + problem.inside.worth(prices, missed))
 
 
 def _best_corners(problem: Problem, gain_u: Floats, gain_v: Floats, sites: Indices) -> tuple[Floats, Floats, Floats]:
@@ -106,7 +106,7 @@ def _best_corners(problem: Problem, gain_u: Floats, gain_v: Floats, sites: Indic
 def _pricer(problem: Problem, gain_u: Floats, gain_v: Floats) -> Pricer:
     """Best corners of the sites' groups for given prices of their local rates."""
     lu, lv = problem.local
-    rows = problem.local_layout
+    rows = problem.inside.layout
 
     def price(prices: Floats, sites: Indices, gains: Booleans) -> Corners:
         everyone = sites.size == lu.shape[0]
@@ -125,22 +125,6 @@ def _pricer(problem: Problem, gain_u: Floats, gain_v: Floats) -> Pricer:
         return Corners(some_u * u + some_v * v, priced, touched, u, v)
 
     return price
-
-
-def _basic_gains(tableau: Tableau, gain_u: Floats, gain_v: Floats) -> Floats:
-    """Gains of the basic corners under a new objective; slacks and floors gain nothing."""
-    block = np.minimum(tableau.kind, tableau.blocks - 1)
-    gain = np.take_along_axis(gain_u, block, 1) * tableau.u + np.take_along_axis(gain_v, block, 1) * tableau.v
-    return np.where(tableau.kind < tableau.blocks, gain, 0.0)
-
-
-def _read(problem: Problem, tableau: Tableau) -> tuple[Floats, Floats, Indices]:
-    """(u, v) of the mixtures, and the sites whose weights or gaps are not right."""
-    u, v, weight = tableau.mixture()
-    lowest = np.min(np.where(tableau.kind < tableau.blocks, tableau.solution, 0.0), axis=1)
-    off = np.max(np.abs(weight - 1.0), axis=1)
-    right = tableau.done & (lowest > -_ROUNDING) & (off < _ROUNDING) & _within(problem, u, v)
-    return u, v, np.flatnonzero(~right)
 
 
 def _within(problem: Problem, u: Floats, v: Floats) -> Booleans:
@@ -239,9 +223,15 @@ class _Windows:
             if still.size == 0:
                 return low, high
             if still.size < 0.6 * open_.size:  # copying pays only once many are done
-                open_, part = open_[still], part._part(still)
+                open_, whole = open_[still], part
+                part = object.__new__(_Windows)
+                part.cells, part.tolerance = whole.cells, whole.tolerance[still]
+                for name in ("counts", "number", "first", "size", "mass", "gain_u", "gain_v"):
+                    setattr(part, name, getattr(whole, name)[:, still])
             middle = (first[open_] + last[open_]) >> 1
-            floor = part._share(group, middle) - shift[open_]
+            size = part.size[group]
+            below, _ = part.cells.below(part.number[group], np.clip(size - middle, 0, size))
+            floor = 1.0 - below - shift[open_]
             rises = (floor < 0.0) | (part.slopes(np.maximum(floor, 0.0), rising=True).sum(axis=0) > 0.0)
             inside = (floor > low[open_]) & (floor < high[open_])
             low[open_] = np.where(rises & inside, floor, low[open_])
@@ -250,25 +240,11 @@ class _Windows:
             first[open_] = np.where(rises & ~done, middle, first[open_])
             last[open_] = np.where(rises | done, last[open_], middle)
 
-    def _part(self, sites: Indices) -> _Windows:
-        """The windows of some of the sites."""
-        part = object.__new__(_Windows)
-        part.cells, part.tolerance = self.cells, self.tolerance[sites]
-        for name in ("counts", "number", "first", "size", "mass", "gain_u", "gain_v"):
-            setattr(part, name, getattr(self, name)[:, sites])
-        return part
-
     def _blocks_within(self, group: int, share: Floats) -> Indices:
         """How many blocks of a group's top lie within a share of its mass; -1 for a negative share."""
         size = self.size[group]
         taken = size - 1 - self.block(share, group, rising=True)
         return np.where(share < 0, -1, np.clip(taken, 0, size))
-
-    def _share(self, group: int, blocks: Indices) -> Floats:
-        """Share of a group's mass in its highest blocks."""
-        cut = np.clip(self.size[group] - blocks, 0, self.size[group])
-        below, _ = self.cells.below(self.number[group], cut)
-        return 1.0 - below
 
     def positives(self, u: Floats) -> Floats:
         """Positives among the top share u of every cell, one block taken in part."""

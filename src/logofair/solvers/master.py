@@ -66,7 +66,11 @@ class Master:
         number, families, bunches = kept.size, names.size, rejecting.size
         wider = _WIDER * (1.0 + np.arange(number) / max(number, 1))
         low, high = np.where(np.isinf(high), low - wider, low), high + wider
-        floor = _first_floors(low, high, slope, family, families)
+        # Floors begin below 0 by half the narrowest tolerance, and at 0 under a ratio, which allows no less.
+        room = np.where((low == 0.0) & (slope > 0), 0.5 * high, np.where(slope > 0, 0.0, np.inf))
+        floor = np.full(families, np.inf)
+        np.minimum.at(floor, family, room)
+        floor = np.where(np.isinf(floor), 0.0, floor)
         matrix = np.zeros((bunches + number, number + families + bunches))
         matrix[bunches + np.arange(number), np.arange(number)] = -1.0
         matrix[bunches + np.arange(number), number + family] = -slope
@@ -190,11 +194,3 @@ class Master:
         """The weights of the answers, (t + 1, bunches), of which the first rejects everybody; never negative."""
         weights = np.maximum(self.value[self.first :].reshape(-1, self.bunches), 0.0)
         return np.asarray(weights / weights.sum(axis=0))
-
-
-def _first_floors(low: Floats, high: Floats, slope: Floats, family: Indices, families: int) -> Floats:
-    """How far below 0 the floors begin: half the narrowest tolerance, and 0 under a ratio, which allows no less."""
-    room = np.where((low == 0.0) & (slope > 0), 0.5 * high, np.where(slope > 0, 0.0, np.inf))
-    floor = np.full(families, np.inf)
-    np.minimum.at(floor, family, room)
-    return np.where(np.isinf(floor), 0.0, floor)

@@ -20,18 +20,7 @@ from logofair.errors import InputError
 from logofair.notions import Rate
 from logofair.requirement import TODAY, Requirement
 from logofair.requirements import Combination, Holding, Requirements
-from logofair.solvers.limits import (
-    Layout,
-    Limits,
-    Row,
-    empty_ratios,
-    layout,
-    limit_excess,
-    relief,
-    rows_of,
-    within_others,
-    worth,
-)
+from logofair.solvers.limits import Limits, Regions, gap_of, range_of
 
 # A rate over fewer than one in 100,000 of a cell's expected members is undefined: it would be noise to anybody, and
 # the few would be lost in rounding.
@@ -330,25 +319,24 @@ class Problem:
         """The gap in each global rate, (global rates,)."""
         return gap_of(self.global_shares(u, v), self.global_counts, axis=0)
 
+    @cached_property
+    def inside(self) -> Regions:
+        """What is required inside sites."""
+        return Regions(self.local_tolerance, self.local_counts, self.local_defined, self.local_limits)
+
+    @cached_property
+    def over_all(self) -> Regions:
+        """What is required over all sites, as of one place."""
+        tolerance, counts, defined = self.global_tolerance[None], self.global_counts[None], self.global_defined[None]
+        return Regions(tolerance, counts, defined, self.global_limits)
+
     def local_excess(self, u: Floats, v: Floats) -> Floats:
         """Largest excess over a requirement on each local rate (negative: room left), (sites, local rates)."""
-        excess = np.asarray(self.local_gaps(u, v) - self.local_tolerance)
-        if self.local_limits is None:
-            return excess
-        more = limit_excess(self.local_limits, self.local_values(u, v), self.local_counts, self.local_defined)
-        return np.asarray(np.maximum(excess, more))
+        return self.inside.excess(self.local_values(u, v))
 
     def global_excess(self, u: Floats, v: Floats) -> Floats:
         """Largest excess over a requirement on each global rate (negative: room left), (global rates,)."""
-        return self.excess_of(self.global_shares(u, v))
-
-    def excess_of(self, shares: Floats) -> Floats:
-        """The same for given global rates, (groups, global rates)."""
-        excess = np.asarray(gap_of(shares, self.global_counts, axis=0) - self.global_tolerance)
-        if self.global_limits is None:
-            return excess
-        more = limit_excess(self.global_limits, shares[None], self.global_counts[None], self.global_defined[None])
-        return np.asarray(np.maximum(excess, more[0]))
+        return np.asarray(self.over_all.excess(self.global_shares(u, v)[None])[0])
 
     @cached_property
     def rejecting(self) -> Booleans:
@@ -363,37 +351,8 @@ class Problem:
 
     def empty_ratios(self, u: Floats, v: Floats) -> int:
         """How many ratios say nothing, since nobody is selected there."""
-        inside = (self.local_limits, self.local_values(u, v), self.local_counts)
-        over_all = (self.global_limits, self.global_shares(u, v)[None], self.global_counts[None])
-        return sum(empty_ratios(each[0], *each[1:]) for each in (inside, over_all) if each[0] is not None)
-
-    @cached_property
-    def local_layout(self) -> Layout:
-        """The local requirements as rows of the sites' programs."""
-        return layout(self.local_tolerance, self.local_counts, self.local_defined, self.local_limits)
-
-    @cached_property
-    def global_layout(self) -> Layout:
-        """The global requirements as rows of one program."""
-        tolerance, counts, defined = self.global_tolerance[None], self.global_counts[None], self.global_defined[None]
-        return layout(tolerance, counts, defined, self.global_limits)
-
-    def local_rows(self) -> Iterator[Row]:
-        """The local requirements as rows of a linear program."""
-        return rows_of(self.local_tolerance, self.local_counts, self.local_defined, self.local_limits)
-
-    def global_rows(self) -> Iterator[Row]:
-        """The global requirements as rows of a linear program."""
-        tolerance, counts, defined = self.global_tolerance[None], self.global_counts[None], self.global_defined[None]
-        return rows_of(tolerance, counts, defined, self.global_limits)
-
-    def repaired_local(self, prices: Floats) -> Floats:
-        """Local prices as they prove a bound, whatever rounding did to them."""
-        return repaired(prices, self.local_counts, self.local_limits)
-
-    def repaired_global(self, prices: Floats) -> Floats:
-        """Global prices as they prove a bound, whatever rounding did to them."""
-        return np.asarray(repaired(prices[None], self.global_counts[None], self.global_limits)[0])
+        over_all = self.over_all.empty_ratios(self.global_shares(u, v)[None])
+        return self.inside.empty_ratios(self.local_values(u, v)) + over_all
 
     def column(self, side: str, measure: str, of: Rate | Combination) -> int:
         """The number of the rate on which a measure is required."""
@@ -412,8 +371,8 @@ class Problem:
         """
         found: dict[tuple[Requirement, str], Floats] = {}
         for side, holding, prices, won in (
-            ("local", self.local_holding, local, self.local_relief(local)),
-            ("global", self.global_holding, global_[None], self.global_relief(global_)[None]),
+            ("local", self.local_holding, local, self.inside.relief(local)),
+            ("global", self.global_holding, global_[None], self.over_all.relief(global_[None])),
         ):
             for k, each_of_rate in enumerate(holding):
                 taken = np.zeros((len(won), self.shape[1], 2), dtype=bool)  # by an earlier one that is as strict
@@ -465,23 +424,6 @@ class Problem:
                 found += np.where(binds[:, 0], won, 0.0)
         return found
 
-    def local_relief(self, prices: Floats) -> Floats:
-        """What a unit less of each local requirement would win at most, per site's mass, (sites, rates)."""
-        return relief(prices, self.local_tolerance, self.local_counts, self.local_limits)
-
-    def global_relief(self, prices: Floats) -> Floats:
-        """What a unit less of each global requirement would win at most, (rates,)."""
-        counts, tolerance = self.global_counts[None], self.global_tolerance[None]
-        return np.asarray(relief(prices[None], tolerance, counts, self.global_limits)[0])
-
-    def local_worth(self, prices: Floats, missed: float = 0.0) -> Floats:
-        """What the local requirements, which may be ``missed``, are worth at prices of the local rates, (sites,)."""
-        return worth(prices, self.local_tolerance, self.local_counts, self.local_limits, missed)
-
-    def global_worth(self, prices: Floats, missed: float = 0.0) -> Floats:
-        """What the global requirements are worth at prices of the global rates: (t, groups, rates) to (t,)."""
-        return worth(prices, self.global_tolerance[None], self.global_counts[None], self.global_limits, missed)
-
     def _coefficients(
         self, rates: tuple[Rate | Combination, ...], mass: Floats, positives: Floats, counts: Booleans
     ) -> tuple[Floats, Floats]:
@@ -525,8 +467,14 @@ def _narrowed(
     for k in own:
         low = np.where(defined[..., k], np.maximum(low, given.least[..., k]), low)
         high = np.where(defined[..., k], np.minimum(high, given.most[..., k]), high)
-    for k in own:
-        low, high = within_others(low, high, compared[..., k], tolerance[:, k], given.ratio[:, k])
+    for k in own:  # and by the ends of the other groups
+        width, ratio = np.where(np.isfinite(tolerance[:, k]), tolerance[:, k], 1.0)[:, None], given.ratio[:, k, None]
+        most = np.min(np.where(compared[..., k], high, 1.0), axis=1, keepdims=True, initial=1.0)
+        most = np.minimum(most + width, np.where(ratio > 0, most / np.maximum(ratio, 1e-300), 1.0))
+        least = np.max(np.where(compared[..., k], low, 0.0), axis=1, keepdims=True, initial=0.0)
+        least = np.maximum(least - width, ratio * least)
+        low = np.where(compared[..., k], np.maximum(low, least), low)
+        high = np.where(compared[..., k], np.minimum(high, most), high)
     return low, high
 
 
@@ -706,46 +654,3 @@ def rates_defined(rates: tuple[Rate | Combination, ...], mass: Floats, positives
 def total_price(prices: Floats, rates: Floats) -> Floats:
     """What rates cost together, by cell; both (sites, groups, rates)."""
     return np.asarray(np.einsum("cak,cak->ca", prices, rates))  # a sum over a short axis would be slow
-
-
-def zero_sum(prices: Floats, counts: Booleans, axis: int) -> Floats:
-    """Prices that prove a bound: 0 where a group does not count, summing to 0 over the others along an axis."""
-    members = np.maximum(counts.sum(axis=axis, keepdims=True), 1)
-    mean = np.sum(np.where(counts, prices, 0.0), axis=axis, keepdims=True) / members
-    return np.where(counts, prices - mean, 0.0)
-
-
-def repaired(prices: Floats, counts: Booleans, limits: Limits | None) -> Floats:
-    """Prices that prove a bound, (n, groups, rates): where tolerances alone are required they sum to 0."""
-    balanced = zero_sum(prices, counts, 1)
-    return balanced if limits is None else np.where(limits.anything[:, None, :], prices, balanced)
-
-
-def gap_of(rates: Floats, counts: Booleans, axis: int) -> Floats:
-    """Largest less smallest rate along an axis, over those that count; 0 where fewer than two do."""
-    lowest, highest = range_of(rates, counts, axis)
-    return np.where(highest > lowest, highest - lowest, 0.0)
-
-
-def range_of(rates: Floats, counts: Booleans, axis: int) -> tuple[Floats, Floats]:
-    """Smallest and largest rate along an axis, over those that count; infinite and the wrong way round where none does.
-
-    One rate after the other: reductions over a short axis are slow.
-    """
-    each, counted = np.moveaxis(rates, axis, 0), np.moveaxis(np.broadcast_to(counts, rates.shape), axis, 0)
-    lowest, highest = np.full(each.shape[1:], np.inf), np.full(each.shape[1:], -np.inf)
-    for rate, some in zip(each, counted, strict=True):
-        lowest = np.where(some, np.minimum(lowest, rate), lowest)
-        highest = np.where(some, np.maximum(highest, rate), highest)
-    return lowest, highest
-
-
-def tolerances_worth(prices: Floats, tolerance: Floats) -> Floats:
-    """What the tolerances are worth at prices of the rates, (...,); both (..., groups, rates), infinity: free.
-
-    A unit of tolerance is worth half the sum of its groups' prices by size, since these sum to 0.
-    """
-    finite = np.where(np.isfinite(tolerance), tolerance, 0.0)
-    *many, groups, rates = prices.shape
-    worth = (finite * np.abs(prices)).reshape(*many, groups * rates)
-    return np.asarray(0.5 * worth.sum(axis=-1))

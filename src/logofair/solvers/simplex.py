@@ -167,21 +167,15 @@ def refactorise(tableau: Tableau) -> bool:
         tableau.inverse = np.asarray(np.linalg.inv(basis), dtype=np.float64)
     except np.linalg.LinAlgError:
         return False
-    tableau.solution = np.einsum("nij,nj->ni", tableau.inverse, _right_hand_side(tableau))
-    return True
-
-
-def _right_hand_side(tableau: Tableau) -> Floats:
-    """Right-hand side once the variables out of the basis stand at their values."""
-    programs = tableau.solution.shape[0]
-    blocks, rates = tableau.blocks, tableau.high.shape[1]
-    families = tableau.floor.shape[1]
-    basic = np.zeros((programs, blocks + rates + families), dtype=bool)
+    # The right-hand side once the variables out of the basis stand at their values.
+    basic = np.zeros((programs, rows + tableau.floor.shape[1]), dtype=bool)
     basic[np.arange(programs)[:, None], tableau.kind] = True
     at = np.where(tableau.side[:, :rates] < 0, tableau.high, tableau.low)
-    slack = np.where(basic[:, blocks : blocks + rates], 0.0, at)
-    floor = np.where(basic[:, blocks + rates :], 0.0, tableau.floor)
-    return np.concatenate([np.ones((programs, blocks)), slack + tableau.slope * floor[:, tableau.family]], axis=1)
+    slack = np.where(basic[:, blocks:rows], 0.0, at)
+    floor = np.where(basic[:, rows:], 0.0, tableau.floor)
+    right = np.concatenate([np.ones((programs, blocks)), slack + tableau.slope * floor[:, tableau.family]], axis=1)
+    tableau.solution = np.einsum("nij,nj->ni", tableau.inverse, right)
+    return True
 
 
 # A reduced gain below this (gains are of order 1) is no improvement; a pivot below that is no pivot.
@@ -283,22 +277,17 @@ class _Entering:
     rates: Floats
 
 
-def _reduced_gains(work: Tableau, corners: Corners, block_price: Floats, rate_price: Floats) -> tuple[Floats, Floats]:
-    """Gain per unit of each column (programs, blocks + rates + families), and of the floors with its sign."""
-    rates, drift = rate_price.shape[1], np.zeros(work.floor.shape)
-    if work.side[:, rates:].any():  # a floor in the basis stays there
-        np.add.at(drift.T, work.family, (work.slope * rate_price).T)
-    # A slack's column is -1 in its row: its reduced gain is the row's price.
-    slack, floor = work.side[:, :rates] * rate_price, work.side[:, rates:] * np.abs(drift)
-    return np.concatenate([corners.priced - block_price, slack, floor], axis=1), drift
-
-
 def _entering(work: Tableau, corners: Corners, block_price: Floats, rate_price: Floats) -> _Entering:
     """Choose the column that promises most: a corner, a slack or a floor."""
     programs, rates = rate_price.shape
     blocks = work.blocks
     pick = np.arange(programs)
-    gains, drift = _reduced_gains(work, corners, block_price, rate_price)
+    drift = np.zeros(work.floor.shape)
+    if work.side[:, rates:].any():  # a floor in the basis stays there
+        np.add.at(drift.T, work.family, (work.slope * rate_price).T)
+    # A slack's column is -1 in its row: its reduced gain is the row's price.
+    slack, floor = work.side[:, :rates] * rate_price, work.side[:, rates:] * np.abs(drift)
+    gains = np.concatenate([corners.priced - block_price, slack, floor], axis=1)
     # What counts is what a variable gains over all that it can move; a tolerance is a small part of a corner's weight.
     merit = gains.copy()
     merit[:, blocks : blocks + rates] *= np.minimum(work.width, 1.0)
