@@ -24,7 +24,6 @@ from logofair.requirement import (
     LARGEST_BOUND,
     TODAY,
     People,
-    Population,
     Requirement,
     Scope,
     own_rates,
@@ -105,32 +104,6 @@ class Band:
     ratio: float | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class RateLimit:
-    """A floor or a ceiling of a group's rate, inside sites or over all of them.
-
-    ``group`` None: of every group; ``value`` None: what the rule gives that group that nothing is required of; ``at``
-    says at which sites.
-    """
-
-    side: str
-    kind: str  # "floor" or "ceiling"
-    rate: Rate
-    group: Label | None
-    value: float | None
-    at: Booleans
-
-
-@dataclass(frozen=True, eq=False)
-class Capacity:
-    """How large a share of people may be selected at most, and at least (0: no matter), at some sites."""
-
-    side: str
-    most: float
-    least: float
-    at: Booleans
-
-
 @dataclass(frozen=True)
 class Requirements:
     """Requirements as typed, and the sites and groups that they are about.
@@ -178,7 +151,7 @@ class Requirements:
         """Whether there is one site, so that what holds inside it and over all is the same."""
         return len(self.sites) == 1
 
-    @cached_property
+    @property
     def only_gaps(self) -> bool:
         """Whether nothing but gaps is required to be within tolerances."""
         return only_gaps(self.items)
@@ -222,16 +195,24 @@ class Requirements:
             at = self._at(item, side)
             if not at.any():
                 continue
-            bounds, shares = self._bounds(item, at), all(rate.is_share for rate in item.rates)
-            if item.measure in ("gap", "ratio") or (item.measure == "rate" and not item.who and shares):
-                yield from (Holding(item, rate, None, at, bounds) for rate in item.rates)
-            elif item.measure == "rate" and shares and item.who[0]:
-                yield Holding(item, item.rates[0], self._group(item.who[0]), at, bounds)
-            elif item.measure == "rate" and not item.who:
-                for number in range(len(self.groups)):
-                    yield Holding(item, _combined(item, [number]), number, at, bounds)
+            if item.bound == TODAY:
+                bounds = np.full(at.size, np.nan)
+            elif isinstance(item.bound, People):
+                rows = np.array([sum(self.people)] if at.size == 1 else self.people)
+                bounds = item.bound.number / np.maximum(rows, 1.0)
             else:
-                yield Holding(item, _combined(item, [self._group(who) for who in item.who]), None, at, bounds)
+                noise = item.measure == "gap" and float(item.bound) < SMALLEST_TOLERANCE
+                bounds = np.full(at.size, 0.0 if noise else float(item.bound))
+            numbers = [self._groups_by_text[who[0]] if who else None for who in item.who]  # None: everyone
+            shares = all(rate.is_share for rate in item.rates)
+            if item.measure in ("gap", "ratio") or (item.measure == "rate" and not numbers and shares):
+                yield from (Holding(item, rate, None, at, bounds) for rate in item.rates)
+            elif item.measure == "rate" and shares and numbers[0] is not None:
+                yield Holding(item, item.rates[0], numbers[0], at, bounds)
+            elif item.measure == "rate" and not numbers:
+                yield from (Holding(item, _combined(item, [a]), a, at, bounds) for a in range(len(self.groups)))
+            else:
+                yield Holding(item, _combined(item, numbers), None, at, bounds)
 
     def _at(self, item: Requirement, side: str) -> Booleans:
         """At which sites a requirement holds on a side; over all sites it is one place."""
@@ -245,20 +226,6 @@ class Requirements:
         found[[self._sites_by_text[name] for name in item.scope.sites]] = item.scope.where == "at"
         return found
 
-    def _bounds(self, item: Requirement, at: Booleans) -> Floats:
-        """The number that must be kept at every place; NaN: what it is today."""
-        if item.bound == TODAY:
-            return np.full(len(at), np.nan)
-        if not isinstance(item.bound, People):
-            bound = float(item.bound)
-            return np.full(len(at), 0.0 if item.measure == "gap" and bound < SMALLEST_TOLERANCE else bound)
-        rows = np.array([sum(self.people)] if len(at) == 1 else self.people)
-        return np.asarray(item.bound.number / np.maximum(rows, 1.0))
-
-    def _group(self, population: Population) -> int | None:
-        """The number of a population's group; None: everyone."""
-        return self._groups_by_text[population[0]] if population else None
-
     @property
     def shares(self) -> dict[Requirement, float]:
         """What bounds in people come to: of one that holds at several sites, at the first of them."""
@@ -270,77 +237,10 @@ class Requirements:
 
     def rates_of(self, side: str) -> tuple[Rate, ...]:
         """The rates whose gaps a side is about: those required, or where none is those looked at."""
+        if side == "global" and self.alone:
+            return ()
         required = dict.fromkeys(each.of for each in self.holding(side) if each.measure in ("gap", "ratio"))
         return tuple(required) or self.looked_at[0 if side == "local" else 1]  # type: ignore[arg-type]
-
-    @cached_property
-    def local(self) -> tuple[Band, ...]:
-        """The gaps and ratios inside sites, as they hold where no site is named; free of those that there are not."""
-        return tuple(self._bands("local"))
-
-    @cached_property
-    def global_(self) -> tuple[Band, ...]:
-        """The gaps and ratios over all sites; a rate on which there is none is free."""
-        return () if self.alone else tuple(self._bands("global"))
-
-    @cached_property
-    def tolerances(self) -> Floats:
-        """The tolerances of the local gaps at every site, infinite where they are free, (sites, local rates)."""
-        return self._at_sites("gap", np.inf)
-
-    @cached_property
-    def ratios(self) -> Floats:
-        """The ratios of the local rates at every site, 0 where there is none, (sites, local rates)."""
-        return self._at_sites("ratio", 0.0)
-
-    @cached_property
-    def limits(self) -> tuple[RateLimit, ...]:
-        """Floors and ceilings of groups' rates."""
-        return tuple(
-            RateLimit(
-                side,
-                "floor" if each.requirement.relation == ">=" else "ceiling",
-                each.of,
-                None if each.group is None else self.groups[each.group],
-                None if each.requirement.bound == TODAY else float(each.bounds[0]),
-                each.at,
-            )
-            for side in ("local", "global")
-            for each in self.holding(side)
-            if each.measure == "rate" and isinstance(each.of, Rate)
-        )
-
-    @cached_property
-    def capacities(self) -> tuple[Capacity, ...]:
-        """How large a share of people may be selected, or has to be."""
-        found = []
-        for side in ("local", "global"):
-            for each in self.holding(side):
-                if each.of == SELECTED and each.requirement.bound != TODAY:
-                    share, relation = float(each.bounds[int(np.argmax(each.at))]), each.requirement.relation
-                    most, least = (np.inf if relation == ">=" else share), (0.0 if relation == "<=" else share)
-                    found.append(Capacity(side, most, least, each.at))
-        return tuple(found)
-
-    def _bands(self, side: str) -> Iterator[Band]:
-        usual = [
-            (each.of, each.measure, float(each.bounds[0]))
-            for each in self.holding(side)
-            if each.measure in ("gap", "ratio") and each.requirement.scope.where != "at"
-        ]
-        for rate in self.rates_of(side):
-            tolerances = [bound for of, measure, bound in usual if of == rate and measure == "gap"]
-            ratios = [bound for of, measure, bound in usual if of == rate and measure == "ratio"]
-            yield Band(rate, min(tolerances, default=None), max(ratios, default=None))
-
-    def _at_sites(self, measure: str, free: float) -> Floats:
-        rates = [band.rate for band in self.local]
-        found, stricter = np.full((len(self.sites), len(rates)), free), np.minimum if free else np.maximum
-        for each in self.holding("local"):
-            if each.measure == measure and isinstance(each.of, Rate):
-                at, k = np.flatnonzero(each.at), rates.index(each.of)
-                found[at, k] = stricter(found[at, k], each.bounds[at])
-        return found
 
     def summary(self) -> str:
         """What must hold, in words."""
@@ -415,7 +315,7 @@ def make_requirements(
     typed = () if require is None else read_requirements(require)
     items, looked_at = short_way(notion, local_tolerance, global_tolerance, alone=bool(typed))
     if sites.names == (None,):  # which makes both sides the same
-        strictest = {item.rates: item for item in sorted(items, key=_bound, reverse=True)}
+        strictest = {item.rates: item for item in sorted(items, key=lambda item: -float(item.bound))}  # type: ignore[arg-type]
         items = tuple(replace(item, scope=Scope("overall")) for item in strictest.values())
     found = Requirements(
         tuple(dict.fromkeys((*items, *typed))),
@@ -429,11 +329,6 @@ def make_requirements(
         if isinstance(each.requirement.bound, People) and np.max(each.bounds[each.at]) > 1.0:
             raise InputError(f"require: {str(each.requirement)!r} is about more people than there are; ask for fewer.")
     return found
-
-
-def _bound(item: Requirement) -> float:
-    """The number that a requirement of the short way names."""
-    return float(item.bound) if isinstance(item.bound, float) else np.inf
 
 
 def read_items(
@@ -452,25 +347,19 @@ def short_way(
 
     ``alone``: whether, where none was given, nothing is meant.
     """
-    given = [each for each in (notion, local_tolerance, global_tolerance) if not _is_default(each)]
-    each_side = [
-        named_notion(each, "notion") for each in sides("demographic_parity" if _is_default(notion) else notion)
-    ]
-    tolerances = [local_tolerance, global_tolerance]
-    if all(map(_is_default, tolerances)):
-        tolerances = [None if alone and not given else USUAL_TOLERANCE] * 2
+    not_given = [isinstance(each, str) and each == DEFAULT for each in (notion, local_tolerance, global_tolerance)]
+    each_side = [named_notion(each, "notion") for each in sides("demographic_parity" if not_given[0] else notion)]
+    tolerances = [None if not_given[1] else local_tolerance, None if not_given[2] else global_tolerance]
+    if not_given[1] and not_given[2]:
+        tolerances = [None if alone and not_given[0] else USUAL_TOLERANCE] * 2
     found: list[Requirement] = []
     for name, where, own, tolerance in zip(
         ("local", "global"), (Scope("per site"), Scope("overall")), each_side, tolerances, strict=True
     ):
-        number = check_tolerance(None if _is_default(tolerance) else tolerance, f"{name}_tolerance", own.of_shares)
+        number = check_tolerance(tolerance, f"{name}_tolerance", own.of_shares)
         if number is not None:
             found += gaps(own, number, where)
     return tuple(found), (each_side[0].rates, each_side[1].rates)
-
-
-def _is_default(given: object) -> bool:
-    return isinstance(given, str) and given == DEFAULT
 
 
 def gaps(notion: Notion, tolerance: float, scope: Scope) -> list[Requirement]:
@@ -531,12 +420,12 @@ loosening 'selection rate >= 0.3 overall' alone is not enough.
     *first, last = (repr(str(each)) for each in amounts)
     named = f"{', '.join(first)} and {last} conflict" if first else f"{last} cannot be met"
     named += f", {held} being held" if held else ""
-    least = "at least " if at_least else ""
-    enough = [
-        f"{str(each)!r} would have to be {least}{_amount(amount, up=not at_least)} looser"
-        for each, amount in amounts.items()
-        if amount is not None
-    ]
+    least, enough = "at least " if at_least else "", []
+    for each, amount in amounts.items():
+        if amount is not None:  # four digits; what a solver's rounding left counts as nothing
+            unit = 10.0 ** (math.floor(math.log10(amount)) - 3) if amount > 0 else 1.0
+            digits = math.floor(amount / unit + _ROUNDING) if at_least else math.ceil(amount / unit - _ROUNDING)
+            enough.append(f"{str(each)!r} would have to be {least}{digits * unit:.4g} looser")
     vain = [repr(str(each)) for each, amount in amounts.items() if amount is None]
     more = [*([f"With the others held, {', or '.join(enough)}"] if enough else [])]
     more += [f"loosening {' or '.join(vain)} alone is not enough"] if vain else []
@@ -544,21 +433,9 @@ loosening 'selection rate >= 0.3 overall' alone is not enough.
     return f"requirements: no rule meets all of them: {named}. {tail[:1].upper()}{tail[1:]}."
 
 
-def _amount(amount: float, *, up: bool) -> str:
-    """An amount of four digits, rounded up or down; what a solver's rounding left counts as nothing."""
-    unit = 10.0 ** (math.floor(math.log10(amount)) - 3) if amount > 0 else 1.0
-    digits = math.ceil(amount / unit - _ROUNDING) if up else math.floor(amount / unit + _ROUNDING)
-    return f"{digits * unit:.4g}"
-
-
 def tolerance_of(band: Band) -> float:
     """The tolerance as a number: infinity where the rate is free."""
     return np.inf if band.tolerance is None else band.tolerance
-
-
-def compared_rates(bands: Iterable[Band]) -> tuple[Rate, ...]:
-    """The rates of some bands, each once."""
-    return tuple(dict.fromkeys(band.rate for band in bands))
 
 
 def only_gaps(items: Iterable[Requirement]) -> bool:

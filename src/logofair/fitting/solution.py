@@ -29,7 +29,7 @@ from logofair.policy.info import PolicyInfo, PoolingInfo, PromisesInfo, TestedIn
 from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.reportable import Reportable
-from logofair.requirements import Requirements, compared_rates
+from logofair.requirements import Requirements
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem, unconstrained
 
@@ -257,8 +257,8 @@ class Solution(Reportable):
     @property
     def _rates(self) -> tuple[tuple[Rate, ...], tuple[Rate, ...]]:
         """The rates compared inside sites and over all; where one side requires nothing, those of the other."""
-        local, global_ = self.requirements.local, self.requirements.global_
-        return compared_rates(local or global_), compared_rates(global_ or local)
+        local, global_ = (self.requirements.rates_of(side) for side in ("local", "global"))
+        return local or global_, global_ or local
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

@@ -346,8 +346,8 @@ def _next_prices(problem: Problem, found: Incumbent, box: float, *, in_vain: boo
     """Prices half-way to the master's, or after a round in vain these; where they are outside the box, its edge."""
     edge = np.clip(found.prices, found.centre - box, found.centre + box)
     if np.any(edge != found.prices):
-        return problem.over_all.repaired(edge[None])[0]
-    return found.prices if in_vain else problem.over_all.repaired(found.half_way[None])[0]
+        return np.asarray(problem.over_all.repaired(edge[None])[0])
+    return found.prices if in_vain else np.asarray(problem.over_all.repaired(found.half_way[None])[0])
 
 
 def _first_prices(problem: Problem) -> tuple[Floats, float]:
