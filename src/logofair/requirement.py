@@ -197,7 +197,10 @@ class Requirement(Condensed):
             next(rates) if word in ("RATE", "RATES") else next(who) if word == "WHO" else word
             for word in (self._subject or "").split()
         ]
-        return " ".join([*words, self.relation, _bound_text(self.bound), _scope_text(self.scope)])
+        bound = f"{self.bound.number} people" if isinstance(self.bound, People) else str(self.bound).removesuffix(".0")
+        excepting = "except" * (self.scope.where == "per site" and bool(self.scope.sites))
+        where = [self.scope.where, excepting, ", ".join(map(_name_text, self.scope.sites))]
+        return " ".join([*words, self.relation, bound, *filter(None, where)])
 
     @property
     def _rate_names(self) -> list[str]:
@@ -283,17 +286,6 @@ def _name_text(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""'))
 
 
-def _bound_text(bound: Bound) -> str:
-    if isinstance(bound, People):
-        return f"{bound.number} people"
-    return bound if isinstance(bound, str) else repr(bound).removesuffix(".0")
-
-
-def _scope_text(scope: Scope) -> str:
-    names = ", ".join(map(_name_text, scope.sites))
-    return {"overall": "overall", "per site": "per site" + " except " * bool(names), "at": "at "}[scope.where] + names
-
-
 @dataclass(frozen=True)
 class _Word:
     """A word of a sentence: a name in quotes, or what may be one of the grammar's own."""
@@ -313,7 +305,12 @@ class _Sentence:
     def __init__(self, text: str, rates: dict[str, Rate]) -> None:
         self.text, self.rates = text, rates
         self.furthest, self.allowed = 0, dict[str, None]()
-        self.words = [_word(match) for match in _WORD.finditer(text.rstrip())]
+        self.words = [
+            _Word(found[1:-1].replace('""', '"'), quoted=True)
+            if (found := match["quoted"]) is not None
+            else _Word(match["comma"] or match["open"] or match["plain"])
+            for match in _WORD.finditer(text.rstrip())
+        ]
 
     def requirement(self) -> Requirement:
         """What it says; an InputError points at the first word that cannot stand where it does."""
@@ -335,14 +332,17 @@ class _Sentence:
         parts: dict[str, list[Any]] = {}
         for symbol, value in found:
             parts.setdefault(symbol, []).append(value)
-        rates = tuple(
-            rate for form in (*parts.get("RATES", ()), *parts.get("RATE", ())) for rate in self._rates_of(form, parts)
-        )
+        rates: list[Rate] = []
+        for form in (*parts.get("RATES", ()), *parts.get("RATE", ())):
+            if form == "OWN":
+                rates.append(parts["OWN"].pop(0))
+            elif form != "RATE":  # RATES that are one RATE were found as this too
+                rates += [KNOWN_RATES[form]] if form in KNOWN_RATES else EQUALIZED_ODDS.rates
         where = parts["SCOPE"][0].split()
         try:
             return Requirement(
                 measure=measure,
-                rates=rates,
+                rates=tuple(rates),
                 who=tuple(() if form == "everyone" else (parts["NAME"].pop(0),) for form in parts.get("WHO", ())),
                 relation=relation,
                 bound=parts.get("PEOPLE", parts.get("NUMBER", [TODAY]))[0],
@@ -352,14 +352,6 @@ class _Sentence:
             )
         except InputError as error:
             raise InputError(f"require: {shown(self.text)}: {str(error).removeprefix('require: ')}") from None
-
-    def _rates_of(self, form: str, parts: dict[str, list[Any]]) -> tuple[Rate, ...]:
-        """The rates that a phrase stands for; RATES that are one RATE were found as this too."""
-        if form == "RATE":
-            return ()
-        if form == "OWN":
-            return (parts["OWN"].pop(0),)
-        return (KNOWN_RATES[form],) if form in KNOWN_RATES else EQUALIZED_ODDS.rates
 
     def _matches(self, form: Sequence[str], at: int) -> Iterator[tuple[list[tuple[str, Any]], int]]:
         """Ways in which the words from one on begin with a form: the phrases found, and the next word."""
@@ -422,9 +414,3 @@ class _Sentence:
             self.furthest, self.allowed = at, {}
         if at == self.furthest:
             self.allowed[what] = None
-
-
-def _word(match: re.Match[str]) -> _Word:
-    if (quoted := match["quoted"]) is not None:
-        return _Word(quoted[1:-1].replace('""', '"'), quoted=True)
-    return _Word(match["comma"] or match["open"] or match["plain"])

@@ -91,9 +91,12 @@ class Cells:
         starts = np.searchsorted(first, self.starts).astype(np.int64)
         # A cell's sums are kept below each block that is left, and above the last one.
         kept = np.sort(np.concatenate([first + np.repeat(np.arange(sizes.size), np.diff(starts)), self._ends]))
-        positives, mass = self.positives_below[kept], _entries_below(self.starts)[kept].astype(np.float64)
+        positives = self.positives_below[kept]
         if self.mass_below is not None:
             mass = self.mass_below[kept]
+        else:  # how many blocks of its cell lie below each
+            begins_at = np.repeat(self.starts[:-1] + np.arange(sizes.size), sizes + 1)
+            mass = (np.arange(begins_at.size) - begins_at)[kept].astype(np.float64)
         inner = np.delete(np.arange(kept.size - 1), (starts[1:] + np.arange(sizes.size))[:-1])
         last = np.append(first[1:], begins.size) - 1
         mean = (positives[inner + 1] - positives[inner]) / (mass[inner + 1] - mass[inner])
@@ -132,10 +135,6 @@ class Cells:
     def scale(self) -> Floats:
         """One over the mass of each cell; 0 for an empty one, whose sums are all 0."""
         return np.divide(1.0, self.mass, out=np.zeros_like(self.mass), where=self.mass > 0)
-
-    def sizes(self, cells: Indices) -> Indices:
-        """How many blocks the given cells have."""
-        return self.starts[cells + 1] - self.starts[cells]
 
     def positive_shares(self, cells: Indices) -> Floats:
         """The positives of the given cells as shares of their mass."""
@@ -286,13 +285,6 @@ def _levels(
         rows=np.diff(row_starts),
     )
     return levels, mass
-
-
-def _entries_below(starts: Indices) -> Indices:
-    """How many blocks of its cell lie below each of the running sums."""
-    return np.arange(starts[-1] + starts.size - 1) - np.repeat(
-        starts[:-1] + np.arange(starts.size - 1), np.diff(starts) + 1
-    )
 
 
 def _runs_at(first: Indices, last: Indices) -> tuple[Indices, Indices]:

@@ -146,20 +146,16 @@ def _native_codes(values: Any) -> _NativeCodes | None:
         if getattr(getattr(values, "dtype", None), "storage", "") == "pyarrow":
             values, library = values.__arrow_array__(), "pyarrow"
     if library == "pyarrow" and str(getattr(values, "type", "")).startswith(("dictionary", "string", "large_string")):
-        return _arrow_codes(values)
+        values = values.dictionary_encode()
+        if hasattr(values, "combine_chunks"):
+            values = values.unify_dictionaries().combine_chunks()
+        if values.dictionary.null_count:  # then a label is missing where its index is not
+            values = values.dictionary_decode().dictionary_encode()
+        indices = values.indices.fill_null(-1) if values.null_count else values.indices
+        return np.asarray(indices), values.dictionary.take
     if library == "polars" and str(getattr(values, "dtype", "")).startswith(("Categorical", "Enum", "String")):
         return _polars_codes(values)
     return None
-
-
-def _arrow_codes(values: Any) -> _NativeCodes:
-    """The indices of an Arrow column of text, and its dictionary."""
-    values = values.dictionary_encode()
-    if hasattr(values, "combine_chunks"):
-        values = values.unify_dictionaries().combine_chunks()
-    if values.dictionary.null_count:  # then a label is missing where its index is not
-        values = values.dictionary_decode().dictionary_encode()
-    return np.asarray(values.indices.fill_null(-1) if values.null_count else values.indices), values.dictionary.take
 
 
 def _polars_codes(values: Any) -> _NativeCodes:
@@ -244,7 +240,10 @@ def _is_nan(value: object) -> bool:
 def _encode_integers(array: npt.NDArray[Any]) -> Codes:
     low, high = int(array.min()), int(array.max())
     if high - low < max(1024, _TABLE_SPAN * array.size):
-        offset = _above(array, low)
+        # From the lowest one on; the array's own type might wrap round.
+        above, least = (array - array.dtype.type(low), 0) if array.dtype.kind == "u" else (array, low)
+        offset = above.astype(np.intp, copy=False)
+        offset = offset - least if least else offset
         present = np.flatnonzero(np.bincount(offset, minlength=high - low + 1))
         names = tuple(low + step for step in present.tolist())  # in Python: low may be beyond int64
         if array.dtype.kind == "b":
@@ -258,14 +257,6 @@ def _encode_integers(array: npt.NDArray[Any]) -> Codes:
     return Codes(tuple(names_array.tolist()), codes.astype(np.int32))
 
 
-def _above(array: npt.NDArray[Any], low: int) -> npt.NDArray[np.intp]:
-    """Return ``array - low`` as indices, where the array's own type might wrap round."""
-    if array.dtype.kind == "u":
-        array, low = array - array.dtype.type(low), 0
-    wide = array.astype(np.intp, copy=False)
-    return wide - low if low else wide
-
-
 def _encode_objects(rows: npt.NDArray[Any] | list[Any], where: str) -> Codes:
     """Number text and objects: equal rows first, since they are many, then their labels."""
     distinct = _distinct(rows, where)
@@ -275,7 +266,17 @@ def _encode_objects(rows: npt.NDArray[Any] | list[Any], where: str) -> Codes:
         values = some if isinstance(some, list) else some.tolist()
         numbers, labels = np.fromiter(map(place.__getitem__, values), dtype=np.int32, count=len(values)), list(place)
     except TypeError:
-        raise _first_unusable(list(rows), where) from None
+        for row, value in enumerate(rows):
+            if _is_nan(value):
+                raise _missing(row, where) from None
+        for value in rows:
+            try:
+                hash(value)
+            except TypeError:
+                raise InputError(
+                    f"{where}: labels must be hashable (text, numbers, tuples), got {shown(value)}."
+                ) from None
+        raise
     codes = numbers if codes is None else numbers[codes]
     empty = np.fromiter(map(_is_nan, labels), dtype=bool, count=len(labels))
     if empty.any():
@@ -317,23 +318,6 @@ def _distinct_by_pandas(rows: npt.NDArray[Any], where: str) -> tuple[Integers, n
     if codes.min() < 0:
         raise _missing(int(np.argmax(codes < 0)), where)
     return codes, texts
-
-
-def _first_unusable(rows: list[Any], where: str) -> InputError:
-    """The first row whose label is missing or, if there is none, cannot be hashed."""
-    for row, value in enumerate(rows):
-        if _is_nan(value):
-            return _missing(row, where)
-    value = next(value for value in rows if not _is_hashable(value))
-    return InputError(f"{where}: labels must be hashable (text, numbers, tuples), got {shown(value)}.")
-
-
-def _is_hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 def plain(label: Label | None) -> Any:

@@ -62,12 +62,6 @@ def cell_numbers(groups: Integers, sites: Integers, n_groups: int) -> Integers:
     return numbers
 
 
-def bucket_count(rows: int, n_cells: int) -> int:
-    """Into how many buckets to put each cell's scores before sorting; 1 where cells are small."""
-    buckets = min(rows // (_BUCKET * n_cells), 1 << 14)
-    return buckets if buckets >= 64 else 1
-
-
 def sorted_by_cell(
     groups: Integers, sites: Integers, n_groups: int, n_sites: int, scores: Floats, data: Floats | None = None
 ) -> tuple[Floats, Indices]:
@@ -76,7 +70,8 @@ def sorted_by_cell(
     ``data`` stands for the scores: numbers that rise with them and may tell equal ones apart.
     """
     n_cells = n_groups * n_sites
-    buckets = bucket_count(scores.size, n_cells)
+    buckets = min(scores.size // (_BUCKET * n_cells), 1 << 14)
+    buckets = buckets if buckets >= 64 else 1  # cells are small
     keys = np.empty(scores.size, dtype=np.int32)
     # Piece by piece: temporaries of full length cost more in page faults than in arithmetic.
     for first in range(0, scores.size, _CHUNK):
@@ -89,34 +84,23 @@ def sorted_by_cell(
         keys[piece] = key
     ordered, starts = group_by(keys, n_cells * buckets, scores if data is None else data)
     if buckets == 1:
-        sort_runs(ordered, starts)
+        _sort_runs(ordered, starts)
         return ordered, starts
-    return ordered, sort_buckets(ordered, starts, buckets)
-
-
-def sort_buckets(ordered: npt.NDArray[Any], starts: Indices, buckets: int) -> Indices:
-    """Sort, in place, what has been put into buckets, so many for each cell; where each cell starts."""
     for run in np.flatnonzero(np.diff(starts) > _WINDOW // 2):
         ordered[starts[run] : starts[run + 1]].sort()
     cell_starts = starts[::buckets].copy()
-    for first, last in pairwise(cell_starts):
-        _sort_neighbours(ordered[first:last])
-    return cell_starts
+    for begin, end in pairwise(cell_starts):
+        cell = ordered[begin:end]
+        # Every entry is less than half a window from its place, or sorted already: windows side by side, then shifted
+        # by half, so that whatever straddles a border of the first lies within one of the second.
+        for shift in (0, _WINDOW // 2):
+            complete = max(cell.size - shift, 0) // _WINDOW * _WINDOW
+            cell[shift : shift + complete].reshape(-1, _WINDOW).sort(axis=1)
+            cell[shift + complete :].sort()
+    return ordered, cell_starts
 
 
-def _sort_neighbours(data: npt.NDArray[Any]) -> None:
-    """Sort, in place, an array whose every entry is less than half a window from its place, or sorted already.
-
-    Windows side by side, then windows shifted by half: whatever straddles a border of the first lies within one of the
-    second.
-    """
-    for shift in (0, _WINDOW // 2):
-        complete = max(data.size - shift, 0) // _WINDOW * _WINDOW
-        data[shift : shift + complete].reshape(-1, _WINDOW).sort(axis=1)
-        data[shift + complete :].sort()
-
-
-def sort_runs(data: Floats, starts: Indices) -> None:
+def _sort_runs(data: Floats, starts: Indices) -> None:
     """Sort each run of ``data`` in place."""
     sizes = np.diff(starts)
     for run in np.flatnonzero(sizes > _LONG):
@@ -126,20 +110,16 @@ def sort_runs(data: Floats, starts: Indices) -> None:
         runs = np.flatnonzero((sizes > width // 2) & (sizes <= min(width, _LONG)))
         per_chunk = max(1, _CHUNK // width)
         for first in range(0, runs.size, per_chunk):
-            chosen = runs[first : first + per_chunk]
-            _sort_padded(data, starts[chosen], sizes[chosen], min(width, _LONG))
+            # Runs of nearly equal length are the rows of one matrix, padded with infinity.
+            chosen, step = runs[first : first + per_chunk], np.arange(min(width, _LONG))
+            places = starts[chosen, None] + step
+            inside = step < sizes[chosen, None]
+            np.minimum(places, data.size - 1, out=places)
+            block = data[places]
+            block[~inside] = np.inf
+            block.sort(axis=1)
+            data[places[inside]] = block[inside]
         width *= 2
-
-
-def _sort_padded(data: Floats, starts: Indices, sizes: Indices, width: int) -> None:
-    """Sort runs of nearly equal length as the rows of one matrix, padded with infinity."""
-    places = starts[:, None] + np.arange(width)
-    inside = np.arange(width) < sizes[:, None]
-    np.minimum(places, data.size - 1, out=places)
-    block = data[places]
-    block[~inside] = np.inf
-    block.sort(axis=1)
-    data[places[inside]] = block[inside]
 
 
 def cumulative(data: Floats, starts: Indices) -> Floats:
@@ -157,18 +137,13 @@ def cumulative(data: Floats, starts: Indices) -> Floats:
     for before, after in pairwise([-1, *long.tolist(), n_runs]):
         for first in range(before + 1, after, _SHORT_RUNS):
             last = min(first + _SHORT_RUNS, after)
-            _sum_short(sums, data, starts[first : last + 1], first)
+            own = starts[first : last + 1]
+            inside = np.arange(int(np.diff(own).max()) + 1) <= np.diff(own)[:, None]
+            block = np.zeros(inside.shape)
+            block[:, 1:][inside[:, 1:]] = data[own[0] : own[-1]]
+            np.cumsum(block, axis=1, out=block)
+            sums[own[0] + first : own[-1] + last] = block[inside]
     return sums
-
-
-def _sum_short(sums: Floats, data: Floats, starts: Indices, first_run: int) -> None:
-    """Running sums of short runs, as the rows of one matrix."""
-    sizes = np.diff(starts)
-    inside = np.arange(int(sizes.max()) + 1) <= sizes[:, None]
-    block = np.zeros(inside.shape)
-    block[:, 1:][inside[:, 1:]] = data[starts[0] : starts[-1]]
-    np.cumsum(block, axis=1, out=block)
-    sums[starts[0] + first_run : starts[-1] + first_run + sizes.size] = block[inside]
 
 
 def search_runs(data: Floats, first: Indices, last: Indices, targets: Floats, *, right: Booleans) -> Indices:

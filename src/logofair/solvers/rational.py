@@ -208,7 +208,16 @@ class _Program:
         """
         stuck = self.idle > len(self.prices)
         if not stuck:
-            best = int(np.argmax(self._rough_merits()))
+            # Row by row: nothing that machines could add up in another order.
+            columns, gains, sign, reach = self._rough
+            prices = np.array([int(price) / self.determinant for price in self.prices])
+            rough = gains.copy() if self.feasible else np.zeros_like(gains)
+            for price, row in zip(prices, columns, strict=True):
+                rough -= price * row
+            slack = -sign * prices[1:]
+            rough = np.concatenate([rough, np.where(self.at_upper, -slack, slack) * reach])
+            rough[self.basic[self.basic < rough.size]] = 0.0
+            best = int(np.argmax(rough))
             if self._merits(np.array([best]))[0] > 0:
                 return best
         merits = self._merits(np.arange(len(self.columns) + self.width.size))
@@ -229,18 +238,6 @@ class _Program:
     def _reach(self) -> Wholes:
         """How far slacks can move, as a way to compare them: without end they count as 1."""
         return np.where(self.width < 0, _ONE, self.width)
-
-    def _rough_merits(self) -> Floats:
-        """The merits of all in floating point, row by row: nothing that machines could add up in another order."""
-        columns, gains, sign, reach = self._rough
-        prices = np.array([int(price) / self.determinant for price in self.prices])
-        merits = gains.copy() if self.feasible else np.zeros_like(gains)
-        for price, row in zip(prices, columns, strict=True):
-            merits -= price * row
-        slack = -sign * prices[1:]
-        merits = np.concatenate([merits, np.where(self.at_upper, -slack, slack) * reach])
-        merits[self.basic[self.basic < merits.size]] = 0.0
-        return merits
 
     @cached_property
     def _rough(self) -> tuple[Floats, Floats, Floats, Floats]:
