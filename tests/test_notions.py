@@ -56,8 +56,8 @@ def test_sums_over_rows_and_sums_over_masses_agree(rate, rows):
     eta, chance, weight = (np.array(values) for values in zip(*rows, strict=True))
     top = rate.numerator(np.sum(weight * chance), np.sum(weight * chance * eta))
     bottom = rate.denominator(np.sum(weight), np.sum(weight * eta))
-    assert top == pytest.approx(np.sum(weight * chance * rate.moment(eta)), abs=1e-9)
-    assert bottom == pytest.approx(np.sum(weight * rate.weight(eta)), abs=1e-9)
+    assert top == pytest.approx(np.sum(weight * chance * rate.numerator(1.0, eta)), abs=1e-9)
+    assert bottom == pytest.approx(np.sum(weight * rate.denominator(1.0, eta)), abs=1e-9)
 
 
 @pytest.mark.parametrize("rate", [SELECTION, TRUE_POSITIVE, FALSE_POSITIVE, Rate("mine", 2.0, -1.5)])
@@ -69,10 +69,10 @@ def test_accepting_all_makes_a_rate_without_its_own_base_one(rate, mass, share):
 
 
 def test_lines_are_evaluated_for_numbers_and_arrays_alike():
-    assert BENEFIT.moment(0.75) == 0.5
-    assert BENEFIT.moment(np.array([0.0, 0.5, 1.0])).tolist() == [-1.0, 0.0, 1.0]
-    assert BENEFIT.weight(np.array([0.0, 1.0])).tolist() == [1.0, 1.0]
-    assert FALSE_POSITIVE.weight(0.25) == 0.75
+    assert BENEFIT.numerator(1.0, 0.75) == 0.5
+    assert BENEFIT.numerator(1.0, np.array([0.0, 0.5, 1.0])).tolist() == [-1.0, 0.0, 1.0]
+    assert BENEFIT.denominator(1.0, np.array([0.0, 1.0])).tolist() == [1.0, 1.0]
+    assert FALSE_POSITIVE.denominator(1.0, 0.25) == 0.75
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_rate_that_cannot_be_measured_is_refused(arguments, sentence):
 
 @pytest.mark.parametrize("base", [(0.0, 1.0), (1.0, -1.0), (1.0, 0.0), (2.0, -1.5)])
 def test_a_denominator_may_vanish_at_one_end(base):
-    assert Rate("r", 1.0, 0.0, base=base).weight(0.5) > 0
+    assert Rate("r", 1.0, 0.0, base=base).denominator(1.0, 0.5) > 0
 
 
 def test_rates_are_values():

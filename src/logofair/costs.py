@@ -67,10 +67,6 @@ class Costs:
             return self
         return Costs(self.wrongly_accepted[site : site + 1], self.wrongly_rejected[site : site + 1])
 
-    def of_rows(self, sites: Integers) -> Costs:
-        """Those of every row by the code of its site, as if each row were a site; one pair stays one."""
-        return self if self.alike else Costs(self.wrongly_accepted[sites], self.wrongly_rejected[sites])
-
     def at(self, sites: Integers) -> Costs:
         """Those of sites by their codes; where a code is below 0, of a site that is not known, their mean."""
         if self.alike:
@@ -100,20 +96,15 @@ class Costs:
 
     def summary(self) -> str:
         """Say what errors cost."""
-        return costs_sentence(self.as_dict())
+        if not self.alike:
+            return "A wrongly accepted and a wrongly rejected row cost what their site says."
+        accepted, rejected = float(self.wrongly_accepted[0]), float(self.wrongly_rejected[0])
+        return f"A wrongly accepted row costs {accepted:g}, a wrongly rejected one {rejected:g}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON: numbers where all sites have the same, else lists by site."""
         found = {"wrongly_accepted": self.wrongly_accepted, "wrongly_rejected": self.wrongly_rejected}
         return {name: float(each[0]) if self.alike else each.tolist() for name, each in found.items()}
-
-
-def costs_sentence(costs: Mapping[str, Any]) -> str:
-    """Say what errors cost, given what ``as_dict`` returns."""
-    accepted, rejected = costs["wrongly_accepted"], costs["wrongly_rejected"]
-    if isinstance(accepted, list | tuple):
-        return "A wrongly accepted and a wrongly rejected row cost what their site says."
-    return f"A wrongly accepted row costs {accepted:g}, a wrongly rejected one {rejected:g}."
 
 
 ACCURACY = Costs(np.ones(1), np.ones(1))  # what it loses is cost

@@ -51,7 +51,7 @@ class Rate:
     The expected benefit per person where a correct acceptance earns 1 and a wrong one costs 1:
 
     >>> benefit = Rate("benefit", constant=-1.0, slope=2.0, base=(1.0, 0.0))
-    >>> float(benefit.moment(0.75)), float(benefit.weight(0.75))
+    >>> benefit.numerator(1.0, 0.75), benefit.denominator(1.0, 0.75)
     (0.5, 1.0)
     """
 
@@ -125,14 +125,6 @@ class Rate:
         """Whether measuring it needs to know who is positive."""
         return self.slope != 0 or self._base[1] != 0
 
-    def moment(self, eta: Floats | float) -> Floats:
-        """Weight with which an accepted row counts in the numerator."""
-        return np.asarray(self.constant + self.slope * np.asarray(eta, dtype=float))
-
-    def weight(self, eta: Floats | float) -> Floats:
-        """Weight with which any row counts in the denominator."""
-        return np.asarray(self._base[0] + self._base[1] * np.asarray(eta, dtype=float))
-
     def normalised(self) -> tuple[Rate, float]:
         """The rate in units of order 1, and how many of these units one of its own has.
 
@@ -145,11 +137,11 @@ class Rate:
         base = (self._base[0] / bottom, self._base[1] / bottom)
         return Rate(self.name, self.constant / top, self.slope / top, base), bottom / top
 
-    def numerator(self, selected: Floats, positives: Floats) -> Floats:
+    def numerator(self, selected: Floats | float, positives: Floats | float) -> Any:
         """Numerator from the mass accepted and the mass of accepted positives."""
         return self.constant * selected + self.slope * positives
 
-    def denominator(self, mass: Floats, positives: Floats) -> Floats:
+    def denominator(self, mass: Floats | float, positives: Floats | float) -> Any:
         """Denominator from the mass of a cell or group and the mass of its positives."""
         return self._base[0] * mass + self._base[1] * positives
 

@@ -17,7 +17,7 @@ import numpy as np
 from logofair.columns.checks import Floats, Label, nearest_name
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
-from logofair.costs import Costs, costs_sentence, read_costs
+from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.notions import EQUALIZED_ODDS, KNOWN_RATES, Notion, Rate, as_number, named_notion, sides
 from logofair.requirement import (
@@ -244,7 +244,8 @@ class Requirements:
 
     def summary(self) -> str:
         """What must hold, in words."""
-        return " ".join(requirement_sentences(self.as_dict()))
+        said = [f"{item}." for item in self.items] or ["Nothing is required."]
+        return " ".join(said if self.costs is None else [*said, self.costs.summary()])
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], sites: Sequence[Label | None], groups: Sequence[Label]) -> Requirements:
@@ -391,15 +392,6 @@ def check_tolerance(tolerance: object, where: str, of_shares: bool) -> float | N
     if value > LARGEST_BOUND:
         raise InputError(f"{where}: got {value:g}, which no gap exceeds; use None for no constraint.")
     return 0.0 if value < SMALLEST_TOLERANCE else value
-
-
-def requirement_sentences(required: Mapping[str, Any]) -> Iterator[str]:
-    """Say what must hold, given what ``as_dict`` returns: the requirements as they are typed."""
-    if not required["require"]:
-        yield "Nothing is required."
-    yield from (f"{each}." for each in required["require"])
-    if required.get("costs") is not None:
-        yield costs_sentence(required["costs"])
 
 
 def conflict_sentence(amounts: Mapping[Requirement, float | None], *, held: str = "", at_least: bool = False) -> str:

@@ -61,7 +61,7 @@ def best_accuracy(scores, groups, sites, notion, local, global_):
     for floor, (place, tolerance, rate) in enumerate(demands):
         for group in np.unique(groups):
             member = place & (groups == group)
-            share = np.where(member, rate.moment(scores), 0.0) / rate.weight(scores[member]).sum()
+            share = np.where(member, rate.numerator(1.0, scores), 0.0) / rate.denominator(1.0, scores[member]).sum()
             row = np.zeros(n + len(demands))
             row[:n], row[n + floor] = share, -1.0
             rows += [row, -row]

@@ -206,7 +206,7 @@ def compared_audits(
 def _won(change: Floats, rows: tuple[Any, ...], costs: Costs) -> Measured | None:
     """What the second rule wins over the first by row, which is the first's cost less its own."""
     unit = costs.largest
-    gain = change * costs.of_rows(rows[3].codes).gain(rows[0]) / unit
+    gain = change * costs.at(rows[3].codes).gain(rows[0]) / unit
     mean = _mean(Changes.of(gain, as_one_site(rows)))
     return None if mean is None else mean.times(unit)
 

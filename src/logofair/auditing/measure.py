@@ -251,13 +251,13 @@ def _effective(mass: Floats, hits: Floats, squares: Floats, products: Floats | N
 
 def counts_rows(rate: Rate) -> bool:
     """Whether every row counts in a rate once or not at all: such a share of rows alone has this interval."""
-    lines = [(float(rate.moment(label)), float(rate.weight(label))) for label in (0.0, 1.0)]
+    lines = [(float(rate.numerator(1.0, label)), float(rate.denominator(1.0, label))) for label in (0.0, 1.0)]
     return all(top == bottom and top in (0.0, 1.0) for top, bottom in lines)
 
 
 def counting_labels(rate: Rate) -> list[int]:
     """The labels whose rows count in a rate."""
-    return [label for label in (0, 1) if rate.weight(float(label)) > 0]
+    return [label for label in (0, 1) if rate.denominator(1.0, float(label)) > 0]
 
 
 def _place(rate: Rate) -> int:

@@ -136,6 +136,10 @@ class Cells:
         """One over the mass of each cell; 0 for an empty one, whose sums are all 0."""
         return np.divide(1.0, self.mass, out=np.zeros_like(self.mass), where=self.mass > 0)
 
+    def sizes(self, cells: Indices) -> Indices:
+        """How many blocks the given cells have."""
+        return self.starts[cells + 1] - self.starts[cells]
+
     def positive_shares(self, cells: Indices) -> Floats:
         """The positives of the given cells as shares of their mass."""
         return np.asarray(self.positives[cells] * self.scale[cells])

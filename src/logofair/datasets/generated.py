@@ -206,9 +206,9 @@ class Population:
     def _rates(self, rate: Rate, part: npt.NDArray[np.bool_]) -> list[Floats]:
         """The rate of every group among some sites; groups of which nobody counts in it are left out."""
         mass = self.mass * part[:, None, None]
-        base = (mass * rate.weight(self.chance)).sum(axis=(0, 2))
+        base = (mass * rate.denominator(1.0, self.chance)).sum(axis=(0, 2))
         counted = np.flatnonzero(base > _NOBODY * mass.sum(axis=(0, 2)))
-        moment = mass * rate.moment(self.chance)
+        moment = mass * rate.numerator(1.0, self.chance)
         return [moment * (np.arange(base.size) == a)[None, :, None] / base[a] for a in counted]
 
 

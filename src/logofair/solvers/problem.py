@@ -233,7 +233,7 @@ class Problem:
         number = np.repeat(np.arange(cells.rows.size), np.diff(cells.starts))
         for rate in dict.fromkeys((*self.local_rates, *self.global_rates)):
             if isinstance(rate, Rate) and rate.slope != 0:
-                counts = rate.moment(values) > 0.0
+                counts = rate.numerator(1.0, values) > 0.0
                 begins &= (
                     ~self._fixed(rate).ravel()[number] | np.append(False, counts[1:] != counts[:-1])[: counts.size]
                 )

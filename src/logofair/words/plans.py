@@ -8,13 +8,12 @@ from logofair.columns.checks import listed
 from logofair.costs import Costs
 from logofair.federation.plan import Members, Plan
 from logofair.requirement import own_rates
-from logofair.requirements import requirement_sentences
 from logofair.words.phrases import counted
 
 
 def required_sentence(plan: Plan) -> str:
     """What must hold, and what errors cost at which site."""
-    said = list(requirement_sentences({"require": plan.require}))
+    said = [f"{each}." for each in plan.require] or ["Nothing is required."]
     single = [f"{accepted:g} and {rejected:g} at {site}" for site, (accepted, rejected) in plan.site_costs]
     if plan.costs is not None:
         alike = Costs.of([plan.costs]).summary().removesuffix(".")
