@@ -162,7 +162,8 @@ class GlobalRequirements:
     def _accepted(self, today: Floats, number: int) -> Floats:
         """A rate of today of every group, (groups,)."""
         base = self.plan.today_rates[number].denominator(self.mass, self.positives)
-        return np.clip(np.divide(today[:, number], base, out=np.zeros(base.shape), where=base > 0), 0.0, 1.0)
+        share = np.divide(today[:, number], base, out=np.zeros(base.shape), where=base > 0)
+        return np.asarray(np.clip(share, 0.0, 1.0))
 
     def decomposition(self, tried: TriedPrices) -> Decomposition:
         """The state of the rounds once some prices were tried."""
