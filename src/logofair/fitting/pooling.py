@@ -102,14 +102,13 @@ class ScoredRows:
         """
         n_cells = self.n_groups * self.n_sites
         if self.people is not None:
-            fold = assign_folds_by_person(self.people, self.cells, n_cells, folds, rng).astype(np.int64)
-            return replace(self, fold=fold, folds=folds)
-        order = RowOrder.of(self.odds, self.cells, n_cells) if order is None else order
-        fold = np.empty(self.odds.size, dtype=np.int64)
-        fold[order.rows] = assign_folds(order, folds, rng)
-        return replace(self, fold=fold, folds=folds)
+            fold = assign_folds_by_person(self.people, self.cells, n_cells, folds, rng)
+        else:
+            order = RowOrder.of(self.odds, self.cells, n_cells) if order is None else order
+            fold = order.in_input_order(assign_folds(order, folds, rng))
+        return replace(self, fold=fold.astype(np.int64), folds=folds)
 
-    def _sums(self, values: Floats | None) -> Floats:
+    def sums(self, values: Floats | None) -> Floats:
         """Weighted sum of a column (None: of 1) over each cell in every fit, (fits, sites, groups)."""
         if values is not None and self.weights is not None:
             values = values * self.weights
@@ -123,27 +122,17 @@ class ScoredRows:
     @cached_property
     def mass(self) -> Floats:
         """Weight of each cell, (fits, sites, groups)."""
-        return self._sums(None)
+        return self.sums(None)
 
     @cached_property
     def counts(self) -> Floats:
         """Effective number of rows of each cell, (fits, sites, groups)."""
-        return self.mass if self.weights is None else _ratio(self.mass**2, self._sums(self.weights))
+        return self.mass if self.weights is None else _ratio(self.mass**2, self.sums(self.weights))
 
     @cached_property
     def means(self) -> Floats:
         """Mean log-odds of each cell, (fits, sites, groups)."""
-        return _ratio(self._sums(self.odds), self.mass)
-
-    @cached_property
-    def squares(self) -> Floats:
-        """Squared distances from each cell's mean log-odds, summed, (fits, sites, groups)."""
-        return np.maximum(self._sums(self.odds**2) - self.mass * self.means**2, 0.0)
-
-    @property
-    def small_cells(self) -> int:
-        """How many cells with rows have not enough of them."""
-        return _small_cells(self.counts[-1])
+        return _ratio(self.sums(self.odds), self.mass)
 
 
 def may_borrow(pooling: str, sites: int, small_cells: int) -> bool:
@@ -163,6 +152,7 @@ def cells_may_borrow(pooling: str, cells: Integers, weights: Floats | None, shap
 
 
 def _small_cells(counts: Floats) -> int:
+    """How many cells with rows have not enough of them."""
     return int(((counts > 0) & (counts < _ENOUGH_ROWS)).sum())
 
 
@@ -227,14 +217,15 @@ class ScoreMoments:
 
 def score_moments(rows: ScoredRows) -> ScoreMoments:
     """Moments of the log-odds, and their histogram."""
+    squares = np.maximum(rows.sums(rows.odds**2) - rows.mass * rows.means**2, 0.0)
     freedom = rows.mass * (1.0 - 1.0 / np.maximum(rows.counts, 1.0))
     return ScoreMoments(
         mass=rows.mass.sum(axis=1),
         counts=rows.counts.sum(axis=1),
         odds=(rows.mass * rows.means).sum(axis=1),
-        squares=rows.squares.sum(axis=1),
+        squares=squares.sum(axis=1),
         freedom=freedom.sum(axis=1),
-        small_cells=np.array([float(rows.small_cells)]),
+        small_cells=np.array([float(_small_cells(rows.counts[-1]))]),
         histogram=_histogram(_bins(rows.odds), rows.weights, BINS),
     )
 
@@ -257,7 +248,12 @@ class Reference:
         unknown = sums.freedom <= 1e-9 * sums.mass
         variance = np.where(unknown, 0.0, np.maximum(_ratio(sums.squares, sums.freedom), _LEAST_VARIANCE))
         number = int(np.clip(_MOST_ENTRIES // max((fits - 1) * sites * groups, 1), _FEWEST_THRESHOLDS, _THRESHOLDS))
-        cuts, edges = (_even_ends(sums.histogram, each) for each in (number + 1, _BINS_BETWEEN * (number + 1)))
+        # Bins at which so many parts of equal mass end, but for the last.
+        below = np.cumsum(sums.histogram)
+        cuts, edges = (
+            np.unique(np.searchsorted(below, below[-1] * np.arange(1, parts) / parts))
+            for parts in (number + 1, _BINS_BETWEEN * (number + 1))
+        )
         return cls(_ratio(sums.odds, sums.mass), variance, sums.counts, sums.mass[-1], cuts, edges)
 
     @property
@@ -269,12 +265,6 @@ class Reference:
         least = np.min(np.where(self.variance > 0, self.variance, np.inf), axis=1, initial=np.inf)
         of_sites = _ratio(self.counts.sum(axis=1), np.where(np.isinf(least), 0.0, least))
         return np.column_stack([of_sites, _ratio(self.counts, self.variance)])
-
-
-def _even_ends(counts: Floats, parts: int) -> Indices:
-    """The bins at which so many parts of equal count end, but for the last."""
-    below = np.cumsum(counts)
-    return np.unique(np.searchsorted(below, below[-1] * np.arange(1, parts) / parts))
 
 
 # --- Second: how far sites, and cells inside them, truly differ.

@@ -64,17 +64,17 @@ class CalibratedScores:
         cls, order: RowOrder, scores: Floats, chances: Callable[[], Floats], rows: CalibrationRows
     ) -> CalibratedScores:
         """From scores and chances in an order; where rounding let a calibrated score fall, rows are sorted afresh."""
-        if not order.falls(scores):
-            return cls(order, scores, lambda: isotonic_chances(order, scores, chances(), rows.weights_in(order)))
-        in_input_order = order.in_input_order(scores)
-        afresh = RowOrder.of(in_input_order, rows.cells, order.starts.size - 1)
-        rising = in_input_order[afresh.rows]
+        given = order
+        if given.falls(scores):
+            in_input_order = given.in_input_order(scores)
+            order = RowOrder.of(in_input_order, rows.cells, given.starts.size - 1)
+            scores = in_input_order[order.rows]
 
         def smoothed() -> Floats:
-            moved = order.in_input_order(chances())[afresh.rows]
-            return isotonic_chances(afresh, rising, moved, rows.weights_in(afresh))
+            own = chances() if order is given else given.in_input_order(chances())[order.rows]
+            return isotonic_chances(order, scores, own, rows.weights_in(order))
 
-        return cls(afresh, rising, smoothed)
+        return cls(order, scores, smoothed)
 
     @cached_property
     def eta(self) -> Floats:
@@ -352,19 +352,14 @@ def with_chances(
     ``order`` is that of the rows by cell and score, in which the chances are given; ``held_out`` are the same in input
     order, or the calibrators that give them.
     """
-    made = CalibratedScores.of(order, _calibrated(rows.scores, calibrator, order), chances, rows)
-    return replace(rows, calibration=made, held_out=held_out)
+    calibrated, cells = np.empty_like(rows.scores), order.cells
 
-
-def _calibrated(scores: Floats, calibrator: Calibrator, order: RowOrder) -> Floats:
-    """Calibrated scores in an order, a piece at a time: the scores themselves in that order are not needed."""
-    calibrated, cells = np.empty_like(scores), order.cells
-
-    def read(some: slice) -> None:
-        calibrated[some] = calibrator.at(scores[order.rows[some]], cells[some] + (1 + calibrator.n_groups))
+    def read(some: slice) -> None:  # a piece at a time: the scores themselves in that order are not needed
+        calibrated[some] = calibrator.at(rows.scores[order.rows[some]], cells[some] + (1 + calibrator.n_groups))
 
     piece_by_piece(read, calibrated.size)
-    return calibrated
+    made = CalibratedScores.of(order, calibrated, chances, rows)
+    return replace(rows, calibration=made, held_out=held_out)
 
 
 def with_merged(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
@@ -379,27 +374,23 @@ def with_merged(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
     return replace(one, calibration=CalibratedScores.of(order, scores, lambda: chances, one))
 
 
-def cells_by_score(rows: CalibrationRows) -> Cells:
-    """Rows ordered by the calibrated score, which is their value too: for what follows from scores and rules alone."""
-    made = rows.calibration
-    if made is None:
-        return ordered_cells(rows, "eta", None)
-    weights, n_groups = rows.weights_in(made.order), len(rows.groups.names)
-    return cells_in_order(made.scores, made.scores, weights, made.order.starts, n_groups=n_groups, rising=True)
-
-
 def ordered_cells(rows: CalibrationRows, basis: str, order: RowOrder | None) -> Cells:
-    """Rows ordered by the calibrated score, valued by their chance or by their label; ``order`` is by raw score."""
-    n_groups, n_sites = len(rows.groups.names), len(rows.sites.names)
-    made, labels = rows.calibration, rows.labels if basis == "labels" else None
+    """Rows ordered by the calibrated score; ``order`` is that by raw score, where it is known.
+
+    Their value is their chance or their label, as the basis says; with basis "scores" it is the calibrated score
+    itself, for what follows from scores and rules alone.
+    """
+    n_groups, n_sites, rising = len(rows.groups.names), len(rows.sites.names), basis != "labels"
+    made, labels = rows.calibration, None if rising else rows.labels
     if made is not None:
         order = made.order
     if order is None:
         codes = rows.groups.codes, rows.sites.codes
-        more: Any = {"values": labels, "weights": rows.weights, "rising": basis == "eta"}
+        more: Any = {"values": labels, "weights": rows.weights, "rising": rising}
         return build_cells(rows.scores, *codes, n_groups=n_groups, n_sites=n_sites, **more)
-    scores = rows.scores[order.rows] if made is None else made.scores
-    values = labels[order.rows].astype(np.float64) if labels is not None else scores if made is None else made.eta
-    return cells_in_order(
-        scores, values, rows.weights_in(order), order.starts, n_groups=n_groups, rising=basis == "eta"
-    )
+    scores = values = rows.scores[order.rows] if made is None else made.scores
+    if labels is not None:
+        values = labels[order.rows].astype(np.float64)
+    elif made is not None and basis == "eta":
+        values = made.eta
+    return cells_in_order(scores, values, rows.weights_in(order), order.starts, n_groups=n_groups, rising=rising)

@@ -22,7 +22,7 @@ from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.costs import Costs
 from logofair.errors import InputError
-from logofair.fitting.prepare import CalibrationRows, cells_by_score, check_other_people, ordered_cells
+from logofair.fitting.prepare import CalibrationRows, check_other_people, ordered_cells
 from logofair.notions import Notion, Rate
 from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, Outcomes
 from logofair.policy.info import PolicyInfo, PoolingInfo, PromisesInfo, TestedInfo
@@ -106,7 +106,9 @@ class Solution(Reportable):
     def coin_share(self) -> float:
         """Share of the calibration rows (by weight) whose chance of acceptance is strictly between 0 and 1."""
         borrowed = self.certificate.pooling != "none"
-        return coin_share(cells_by_score(self.rows) if borrowed else self.problem.cells, self.policy.mixtures)
+        return coin_share(
+            ordered_cells(self.rows, "scores", None) if borrowed else self.problem.cells, self.policy.mixtures
+        )
 
     @cached_property
     def score_blind_rules(self) -> int:
