@@ -116,7 +116,7 @@ class Fits:
     units: Units
     rows: FoldRuns | SortedRows
     without: Indices  # the folds that can be left out, ``NO_FOLD`` for none
-    strength: float  # of the groups' prior, in rows
+    strengths: tuple[float, float]  # in rows: of the groups' prior, and of the cells' with which their fits begin
 
     @classmethod
     def of(
@@ -126,7 +126,7 @@ class Fits:
         order: RowOrder,
         fold: npt.NDArray[np.int16],
         without: Indices,
-        strength: float = STRENGTH,
+        strengths: tuple[float, float],
     ) -> Fits:
         """From rows, their order by cell and score, and the fold of each in that order."""
         folds = 1 + int(max(fold.max(initial=0), without.max()))
@@ -137,18 +137,18 @@ class Fits:
             counted = sample.weights[rows] > 0.0
             rows, cells, fold = rows[counted], cells[counted], fold[counted]
         if method == "isotonic":
-            return cls(method, units, SortedRows.of(*sample.columns_at(rows), cells, fold, units), without, strength)
+            return cls(method, units, SortedRows.of(*sample.columns_at(rows), cells, fold, units), without, strengths)
         by_fold, starts = group_by(cells * folds + fold, units.n_cells * folds, rows)
         counts = np.diff(starts).reshape(units.n_cells, folds)
         columns = sample.columns_at(by_fold)
         del cells, by_fold
-        return cls(method, units, FoldRuns.of(FAMILIES[method], units, *columns, counts), without, strength)
+        return cls(method, units, FoldRuns.of(FAMILIES[method], units, *columns, counts), without, strengths)
 
     @cached_property
     def _parents(self) -> ParentMaps:
         """Maps of all rows and of the groups, the same whatever strength those of the cells are fitted with."""
         assert isinstance(self.rows, FoldRuns)
-        return ParentMaps.of(self.rows, self.strength, self.without)
+        return ParentMaps.of(self.rows, self.strengths, self.without)
 
     def calibrators(self, strength: float, fits: Indices, *, to_compare: bool = False) -> list[Calibrator]:
         """Calibrators fitted to the rows outside a fold, or to all: some of the ``fits``, by their places.
@@ -160,8 +160,8 @@ class Fits:
         if isinstance(self.rows, FoldRuns):
             fitted = fit_logistic(self.method, self._parents, strength, fits, to_compare=to_compare)
         else:
-            strengths = self.strength, strength
-            fitted = [fit_isotonic(self.rows, strengths, int(fold)) for fold in self.without[fits]]
+            pair = self.strengths[0], strength
+            fitted = [fit_isotonic(self.rows, pair, int(fold)) for fold in self.without[fits]]
         return [Calibrator(self.method, self.units.n_groups, self.units.n_sites, maps) for maps in fitted]
 
 
@@ -176,5 +176,6 @@ def fit_calibrator(
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
     fold = np.zeros(order.rows.size, dtype=np.int16)
-    fits = Fits.of(method, sample, order, fold, np.array([NO_FOLD]), strength)
-    return fits.calibrators(strength if cell_strength is None else cell_strength, np.array([0]))[0]
+    of_cells = strength if cell_strength is None else cell_strength
+    fits = Fits.of(method, sample, order, fold, np.array([NO_FOLD]), (strength, of_cells))
+    return fits.calibrators(of_cells, np.array([0]))[0]

@@ -157,7 +157,9 @@ def cross_fit(
         fold = drawn.assigned_to(order)
         del drawn  # six bytes a row, before columns of eight are made
     every = np.arange(folds + 1)
-    fits = Fits.of(method, sample, order, fold, np.append(every[:folds], NO_FOLD))
+    fits = Fits.of(
+        method, sample, order, fold, np.append(every[:folds], NO_FOLD), (STRENGTH, strengths[len(strengths) // 2])
+    )
     enough = folds_compared(folds, fold.size)
 
     if len(strengths) > 1:

@@ -311,7 +311,7 @@ class ParentMaps:
     """The maps of all rows and of every group in several fits, around which those of the cells are fitted."""
 
     rows: FoldRuns
-    strength: float  # of the groups' prior, in rows
+    cell_strength: float  # of the cells' prior at whose optimum their fits start, in rows
     without: Indices  # the fold that each fit leaves out, ``NO_FOLD`` last
     everyone: Floats  # (k, fits, 1)
     groups: Floats  # (k, fits, groups)
@@ -324,7 +324,7 @@ class ParentMaps:
     places: Indices  # as which group each group is summed there, (groups,)
 
     @classmethod
-    def of(cls, rows: FoldRuns, strength: float, without: Indices) -> ParentMaps:
+    def of(cls, rows: FoldRuns, strengths: tuple[float, float], without: Indices) -> ParentMaps:
         """Fit all rows, then the groups around them; one fit for each number of ``without``, the fold it leaves out."""
         units, fits, places = rows.units, without.size, rows.places
         classes = int(rows.counts.sum()) // (_ROWS_PER_CLASS * max(units.n_cells, 1))
@@ -345,12 +345,14 @@ class ParentMaps:
             return coarse.known(level, seen, fits)
 
         everyone = fitted(prior, of_all, seen_of_all)
-        prior = prior.on(everyone, seen_of_all, strength).of(_parent_units(fits, 1, units.n_groups))
+        prior = prior.on(everyone, seen_of_all, strengths[0]).of(_parent_units(fits, 1, units.n_groups))
         level = fitted(prior, of_groups, seen)
         serving = (np.arange(fits)[:, None] * units.n_groups + serving_maps(places)).ravel()
         level, seen = level.of(serving), seen[serving]
         of_everyone, groups = (each.centre.reshape(len(each.centre), fits, -1) for each in (everyone, level))
-        return cls(rows, strength, without, of_everyone, groups, prior, level, seen, labels, of_cells, summed, places)
+        return cls(
+            rows, strengths[1], without, of_everyone, groups, prior, level, seen, labels, of_cells, summed, places
+        )
 
     def on_cells(self, strength: float, fits: Indices) -> Prior:
         """The cells' prior of a strength, in rows, in some of the fits."""
@@ -360,9 +362,9 @@ class ParentMaps:
 
     @cached_property
     def cells(self) -> CellFits:
-        """The fits of the cells, which start at their optimum under a prior of the groups' own strength."""
+        """The fits of the cells, which start at their optimum under the prior of a strength near theirs."""
         units, last, coarse = self.rows.units, np.array([self.without.size - 1]), self.of_cells
-        prior = self.on_cells(self.strength, last).of(_parent_units(1, units.n_groups, units.n_cells))
+        prior = self.on_cells(self.cell_strength, last).of(_parent_units(1, units.n_groups, units.n_cells))
         start = prior.beliefs.centre if coarse is None else coarse.optimum(prior, 1)
         return CellFits(self.rows, start, self.without, self.labels, _tolerance(self.rows), coarse)
 
