@@ -148,6 +148,21 @@ def test_a_site_that_claims_many_rows_gets_no_fold_sums_of_the_others_few(sizes,
     assert all((each[1] >= 0) == fed for each in places)
 
 
+@pytest.mark.parametrize("weight", [1e-6, 1e-3])
+def test_rows_that_weigh_next_to_nothing_hide_nobodys_numbers(weight):
+    sites = federation((60, 70, 80))
+    light = {
+        site: replace(each, sample_weight=np.full(len(each.scores), weight))
+        for site, each in sites.items()
+        if site != "c"
+    }
+    # The attack is a real one: without secure sums the same totals are those of the one site whose rows weigh.
+    totals = next(each for each in totals_of(plan_of(), {**sites, **light}) if isinstance(each, Totals))
+    assert totals.mass.sum() == pytest.approx(80, abs=0.2)
+    with pytest.raises(RunError, match="NOT MEASURED, since 1 of 3 sites"):
+        totals_of(plan_of(secure=True), {**sites, **light})
+
+
 def rows_told(secure, few):
     """The number of a group's rows in all, where two sites have many of them and the third a few."""
     third = without_group(rows(400, seed=3), 1, few)

@@ -79,7 +79,14 @@ class Contributors(Sums):
 
     impossible = "claimed to contribute more than a site can"
     groups: Annotated[
-        Floats, Disclosure("in its own row 1 where it counts rows of the group, else 0", "sites groups", OF_ROWS, 0, 1)
+        Floats,
+        Disclosure(
+            "in its own row 1 where it counts rows of the group that weigh as much as a person, else 0",
+            "sites groups",
+            OF_ROWS,
+            0,
+            1,
+        ),
     ]
     rates: Annotated[
         Floats,
@@ -126,7 +133,8 @@ class ContributorsExchange(BeforeTotals, request=ContributorsRequest, reply=Cont
         prepared, plan, noised = batch.preparation, state.plan, state.plan.privacy is not None
         rows = prepared.noised(state.releases) if noised else prepared.scored
         shape, cells = (len(prepared.rows), len(plan.groups)), rows.cells(len(plan.groups))
-        counted = np.ones(cells.size) if rows.weights is None else rows.weights if noised else 1.0 * (rows.weights > 0)
+        # A row of little weight is less than a person: with such rows alone a site would hide nobody's numbers.
+        counted = np.ones(cells.size) if rows.weights is None else rows.weights if noised else rows.weights.clip(max=1)
         chances = rows.scores if rows.labels is None or not plan.needs_labels else rows.labels
         people, positives = (
             np.bincount(cells, each, shape[0] * shape[1]).reshape(shape).astype(np.float64)
@@ -140,7 +148,7 @@ class ContributorsExchange(BeforeTotals, request=ContributorsRequest, reply=Cont
             both = np.all(mass[:, :, -1:] > mass[:, :, :-1], axis=(1, 2))
             full = both[:, :, None] & (prepared.numbers[0][:, :, None] * np.array(PARTS) >= LEAST_ROWS)
         own = np.array([[float(site == name) for name in request.sites] for site in prepared.sites])
-        marks = (people > 0, np.stack(expected, axis=2) >= 1.0 if expected else np.zeros((*shape, 0)), full)
+        marks = (people >= 1.0, np.stack(expected, axis=2) >= 1.0 if expected else np.zeros((*shape, 0)), full)
         rows_of_all = (np.array(list(map(np.multiply.outer, own, each))) for each in marks)
         return replace(batch, state=state), Contributors(*rows_of_all)
 
