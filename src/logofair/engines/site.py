@@ -256,18 +256,15 @@ def _check_earlier_runs(settings: SiteSettings, plan: Plan) -> None:
                 f"this site took part in run {other.run!r} before; the difference of two runs can tell more about "
                 f"it than each alone: agree to run {plan.run!r}, and to no other, with --again {plan.run}.",
             )
-        if None not in (cells := {_counted_cell(before), _counted_cell(plan)}) and len(cells) > 1:
+        if before is None or before.privacy is not None or plan.privacy is not None:  # noise covers all cells
+            continue
+        if before.smallest_cell != plan.smallest_cell:
             raise RefusedError(
                 Refusal.NOT_AGREED,
                 f"run {plan.run!r} counts cells of {plan.smallest_cell} rows, and run {other.run!r}, in which this "
-                f"site took part before, those of {_counted_cell(before)}; the difference is one site's small group: "
+                f"site took part before, those of {before.smallest_cell}; the difference is one site's small group: "
                 "agree on the smallest cell of before.",
             )
-
-
-def _counted_cell(plan: Plan | None) -> int | None:
-    """The rows of the smallest cell that a plan counts as it is; None where noise covers all."""
-    return None if plan is None or plan.privacy is not None else plan.smallest_cell
 
 
 def _fitting_columns(settings: SiteSettings, plan: Plan) -> SiteColumns:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from flwr.app import Context, Message
@@ -34,14 +35,9 @@ def site_of(context: Context) -> tuple[str, str]:
 
 def handler_on_disk(context: Context) -> Callable[[bytes], bytes]:
     """Return the handler of a site whose state lies on disk between two messages."""
-    settings = site_of(context)[1]
+    from logofair.engines.site import answer_on_disk  # slow to import, and not needed for the name
 
-    def answer(message: bytes) -> bytes:
-        from logofair.engines.site import answer_on_disk  # slow to import, and not needed for the name
-
-        return answer_on_disk(settings, message)
-
-    return answer
+    return partial(answer_on_disk, site_of(context)[1])
 
 
 def client_app(handler: Handler = handler_on_disk) -> ClientApp:
@@ -50,7 +46,7 @@ def client_app(handler: Handler = handler_on_disk) -> ClientApp:
 
     @made.query("name")
     def name(message: Message, context: Context) -> Message:
-        return Message(pack(Envelope(_site_name(context))), reply_to=message)
+        return Message(pack(_answer(message, context, None)), reply_to=message)
 
     @made.query("message")
     def message_for_site(message: Message, context: Context) -> Message:
@@ -59,20 +55,13 @@ def client_app(handler: Handler = handler_on_disk) -> ClientApp:
     return made
 
 
-def _site_name(context: Context) -> str:
-    """Return the site's name, empty where the node has none."""
+def _answer(message: Message, context: Context, handler: Handler | None) -> Envelope:
+    """The site's reply; whatever goes wrong, and without a handler, its name alone, empty where the node has none."""
+    site = ""
     try:
-        return site_of(context)[0]
-    except Exception:
-        return ""
-
-
-def _answer(message: Message, context: Context, handler: Handler) -> Envelope:
-    """Return the site's reply; whatever goes wrong, an envelope without a body."""
-    site = _site_name(context)
-    try:
-        request = unpack(message.content)
-        if not site or request is None or request.body is None or request.site != site:
+        site = site_of(context)[0]
+        request = unpack(message.content) if site and handler else None
+        if handler is None or request is None or request.body is None or request.site != site:
             return Envelope(site)  # a message for another site is not read
         return Envelope(site, handler(context)(request.body))
     except Exception:  # its text may hold data

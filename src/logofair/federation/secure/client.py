@@ -191,13 +191,22 @@ class SecureClient:
 
     def shares(self, keys: Mapping[str, Keys], *, random: RandomBytes = os.urandom) -> tuple[SecureClient, Material]:
         """Check everybody's keys and deal the secrets of the first sum (second exchange)."""
-        if self.dealt is not None:
-            return self._shares_again(keys)
+        if self.dealt is not None:  # the first answer once more, if the keys are the same and no sum has begun
+            if self.number > 0:
+                raise SecureRefusalError(SecureRefusal.OUT_OF_ORDER)
+            if self.heard != {name: getattr(message, "channel", None) for name, message in keys.items()}:
+                raise SecureRefusalError(SecureRefusal.OTHER_REQUEST)
+            return self, self.dealt.material
         self.roster.check_enough(keys)
         if self.site not in keys:
             raise SecureRefusalError(SecureRefusal.LEFT_OUT)
         for name, message in keys.items():
-            self._check_keys(name, message)
+            if not isinstance(message, Keys) or not message.well_formed(name):
+                raise SecureRefusalError(SecureRefusal.BAD_KEY)
+            if name != self.site:
+                check_signature(self.peers[name], _transcript(self.roster, name, message.channel), message.signature)
+            elif message != self.keys:  # exchanged on the way
+                raise SecureRefusalError(SecureRefusal.BAD_KEY)
         heard = {name: message.channel for name, message in keys.items()}
         channels = {
             name: agreed_key(self.channel, public, context("channel", self.roster.digest, *sorted((self.site, name))))
@@ -285,7 +294,15 @@ class SecureClient:
             raise SecureRefusalError(SecureRefusal.OUT_OF_ORDER)
         if last.unmasked is not None:
             return self, last.unmasked
-        self._check_confirmed(confirmed, last)
+        signers = isinstance(confirmed, Mapping) and set(confirmed) <= set(last.listed)
+        if not signers or not all(isinstance(each, bytes) for each in confirmed.values()):
+            raise SecureRefusalError(SecureRefusal.UNKNOWN_SITE)
+        if len({*confirmed, self.site}) < self.roster.threshold:  # so many that no other list can have as many
+            raise SecureRefusalError(SecureRefusal.TOO_FEW_SITES)
+        statement = list_statement(last.digest, last.listed)
+        for site, signed in confirmed.items():
+            if site != self.site:
+                check_signature(self.peers[site], statement, signed)
         named, held = last.contributors, last.held
         message = Unmasked(
             self.site,
@@ -324,24 +341,6 @@ class SecureClient:
             raise SecureRefusalError(SecureRefusal.OUT_OF_ORDER)
         return self.last
 
-    def _shares_again(self, keys: Mapping[str, Keys]) -> tuple[SecureClient, Material]:
-        """The first answer once more, if the keys are the same and no sum has begun."""
-        if self.dealt is None or self.number > 0:
-            raise SecureRefusalError(SecureRefusal.OUT_OF_ORDER)
-        if self.heard != {name: getattr(message, "channel", None) for name, message in keys.items()}:
-            raise SecureRefusalError(SecureRefusal.OTHER_REQUEST)
-        return self, self.dealt.material
-
-    def _check_keys(self, name: str, message: Keys) -> None:
-        """Refuse a key that its site has not signed for this roster, and an own key that was exchanged."""
-        if not isinstance(message, Keys) or not message.well_formed(name):
-            raise SecureRefusalError(SecureRefusal.BAD_KEY)
-        if name == self.site:
-            if message != self.keys:
-                raise SecureRefusalError(SecureRefusal.BAD_KEY)
-            return
-        check_signature(self.peers[name], _transcript(self.roster, name, message.channel), message.signature)
-
     def _check_participants(self, participants: Collection[str]) -> None:
         """Refuse a sum among others than those whom this site knows to be left."""
         self.roster.check_enough(participants)
@@ -360,19 +359,6 @@ class SecureClient:
         if self.site not in named:
             raise SecureRefusalError(SecureRefusal.LEFT_OUT)
         self._check_agreed(named, self.first_contributors or ())
-
-    def _check_confirmed(self, confirmed: Mapping[str, bytes], last: Contribution) -> None:
-        """Refuse unless so many contributors signed this site's list that no other can have as many."""
-        assert last.listed is not None
-        named = isinstance(confirmed, Mapping) and set(confirmed) <= set(last.listed)
-        if not named or not all(isinstance(each, bytes) for each in confirmed.values()):
-            raise SecureRefusalError(SecureRefusal.UNKNOWN_SITE)
-        if len({*confirmed, self.site}) < self.roster.threshold:
-            raise SecureRefusalError(SecureRefusal.TOO_FEW_SITES)
-        statement = list_statement(last.digest, last.listed)
-        for site, signed in confirmed.items():
-            if site != self.site:
-                check_signature(self.peers[site], statement, signed)
 
     def _check_agreed(self, present: Collection[str], before: Collection[str]) -> None:
         """Refuse if someone is missing without whom this site has not agreed to go on."""

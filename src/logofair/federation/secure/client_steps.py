@@ -29,14 +29,11 @@ from logofair.federation.exchanges.final import PublishRequest, Received
 from logofair.federation.exchanges.totals import Totals
 from logofair.federation.messages import Opening, RequestMessage, agrees
 from logofair.federation.secure import (
-    Confirmed,
     Keys,
     Masked,
-    Material,
     Relay,
     SecureClient,
     SecureRefusal,
-    Unmasked,
 )
 from logofair.federation.secure.primitives import SigningKey, fits_sum, signing_key
 from logofair.federation.server import Server, check_result
@@ -59,28 +56,31 @@ def secure_step(client: Client, message: RequestMessage) -> tuple[Client, Any]:
     """One of the steps ``keys``, ``shares``, ``masked``, ``confirm`` and ``unmask``, or the publication."""
     if client.identity is None:
         raise RefusedError(Refusal.NO_KEYS, "secure sums need this site's key and its peers' public keys; name them.")
-    steps = {
-        "keys": _keys,
-        "shares": _shares,
-        "masked": _masked,
-        "confirm": _confirm,
-        "unmask": _unmask,
-        "": _publish,
-    }
     if message.opening is not None and message.step != "keys":
         raise RefusedError(Refusal.BAD_MESSAGE)
     if message.step in _SEALED and message.sealed is None:
         raise RefusedError(Refusal.BAD_MESSAGE)
+    number, sealed = message.number - client.stored.opened + 1, message.sealed or {}  # sums of a roster are from 1 on
     try:
-        return steps[message.step](client, message)
+        if message.step == "keys":
+            return _keys(client, message)
+        if message.step == "masked":
+            return _masked(client, message, number)
+        if message.step == "":
+            return _publish(client, message)
+        body: Any = None
+        state = _secure_state(client)
+        if message.step == "shares":
+            keys = {site: each for site, each in (message.keys or {}).items() if isinstance(each, Keys)}
+            state, body = state.shares(keys)
+        elif message.step == "confirm":
+            state, body = state.confirm(number, sealed, _signing_key(client))
+        elif message.step == "unmask":
+            state, body = state.unmask(number, sealed)
+        return _with_secure_state(client, state), body
     except SecureRefusalError as refused:
         refusal = _REFUSALS.get(refused.code, Refusal.UNSAFE_SUM)
         raise RefusedError(refusal, f"secure sums: {refused.code.value.replace('_', ' ')}.") from None
-
-
-def _sum_number(client: Client, message: RequestMessage) -> int:
-    """Sums of a roster are numbered from 1, messages of a run throughout."""
-    return message.number - client.stored.opened + 1
 
 
 def _identity(client: Client) -> SecureIdentity:
@@ -207,20 +207,14 @@ def _followed(client: Client, message: RequestMessage) -> Client:
     return replace(client, stored=replace(client.stored, replica=replica.following(message.request)))
 
 
-def _shares(client: Client, message: RequestMessage) -> tuple[Client, Material]:
-    keys = {site: each for site, each in (message.keys or {}).items() if isinstance(each, Keys)}
-    state, material = _secure_state(client).shares(keys)
-    return _with_secure_state(client, state), material
-
-
-def _masked(client: Client, message: RequestMessage) -> tuple[Client, Masked]:
+def _masked(client: Client, message: RequestMessage, number: int) -> tuple[Client, Masked]:
     client = _followed(_caught_up(client, message), message)
     secure, replica = _secure_state(client), client.stored.replica
     assert replica is not None
     # All that may be refused is refused by now, but for seals and participants, which know nothing of the rows either.
     client, vector = _own_vector(client, message, replica.sum_steps, len(secure.roster.sites))
     state, masked = secure.masked(
-        _sum_number(client, message),
+        number,
         replica.request_history,
         message.sealed or {},
         vector,
@@ -256,18 +250,6 @@ def _check_range(batch: ClientBatch, sites: int) -> None:
             f"sample_weight: the rows weigh {weight.sum():.3g} in all, and secure sums of {sites} sites hold less; "
             "divide the weights of all sites by one number.",
         )
-
-
-def _confirm(client: Client, message: RequestMessage) -> tuple[Client, Confirmed]:
-    state, confirmed = _secure_state(client).confirm(
-        _sum_number(client, message), message.sealed or {}, _signing_key(client)
-    )
-    return _with_secure_state(client, state), confirmed
-
-
-def _unmask(client: Client, message: RequestMessage) -> tuple[Client, Unmasked]:
-    state, unmasked = _secure_state(client).unmask(_sum_number(client, message), message.sealed or {})
-    return _with_secure_state(client, state), unmasked
 
 
 def _publish(client: Client, message: RequestMessage) -> tuple[Client, Received]:

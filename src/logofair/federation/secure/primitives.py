@@ -216,7 +216,13 @@ def split(secret: bytes, threshold: int, count: int, random: RandomBytes) -> tup
     # 128 bits more than the prime has: the remainder is uniform to within 2^-127.
     higher = [int.from_bytes(random(48), "big") % PRIME for _ in range(threshold - 1)]
     coefficients = [*higher, int.from_bytes(secret, "big")]
-    return tuple(_value(coefficients, place).to_bytes(SHARE_SIZE, "big") for place in range(1, count + 1))
+    shares = []
+    for place in range(1, count + 1):
+        value = 0
+        for coefficient in coefficients:  # Horner's scheme, highest first
+            value = (value * place + coefficient) % PRIME
+        shares.append(value.to_bytes(SHARE_SIZE, "big"))
+    return tuple(shares)
 
 
 def combine(shares: Mapping[int, bytes]) -> bytes:
@@ -225,14 +231,6 @@ def combine(shares: Mapping[int, bytes]) -> bytes:
     terms = zip(places, _weights(places), strict=True)
     value = sum(int.from_bytes(shares[place], "big") * weight for place, weight in terms) % PRIME
     return (value % 2**256).to_bytes(KEY_SIZE, "big")  # shares of a secret never give more than 2^256
-
-
-def _value(coefficients: list[int], place: int) -> int:
-    """Horner's scheme, highest coefficient first."""
-    value = 0
-    for coefficient in coefficients:
-        value = (value * place + coefficient) % PRIME
-    return value
 
 
 @lru_cache(maxsize=64)

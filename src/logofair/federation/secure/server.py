@@ -91,7 +91,11 @@ class SecureServer:
     def collect_shares(self, replies: Mapping[str, Material]) -> SecureServer:
         """Take what the sites dealt for the first sum."""
         self._expect("shares")
-        formed = {site: reply for site, reply in replies.items() if self._is_material(site, reply)}
+        formed = {
+            site: reply
+            for site, reply in replies.items()
+            if isinstance(reply, Material) and reply.well_formed(site, 1, set(self.keys) - {site})
+        }
         materials = self._enough(formed, self.keys)
         return replace(self, stage="ready", materials=materials)
 
@@ -105,7 +109,13 @@ class SecureServer:
     def collect_masked(self, replies: Mapping[str, Masked]) -> SecureServer:
         """Take the masked contributions; from here on the sum is that of ``contributors``."""
         self._expect("masked")
-        good = self._enough({s: reply for s, reply in replies.items() if self._is_masked(s, reply)}, self.participants)
+        length, names = len(self.steps) + 1, set(self.participants)
+        formed = {
+            site: reply
+            for site, reply in replies.items()
+            if isinstance(reply, Masked) and reply.well_formed(site, self.number, length, names - {site})
+        }
+        good = self._enough(formed, self.participants)
         return replace(
             self,
             stage="confirm",
@@ -127,7 +137,12 @@ class SecureServer:
     def collect_unmasked(self, replies: Mapping[str, Unmasked]) -> SecureServer:
         """Take the shares and form the total."""
         self._expect("unmask")
-        formed = {site: reply for site, reply in replies.items() if self._is_unmasked(site, reply)}
+        gone = set(self.participants) - set(self.contributors)
+        formed = {
+            site: reply
+            for site, reply in replies.items()
+            if isinstance(reply, Unmasked) and reply.well_formed(site, self.number, self.contributors, gone)
+        }
         shares = self._enough(formed, self.confirmed, needed=self.roster.threshold)
         steps = np.array(self.steps)
         digest = self.roster.sum_digest(self.number, self.request, steps, self.participants)
@@ -142,18 +157,6 @@ class SecureServer:
             totals=tuple(total.tolist()),
             relay=relay,
         )
-
-    def _is_material(self, site: str, reply: object) -> bool:
-        peers = [other for other in self.keys if other != site]
-        return isinstance(reply, Material) and reply.well_formed(site, 1, peers)
-
-    def _is_masked(self, site: str, reply: object) -> bool:
-        peers = [other for other in self.participants if other != site]
-        return isinstance(reply, Masked) and reply.well_formed(site, self.number, len(self.steps) + 1, peers)
-
-    def _is_unmasked(self, site: str, reply: object) -> bool:
-        gone = [other for other in self.participants if other not in self.contributors]
-        return isinstance(reply, Unmasked) and reply.well_formed(site, self.number, self.contributors, gone)
 
     def _enough(
         self, good: Mapping[str, _Message], sites: Iterable[str], needed: int | None = None
