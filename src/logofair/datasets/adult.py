@@ -10,7 +10,6 @@ from importlib.resources import files
 
 import numpy as np
 
-from logofair.columns.checks import Floats
 from logofair.datasets.table import Dataset, Feature, chosen, feature_table, terms_of
 
 # The order of the original files. No model here sees fnlwgt, a census weight, or education, which
@@ -57,10 +56,19 @@ def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Datase
     (48842, 86)
     """
     chosen(sensitive, ("sex", "race"), "sensitive")
-    fields = _fields("adult.data") + _fields("adult.test")
+    import lzma  # here, because some builds of Python lack it and the rest of the package works without
+
+    folder, fields = files("logofair.datasets") / "data", []  # all fields of the original files, row after row
+    for name in ("adult.data", "adult.test"):
+        lines = lzma.decompress((folder / f"{name}.xz").read_bytes()).decode("ascii").split("\n")
+        fields += ", ".join(line for line in lines if line and not line.startswith("|")).split(", ")
     columns = {name: fields[place :: len(_COLUMNS)] for place, name in enumerate(_COLUMNS)}
     shown = [name for name in _CATEGORICAL if keep_sensitive or name != sensitive]
-    features, feature_names = _features(columns, shown)
+    coded = {name: np.unique(columns[name], return_inverse=True) for name in shown}
+    values = {name: np.array(columns[name], dtype=np.float64) for name in _RANGES}
+    values |= {name: codes for name, (_, codes) in coded.items()}
+    categories: dict[str, Feature] = {name: dict(enumerate(found.tolist())) for name, (found, _) in coded.items()}
+    features, feature_names = feature_table(values.__getitem__, _RANGES | categories)
     return Dataset(
         **terms_of("adult"),
         features=features,
@@ -69,21 +77,3 @@ def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Datase
         labels=np.array([income.startswith(">") for income in columns["income"]]),
         sensitive=np.array(columns[sensitive]),
     )
-
-
-def _fields(name: str) -> list[str]:
-    """All fields of an original file, row after row."""
-    import lzma  # here, because some builds of Python lack it and the rest of the package works without
-
-    packed = (files("logofair.datasets") / "data" / f"{name}.xz").read_bytes()
-    lines = lzma.decompress(packed).decode("ascii").split("\n")
-    return ", ".join(line for line in lines if line and not line.startswith("|")).split(", ")
-
-
-def _features(columns: dict[str, list[str]], categorical: list[str]) -> tuple[Floats, tuple[str, ...]]:
-    """Scaled numeric columns, then one-hot categorical ones, and the names of both."""
-    coded = {name: np.unique(columns[name], return_inverse=True) for name in categorical}
-    numbers = {name: np.array(columns[name], dtype=np.float64) for name in _RANGES}
-    values = numbers | {name: codes for name, (_, codes) in coded.items()}
-    categories: dict[str, Feature] = {name: dict(enumerate(found.tolist())) for name, (found, _) in coded.items()}
-    return feature_table(values.__getitem__, _RANGES | categories)

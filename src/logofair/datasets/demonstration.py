@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -42,10 +41,6 @@ class Settings:
     alpha: float = 0.5
     random_state: int = 0
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, eq=False)
 class SplitRows:
@@ -55,6 +50,11 @@ class SplitRows:
     labels: npt.NDArray[np.int64]
     groups: npt.NDArray[np.str_]
     sites: Integers
+
+    @property
+    def places(self) -> dict[str, Any]:
+        """Groups and sites, as `logofair.fit` names its arguments."""
+        return {"sensitive_features": self.groups, "sites": self.sites}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +76,7 @@ class MethodResult:
         """Return plain values, ready for JSON."""
         return {
             "method": self.name,
-            "required": {
-                "local": self.local_tolerance,
-                "global": self.global_tolerance,
-            },
+            "required": {"local": self.local_tolerance, "global": self.global_tolerance},
             **measured_values(self.audit),
             "difference": None if self.difference is None else self.difference.as_dict(),
             "certificate": None if self.certificate is None else self.certificate.as_dict(),
@@ -107,7 +104,7 @@ class Comparison:
     def fair_tested(self) -> Solution:
         """The fair variant, tested on the test rows."""
         rows = self.test_rows
-        return self.fair.test(rows.scores, rows.labels, sensitive_features=rows.groups, sites=rows.sites)
+        return self.fair.test(rows.scores, rows.labels, **rows.places)
 
     @property
     def tested(self) -> Audit:
@@ -118,7 +115,7 @@ class Comparison:
         """Return plain values, ready for JSON; what is undefined is None."""
         return {
             "data": self.data,
-            "settings": self.settings.as_dict(),
+            "settings": asdict(self.settings),
             "rows": self.rows,
             "groups": list(self.groups),
             "methods": [outcome.as_dict() for outcome in self.outcomes],
@@ -142,70 +139,54 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
     dealing, splitting = np.random.default_rng(settings.random_state).spawn(2)
     sites = dirichlet_sites(data.sensitive, n_sites=settings.sites, alpha=settings.alpha, rng=dealing)
     parts = split(len(data), _PARTS, rng=splitting)
-    (scores,) = progress(map(_scores, [data], [parts["train"]]), "Training a logistic regression", total=1)
+
+    def trained(rows: npt.NDArray[np.intp]) -> Floats:
+        """Scores of all rows by a logistic regression trained on some."""
+        from sklearn.linear_model import LogisticRegression  # here, while the reader sees that work goes on
+
+        model = LogisticRegression(solver="newton-cholesky").fit(data.features[rows], data.labels[rows])
+        return np.asarray(model.predict_proba(data.features)[:, 1])
+
+    (scores,) = progress(map(trained, [parts["train"]]), "Training a logistic regression", total=1)
     calibration, test = (
         SplitRows(scores[rows], data.labels[rows], data.sensitive[rows], sites[rows])
         for rows in (parts["calibration"], parts["test"])
     )
-    fits = list(progress(_fits(calibration, settings), "Fitting LoGoFair", total=len(_VARIANTS)))
-    variants = [_outcome(name, solution, test, settings) for name, solution in fits]
-    base = MethodResult(BASE, _audit(test.scores >= 0.5, test, settings))
-    outcomes = (base, *variants)
+    tolerances = {
+        name: {
+            "local_tolerance": settings.local_tolerance if local else None,
+            "global_tolerance": settings.global_tolerance if global_ else None,
+        }
+        for name, (local, global_) in _VARIANTS.items()
+    }
+    usual: dict[str, Any] = {"notion": settings.notion, "random_state": settings.random_state}
+    fits = progress(
+        (
+            fit(calibration.scores, calibration.labels, **calibration.places, **own, **usual)
+            for own in tolerances.values()
+        ),
+        "Fitting LoGoFair",
+        total=len(_VARIANTS),
+    )
+    solutions, plain = dict(zip(_VARIANTS, fits, strict=True)), test.scores >= 0.5
+    measured: dict[str, Any] = {"notion": settings.notion, **test.places}
+    outcomes = [MethodResult(BASE, audit(plain, test.labels, **measured))]
+    for name, solution in solutions.items():  # in expectation over its coins, beside the base model
+        chance = solution.policy.probabilities(test.scores, on_unknown="merged", **test.places)
+        compared = compare_rules(plain, chance, test.labels, chances=True, **measured)
+        outcomes.append(
+            MethodResult(
+                name, compared.second, **tolerances[name], difference=compared, certificate=solution.certificate
+            )
+        )
     return Comparison(
         settings=settings,
         data=data.name,
         rows={part: rows.size for part, rows in parts.items()},
-        groups=base.audit.groups,
-        outcomes=outcomes,
-        warnings=tuple(dict.fromkeys(str(warning) for _, solution in fits for warning in solution.warnings)),
-        fair=fits[-1][1],
+        groups=outcomes[0].audit.groups,
+        outcomes=tuple(outcomes),
+        warnings=tuple(dict.fromkeys(str(warning) for each in solutions.values() for warning in each.warnings)),
+        fair=solutions["LoGoFair_l&g"],
         calibration_rows=calibration,
         test_rows=test,
     )
-
-
-def _scores(data: Dataset, rows: npt.NDArray[np.intp]) -> Floats:
-    """Scores of all rows by a logistic regression trained on some."""
-    from sklearn.linear_model import LogisticRegression  # here, while the reader sees that work goes on
-
-    model = LogisticRegression(solver="newton-cholesky").fit(data.features[rows], data.labels[rows])
-    scores: Floats = model.predict_proba(data.features)[:, 1]
-    return scores
-
-
-def _fits(rows: SplitRows, settings: Settings) -> Iterator[tuple[str, Solution]]:
-    """Each variant's name and solution on the calibration rows."""
-    for name, (local, global_) in _VARIANTS.items():
-        yield (
-            name,
-            fit(
-                rows.scores,
-                rows.labels,
-                sensitive_features=rows.groups,
-                sites=rows.sites,
-                notion=settings.notion,
-                local_tolerance=settings.local_tolerance if local else None,
-                global_tolerance=settings.global_tolerance if global_ else None,
-                random_state=settings.random_state,
-            ),
-        )
-
-
-def _outcome(name: str, solution: Solution, rows: SplitRows, settings: Settings) -> MethodResult:
-    """What a variant does on the test rows in expectation over its coins, beside the base model."""
-    columns: dict[str, Any] = {"sensitive_features": rows.groups, "sites": rows.sites}
-    chance = solution.policy.probabilities(rows.scores, on_unknown="merged", **columns)
-    compared = compare_rules(rows.scores >= 0.5, chance, rows.labels, notion=settings.notion, chances=True, **columns)
-    local, global_ = _VARIANTS[name]
-    return MethodResult(
-        name,
-        compared.second,
-        local_tolerance=settings.local_tolerance if local else None,
-        global_tolerance=settings.global_tolerance if global_ else None,
-        difference=compared,
-        certificate=solution.certificate,
-    )
-
-
-def _audit(decisions: npt.NDArray[Any], rows: SplitRows, settings: Settings) -> Audit:
-    return audit(decisions, rows.labels, sensitive_features=rows.groups, sites=rows.sites, notion=settings.notion)

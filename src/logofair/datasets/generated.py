@@ -64,7 +64,10 @@ class Population:
     chance: Floats
 
     def __post_init__(self) -> None:
-        mass, chance = (_array(values) for values in (self.mass, self.chance))
+        try:
+            mass, chance = (np.array(values, dtype=np.float64) for values in (self.mass, self.chance))
+        except (TypeError, ValueError):
+            raise InputError("Population: mass and chance must be arrays of numbers.") from None
         if mass.ndim != 3 or mass.shape != chance.shape or not mass.size:
             raise InputError(
                 f"Population: got mass of shape {mass.shape} and chance of shape {chance.shape}; "
@@ -222,13 +225,6 @@ def _inequalities(requirements: list[tuple[float, list[Floats]]], n: int) -> tup
             rows += [row, -row]
             limits += [tolerance, 0.0]
     return np.array(rows), np.array(limits)
-
-
-def _array(values: object) -> Floats:
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("Population: mass and chance must be arrays of numbers.") from None
 
 
 _MOST_ENTRIES = 100_000

@@ -89,28 +89,23 @@ def dirichlet_sites(
                 f"dirichlet_sites: value {groups.names[smallest]!r} has {sizes[smallest]} rows, too few for {n_sites} "
                 f"sites with {SMALLEST_CELL} each; pass fewer sites, or use scheme='plain'."
             )
-        counts = _authors_counts(sizes, n_sites, alpha, random, whole_number(max_redraws, "max_redraws"))
+        draws, best = 1 + whole_number(max_redraws, "max_redraws"), 0
+        for _ in range(draws):
+            counts = _authors_draw(sizes, n_sites, alpha, random)
+            best = max(best, int(counts.min()))
+            if best >= SMALLEST_CELL:
+                break
+        else:
+            raise InputError(
+                f"dirichlet_sites: with alpha {alpha:g} and {n_sites} sites none of {draws} draws gave every "
+                f"(value, site) cell {SMALLEST_CELL} rows, the best had a cell of {best}; pass a larger alpha, "
+                "fewer sites, a larger max_redraws, or scheme='plain'."
+            )
     sites: Integers = np.empty(len(groups), dtype=np.int32)
     for group, of_group in enumerate(counts):
         rows = random.permutation(np.flatnonzero(groups.codes == group))
         sites[rows] = np.repeat(np.arange(n_sites, dtype=np.int32), of_group)
     return sites
-
-
-def _authors_counts(sizes: Counts, n_sites: int, alpha: float, rng: np.random.Generator, max_redraws: int) -> Counts:
-    """The first of at most ``1 + max_redraws`` draws whose cells all hold enough rows."""
-    best = 0
-    for _ in range(1 + max_redraws):
-        counts = _authors_draw(sizes, n_sites, alpha, rng)
-        smallest = int(counts.min())
-        if smallest >= SMALLEST_CELL:
-            return counts
-        best = max(best, smallest)
-    raise InputError(
-        f"dirichlet_sites: with alpha {alpha:g} and {n_sites} sites none of {1 + max_redraws} draws gave every "
-        f"(value, site) cell {SMALLEST_CELL} rows, the best had a cell of {best}; pass a larger alpha, "
-        "fewer sites, a larger max_redraws, or scheme='plain'."
-    )
 
 
 def _authors_draw(sizes: Counts, n_sites: int, alpha: float, rng: np.random.Generator) -> Counts:
@@ -163,13 +158,9 @@ class Partition:
     rows_left_out: int = 0
 
     def __repr__(self) -> str:
-        kept = _counted(self.rows.size, len(set(self.sites.tolist())))
-        without = f"; left out: {_counted(self.rows_left_out, len(self.left_out))}" if self.left_out else ""
-        return f"Partition({kept}{without})"
-
-
-def _counted(rows: int, sites: int) -> str:
-    return f"{rows:,} row{'s' * (rows != 1)} of {sites:,} site{'s' * (sites != 1)}"
+        both = (self.rows.size, len(set(self.sites.tolist()))), (self.rows_left_out, len(self.left_out))
+        kept, without = (f"{n:,} row{'s' * (n != 1)} of {of:,} site{'s' * (of != 1)}" for n, of in both)
+        return f"Partition({kept}; left out: {without})" if self.left_out else f"Partition({kept})"
 
 
 def partition_rows(
@@ -245,27 +236,22 @@ def _natural(dataset: Dataset, n_sites: int | None, least_rows: int | None) -> P
         raise InputError(f"by: {dataset.name} has {only}; take in more of them, or use 'sensitive' or 'label'.")
     sizes = np.bincount(codes.codes, minlength=len(codes.names))
     by_size = np.argsort(-sizes, kind="stable")
-    kept = _how_many(sizes, n_sites, least_rows, dataset.name)
-    rows = np.flatnonzero(np.isin(codes.codes, by_size[:kept]))
-    left_out = tuple(codes.names[place] for place in by_size[kept:])
-    return Partition(rows, dataset.sites[rows], left_out, len(dataset) - rows.size)
-
-
-def _how_many(sizes: npt.NDArray[np.intp], n_sites: int | None, least_rows: int | None, name: str) -> int:
-    """How many of the natural sites, from the largest down, are wanted."""
     least = 1 if least_rows is None else whole_number(least_rows, "least_rows")
     available = int((sizes >= least).sum())
     if not available:
         raise InputError(
-            f"least_rows: got {least:,}, but the largest natural site of {name} has {sizes.max():,} rows; pass less."
+            f"least_rows: got {least:,}, but the largest natural site of {dataset.name} has {sizes.max():,} rows; "
+            "pass less."
         )
-    wanted = available if n_sites is None else whole_number(n_sites, "n_sites")
-    if wanted > available:
+    kept = available if n_sites is None else whole_number(n_sites, "n_sites")
+    if kept > available:
         enough = f" with at least {least:,} rows" * (least > 1)
         raise InputError(
-            f"n_sites: got {wanted:,}, but {name} has {available:,} natural sites{enough}; pass at most as many."
+            f"n_sites: got {kept:,}, but {dataset.name} has {available:,} natural sites{enough}; pass at most as many."
         )
-    return wanted
+    rows = np.flatnonzero(np.isin(codes.codes, by_size[:kept]))
+    left_out = tuple(codes.names[place] for place in by_size[kept:])
+    return Partition(rows, dataset.sites[rows], left_out, len(dataset) - rows.size)
 
 
 def split(n_rows: int, fractions: Mapping[str, float], *, rng: RandomSource) -> dict[str, RowNumbers]:

@@ -81,18 +81,35 @@ class Dataset:
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {
-            "features": _images(self.features) if _is_stack(self.features) else matrix(self.features, "features"),
+            "features": self.features,
             "feature_names": tuple(self.feature_names),
             "labels": binary(self.labels, "labels").astype(np.int64),
             "sensitive": column(self.sensitive, "sensitive").astype(np.str_),
             "sites": None if self.sites is None else column(self.sites, "sites"),
             "notes": tuple(self.notes),
-            "numbers": None if self.numbers is None else _every_row(self.numbers),
+            "numbers": None if self.numbers is None else column(self.numbers, "numbers"),
         }
+        if (found := checked["numbers"]) is not None:
+            if found.dtype.kind not in "iu":
+                raise InputError(f"numbers: expected whole numbers of rows, got values of type {found.dtype}.")
+            checked["numbers"] = found.astype(np.int64)
+        images, given = self.features, len(self.feature_names)
+        if isinstance(images, np.ndarray) and images.ndim > 2:  # as they are, without a copy
+            if images.ndim != 4 or images.dtype != np.uint8 or images.shape[1] != 3 or 0 in images.shape[2:]:
+                raise InputError(
+                    f"features: got {images.dtype} of shape {images.shape}; images are uint8 of shape (rows, 3, "
+                    "height, width), a table has rows and columns."
+                )
+            if given:
+                raise InputError(f"feature_names: got {given} names for images; pass an empty tuple.")
+        else:
+            checked["features"] = matrix(self.features, "features")
         n_rows = len(checked["features"])
         not_empty(n_rows, "features")
         same_length(n_rows, **{name: checked[name] for name in ("labels", "sensitive", "sites", "numbers")})
-        _check_names(checked["feature_names"], checked["features"])
+        columns = checked["features"].shape[1]
+        if checked["features"].ndim == 2 and given != columns:
+            raise InputError(f"feature_names: got {given} names for {columns} columns of features; name every column.")
         for field, value in checked.items():
             object.__setattr__(self, field, value)
 
@@ -137,7 +154,16 @@ class Dataset:
         >>> toy.take([True, False])
         Dataset(toy: 1 row, 1 feature, 0.0 % positive, groups a 1, no natural sites)
         """
-        chosen = self._chosen(rows)
+        chosen = column(rows, "rows")
+        not_empty(chosen.size, "rows")
+        if chosen.dtype.kind == "b":
+            same_length(len(self), rows=chosen)
+            chosen = np.flatnonzero(chosen)
+        elif chosen.dtype.kind not in "iu":
+            raise InputError(f"rows: expected row numbers or a mask, got values of type {chosen.dtype}.")
+        elif int(chosen.min()) < 0 or int(chosen.max()) >= len(self):
+            wrong = int(chosen.min() if chosen.min() < 0 else chosen.max())
+            raise InputError(f"rows: got row number {wrong}; {self.name} has rows 0 to {len(self) - 1}.")
         return replace(
             self,
             features=self.features[chosen],
@@ -145,53 +171,6 @@ class Dataset:
             sensitive=self.sensitive[chosen],
             sites=None if self.sites is None else self.sites[chosen],
             numbers=self.row_numbers[chosen],
-        )
-
-    def _chosen(self, rows: npt.ArrayLike) -> npt.NDArray[np.intp]:
-        """Checked places of a selection."""
-        chosen = column(rows, "rows")
-        not_empty(chosen.size, "rows")
-        if chosen.dtype.kind == "b":
-            same_length(len(self), rows=chosen)
-            return np.flatnonzero(chosen)
-        if chosen.dtype.kind not in "iu":
-            raise InputError(f"rows: expected row numbers or a mask, got values of type {chosen.dtype}.")
-        if int(chosen.min()) < 0 or int(chosen.max()) >= len(self):
-            wrong = int(chosen.min() if chosen.min() < 0 else chosen.max())
-            raise InputError(f"rows: got row number {wrong}; {self.name} has rows 0 to {len(self) - 1}.")
-        return chosen.astype(np.intp)
-
-
-def _every_row(numbers: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Row numbers of the whole data set."""
-    found = column(numbers, "numbers")
-    if found.dtype.kind not in "iu":
-        raise InputError(f"numbers: expected whole numbers of rows, got values of type {found.dtype}.")
-    return found.astype(np.int64)
-
-
-def _is_stack(features: object) -> bool:
-    """Whether features are an array of more than rows and columns."""
-    return isinstance(features, np.ndarray) and features.ndim > 2
-
-
-def _images(features: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Images as they are, without a copy."""
-    if features.ndim != 4 or features.dtype != np.uint8 or features.shape[1] != 3 or 0 in features.shape[2:]:
-        raise InputError(
-            f"features: got {features.dtype} of shape {features.shape}; images are uint8 of shape (rows, 3, height, "
-            "width), a table has rows and columns."
-        )
-    return features
-
-
-def _check_names(names: tuple[str, ...], features: npt.NDArray[Any]) -> None:
-    """Raise unless every column of a table has a name, and images have none."""
-    if features.ndim == 4 and names:
-        raise InputError(f"feature_names: got {len(names)} names for images; pass an empty tuple.")
-    if features.ndim == 2 and len(names) != features.shape[1]:
-        raise InputError(
-            f"feature_names: got {len(names)} names for {features.shape[1]} columns of features; name every column."
         )
 
 

@@ -182,7 +182,7 @@ def reduce(cells: Cells, u: Floats, v: Floats, *, selection_only: bool) -> Mixtu
     made = Mixtures(np.empty((u.size, 3)), np.empty((u.size, 3)), np.empty((u.size, 3), dtype=bool), np.empty(u.size))
 
     def some(part: slice) -> None:
-        found = _reduced(cells, np.arange(part.start, part.stop), u[part], v[part], selection_only=selection_only)
+        found = _rules(cells, np.arange(part.start, part.stop), u[part], v[part], selection_only=selection_only)
         for each in fields(Mixtures):
             getattr(made, each.name)[part] = getattr(found, each.name)
 
@@ -190,7 +190,7 @@ def reduce(cells: Cells, u: Floats, v: Floats, *, selection_only: bool) -> Mixtu
     return made
 
 
-def _reduced(cells: Cells, every: Indices, u: Floats, v: Floats, *, selection_only: bool) -> Mixtures:
+def _rules(cells: Cells, every: Indices, u: Floats, v: Floats, *, selection_only: bool) -> Mixtures:
     """Rules that realise (u, v) in some cells."""
     u = np.clip(u, 0.0, 1.0)
     top = _edge(cells, every, u, upper=True)
@@ -207,16 +207,12 @@ def _reduced(cells: Cells, every: Indices, u: Floats, v: Floats, *, selection_on
     weight = np.take_along_axis(weight, order, axis=1)
     cuts, upper = np.take_along_axis(cuts, order, axis=1), np.take_along_axis(upper, order, axis=1)
     threshold = np.where(weight > 0, _thresholds(cells, every, cuts, upper), 0.0)
-    _prefer_half(cells, every, weight, threshold, upper)
-    return Mixtures(weight, threshold, np.where(weight > 0, upper, True), single)
-
-
-def _prefer_half(cells: Cells, every: Indices, weight: Floats, threshold: Floats, upper: Booleans) -> None:
-    """Write "all" and "nobody" as score >= 1/2 where that is the same: new rows then meet the base rule, in place."""
+    # "All" and "nobody" as score >= 1/2 where that is the same: new rows then meet the base rule.
     lowest, highest = _extremes(cells, every)
     everybody = (weight[:, 0] == 1.0) & (threshold[:, 0] == 0.0) & (lowest >= 0.5)
     nobody = (weight.max(axis=1) == 0.0) & (highest < 0.5)
     threshold[everybody | nobody, 0], weight[nobody, 0], upper[nobody, 0] = 0.5, 1.0, True
+    return Mixtures(weight, threshold, np.where(weight > 0, upper, True), single)
 
 
 def _extremes(cells: Cells, every: Indices) -> tuple[Floats, Floats]:
