@@ -139,13 +139,13 @@ def test_exact_counts_are_those_of_all_files_together_whatever_the_pieces(
 def test_a_file_that_changes_between_the_two_readings_is_refused(
     folder: Path, people: pl.DataFrame, policy: logofair.Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcome = apply_write._Collected.outcome
+    counted = apply_write.exact_counts
 
-    def changing(self: Any, name: str) -> Any:
+    def changing(*read: Any) -> Any:
         people.tail(1500).write_csv(folder / "new.csv")
-        return outcome(self, name)
+        return counted(*read)
 
-    monkeypatch.setattr(apply_write._Collected, "outcome", changing)
+    monkeypatch.setattr(apply_write, "exact_counts", changing)
     words = (folder / "policy.json", folder / "new.csv", *SEEDED, "--exact-counts", "--out", folder / "out.csv")
     assert "was changed while it was read" in refused(*words)
     assert not (folder / "out.csv").exists()

@@ -7,8 +7,10 @@ states source, terms and known harms.
 from __future__ import annotations
 
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from logofair.datasets.table import Dataset, Feature, chosen, feature_table, terms_of
 
@@ -65,7 +67,7 @@ def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Datase
     columns = {name: fields[place :: len(_COLUMNS)] for place, name in enumerate(_COLUMNS)}
     shown = [name for name in _CATEGORICAL if keep_sensitive or name != sensitive]
     coded = {name: np.unique(columns[name], return_inverse=True) for name in shown}
-    values = {name: np.array(columns[name], dtype=np.float64) for name in _RANGES}
+    values: dict[str, npt.NDArray[Any]] = {name: np.array(columns[name], dtype=np.float64) for name in _RANGES}
     values |= {name: codes for name, (_, codes) in coded.items()}
     categories: dict[str, Feature] = {name: dict(enumerate(found.tolist())) for name, (found, _) in coded.items()}
     features, feature_names = feature_table(values.__getitem__, _RANGES | categories)

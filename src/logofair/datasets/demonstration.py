@@ -152,7 +152,7 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
         SplitRows(scores[rows], data.labels[rows], data.sensitive[rows], sites[rows])
         for rows in (parts["calibration"], parts["test"])
     )
-    tolerances = {
+    tolerances: dict[str, dict[str, Any]] = {
         name: {
             "local_tolerance": settings.local_tolerance if local else None,
             "global_tolerance": settings.global_tolerance if global_ else None,

@@ -15,7 +15,7 @@ from logofair.columns.checks import Floats, nearest_name, shown
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles, DataSource, site_name
-from logofair.files.tables import Table, estimated_rows, fingerprint, kind_of, open_table
+from logofair.files.tables import estimated_rows, fingerprint, kind_of, open_table
 from logofair.files.values import (
     as_chances,
     as_numbers,
@@ -146,7 +146,17 @@ def _part(
         rows = table.collect()
         if not rows.height and not columns.conditions:
             raise InputError(f"{path}: has columns but no rows; pass a file with at least one.")
-        rows = rows.with_columns(*(_checked(table, column, columns.scale) for column in rows.get_columns()))
+        checked = []  # numbers, or of a kind that labels may have; null where a value is missing
+        for column in rows.get_columns():
+            role, scale = column.name, columns.scale if column.name == "score" else "chance"
+            expected = "numbers" if is_number(role) else "text or numbers"
+            values = plain_values(column, table.where(role), expected)
+            if is_number(role):
+                values = as_numbers(values, values.dtype, scale)
+                if values.null_count() > column.null_count():
+                    table.check_numbers(role, scale)  # which names the row by its number in the file
+            checked.append(values.fill_nan(None) if values.dtype.is_float() else values)
+        rows = pl.DataFrame(checked)
         complete = rows.drop_nulls()
         if "weight" in wanted and (rows["weight"] < 0).any():
             table.check_weights()
@@ -154,23 +164,11 @@ def _part(
             table.check_missing(role, rows[role].null_count(), rows.height)
         if "score" in wanted and complete.height:
             scores = complete["score"]
-            check_scores(float(scores.min()), float(scores.max()), columns.scale, table.where("score"))  # type: ignore[arg-type]
+            check_scores(float(scores.min()), float(scores.max()), columns.scale, table.where("score"))
             complete = complete.with_columns(as_chances(pl.col("score"), columns.scale))
     if files.by_file:
         complete = complete.with_columns(site=pl.lit(site_name(path)))
     return complete, rows.height - complete.height
-
-
-def _checked(table: Table, column: polars.Series, scale: str) -> polars.Series:
-    """A column of numbers or of a kind that labels may have, null where a value is missing; raise on another."""
-    role, scale = column.name, scale if column.name == "score" else "chance"
-    expected = "numbers" if is_number(role) else "text or numbers"
-    values = plain_values(column, table.where(role), expected)
-    if is_number(role):
-        values = as_numbers(values, values.dtype, scale)
-        if values.null_count() > column.null_count():
-            table.check_numbers(role, scale)  # which names the row by its number in the file
-    return values.fill_nan(None) if values.dtype.is_float() else values
 
 
 def whole_column(parts: Sequence[polars.Series], role: str, files: DataFiles, columns: ColumnNames) -> polars.Series:

@@ -362,11 +362,30 @@ def decide_files(
     expected = max(1, sum(map(estimated_rows, files.paths)) // batch)
     toss: Toss = Tosses.by_coin
     if decider.exact_counts:
-        first = _Collected()
+        met: list[tuple[Floats, Integers, Words]] = []  # of all rows on which chance decides
+
+        def accept_nobody_yet(tosses: Tosses) -> Booleans:
+            met.append((tosses.chance, tosses.cells, tosses.words))
+            return np.zeros(tosses.rows.size, dtype=np.bool_)
+
         unused = DecisionCounts(decider.policy.groups)
-        with closing(_batches(decider, files, unused, batch, first)) as steps:
+        with closing(_batches(decider, files, unused, batch, accept_nobody_yet)) as steps:
             deque(progress(steps, "Summing chances", expected), maxlen=0)
-        toss, totals.excess = first.outcome(files.name)
+        totals.excess = 0.0
+        if met:
+            chance, cells, words = map(np.concatenate, zip(*met, strict=True))
+            accepted, given = exact_counts(chance, cells, words), 0
+            totals.excess = float(accepted.sum() - chance.sum())
+
+            def tell(tosses: Tosses) -> Booleans:
+                nonlocal given
+                part = slice(given, given + tosses.rows.size)
+                if not np.array_equal(words[part], tosses.words):
+                    raise InputError(f"{files.name}: was changed while it was read; decide again.")
+                given = part.stop
+                return np.asarray(accepted[part])
+
+            toss = tell
     steps = _batches(decider, files, totals, batch, toss)
     with replacing(out) as neighbour, closing(steps), ExitStack() as stack:
         for table in progress(steps, "Deciding", expected):
@@ -377,35 +396,6 @@ def decide_files(
             fault = lacks if totals.dropped else "has columns but no rows; pass a file with at least one"
             raise InputError(f"{files.name}: {fault}.")
     return totals
-
-
-class _Collected:
-    """The chances, cells and words of all batches' rows on which chance decides; as a toss it accepts nobody yet."""
-
-    def __init__(self) -> None:
-        self.met: list[tuple[Floats, Integers, Words]] = []
-
-    def __call__(self, tosses: Tosses) -> Booleans:
-        self.met.append((tosses.chance, tosses.cells, tosses.words))
-        return np.zeros(tosses.rows.size, dtype=np.bool_)
-
-    def outcome(self, name: str) -> tuple[Toss, float]:
-        """The toss that says batch by batch who is accepted, and how many more are than their chances sum to."""
-        if not self.met:
-            return Tosses.by_coin, 0.0
-        chance, cells, words = map(np.concatenate, zip(*self.met, strict=True))
-        accepted = exact_counts(chance, cells, words)
-        given = 0
-
-        def tell(tosses: Tosses) -> Booleans:
-            nonlocal given
-            part = slice(given, given + tosses.rows.size)
-            if not np.array_equal(words[part], tosses.words):
-                raise InputError(f"{name}: was changed while it was read; decide again.")
-            given = part.stop
-            return np.asarray(accepted[part])
-
-        return tell, float(accepted.sum() - chance.sum())
 
 
 def _batches(

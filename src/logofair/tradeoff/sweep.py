@@ -12,7 +12,7 @@ import numpy as np
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats, random_number
 from logofair.columns.labels import Codes
-from logofair.costs import ACCURACY, Costs
+from logofair.costs import ACCURACY
 from logofair.errors import InfeasibleError
 from logofair.fitting.prepare import CalibrationRows, Prepared, checked_pooling, checked_rows, prepare
 from logofair.fitting.solution import cell_warnings
@@ -39,16 +39,6 @@ class FrontierRequirements:
     local: Notion
     global_: Notion
     held: Requirements
-
-    @property
-    def alone(self) -> bool:
-        """Whether there is one site only, so that local and global are the same."""
-        return self.held.alone
-
-    @property
-    def costs(self) -> Costs | None:
-        """What errors cost; None: accuracy counts."""
-        return self.held.costs
 
     def varied(self, local: Tolerance, global_: Tolerance) -> tuple[tuple[Requirement, ...], tuple[Requirement, ...]]:
         """What is required inside sites and over all at a pair of tolerances, besides what holds at every point."""
@@ -160,7 +150,7 @@ class Sweep:
         required = self.requirements.at(local, global_)
         problem = make_problem(required, self.prepared.cells)
         # A single site's requirements are all local: nothing is left to vary at one local tolerance.
-        solvers = [] if self.requirements.alone else [known.setdefault(problem.global_rates, ExactSolver()).solve]
+        solvers = [] if self.requirements.held.alone else [known.setdefault(problem.global_rates, ExactSolver()).solve]
         try:
             mixtures, certificate, _ = certified(problem, self.basis, *solvers)
         except InfeasibleError:
@@ -305,7 +295,7 @@ def frontier(
     held = make_requirements(require, notion, None, None, rows.sites, rows.groups.names, costs=costs)
     requirements = FrontierRequirements(local_notion, global_notion, held)
     requirements.varied(*([None, None] if measure == "gap" else [Ratio(1.0)] * 2))
-    grid = Grid.of(local_tolerances, global_tolerances, chosen, measure, alone=requirements.alone)
+    grid = Grid.of(local_tolerances, global_tolerances, chosen, measure, alone=held.alone)
     test: TestRows | None = None if test_rows is None else checked_test_rows(test_rows, rows)
     lent = checked_pooling(pooling, basis)
     (prepared,) = progress((prepare(rows, calibration, basis, key, lent) for _ in range(1)), "Calibrating", 1)
