@@ -217,7 +217,7 @@ def test_the_apps_run_on_a_superlink_and_supernodes_that_people_keep_running(tmp
     settings = {}
     for site, rows in sites.items():
         file = tmp_path / f"{site}.csv"
-        lines = [f"{g},{s!r}" for g, s in zip(rows.groups.tolist(), rows.scores.tolist(), strict=True)]
+        lines = [f"{g},{s!r}" for g, s in zip(rows.sensitive_features.tolist(), rows.scores.tolist(), strict=True)]
         file.write_text("\n".join(["g,s", *lines]))
         columns = ColumnNames("s", None, ("g",))
         settings[site] = SiteSettings(site, str(file), columns, str(tmp_path / site), str(tmp_path / f"{site}.json"))

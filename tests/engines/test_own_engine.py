@@ -54,7 +54,7 @@ def test_the_engine_of_the_guide_runs_and_gives_the_policies_of_the_engine_in_pr
     with ExitStack() as ended:
         for site, rows in federation((40, 30, 35)).items():
             file, port = tmp_path / f"{site}.parquet", free_port()
-            polars.DataFrame({"g": rows.groups, "s": rows.scores, "y": rows.labels}).write_parquet(file)
+            polars.DataFrame({"g": rows.sensitive_features, "s": rows.scores, "y": rows.labels}).write_parquet(file)
             settings[site] = SiteSettings(
                 site, str(file), ColumnNames("s", "y", ("g",)), str(tmp_path / site), str(tmp_path / f"{site}.json")
             )

@@ -325,7 +325,7 @@ def check_result(made, sites=SITES, *, exactly=True):
     for site, policy in made.policies(sites).items():
         rows = columns(made.sites[site])
         found, right = (
-            each.probabilities(rows.scores, sensitive_features=rows.groups)
+            each.probabilities(rows.scores, sensitive_features=rows.sensitive_features)
             for each in (policy, expected.policies[site])
         )
         np.testing.assert_allclose(found, right, rtol=0, atol=0.0 if exactly else 1e-8)
