@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from logofair.notions import Notion, Rate
     from logofair.policy.policy import Policy
     from logofair.requirement import Requirement
-    from logofair.tradeoff import frontier
+    from logofair.tradeoff import frontier, recommend
 
 __all__ = [
     "Audit",
@@ -38,6 +38,7 @@ __all__ = [
     "compare",
     "fit",
     "frontier",
+    "recommend",
 ]
 
 _HOME = {
@@ -54,6 +55,7 @@ _HOME = {
     "compare": "logofair.auditing",
     "fit": "logofair.fitting.fit",
     "frontier": "logofair.tradeoff",
+    "recommend": "logofair.tradeoff",
 }
 _ROOMS = ("datasets", "federation")
 

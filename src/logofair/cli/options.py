@@ -135,6 +135,32 @@ def typed_command() -> str:
     return shlex.join(["logofair", *(word for word in words if word != "--force")])
 
 
+# The options that say which rows there are and how they are calibrated: what one command is told, another takes.
+_OF_ROWS = (
+    *("--score", "--label", "--group", "--site", "--weight", "--positive", "--scale", "--drop-missing", "--na"),
+    *("--where", "--id", "--costs", "--calibration", "--basis", "--pooling"),
+)
+
+
+def command_of_same_rows(name: str) -> str:
+    """Return another command for the rows of the one that runs, its columns, costs and calibration as they were typed.
+
+    What is to be required, tested or written is left for the reader to add.
+    """
+    ctx = click.get_current_context()
+    words = iter(ctx.find_object(list) or [])
+    next(words, None)
+    options = {option: param for param in ctx.command.params for option in (*param.opts, *param.secondary_opts)}
+    kept = [name]
+    for word in words:
+        option, equals, _ = word.partition("=")
+        param = options.get(option) if word.startswith("-") else None
+        value = [] if param is None or equals or getattr(param, "is_flag", False) else [next(words, "")]
+        if param is None or option in _OF_ROWS:
+            kept += [word, *value]
+    return shlex.join(["logofair", *kept])
+
+
 def name_option(
     option: str,
     names: Sequence[str],

@@ -1,10 +1,20 @@
-"""What fairness costs: the best accuracy for every pair of a local and a global tolerance.
+"""What fairness costs for every pair of a local and a global tolerance, and which limits the rows can certify.
 
 The value is concave and rises with either tolerance; every point has a certificate of its own, recomputed from the rule
 that was stored for it. Rows are calibrated and sorted once for all points.
 """
 
+from logofair.tradeoff.recommendation import Recommendation, RecommendedLimits, recommend
 from logofair.tradeoff.result import Frontier, Knee, Point, UnconstrainedRule
 from logofair.tradeoff.sweep import frontier
 
-__all__ = ["Frontier", "Knee", "Point", "UnconstrainedRule", "frontier"]
+__all__ = [
+    "Frontier",
+    "Knee",
+    "Point",
+    "Recommendation",
+    "RecommendedLimits",
+    "UnconstrainedRule",
+    "frontier",
+    "recommend",
+]

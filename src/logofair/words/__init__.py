@@ -30,7 +30,7 @@ __all__ = [
 
 
 def page_of(result: Any, about: About | None = None) -> Page:
-    """Return the page of a solution, an audit, a comparison, a policy, a frontier or a federated run.
+    """Return the page of a solution, an audit, a comparison, a policy, a frontier, a recommendation or a federated run.
 
     Examples
     --------
@@ -43,11 +43,12 @@ def page_of(result: Any, about: About | None = None) -> Page:
     from logofair.federation.result import RunResult
     from logofair.fitting.solution import Solution
     from logofair.policy.policy import Policy
-    from logofair.tradeoff import Frontier
+    from logofair.tradeoff import Frontier, Recommendation
     from logofair.words.audited import audit_page, comparison_page, of_audit, ratios_page
     from logofair.words.explained import policy_page
     from logofair.words.federated import run_page
     from logofair.words.fitted import fit_page
+    from logofair.words.recommended import recommend_page
     from logofair.words.tradeoffs import frontier_page
 
     if isinstance(result, Solution):
@@ -58,6 +59,8 @@ def page_of(result: Any, about: About | None = None) -> Page:
         return policy_page(result)
     if isinstance(result, Frontier):
         return frontier_page(result, about)
+    if isinstance(result, Recommendation):
+        return recommend_page(result, about)
     if isinstance(result, RunResult):
         return run_page(result)
     if isinstance(result, ImpactRatios):

@@ -1,0 +1,99 @@
+"""``logofair recommend``: the tightest limits that these rows can guarantee for new people, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from logofair.cli.options import (
+    NOTIONS,
+    SectionedCommand,
+    about_page,
+    basis_option,
+    calibration_option,
+    command_of_same_rows,
+    costs_option,
+    data_options,
+    examples,
+    id_option,
+    json_option,
+    name_option,
+    number_option,
+    pooling_option,
+    seed_option,
+    such_that,
+    verbose_option,
+)
+from logofair.files.inputs import ColumnNames, find_files
+
+
+@click.command(
+    cls=SectionedCommand,
+    epilog=examples(
+        "logofair recommend data/together.csv --score score --label label --group sex --site site",
+        "logofair recommend data/together.csv --score score --label label --group sex --site site "
+        "--notion equal_opportunity --confidence 0.9",
+        "logofair recommend data/north.csv --score score --label label --group sex --costs 1,3",
+    ),
+)
+@data_options
+@id_option
+@name_option("--notion", NOTIONS, f"What is fair: {', '.join(NOTIONS)}.  [default: all that the labels allow]")
+@costs_option()
+@number_option(
+    "--confidence",
+    float,
+    such_that(lambda confidence: 0 < confidence < 1, "pass a number above 0 and below 1, such as 0.95"),
+    "With which everything on the page holds for new people.",
+    0.95,
+)
+@calibration_option
+@basis_option
+@pooling_option
+@seed_option("Of the split: part of what is claimed, so do not try many.", "random_state")
+@verbose_option
+@json_option()
+def recommend(
+    data: Sequence[str], columns: ColumnNames, verbose: bool, as_json: bool, costs: Any, **options: Any
+) -> None:
+    """Find the tightest limits these rows can guarantee for new people.
+
+    For every notion of fairness: how small a gap these people suffice to guarantee,
+    inside sites and over all, what that costs, and the command that does it. Limits
+    are found by really fitting and certifying, and honestly: everything on the page
+    holds together at the confidence asked for, the search included. Use rows the
+    model was not trained on.
+    """
+    from logofair.cli.console import print_json, show, showing_progress
+
+    with showing_progress(quiet=as_json) as progress:
+        from logofair.files.parts import read_parts  # here, while the reader sees that work goes on
+        from logofair.files.values import costs_by_site
+        from logofair.tradeoff import recommend as search
+        from logofair.words.recommended import recommend_page
+
+        files = find_files(data, site=columns.site)
+        columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
+        if options["basis"] == "labels":
+            columns.require(files, label="labels, which --basis labels counts with")
+        rows, _ = read_parts(files, columns, (), (), progress)
+        options["calibration"] = options["calibration"] or ("none" if rows.labels is None else "beta")
+        found = search(
+            rows.scores,
+            rows.labels,
+            sensitive_features=rows.groups,
+            sites=rows.sites,
+            sample_weight=rows.weights,
+            ids=rows.ids,
+            costs=costs_by_site(costs, None if rows.sites is None else list(dict.fromkeys(rows.sites.tolist()))),
+            progress=progress,
+            **options,
+        )
+        about = about_page(rows.source, left_out=rows.dropped)
+        page = recommend_page(found, about, command=command_of_same_rows("fit"))
+    if as_json:
+        print_json({"data": rows.source.name} | page.values)
+    else:
+        show(page, verbose=verbose)
