@@ -43,7 +43,11 @@ def test_the_command_it_prints_certifies_what_it_says(data, tmp_path, monkeypatc
         if command:
             assert shlex.split(command)[:2] == ["logofair", "fit"]
             fitted = commandline.json_of(*shlex.split(command)[1:], "--force")
-            met = {(o["requirement"], o["site"]) for o in fitted["outcomes"] if (o["basis"], o["state"]) == ("new rows", "met")}
+            met = {
+                (o["requirement"], o["site"])
+                for o in fitted["outcomes"]
+                if (o["basis"], o["state"]) == ("new rows", "met")
+            }
             assert {(each["requirement"], each["site"]) for each in line["certified"]} <= met
 
 
