@@ -66,7 +66,7 @@ def test_the_engine_of_the_guide_runs_and_gives_the_policies_of_the_engine_in_pr
             wait_for(port)
         command = [sys.executable, str(script), "server", str(tmp_path / "plan.json"), str(tmp_path / "state")]
         done = subprocess.run([*command, *addresses], capture_output=True, text=True, timeout=300)
-    assert "Run test: 3 sites (a, b, c)" in done.stdout, done.stdout + done.stderr
+    assert "at 3 sites (a, b and c)" in done.stdout, done.stdout + done.stderr
     assert read_result(tmp_path / "state" / "result.json").holds
     expected = run(plan, {site: read_site(each, plan) for site, each in settings.items()})
     for site, each in settings.items():
