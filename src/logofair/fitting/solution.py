@@ -343,14 +343,10 @@ class FitWarning:
     cells: tuple[tuple[Label | None, Label | None], ...]  # the first (site, group) concerned
     count: int  # of the cells concerned
 
-    @property
-    def subject(self) -> str:
-        """What the sentence is about, the first 20 cells by name."""
-        named = [name for name in (_cell_name(*cell) for cell in self.cells) if name]
-        return " ".join(part for part in (self.about, listed(named, self.count) if named else "") if part)
-
     def __str__(self) -> str:
-        return f"{self.subject}: {self.finding}."
+        named = [name for name in (_cell_name(*cell) for cell in self.cells) if name]
+        subject = " ".join(part for part in (self.about, listed(named, self.count) if named else "") if part)
+        return f"{subject}: {self.finding}."
 
     def brief(self, most: int = _NAMED_BRIEFLY) -> str:
         """Return the sentence with no more names than this: of many cells their number and the first."""
@@ -393,9 +389,13 @@ def cell_warnings(
     """
     count, one_label = _counted(problem, rows)
     every = problem.cells.rows.reshape(problem.shape)
-    empty = "so nothing can be required there and " + (
-        "the group's merged rule applies" if merged else f"{_base_rule(problem)} applies"
-    )
+    otherwise = "the group's merged rule"
+    if not merged:  # from which score on accepting wins
+        even = np.array([0.5]) if problem.costs is None else np.unique(Costs.of(problem.costs).even)
+        otherwise = "the score from which on accepting wins at the site's costs"
+        if even.size == 1:
+            otherwise = "score >= " + ("1/2" if problem.costs is None else f"{even[0]:.4g}")
+    empty = f"so nothing can be required there and {otherwise} applies"
     few = f"fewer than {FEW_ROWS} rows, so rates are mostly noise"
     none = "no rows" if smallest_cell == 1 else f"too small to say, since it has fewer than {smallest_cell} rows"
     kinds = (
@@ -407,16 +407,8 @@ def cell_warnings(
     )
     for kind, which, finding in kinds:
         yield from _about_cells(kind, which, rows, finding)
-    yield from _unmeasured_local(problem, rows)
-    yield from _unmeasured_global(problem, rows)
-
-
-def _base_rule(problem: Problem) -> str:
-    """What applies where no rule is merged: from which score on accepting wins, in words."""
-    if problem.costs is None:
-        return "score >= 1/2"
-    even = np.unique(Costs.of(problem.costs).even)
-    return f"score >= {even[0]:.4g}" if even.size == 1 else "the score from which on accepting wins at the site's costs"
+    for side in ("local", "global"):
+        yield from _unmeasured(side, problem, rows)
 
 
 def _counted(problem: Problem, rows: CalibrationRows) -> tuple[Indices, Booleans]:
@@ -435,37 +427,28 @@ def _counted(problem: Problem, rows: CalibrationRows) -> tuple[Indices, Booleans
     return count.reshape(shape), one_label.reshape(shape)
 
 
-def _unmeasured_local(problem: Problem, rows: CalibrationRows) -> Iterator[FitWarning]:
-    """Say where a local gap is not measured, or leaves a group out, because nobody counts in its rate."""
-    for k, rate in enumerate(problem.local_rates):
-        counts = problem.local_counts[..., k]
-        if problem.kind("local", k) in ("limit", "capacity"):
+def _unmeasured(side: str, problem: Problem, rows: CalibrationRows) -> Iterator[FitWarning]:
+    """Say where a gap is not measured, or leaves a group out, because nobody counts in its rate."""
+    local = side == "local"
+    where = ("inside the site" if rows.has_sites else "") if local else "over all sites"
+    for k, rate in enumerate(problem.local_rates if local else problem.global_rates):
+        if problem.kind(side, k) in ("limit", "capacity"):
             continue
-        required = np.isfinite(problem.local_tolerance[:, k]) | (problem.kind("local", k) == "ratio")
+        if local:
+            counts, there = problem.local_counts[..., k], problem.mass > 0
+            required = np.isfinite(problem.local_tolerance[:, k]) | (problem.kind(side, k) == "ratio")
+        else:
+            counts, there, required = problem.global_counts[None, :, k], np.array([[True]]), np.array([True])
+        places = rows.sites.names if local else (None,)
         blind = np.flatnonzero(required & ~counts.any(axis=1))
         if blind.size:
-            sites = [rows.sites.names[c] for c in blind[:NAMED]]
-            where = " inside" if rows.has_sites else ""
-            yield _unmeasured(f"{rate.name} cannot be measured{where}", sites, blind.size)
-        left_out = counts.any(axis=1, keepdims=True) & ~counts & (problem.mass > 0)
-        inside = " inside the site" if rows.has_sites else ""
-        finding = f"nobody counts in its {rate.name}, so the gap{inside} leaves it out"
-        yield from _about_cells("group left out", left_out, rows, finding)
-
-
-def _unmeasured_global(problem: Problem, rows: CalibrationRows) -> Iterator[FitWarning]:
-    """Say where a global gap is not measured, or leaves a group out, because nobody counts in its rate."""
-    for k, rate in enumerate(problem.global_rates):
-        counts = problem.global_counts[:, k]
-        if problem.kind("global", k) in ("limit", "capacity"):
-            continue
-        if not counts.any():
-            yield _unmeasured(f"{rate.name} over all sites cannot be measured", [None], 1)
-        elif not counts.all():
-            missing = np.flatnonzero(~counts)
-            groups = [rows.groups.names[a] for a in missing[:NAMED]]
-            finding = f"nobody counts in its {rate.name}, so the gap over all sites leaves it out"
-            yield FitWarning("group left out", "", finding, tuple((None, g) for g in groups), missing.size)
+            what = f"the gap of the {rate.name}{'' if local else ' over all sites'} cannot be measured"
+            what += " inside" if local and rows.has_sites else ""
+            cells = tuple((places[c], None) for c in blind[:NAMED])
+            yield FitWarning("unmeasured gap", what, "fewer than two groups have such a rate", cells, blind.size)
+        left_out = counts.any(axis=1, keepdims=True) & ~counts & there
+        finding = f"nobody counts in its {rate.name}, so the gap {where}".rstrip() + " leaves it out"
+        yield from _about_cells("group left out", left_out, rows, finding, places)
 
 
 def empty_ratios(outcomes: Outcomes) -> Iterator[FitWarning]:
@@ -481,14 +464,11 @@ def empty_ratios(outcomes: Outcomes) -> Iterator[FitWarning]:
                 yield FitWarning("empty ratio", about, finding, tuple((site, None) for site in at[:NAMED]), len(at))
 
 
-def _unmeasured(what: str, sites: list[Label | None], count: int) -> FitWarning:
-    finding = "fewer than two groups have such a rate"
-    return FitWarning("unmeasured gap", f"the gap of the {what}", finding, tuple((c, None) for c in sites), count)
-
-
-def _about_cells(kind: str, which: Booleans, rows: CalibrationRows, finding: str) -> Iterator[FitWarning]:
-    """A warning about the cells marked, if there are any."""
-    count = int(which.sum())
+def _about_cells(
+    kind: str, which: Booleans, rows: CalibrationRows, finding: str, places: tuple[Label | None, ...] | None = None
+) -> Iterator[FitWarning]:
+    """A warning about the cells marked, if there are any; by default each place is a site."""
+    count, names = int(which.sum()), rows.sites.names if places is None else places
     if count:
-        cells = [(rows.sites.names[c], rows.groups.names[a]) for c, a in np.argwhere(which)[:NAMED]]
+        cells = [(names[c], rows.groups.names[a]) for c, a in np.argwhere(which)[:NAMED]]
         yield FitWarning(kind, "", finding, tuple(cells), count)
