@@ -104,16 +104,11 @@ class RateLaws:
         means, variances = np.where(counts > 0, self.means, 0.0), np.where(counts > 0, self.variances, 0.0)
         mean = (share * means).sum(axis=0)
         drawn = np.maximum((share * means**2).sum(axis=0) - mean**2, 0.0) / (total + 1.0)
-        return RateLaws.matched(mean[None], ((share**2 * variances).sum(axis=0) + drawn)[None])
-
-    @classmethod
-    def matched(cls, means: Floats, variances: Floats) -> RateLaws:
-        """The Betas of these means and variances."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            size = means * (1.0 - means) / variances - 1.0
+            size = mean * (1.0 - mean) / ((share**2 * variances).sum(axis=0) + drawn) - 1.0
         size = np.clip(np.nan_to_num(size, nan=0.0), 1e-6, 1e9)
-        certain = (means <= 0.0) | (means >= 1.0)
-        return cls(np.where(certain, means, means * size), np.where(certain, 1.0 - means, (1.0 - means) * size))
+        size = np.where((mean <= 0.0) | (mean >= 1.0), 1.0, size)  # which is certain
+        return RateLaws((mean * size)[None], ((1.0 - mean) * size)[None])
 
     def _parts(self) -> Iterator[tuple[slice, _Nodes]]:
         step = max(1, _PAIRS // self.yes.shape[1] ** 2)
@@ -283,44 +278,27 @@ def held_out_errors(error: float, promises: int) -> float:
     return float(ndtri(POWER) - ndtri(error / max(promises, 1)))
 
 
-def targets_on_held_out_rows(rows: Floats, rate: Floats, tolerance: Floats, error: float) -> Floats:
+def targets_on_held_out_rows(rows: Floats, rate: Floats, bound: Floats, error: float, *, ratio: bool = False) -> Floats:
     """The gap each unit's rule may have for its tolerance to be certified with a chance of :data:`POWER`.
 
-    ``rows`` are those held out, (units, groups), ``rate`` the units' common rates, ``error`` what each promise may
-    take. Where that is less than :data:`TRUE_GAP` of the tolerance, the tolerance itself: a rule of a smaller gap would
-    be certified by luck alone.
+    Or the ``ratio`` it should have. ``rows`` are those held out, (units, groups), ``rate`` the units' common rates,
+    ``error`` what each promise may take. Where that is less than :data:`TRUE_GAP` of the tolerance, or of the way from
+    the ratio to 1, the bound itself: a rule that is so much stricter would be certified by luck alone.
 
     Examples
     --------
-    >>> rows, tolerance = np.array([[2000.0, 2000.0], [50.0, 50.0]]), np.array([0.1, 0.1])
-    >>> np.round(targets_on_held_out_rows(rows, np.array([0.2, 0.2]), tolerance, 0.025), 3).tolist()
+    >>> rows, bound = np.array([[2000.0, 2000.0], [50.0, 50.0]]), np.array([0.1, 0.1])
+    >>> np.round(targets_on_held_out_rows(rows, np.array([0.2, 0.2]), bound, 0.025), 3).tolist()
     [0.065, 0.1]
-    """
-    room = _normal_tolerances(rows, rate, held_out_errors(error, 1))
-    with np.errstate(invalid="ignore"):
-        return np.where(tolerance - room >= TRUE_GAP * tolerance, tolerance - room, tolerance)
-
-
-def ratios_on_held_out_rows(rows: Floats, rate: Floats, ratio: Floats, error: float) -> Floats:
-    """The ratio each unit's rule should have for the one required to be certified with a chance of :data:`POWER`.
-
-    Arguments as for :func:`targets_on_held_out_rows`; where that leaves less than :data:`TRUE_GAP` of the way to 1, the
-    ratio itself.
-
-    Examples
-    --------
-    >>> rows, ratio = np.array([[2000.0, 2000.0], [50.0, 50.0]]), np.array([0.8, 0.8])
-    >>> np.round(ratios_on_held_out_rows(rows, np.array([0.5, 0.5]), ratio, 0.025), 3).tolist()
+    >>> np.round(targets_on_held_out_rows(rows, np.array([0.5, 0.5]), 8 * bound, 0.025, ratio=True), 3).tolist()
     [0.871, 0.8]
     """
-    room = ratio * _normal_tolerances(rows, rate, held_out_errors(error, 1)) / rate
-    with np.errstate(invalid="ignore"):
-        return np.where(1.0 - ratio - room >= TRUE_GAP * (1.0 - ratio), ratio + room, ratio)
-
-
-def _normal_tolerances(rows: Floats, rate: Floats, errors: float) -> Floats:
-    """Tolerances so many standard errors of the gap between the two smallest groups above 0, at most 1."""
     smallest = np.sort(rows, axis=1)[:, :2]
     with np.errstate(divide="ignore"):
         error_of_gap = np.sqrt(rate * (1.0 - rate) * (1.0 / smallest).sum(axis=1))
-    return np.where((rows > 0).all(axis=1), np.minimum(errors * error_of_gap, 1.0), np.nan)
+    room = np.where((rows > 0).all(axis=1), np.minimum(held_out_errors(error, 1) * error_of_gap, 1.0), np.nan)
+    with np.errstate(invalid="ignore"):
+        if ratio:
+            room = bound * room / rate
+            return np.where(1.0 - bound - room >= TRUE_GAP * (1.0 - bound), bound + room, bound)
+        return np.where(bound - room >= TRUE_GAP * bound, bound - room, bound)

@@ -20,7 +20,6 @@ from logofair.auditing.certification import (
     held_out_errors,
     holm,
     rank_errors,
-    ratios_on_held_out_rows,
     rows_needed,
     single_rows_needed,
     targets_on_held_out_rows,
@@ -487,7 +486,7 @@ def _with_room(problem: Problem, statements: Sequence[_Statement], rules: Counte
                 target = targets_on_held_out_rows(own.people, common, wanted, error)
                 tolerance[:, k] = np.minimum(tolerance[:, k], target)
             elif own_limits is not None:
-                target = ratios_on_held_out_rows(own.people, common, each.bounds, error)
+                target = targets_on_held_out_rows(own.people, common, each.bounds, error, ratio=True)
                 own_limits.ratio[:, k] = np.where(
                     judged, np.maximum(own_limits.ratio[:, k], target), own_limits.ratio[:, k]
                 )
