@@ -195,7 +195,7 @@ class GroupMaps:
     method: str
     everyone: Floats  # parameters of all rows, (k, fits); the last fit is the one of all folds
     groups: Floats  # parameters of the groups, (k, fits, groups)
-    information: Floats  # what a row tells of a cell's map: packed symmetric matrices, (k(k+1)/2, fits, groups)
+    information: Floats  # Fisher information of a row: packed symmetric matrices, (k(k+1)/2, fits, groups)
     mass: Floats  # rows of label 0 and of label 1 in each fit that were summed, (2, fits)
     places: Indices  # as which group each group was summed, -1: not at all, (groups,)
     strength: float = STRENGTH  # of the cells' prior, in rows
@@ -238,7 +238,7 @@ class Levels:
         ``least_gain`` and ``slack`` are those of :class:`Descent`; both should exceed the rounding of summed losses.
         """
         family = _summable_family(method)
-        prior, fits = Prior.on_identity(family).beliefs, folds + 1
+        prior, fits = Prior.on_identity(family).normal, folds + 1
         of_fits, of_groups = (prior.of(np.zeros(size, dtype=np.int64)) for size in (fits, fits * places.size))
         softened = np.ldexp(of_fits.centre, -np.arange(1, fits + 1))
         return cls(
@@ -315,7 +315,7 @@ class Levels:
         # The groups' prior is where the fit of all rows is now.
         of_fits = np.repeat(followed, self._shape[1])
         units = of_fits * self._shape[1] + np.tile(np.arange(self._shape[1]), followed.size)
-        return replace(after, groups=after.groups.under(after._prior().beliefs.of(of_fits), units))
+        return replace(after, groups=after.groups.under(after._prior().normal.of(of_fits), units))
 
     def _prior(self) -> Prior:
         """The groups' prior: all rows of their fit, as far as known."""

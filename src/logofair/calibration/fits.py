@@ -265,8 +265,8 @@ class CoarseRows:
 
     def optimum(self, prior: Prior, fits: int) -> Floats:
         """Parameters of least penalised loss of the units of the last of several fits, (k, units)."""
-        size = prior.beliefs.centre.shape[1] // fits
-        last = prior.beliefs.of(np.arange((fits - 1) * size, fits * size))
+        size = prior.normal.centre.shape[1] // fits
+        last = prior.normal.of(np.arange((fits - 1) * size, fits * size))
         return map_estimate(self.runs, self.unit, last, prior.family.slopes).centre
 
     def sums_near(self, start: Floats, sums: Floats, share: Floats, point: Floats, live: Indices) -> Floats:
@@ -365,7 +365,7 @@ class ParentMaps:
         """The fits of the cells, which start at their optimum under the prior of a strength near theirs."""
         units, last, coarse = self.rows.units, np.array([self.without.size - 1]), self.of_cells
         prior = self.on_cells(self.cell_strength, last).of(_parent_units(1, units.n_groups, units.n_cells))
-        start = prior.beliefs.centre if coarse is None else coarse.optimum(prior, 1)
+        start = prior.normal.centre if coarse is None else coarse.optimum(prior, 1)
         return CellFits(self.rows, start, self.without, self.labels, _tolerance(self.rows), coarse)
 
 
@@ -483,13 +483,13 @@ def _level(
     least_gain = tolerance * (seen + prior.rows)
     if without[-1] == NO_FOLD:
         last = np.arange((fits - 1) * size, fits * size)
-        ahead = Descent.start(prior.beliefs.of(last), slopes, at=start, least_gain=least_gain[last])
+        ahead = Descent.start(prior.normal.of(last), slopes, at=start, least_gain=least_gain[last])
         start, sums = _where_it_ends(rows, ahead, start, sums, shift[:, last])
     share = seen / np.tile(np.maximum(rows.seen(size, np.array([NO_FOLD])), 1e-300), fits)
     sums = _outside(sums, without)
     sums[:, seen == 0.0] = 0.0
-    at = np.where(seen > 0.0, np.tile(start, fits), prior.beliefs.centre)
-    descent = Descent.start(prior.beliefs, slopes, at=at, least_gain=least_gain).take(with_targets(sums, at, shift))
+    at = np.where(seen > 0.0, np.tile(start, fits), prior.normal.centre)
+    descent = Descent.start(prior.normal, slopes, at=at, least_gain=least_gain).take(with_targets(sums, at, shift))
     for _ in range(MOST_STEPS):
         if descent.done:
             break

@@ -102,16 +102,16 @@ class SortedRows:
 def fit_isotonic(rows: SortedRows, strengths: tuple[float, float], without: int) -> IsotonicMaps:
     """Fit the curve of all rows, every group and every cell outside a fold; one site's cells as in logistic fits."""
     units = rows.units
-    sizes, worth = (1, units.n_groups, units.n_cells), (IDENTITY_ROWS, *strengths)
+    sizes, prior_strengths = (1, units.n_groups, units.n_cells), (IDENTITY_ROWS, *strengths)
     shares: list[Floats] = []
     lengths, knots = [], []
-    for level, size, parent in zip(rows.levels, sizes, worth, strict=True):
+    for level, size, prior_strength in zip(rows.levels, sizes, prior_strengths, strict=True):
         inside = level[-1] != without
         unit, scores, labels, weights = (column[inside] for column in level[:-1])
         if len(shares) == 2 and np.unique(unit // units.n_groups).size <= 1:
             unit, scores, labels, weights = unit[:0], scores[:0], labels[:0], weights[:0]
         mass = np.bincount(unit, weights=weights, minlength=size)
-        shares.append(np.divide(mass, mass + parent, out=np.zeros(size), where=mass > 0.0))
+        shares.append(np.divide(mass, mass + prior_strength, out=np.zeros(size), where=mass > 0.0))
         of_knot, at, value = isotonic_knots(unit, scores, labels, weights)
         lengths.append(np.bincount(of_knot, minlength=size))
         knots.append((at, value))

@@ -62,9 +62,14 @@ def _beta_features(scores: Floats) -> tuple[Floats, ...]:
     return np.log(inside), -np.log1p(-inside)
 
 
-def _logit_feature(scores: Floats) -> tuple[Floats, ...]:
+def log_odds(scores: Floats) -> Floats:
+    """Log-odds of scores, which are kept off 0 and 1."""
     inside = np.clip(scores, EDGE, 1.0 - EDGE)
-    return (np.log(inside) - np.log1p(-inside),)
+    return np.asarray(np.log(inside) - np.log1p(-inside))
+
+
+def _logit_feature(scores: Floats) -> tuple[Floats, ...]:
+    return (log_odds(scores),)
 
 
 FAMILIES = {
@@ -111,7 +116,7 @@ class Prior:
     """The prior of a level of units, and its strength in rows."""
 
     family: Family
-    beliefs: Normal
+    normal: Normal
     rows: float
 
     @classmethod
@@ -121,17 +126,17 @@ class Prior:
         return cls(family, gaussian_prior(family, centre, information, IDENTITY_ROWS), IDENTITY_ROWS)
 
     def of(self, units: Indices) -> Prior:
-        """What is believed of units that inherit from these."""
-        return Prior(self.family, self.beliefs.of(units), self.rows)
+        """The prior of units whose parents these are."""
+        return Prior(self.family, self.normal.of(units), self.rows)
 
     def on(self, level: Normal, seen: Floats, strength: float) -> Prior:
         """Of the next level, on this level's fitted units, which have seen so many rows each, (units,)."""
-        beliefs = gaussian_prior(self.family, level.centre, self.information(level, seen), strength)
-        return Prior(self.family, beliefs, max(strength, _FEWEST_ROWS))
+        normal = gaussian_prior(self.family, level.centre, self.information(level, seen), strength)
+        return Prior(self.family, normal, max(strength, _FEWEST_ROWS))
 
     def information(self, level: Normal, seen: Floats) -> Floats:
-        """What one row tells about each of these units."""
-        # The prior's rows count as rows here: then a unit without any passes its parent's information on.
+        """Fisher information of one row about each of these units' parameters."""
+        # The prior's rows count as rows here: so a unit without any passes its parent's information on.
         return level.precision / (seen + self.rows)
 
 

@@ -171,13 +171,13 @@ class Maps(Family):
 
 @dataclass(frozen=True, eq=False)
 class Normal:
-    """Gaussian beliefs about the parameters of units: centres (k, units), precisions (k, k, units)."""
+    """Normal distributions of the parameters of units: centres (k, units), precisions (k, k, units)."""
 
     centre: Floats
     precision: Floats
 
     def of(self, units: Indices) -> Normal:
-        """The beliefs about some units."""
+        """Those of some units."""
         return Normal(self.centre[:, units], self.precision[:, :, units])
 
 
@@ -269,7 +269,7 @@ def _added(terms: Floats) -> Floats:
 class Descent:
     """Units on their way to the least penalised loss; it asks for sums over rows and never sees one."""
 
-    prior: Normal  # what each unit is believed to be before any row is seen: the penalty
+    prior: Normal  # of each unit's parameters: the penalty
     slopes: tuple[int, ...]  # the places of the parameters that must not be negative
     best: Floats  # the lowest point known of each unit, (k, units)
     sums: Floats  # there, without the penalty, as in Runs.sums; before anything is known the loss is infinite
@@ -337,7 +337,7 @@ class Descent:
         return replace(self, best=best, sums=known, step=step)._with_next_step(ahead)
 
     def under(self, prior: Normal, units: Indices) -> Descent:
-        """The same sums under new beliefs about some units, each with at least one point known."""
+        """The same sums under new priors of some units, each with at least one point known."""
         centre, precision = self.prior.centre.copy(), self.prior.precision.copy()
         centre[:, units], precision[:, :, units] = prior.centre, prior.precision
         return replace(self, prior=Normal(centre, precision))._with_next_step(units)

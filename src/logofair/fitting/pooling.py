@@ -24,7 +24,7 @@ from scipy.special import expit
 
 from logofair.calibration.calibrator import STRENGTH
 from logofair.calibration.crossfit import assign_folds, assign_folds_by_person
-from logofair.calibration.logistic import EDGE
+from logofair.calibration.logistic import log_odds
 from logofair.calibration.newton import IDENTITY_ROWS
 from logofair.columns.acceleration import PIECE, side_by_side
 from logofair.columns.checks import Floats, Integers
@@ -92,8 +92,7 @@ class ScoredRows:
         people: Integers | None = None,
     ) -> ScoredRows:
         """Rows from their scores."""
-        inside = np.clip(scores, EDGE, 1.0 - EDGE)
-        return cls(np.log(inside) - np.log1p(-inside), cells, weights, n_groups, n_sites, people=people)
+        return cls(log_odds(scores), cells, weights, n_groups, n_sites, people=people)
 
     def in_folds(self, folds: int, rng: np.random.Generator, order: RowOrder | None = None) -> ScoredRows:
         """The rows in random folds, stratified by cell, those of one person together.
