@@ -7,7 +7,7 @@ stands in the place of the first group: a reply has one number for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -39,91 +39,65 @@ class GlobalRequirements:
     positives: Floats
     # (groups, rates of today); None: a site does not know what is accepted today elsewhere, and does not need it
     today: Floats | None = None
-
-    @cached_property
-    def _there(self) -> Booleans:
-        """Which groups have a part in which rate, (groups, rates)."""
-        n = self.mass.sum()
-        return rates_defined(self.plan.global_rates, self.mass / n, self.positives / n)
+    giving: Mapping[Requirement, float] = field(default_factory=dict)  # by how much some are looser
 
     @cached_property
     def defined(self) -> Booleans:
-        """The same, with every combination in the first group's place."""
-        found, first = self._there.copy(), len(self.plan.group_rates)
+        """Which groups have a part in which rate, (groups, rates); of a combination the first group, if any has."""
+        n, first = self.mass.sum(), len(self.plan.group_rates)
+        found = rates_defined(self.plan.global_rates, self.mass / n, self.positives / n).copy()
         found[:, first:] = (np.arange(self.mass.size) == 0)[:, None] & found[:, first:].any(axis=0)
         return found
 
     @property
     def bands(self) -> Floats:
         """The tolerance of every rate, infinite where it is free, (rates,)."""
-        return self._bands({})
-
-    def _bands(self, giving: Mapping[Requirement, float]) -> Floats:
-        """The same where some give way by an amount."""
         units, found = self.plan.global_tolerances[1], np.full(len(self.plan.global_rates), np.inf)
-        found[: units.size] = [tolerance_of(each) for each in self.plan.bands(giving)]
+        found[: units.size] = [tolerance_of(each) for each in self.plan.bands(self.giving)]
         found[: units.size] *= units
         return found
 
     @cached_property
     def tolerance(self) -> Floats:
         """Tolerances by group, (groups, rates): infinite where a group is not compared, 1 where a ratio alone does."""
-        return self._tolerance({})
-
-    def _tolerance(self, giving: Mapping[Requirement, float]) -> Floats:
-        """The same where some give way by an amount."""
-        bands, compared = self._bands(giving), np.arange(len(self.plan.global_rates)) < len(self.plan.constrained)
+        bands, compared = self.bands, np.arange(len(self.plan.global_rates)) < len(self.plan.constrained)
         counts = self.defined & (self.defined.sum(axis=0) > 1) & compared
         return np.where(counts, np.where(np.isfinite(bands), bands, 1.0), np.inf)
 
     @cached_property
     def limits(self) -> Limits | None:
         """Ratios, floors, ceilings and combinations; None: there are tolerances alone."""
-        return self._limits({})
-
-    def _limits(self, giving: Mapping[Requirement, float]) -> Limits | None:
-        """The same where some give way by an amount."""
         plan = self.plan
         if not plan.limits_global:
             return None
-        found = Limits.none(1, *self.defined.shape)
-        for k, band in enumerate(plan.bands(giving)):
+        found, terms = Limits.none(1, *self.defined.shape), [each.terms for each in plan.combinations]
+        for k, band in enumerate(plan.bands(self.giving)):
             found.ratio[0, k] = band.ratio or 0.0
         for each in plan.over_all:
             if each.measure in ("gap", "ratio"):
                 continue
-            of, unit = each.of.normalised()
-            given, k = giving.get(each.requirement, 0.0) * unit, self._column(of)
-            first = isinstance(of, Combination)
-            own = 0 if first else slice(None) if each.group is None else each.group
-            value = self._value(each)
-            value = value * unit if first else np.broadcast_to(value, self.mass.shape)[own]
+            (of, unit), bound = each.of.normalised(), each.requirement.bound
+            if isinstance(bound, People):
+                value = np.asarray(bound.number / self.mass.sum())
+            else:
+                value = self._today(each) if bound == TODAY else np.asarray(each.bounds[0])
+            own: int | slice
+            if isinstance(of, Combination):
+                k, own, value = len(plan.group_rates) + terms.index(of.terms), 0, value * unit
+            else:
+                k, own = plan.group_rates.index(of), slice(None) if each.group is None else each.group
+                value = np.broadcast_to(value, self.mass.shape)[own]
+            given = self.giving.get(each.requirement, 0.0) * unit
+            given = np.inf if bound == TODAY and self.today is None else given  # nobody knows it here
             low, high = of.ends  # what gives way by more than that gives way altogether
-            given = np.inf if each.requirement.bound == TODAY and self.today is None else given  # nobody knows it here
             if each.requirement.relation in (">=", "=") or low < 0.0:
                 least = value - given if each.requirement.relation in (">=", "=") else low
                 found.least[0, own, k] = np.maximum(found.least[0, own, k], np.maximum(least, low))
             if each.requirement.relation in ("<=", "=") or high > 1.0:
                 most = value + given if each.requirement.relation in ("<=", "=") else high
                 found.most[0, own, k] = np.minimum(found.most[0, own, k], np.minimum(most, high))
-        return replace(
-            found,
-            least=np.where(self.defined, found.least, -np.inf),
-            most=np.where(self.defined, found.most, np.inf),
-        )
-
-    def _value(self, each: Holding) -> Floats:
-        """The number that a requirement names, or stands for."""
-        bound = each.requirement.bound
-        if isinstance(bound, People):
-            return np.asarray(bound.number / self.mass.sum())
-        return self._today(each) if bound == TODAY else np.asarray(each.bounds[0])
-
-    def _column(self, of: Rate | Combination) -> int:
-        """The number of a rate, or of the combination with the same terms."""
-        if isinstance(of, Rate):
-            return self.plan.group_rates.index(of)
-        return len(self.plan.group_rates) + [each.terms for each in self.plan.combinations].index(of.terms)
+        least, most = np.where(self.defined, found.least, -np.inf), np.where(self.defined, found.most, np.inf)
+        return replace(found, least=least, most=most)
 
     @property
     def of_totals(self) -> Limits | None:
@@ -261,7 +235,7 @@ class GlobalRequirements:
                 binds = [k for k in numbers if self.plan.constrained[k].tolerance == item.bound]
                 won = sum(0.5 * float(np.abs(prices[:, k]).sum()) * float(units[k]) for k in binds)
             else:
-                more = self._given_way(state, {item: _STEP})
+                more = replace(self, giving={item: _STEP}).decomposition(state.tried)
                 won = float(more.worth(prices[None])[0] - state.worth(prices[None])[0]) / _STEP
             found[item] = won * self.plan.cost_unit
         return found
@@ -278,31 +252,25 @@ class GlobalRequirements:
         """
         every = list(dict.fromkeys(each.requirement for each in self.plan.over_all))
         few = list(every)
+        # An amount after which nothing is left of any requirement: shares differ by 1 at most, other rates by 2.
+        room = 2.0 / float(np.min(self.plan.global_tolerances[1], initial=1.0))
         for item in every:
             rest = [each for each in few if each != item]
             out = [each for each in every if each not in rest]
-            if self.impossible(self._given_way(state, dict.fromkeys(out, self._room))):
+            if self._short(state, dict.fromkeys(out, room)):
                 few = rest
-        amounts = {item: self._least(state, item) for item in few}
+        amounts = {item: None if self._short(state, {item: room}) else self._least(state, item, room) for item in few}
         inside = "what is required inside sites" if self.plan.inside else ""
         return InfeasibleError(amounts, conflict_sentence(amounts, held=inside, at_least=True))
 
-    def _least(self, state: Decomposition, item: Requirement) -> float | None:
-        """The least by which a requirement has to give way, as far as is proved; None: that is not enough."""
-        low, high = 0.0, self._room
-        if self.impossible(self._given_way(state, {item: high})):
-            return None
+    def _short(self, state: Decomposition, giving: Mapping[Requirement, float]) -> bool:
+        """Whether no rule is left even where some requirements are looser by an amount."""
+        return self.impossible(replace(self, giving=giving).decomposition(state.tried))
+
+    def _least(self, state: Decomposition, item: Requirement, most: float) -> float:
+        """The least by which a requirement has to give way, as far as is proved."""
+        low, high = 0.0, most
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            short = self.impossible(self._given_way(state, {item: middle}))
-            low, high = (middle, high) if short else (low, middle)
+            low, high = (middle, high) if self._short(state, {item: middle}) else (low, middle)
         return low
-
-    @property
-    def _room(self) -> float:
-        """An amount after which nothing is left of any requirement: shares differ by 1 at most, other rates by 2."""
-        return 2.0 / float(np.min(self.plan.global_tolerances[1], initial=1.0))
-
-    def _given_way(self, state: Decomposition, giving: Mapping[Requirement, float]) -> Decomposition:
-        """The state with some requirements looser by an amount."""
-        return replace(state, tolerance=self._tolerance(giving), limits=self._limits(giving))

@@ -22,7 +22,6 @@ from logofair.policy.info import (
     PolicyInfo,
     PoolingInfo,
     PublishedInfo,
-    RequirementsInfo,
     SiteInfo,
     relief_sentence,
 )
@@ -118,71 +117,66 @@ def late_policy(
 
 
 def _policy(batch: ClientBatch, number: int, result: PublishedInfo | None, note: str | None = None) -> Policy:
-    plan, site = batch.state.plan, batch.state.sites[number]
-    one = (batch if len(batch.state.sites) == 1 else _alone(batch, number)).derives_once()
-    rules, chances = batch.rules_of(number), one.chances
-    published = PolicyInfo() if result is None else _published(result)
+    state, rules = batch.state, batch.rules_of(number)
+    plan, site = state.plan, state.sites[number]
+    if len(state.sites) > 1:
+        answers_void = replace(state, prices=None, u=None, v=None, local_multipliers=None)
+        releases = state.releases[number : number + 1]
+        own = replace(answers_void, sites=(site,), releases=releases, rules=rules)
+        batch = ClientBatch.resumed([batch.preparation.rows[number]], own)
+    one = batch.derives_once()
     return Policy(
         groups=plan.groups,
         sites=(site,),
         # On a histogram thresholds stand at the edges of bins, whose rows are treated alike.
         mixtures=rules if plan.privacy is None else at_edges(rules, plan.privacy.bins),
-        calibrator=chances.calibrator,
+        calibrator=one.chances.calibrator,
         merged_rules=None,
-        key=_key(plan.run),
+        # Of all sites' coins: runs of other names toss other coins.
+        key=int.from_bytes(hashlib.sha256(f"coins|{plan.run}".encode()).digest()[:8], "big"),
         info=replace(
-            published,
-            requirements=_of_site(published.requirements, one.state),
-            rows=None if plan.privacy is not None else chances.rows.scores.size,
-            calibration=plan.calibration,
-            pooling=_pooling(one),
+            _info(one, result),
             warnings=tuple(map(str, _warnings(one))),
             coin_share=coin_share(one.problem.cells, rules),
             score_blind_rules=score_blind_rules(one.problem.cells, rules),
-            site=site,
             site_figures=_figures(one),
             note=note,
         ),
     )
 
 
-def _key(run: str) -> int:
-    """The key of all sites' coins: runs of other names toss other coins."""
-    return int.from_bytes(hashlib.sha256(f"coins|{run}".encode()).digest()[:8], "big")
-
-
-def _published(result: PublishedInfo) -> PolicyInfo:
-    """What the server published about the run."""
-    return PolicyInfo(
-        requirements=result.requirements,
-        certificate=result.certificate,
-        version=result.logofair,
-        price_sentences=tuple(
-            relief_sentence(price, name, result.certificate.objective)
-            for name, price in result.run.prices.items()
-            if price > 1e-9
-        ),
-        federation=result.run,
+def _info(one: ClientBatch, result: PublishedInfo | None) -> PolicyInfo:
+    """What was published about the run, and what the site has set itself or borrows."""
+    state, plan, derived = one.state, one.state.plan, one.derive()
+    info, costs = PolicyInfo(), plan.costs_at(state.sites, state.costs)
+    if result is not None:
+        info = PolicyInfo(
+            requirements=result.requirements,
+            certificate=result.certificate,
+            version=result.logofair,
+            price_sentences=tuple(
+                relief_sentence(price, name, result.certificate.objective)
+                for name, price in result.run.prices.items()
+                if price > 1e-9
+            ),
+            federation=result.run,
+        )
+    required = replace(info.requirements, costs=None if costs is None else costs.as_dict())
+    if state.local_tolerance is not None:
+        own = map(str, plan.requirements(state.sites, state.local_tolerance).items)
+        required = replace(required, require=tuple(dict.fromkeys((*required.require, *own))))
+    pooling = PoolingInfo(strength=None if state.maps is None else state.maps.strength)
+    if state.priors is not None and derived.borrowed is not None:
+        prior, kappa, there = state.priors.kind, state.priors.kappa, derived.borrowed
+        pooling = replace(pooling, prior=prior, kappa=kappa, cells=there.cells, largest_share=there.largest_share)
+    return replace(
+        info,
+        requirements=required,
+        rows=None if plan.privacy is not None else derived.chances.rows.scores.size,
+        calibration=plan.calibration,
+        pooling=pooling,
+        site=state.sites[0],
     )
-
-
-def _of_site(required: RequirementsInfo, state: ClientState) -> RequirementsInfo:
-    """What was published of the requirements, with the site's costs and the tolerance that it has set itself."""
-    costs, tolerance = state.plan.costs_at(state.sites, state.costs), state.local_tolerance
-    required = replace(required, costs=None if costs is None else costs.as_dict())
-    if tolerance is None:
-        return required
-    own = state.plan.requirements(state.sites, tolerance).items
-    return replace(required, require=tuple(dict.fromkeys((*required.require, *map(str, own)))))
-
-
-def _pooling(one: ClientBatch) -> PoolingInfo:
-    """What the site's own cells borrow."""
-    maps, priors, own = one.state.maps, one.state.priors, one.derive().borrowed
-    about = PoolingInfo(strength=None if maps is None else maps.strength)
-    if priors is None or own is None:
-        return about
-    return replace(about, prior=priors.kind, kappa=priors.kappa, cells=own.cells, largest_share=own.largest_share)
 
 
 def _figures(one: ClientBatch) -> SiteInfo:
@@ -204,25 +198,13 @@ def _figures(one: ClientBatch) -> SiteInfo:
 
 def _warnings(one: ClientBatch) -> Iterator[FitWarning]:
     """What the site should know of its own small cells; this never leaves it."""
-    if one.state.plan.privacy is not None:
-        return _noised_warnings(one)
-    return cell_warnings(one.problem, one.chances.rows, merged=True, smallest_cell=one.state.plan.smallest_cell)
-
-
-def _noised_warnings(one: ClientBatch) -> Iterator[FitWarning]:
-    """Groups with few rows as far as the noised histogram tells; the true counts would not be covered."""
-    rows, groups = one.chances.rows, one.state.plan.groups
-    counts = np.bincount(rows.groups.codes, rows.weights, minlength=len(groups))
-    few = [groups[a] for a in np.flatnonzero(counts < FEW_ROWS)]
+    rows, plan = one.chances.rows, one.state.plan
+    if plan.privacy is None:
+        yield from cell_warnings(one.problem, rows, merged=True, smallest_cell=plan.smallest_cell)
+        return
+    # As far as the noised histogram tells: the true counts would not be covered.
+    counts = np.bincount(rows.groups.codes, rows.weights, minlength=len(plan.groups))
+    few = [plan.groups[a] for a in np.flatnonzero(counts < FEW_ROWS)]
     finding = f"fewer than {FEW_ROWS} rows by the noised counts, so its rates are mostly noise"
     if few:
-        site = one.state.sites[0]
-        yield FitWarning("few rows", "", finding, tuple((site, group) for group in few), len(few))
-
-
-def _alone(batch: ClientBatch, number: int) -> ClientBatch:
-    state = batch.state
-    releases = state.releases[number : number + 1]
-    answers_void = replace(state, prices=None, u=None, v=None, local_multipliers=None)
-    own = replace(answers_void, sites=(state.sites[number],), releases=releases, rules=batch.rules_of(number))
-    return ClientBatch.resumed([batch.preparation.rows[number]], own)
+        yield FitWarning("few rows", "", finding, tuple((one.state.sites[0], group) for group in few), len(few))

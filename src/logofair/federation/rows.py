@@ -154,7 +154,12 @@ class Preparation:
     @classmethod
     def of(cls, rows: Sequence[SiteRows], plan: Plan, sites: tuple[str, ...]) -> Preparation:
         """The rows that count: those of groups with fewer than the plan's smallest cell at their site do not."""
-        return cls(tuple(_counted(each, plan) for each in rows), plan, sites)
+        counted = []
+        for own in rows if plan.smallest_cell > 1 else ():
+            there = own.groups if own.weights is None else own.groups[own.weights > 0]
+            stay = np.bincount(there, minlength=len(plan.groups))[own.groups] >= plan.smallest_cell
+            counted.append(own if stay.all() else own.at(stay))
+        return cls(tuple(counted or rows), plan, sites)
 
     @property
     def weight(self) -> Floats:
@@ -183,21 +188,22 @@ class Preparation:
         scored = self.scored
         ends = np.bincount(scored.sites, minlength=len(self.rows)).cumsum() * (self.plan.folds + 1)
         bounds = np.flatnonzero(np.diff(ends // ROWS_AT_ONCE)) + 1
-        return [self._fold_some(scored, *some) for some in pairwise([0, *bounds.tolist(), len(self.rows)])]
-
-    def _fold_some(self, scored: ScoredRows, first: int, last: int) -> FoldedRows:
-        some = scored.of(first, last)
-        return fold_rows(
-            self.plan.calibration,
-            some.scores,
-            some.labels,
-            some.groups,
-            some.sites,
-            n_groups=len(self.plan.groups),
-            weights=some.weights,
-            folds=self.plan.folds,
-            rngs=[_site_rng(self.plan, site, "folds") for site in self.sites[first:last]],
-        )
+        folded = []
+        for first, last in pairwise([0, *bounds.tolist(), len(self.rows)]):
+            some = scored.of(first, last)
+            own = fold_rows(
+                self.plan.calibration,
+                some.scores,
+                some.labels,
+                some.groups,
+                some.sites,
+                n_groups=len(self.plan.groups),
+                weights=some.weights,
+                folds=self.plan.folds,
+                rngs=[_site_rng(self.plan, site, "folds") for site in self.sites[first:last]],
+            )
+            folded.append(own)
+        return folded
 
     def pooled_rows(self, *, in_folds: bool) -> Iterator[pooling.ScoredRows]:
         """The rows of each site as pooling sees them, in folds of their own or not."""
@@ -250,15 +256,6 @@ class Preparation:
         """The rows under the names of the plan."""
         groups, sites = Codes(self.plan.groups, rows.groups), Codes(self.sites, rows.sites)
         return CalibrationRows(rows.scores, rows.labels, groups, sites, rows.weights)
-
-
-def _counted(rows: SiteRows, plan: Plan) -> SiteRows:
-    """A site's rows without the groups that have fewer than the plan's smallest cell."""
-    if plan.smallest_cell == 1:
-        return rows
-    counted = rows.groups if rows.weights is None else rows.groups[rows.weights > 0]
-    stay = np.bincount(counted, minlength=len(plan.groups))[rows.groups] >= plan.smallest_cell
-    return rows if stay.all() else rows.at(stay)
 
 
 def _site_rng(plan: Plan, site: str, purpose: str) -> np.random.Generator:
