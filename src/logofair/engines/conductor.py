@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from logofair.engines.events import Event, Tell, ignore, spoken_names
 from logofair.errors import InputError, RunError, SumError
-from logofair.federation.exchange import Refusal, Sums, fault
+from logofair.federation.exchange import AfterTotals, Refusal, Sums, fault
 from logofair.federation.exchanges.final import PublishExchange, Received
-from logofair.federation.exchanges.roster import AfterTotals
 from logofair.federation.exchanges.totals import Totals
 from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.result import RunResult

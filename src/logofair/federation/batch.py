@@ -236,7 +236,7 @@ class ClientBatch:
             raise RefusedError(Refusal.BAD_REQUEST, "a request has a number that is not finite.")
         return request.exchange.answer(self, request)
 
-    def derives_once(self) -> ClientBatch:
+    def with_derived(self) -> ClientBatch:
         """The same batch with its chances and cells, for whoever asks for them several times."""
         return replace(self, derived=self.derive())
 
@@ -297,7 +297,7 @@ class ClientBatch:
         return np.stack([each.reshape(shape) for each in (cells.mass * u, cells.mass * v, cells.positives)], axis=2)
 
     @property
-    def spared(self) -> Floats:
+    def cost_offset(self) -> Floats:
         """By how much rejecting everybody is cheaper at each client than at the plan's dearest costs, (sites,).
 
         As a share of all rows. Replies count gains from rejecting everybody at the dearest costs, so that the cost
@@ -306,7 +306,7 @@ class ClientBatch:
         problem = self.problem
         if problem.costs is None:
             return np.zeros(problem.shape[0])
-        most = self.state.plan.dearest[1] / self.state.plan.cost_unit
+        most = self.state.plan.largest_costs[1] / self.state.plan.cost_unit
         return np.asarray((most - problem.costs[:, 1]) * problem.positives.sum(axis=1))
 
     def counted_answer(self, prices: Floats) -> tuple[Floats, Floats]:
@@ -316,7 +316,7 @@ class ClientBatch:
             same = np.flatnonzero((state.prices == prices).reshape(len(state.prices), -1).all(axis=1))
             if same.size:
                 return state.u[same[0]], state.v[same[0]]
-        answer = best_answer(self.problem, everybodys(prices, state.plan))
+        answer = best_answer(self.problem, broadcast_prices(prices, state.plan))
         return answer.u, answer.v
 
     def wrong_in(self, result: PublishedInfo, *, counted: bool = True) -> str | None:
@@ -330,7 +330,7 @@ class ClientBatch:
         assert state.rules is not None
         assert state.totals is not None
         gain, shares, _ = measure(problem, state.rules)
-        of_groups, of_combinations = split_shares(shares, state.plan)
+        of_groups, of_combinations = split_combinations(shares, state.plan)
         own = (each.reshape(problem.shape).sum(axis=0) for each in (problem.cells.mass, problem.cells.positives))
         figures = OwnFigures(
             state.plan,
@@ -338,7 +338,7 @@ class ClientBatch:
             who,
             GroupCounts(*(counted * each for each in own)),
             GroupCounts(**vars(state.totals), sites=len(state.sites) if who is None else who.number),
-            counted * float((gain + self.spared).sum()),
+            counted * float((gain + self.cost_offset).sum()),
             counted * of_groups.sum(axis=0),
             counted * of_combinations.sum(axis=0),
             published_pooling(state.maps, state.priors),
@@ -386,7 +386,7 @@ def inside(required: Requirements, cells: Cells) -> Requirements:
     return replace(own, people=tuple(people.tolist()))
 
 
-def everybodys(prices: Floats, plan: Plan) -> Floats:
+def broadcast_prices(prices: Floats, plan: Plan) -> Floats:
     """Prices (..., groups, rates) as they count in every group: those of combinations stand for all of them."""
     if not plan.combinations:
         return prices
@@ -395,7 +395,7 @@ def everybodys(prices: Floats, plan: Plan) -> Floats:
     return np.concatenate([prices[..., :first], of_all], axis=-1)
 
 
-def split_shares(shares: Floats, plan: Plan) -> tuple[Floats, Floats]:
+def split_combinations(shares: Floats, plan: Plan) -> tuple[Floats, Floats]:
     """Shares (..., groups, rates) as replies hold them: the groups', and those of combinations."""
     rates = len(plan.group_rates)
     return shares[..., :rates], shares[..., rates:].sum(axis=-2)

@@ -14,9 +14,8 @@ from typing import Any
 
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
-from logofair.federation.exchange import GroupCounts, Refusal, Sums, fault
+from logofair.federation.exchange import AfterTotals, GroupCounts, Refusal, Sums, fault
 from logofair.federation.exchanges.final import PublishRequest
-from logofair.federation.exchanges.roster import AfterTotals
 from logofair.federation.limits import SiteLimits
 from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.privacy import Release

@@ -45,23 +45,19 @@ def _group_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
     gains = [replace(problem, cells=row).priced_gain(each) for each in prices]
     rules = base_rule(groups.size)
     for a in groups:
-        weight_of: dict[tuple[float, bool], float] = {}
-        for (constant, slope), weight in zip(((u[0, a], v[0, a]) for u, v in gains), weights, strict=True):
-            rule = _gaining(float(constant), float(slope))
-            if rule is not None:
+        weight_of: dict[tuple[float, bool], float] = {}  # by threshold, and whether chances from it on are accepted
+        for (u, v), weight in zip(gains, weights, strict=True):
+            constant, slope = float(u[0, a]), float(v[0, a])
+            if slope == 0.0:
+                gains_somewhere, threshold = constant > 0, 0.0
+            else:
+                threshold = -constant / slope
+                gains_somewhere = threshold <= 1.0 if slope > 0 else threshold >= 0.0
+            if gains_somewhere:
+                rule = (min(max(threshold, 0.0), 1.0), slope >= 0)
                 weight_of[rule] = weight_of.get(rule, 0.0) + float(weight)
         _write_rule(rules, int(a), weight_of)
     return rules
-
-
-def _gaining(constant: float, slope: float) -> tuple[float, bool] | None:
-    """The threshold from which on (True) or up to which (False) a chance gains; None where none does."""
-    if slope == 0.0:
-        return (0.0, True) if constant > 0 else None
-    even = -constant / slope
-    if not (even <= 1.0 if slope > 0 else even >= 0.0):
-        return None
-    return min(max(even, 0.0), 1.0), slope > 0
 
 
 def _write_rule(rules: Mixtures, cell: int, weight_of: dict[tuple[float, bool], float]) -> None:

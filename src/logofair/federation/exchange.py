@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, get_type_hint
 
 import numpy as np
 
+from logofair.calibration.federated import GroupMaps
 from logofair.calibration.fits import PARTS
 from logofair.calibration.logistic import FAMILIES
 from logofair.columns.checks import Floats
+from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Plan
-from logofair.fitting.pooling import BINS, KAPPAS, KINDS, STRENGTHS
+from logofair.fitting.pooling import BINS, KAPPAS, KINDS, STRENGTHS, GroupPriors
 from logofair.notions import Rate
 from logofair.records import Family
 from logofair.requirements import Combination
@@ -255,13 +257,50 @@ class Exchange(Family):
         """The next exchange, given the total of the replies of so many sites."""
         raise NotImplementedError
 
-    def stands_without(self, plan: Plan) -> bool:
+    def survives_dropout(self, plan: Plan) -> bool:
         """Whether, where sites were lost, the replies of the others can be taken as they are; else all begin again."""
         return False
 
-    def telling(self, plan: Plan) -> Floats | None:
+    def warm_start(self, plan: Plan) -> Floats | None:
         """The prices worth sending to a new roster at once."""
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class RosterTotals:
+    """The totals of a roster, and what its sites counted with."""
+
+    mass: Floats
+    positives: Floats
+    sites: int
+    today: Floats  # what is accepted where nothing is required, (groups, rates of today)
+    maps: GroupMaps | None = None
+    priors: GroupPriors | None = None  # where small cells borrow
+
+    @property
+    def counts(self) -> GroupCounts:
+        """The rows of the roster."""
+        return GroupCounts(self.mass, self.positives, self.sites)
+
+    def required(self, plan: Plan) -> GlobalRequirements:
+        """What is required over all sites."""
+        return GlobalRequirements(plan, self.mass, self.positives, self.today)
+
+
+class BeforeTotals(Exchange):
+    """An exchange up to the totals of its roster; it keeps prices worth sending then, from a roster before this one."""
+
+    prices: Floats | None
+
+    def warm_start(self, plan: Plan) -> Floats | None:
+        """The same prices."""
+        return self.prices
+
+
+class AfterTotals(Exchange):
+    """An exchange that knows the totals of its roster: the answers of sites are void without one of them."""
+
+    totals: RosterTotals
 
 
 def reply_form(request: Request, plan: Plan) -> tuple[type[Sums], list[tuple[int, ...]]]:
@@ -294,6 +333,22 @@ def fault(
     if plan.smallest_cell == 1 and behind is not None and not behind.mass.sum() > 0:
         return "sent a number of rows that cannot be"  # where small cells are left out, none may be left
     return reply.wrong(Context(request, plan, counts, roster))
+
+
+def beyond_rows(
+    gain: Floats, shares: Floats, combinations: Floats, plan: Plan, counts: GroupCounts, roster: GroupCounts
+) -> str | None:
+    """What so many rows cannot reach: gains, parts of combinations of rates, and shares of groups' rates."""
+    own = counts.mass.sum() / roster.mass.sum() + ROUNDING
+    if np.abs(gain).max(initial=0.0) > own:
+        return "claims more accuracy than its rows allow"
+    least, most = combination_limits(plan.combinations, counts, roster)
+    if np.any(combinations < least) or np.any(combinations > most):
+        return "claims a part of a limited rate that its rows do not allow"
+    low, high = share_limits(plan.group_rates, counts, roster)
+    if np.any(shares < low) or np.any(shares > high):
+        return "claims a larger share of a group's rate than its rows allow"
+    return None
 
 
 def combination_limits(

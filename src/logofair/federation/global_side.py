@@ -39,7 +39,7 @@ class GlobalRequirements:
     positives: Floats
     # (groups, rates of today); None: a site does not know what is accepted today elsewhere, and does not need it
     today: Floats | None = None
-    giving: Mapping[Requirement, float] = field(default_factory=dict)  # by how much some are looser
+    relaxation: Mapping[Requirement, float] = field(default_factory=dict)  # by how much some are looser
 
     @cached_property
     def defined(self) -> Booleans:
@@ -53,7 +53,7 @@ class GlobalRequirements:
     def bands(self) -> Floats:
         """The tolerance of every rate, infinite where it is free, (rates,)."""
         units, found = self.plan.global_tolerances[1], np.full(len(self.plan.global_rates), np.inf)
-        found[: units.size] = [tolerance_of(each) for each in self.plan.bands(self.giving)]
+        found[: units.size] = [tolerance_of(each) for each in self.plan.bands(self.relaxation)]
         found[: units.size] *= units
         return found
 
@@ -71,7 +71,7 @@ class GlobalRequirements:
         if not plan.limits_global:
             return None
         found, terms = Limits.none(1, *self.defined.shape), [each.terms for each in plan.combinations]
-        for k, band in enumerate(plan.bands(self.giving)):
+        for k, band in enumerate(plan.bands(self.relaxation)):
             found.ratio[0, k] = band.ratio or 0.0
         for each in plan.over_all:
             if each.measure in ("gap", "ratio"):
@@ -87,7 +87,7 @@ class GlobalRequirements:
             else:
                 k, own = plan.group_rates.index(of), slice(None) if each.group is None else each.group
                 value = np.broadcast_to(value, self.mass.shape)[own]
-            given = self.giving.get(each.requirement, 0.0) * unit
+            given = self.relaxation.get(each.requirement, 0.0) * unit
             given = np.inf if bound == TODAY and self.today is None else given  # nobody knows it here
             low, high = of.ends  # what gives way by more than that gives way altogether
             if each.requirement.relation in (">=", "=") or low < 0.0:
@@ -154,7 +154,7 @@ class GlobalRequirements:
         n, positives = float(self.mass.sum()), float(self.positives.sum())
         if self.plan.objective == "accuracy":
             return (n - positives) / n + gain
-        return self.plan.dearest[1] * positives / n - gain * self.plan.cost_unit
+        return self.plan.largest_costs[1] * positives / n - gain * self.plan.cost_unit
 
     @property
     def limited(self) -> tuple[int, ...]:
@@ -235,7 +235,7 @@ class GlobalRequirements:
                 binds = [k for k in numbers if self.plan.constrained[k].tolerance == item.bound]
                 won = sum(0.5 * float(np.abs(prices[:, k]).sum()) * float(units[k]) for k in binds)
             else:
-                more = replace(self, giving={item: _STEP}).decomposition(state.tried)
+                more = replace(self, relaxation={item: _STEP}).decomposition(state.tried)
                 won = float(more.worth(prices[None])[0] - state.worth(prices[None])[0]) / _STEP
             found[item] = won * self.plan.cost_unit
         return found
@@ -263,9 +263,9 @@ class GlobalRequirements:
         inside = "what is required inside sites" if self.plan.inside else ""
         return InfeasibleError(amounts, conflict_sentence(amounts, held=inside, at_least=True))
 
-    def _short(self, state: Decomposition, giving: Mapping[Requirement, float]) -> bool:
+    def _short(self, state: Decomposition, relaxation: Mapping[Requirement, float]) -> bool:
         """Whether no rule is left even where some requirements are looser by an amount."""
-        return self.impossible(replace(self, giving=giving).decomposition(state.tried))
+        return self.impossible(replace(self, relaxation=relaxation).decomposition(state.tried))
 
     def _least(self, state: Decomposition, item: Requirement, most: float) -> float:
         """The least by which a requirement has to give way, as far as is proved."""

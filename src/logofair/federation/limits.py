@@ -166,11 +166,12 @@ class SiteLimits:
         if not self.pooling and plan.pooling != "none":
             yield "it pools, for which histograms of scores are sent; this site sends none"
         yield from self._about_gaps(plan, site)
+        largest = plan.largest_costs
         if self.costs is not None and plan.priced is None:
             yield "it counts accuracy; this site's own costs can only take the place of others"
-        elif self.costs is not None and any(own > most for own, most in zip(self.costs, plan.dearest, strict=True)):
-            own, dearest = (f"{accepted:g} and {rejected:g}" for accepted, rejected in (self.costs, plan.dearest))
-            yield f"its costs are {dearest} at most, and this site's own, {own}, are larger"
+        elif self.costs is not None and any(own > most for own, most in zip(self.costs, largest, strict=True)):
+            own, theirs = (f"{accepted:g} and {rejected:g}" for accepted, rejected in (self.costs, largest))
+            yield f"its costs are {theirs} at most, and this site's own, {own}, are larger"
         elif self.costs is None and not plan.has_costs(site):
             yield "it says what errors cost at other sites, and not at this one"
 

@@ -310,9 +310,9 @@ class Plan:
         """What accepting a row adds where errors are dearest, as a line in its chance: constant and slope.
 
         In units of the dearest error. Sites whose errors cost less count their gains from the same start
-        (``ClientBatch.spared``), so that limits on totals that hold at these costs hold at theirs.
+        (``ClientBatch.cost_offset``), so that limits on totals that hold at these costs hold at theirs.
         """
-        accepted, rejected = (each / self.cost_unit for each in self.dearest)
+        accepted, rejected = (each / self.cost_unit for each in self.largest_costs)
         return -accepted, accepted + rejected
 
     @property
@@ -327,7 +327,7 @@ class Plan:
         return "accuracy" if self.priced is None else "cost"
 
     @property
-    def dearest(self) -> tuple[float, float]:
+    def largest_costs(self) -> tuple[float, float]:
         """The most that a wrongly accepted row costs at any site, and a wrongly rejected one."""
         priced = self.priced or ACCURACY
         return float(priced.wrongly_accepted.max()), float(priced.wrongly_rejected.max())
@@ -335,7 +335,7 @@ class Plan:
     @property
     def cost_unit(self) -> float:
         """What the dearest error costs; 1 where accuracy counts."""
-        return max(self.dearest)
+        return max(self.largest_costs)
 
     def has_costs(self, site: str) -> bool:
         """Whether it says what errors cost at a site, or that accuracy counts at all of them."""
@@ -348,7 +348,7 @@ class Plan:
         """
         if own is not None:
             return Costs.of([own])
-        single, others = dict(self.site_costs), self.costs or self.dearest
+        single, others = dict(self.site_costs), self.costs or self.largest_costs
         return Costs.of([single.get(site, others) for site in sites]) if single and sites else self.priced
 
     @cached_property
@@ -356,14 +356,14 @@ class Plan:
         """The strictest that is required over all sites of each rate that is compared: a tolerance, a ratio or both."""
         return self.bands({})
 
-    def bands(self, giving: Mapping[Requirement, float]) -> tuple[Band, ...]:
+    def bands(self, relaxation: Mapping[Requirement, float]) -> tuple[Band, ...]:
         """The same where some give way by an amount."""
         found: dict[Rate, Band] = {}
         for each in self.over_all:
             if each.measure not in ("gap", "ratio") or not isinstance(each.of, Rate):
                 continue
             known = found.setdefault(each.of, Band(each.of, None))
-            bound, given = float(each.bounds[0]), giving.get(each.requirement, 0.0)
+            bound, given = float(each.bounds[0]), relaxation.get(each.requirement, 0.0)
             if each.measure == "gap":
                 known = replace(known, tolerance=min(tolerance_of(known), bound + given))
             else:

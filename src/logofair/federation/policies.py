@@ -124,7 +124,7 @@ def _policy(batch: ClientBatch, number: int, result: PublishedInfo | None, note:
         releases = state.releases[number : number + 1]
         own = replace(answers_void, sites=(site,), releases=releases, rules=rules)
         batch = ClientBatch.resumed([batch.preparation.rows[number]], own)
-    one = batch.derives_once()
+    one = batch.with_derived()
     return Policy(
         groups=plan.groups,
         sites=(site,),

@@ -10,7 +10,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.errors import InputError, QuorumLostError, RunError
-from logofair.federation.exchange import Exchange, GroupCounts, Request, Sums, fault, reply_form
+from logofair.federation.exchange import AfterTotals, Exchange, GroupCounts, Request, Sums, fault, reply_form
 from logofair.federation.exchanges.calibrating import (
     ContributorsExchange,
     ContributorsRequest,
@@ -18,7 +18,6 @@ from logofair.federation.exchanges.calibrating import (
     first_exchange,
 )
 from logofair.federation.exchanges.final import PublishExchange, PublishRequest
-from logofair.federation.exchanges.roster import AfterTotals
 from logofair.federation.exchanges.totals import Totals, TotalsExchange, TotalsRequest
 from logofair.federation.messages import Opening, RequestMessage, next_history, opening_history
 from logofair.federation.plan import Plan
@@ -178,11 +177,11 @@ class Server:
         if isinstance(phase, AfterTotals) and totals is not None:  # those who are left go on from their totals
             after._check_rows(totals)
             request = TotalsRequest(phase.totals.maps, phase.totals.priors)
-            phase = TotalsExchange(request, phase.telling(self.plan)).take(totals, self.plan, len(left))
-        elif phase.stands_without(self.plan):
+            phase = TotalsExchange(request, phase.warm_start(self.plan)).take(totals, self.plan, len(left))
+        elif phase.survives_dropout(self.plan):
             return after, True
         else:
-            phase = first_exchange(self.plan, left, phase.telling(self.plan))
+            phase = first_exchange(self.plan, left, phase.warm_start(self.plan))
         void = replace(after.counted(self.purpose), phase=phase)
         return void.begun(self.roster + 1, self.number + 1), False
 

@@ -7,7 +7,6 @@
 ``answers``         prices out, best answers back: the exact decomposition, and Algorithm 1's bound
 ``algorithm1``      smoothness constants and local steps
 ``final``           the policy stored and measured; the result published
-``roster``          what all exchanges after the totals know
 ==================  ====================================================================================
 
 To add a message, declare its request, its reply and its exchange in one of these, and name the exchange where the one

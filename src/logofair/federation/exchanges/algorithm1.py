@@ -13,16 +13,17 @@ from logofair.federation.batch import ClientBatch
 from logofair.federation.exchange import (
     OF_SHARES,
     ROUNDING,
+    AfterTotals,
     Context,
     Disclosure,
     Exchange,
     Refusal,
     Request,
+    RosterTotals,
     Sums,
     share_limits,
 )
 from logofair.federation.exchanges.answers import AnswersRequest, BoundExchange
-from logofair.federation.exchanges.roster import AfterTotals, RosterTotals
 from logofair.federation.plan import Plan
 from logofair.solvers.algorithm1 import signed
 

@@ -9,21 +9,23 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.errors import RefusedError, RunError
-from logofair.federation.batch import LARGEST_PRICE, ClientBatch, best_answer, everybodys, split_shares
+from logofair.federation.batch import LARGEST_PRICE, ClientBatch, best_answer, broadcast_prices, split_combinations
 from logofair.federation.exchange import (
     OF_SHARES,
     ROUNDING,
+    AfterTotals,
     Context,
     Disclosure,
     Exchange,
     Refusal,
     Request,
+    RosterTotals,
     Sums,
+    beyond_rows,
     combination_limits,
     share_limits,
 )
 from logofair.federation.exchanges.final import FinalExchange, FinalRequest
-from logofair.federation.exchanges.roster import AfterTotals, RosterTotals, beyond_rows
 from logofair.federation.plan import Plan
 from logofair.solvers.decomposition import Decomposition, TriedPrices
 from logofair.solvers.trials import trial_prices
@@ -121,15 +123,15 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
         if before + len(request.prices) > plan.most_prices:
             raise RefusedError(Refusal.BAD_REQUEST, "more prices were sent than the plan allows.")
         after = batch.with_totals(request.mass, request.positives)
-        found = [best_answer(after.problem, prices) for prices in everybodys(request.prices, plan)]
+        found = [best_answer(after.problem, prices) for prices in broadcast_prices(request.prices, plan)]
         gain, shares, bound = (np.stack([getattr(a, name) for a in found], 1) for name in ("gain", "shares", "bound"))
-        gain, bound = gain + after.spared[:, None], bound + after.spared[:, None]
+        gain, bound = gain + after.cost_offset[:, None], bound + after.cost_offset[:, None]
         state, asked = after.state, request.prices
         u, v = (np.stack([getattr(a, name) for a in found]) for name in ("u", "v"))
         if state.prices is not None and state.u is not None and state.v is not None:
             asked, u, v = (np.concatenate(both) for both in ((state.prices, asked), (state.u, u), (state.v, v)))
         after = replace(after, state=replace(state, prices=asked, u=u, v=v))
-        shares, combinations = split_shares(shares, plan)
+        shares, combinations = split_combinations(shares, plan)
         return after, Answers(gain=gain, shares=shares, bound=bound, combinations=combinations)
 
     def take(self, total: Answers, plan: Plan, sites: int) -> Exchange:
@@ -157,15 +159,15 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
             )
         return FinalExchange.mixture(self.totals, tried, state.incumbent, self.round)
 
-    def telling(self, plan: Plan) -> Floats | None:
+    def warm_start(self, plan: Plan) -> Floats | None:
         """What the best mixture so far is made of, where its bound was found, and what was under way."""
         prices = self.request.prices
         if not self.tried.gains.size:
             return prices
         found = self.totals.required(plan).decomposition(self.tried).incumbent
-        telling = np.concatenate([self.tried.prices[found.weights[1:] > 0], found.centre[None], prices])
-        _, first = np.unique(telling, axis=0, return_index=True)
-        return np.asarray(telling[np.sort(first)][: max(1, len(prices))])
+        warm_start = np.concatenate([self.tried.prices[found.weights[1:] > 0], found.centre[None], prices])
+        _, first = np.unique(warm_start, axis=0, return_index=True)
+        return np.asarray(warm_start[np.sort(first)][: max(1, len(prices))])
 
 
 def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floats:

@@ -19,6 +19,7 @@ from logofair.federation.exchange import (
     OF_ROWS,
     ROUNDING,
     SLACK,
+    BeforeTotals,
     Context,
     Disclosure,
     Exchange,
@@ -27,7 +28,6 @@ from logofair.federation.exchange import (
     Sums,
 )
 from logofair.federation.exchanges.pooling import after_calibration
-from logofair.federation.exchanges.roster import BeforeTotals
 from logofair.federation.exchanges.totals import TotalsExchange, TotalsRequest
 from logofair.federation.plan import Plan
 
@@ -176,7 +176,7 @@ class ContributorsExchange(BeforeTotals, request=ContributorsRequest, reply=Cont
             )
         return _before_calibration(plan, self.prices, (folds > PARTS).any(axis=1))
 
-    def stands_without(self, plan: Plan) -> bool:
+    def survives_dropout(self, plan: Plan) -> bool:
         """The marks of those who remain."""
         return True
 
@@ -244,7 +244,7 @@ class GroupRowsExchange(BeforeTotals, request=GroupRowsRequest, reply=GroupRows)
         levels = Levels.start(plan.calibration, places, folds=plan.folds, most_rounds=most, **precision)
         return FoldCountsExchange(FoldCountsRequest(**vars(levels.request)), levels, total.mass, self.prices)
 
-    def stands_without(self, plan: Plan) -> bool:
+    def survives_dropout(self, plan: Plan) -> bool:
         """The rows of those who remain; under secure sums it has to be counted again who contributes."""
         return not plan.secure
 

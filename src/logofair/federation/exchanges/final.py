@@ -9,20 +9,29 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.errors import RefusedError
-from logofair.federation.batch import LARGEST_PRICE, ClientBatch, everybodys, measure, mixed_rules, split_shares
+from logofair.federation.batch import (
+    LARGEST_PRICE,
+    ClientBatch,
+    broadcast_prices,
+    measure,
+    mixed_rules,
+    split_combinations,
+)
 from logofair.federation.empty_cells import held_rules, merged_rules
 from logofair.federation.exchange import (
     OF_CHANCES,
     OF_SHARES,
     SLACK,
+    AfterTotals,
     Context,
     Disclosure,
     Exchange,
     Refusal,
     Request,
+    RosterTotals,
     Sums,
+    beyond_rows,
 )
-from logofair.federation.exchanges.roster import AfterTotals, RosterTotals, beyond_rows
 from logofair.federation.plan import Plan
 from logofair.policy.info import PublishedInfo
 from logofair.policy.mixtures import filled
@@ -113,20 +122,20 @@ class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
         fits = np.all(weights >= 0) and weights.sum() <= 1 + 1e-9 and len(weights) == len(request.prices) > 0
         if not (fits and np.all(np.abs(request.prices) <= LARGEST_PRICE)):
             raise RefusedError(Refusal.BAD_REQUEST)
-        after = batch.derives_once()
+        after = batch.with_derived()
         problem, selection_only = after.problem, plan.selection_only(after.state.local_tolerance)
         u, v = (np.stack(each) for each in zip(*map(after.counted_answer, request.prices), strict=True))
-        at = (everybodys(request.prices, plan), weights)
+        at = (broadcast_prices(request.prices, plan), weights)
         mixed = mixed_rules(problem, u, v, weights, selection_only=selection_only)
         rules = filled(problem.cells, mixed, merged_rules(problem, *at))
         expected = after.expected_cells()
         if expected is not None:
             rules = held_rules(problem, expected, rules, *at, selection_only=selection_only)
         gain, shares, excess = measure(problem, rules)
-        shares, combinations = split_shares(shares, plan)
+        shares, combinations = split_combinations(shares, plan)
         rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
         figures = FinalFigures(
-            gain=(gain + after.spared)[:, None],
+            gain=(gain + after.cost_offset)[:, None],
             shares=shares,
             exceeding=(excess > rounding).astype(float)[:, None],
             combinations=combinations,
@@ -139,7 +148,7 @@ class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
         """What was measured is the result."""
         return PublishExchange(self, total)
 
-    def telling(self, plan: Plan) -> Floats | None:
+    def warm_start(self, plan: Plan) -> Floats | None:
         """The prices that mattered."""
         return np.unique(np.concatenate([self.request.prices, self.bound_prices[None]]), axis=0)
 

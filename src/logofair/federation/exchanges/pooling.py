@@ -48,7 +48,7 @@ class PoolingExchange(Exchange):
     name = "pooling"
     step: ClassVar[int]  # in the order of the five
 
-    def telling(self, plan: Plan) -> Floats | None:
+    def warm_start(self, plan: Plan) -> Floats | None:
         """What was told to the totals."""
         return self.after.prices
 
@@ -156,7 +156,7 @@ class ScoreMomentsExchange(PoolingExchange, request=ScoreMomentsRequest, reply=S
             after = after.with_strength(least_loss(total.losses, STRENGTHS["auto"], rows))
         return ShiftMomentsExchange(ShiftMomentsRequest(Reference.of(total, sites)), after)
 
-    def stands_without(self, plan: Plan) -> bool:
+    def survives_dropout(self, plan: Plan) -> bool:
         """Sums of those who remain; where calibrators hold the excluded rows too, these are fitted again first."""
         return self.after.request.maps is None
 
@@ -399,7 +399,7 @@ class PriorExchange(PoolingExchange, request=PriorRequest, reply=PriorSums):
         totals = replace(self.after.request, priors=priors)
         return replace(self.after, request=totals) if priors.cells else self.after
 
-    def stands_without(self, plan: Plan) -> bool:
+    def survives_dropout(self, plan: Plan) -> bool:
         """What was chosen, was so with the excluded rows; where nothing was, those who remain can answer."""
         return self.reference is None and self.after.request.maps is None
 

@@ -18,17 +18,18 @@ from logofair.federation.exchange import (
     OF_ROWS,
     OF_SHARES,
     ROUNDING,
+    BeforeTotals,
     Context,
     Disclosure,
     Exchange,
     GroupCounts,
     Refusal,
     Request,
+    RosterTotals,
     Sums,
 )
 from logofair.federation.exchanges.algorithm1 import SmoothnessExchange, SmoothnessRequest, StepsExchange
 from logofair.federation.exchanges.answers import PricingExchange
-from logofair.federation.exchanges.roster import BeforeTotals, RosterTotals
 from logofair.federation.plan import Plan
 from logofair.fitting.pooling import GroupPriors
 from logofair.solvers.joint import least_slack
@@ -115,7 +116,7 @@ class TotalsExchange(BeforeTotals, request=TotalsRequest, reply=Totals):
         state = replace(batch.state, maps=request.maps)
         state = replace(state, releases=batch.preparation.releases(state.releases))
         opened = replace(state.opened(state.roster), priors=request.priors, pooling_steps=state.pooling_steps)
-        after = replace(batch, state=opened, derived=None).derives_once()
+        after = replace(batch, state=opened, derived=None).with_derived()
         cells, shape = after.derive().cells, (len(state.sites), len(state.plan.groups))
         totals = Totals(
             mass=cells.mass.reshape(shape),
@@ -149,7 +150,7 @@ class TotalsExchange(BeforeTotals, request=TotalsRequest, reply=Totals):
             return SmoothnessExchange(SmoothnessRequest(total.mass, total.positives), totals)
         return StepsExchange.start(totals, plan, float(plan.solver.step))
 
-    def stands_without(self, plan: Plan) -> bool:
+    def survives_dropout(self, plan: Plan) -> bool:
         """Totals of those who remain, unless calibrators or priors hold the excluded rows too."""
         return self.request.maps is None and self.request.priors is None and not plan.secure
 
