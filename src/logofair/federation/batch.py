@@ -26,7 +26,7 @@ from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows
 from logofair.fitting.pooling import Borrowed, GroupPriors
 from logofair.fitting.prepare import ordered_cells
 from logofair.policy.info import PublishedInfo
-from logofair.policy.mixtures import Mixtures, evaluate, reduce
+from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.requirements import Requirements
 from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.joint import solve_joint
@@ -112,13 +112,6 @@ def _of_sites(problem: Problem, sites: Indices) -> Problem:
     if sites.size == problem.shape[0]:
         return problem
     return replace(problem.of_sites(sites), totals=problem.totals)
-
-
-def mixed_rules(problem: Problem, u: Floats, v: Floats, weights: Floats, *, selection_only: bool) -> Mixtures:
-    """The stored rules of answers (answers, sites, groups) mixed with weights (answers,)."""
-    # Term by term: a matrix product sums in an order that depends on how many sites are in the batch.
-    mixed_u, mixed_v = (sum(w * a for w, a in zip(weights, each, strict=True)).ravel() for each in (u, v))
-    return reduce(problem.cells, mixed_u, mixed_v, selection_only=selection_only)
 
 
 def measure(problem: Problem, rules: Mixtures) -> tuple[Floats, Floats, Floats]:
@@ -266,13 +259,6 @@ class ClientBatch:
             cells = replace(cells, rows=own.rows)
         return Derived(chances, own, cells, borrowed, None if state.totals is None else _problem(cells, state))
 
-    def expected_cells(self) -> Cells | None:
-        """The cells, with their group's scores at all sites in those without rows; None where nothing is known."""
-        state, derived = self.state, self.derive()
-        if state.priors is None or derived.cells.mass.all():
-            return None
-        return self.preparation.borrowing(derived.chances, state.priors, fill=True)[0]
-
     def with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
         """The state in which the totals of the roster are known."""
         state, derived = self.state, self.derive()
@@ -346,13 +332,6 @@ class ClientBatch:
             state.prices,
         )
         return contradiction(result, figures)
-
-    def rules_of(self, number: int) -> Mixtures:
-        """The stored rules of one client."""
-        rules, groups = self.state.rules, len(self.state.plan.groups)
-        assert rules is not None
-        own = slice(number * groups, (number + 1) * groups)
-        return Mixtures(rules.weight[own], rules.threshold[own], rules.above[own], rules.single[own])
 
 
 def _problem(cells: Cells, state: ClientState) -> Problem:

@@ -67,11 +67,6 @@ class GroupCounts:
     positives: Floats
     sites: int = 1
 
-    @property
-    def cells(self) -> int:
-        """The most cells that can stand behind a reply."""
-        return self.sites * self.mass.size
-
 
 @dataclass(frozen=True, eq=False)
 class Context:

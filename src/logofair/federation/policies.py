@@ -117,8 +117,9 @@ def late_policy(
 
 
 def _policy(batch: ClientBatch, number: int, result: PublishedInfo | None, note: str | None = None) -> Policy:
-    state, rules = batch.state, batch.rules_of(number)
-    plan, site = state.plan, state.sites[number]
+    state, plan, site = batch.state, batch.state.plan, batch.state.sites[number]
+    assert state.rules is not None
+    rules = state.rules.at(number * len(plan.groups) + np.arange(len(plan.groups)))
     if len(state.sites) > 1:
         answers_void = replace(state, prices=None, u=None, v=None, local_multipliers=None)
         releases = state.releases[number : number + 1]

@@ -14,7 +14,6 @@ from logofair.federation.batch import (
     ClientBatch,
     broadcast_prices,
     measure,
-    mixed_rules,
     split_combinations,
 )
 from logofair.federation.empty_cells import held_rules, merged_rules
@@ -34,7 +33,7 @@ from logofair.federation.exchange import (
 )
 from logofair.federation.plan import Plan
 from logofair.policy.info import PublishedInfo
-from logofair.policy.mixtures import filled
+from logofair.policy.mixtures import filled, reduce
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import Incumbent, TriedPrices
 
@@ -126,10 +125,14 @@ class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
         problem, selection_only = after.problem, plan.selection_only(after.state.local_tolerance)
         u, v = (np.stack(each) for each in zip(*map(after.counted_answer, request.prices), strict=True))
         at = (broadcast_prices(request.prices, plan), weights)
-        mixed = mixed_rules(problem, u, v, weights, selection_only=selection_only)
+        # Term by term: a matrix product sums in an order that depends on how many sites are in the batch.
+        mixed_u, mixed_v = (sum(w * a for w, a in zip(weights, each, strict=True)).ravel() for each in (u, v))
+        mixed = reduce(problem.cells, mixed_u, mixed_v, selection_only=selection_only)
         rules = filled(problem.cells, mixed, merged_rules(problem, *at))
-        expected = after.expected_cells()
-        if expected is not None:
+        priors, derived = after.state.priors, after.derive()
+        if priors is not None and not derived.cells.mass.all():
+            # With their group's scores at all sites in cells without rows.
+            expected, _ = after.preparation.borrowing(derived.chances, priors, fill=True)
             rules = held_rules(problem, expected, rules, *at, selection_only=selection_only)
         gain, shares, excess = measure(problem, rules)
         shares, combinations = split_combinations(shares, plan)

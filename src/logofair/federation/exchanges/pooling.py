@@ -304,7 +304,7 @@ class CandidateErrors(Sums, pooling.CandidateErrors):
         fits &= bool(squares.min() >= -ROUNDING and squares.max() <= 1.0 + ROUNDING)
         fits &= bool(np.all(self.products**2 <= squares[:, :, None] * squares[:, None, :] + ROUNDING))
         fits &= bool(np.all(np.abs(self.products - self.products.swapaxes(1, 2)) <= ROUNDING))
-        fits &= counts is None or bool(np.all(self.excess**2 <= counts.cells * squares + ROUNDING))
+        fits &= counts is None or bool(np.all(self.excess**2 <= counts.sites * counts.mass.size * squares + ROUNDING))
         return None if fits else self.impossible
 
 
