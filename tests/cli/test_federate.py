@@ -23,13 +23,13 @@ from hypothesis import strategies as st
 
 import logofair
 from logofair.cli.commands.federate import client as client_commands
-from logofair.cli.commands.federate.plan import RosterOptions, check_same, plan_options, planned, prepare
+from logofair.cli.commands.federate.plan import check_same, plan_options, planned, prepare
 from logofair.cli.commands.federate.screen import Screen
 from logofair.cli.commands.federate.server import server as server_command
 from logofair.cli.group import cli
 from logofair.datasets.site_files import SITES
 from logofair.engines.events import Event
-from logofair.engines.folder import read_plan, read_result, write_plan
+from logofair.engines.folder import RunOptions, read_plan, read_result, write_plan
 from logofair.errors import InputError, RunError
 from logofair.federation import make_plan
 from logofair.federation.limits import SiteLimits
@@ -380,7 +380,7 @@ def begun(tmp_path: Path) -> Path:
     folder = tmp_path / "state"
     folder.mkdir()
     said = options("--groups", "F,M", "--local", "0.02", "--global", "0.01", "--seed", "0", "--run", "spring")
-    write_plan(folder / "plan.json", planned(said), RosterOptions(sites=("north", "south")).run_options())
+    write_plan(folder / "plan.json", planned(said), RunOptions(sites=("north", "south")))
     return folder
 
 
@@ -392,7 +392,7 @@ def test_the_same_command_and_a_shorter_one_resume_the_stored_plan(begun: Path) 
         ["--groups", "F,M", "--global", "0.01", "--seed", "0", "--run", "spring"],
         ["--local", "0.02", "--calibration", "beta", "--solver", "exact"],
     ):
-        assert prepare(begun, options(*line), RosterOptions()) == (stored, run_options)
+        assert prepare(begun, options(*line), {}) == (stored, run_options)
 
 
 @pytest.mark.parametrize(
@@ -422,9 +422,9 @@ def test_another_plan_in_the_same_folder_is_refused_by_the_option_that_differs(b
 
 
 def test_a_run_that_has_not_begun_can_wait_for_others_and_longer(begun: Path) -> None:
-    _, run_options = prepare(begun, NOTHING_SAID, RosterOptions(sites=("north", "east"), wait=5.0))
+    _, run_options = prepare(begun, NOTHING_SAID, {"sites": ("north", "east"), "wait": 5.0})
     assert (run_options.sites, run_options.wait, run_options.timeout) == (("north", "east"), 5.0, 600.0)
-    _, run_options = prepare(begun, NOTHING_SAID, RosterOptions(count=4))
+    _, run_options = prepare(begun, NOTHING_SAID, {"count": 4})
     assert (run_options.sites, run_options.count) == ((), 4)
 
 
@@ -459,15 +459,15 @@ def stop_after_one_exchange(folder: Path) -> None:
 @pytest.fixture
 def stopped(begun: Path) -> Path:
     plan, run_options = read_plan(begun / "plan.json")
-    write_plan(begun / "plan.json", plan, RosterOptions(sites=("north", "south", "east")).run_options(run_options))
+    write_plan(begun / "plan.json", plan, replace(run_options, sites=("north", "south", "east")))
     stop_after_one_exchange(begun)
     return begun
 
 
 def test_a_run_that_has_begun_keeps_its_sites(stopped: Path) -> None:
-    plan, run_options = prepare(stopped, NOTHING_SAID, RosterOptions(timeout=9.0))
+    plan, run_options = prepare(stopped, NOTHING_SAID, {"timeout": 9.0})
     assert (plan.run, run_options.timeout) == ("spring", 9.0)
-    prepare(stopped, NOTHING_SAID, RosterOptions(sites=("north", "south", "east")))
+    prepare(stopped, NOTHING_SAID, {"sites": ("north", "south", "east")})
     start = ("federate", "server", "--folder", stopped, "--insecure")
     assert "has begun with its own" in refused(*start, "--sites", "north,south")
     assert "'west' is not in the run" in refused(*start, "--without", "west")

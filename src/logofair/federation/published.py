@@ -57,14 +57,9 @@ class OwnFigures:
     @property
     def others(self) -> GroupCounts:
         """The rows of everybody else."""
-        mass, positives = (
-            np.maximum(total - own, 0.0)
-            for total, own in (
-                (self.roster.mass, self.own.mass),
-                (self.roster.positives, self.own.positives),
-            )
-        )
-        return GroupCounts(mass, positives, self.roster.sites)
+        own, roster = self.own, self.roster
+        mass, positives = roster.mass - own.mass, roster.positives - own.positives
+        return GroupCounts(np.maximum(mass, 0.0), np.maximum(positives, 0.0), roster.sites)
 
     @property
     def required(self) -> GlobalRequirements:
@@ -119,23 +114,23 @@ def _about_run(run: FederationInfo, own: OwnFigures) -> Iterator[str]:
     known = run.groups.keys() == totals.keys()
     if not known or any(abs(run.groups[name] - mass) > _ROUNDING * (1.0 + mass) for name, mass in totals.items()):
         yield "it has other numbers of rows than the server said before"
-    if not plan.secure and not _exchanges_fit(run, plan):
-        yield "its exchanges and rounds contradict each other"
-
-
-def _exchanges_fit(run: FederationInfo, plan: Plan) -> bool:
-    """Whether there are exchanges for all that the plan asks, and rounds for the exchanges."""
+    if plan.secure:
+        return
+    # There are exchanges for all that the plan asks, and rounds for the exchanges. A result's file, unlike what is
+    # sent, counts the publication too.
     exact = plan.solver is None
-    # A result's file, unlike what is sent, counts the publication too.
     counts = {purpose: count for purpose, count in run.exchanges.items() if purpose != "publication"}
     purposes = {"totals", "answers", "final"} | ({"calibration"} if plan.calibration != "none" else set())
     purposes |= ({"pooling"} if plan.pooling != "none" else set()) | (set() if exact else {"steps"})
-    if counts.keys() != purposes or min(counts.values()) < 1:
-        return False
-    taken = counts["answers" if exact else "steps"]
-    if run.excluded:  # exchanges of a roster that lost a site were counted too, and its rounds began anew
-        return 0 < run.rounds <= taken
-    return counts["totals"] == counts["final"] == 1 and taken - (not exact) <= run.rounds <= taken
+    fit = counts.keys() == purposes and min(counts.values()) >= 1
+    if fit:
+        taken = counts["answers" if exact else "steps"]
+        if run.excluded:  # exchanges of a roster that lost a site were counted too, and its rounds began anew
+            fit = 0 < run.rounds <= taken
+        else:
+            fit = counts["totals"] == counts["final"] == 1 and taken - (not exact) <= run.rounds <= taken
+    if not fit:
+        yield "its exchanges and rounds contradict each other"
 
 
 def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -> Iterator[str]:

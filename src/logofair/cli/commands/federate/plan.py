@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,35 +166,22 @@ def _is_given(value: object) -> bool:
     return value is not None and value is not False and value != ()  # 0 is a value
 
 
-@dataclass(frozen=True)
-class RosterOptions:
-    """Whom a server waits for and how long; None and empty where the command line says nothing."""
-
-    sites: tuple[str, ...] = ()
-    count: int | None = None
-    wait: float | None = None
-    timeout: float | None = None
-
-    def run_options(self, stored: RunOptions | None = None) -> RunOptions:
-        """The options of the run: as stored, but for what the command line says."""
-        from logofair.engines.folder import RunOptions
-
-        given = {name: value for name, value in vars(self).items() if value not in (None, ())}
-        if self.count is not None:
-            given["sites"] = ()
-        return replace(stored or RunOptions(), **given)
-
-
 def prepare(
-    folder: Path, options: Mapping[str, Any], roster: RosterOptions, without: Sequence[str] = ()
+    folder: Path, options: Mapping[str, Any], roster: Mapping[str, Any], without: Sequence[str] = ()
 ) -> tuple[Plan, RunOptions]:
-    """Return the plan to run and its options: those stored in a folder, or new ones; nothing is written."""
-    from logofair.engines.folder import read_plan
+    """Return the plan to run and its options: those stored in a folder, or new ones; nothing is written.
 
+    ``roster`` says whom the server waits for and how long, None and empty where the command line says nothing.
+    """
+    from logofair.engines.folder import RunOptions, read_plan
+
+    given = {name: value for name, value in roster.items() if _is_given(value)}
+    if "count" in given:
+        given["sites"] = ()
     if (folder / PLAN).exists():
         plan, stored = read_plan(folder / PLAN)
         check_same(options, plan, folder)
-        run_options = roster.run_options(stored)
+        run_options = replace(stored, **given)
         _check_roster(folder, plan, stored, run_options, without)
         return plan, run_options
     for there in (folder / STATE, folder / RESULT):
@@ -204,9 +191,9 @@ def prepare(
         raise InputError(f"--without: there is no stopped run in {folder}; leave it out to start one.")
     if not options.get("groups"):
         raise InputError("--groups: missing; name the groups the sites compare, such as --groups Female,Male.")
-    if not roster.sites and roster.count is None:
+    if not given.keys() & {"sites", "count"}:
         raise InputError("--sites: missing; name the sites to wait for, or pass their number with --expect.")
-    plan, run_options = planned(options), roster.run_options()
+    plan, run_options = planned(options), replace(RunOptions(), **given)
     _check_enough(plan, run_options)
     return plan, run_options
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, RosterOptions, listed, plan_options, prepare
+from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, listed, plan_options, prepare
 from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES
 from logofair.cli.options import (
@@ -91,7 +91,9 @@ def server(
     if sites and expect is not None:
         raise InputError("--expect: given beside --sites; name the sites or their number.")
     credentials = _credentials(keys, insecure)
-    plan, run_options = prepare(folder, options, RosterOptions(sites, expect, wait, timeout), without)
+    plan, run_options = prepare(
+        folder, options, {"sites": sites, "count": expect, "wait": wait, "timeout": timeout}, without
+    )
     if credentials is not None:
         for site in run_options.sites:
             key = credentials.sites / f"{site}.pub"
