@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.auditing.comparison import Comparison, compared_audits
-from logofair.auditing.counting import FileTally, count_rows
+from logofair.auditing.counting import count_rows
 from logofair.auditing.impact import ImpactRatios, impact_tables
 from logofair.auditing.judging import CountedRules, count_comparisons, judge
 from logofair.auditing.result import Audit, plain_figures
@@ -84,22 +84,27 @@ class FileAudit:
     files: DataFiles
     columns: ColumnNames
     threshold: float | None
-    counted: FileTally
+    rows: int
+    dropped: int
     by_notion: dict[str, Audit]
-    costs: Costs | None = None
-    outcomes: Outcomes = field(default_factory=Outcomes)
+    outcomes: Outcomes
     compared: ComparedRules | None = None
+
+    @property
+    def first(self) -> Audit:
+        """Any of the audits: all are of the same rows."""
+        return next(iter(self.by_notion.values()))
 
     @cached_property
     def source(self) -> DataSource:
         """Where the rows came from."""
         if self.compared is not None:
             return self.compared.rows.source
-        return source_of(self.files, self.columns, self.counted.rows)
+        return source_of(self.files, self.columns, self.rows)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: rates first, every figure with its interval and rows."""
-        counted, rules, compared = self.counted, _rule_values(self.by_notion), None
+        first, rules, compared = self.first, _rule_values(self.by_notion), None
         if (found := self.compared) is not None:
             compared = {
                 "policy": found.name,
@@ -116,25 +121,26 @@ class FileAudit:
             "files": len(self.files.paths),
             "columns": self.columns.described(),
             "threshold": self.threshold,
-            "rows": counted.rows,
-            "rows_left_out": counted.dropped,
-            "groups": [plain(name) for name in counted.groups],
-            "fitted_rows": any(audit.fitted_rows for audit in self.by_notion.values()),
-            "costs": None if self.costs is None else self.costs.as_dict(),
+            "rows": self.rows,
+            "rows_left_out": self.dropped,
+            "groups": [plain(name) for name in first.groups],
+            "fitted_rows": first.fitted_rows,
+            "costs": None if first.costs is None else first.costs.as_dict(),
             **rules,
             "outcomes": self.outcomes.as_dict(),
             "notions": {name: gaps[name] | {"small": each.small_as_dict()} for name, each in self.by_notion.items()},
             "compared": compared,
-            "sites": [self._site(place) for place in range(len(counted.sites))],
+            "sites": [self._site(place) for place in range(len(first.sites))],
         }
 
     def _site(self, place: int) -> dict[str, Any]:
         """A site with its rates and gaps."""
-        audits, tally, costs = self.by_notion.values(), self.counted.tally.only(place), self.costs
+        side, costs = self.first.local, self.first.costs
+        tally, audits = side.tally.only(place), self.by_notion.values()
         accuracy, cost = tally.measured_accuracy(), None if costs is None else tally.measured_cost(costs.only(place))
         rates = {rate: row for audit in audits for rate, row in audit.local.measured_rates(place).items()}
         return {
-            "site": plain(self.counted.sites[place]),
+            "site": plain(side.sites[place]),
             "rows": int(tally.rows.sum()),
             "rows_by_group": tally.rows.sum(2)[0].tolist(),
             "rates": plain_figures(rates),
@@ -185,7 +191,8 @@ def examine(
         each.name: Audit.of(tally, *names, each.rates, comparisons=comparisons, costs=priced) for each in measured
     }
     outcomes = judge(items, rules, TEST_ROWS, shares=shares, comparisons=comparisons)
-    return FileAudit(files, columns, None if columns.decision else threshold, counted, audits, priced, outcomes)
+    limit = None if columns.decision else threshold
+    return FileAudit(files, columns, limit, counted.rows, counted.dropped, audits, outcomes)
 
 
 def _require_decisions(files: DataFiles, columns: ColumnNames) -> None:
@@ -222,7 +229,7 @@ def policy_categories(found: FileAudit) -> ImpactRatios:
     """Return the categories of an audit of a policy, by each column of its groups."""
     assert found.compared is not None
     parts = found.compared.rows.group_parts
-    return impact_tables(found.counted.tally, [parts[name] for name in found.counted.groups], found.columns.group)
+    return impact_tables(found.first.local.tally, [parts[name] for name in found.first.groups], found.columns.group)
 
 
 # ---------------------------------------------------------------- a policy's decisions
@@ -262,10 +269,8 @@ def examine_policy(
     outcomes = _outcomes(rules, checked, rows, wanted, before)
     against = ComparedRules(rules, names.policy.name, other, compared, rows, unknown, in_fit, other_in_fit)
     audits = {name: found.second for name, found in compared.items()}
-    first = next(iter(audits.values()))
-    counted = FileTally(first.local.tally, first.groups, first.local.sites, rows.source.rows, rows.dropped)
     limit = names.threshold if names.against == BASE else None
-    return FileAudit(files, named, limit, counted, audits, first.costs, outcomes, against)
+    return FileAudit(files, named, limit, rows.source.rows, rows.dropped, audits, outcomes, against)
 
 
 def _costs(costs: CostsText | None, sites: Codes, policy: Policy | None) -> Costs | None:

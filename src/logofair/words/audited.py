@@ -63,7 +63,7 @@ def file_audit_page(found: FileAudit, about: About, *, next_: str = "") -> Page:
     """Return the page of an audit of files."""
     compared = found.compared
     first = None if compared is None else next(iter(compared.by_notion.values()))
-    others = found.counted.rows if compared is not None and compared.in_fit in ("none", "another file") else None
+    others = found.rows if compared is not None and compared.in_fit in ("none", "another file") else None
     audited = Audited(
         found.by_notion,
         found.outcomes,

@@ -156,7 +156,7 @@ def audit(
             names = RuleNames(policy, against or UNCONSTRAINED, threshold, **said)
             found = examine_policy(data, columns, names, notion, progress, costs, judge)
         written = () if report is None else (str(report),)
-        about = about_page(found.source, **heading, left_out=found.counted.dropped, written=written)
+        about = about_page(found.source, **heading, left_out=found.dropped, written=written)
         if form is not None:
             rule = rule_words(found.columns, found.threshold, found.compared)
             compared = found.compared
