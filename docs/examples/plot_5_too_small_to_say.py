@@ -57,13 +57,12 @@ decided = policy.probabilities(
 seen = logofair.audit(decided, **columns(others), chances=True)
 worst = seen.local.worst()
 print(worst)
-print(worst.finding)
-print(worst.chance)
+print(f"chance alone shows {worst.value.floor:.4f} on average, up to {worst.value.detectable:.4f}")
 
 # %%
 # Site by site: the gap seen on the test rows against the rows of the site's smaller group, and the truth.
 
-smallest = seen.counts["rows"].min(axis=1)
+smallest = seen.local.tally.rows.sum(axis=2).min(axis=1)
 counted = smallest > 0
 truth = true_gaps(policy)
 names = list(people.sites)

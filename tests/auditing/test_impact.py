@@ -138,3 +138,12 @@ def test_the_smallest_ratio_by_chance_is_that_of_all_outcomes_weighed():
     quantile = ratio[order][np.searchsorted(np.cumsum(weight[order]), 0.05)]
     assert detectable == pytest.approx(quantile, abs=0.04)
     assert np.isnan(ratio_floor(np.array([0.4, np.nan]), sizes, "selection rate")).all()
+
+
+def test_a_page_shows_every_table_and_says_why_there_is_no_ratio():
+    found = impact_ratios([0, 0, 0, 0], categories={"sex": ["F", "M", "F", None], "race": ["A", "B", "B", "A"]})
+    first, everything = found.summary(), found.summary(verbose=True)
+    assert first.startswith("Impact ratios: 4 people.")
+    assert "1 person of unknown category; no ratio: nobody is selected in any category." in first
+    assert all(f"by {by}" in everything for by in ("sex", "race", "sex and race"))
+    assert repr(found) == first
