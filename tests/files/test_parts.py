@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames, find_files
-from logofair.files.parts import read_parts
+from logofair.files.rows import read_parts
 from support.examples import examples
 
 modest = examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import logofair
+from logofair.calibration import Calibrator
 from logofair.policy.mixtures import Mixtures
-from logofair.policy.rules import steps
+from logofair.policy.policy import Policy
 
 
 def mixtures(*cells) -> Mixtures:
@@ -31,9 +32,10 @@ def mixtures(*cells) -> Mixtures:
     ],
 )
 def test_the_bands_of_a_rule_have_the_share_of_each_threshold(rules, edges, chances):
-    found = steps(mixtures(rules, [(1.0, 0.5, True)]), 0)
-    np.testing.assert_allclose(found[0], edges)
-    np.testing.assert_allclose(found[1], chances)
+    calibrator = Calibrator("none", n_groups=2, n_sites=1, maps=None)
+    bands = Policy(("a", "b"), (None,), mixtures(rules, [(1.0, 0.5, True)]), calibrator, None, 0).bands(0, 0)
+    np.testing.assert_allclose([*(band.low for band in bands), bands[-1].high], edges)
+    np.testing.assert_allclose([band.chance for band in bands], chances)
 
 
 def fitted(sites: int = 2) -> logofair.Policy:

@@ -20,7 +20,7 @@ from logofair.columns.segments import Booleans
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles, site_name
-from logofair.files.tables import Table, estimated_rows, open_table
+from logofair.files.tables import Table, estimated_rows, is_text, open_table
 from logofair.files.values import (
     as_chances,
     as_numbers,
@@ -87,7 +87,7 @@ class DecisionCounts:
         met.sort()
         return int((met[1:] == met[:-1]).sum())
 
-    def add(self, decisions: Decisions) -> None:
+    def add(self, decisions: _Decisions) -> None:
         """Count a batch."""
         place = np.where(decisions.group < 0, len(self.groups), decisions.group)
         counted = np.bincount(2 * place + decisions.decided, minlength=self.counted.size)
@@ -123,7 +123,7 @@ class DecisionCounts:
         }
 
 
-class Batch(NamedTuple):
+class _Batch(NamedTuple):
     """Rows of a file in the form that decides, with their numbers in it; ``position``: how many came before."""
 
     rows: polars.DataFrame
@@ -135,7 +135,7 @@ class Batch(NamedTuple):
         return self.rows.row(int(flags.arg_max() or 0), named=True)
 
 
-class Decisions(NamedTuple):
+class _Decisions(NamedTuple):
     """What a batch's rows got, their groups' numbers (-1: none known), and which are of nobody the policy knows."""
 
     decided: npt.NDArray[np.int64]
@@ -218,7 +218,7 @@ class Decider:
         present = [pl.col(role).is_not_null() for role in needed if role in rows.columns]
         return rows.filter(pl.all_horizontal(present) | pl.col("unread"))  # what cannot be read is not missing
 
-    def decide(self, batch: Batch, toss: Toss = Tosses.by_coin) -> Decisions:
+    def decide(self, batch: _Batch, toss: Toss = Tosses.by_coin) -> _Decisions:
         """Decide on a batch; ``toss`` where chance does."""
         column, scale = batch.rows["score"], self.columns.scale
         if batch.rows["unread"].any():
@@ -240,9 +240,9 @@ class Decider:
                 deterministic=self.deterministic,
             )
             decided[rows] = tosses.decisions(toss(tosses))
-        return Decisions(decided, group, strange)
+        return _Decisions(decided, group, strange)
 
-    def _codes(self, batch: Batch, role: str) -> npt.NDArray[np.int32]:
+    def _codes(self, batch: _Batch, role: str) -> npt.NDArray[np.int32]:
         """Numbers of groups or sites, -1 where unknown; raise where a value is missing or may not be unknown."""
         labels, codes = batch.rows[role], batch.rows[f"{role} code"]
         allowed = ("merged", "base") if role == "site" else ("base",)
@@ -264,7 +264,7 @@ class Decider:
             return table.where("group 0") if len(self.columns.group) == 1 else f"{table.file}: groups"
         return table.where(role)
 
-    def _missing_error(self, batch: Batch, role: str) -> InputError:
+    def _missing_error(self, batch: _Batch, role: str) -> InputError:
         table, row = batch.table, batch.first(batch.rows[role].is_null())["row"]
         columns = [each for each in table.names if each == role or each.startswith(f"{role} ")]
         hint = next(filter(None, map(table.marker_hint, columns)), "")
@@ -290,7 +290,7 @@ class Decider:
             return False
         return other is not None and other.run == run.run
 
-    def _site(self, batch: Batch) -> npt.NDArray[np.int32] | None:
+    def _site(self, batch: _Batch) -> npt.NDArray[np.int32] | None:
         """Numbers of sites, -1 where unknown; None where the policy needs none."""
         if "site" in batch.table.names:
             return self._codes(batch, "site")
@@ -312,7 +312,7 @@ class Decider:
         code = names.index(site) if site in names else -1
         return np.full(batch.rows.height, code, dtype=np.int32)
 
-    def _ids(self, batch: Batch) -> Iterator[tuple[npt.NDArray[np.intp], Any]]:
+    def _ids(self, batch: _Batch) -> Iterator[tuple[npt.NDArray[np.intp], Any]]:
         """Rows and their ids, or their places where there are no ids.
 
         A CSV cell that is how an integer is written is an integer, whatever stands in other rows: else a person's coin
@@ -327,7 +327,7 @@ class Decider:
             raise self._missing_error(batch, "id")
         if ids.dtype.is_integer():
             yield rows, ids.to_numpy()
-        elif ids.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        elif not is_text(ids.dtype):
             raise InputError(f"{where}: holds {ids.dtype}; ids are integers or text.")
         elif batch.table.kind != "CSV":
             yield rows, ids.cast(pl.String).to_list()
@@ -411,7 +411,7 @@ def _batches(
                 totals.dropped += every.height - rows.height
                 if not rows.height:
                     continue
-                decisions = decider.decide(Batch(rows, table, totals.rows), toss)
+                decisions = decider.decide(_Batch(rows, table, totals.rows), toss)
                 totals.add(decisions)
                 totals.meet(rows)
                 # Id or row number, decision, and the columns to keep; of several files also the file's name.

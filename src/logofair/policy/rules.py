@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from logofair.columns.checks import Floats, Label
-from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
+from logofair.policy.mixtures import NEGLIGIBLE
 
 if TYPE_CHECKING:
     from logofair.policy.policy import Policy
@@ -81,20 +81,6 @@ class RuleTable:
     __repr__ = __str__
 
 
-def steps(mixtures: Mixtures, cell: int) -> tuple[Floats, Floats]:
-    """Return the edges of a cell's bands of scores, from 0 to 1, and the chance of acceptance between each two."""
-    used = mixtures.weight[cell] > 0
-    weight, threshold, above = (a[cell][used] for a in (mixtures.weight, mixtures.threshold, mixtures.above))
-    inner = np.unique(threshold[(threshold > 0) & (threshold < 1)])
-    edges = np.concatenate(([0.0], inner, [1.0]))
-    middle = (edges[:-1] + edges[1:]) / 2
-    accepts = np.where(above, middle[:, None] >= threshold, middle[:, None] <= threshold)
-    chance = (accepts * weight).sum(1)
-    chance = np.where(chance > 1 - NEGLIGIBLE, 1.0, chance)
-    differs = np.concatenate(([True], np.diff(chance) != 0))
-    return np.concatenate((edges[:-1][differs], [1.0])), chance[differs]
-
-
 def raw_scores(policy: Policy, calibrated: Floats, groups: Any, sites: Any) -> Floats:
     """Return the raw score at which the calibrated one reaches each value; sites of code -1 are unknown ones.
 
@@ -117,7 +103,15 @@ def bands_of(policy: Policy, site: int, group: int) -> tuple[Band, ...]:
         if policy.merged is None:
             return ()
         mixtures, cell = policy.merged, group
-    edges, chances = steps(mixtures, cell)
+    used = mixtures.weight[cell] > 0
+    weight, threshold, above = (a[cell][used] for a in (mixtures.weight, mixtures.threshold, mixtures.above))
+    edges = np.concatenate(([0.0], np.unique(threshold[(threshold > 0) & (threshold < 1)]), [1.0]))
+    middle = (edges[:-1] + edges[1:]) / 2
+    accepts = np.where(above, middle[:, None] >= threshold, middle[:, None] <= threshold)
+    chances = (accepts * weight).sum(1)
+    chances = np.where(chances > 1 - NEGLIGIBLE, 1.0, chances)
+    differs = np.concatenate(([True], np.diff(chances) != 0))
+    edges, chances = np.append(edges[:-1][differs], 1.0), chances[differs]
     raw = raw_scores(policy, edges[1:-1], np.full(edges.size - 2, group), np.full(edges.size - 2, site))
     raw = np.concatenate(([0.0], raw, [1.0]))
     scale = None if policy.info.columns is None else policy.info.columns.scale

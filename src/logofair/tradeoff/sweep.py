@@ -33,7 +33,7 @@ TestRows: TypeAlias = tuple[CalibrationRows, Codes | None]  # with the ids of pe
 
 
 @dataclass(frozen=True, eq=False)
-class FrontierRequirements:
+class _Required:
     """What is fair inside each site and over all, and ``held``, what is required at every point besides."""
 
     local: Notion
@@ -63,13 +63,13 @@ class FrontierRequirements:
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class _Sweep:
     """Calibrated rows in cells, and what is required of them.
 
     ``every_rate`` is a problem in which all rates count, by which gaps are measured whatever is constrained.
     """
 
-    requirements: FrontierRequirements
+    requirements: _Required
     prepared: Prepared
     basis: str
     every_rate: Problem
@@ -77,7 +77,7 @@ class Sweep:
     measured_rows: MeasuredRows | None
 
     @classmethod
-    def of(cls, requirements: FrontierRequirements, prepared: Prepared, basis: str, test: TestRows | None) -> Sweep:
+    def of(cls, requirements: _Required, prepared: Prepared, basis: str, test: TestRows | None) -> _Sweep:
         """Measure the unconstrained rule, on other rows where there are some."""
         free, cells = requirements.held, prepared.cells
         rates = (requirements.local.rates, requirements.global_.rates)
@@ -293,13 +293,13 @@ def frontier(
     key = 0 if random_state is None else random_number(random_state)
     local_notion, global_notion = (named_notion(side, "notion") for side in sides(notion))
     held = make_requirements(require, notion, None, None, rows.sites, rows.groups.names, costs=costs)
-    requirements = FrontierRequirements(local_notion, global_notion, held)
+    requirements = _Required(local_notion, global_notion, held)
     requirements.varied(*([None, None] if measure == "gap" else [Ratio(1.0)] * 2))
     grid = Grid.of(local_tolerances, global_tolerances, chosen, measure, alone=held.alone)
     test: TestRows | None = None if test_rows is None else checked_test_rows(test_rows, rows)
     lent = checked_pooling(pooling, basis)
     (prepared,) = progress((prepare(rows, calibration, basis, key, lent) for _ in range(1)), "Calibrating", 1)
-    sweep = Sweep.of(requirements, prepared, basis, test)
+    sweep = _Sweep.of(requirements, prepared, basis, test)
     local, global_ = grid.filled(sweep.unconstrained.local_gap, sweep.unconstrained.global_gap)
     points = sorted(
         progress(sweep.points(local, global_), "Solving", len(local) * len(global_)),

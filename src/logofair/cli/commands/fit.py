@@ -105,7 +105,7 @@ def fit(
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli import fitting as work  # here, while the reader sees that work goes on
-        from logofair.files.parts import read_parts
+        from logofair.files.rows import read_parts
         from logofair.words import write_report
         from logofair.words.fitted import fit_page
         from logofair.words.forms import FORMS

@@ -138,7 +138,7 @@ def _solve(
     data: Sequence[str], columns: ColumnNames, options: dict[str, Any], progress: Progress
 ) -> tuple[DataSource, Frontier]:
     """Read the rows and solve the grid; where the rows came from and the frontier."""
-    from logofair.files.parts import read_parts  # here, while the reader sees that work goes on
+    from logofair.files.rows import read_parts  # here, while the reader sees that work goes on
     from logofair.files.values import costs_by_site
     from logofair.tradeoff import frontier as solve
 
