@@ -139,8 +139,8 @@ def rely_answer(outcomes: Outcomes, places: Places, tested: int | None, how: str
         small = len({each.site for each in evidence if each.too_small or each.state == NOT_MEASURED} - {None})
         details += [f"{counted(small, places.word)} too small to judge"] if small else []
         return Answer(question, name, "Yes", "", "; ".join(details))
-    needed = next((each for each in first if each.rows_needed), None)
-    needed = needed or next((each for each in outcomes.on(NEW_ROWS) if each.rows_needed and each.state != MET), None)
+    open_ = [each for each in (*first, *outcomes.on(NEW_ROWS)) if each.rows_needed and each.state != MET]
+    needed = next(iter(open_), None)
     if needed is not None and needed.rows is not None:
         unit = unit_of(needed)
         one = limit(needed) == "1" and unit == "points"
