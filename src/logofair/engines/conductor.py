@@ -149,7 +149,7 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
     for site in server.sites:
         read: Any = _read_reply(site, message, replies[site])
         if isinstance(read, ReplyMessage):
-            counts = told[site].behind if site in told else None
+            counts = told[site].row_counts if site in told else None
             wrong = fault(read.body, server.request, server.plan, counts, server.roster_counts)
             read = read.body if wrong is None else wrong
         if isinstance(read, Sums):
@@ -166,7 +166,7 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
         return replace(state, server=after.take(Received())), report
     if not good:
         raise RunError(f"run {server.plan.run}: no site answered; bring the sites back and resume.")
-    of_rows = tuple((site, sums) for site, sums in sorted(good.items()) if sums.behind is not None)
+    of_rows = tuple((site, sums) for site, sums in sorted(good.items()) if sums.row_counts is not None)
     sums = list(good.values())
     total = type(sums[0]).stacked(sums).combined()
     return replace(state, server=after.take(total), row_replies=of_rows or state.row_replies), report

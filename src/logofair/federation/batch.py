@@ -53,7 +53,7 @@ def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
     """Every client's optimum at given prices (groups, global rates), with the bound that proves it."""
     gain_u, gain_v = problem.priced_gain(prices)
     u, v, local_prices = np.zeros_like(gain_u), np.zeros_like(gain_v), np.zeros_like(problem.local[0])
-    for sites in _alike(problem, gain_v):
+    for sites in _by_method(problem, gain_v):
         u[sites], v[sites], local_prices[sites] = _solved(_of_sites(problem, sites), prices)
     bound = local_bound(problem, gain_u, gain_v, local_prices)
     # Prices of a program that was not solved may prove less than none do.
@@ -65,7 +65,7 @@ def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
     return BatchAnswer(u, v, problem.site_gains(u, v), problem.site_shares(u, v), problem.site_mass * bound)
 
 
-def _alike(problem: Problem, gain_v: Floats) -> list[Indices]:
+def _by_method(problem: Problem, gain_v: Floats) -> list[Indices]:
     """The sites by the method that solves them alone: who else is in the batch must not choose it."""
     limits, sites = problem.local_limits, problem.shape[0]
     if limits is not None:  # a single client may have a ratio where the others have a tolerance
@@ -73,7 +73,7 @@ def _alike(problem: Problem, gain_v: Floats) -> list[Indices]:
         limited = np.stack([ratio, limits.anything.any(axis=1)], axis=1)
         kinds = [np.flatnonzero((limited == kind).all(axis=1)) for kind in np.unique(limited, axis=0)]
         if len(kinds) > 1:
-            return [own[each] for own in kinds for each in _alike(_of_sites(problem, own), gain_v[own])]
+            return [own[each] for own in kinds for each in _by_method(_of_sites(problem, own), gain_v[own])]
     if not problem.compares_selection:
         return [np.arange(sites)]
     by_rank = (gain_v.min(axis=1) >= 0) | ~problem.local_counts.any(axis=(1, 2))

@@ -170,7 +170,7 @@ class Sums(Body):
         return [tuple(known[name] for name in each.shape.split()) for each in cls.disclosures().values()]
 
     @property
-    def behind(self) -> GroupCounts | None:
+    def row_counts(self) -> GroupCounts | None:
         """The rows behind this reply, if it says how many there are: later replies of the site rest on them."""
         return None
 
@@ -324,8 +324,8 @@ def fault(
             return f"sent {name} with a value that is no finite number"
         if value.min(initial=disclosed.high) < disclosed.low or value.max(initial=disclosed.low) > disclosed.high:
             return kind.impossible
-    behind = reply.behind
-    if plan.smallest_cell == 1 and behind is not None and not behind.mass.sum() > 0:
+    rows = reply.row_counts
+    if plan.smallest_cell == 1 and rows is not None and not rows.mass.sum() > 0:
         return "sent a number of rows that cannot be"  # where small cells are left out, none may be left
     return reply.wrong(Context(request, plan, counts, roster))
 

@@ -77,11 +77,6 @@ class ReplyMessage:
     refusal: str | None = None
 
 
-def opening_history(opening: Opening, roster: int) -> bytes:
-    """Fingerprint of how a roster begins: the plan, its sites and its number."""
-    return hashlib.sha256(encode((opening.plan, opening.members.digest, roster))).digest()
-
-
 def next_history(history: bytes, part: object) -> bytes:
     """Fingerprint of a request, or of the total of its replies, together with all earlier ones of the roster.
 
@@ -108,10 +103,10 @@ def agrees(own: Request, got: Request | None) -> bool:
     >>> agrees(request, AnswersRequest(np.ones(2), np.zeros(2), np.full((1, 2, 1), 1e-3)))
     False
     """
-    return got is not None and _alike(decode(encode(own.replayed), Request), got.replayed)
+    return got is not None and _nearly_equal(decode(encode(own.replayed), Request), got.replayed)
 
 
-def _alike(own: Any, got: Any) -> bool:
+def _nearly_equal(own: Any, got: Any) -> bool:
     if isinstance(own, np.ndarray):
         if not isinstance(got, np.ndarray) or own.shape != got.shape or own.dtype != got.dtype:
             return False
@@ -121,11 +116,11 @@ def _alike(own: Any, got: Any) -> bool:
     if isinstance(own, float):
         return isinstance(got, float) and abs(own - got) <= _ROUNDING * max(1.0, abs(own))
     if isinstance(own, tuple | list):
-        return isinstance(got, tuple | list) and len(own) == len(got) and all(map(_alike, own, got))
+        return isinstance(got, tuple | list) and len(own) == len(got) and all(map(_nearly_equal, own, got))
     if isinstance(own, Mapping):
         named = isinstance(got, Mapping) and own.keys() == got.keys()
-        return named and all(_alike(part, got[name]) for name, part in own.items())
+        return named and all(_nearly_equal(part, got[name]) for name, part in own.items())
     if is_dataclass(own):
         same = type(own) is type(got)
-        return same and all(_alike(getattr(own, f.name), getattr(got, f.name)) for f in fields(own))
+        return same and all(_nearly_equal(getattr(own, f.name), getattr(got, f.name)) for f in fields(own))
     return bool(type(own) is type(got) and own == got)

@@ -19,8 +19,8 @@ from logofair.federation.exchanges.calibrating import (
 )
 from logofair.federation.exchanges.final import PublishExchange, PublishRequest
 from logofair.federation.exchanges.totals import Totals, TotalsExchange, TotalsRequest
-from logofair.federation.messages import Opening, RequestMessage, next_history, opening_history
-from logofair.federation.plan import Plan
+from logofair.federation.messages import Opening, RequestMessage, next_history
+from logofair.federation.plan import Members, Plan
 from logofair.federation.published import BEATEN
 from logofair.federation.result import ExcludedSite, RunResult
 from logofair.records import encode
@@ -140,7 +140,7 @@ class Server:
 
     def _check_rows(self, total: Sums) -> None:
         """A site may have nothing to count, since all of its groups are small; all sites together may not."""
-        if total.behind is not None and not total.behind.mass.sum() > 0:
+        if total.row_counts is not None and not total.row_counts.mass.sum() > 0:
             raise RunError(
                 f"run {self.plan.run}: no group has {self.plan.smallest_cell} rows or more at any site, so there is "
                 "nothing to count; agree on a plan with a smaller smallest cell, or on fewer and larger groups."
@@ -151,7 +151,8 @@ class Server:
         phase = self.phase
         if isinstance(phase, ContributorsExchange):
             phase = replace(phase, request=ContributorsRequest(self.sites))
-        history = opening_history(Opening.of(self.plan, self.sites), roster)
+        members = Members.of(self.sites, named=False)
+        history = next_history(b"", (self.plan, members.digest, roster))
         return replace(self, phase=phase, roster=roster, number=number, opened=number, history=history)
 
     def counted(self, purpose: str) -> Server:

@@ -206,7 +206,7 @@ class GroupRows(Sums):
     mass: Annotated[Floats, Disclosure("weight of the rows of each group", "groups", OF_ROWS, 0, MOST_ROWS)]
 
     @property
-    def behind(self) -> GroupCounts:
+    def row_counts(self) -> GroupCounts:
         """Rows, whose positives are not known yet."""
         return GroupCounts(self.mass, np.zeros_like(self.mass))
 

@@ -96,7 +96,7 @@ class ScoreMoments(Sums, pooling.ScoreMoments):
     rows: Annotated[Floats, Disclosure("number of rows", "1", OF_ROWS)]
 
     @property
-    def behind(self) -> GroupCounts:
+    def row_counts(self) -> GroupCounts:
         """The rows of the last fit, which leaves none out."""
         return GroupCounts(self.mass[-1], np.zeros_like(self.mass[-1]))
 

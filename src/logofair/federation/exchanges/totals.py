@@ -75,7 +75,7 @@ class Totals(Sums):
     ]
 
     @property
-    def behind(self) -> GroupCounts:
+    def row_counts(self) -> GroupCounts:
         """Rows and positives."""
         return GroupCounts(self.mass, self.positives)
 
