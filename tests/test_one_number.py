@@ -169,21 +169,21 @@ def test_the_rates_in_json_make_the_figures_of_the_outcomes(doors):
         table = solution.outcomes.on(basis)
         for when in ("before", "after"):
             rates = {rate: {group: each[when] for group, each in row.items()} for rate, row in found["rates"].items()}
-            assert getattr(table.at(None)[0], when) == pytest.approx(max(map(spread, rates.values())), abs=1e-9)
+            assert getattr(table.at(None)[0], when) == pytest.approx(max(map(gap_of, rates.values())), abs=1e-9)
         for each in found["by_site"]:
-            assert table.at(each["site"])[0].after == pytest.approx(max(map(spread, each["rates"].values())), abs=1e-9)
+            assert table.at(each["site"])[0].after == pytest.approx(max(map(gap_of, each["rates"].values())), abs=1e-9)
     tested = solution.outcomes.on(TEST_ROWS)
-    assert tested.at(None)[0].after == pytest.approx(max(map(spread, audit["rates"].values())))
-    assert tested.at(None)[0].before == pytest.approx(max(map(spread, audit["compared"]["other"]["rates"].values())))
+    assert tested.at(None)[0].after == pytest.approx(max(map(gap_of, audit["rates"].values())))
+    assert tested.at(None)[0].before == pytest.approx(max(map(gap_of, audit["compared"]["other"]["rates"].values())))
     for each in audit["sites"]:
         (outcome,) = tested.at(each["site"])
         row = each["rates"][outcome.rate]
         first, last = (row[group] for group in outcome.groups)
-        assert first["value"] - last["value"] == pytest.approx(outcome.after) == pytest.approx(spread(row))
+        assert first["value"] - last["value"] == pytest.approx(outcome.after) == pytest.approx(gap_of(row))
         assert min(first["rows"], last["rows"]) == outcome.rows
 
 
-def spread(row):
+def gap_of(row):
     """The largest rate of a group less the smallest."""
     rates = [each["value"] for each in row.values() if each is not None]
     return max(rates) - min(rates) if len(rates) > 1 else 0.0

@@ -25,7 +25,7 @@ from support.sites import (
     measured,
     plan_of,
     policies_of,
-    told,
+    said_of_run,
 )
 
 pytestmark = pytest.mark.federation
@@ -105,11 +105,11 @@ def test_calibrators_and_priors_outlast_a_site_that_vanishes_and_are_made_anew_w
     assert [step.purpose for step in steps][number:].count("calibration") == 0
     assert vanished.sites == tuple("acd")
     assert vanished.holds
-    assert "whose calibrators and priors were made together with it" in told(vanished)
+    assert "whose calibrators and priors were made together with it" in said_of_run(vanished)
 
     refused, steps = go(plan, Tampered(clients(sites), instead("b", number, lambda reply: b"something else")))
     assert [step.purpose for step in steps][number:].count("calibration") > 0
-    assert "made together with it" not in told(refused)
+    assert "made together with it" not in said_of_run(refused)
     fresh = run(plan, {site: rows for site, rows in sites.items() if site != "b"})
     assert refused.accuracy == pytest.approx(fresh.result.accuracy, abs=2 * plan.optimality_gap)
 

@@ -20,8 +20,8 @@ from support.sites import (
     measured,
     plan_of,
     policies_of,
+    said_of_run,
     same_policy,
-    told,
 )
 
 pytestmark = pytest.mark.federation
@@ -81,7 +81,7 @@ def test_it_does_to_the_bit_what_the_same_tolerance_in_the_plan_does_and_only_th
     assert all(same_policy(policies[site], planned.policies[site]) for site in SITES)
     assert policies["b"].info.requirements == planned.policies["b"].info.requirements
     assert policies["a"].info.requirements.require == plan_of(**settings).require
-    assert " at b" not in told(result)
+    assert " at b" not in said_of_run(result)
 
 
 def test_a_site_that_comes_later_may_have_one_and_gets_the_rule_it_had():

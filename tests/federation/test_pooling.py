@@ -23,7 +23,7 @@ from logofair.fitting import pooling
 from logofair.fitting.pooling import Reference, ScoredRows
 from logofair.records import decode
 from support.examples import examples
-from support.sites import Tampered, central, clients, go, gone_from, instead, plan_of, problems, told
+from support.sites import Tampered, central, clients, go, gone_from, instead, plan_of, problems, said_of_run
 
 pytestmark = pytest.mark.federation
 
@@ -314,7 +314,7 @@ def test_a_site_learns_what_its_own_cells_borrow_and_do():
         assert info.site_figures.accepted[str(group)] == pytest.approx(
             accepted[sites["b"].sensitive_features == group].mean()
         )
-    said = told(done.result)
+    said = said_of_run(done.result)
     assert "Pooling: 8 cells borrow their group's scores at all sites: all of it, at most 100% of a cell." in said
     assert "On the sites' own rows alone" in said
     assert "and what small cells borrow" in said

@@ -16,7 +16,7 @@ from logofair.federation import ClientBatch, Server, SiteColumns, SiteLimits, la
 from logofair.federation.exchange import reply_form
 from logofair.words.plans import plan_sentences, required_sentence
 from support.required import Required
-from support.sites import central, clients, federation, go, identities, plan_of, policies_of, same_policy, told
+from support.sites import central, clients, federation, go, identities, plan_of, policies_of, said_of_run, same_policy
 
 pytestmark = pytest.mark.federation
 
@@ -144,9 +144,9 @@ def test_a_sites_own_do_to_the_bit_what_the_same_in_the_plan_do_and_only_the_sit
     assert policies["b"].info.requirements.costs == planned.policies["b"].info.requirements.costs
     assert result.as_dict()["requirements"]["costs"] == {"wrongly_accepted": 1.0, "wrongly_rejected": 3.0}
     assert same_policy(late_policy(result, SITES["b"], "b", costs=(1, 0.5)), policies["b"])
-    assert "at the plan's costs" in told(result) or not settings
+    assert "at the plan's costs" in said_of_run(result) or not settings
     assert planned.result.own_rows.accuracy is None or not settings
-    assert not settings or "own rows alone: gaps" in told(planned.result)
+    assert not settings or "own rows alone: gaps" in said_of_run(planned.result)
 
 
 def test_a_group_without_rows_is_decided_at_the_costs_of_its_site():

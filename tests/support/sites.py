@@ -240,7 +240,7 @@ def go(plan, transport, *, sites=None, **how):
     return steps[-1][0].server.result, [report for _, report in steps]
 
 
-def told(result):
+def said_of_run(result):
     """All that people are told of a run's result, in one line."""
     return " ".join(f"{label}: {sentence}" for label, sentence in run_sentences(result))
 

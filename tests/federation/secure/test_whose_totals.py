@@ -163,7 +163,7 @@ def test_rows_that_weigh_next_to_nothing_hide_nobodys_numbers(weight):
         totals_of(plan_of(secure=True), {**sites, **light})
 
 
-def rows_told(secure, few):
+def rows_shown(secure, few):
     """The number of a group's rows in all, where two sites have many of them and the third a few."""
     third = without_group(rows(400, seed=3), 1, few)
     sites = {"a": rows(800, seed=1), "b": rows(900, seed=2), "c": third}
@@ -177,9 +177,9 @@ def rows_told(secure, few):
 
 def test_the_number_of_a_groups_rows_does_not_tell_those_of_the_one_site_that_has_few():
     # The attack is a real one: clipped at 250, the numbers of the large sites are known to everybody.
-    assert [rows_told(False, few) - 500 for few in (3, 7, 9, 37)] == [3, 7, 9, 37]
-    assert len({rows_told(True, few) for few in (3, 7, 9)}) == 1
-    assert len({rows_told(True, few) for few in (10, 37, 49)}) == 1
+    assert [rows_shown(False, few) - 500 for few in (3, 7, 9, 37)] == [3, 7, 9, 37]
+    assert len({rows_shown(True, few) for few in (3, 7, 9)}) == 1
+    assert len({rows_shown(True, few) for few in (10, 37, 49)}) == 1
 
 
 @pytest.mark.parametrize("labelled", [False, True])

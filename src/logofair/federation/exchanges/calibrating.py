@@ -38,7 +38,7 @@ FEWEST_CONTRIBUTORS = 3
 MOST_ROUNDS = 10
 # Under secure sums a site's rows are counted as the largest of these that it has: exact counts clipped at 250 would, of
 # two large sites and a small one, tell the small one's (507 is 250, 250 and 7). Three sites of 167 have 500 together.
-_TOLD_ROWS = np.array([0.0, 1.0, 10.0, 50.0, 125.0, 167.0, 250.0])
+_ROW_LEVELS = np.array([0.0, 1.0, 10.0, 50.0, 125.0, 167.0, 250.0])
 # Features of a calibration are logarithms of scores kept within [1e-6, 1 - 1e-6].
 _LARGEST_FEATURE = 14.0
 
@@ -231,7 +231,7 @@ class GroupRowsExchange(BeforeTotals, request=GroupRowsRequest, reply=GroupRows)
         of_groups, of_all = clipped_counts(number)
         if batch.state.plan.secure:
             of_groups, of_all = (
-                _TOLD_ROWS[np.searchsorted(_TOLD_ROWS, n, side="right") - 1] for n in (of_groups, of_all)
+                _ROW_LEVELS[np.searchsorted(_ROW_LEVELS, n, side="right") - 1] for n in (of_groups, of_all)
             )
         return batch, GroupRows(rows=of_groups, everybody=of_all[:, None], mass=mass)
 
