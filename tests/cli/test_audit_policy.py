@@ -168,6 +168,20 @@ def test_sites_are_judged_by_what_the_policy_requires(stored: Stored, tmp_path: 
     }
 
 
+def test_a_bound_in_people_is_their_share_of_the_people_by_weight(stored: Stored) -> None:
+    words = (stored.data, "--where", "part=test", "--label", "y", "--weight", "w", "--notion", "demographic_parity")
+    required = ("--require", "accepted <= 150 people overall", "--local", "0")
+    people = stored.rows("test")["w"].sum()
+    for more in (
+        ("--policy", stored.policy),
+        ("--score", "p", "--scale", "percent", "--group", "sex", "--site", "site"),
+    ):
+        found = audited(*words, *more, *required)["outcomes"]
+        assert {each["limit"] for each in found if each["site"]} == {0.0}
+        (capacity,) = [each["limit"] for each in found if each["site"] is None]
+        assert capacity == pytest.approx(150 / people)
+
+
 def test_unknown_sites_take_the_merged_rule_and_are_counted(stored: Stored, tmp_path: Path) -> None:
     moved = stored.rows("test").with_columns(site=pl.when(site=3).then(7).otherwise("site"))
     moved.write_csv(tmp_path / "new.csv")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,18 +25,15 @@ from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files
 from logofair.files.rows import DataRows, read_rows, source_of
 from logofair.files.tables import column_names
 from logofair.files.values import CostsText, costs_by_site, label_text
-from logofair.notions import NOTIONS, Notion
+from logofair.notions import DEMOGRAPHIC_PARITY, NOTIONS, Notion
 from logofair.outcomes import TEST_ROWS, Outcomes
 from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
-from logofair.requirement import TODAY
-from logofair.requirements import Requirements
+from logofair.requirement import TODAY, Requirement, read_requirements
+from logofair.requirements import Requirements, short_way
 
 if TYPE_CHECKING:
     from logofair.progress import Progress
-
-# What people want of decisions that are there already, of their groups, their sites and so many rows.
-Wanted: TypeAlias = Callable[[Sequence[Any], Sequence[Any], Sequence[float]], Requirements]
 
 UNCONSTRAINED = "unconstrained"  # the policy's own rule that nothing is required of
 BASE = "base"  # the rule that accepts scores from the threshold on
@@ -166,7 +163,7 @@ def examine(
     notion: Sequence[str],
     progress: Progress,
     costs: CostsText | None = None,
-    wanted: Wanted | None = None,
+    wanted: tuple[Requirement, ...] | None = None,
 ) -> FileAudit:
     """Count the rows of the files and measure the notions asked for; without labels those that need none."""
     files = find_files(data, site=columns.site)
@@ -174,15 +171,14 @@ def examine(
     _require_decisions(files, columns)
     notions = _notions(notion, costs, files, columns)
     counted = count_rows(files, columns, threshold, progress)
-    tally, names, required = counted.tally, (counted.groups, counted.sites), None
+    tally, names = counted.tally, (counted.groups, counted.sites)
     priced = _costs(costs, Codes(counted.sites, np.zeros(0, dtype=np.int32)), None)
-    if wanted is not None:
-        required = wanted(*names, tally.mass.sum(axis=(1, 2)).tolist())
-        if any(item.bound == TODAY for item in required.items):
-            raise InputError(
-                "--require: today is what a policy gives that nothing is required of; add --policy, or a number."
-            )
-    items, shares = ((), None) if required is None else (required.items, required.shares)
+    if any(item.bound == TODAY for item in wanted or ()):
+        raise InputError(
+            "--require: today is what a policy gives that nothing is required of; add --policy, or a number."
+        )
+    required = Requirements(wanted or (), *names[::-1], people=tuple(tally.mass.sum(axis=(1, 2)).tolist()))
+    items = required.items
     measured = [each for each in notions if tally.labelled or not each.needs_labels]
     rates = tuple(dict.fromkeys(rate for each in measured for rate in each.rates))
     rules = CountedRules(tally, *names)
@@ -190,9 +186,27 @@ def examine(
     audits = {
         each.name: Audit.of(tally, *names, each.rates, comparisons=comparisons, costs=priced) for each in measured
     }
-    outcomes = judge(items, rules, TEST_ROWS, shares=shares, comparisons=comparisons)
+    outcomes = judge(items, rules, TEST_ROWS, shares=required.shares, comparisons=comparisons)
     limit = None if columns.decision else threshold
     return FileAudit(files, columns, limit, counted.rows, counted.dropped, audits, outcomes)
+
+
+def wanted_requirements(
+    notions: Sequence[str], local_tolerance: float | None, global_tolerance: float | None, sentences: Sequence[str]
+) -> tuple[Requirement, ...] | None:
+    """What decisions are judged by: gaps of some notions within tolerances, and sentences; None: nothing is wanted.
+
+    Examples
+    --------
+    >>> list(map(str, wanted_requirements((), None, 0.1, ["accepted <= 0.2 overall"]) or ()))
+    ['selection rate gap <= 0.1 overall', 'accepted <= 0.2 overall']
+    """
+    within = local_tolerance is not None or global_tolerance is not None
+    if not within and not sentences:
+        return None
+    names = notions or ([DEMOGRAPHIC_PARITY.name] if within else [])
+    items = (item for name in names for item in short_way(name, local_tolerance, global_tolerance)[0])
+    return tuple(dict.fromkeys((*items, *read_requirements(sentences))))
 
 
 def _require_decisions(files: DataFiles, columns: ColumnNames) -> None:
@@ -242,7 +256,7 @@ def examine_policy(
     notion: Sequence[str],
     progress: Progress,
     costs: CostsText | None = None,
-    wanted: Wanted | None = None,
+    wanted: tuple[Requirement, ...] | None = None,
 ) -> FileAudit:
     """Decide on the rows of files by a policy and by another rule, in expectation over coins, and compare them.
 
@@ -279,7 +293,9 @@ def _costs(costs: CostsText | None, sites: Codes, policy: Policy | None) -> Cost
     return policy_costs(policy, sites.names) if given is None else read_costs(given, sites, "--costs")
 
 
-def _outcomes(policy: Policy, checked: AuditedRows, rows: DataRows, wanted: Wanted | None, before: Floats) -> Outcomes:
+def _outcomes(
+    policy: Policy, checked: AuditedRows, rows: DataRows, wanted: tuple[Requirement, ...] | None, before: Floats
+) -> Outcomes:
     """What is found of what was wanted, or else of what the policy was made for.
 
     Before is the rule that the policy is compared with; where a limit is what the unconstrained rule gives, that one.
@@ -289,7 +305,8 @@ def _outcomes(policy: Policy, checked: AuditedRows, rows: DataRows, wanted: Want
     if wanted is None:
         required, known = policy_requirements(policy, *names)
     else:
-        required, known = wanted(*names, counted.after.mass.sum(axis=(1, 2)).tolist()), names[1]
+        people = np.bincount(checked.site.codes, checked.weight, minlength=len(names[1]))
+        required, known = Requirements(wanted, *names[::-1], people=tuple(map(float, people))), names[1]
     if any(each.bound == TODAY for each in required.items):
         first = _chances(policy, rows, "", unconstrained=True)[0]
         of_today = CountedRules.of(first, checked.chance, checked.columns)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,7 @@ from logofair.cli.options import NOTIONS, Decorator, constrained, costs_option, 
 from logofair.errors import InputError
 
 if TYPE_CHECKING:
-    from logofair.requirement import Requirement
-    from logofair.requirements import Requirements
+    pass
 
 
 def _sentences(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[str, ...]:
@@ -74,33 +72,3 @@ def short_way(options: dict[str, Any]) -> dict[str, Any]:
         name: constrained(given[name]) for name in ("local_tolerance", "global_tolerance") if given[name] is not None
     }
     return tolerances | ({} if given["notion"] is None else {"notion": given["notion"]})
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What decisions that are there are judged by: gaps of some notions within tolerances, and sentences."""
-
-    notions: tuple[str, ...]
-    local_tolerance: float | None
-    global_tolerance: float | None
-    require: tuple[str, ...]
-
-    @classmethod
-    def of(cls, notion: Sequence[str], options: dict[str, Any]) -> Wanted | None:
-        """Take what these options read out of a command's; None where nothing was wanted."""
-        local, global_ = (constrained(options.pop(f"{side}_tolerance")) for side in ("local", "global"))
-        require = options.pop("require")
-        if local is None and global_ is None and not require:
-            return None
-        return cls(tuple(notion) or (() if require else NOTIONS[:1]), local, global_, require)
-
-    def requirements(self, groups: Sequence[Any], sites: Sequence[Any], people: Sequence[float]) -> Requirements:
-        """What must hold of these groups and sites, which have so many rows each."""
-        from logofair.requirement import read_requirements
-        from logofair.requirements import Requirements, short_way
-
-        items: list[Requirement] = []
-        for name in self.notions or (NOTIONS[:1] if self.local_tolerance or self.global_tolerance else ()):
-            items += short_way(name, self.local_tolerance, self.global_tolerance)[0]
-        every = tuple(dict.fromkeys((*items, *read_requirements(self.require))))
-        return Requirements(every, tuple(sites), tuple(groups), people=tuple(map(float, people)))

@@ -15,6 +15,7 @@ from logofair.cli.options import (
     SectionedCommand,
     about_page,
     check_format,
+    constrained,
     costs_option,
     data_options,
     examples,
@@ -30,7 +31,7 @@ from logofair.cli.options import (
     tolerance_option,
     verbose_option,
 )
-from logofair.cli.requiring import Wanted, require_option
+from logofair.cli.requiring import require_option
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.writing import REPORT, check_output
@@ -119,8 +120,8 @@ def audit(
     for) is MET, EXCEEDED, UNCLEAR or NOT MEASURED. Files may be larger than memory,
     except with --policy or --id.
     """
-    wanted, heading = Wanted.of(notion, others), others
-    judge = None if wanted is None else wanted.requirements
+    local, global_ = (constrained(others.pop(f"{side}_tolerance")) for side in ("local", "global"))
+    sentences = others.pop("require")
     if policy is None and against is not None:
         raise InputError("--against: is compared with a policy; name it with --policy.")
     check_format(form, as_json=as_json)
@@ -139,6 +140,7 @@ def audit(
             examine,
             examine_policy,
             policy_categories,
+            wanted_requirements,
         )
         from logofair.words import write_report
         from logofair.words.audited import file_audit_page, policy_warnings, rule_words
@@ -146,17 +148,18 @@ def audit(
 
         if form == "ll144" and policy is None:
             ratios, source, dropped = categories(data, columns, threshold, progress)
-            about = about_page(source, **heading, left_out=dropped)
+            about = about_page(source, **others, left_out=dropped)
             return click.echo(ll144_text(ratios, about, rule=rule_words(columns, threshold)), nl=False)
+        wanted = wanted_requirements(notion, local, global_, sentences)
         if policy is None:
-            found = examine(data, columns, threshold, notion, progress, costs, judge)
+            found = examine(data, columns, threshold, notion, progress, costs, wanted)
         else:
             sources = {name: ctx.get_parameter_source(name) for name in ("scale", "na")}
             said = {name: getattr(columns, name) for name, source in sources.items() if source in _SAID}
             names = RuleNames(policy, against or UNCONSTRAINED, threshold, **said)
-            found = examine_policy(data, columns, names, notion, progress, costs, judge)
+            found = examine_policy(data, columns, names, notion, progress, costs, wanted)
         written = () if report is None else (str(report),)
-        about = about_page(found.source, **heading, left_out=found.dropped, written=written)
+        about = about_page(found.source, **others, left_out=found.dropped, written=written)
         if form is not None:
             rule = rule_words(found.columns, found.threshold, found.compared)
             compared = found.compared
