@@ -520,7 +520,7 @@ def test_one_plan_that_does_not_fit_the_rows_is_the_last_until_the_site_is_start
             assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites)), ReplyMessage).refusal == unpinned
             change(homes["a"], limits=SiteLimits())
     if not pinned:
-        on_disk.look_at_plans_again(homes["a"].parent / "private")
+        on_disk.forget_unfit_plan(homes["a"].parent / "private")
         assert decode(answer_on_disk(str(homes["a"]), first_ask(others[1], sites)), ReplyMessage).refusal is None
 
 

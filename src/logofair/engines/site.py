@@ -291,7 +291,7 @@ def _fitting_columns(settings: SiteSettings, plan: Plan) -> SiteColumns:
     return columns
 
 
-def look_at_plans_again(folder: Path) -> None:
+def forget_unfit_plan(folder: Path) -> None:
     """Forget that a plan did not fit the rows: the site's people have started it again."""
     (folder / _UNFIT).unlink(missing_ok=True)
 

@@ -282,7 +282,7 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
     require_flower()
     from logofair.engines.flower.deployment.keys import check_site_key, checked_site_name
     from logofair.engines.flower.deployment.node import SiteCredentials, take_part
-    from logofair.engines.site import look_at_plans_again
+    from logofair.engines.site import forget_unfit_plan
 
     folder, path = Path(settings.folder), Path(settings.folder) / f"{checked_site_name(settings.site)}.site.json"
     key = None if settings.key is None else Path(settings.key)
@@ -290,7 +290,7 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
         check_site_key(key)
     proof = None if insecure or authority is None or key is None else SiteCredentials(authority, key)
     with locked(folder / "command.lock", patience=0.0):
-        look_at_plans_again(folder)
+        forget_unfit_plan(folder)
         settings.write(path)
         bare = " WITHOUT ENCRYPTION" if insecure else ""
         screen(Event("site", f"Site {settings.site} connects to {server}{bare}.", {"site": settings.site}))
