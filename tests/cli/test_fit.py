@@ -111,6 +111,14 @@ def test_the_basis_is_told_in_the_page_the_json_and_the_command_of_the_report(fi
     assert "--label: not given" in refused(file, *unlabelled)
 
 
+def test_what_python_says_of_sensitive_features_is_said_of_the_option(
+    file: Path, people: pl.DataFrame, tmp_path: Path
+) -> None:
+    people.with_columns(sex=pl.lit("F")).write_csv(file)
+    sentence = refused(file, *COLUMNS, "--out", tmp_path / "policy.json")
+    assert sentence == "logofair: --group: only one group, 'F'; fairness compares two or more."
+
+
 def test_figures_of_the_calibration_rows_counted_with_labels_are_those_of_the_library_audit(
     people: pl.DataFrame, file: Path, tmp_path: Path
 ) -> None:

@@ -145,11 +145,11 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
     replies = _replies(transport, dict.fromkeys(server.sites, data), timeout)
     good: dict[str, Sums] = {}
     bad: dict[str, str] = {}
-    told = dict(state.row_replies)  # what each site has said of its rows, which later replies must fit
+    row_replies = dict(state.row_replies)  # what each site has said of its rows, which later replies must fit
     for site in server.sites:
         read: Any = _read_reply(site, message, replies[site])
         if isinstance(read, ReplyMessage):
-            counts = told[site].row_counts if site in told else None
+            counts = row_replies[site].row_counts if site in row_replies else None
             wrong = fault(read.body, server.request, server.plan, counts, server.roster_counts)
             read = read.body if wrong is None else wrong
         if isinstance(read, Sums):
