@@ -247,7 +247,8 @@ def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None
     block_price, rate_price = work.prices(gain)
     corners = price(rate_price, active, within)
     entering = _entering(work, corners, block_price, rate_price)
-    least = OPTIMAL * (1.0 + _column_by_column(np.maximum, np.abs(gain)))
+    # At prices of 1e8 gains are of 1e8, and sums of them off by 1e-7: what promises more is an improvement.
+    least = OPTIMAL * (1.0 + 1e-3 * _column_by_column(np.maximum, np.abs(gain)))
     work.done = (entering.gain <= least) | (within & (entering.missed <= missed) & (entering.drift <= least))
     if work.done.all():
         return
