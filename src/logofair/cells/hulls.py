@@ -40,10 +40,6 @@ class HullCorners:
         """Both together."""
         return HullCorners(*(np.concatenate([getattr(self, f.name), getattr(more, f.name)]) for f in fields(self)))
 
-    def height_at(self, other: HullCorners) -> Floats:
-        """Height of this edge at the other corners' u; both have corners at 0 and 1 in every cell."""
-        return np.interp(2.0 * other.cell + other.u, 2.0 * self.cell + self.u, self.v)
-
 
 def upper_hull(
     starts: Indices, mass: Floats, values: Floats, mass_below: Floats, positives_below: Floats
@@ -81,7 +77,9 @@ def _corners(
 def _merge(top: HullCorners, bottom: HullCorners) -> HullCorners:
     """The hull of both families, sorted by cell and falling u."""
     if top.u.size:  # without any rows there is no edge to be above
-        bottom = bottom.take(bottom.v > top.height_at(bottom) + _ABOVE)
+        # Both have corners at 0 and 1 in every cell.
+        height = np.interp(2.0 * bottom.cell + bottom.u, 2.0 * top.cell + top.u, top.v)
+        bottom = bottom.take(bottom.v > height + _ABOVE)
     if bottom.u.size:
         joined = top.and_also(bottom)
         top = _concave(_distinct(joined.take(np.lexsort((joined.v, joined.u, joined.cell)))))

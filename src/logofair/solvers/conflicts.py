@@ -16,7 +16,7 @@ from logofair.requirements import Requirements, conflict_sentence
 from logofair.solvers.decomposition import solve_exact
 from logofair.solvers.joint import SHORT, OwnedRow, Program, Solved
 from logofair.solvers.limits import Limits
-from logofair.solvers.problem import Problem, make_problem
+from logofair.solvers.problem import make_problem
 
 _ITERATIONS = 200
 _RATIO_STEP = 1e-8  # to which an amount is found by halving
@@ -38,40 +38,25 @@ def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
 def _apart(requirements: Requirements, cells: Cells) -> Program:
     """A program in which every requirement has rates of its own, so that one can give way while all others hold."""
     alone = {str(item): make_problem(requirements.only([item]), cells) for item in requirements.items}
-    problems = list(alone.values())
-    together = problems[0]
-    for other in problems[1:]:
-        together = _beside(together, other)
+    problems, (sites, groups) = list(alone.values()), (cells.n_sites, cells.n_groups)
+    local = [each.local_limits or Limits.none(sites, groups, len(each.local_rates)) for each in problems]
+    over_all = [each.global_limits or Limits.none(1, groups, len(each.global_rates)) for each in problems]
+    together = replace(
+        problems[0],
+        local_rates=tuple(rate for each in problems for rate in each.local_rates),
+        global_rates=tuple(rate for each in problems for rate in each.global_rates),
+        local_tolerance=np.hstack([each.local_tolerance for each in problems]),
+        global_tolerance=np.hstack([each.global_tolerance for each in problems]),
+        local_units=np.hstack([each.local_units for each in problems]),
+        global_units=np.hstack([each.global_units for each in problems]),
+        local_limits=Limits.beside(local),
+        global_limits=Limits.beside(over_all),
+    )
     names = {
-        "local": [name for name, one in alone.items() for _ in one.local_rates],
-        "global": [name for name, one in alone.items() for _ in one.global_rates],
+        "local": [name for name, each in alone.items() for _ in each.local_rates],
+        "global": [name for name, each in alone.items() for _ in each.global_rates],
     }
     return Program.of(together, names)
-
-
-def _beside(one: Problem, other: Problem) -> Problem:
-    """What both of two problems with the same cells require."""
-
-    def limits(problem: Problem, side: str) -> Limits:
-        sites, groups = problem.shape
-        rates, own = (
-            (problem.local_rates, problem.local_limits)
-            if side == "local"
-            else (problem.global_rates, problem.global_limits)
-        )
-        return Limits.none(sites if side == "local" else 1, groups, len(rates)) if own is None else own
-
-    return replace(
-        one,
-        local_rates=one.local_rates + other.local_rates,
-        global_rates=one.global_rates + other.global_rates,
-        local_tolerance=np.hstack([one.local_tolerance, other.local_tolerance]),
-        global_tolerance=np.hstack([one.global_tolerance, other.global_tolerance]),
-        local_units=np.hstack([one.local_units, other.local_units]),
-        global_units=np.hstack([one.global_units, other.global_units]),
-        local_limits=limits(one, "local").beside(limits(other, "local")),
-        global_limits=limits(one, "global").beside(limits(other, "global")),
-    )
 
 
 def _solved(program: Program, names: frozenset[str]) -> Solved | None:

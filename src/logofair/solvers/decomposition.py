@@ -266,7 +266,12 @@ class ExactSolver:
                 local_prices = self.answers[found.best].prices
                 return Optimum(*self._mixture(problem, found.weights), local_prices, found.centre, done, "exact")
             prices = _next_prices(problem, found, box, in_vain=found.value <= before)
-            more, before, box = self._try_near(problem, prices, found), found.value, _WIDENS * box
+            before, box = found.value, _WIDENS * box
+            for _ in range(_RETREATS):
+                more = self._try(problem, prices, _MISSED * found.optimality_gap)
+                if more is not None:
+                    break
+                prices = 0.5 * (prices + found.centre)  # huge prices drown the sites' gains in rounding
         return None
 
     def _impossible(self, problem: Problem) -> bool:
@@ -290,15 +295,6 @@ class ExactSolver:
         value = float(np.sum(weights[1:] * self.tried.gains))
         prices = problem.over_all.repaired(master.prices.reshape(1, *self.tried.prices.shape[1:]))[0]
         return Incumbent(value, weights, prices, *_best_bound(self.tried, problem.over_all.worth(self.tried.prices)))
-
-    def _try_near(self, problem: Problem, prices: Floats, found: Incumbent) -> TriedPrices | None:
-        """Try prices, or others nearer to the best ones known: huge prices drown the sites' gains in rounding."""
-        for _ in range(_RETREATS):
-            tried = self._try(problem, prices, _MISSED * found.optimality_gap)
-            if tried is not None:
-                return tried
-            prices = 0.5 * (prices + found.centre)
-        return None
 
     def _try(self, problem: Problem, prices: Floats, missed: float, *, gains: bool = True) -> TriedPrices | None:
         """Get the sites' answers at some prices and remember them; None where they are not sound.

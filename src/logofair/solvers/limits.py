@@ -12,7 +12,7 @@ tolerance alone and prices that sum to 0 that is the tolerance times half their 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -63,10 +63,10 @@ class Limits:
         """Those of some sites."""
         return Limits(*(getattr(self, field.name)[which] for field in fields(self)))
 
-    def beside(self, other: Limits) -> Limits:
-        """Those of these rates, and then of others."""
-        each = (np.concatenate([getattr(self, f.name), getattr(other, f.name)], axis=-1) for f in fields(self))
-        return Limits(*each)
+    @classmethod
+    def beside(cls, several: Sequence[Limits]) -> Limits:
+        """Those of the rates of each, one after the other."""
+        return cls(*(np.concatenate([getattr(each, f.name) for each in several], axis=-1) for f in fields(cls)))
 
     def rates(self, which: slice) -> Limits:
         """Those of some rates."""

@@ -354,11 +354,6 @@ class Problem:
         over_all = self.over_all.empty_ratios(self.global_shares(u, v)[None])
         return self.inside.empty_ratios(self.local_values(u, v)) + over_all
 
-    def column(self, side: str, measure: str, of: Rate | Combination) -> int:
-        """The number of the rate on which a measure is required."""
-        holding = self.local_holding if side == "local" else self.global_holding
-        return next(k for k, some in enumerate(holding) if any((e.measure, e.of) == (measure, of) for e in some))
-
     def kind(self, side: str, rate: int) -> str:
         """What is required of a rate on a side (:meth:`Limits.kind`)."""
         limits = self.local_limits if side == "local" else self.global_limits
