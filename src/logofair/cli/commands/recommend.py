@@ -69,7 +69,7 @@ def recommend(
     from logofair.cli.console import print_json, show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.files.parts import read_parts  # here, while the reader sees that work goes on
+        from logofair.files.rows import read_parts  # here, while the reader sees that work goes on
         from logofair.files.values import costs_by_site
         from logofair.tradeoff import recommend as search
         from logofair.words.recommended import recommend_page
