@@ -514,6 +514,7 @@ def test_every_kind_of_requirement_is_certified():
     certified = solution.certified
     assert [str(each) for each in certified.requirements] == required
     assert [len(certified.of(each)) for each in certified.requirements] == [3, 3, 1, 1, 1, 1, 1]
+    assert [(each.requirement, each.site) for each in certified] == [(e.requirement, e.site) for e in solution.proved]
     assert {each.state for each in certified} == {MET}
     for each in certified:
         known, other = (each.low, each.high) if each.requirement.relation == ">=" else (each.high, each.low)
