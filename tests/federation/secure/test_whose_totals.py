@@ -148,6 +148,15 @@ def test_a_site_that_claims_many_rows_gets_no_fold_sums_of_the_others_few(sizes,
     assert all((each[1] >= 0) == fed for each in places)
 
 
+def test_many_rows_of_little_weight_make_no_fold_sums_of_the_others():
+    sites, plan = federation((520, 560, 600)), plan_of(calibration="beta", secure=True)
+    light = {**sites, "a": replace(sites["a"], sample_weight=np.full(520, 0.02))}
+    for given, full in ((sites, 1.0), (light, 0.0)):
+        _, marks = ClientBatch.of(given, plan).answer(Server.start(plan, list(given)).request)
+        assert marks.client(0).groups[0].tolist() == [1.0, 1.0]  # its rows weigh as much as some people
+        assert marks.client(0).folds[0, :, 0].max() == full
+
+
 @pytest.mark.parametrize("weight", [1e-6, 1e-3])
 def test_rows_that_weigh_next_to_nothing_hide_nobodys_numbers(weight):
     sites = federation((60, 70, 80))

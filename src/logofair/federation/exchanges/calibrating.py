@@ -146,7 +146,7 @@ class ContributorsExchange(BeforeTotals, request=ContributorsRequest, reply=Cont
             every = np.arange(len(plan.groups))
             mass = np.concatenate([calibration_counts(rows, every)[:, :, -1] for rows in prepared.folded])
             both = np.all(mass[:, :, -1:] > mass[:, :, :-1], axis=(1, 2))
-            full = both[:, :, None] & (prepared.numbers[0][:, :, None] * np.array(PARTS) >= LEAST_ROWS)
+            full = both[:, :, None] & (people[:, :, None] * np.array(PARTS) >= LEAST_ROWS)
         own = np.array([[float(site == name) for name in request.sites] for site in prepared.sites])
         marks = (people >= 1.0, np.stack(expected, axis=2) >= 1.0 if expected else np.zeros((*shape, 0)), full)
         rows_of_all = (np.array(list(map(np.multiply.outer, own, each))) for each in marks)
