@@ -1,4 +1,4 @@
-"""What rates may be beyond their gaps: within a ratio, not below a floor, not above a ceiling, summing to a capacity.
+"""What is required of rates, as regions: within a tolerance or a ratio of each other, between ends, or in their sum.
 
 All are linear in the share selected u and the share of positives selected v of each cell. For every rate the values
 that its groups may take form a region: with the lowest rate ``l`` of the groups that are compared::
