@@ -169,7 +169,7 @@ class Results:
         self.price.append(without.accuracy - truth.accuracy)
         self.method = promises.method
         self.broken.append(any(gap > limit for each, gap, limit in gaps if each.state == MET))
-        self.certified.append(certified.count(MET) / len(certified))
+        self.certified.append(len(certified.where(state=MET)) / len(certified))
         self.kept.append(float(np.mean([gap <= limit for _, gap, limit in gaps])))
         alone = len(solution.policy.sites) == 1
         inside = [each.site is not None or alone for each in certified]

@@ -37,7 +37,7 @@ def case(request):
 def test_an_audit_of_the_policy_finds_what_the_test_found(case):
     solution, rows, _, given = case
     found = logofair.audit(None, **rows, policy=solution.policy, notion=given["notion"]).outcomes
-    tested = solution.outcomes.on(TEST_ROWS)
+    tested = solution.outcomes.where(basis=TEST_ROWS)
     assert found == tested
 
 
@@ -73,14 +73,14 @@ def test_before_is_the_unconstrained_rule_and_the_frontier_starts_there(case):
     assert compared.first.accuracy == pytest.approx(free.value, abs=1e-9)
     assert compared.second.accuracy == pytest.approx(solution.certificate.primal, abs=1e-9)
     assert point.value == pytest.approx(solution.certificate.primal, abs=2e-6)
-    proved = solution.outcomes.on(CALIBRATION_ROWS)
+    proved = solution.outcomes.where(basis=CALIBRATION_ROWS)
     assert max(each.before for each in proved if each.site) == pytest.approx(free.local_gap, abs=1e-9)
-    assert proved.at(None)[0].before == pytest.approx(free.global_gap, abs=1e-9)
+    assert proved.where(site=None)[0].before == pytest.approx(free.global_gap, abs=1e-9)
 
 
 def test_what_is_proved_is_within_its_limit_by_as_much_as_the_certificate_says(case):
     solution, *_ = case
-    proved = solution.outcomes.on(CALIBRATION_ROWS)
+    proved = solution.outcomes.where(basis=CALIBRATION_ROWS)
     assert min(each.room for each in proved) == pytest.approx(-solution.certificate.violation, abs=1e-9)
     assert {each.state for each in proved} == {"met"}
 
@@ -129,7 +129,7 @@ def table_of(solution, door):
     """The outcomes that a door speaks of."""
     return {
         "fit": solution.outcomes,
-        "audit": solution.outcomes.on(TEST_ROWS),
+        "audit": solution.outcomes.where(basis=TEST_ROWS),
         "explain": solution.policy.info.outcomes,
     }[door]
 
@@ -147,16 +147,16 @@ def test_gaps_and_prices_beside_the_table_are_those_of_the_table(doors):
     solution, values, *_ = doors
     for basis, found in ((TEST_ROWS, values["fit"]["tested"]), (CALIBRATION_ROWS, values["fit"]["calibration"])):
         for each in found["by_site"]:
-            (outcome,) = solution.outcomes.on(basis).at(each["site"])
+            (outcome,) = solution.outcomes.where(basis=basis, site=each["site"])
             assert each["gap"]["value"] == pytest.approx(outcome.after, abs=1e-6)
             assert max(gap["value"] for gap in each["gaps"] if gap["value"] is not None) == each["gap"]["value"]
-    proved = solution.outcomes.on(CALIBRATION_ROWS)
+    proved = solution.outcomes.where(basis=CALIBRATION_ROWS)
     prices = values["fit"]["prices"]
     shown = {(each["require"], each.get("site")): each["price"] for side in prices.values() for each in side}
     assert shown == {(str(each.requirement), each.site): each.price for each in proved if each.price or not each.site}
     (notion,) = values["audit"]["notions"].values()
-    over_all = solution.outcomes.on(TEST_ROWS).at(None)[0]
-    worst = solution.outcomes.on(TEST_ROWS).at(notion["local"]["site"])[0]
+    over_all = solution.outcomes.where(basis=TEST_ROWS, site=None)[0]
+    worst = solution.outcomes.where(basis=TEST_ROWS, site=notion["local"]["site"])[0]
     for shown, known in ((notion["global"], over_all), (notion["local"], worst)):
         assert shown["rows"] == known.rows
         assert [shown[name] for name in ("value", "low", "high")] == pytest.approx([known.after, known.low, known.high])
@@ -166,17 +166,21 @@ def test_the_rates_in_json_make_the_figures_of_the_outcomes(doors):
     solution, values, *_ = doors
     audit, fit = values["audit"], values["fit"]
     for basis, found in ((TEST_ROWS, fit["tested"]), (CALIBRATION_ROWS, fit["calibration"])):
-        table = solution.outcomes.on(basis)
+        table = solution.outcomes.where(basis=basis)
         for when in ("before", "after"):
             rates = {rate: {group: each[when] for group, each in row.items()} for rate, row in found["rates"].items()}
-            assert getattr(table.at(None)[0], when) == pytest.approx(max(map(gap_of, rates.values())), abs=1e-9)
+            assert getattr(table.where(site=None)[0], when) == pytest.approx(max(map(gap_of, rates.values())), abs=1e-9)
         for each in found["by_site"]:
-            assert table.at(each["site"])[0].after == pytest.approx(max(map(gap_of, each["rates"].values())), abs=1e-9)
-    tested = solution.outcomes.on(TEST_ROWS)
-    assert tested.at(None)[0].after == pytest.approx(max(map(gap_of, audit["rates"].values())))
-    assert tested.at(None)[0].before == pytest.approx(max(map(gap_of, audit["compared"]["other"]["rates"].values())))
+            assert table.where(site=each["site"])[0].after == pytest.approx(
+                max(map(gap_of, each["rates"].values())), abs=1e-9
+            )
+    tested = solution.outcomes.where(basis=TEST_ROWS)
+    assert tested.where(site=None)[0].after == pytest.approx(max(map(gap_of, audit["rates"].values())))
+    assert tested.where(site=None)[0].before == pytest.approx(
+        max(map(gap_of, audit["compared"]["other"]["rates"].values()))
+    )
     for each in audit["sites"]:
-        (outcome,) = tested.at(each["site"])
+        (outcome,) = tested.where(site=each["site"])
         row = each["rates"][outcome.rate]
         first, last = (row[group] for group in outcome.groups)
         assert first["value"] - last["value"] == pytest.approx(outcome.after) == pytest.approx(gap_of(row))
@@ -198,7 +202,7 @@ def test_every_gap_in_json_is_that_of_an_outcome_or_of_a_rate_with_a_smaller_one
                 continue
             place = None if gap["site"] in (None, "all") else gap["site"]
             basis = CALIBRATION_ROWS if "calibration" in path else TEST_ROWS
-            (outcome,) = solution.outcomes.on(basis).at(place)
+            (outcome,) = solution.outcomes.where(basis=basis, site=place)
             figure, seen = outcome.before if "other" in path else outcome.after, seen + 1
             assert gap["value"] <= figure + 1e-6, path
             if "other" not in path and gap["rate"] == outcome.rate:
@@ -258,7 +262,7 @@ def test_every_line_of_a_report_about_a_requirement_is_an_outcome(doors, door):
     assert len(lines) == len(known)
     for requirement, proved, line in lines:
         place = None if line["site"] == "all sites" else line["site"]
-        (outcome,) = known.of(requirement).at(place).on(CALIBRATION_ROWS if proved else TEST_ROWS)
+        (outcome,) = known.where(requirement=requirement, site=place, basis=CALIBRATION_ROWS if proved else TEST_ROWS)
         assert line["before"] == f"{100 * outcome.before:.1f}"
         assert line["now"] == f"{100 * outcome.after:.1f}"
         assert line["limit"] == f"{100 * outcome.limit:g}"
@@ -270,12 +274,12 @@ def test_every_line_of_a_report_about_a_requirement_is_an_outcome(doors, door):
 def test_every_line_of_a_screen_about_a_requirement_is_an_outcome(doors, door):
     solution, _, texts, _ = doors
     assert texts[door].split("\n\n")[1].startswith(solution.outcomes.verdict.upper())
-    assert lines_about_outcomes(texts[door], solution.outcomes.on(TEST_ROWS)) >= 3
+    assert lines_about_outcomes(texts[door], solution.outcomes.where(basis=TEST_ROWS)) >= 3
 
 
 def test_what_python_shows_of_a_requirement_is_an_outcome(case, tmp_path):
     solution, rows, _, given = case
-    tested = solution.outcomes.on(TEST_ROWS)
+    tested = solution.outcomes.where(basis=TEST_ROWS)
     audit = logofair.audit(None, **rows, policy=solution.policy, notion=given["notion"])
     for result in (solution, solution.tested, audit, solution.policy):
         assert lines_about_outcomes(result.page().text(), tested) >= 3
@@ -307,7 +311,7 @@ def caption_of(outcome):
 @pytest.mark.parametrize("door", ["fit", "audit"])
 def test_sentences_tiles_and_pictures_of_a_report_say_figures_of_outcomes(doors, door):
     solution, _, _, reports = doors
-    measured, page = solution.outcomes.on(TEST_ROWS), reports[door]
+    measured, page = solution.outcomes.where(basis=TEST_ROWS), reports[door]
     assert page.word == solution.outcomes.verdict.upper()
     shown = next(each for each in measured if f"{100 * each.before:.1f} → {100 * each.after:.1f}" in page.tile)
     low, high = ends(COULD.search(page.verdict)[1])
@@ -318,23 +322,23 @@ def test_sentences_tiles_and_pictures_of_a_report_say_figures_of_outcomes(doors,
     assert page.notes
     for note in page.notes:
         where, change = note.split(": ")
-        (outcome,) = measured.at(None if where == "all sites" else where)
+        (outcome,) = measured.where(site=None if where == "all sites" else where)
         assert change.startswith(f"{100 * outcome.before:.1f} to {100 * outcome.after:.1f} points")
         assert change.endswith(outcome.state)
 
 
 def test_an_auditors_form_states_the_figures_of_the_outcomes(case):
     solution, *_ = case
-    tested = solution.outcomes.on(TEST_ROWS)
+    tested = solution.outcomes.where(basis=TEST_ROWS)
     text = model_card_text(solution).split("### On 1,500 people of the fit")[0]
     lines = FORM_LINE.findall(text)
     assert len(lines) == 2 * len(solution.tested.second.local.rates)
     for where, rate, site, value, _, _, rows in lines:
         assert (where == "at a site") == bool(site)
-        (outcome,) = tested.at(site or None)
+        (outcome,) = tested.where(site=site or None)
         if rate == outcome.rate:
             assert (float(value), int(rows)) == (pytest.approx(outcome.after, abs=5e-5), outcome.rows)
-    sides = {"over all": tested.at(None), "at a site": tested.where(lambda each: each.site is not None)}
+    sides = {"over all": tested.where(site=None), "at a site": [each for each in tested if each.site is not None]}
     for where, found in sides.items():  # a largest gap has the largest of all ends
         low, high = (max(float(line[k]) for line in lines if line[0] == where) for k in (4, 5))
         ends = max(each.low for each in found), max(each.high for each in found)
@@ -357,7 +361,7 @@ def lines_about_outcomes(text, outcomes):
     found = LINE.findall(text)
     for where, before, after, could, limit in found:
         place = where.rpartition(", ")[2].strip()
-        (outcome,) = outcomes.at(None if place == "all sites" else place)
+        (outcome,) = outcomes.where(site=None if place == "all sites" else place)
         figures = f"{100 * outcome.before:.1f}", f"{100 * outcome.after:.1f}", f"{100 * outcome.limit:g}"
         assert (before, after, limit) == figures
         assert ends(could) == pytest.approx(interval(outcome), abs=0.5)

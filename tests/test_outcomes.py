@@ -98,7 +98,7 @@ def test_what_is_shown_first_is_exceeded_or_rests_on_enough_people_and_keeps_its
 def test_a_table_is_a_sequence_and_plain_values():
     found = table(outcome(MET, site=("a", 1)), outcome(UNCLEAR, requirement=FLOOR))
     assert [each.state for each in found] == [MET, UNCLEAR]
-    assert found[:1] == found.with_state(MET) == found.of(GAP) == found.at(("a", 1))
+    assert found[:1] == found.where(state=MET) == found.where(requirement=GAP) == found.where(site=("a", 1))
     assert found.requirements == (GAP, FLOOR)
     lines = json.loads(json.dumps(found.as_dict()))
     assert lines[0]["requirement"] == str(GAP)

@@ -43,7 +43,7 @@ def fitted(rows, rng, confidence):
 # One fit, and what may be promised of it. A site with too few rows is told how many it would take.
 
 solution = fitted(6_000, 0, 0.95)
-for each in solution.outcomes.on("new rows"):
+for each in solution.outcomes.where(basis="new rows"):
     print(each.site, each.state, each.high, each.rows, each.rows_needed)
 
 # %%
@@ -57,7 +57,7 @@ for place, size in enumerate(sizes):
         axes.plot(place - 0.15, true_gaps(fitted(size, draw, None).policy).max(), "s", color="#D55E00", alpha=0.8)
         promising = fitted(size, draw, 0.95)
         gaps = true_gaps(promising.policy)
-        certified = np.array([each.state == "met" for each in promising.outcomes.on("new rows")])
+        certified = np.array([each.state == "met" for each in promising.outcomes.where(basis="new rows")])
         for which, fill in ((certified, "full"), (~certified, "none")):
             if which.any():
                 axes.plot(place + 0.15, gaps[which].max(), "o", color="#0072B2", alpha=0.8, fillstyle=fill)

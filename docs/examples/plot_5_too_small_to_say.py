@@ -98,5 +98,5 @@ plt.show()
 # -------------
 # Borrowing proves nothing about a small site. What can be promised of new rows, and how many rows it would take:
 
-for each in fitted("auto", confidence=0.95).outcomes.on("new rows"):
+for each in fitted("auto", confidence=0.95).outcomes.where(basis="new rows"):
     print(each.site, each.state, each.high, each.rows, each.rows_needed)

@@ -6,7 +6,7 @@ expectation; on *test rows* it is measured, with an interval; for *new rows* it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
@@ -27,6 +27,7 @@ MET, EXCEEDED, UNCLEAR, NOT_MEASURED = "met", "exceeded", "unclear", "not measur
 CALIBRATION_ROWS, TEST_ROWS, NEW_ROWS = "calibration rows", "test rows", "new rows"
 FEW_ROWS = 30  # rates on fewer rows make no headline; a large cell has as many or more
 ROUNDING = 1e-9  # an excess up to here is none
+_GRAVEST = (EXCEEDED, UNCLEAR, NOT_MEASURED, MET)  # first
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Outcomes(Sequence[Outcome]):
     >>> outcomes = logofair.audit([1, 1, 0, 1] * 100, None, **rows, local_tolerance=0.1).outcomes
     >>> [(each.site, each.state, each.rows) for each in outcomes]
     [('Lyon', 'exceeded', 20), ('Oslo', 'exceeded', 180)]
-    >>> outcomes.verdict, outcomes.worst.site, outcomes.count("met")
+    >>> outcomes.verdict, outcomes.worst.site, len(outcomes.where(state="met"))
     ('exceeded', 'Lyon', 0)
     """
 
@@ -143,25 +144,11 @@ class Outcomes(Sequence[Outcome]):
         lines = [f"{each.requirement}: {each.state}" for each in self.entries]
         return f"Outcomes([{', '.join(lines)}])"
 
-    def where(self, which: Callable[[Outcome], bool]) -> Outcomes:
-        """Those of which something is true."""
-        return Outcomes(tuple(filter(which, self.entries)))
-
-    def on(self, basis: str) -> Outcomes:
-        """Those on one basis."""
-        return self.where(lambda each: each.basis == basis)
-
-    def of(self, requirement: Requirement) -> Outcomes:
-        """Those of one requirement."""
-        return self.where(lambda each: each.requirement == requirement)
-
-    def at(self, site: Label | None) -> Outcomes:
-        """Those at one site (None: over all)."""
-        return self.where(lambda each: each.site == site)
-
-    def with_state(self, state: str) -> Outcomes:
-        """Those in one state."""
-        return self.where(lambda each: each.state == state)
+    def where(self, **wanted: object) -> Outcomes:
+        """Those that have these values, such as ``where(basis="test rows", site="Oslo")``; site None: over all."""
+        return Outcomes(
+            tuple(each for each in self.entries if all(getattr(each, name) == value for name, value in wanted.items()))
+        )
 
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
@@ -175,7 +162,7 @@ class Outcomes(Sequence[Outcome]):
         What is proved of the calibration rows never speaks for other people.
         """
         for basis in (TEST_ROWS, NEW_ROWS):
-            found = self.on(basis)
+            found = self.where(basis=basis)
             if any(each.state != NOT_MEASURED for each in found):
                 return found
         return Outcomes()
@@ -188,8 +175,12 @@ class Outcomes(Sequence[Outcome]):
         is unclear on a handful of people does not count beside outcomes of the same requirement that rest on more. A
         requirement that was measured nowhere leaves the verdict open.
         """
-        states = [_state_of_one(self.evidence.of(each)) for each in self.evidence.requirements]
-        return next((state for state in (EXCEEDED, UNCLEAR, NOT_MEASURED, MET) if state in states), NOT_MEASURED)
+        found = []
+        for requirement in self.evidence.requirements:
+            measured = [each for each in self.evidence.where(requirement=requirement) if each.state != NOT_MEASURED]
+            judged = [each for each in measured if each.state != UNCLEAR or not each.too_small] or measured
+            found.append(min((each.state for each in judged), key=_GRAVEST.index, default=NOT_MEASURED))
+        return min(found, key=_GRAVEST.index, default=NOT_MEASURED)
 
     @cached_property
     def worst(self) -> Outcome | None:
@@ -209,10 +200,6 @@ class Outcomes(Sequence[Outcome]):
                 kept += [own[place] for place in sorted(telling_most(states, left, rows)[:most].tolist())]
         return Outcomes(tuple(kept))
 
-    def count(self, state: str) -> int:
-        """How many are in a state."""
-        return sum(each.state == state for each in self.entries)
-
     def as_dict(self) -> list[dict[str, Any]]:
         """Return plain values, ready for JSON."""
         return [each.as_dict() for each in self.entries]
@@ -225,13 +212,6 @@ class Outcomes(Sequence[Outcome]):
         columns["groups"] = [", ".join(map(str, line["groups"])) for line in lines]
         frame: polars.DataFrame = polars_module().DataFrame(columns, infer_schema_length=None)
         return frame
-
-
-def _state_of_one(outcomes: Outcomes) -> str:
-    """The state of one requirement wherever it holds."""
-    measured = outcomes.where(lambda each: each.state != NOT_MEASURED)
-    judged = measured.where(lambda each: each.state != UNCLEAR or not each.too_small) or measured
-    return next((state for state in (EXCEEDED, UNCLEAR, MET) if judged.count(state)), NOT_MEASURED)
 
 
 def telling_most(states: npt.NDArray[Any], left: Floats, rows: npt.NDArray[Any]) -> npt.NDArray[np.intp]:

@@ -157,7 +157,7 @@ def test_where_every_limit_is_just_kept_hardly_any_table_shows_an_exceedance(sen
     rng, draws, alarms = np.random.default_rng(7), 150, 0
     for _ in range(draws):
         cells = [(c, g, 60, int(rng.binomial(60, 0.3))) for c in range(20) for g in "ab"]
-        alarms += judged(of_cells(*cells), sentence).count(EXCEEDED) > 0
+        alarms += bool(judged(of_cells(*cells), sentence).where(state=EXCEEDED))
     assert alarms <= binom.ppf(0.999, draws, TAIL)
 
 
@@ -191,8 +191,8 @@ def test_how_many_are_of_each_group_is_chance_too_where_everyone_is_compared(sen
         for g, n, p in (("a", int(first), 0.2), ("b", 300 - int(first), 0.8))
     ]
     found = judged(of_cells(*cells), sentence)
-    assert found.count(MET) <= binom.ppf(0.999, sites, TAIL) + 0.01 * sites
-    assert found.count(EXCEEDED) == 0
+    assert len(found.where(state=MET)) <= binom.ppf(0.999, sites, TAIL) + 0.01 * sites
+    assert not found.where(state=EXCEEDED)
 
 
 def test_of_several_rates_the_worst_is_told_and_no_rate_alone_is_worse(columns):
@@ -200,7 +200,7 @@ def test_of_several_rates_the_worst_is_told_and_no_rate_alone_is_worse(columns):
         counted(columns),
         *(f"{name} gap <= 0.05 per site" for name in ("equalized odds", "true positive rate", "false positive rate")),
     )
-    both, *single = (found.of(each) for each in found.requirements)
+    both, *single = (found.where(requirement=each) for each in found.requirements)
     for c, each in enumerate(both):
         assert each.after == max(one[c].after for one in single)
         assert each.high == max(one[c].high for one in single)

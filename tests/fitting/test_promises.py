@@ -56,8 +56,8 @@ def test_few_rows_neither_crash_nor_certify_anything(rows, notion):
     scores, labels, columns = table(seed=rows, rows=rows, sites=2)
     columns["sensitive_features"][:2], labels[:2] = ["F", "M"], [0, 1]
     certified = fit((scores, labels, columns), notion=notion, local_tolerance=0.02, global_tolerance=0.02).certified
-    assert all(each.high is None or each.high <= 0.02 for each in certified.with_state(MET))
-    assert certified.count(UNCLEAR)
+    assert all(each.high is None or each.high <= 0.02 for each in certified.where(state=MET))
+    assert certified.where(state=UNCLEAR)
 
 
 # --- what is certified
@@ -78,8 +78,8 @@ def test_there_is_an_outcome_for_every_requirement_and_site():
         ("per site", 2),
         ("overall", None),
     ]
-    assert certified == solution.outcomes.on(NEW_ROWS)
-    assert certified.count(MET) == 3
+    assert certified == solution.outcomes.where(basis=NEW_ROWS)
+    assert len(certified.where(state=MET)) == 3
     assert all(each.high <= each.limit and (each.before, each.after, each.low) == (None,) * 3 for each in certified)
     assert solution.promises.largest_local_bound >= max(each.high for each in certified if each.site is not None)
     assert certified[0].rows_needed < certified[0].rows
@@ -140,7 +140,7 @@ def test_of_several_rates_all_must_be_certified():
         table(rows=30_000), notion={"equal_opportunity": 0.15, "predictive_equality": 0.15}, global_tolerance=None
     ).certified
     for site in range(3):
-        assert enough.at(site)[0].high == pytest.approx(max(each.high for each in each_rate.at(site)))
+        assert enough.where(site=site)[0].high == pytest.approx(max(each.high for each in each_rate.where(site=site)))
 
 
 def test_what_is_certified_is_plain_values_and_stays_with_the_policy(tmp_path):
@@ -151,7 +151,7 @@ def test_what_is_certified_is_plain_values_and_stays_with_the_policy(tmp_path):
     solution.policy.save(tmp_path / "policy.json")
     stored = Policy.load(tmp_path / "policy.json").info
     assert stored.promises == solution.promises
-    assert stored.outcomes.on(NEW_ROWS) == solution.certified
+    assert stored.outcomes.where(basis=NEW_ROWS) == solution.certified
     assert stored.promises.confidence == 0.95
 
 
@@ -185,7 +185,7 @@ def test_every_way_of_fitting_can_be_certified_and_measures_what_it_stores(optio
     chance = solution.policy.probabilities(scores, **columns)
     value = solution.rows.labels if solution.certificate.basis == "labels" else solution.rows.eta
     assert solution.certificate.primal == pytest.approx(np.mean(value * chance + (1 - value) * (1 - chance)))
-    assert solution.certified.count(MET)
+    assert solution.certified.where(state=MET)
 
 
 def test_the_verdict_of_a_fit_is_what_is_certified():
@@ -231,7 +231,7 @@ def test_what_is_certified_has_its_price_against_the_fit_without_confidence():
             fit(table(), pooling="none", random_state=5, costs=costs, confidence=each) for each in (0.95, None)
         )
         price = plain.certificate.primal - solution.certificate.primal
-        assert solution.certified.count(MET)
+        assert solution.certified.where(state=MET)
         assert solution.promises.price == pytest.approx(price if costs is None else -price)
         assert costs is None or solution.promises.price > 0
 
@@ -278,7 +278,7 @@ def test_sites_of_which_nothing_can_be_said_keep_the_rules_of_all_rows_and_the_o
     }
     solution = fit((scores, labels, columns), notion=notion, local_tolerance=0.18, global_tolerance=None)
     certified = solution.certified
-    assert {each.state for each in certified.at(20)} == {MET}
+    assert {each.state for each in certified.where(site=20)} == {MET}
     assert all(each.high is None and each.state == UNCLEAR for each in certified if each.site != 20)
     assert len(certified) == 21
     assert solution.promises.largest_local_bound is None
@@ -422,7 +422,7 @@ def test_certified_gaps_hold_in_the_population(notion, given, levels, rows, tole
         true = [*np.ptp(rates, axis=1)] if true is None else true
         certified = solution.certified[: len(true)]
         broken += any(each.state == MET and gap > each.limit for each, gap in zip(certified, true, strict=True))
-        made += certified.count(MET)
+        made += len(certified.where(state=MET))
         covered += sum(gap <= each.high for each, gap in zip(certified, true, strict=True))
         largest += max(true[:4]) <= solution.promises.largest_local_bound
     assert broken <= binom.ppf(0.999, runs, 0.05)
@@ -459,7 +459,7 @@ def broken(solution) -> int:
     """How many outcomes that are met do not hold in the population that :func:`population` knows."""
     rates = {"selection rate": population(solution, 0, None), "true positive rate": population(solution, 0, 1)}
     found = 0
-    for each in solution.certified.with_state(MET):
+    for each in solution.certified.where(state=MET):
         here = {name: own.mean(axis=0) if each.site is None else own[each.site] for name, own in rates.items()}
         value = figure(each.requirement, here)
         found += value < each.limit if each.requirement.relation == ">=" else value > each.limit
@@ -494,7 +494,7 @@ def test_what_is_certified_besides_gaps_holds_in_the_population(required):
         given = {"local_tolerance": None, "global_tolerance": None, "confidence": 0.8, **required}
         solution = fit(rows, calibration="none", random_state=run, **given)
         wrong += broken(solution) > 0
-        made += solution.certified.count(MET)
+        made += len(solution.certified.where(state=MET))
     assert wrong <= binom.ppf(0.999, runs, 0.2)
     assert made >= 2 * runs  # and they are not empty words
 
@@ -513,7 +513,7 @@ def test_every_kind_of_requirement_is_certified():
     solution = fit(table(rows=9000), costs=(1, 2), require=required, **given)
     certified = solution.certified
     assert [str(each) for each in certified.requirements] == required
-    assert [len(certified.of(each)) for each in certified.requirements] == [3, 3, 1, 1, 1, 1, 1]
+    assert [len(certified.where(requirement=each)) for each in certified.requirements] == [3, 3, 1, 1, 1, 1, 1]
     assert [(each.requirement, each.site) for each in certified] == [(e.requirement, e.site) for e in solution.proved]
     assert {each.state for each in certified} == {MET}
     for each in certified:
@@ -521,7 +521,7 @@ def test_every_kind_of_requirement_is_certified():
         assert other is None
         assert known >= each.limit if each.requirement.relation == ">=" else known <= each.limit
     assert [each.groups for each in certified][3:9] == [("F",)] * 3 + [()] * 3
-    assert certified.of(certified.requirements[2])[0].rows == 9000
+    assert certified.where(requirement=certified.requirements[2])[0].rows == 9000
     json.dumps(solution.as_dict(), allow_nan=False)
 
 
@@ -531,9 +531,10 @@ def test_an_equality_or_todays_gap_is_never_certified(required):
     solution = fit(table(rows=8000), require=[required, "selection rate gap <= 0.25 per site"], **given)
     asked_for, other = solution.certified.requirements
     assert all(
-        (each.state, each.high, each.rows_needed) == (UNCLEAR, None, None) for each in solution.certified.of(asked_for)
+        (each.state, each.high, each.rows_needed) == (UNCLEAR, None, None)
+        for each in solution.certified.where(requirement=asked_for)
     )
-    assert solution.certified.of(other).count(MET) == 3
+    assert len(solution.certified.where(requirement=other, state=MET)) == 3
     assert solution.outcomes.verdict == UNCLEAR
     assert "people in every group" not in solution.summary()  # of which no number would do
 
@@ -550,4 +551,4 @@ def test_where_the_rows_that_choose_know_no_rule_nothing_is_certified():
     given = {"local_tolerance": None, "global_tolerance": None, "floors": {"equal_opportunity": 0.8}}
     solution = fit(table(rows=300, sites=1), capacity=0.578, calibration="none", **given)
     assert solution.certificate.holds  # on all rows there is one
-    assert [each.requirement.measure for each in solution.certified.with_state(UNCLEAR)] == ["rate", "accepted"]
+    assert [each.requirement.measure for each in solution.certified.where(state=UNCLEAR)] == ["rate", "accepted"]

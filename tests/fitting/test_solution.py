@@ -232,7 +232,7 @@ def test_without_labels_rates_are_expected_ones():
     scores, _, columns = rows(*FULL)
     solution = fit((scores, None, columns), notion="equal_opportunity")
     assert solution.compared.second.accuracy == pytest.approx(solution.certificate.primal, abs=1e-9)
-    (over_all,) = solution.proved.where(lambda each: each.site is None)
+    (over_all,) = solution.proved.where(site=None)
     chance = solution.policy.probabilities(scores, **columns)
     case = spelled_out(scores, {**columns, "notion": "equal_opportunity", "local_tolerance": 0, "global_tolerance": 0})
     assert over_all.after == pytest.approx(max(g.value for g in case.gaps(chance) if g.site is None), abs=1e-9)

@@ -67,7 +67,7 @@ def check_that_the_calls_certify(rows, **more):
     for line in found.lines:
         if line.found:
             solution = fitted(line, rows, random_state=found.random_state)
-            assert claimed(line.certified) <= claimed(solution.outcomes.on(NEW_ROWS).with_state("met"))
+            assert claimed(line.certified) <= claimed(solution.outcomes.where(basis=NEW_ROWS, state="met"))
             assert solution.certificate.primal == pytest.approx(line.value, abs=1e-9)
     return found
 

@@ -135,7 +135,7 @@ def test_a_report_of_five_sites_has_at_most_1200_words():
 
 def test_every_figure_of_the_first_screen_is_that_of_the_outcome_table(tested):
     page = page_of(tested)
-    found = tested.outcomes.on(TEST_ROWS)
+    found = tested.outcomes.where(basis=TEST_ROWS)
     wanted = {f"{100 * value:.1f}" for each in found for value in (each.before, each.after) if value is not None}
     shown = {cell.text if hasattr(cell, "text") else cell for line in page.table.rows for cell in line[1:3]}
     assert shown <= wanted

@@ -152,7 +152,7 @@ def fit(
     if level is not None and requirements.items:
         found = certify_for_new_rows(split_rows(prepared, requirements, settings), requirements, level, settings)
         outcomes, promises = found.outcomes, found.info
-        if outcomes.count(MET):
+        if outcomes.where(state=MET):
             lost = solved.own_value(basis) - found.solved.certificate.primal
             solved, promises = found.solved, replace(promises, price=lost if requirements.costs is None else -lost)
         else:  # rules that were chosen on fewer rows, and for nothing; bounds were of those

@@ -455,7 +455,7 @@ def empty_ratios(outcomes: Outcomes) -> Iterator[FitWarning]:
     """A warning about every ratio where nobody is selected: it is met there, and says nothing."""
     for requirement in outcomes.requirements:
         if requirement.measure == "ratio":
-            at = [each.site for each in outcomes.of(requirement) if each.after is None and each.rows]
+            at = [each.site for each in outcomes.where(requirement=requirement) if each.after is None and each.rows]
             if at:
                 about, finding = (
                     f"the ratio of the {requirement.rates[0].name}",

@@ -326,7 +326,7 @@ class _Search:
     def _tried(self, local: float | None, over_all: float | None, confidence: float) -> _Tried:
         requirements = self.required(self.notion, local, over_all)
         rules = certify_for_new_rows(self.split, requirements, confidence, self.settings)
-        return _Tried(local, over_all, rules, rules.outcomes.with_state(MET))
+        return _Tried(local, over_all, rules, rules.outcomes.where(state=MET))
 
     def _by_rank(self) -> _Tried | None:
         """The tightest limit inside enough sites, then the tightest over all beside it: here any search is free."""

@@ -338,7 +338,9 @@ def _accepted_answer(audit: Audit, accepted: str) -> Answer:
 
 def _sections(audited: Audited, about: About, places: Places) -> Iterator[Section]:
     outcomes, first = audited.outcomes, audited.first
-    parts: list[Part] = [every_limit(outcomes.of(each), places, str(each)) for each in outcomes.requirements]
+    parts: list[Part] = [
+        every_limit(outcomes.where(requirement=each), places, str(each)) for each in outcomes.requirements
+    ]
     parts.append(_notions_table(audited, places)) if len(outcomes) else None
     yield Section("fair", "Is it fair now?", (*parts, *(_site_table(audited, places) if places.several else ())))
     rules = [("before", audited.compared.first)] if audited.compared is not None else []

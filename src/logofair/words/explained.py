@@ -117,9 +117,9 @@ def _site_answers(policy: Policy) -> Iterator[Answer]:
 def _sections(policy: Policy, sites: Sequence[int], groups: Sequence[int], places: Places) -> Iterator[Section]:
     info, stored = policy.info, policy.info.outcomes
     limits = [
-        every_limit(stored.on(basis).of(each), places, f"{each}: {BASES[basis]}")
+        every_limit(stored.where(basis=basis, requirement=each), places, f"{each}: {BASES[basis]}")
         for basis in dict.fromkeys(each.basis for each in stored)
-        for each in stored.on(basis).requirements
+        for each in stored.where(basis=basis).requirements
     ]
     required = [] if limits or not info.requirements.require else [Bullets(tuple(info.requirements.require))]
     if limits or required:

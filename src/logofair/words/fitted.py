@@ -96,7 +96,7 @@ def fit_page(
 
 def shown_outcomes(outcomes: Outcomes) -> Outcomes:
     """Return those that a page shows: the evidence or, for want of any, what is proved of the people of the fit."""
-    fitted = outcomes.on(CALIBRATION_ROWS)
+    fitted = outcomes.where(basis=CALIBRATION_ROWS)
     return with_figures(outcomes.evidence, fitted) if len(outcomes.evidence) else fitted
 
 
@@ -123,7 +123,7 @@ def rely_answer(outcomes: Outcomes, places: Places, tested: int | None, how: str
     evidence = outcomes.evidence
     if not len(evidence):
         return Answer(question, name, "Not known", "", rows or f"not tested on other people; {how}")
-    certified = [each for each in outcomes.on(NEW_ROWS) if each.state == MET]
+    certified = [each for each in outcomes.where(basis=NEW_ROWS) if each.state == MET]
     details = [
         part
         for part in (rows, f"{counted(len(certified), 'limit')} certified for new people" if certified else "")
@@ -139,7 +139,7 @@ def rely_answer(outcomes: Outcomes, places: Places, tested: int | None, how: str
         small = len({each.site for each in evidence if each.too_small or each.state == NOT_MEASURED} - {None})
         details += [f"{counted(small, places.word)} too small to judge"] if small else []
         return Answer(question, name, "Yes", "", "; ".join(details))
-    open_ = [each for each in (*first, *outcomes.on(NEW_ROWS)) if each.rows_needed and each.state != MET]
+    open_ = [each for each in (*first, *outcomes.where(basis=NEW_ROWS)) if each.rows_needed and each.state != MET]
     needed = next(iter(open_), None)
     if needed is not None and needed.rows is not None:
         unit = unit_of(needed)
@@ -200,8 +200,10 @@ def _sections(solution: Solution, about: About, places: Places, frontier: Fronti
 
 def _fair(solution: Solution, outcomes: Outcomes, places: Places) -> Iterator[Part]:
     for basis in (TEST_ROWS, CALIBRATION_ROWS):
-        for requirement in outcomes.on(basis).requirements:
-            yield every_limit(outcomes.on(basis).of(requirement), places, f"{requirement}: {BASES[basis]}")
+        for requirement in outcomes.where(basis=basis).requirements:
+            yield every_limit(
+                outcomes.where(basis=basis, requirement=requirement), places, f"{requirement}: {BASES[basis]}"
+            )
     for name, found in (("other people", solution.tested), ("the people of the fit", solution.compared)):
         if found is not None:
             rules = [("before", found.first), ("after", found.second)]
@@ -211,7 +213,7 @@ def _fair(solution: Solution, outcomes: Outcomes, places: Places) -> Iterator[Pa
 
 
 def _cost(solution: Solution, frontier: Frontier | None) -> Iterator[Part]:
-    won = prices(solution.outcomes.on(CALIBRATION_ROWS), solution.certificate.objective)
+    won = prices(solution.outcomes.where(basis=CALIBRATION_ROWS), solution.certificate.objective)
     yield Bullets(won) if won else Paragraph("No limit costs anything on the rows of the fit.")
     if frontier is not None:
         from logofair.words.tradeoffs import frontier_parts
@@ -220,9 +222,9 @@ def _cost(solution: Solution, frontier: Frontier | None) -> Iterator[Part]:
 
 
 def _rely(solution: Solution, outcomes: Outcomes, places: Places) -> Iterator[Part]:
-    certified = outcomes.on(NEW_ROWS)
+    certified = outcomes.where(basis=NEW_ROWS)
     for requirement in certified.requirements:
-        yield every_limit(certified.of(requirement), places, f"{requirement}: {BASES[NEW_ROWS]}")
+        yield every_limit(certified.where(requirement=requirement), places, f"{requirement}: {BASES[NEW_ROWS]}")
     warnings = warning_sentences(solution.warnings)
     yield Bullets(warnings) if warnings else Paragraph("Every group has 30 people or more at every site.")
     if len(solution.rows.sites.names) > 1:

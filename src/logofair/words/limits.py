@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from logofair.outcomes import (
@@ -111,7 +111,7 @@ def subject(outcome: Outcome) -> str:
     return f"{rate} of {who[0]}" if who else rate
 
 
-def shown_first(outcomes: Outcomes, most: int = _FIRST) -> list[Outcome]:
+def shown_first(outcomes: Iterable[Outcome], most: int = _FIRST) -> list[Outcome]:
     """Return the few to show: exceeded ones, then those over all sites, then those with the least room."""
     known = [each for each in outcomes if each.after is not None or each.low is not None or each.high is not None]
     judged = [each for each in known if not each.too_small or each.state == EXCEEDED] or known
@@ -188,7 +188,9 @@ def _left_out(outcomes: Outcomes, first: Sequence[Outcome], places: Places) -> s
     words = []
     if len(rest):
         states = [
-            f"{rest.count(state):,} {state}" for state in (EXCEEDED, UNCLEAR, MET, NOT_MEASURED) if rest.count(state)
+            f"{len(those):,} {state}"
+            for state in (EXCEEDED, UNCLEAR, MET, NOT_MEASURED)
+            if (those := rest.where(state=state))
         ]
         more = f"{len(rest):,} more limits: {', '.join(states)}" if len(rest) > 1 else f"1 more limit: {rest[0].state}"
         words.append(f"{more}.")
@@ -242,7 +244,7 @@ def limits_picture(outcomes: Outcomes, places: Places) -> Picture | None:
     worst = next(iter(shown_first(outcomes, 1)), None)
     if worst is None:
         return None
-    same = outcomes.where(lambda each: unit_of(each) == unit_of(worst) and subject(each) == subject(worst))
+    same = [each for each in outcomes if unit_of(each) == unit_of(worst) and subject(each) == subject(worst)]
     first = [each for each in shown_first(same, _DRAWN) if each.after is not None]
     if len(first) < 1:
         return None
@@ -293,7 +295,7 @@ def verdict(outcomes: Outcomes, places: Places, how_to_know: str) -> Verdict | N
         return None
     evidence = outcomes.evidence
     if not len(evidence):
-        worst = next(iter(shown_first(outcomes.on(CALIBRATION_ROWS), 1)), None)
+        worst = next(iter(shown_first(outcomes.where(basis=CALIBRATION_ROWS), 1)), None)
         found = "" if worst is None else f" On the rows of the fit {moved(worst, places)}."
         return Verdict(NOT_MEASURED, f"Not tested on other people{': ' if how_to_know else ''}{how_to_know}.{found}")
     state, worst = outcomes.verdict, next(iter(shown_first(evidence, 1)), None)
@@ -333,7 +335,7 @@ def _measured(worst: Outcome, state: str, places: Places) -> str:
 
 def _covered(evidence: Outcomes, places: Places) -> str:
     """How many places the verdict covers, where there are several."""
-    local = evidence.where(lambda each: each.site is not None)
+    local = Outcomes(tuple(each for each in evidence if each.site is not None))
     sites = len({each.site for each in local})
     if sites < 2:
         return ""
@@ -351,7 +353,8 @@ def _covered(evidence: Outcomes, places: Places) -> str:
 
 def _promise(evidence: Outcomes, places: Places) -> str:
     """What is certified for people yet to come."""
-    met, refused = evidence.count(MET), len(evidence) - evidence.count(MET)
+    met = len(evidence.where(state=MET))
+    refused = len(evidence) - met
     what = counted(len(evidence), "limit")
     if not refused:
         return f"Certified for new people: {'your limit holds' if met == 1 else f'all {what} hold'}."
@@ -365,7 +368,7 @@ def prices(outcomes: Outcomes, objective: str) -> tuple[str, ...]:
     """Return what looser limits would buy, the dearest first; empty where no limit costs anything."""
     found = []
     for requirement in outcomes.requirements:
-        own = [each for each in outcomes.of(requirement) if each.price]
+        own = [each for each in outcomes.where(requirement=requirement) if each.price]
         price = sum(each.price or 0.0 for each in own) * 0.01
         if price < 5e-6:
             continue
