@@ -105,9 +105,9 @@ def test_the_call_of_each_line_certifies_what_the_line_says_on_adult(sensitive):
     check_that_the_calls_certify((score, data.labels[rows], group, dirichlet_sites(group, 4, 5.0, rng=0)))
 
 
-def wrong(seed, n=3000):
+def wrong(seed, n=2000):
     """Whether any limit that is claimed is exceeded in truth, under the rules that were certified."""
-    world, rng = World(seed, 3), np.random.default_rng([seed, 1])
+    world, rng = World(seed, 2), np.random.default_rng([seed, 1])
     rows = world.rows(n, rng)
     score, label, group, site = rows
     found = recommend(score, label, sensitive_features=group, sites=site, random_state=seed)
@@ -126,8 +126,8 @@ def wrong(seed, n=3000):
 
 @pytest.mark.slow
 def test_what_is_claimed_is_true_as_often_as_it_says():
-    runs = [wrong(seed) for seed in range(100)]
-    assert sum(claims for _, claims in runs) > 200, "something must be claimed"
+    runs = [wrong(seed) for seed in range(60)]
+    assert sum(claims for _, claims in runs) > 100, "something must be claimed"
     assert sum(was for was, _ in runs) <= binom.ppf(0.999, len(runs), 0.05)
 
 
