@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import logofair
 import support.sentences as asked
 from logofair.notions import NOTIONS
-from logofair.policy.info import proof_sentence
+from logofair.words.certificates import proof_sentence
 from logofair.words.proof import proof_sentences
 from support.examples import examples
 from support.oracles import EVERY_NOTION, random_request, spelled_out

@@ -9,6 +9,7 @@ import logofair
 from logofair.calibration import Calibrator
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
+from logofair.policy.rules import bands_of
 
 
 def mixtures(*cells) -> Mixtures:
@@ -33,7 +34,8 @@ def mixtures(*cells) -> Mixtures:
 )
 def test_the_bands_of_a_rule_have_the_share_of_each_threshold(rules, edges, chances):
     calibrator = Calibrator("none", n_groups=2, n_sites=1, maps=None)
-    bands = Policy(("a", "b"), (None,), mixtures(rules, [(1.0, 0.5, True)]), calibrator, None, 0).bands(0, 0)
+    policy = Policy(("a", "b"), (None,), mixtures(rules, [(1.0, 0.5, True)]), calibrator, None, 0)
+    bands = bands_of(policy, 0, 0)
     np.testing.assert_allclose([*(band.low for band in bands), bands[-1].high], edges)
     np.testing.assert_allclose([band.chance for band in bands], chances)
 

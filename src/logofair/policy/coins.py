@@ -72,7 +72,9 @@ def read_ids(ids: object) -> npt.NDArray[Any]:
     if all(issubclass(t, str) for t in types):
         return np.array(rows, dtype=np.str_)
     if all(_is_whole(t) for t in types):
-        return np.array([_word(int(i)) for i in rows], dtype=np.uint64)
+        # One that has more than 64 bits is reduced by a prime, so that each of its bits counts.
+        numbers = [int(i) for i in rows]
+        return np.array([i % 2**64 if -(2**63) <= i < 2**64 else i % _PRIME for i in numbers], dtype=np.uint64)
     for row, value in enumerate(rows):
         if not (isinstance(value, str) or _is_whole(type(value))):
             raise InputError(f"ids: row {row} is {value!r}; ids are integers or text, and none may be missing.")
@@ -81,11 +83,6 @@ def read_ids(ids: object) -> npt.NDArray[Any]:
 
 def _is_whole(kind: type) -> bool:
     return issubclass(kind, int | np.integer) and kind is not bool
-
-
-def _word(number: int) -> int:
-    """An integer as 64 bits; one that has more is reduced by a prime, so that each of its bits counts."""
-    return number % 2**64 if -(2**63) <= number < 2**64 else number % _PRIME
 
 
 def id_words(ids: object) -> Words:

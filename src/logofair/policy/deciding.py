@@ -87,15 +87,12 @@ class DecisionCounts:
         met.sort()
         return int((met[1:] == met[:-1]).sum())
 
-    def add(self, decisions: _Decisions) -> None:
-        """Count a batch."""
+    def add(self, rows: polars.DataFrame, decisions: _Decisions) -> None:
+        """Count a batch, and remember its ids, which are of one kind in all files."""
         place = np.where(decisions.group < 0, len(self.groups), decisions.group)
         counted = np.bincount(2 * place + decisions.decided, minlength=self.counted.size)
         self.counted += counted.reshape(self.counted.shape)
         self.unknown += int(decisions.strange.sum())
-
-    def meet(self, rows: polars.DataFrame) -> None:
-        """Remember the ids of a batch, which are of one kind in all files."""
         if "id" in rows.columns:
             ids = rows["id"] if rows["id"].dtype.is_integer() else rows["id"].cast(polars_module().String)
             self.ids.frombytes(ids.hash().to_numpy().tobytes())
@@ -183,11 +180,6 @@ class Decider:
         coins = any(rules is not None and rules.mixed.any() for rules in used)
         return coins and self.id_column is None and not self.deterministic
 
-    def wanted(self) -> dict[str, str]:
-        """The columns to read, by role."""
-        kept = {f"keep {place}": name for place, name in enumerate(self.keep)}
-        return self.columns.by_role() | ({} if self.id_column is None else {"id": self.id_column}) | kept
-
     def prepared(self, table: Table) -> polars.LazyFrame:
         """The columns of a file in the form that decides: numbers, codes (null: unknown), ids, and columns to keep."""
         pl, schema = polars_module(), table.rows.collect_schema()
@@ -209,14 +201,6 @@ class Decider:
                     raise InputError(f"the policy: two {role}s are written alike in a file; rename one and fit again.")
                 codes.append(pl.col(role).cast(pl.Enum(texts), strict=False).to_physical().alias(f"{role} code"))
         return table.numbered.select(found).with_columns(codes)
-
-    def complete(self, rows: polars.DataFrame) -> polars.DataFrame:
-        """The rows that have every value they cannot be decided without; all where none may be left out."""
-        if not self.columns.drop_missing:
-            return rows
-        pl, needed = polars_module(), ("score", "id", "group", "site")
-        present = [pl.col(role).is_not_null() for role in needed if role in rows.columns]
-        return rows.filter(pl.all_horizontal(present) | pl.col("unread"))  # what cannot be read is not missing
 
     def decide(self, batch: _Batch, toss: Toss = Tosses.by_coin) -> _Decisions:
         """Decide on a batch; ``toss`` where chance does."""
@@ -402,18 +386,22 @@ def _batches(
     decider: Decider, files: DataFiles, totals: DecisionCounts, batch: int, toss: Toss
 ) -> Generator[polars.DataFrame]:
     """The output, batch by batch."""
-    pl, schema, named = polars_module(), None, decider.wanted()
-    kept = [role for role in named if role.startswith("keep ")]
+    pl, schema = polars_module(), None
+    kept = {f"keep {place}": name for place, name in enumerate(decider.keep)}
+    named = decider.columns.by_role() | ({} if decider.id_column is None else {"id": decider.id_column}) | kept
     for path in files.paths:
-        with open_table(path, named, missing=decider.columns.na, verbatim=kept) as table:
+        with open_table(path, named, missing=decider.columns.na, verbatim=list(kept)) as table:
             for every in table.batches(batch, decider.prepared(table)):
-                rows = decider.complete(every)
+                rows = every
+                if decider.columns.drop_missing:  # but what cannot be read is not missing
+                    needed = [role for role in ("score", "id", "group", "site") if role in every.columns]
+                    complete = pl.all_horizontal([pl.col(role).is_not_null() for role in needed])
+                    rows = every.filter(complete | pl.col("unread"))
                 totals.dropped += every.height - rows.height
                 if not rows.height:
                     continue
                 decisions = decider.decide(_Batch(rows, table, totals.rows), toss)
-                totals.add(decisions)
-                totals.meet(rows)
+                totals.add(rows, decisions)
                 # Id or row number, decision, and the columns to keep; of several files also the file's name.
                 several = len(files.paths) > 1
                 columns = {"file": pl.Series([path.name]).new_from_index(0, rows.height)} if several else {}
@@ -422,7 +410,7 @@ def _batches(
                 else:
                     columns[decider.id_column] = rows["id"]
                 columns["decision"] = pl.Series(decisions.decided, dtype=pl.Int8)
-                for role, name in zip(kept, decider.keep, strict=True):
+                for role, name in kept.items():
                     if name in columns and name != decider.id_column:
                         raise InputError(f"--keep: {name!r} is a column of the output already; rename it in the data.")
                     columns.setdefault(name, rows[role])

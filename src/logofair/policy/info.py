@@ -5,7 +5,6 @@ Each record passes through :mod:`logofair.records`, which holds it to its types 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from logofair.files.inputs import MISSING, ColumnNames, DataSource
 from logofair.notions import KNOWN_RATES, Rate
 from logofair.outcomes import Outcome, Outcomes
-from logofair.requirement import TODAY, Requirement, read_requirements
+from logofair.requirement import Requirement, read_requirements
 from logofair.requirements import Requirements
 
 _ROUNDING = 1e-9  # a violation up to here is none
@@ -41,16 +40,6 @@ class RequirementsInfo:
         """The requirements."""
         rates = (Rate.called(name, line) for name, line in self.rates.items())
         return read_requirements(self.require, rates)
-
-    @property
-    def of_today(self) -> bool:
-        """Whether something is required by what the rule gives that nothing is required of."""
-        return any(item.bound == TODAY for item in self.items)
-
-    @property
-    def are_tolerances(self) -> bool:
-        """Whether gaps within tolerances are all that is required."""
-        return all(item.measure == "gap" for item in self.items)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -99,15 +88,6 @@ class PoolingInfo:
         if self.prior == "none":
             return "none"
         return f"{self.prior}, kappa {'infinite' if self.kappa is None else f'{self.kappa:g}'}"
-
-    def summary(self) -> str:
-        """Return what is borrowed in a sentence for people."""
-        if self.prior == "none":
-            return "No cell borrows from other sites."
-        moved = {"group": "", "site": ", moved by the site's shift", "cell": ", moved by the cell's shift"}
-        worth = "all of it" if self.kappa is None else f"worth {self.kappa:g} rows in a cell"
-        most = "" if self.largest_share is None else f", at most {self.largest_share:.0%} of a cell"
-        return f"{self.cells:,} cells borrow their group's scores at all sites{moved[self.prior]}: {worth}{most}."
 
 
 @dataclass(frozen=True)
@@ -257,11 +237,6 @@ class PolicyInfo:
         return Outcomes(self.found)
 
 
-def added_to_rows(pooling: str) -> str:
-    """What a certificate counts besides the calibration rows, as the rest of a sentence about them."""
-    return "" if pooling == "none" else " and what small cells borrow"
-
-
 def relief_sentence(price: float, required: str, objective: str = "accuracy") -> str:
     """What a requirement that is looser by 0.01 would win at most.
 
@@ -272,61 +247,3 @@ def relief_sentence(price: float, required: str, objective: str = "accuracy") ->
     """
     wins, what = ("wins", "accuracy") if objective == "accuracy" else ("saves", "a person")
     return f"{required!r} looser by 0.01 {wins} at most {0.01 * price:.5f} {what}."
-
-
-def no_rule(basis: str) -> str:
-    """Which rules a bound is about, as the subject of a sentence that says what none of them does.
-
-    With labels the bound covers rules that order people by their score; with chances any rule of these three. Rules
-    that look at other features are not meant: they amount to another score.
-    """
-    return "no weighted thresholds of the score" if basis == "labels" else "no rule of score, group and site"
-
-
-def proof_sentence(proof: CertificateInfo) -> str:
-    """What a certificate proves of the calibration rows, counted in what, and against which rules."""
-    labels, cost = proof.basis == "labels", proof.objective == "cost"
-    counted = "counted with labels" if labels else "in estimated chances"
-    kept = (
-        f"every requirement is met{_silent(proof.empty_ratios)}"
-        if proof.meets_requirements
-        else f"a requirement is exceeded by up to {proof.violation:.4f}"
-    )
-    reached, bound = reached_and_bound(proof.primal, proof.dual, proof.objective)
-    found = f"cost is {reached} per person" if cost else f"accuracy is {reached}"
-    that = f"that {'meet' if labels else 'meets'} them " + ("{}" if cost else ("exceed" if labels else "exceeds"))
-    that = that.format("are below" if labels else "is below")
-    return (
-        f"On the calibration rows{added_to_rows(proof.pooling)}, {counted}, {kept} and expected {found}; "
-        f"{no_rule(proof.basis)} {that} {bound} (optimality gap {tiny(proof.optimality_gap)})."
-    )
-
-
-def reached_and_bound(reached: float, bound: float, objective: str, decimals: int = 4) -> tuple[str, str]:
-    """What a rule reaches, and what none exceeds (of costs: is below), as text.
-
-    Costs are in any unit: they have as many more decimals as it takes to show four digits.
-
-    Examples
-    --------
-    >>> reached_and_bound(0.84061, 0.84062, "accuracy"), reached_and_bound(0.000213372, 0.000213371, "cost")
-    (('0.8406', '0.8406'), ('0.0002134', '0.0002134'))
-    """
-    if objective == "cost":
-        reached, bound = max(0.0, reached), max(0.0, bound)  # no rule earns: below 0 is rounding
-    if objective == "cost" and 0 < reached < math.inf:
-        decimals = max(decimals, 3 - math.floor(math.log10(reached)))
-    return f"{reached:.{decimals}f}", f"{bound:.{decimals}f}"
-
-
-def _silent(ratios: int) -> str:
-    """That ratios are met where nobody is selected, and say nothing."""
-    if not ratios:
-        return ""
-    say = "a ratio says" if ratios == 1 else f"{ratios:,} ratios say"
-    return f" ({say} nothing: nobody is selected there)"
-
-
-def tiny(value: float) -> str:
-    """A figure near 0; rounding may leave it slightly below."""
-    return f"{value:.0e}" if value > 0 else "0"

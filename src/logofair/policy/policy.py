@@ -32,8 +32,9 @@ from logofair.files.documents import Document
 from logofair.policy.coins import Words, coin_words, id_words, place_words, read_ids
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures, base_rule
-from logofair.policy.rules import Band, RuleTable, bands_of
+from logofair.policy.rules import RuleTable
 from logofair.policy.tosses import Tosses
+from logofair.policy.tosses import exact_counts as counted
 from logofair.records import plain
 from logofair.reportable import Reportable
 
@@ -219,7 +220,9 @@ class Policy(Reportable):
             on_unknown=on_unknown,
             deterministic=deterministic,
         )
-        return tosses.decisions(tosses.by_count() if exact_counts else tosses.by_coin())
+        return tosses.decisions(
+            counted(tosses.chance, tosses.cells, tosses.words) if exact_counts else tosses.by_coin()
+        )
 
     def tosses(
         self,
@@ -287,10 +290,6 @@ class Policy(Reportable):
         """The rules per site and group, for people."""
         return RuleTable(self)
 
-    def bands(self, site: int, group: int) -> tuple[Band, ...]:
-        """Return the bands of scores of a site and a group by their numbers, lowest first; site -1: unknown sites."""
-        return bands_of(self, site, group)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as versioned JSON with a checksum; an existing file is replaced at once or not at all.
 
@@ -321,9 +320,18 @@ class Policy(Reportable):
 
         Rows of known sites and groups never meet the merged rules: they need not be made for these.
         """
-        unknown = bool(cells.max(initial=-1) >= len(self.sites) * len(self.groups))
+        unknown, groups = bool(cells.max(initial=-1) >= len(self.sites) * len(self.groups)), len(self.groups)
         if unknown not in self._tables:
-            self._tables[unknown] = _Table.build(self.mixtures, self.merged if unknown else None, len(self.groups))
+            merged = self.merged if unknown else None
+            if merged is None:  # rejects
+                zero, above = np.zeros((groups, 3)), np.ones((groups, 3), dtype=bool)
+                merged = Mixtures(zero, zero, above, np.full(groups, np.inf))
+            rules = self.mixtures.and_also(merged, base_rule(1))
+            every, largest = np.arange(rules.single.size), rules.weight.argmax(axis=1)
+            certain = rules.weight[every, largest] == 1.0
+            reversed = certain & ~rules.above[every, largest]
+            pure = np.where(certain, rules.threshold[every, largest], np.inf)
+            self._tables[unknown] = _Table(rules, rules.mixed, pure, reversed if reversed.any() else None)
         return self._tables[unknown]
 
     @cached_property
@@ -423,19 +431,6 @@ class _Table:
     mixed: Booleans
     pure: Floats  # threshold of the one certain rule; inf: reject
     reversed: Booleans | None  # where that rule accepts scores up to its threshold; None: nowhere
-
-    @classmethod
-    def build(cls, mixtures: Mixtures, merged: Mixtures | None, n_groups: int) -> _Table:
-        """Append the merged federation's rules (rejecting, where there are none) and the base rule."""
-        none = Mixtures(
-            np.zeros((n_groups, 3)), np.zeros((n_groups, 3)), np.ones((n_groups, 3), bool), np.full(n_groups, np.inf)
-        )
-        rules = mixtures.and_also(merged or none, base_rule(1))
-        every, largest = np.arange(rules.single.size), rules.weight.argmax(axis=1)
-        certain = rules.weight[every, largest] == 1.0
-        reversed = certain & ~rules.above[every, largest]
-        pure = np.where(certain, rules.threshold[every, largest], np.inf)
-        return cls(rules, rules.mixed, pure, reversed if reversed.any() else None)
 
 
 def _past(eta: Floats, cells: Integers, threshold: Floats, reversed: Booleans | None) -> npt.NDArray[np.int64]:

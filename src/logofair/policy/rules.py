@@ -67,7 +67,7 @@ class RuleTable:
             raise IndexError(number)
         site, group = divmod(number % len(self), len(self.policy.groups))
         name = self.policy.groups[group]
-        bands = self.policy.bands(site, group)
+        bands = bands_of(self.policy, site, group)
         return RuleRow(self.policy.sites[site], name, bands, str(name) in self.policy.too_small)
 
     def __iter__(self) -> Iterator[RuleRow]:

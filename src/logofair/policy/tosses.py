@@ -48,10 +48,6 @@ class Tosses:
         """Which rows are accepted where each has a coin of its own."""
         return np.asarray(coins(self.words) < self.chance)
 
-    def by_count(self) -> Booleans:
-        """Which rows are accepted where counts are exact."""
-        return exact_counts(self.chance, self.cells, self.words)
-
 
 def exact_counts(chance: Floats, cells: Integers, words: Words) -> Booleans:
     """Which rows are accepted, so that every run of cells is within one of its summed chances.

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.policy.info import CertificateInfo, added_to_rows, proof_sentence
+from logofair.policy.info import CertificateInfo
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.requirement import Requirement
 from logofair.solvers.local import local_bound
@@ -115,13 +115,10 @@ class Certificate:
         beaten = LARGEST_OPTIMALITY_GAP * self.cost_unit
         return -beaten <= self.optimality_gap <= self.largest_optimality_gap and self.meets_requirements
 
-    @property
-    def measured_on(self) -> str:
-        """What the figures are about, in words."""
-        return "the calibration rows" + added_to_rows(self.pooling)
-
     def summary(self) -> str:
         """Return the proof in one sentence for people."""
+        from logofair.words.certificates import proof_sentence
+
         return proof_sentence(self.info)
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 from logofair import records
 from logofair.columns.labels import plain
 from logofair.policy.policy import Policy
+from logofair.policy.rules import bands_of
 from logofair.words.about import About, sources_section
 from logofair.words.fitted import BASES, rely_answer, shown_outcomes
 from logofair.words.limits import Places, every_limit, limits_table, verdict
@@ -165,7 +166,7 @@ def policy_values(policy: Policy, sites: Sequence[int], groups: Sequence[int]) -
         places += [(-1, group) for group in groups]
     rules = []
     for site, group in places:
-        bands = policy.bands(site, group)
+        bands = bands_of(policy, site, group)
         rules.append(
             {
                 "site": plain(policy.sites[site]) if site >= 0 else None,

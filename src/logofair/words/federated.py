@@ -10,8 +10,9 @@ import numpy as np
 
 from logofair.columns.checks import listed as listed_in_full
 from logofair.federation.result import RunResult
-from logofair.policy.info import added_to_rows, no_rule, reached_and_bound, relief_sentence, tiny
+from logofair.policy.info import relief_sentence
 from logofair.requirements import SELECTED
+from logofair.words.certificates import added_to_rows, borrowed_sentence, no_rule, reached_and_bound, tiny
 from logofair.words.phrases import counted, limit_points, listed, name_of, people, points, short_number
 from logofair.words.plans import required_sentence
 from logofair.words.sections import Answer, Cell, Facts, Page, Section, Table
@@ -136,7 +137,7 @@ def _sources(result: RunResult) -> Iterator[tuple[str, str]]:
     """How the numbers came together."""
     plan = result.plan
     if result.priors is not None:
-        yield "Pooling", f"{result.pooling.summary()} {_own_rows(result)}"
+        yield "Pooling", f"{borrowed_sentence(result.pooling)} {_own_rows(result)}"
     if result.maps is not None:
         names, places = np.array([str(group) for group in plan.groups]), result.maps.places
         for place in np.unique(places).tolist():

@@ -9,7 +9,7 @@ from itertools import islice, pairwise
 import numpy as np
 
 from logofair.policy.policy import Policy
-from logofair.policy.rules import Band
+from logofair.policy.rules import Band, bands_of
 from logofair.words.phrases import columns_text, counted, name_of
 from logofair.words.sections import CellText, Paragraph, Part, Table
 
@@ -122,7 +122,7 @@ def rules_table(policy: Policy, sites: Sequence[int], groups: Sequence[int], wor
 
 def _middle(policy: Policy, site: int, group: int) -> float:
     """Where a rule turns from rejecting to accepting; NaN where it never does."""
-    bands = policy.bands(site, group)
+    bands = bands_of(policy, site, group)
     chances = [band.chance for band in bands]
     return (
         bands[int(np.argmax(np.array(chances) >= 0.5))].raw_low if min(chances) < 0.5 <= max(chances) else float("nan")
@@ -131,7 +131,7 @@ def _middle(policy: Policy, site: int, group: int) -> float:
 
 def _line(policy: Policy, site: int, groups: Sequence[int], named: bool) -> tuple[CellText, ...]:
     name = name_of(policy.sites[site], 30) if named else "everybody"
-    return name, *(accepted_from(policy.bands(site, group)) for group in groups)
+    return name, *(accepted_from(bands_of(policy, site, group)) for group in groups)
 
 
 def every_rule(policy: Policy, sites: Sequence[int], groups: Sequence[int], accepted: str = "accepted") -> list[Part]:
@@ -143,12 +143,12 @@ def every_rule(policy: Policy, sites: Sequence[int], groups: Sequence[int], acce
         small = " (too few people to say: the merged rule)" if str(policy.groups[group]) in policy.too_small else ""
         where = [name_of(policy.sites[site])] if named else []
         lines.append(
-            (*where, name_of(policy.groups[group]), rule_in_words(policy.bands(site, group), accepted) + small)
+            (*where, name_of(policy.groups[group]), rule_in_words(bands_of(policy, site, group), accepted) + small)
         )
     head = (*(["site"] if named else []), "group", "rule")
     parts: list[Part] = [Table("Every rule", head, tuple(lines), "l" * len(head), "Find a site or a group")]
     if policy.has_sites and policy.has_merged:
-        merged = tuple((name_of(policy.groups[g]), rule_in_words(policy.bands(-1, g), accepted)) for g in groups)
+        merged = tuple((name_of(policy.groups[g]), rule_in_words(bands_of(policy, -1, g), accepted)) for g in groups)
         parts.append(
             Table("Sites that the policy does not know (--on-unknown merged)", ("group", "rule"), merged, "ll")
         )
