@@ -134,7 +134,9 @@ def test_the_first_screen_is_seen_without_scrolling(open_page, folder):
     box = page.locator("#first").bounding_box()
     assert box["y"] + box["height"] <= 720
     assert page.locator("#first .tile").count() == 3
-    assert page.locator("#first svg[role=img]").count() == 1
+    assert page.locator("#first svg[role=img]:visible").count() == 1
+    shown, hidden = page.locator("#first svg:visible g").count(), page.locator("#first .unseen tbody tr").count()
+    assert shown == hidden  # every line drawn is a row of a table for those who do not see the picture
     assert page.locator("#first p").all_inner_texts() != []
 
 

@@ -155,7 +155,7 @@ def test_what_changes_side_adds_up_to_the_rows_and_the_share_that_changes(tested
     comparison = tested.tested
     moved = np.abs(comparison.second.accepted - comparison.first.accepted)
     assert moved <= comparison.changed <= 1
-    table = page_of(tested).changes
+    (table,) = page_of(tested).beside
     of_all = [int(line[1].split(" of ")[1].replace(",", "")) for line in table.rows]
     assert sum(of_all) == comparison.second.global_.tally.rows.sum()
 

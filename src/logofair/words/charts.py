@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from logofair.columns.harmless import harmless
 from logofair.files.writing import put_whole
-from logofair.words.phrases import cut, width
+from logofair.words.phrases import cut, listed, width
 
 _FONT = 'system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","DejaVu Sans",sans-serif'
 _LIGHT = "--ink:#1b2230;--soft:#5b6676;--line:#dfe3e8;--paper:#fff;--after:#0a62a8;--before:#8b94a1;--limit:#a13a12"
@@ -34,11 +34,13 @@ _SHAPES = f"""
 # A file of its own follows the reader's theme; on a page the page's own colours rule.
 _ALONE = f".chart{{{_LIGHT};background:var(--paper)}}@media(prefers-color-scheme:dark){{.chart{{{_DARK}}}}}"
 STYLE = Markup(_SHAPES.replace("\n", ""))
+_WIDE, _NARROW = 640.0, 360.0  # on a desk, on a phone: shrunk, the letters would be too small to read
+_LETTER = 7.2  # how wide one is, about
 
 
 @dataclass(frozen=True)
 class Svg:
-    """A picture: ``body`` is its SVG for a page, ``label`` what it shows, in words.
+    """A picture: ``body`` is its SVG, ``label`` what it shows, in words, ``narrow`` the same drawn for a phone.
 
     Examples
     --------
@@ -48,11 +50,12 @@ class Svg:
 
     body: Markup
     label: str
+    narrow: Markup | None = None
 
     @classmethod
     def empty(cls, words: str) -> Svg:
         """Return a picture that says why there is none."""
-        return _picture(640.0, 40.0, words, _text(0.0, 24.0, words))
+        return Svg(_picture(_WIDE, 40.0, words, _text(0.0, 24.0, words)), words)
 
     def __str__(self) -> str:
         """Return the picture as a file of its own, with its style."""
@@ -76,10 +79,10 @@ def _tag(name: str, *inner: object, **attributes: Any) -> Markup:
     return Markup(f"<{name}{head}>{content}</{name}>")
 
 
-def _picture(wide: float, high: float, label: str, *parts: Markup) -> Svg:
+def _picture(wide: float, high: float, label: str, *parts: Markup) -> Markup:
     size = {"viewBox": f"0 0 {wide:g} {high:g}", "width": f"{wide:g}", "height": f"{high:g}"}
     described = {"xmlns": "http://www.w3.org/2000/svg", "role": "img", "aria-label": label, "class_": "chart"}
-    return Svg(_tag("svg", *parts, **described, **size), label)
+    return _tag("svg", *parts, **described, **size)
 
 
 def _text(x: float, y: float, words: str, kind: str | None = None, anchor: str | None = None) -> Markup:
@@ -118,11 +121,15 @@ class Dumbbell:
     note: str
 
 
-def dumbbells(lines: Sequence[Dumbbell], *, label: str, wide: float = 640.0) -> Svg:
+def dumbbells(lines: Sequence[Dumbbell], *, label: str) -> Svg:
     """Draw a line for each place: an open circle before, a filled one after on its interval, and a dashed limit."""
-    left = 16.0 + min(max(width(line.name) for line in lines), 22) * 7.2
+    return Svg(_dumbbells(lines, label, _WIDE, 22), label, _dumbbells(lines, label, _NARROW, 18))
+
+
+def _dumbbells(lines: Sequence[Dumbbell], label: str, wide: float, name: int) -> Markup:
+    left = 16.0 + min(max(width(line.name) for line in lines), name) * _LETTER
     ends = [end for line in lines for end in (line.before, line.after, line.high, line.limit) if end is not None]
-    scale = ticks(min([0.0, *(line.low or 0.0 for line in lines)]), max([*ends, 0.01]))
+    scale = ticks(min([0.0, *(line.low or 0.0 for line in lines)]), max([*ends, 0.01]), round(wide / 128))
     row, top = 34.0, 22.0
     bottom = top + row * len(lines)
 
@@ -138,7 +145,7 @@ def dumbbells(lines: Sequence[Dumbbell], *, label: str, wide: float = 640.0) -> 
     ]
     for place, line in enumerate(lines):
         y = top + row * (place + 0.5)
-        marks = [_tag("title", f"{line.name}: {line.note}"), _text(0.0, y + 4.0, cut(line.name, 22))]
+        marks = [_tag("title", f"{line.name}: {line.note}"), _text(0.0, y + 4.0, cut(line.name, name))]
         if line.limit is not None:
             marks.append(_line((x(line.limit), x(line.limit)), (y - row / 2 + 3, y + row / 2 - 3), "limit"))
         if line.before is not None:
@@ -149,10 +156,12 @@ def dumbbells(lines: Sequence[Dumbbell], *, label: str, wide: float = 640.0) -> 
             marks.append(_tag("circle", cx=x(line.before), cy=y, r=5.0, class_="before"))
         marks.append(_tag("circle", cx=x(line.after), cy=y, r=6.0, class_="after"))
         parts.append(_tag("g", *marks))
-    limits = {line.limit for line in lines if line.limit is not None}
+    limits = sorted({line.limit for line in lines if line.limit is not None})
     if limits:
-        named = f"limit {min(limits):g}" if len(limits) == 1 else "limits"
-        parts.append(_text(x(min(limits)) + 4.0, 14.0, named, "limit-name"))
+        several = listed([f"{each:g}" for each in limits]) if len(limits) < 4 else f"{limits[0]:g} to {limits[-1]:g}"
+        named = f"limit{'s' if len(limits) > 1 else ''} {several}"
+        room = wide - len(named) * _LETTER  # so that the words end within the picture
+        parts.append(_text(min(x(limits[0]) + 4.0, room), 14.0, named, "limit-name"))
     return _picture(wide, bottom + 26.0, label, *parts)
 
 
@@ -173,14 +182,34 @@ def curves(
     y_title: str,
     band: Sequence[tuple[float, float, float]] = (),
     marked: Sequence[tuple[float, float, str]] = (),
-    wide: float = 640.0,
+    open_end: float | None = None,
 ) -> Svg:
-    """Draw lines over a common axis; ``band`` is what was measured along one, ``marked`` points that are named."""
+    """Draw lines over a common axis; ``band`` is what was measured along one, ``marked`` points that are named.
+
+    At ``open_end``, if any, stands what has no number: no limit.
+    """
+    drawn = [_curves(lines, label, x_title, y_title, band, marked, open_end, wide) for wide in (_WIDE, _NARROW)]
+    return Svg(drawn[0], label, drawn[1])
+
+
+def _curves(
+    lines: Sequence[Curve],
+    label: str,
+    x_title: str,
+    y_title: str,
+    band: Sequence[tuple[float, float, float]],
+    marked: Sequence[tuple[float, float, str]],
+    open_end: float | None,
+    wide: float,
+) -> Markup:
     high, left, top = 260.0, 52.0, 34.0
-    right = 20.0 + min(max((width(line.name) for line in lines), default=0), 16) * 7.2
+    right = 20.0 + min(max((width(line.name) for line in lines), default=0), 16) * _LETTER
     xs = [x for line in lines for x, _ in line.points]
     ys = [y for line in lines for _, y in line.points] + [end for _, *ends in band for end in ends]
-    axis, up = ticks(0.0, max([*xs, 1e-9])), ticks(min(ys), max(ys))
+    last = max([x for x in xs if x != open_end], default=1e-9)
+    axis, up = ticks(0.0, max(last, 1e-9), round(wide / 128)), ticks(min(ys), max(ys))
+    if open_end is not None:
+        axis = [*(value for value in axis if value <= last * 1.001), open_end]
 
     def place(x: float, y: float) -> tuple[float, float]:
         return (
@@ -196,7 +225,9 @@ def curves(
     for value in up:
         y = place(axis[0], value)[1]
         parts += [_line((left, end), (y, y), "grid"), _text(left - 6, y + 4, f"{value:g}", "soft", "end")]
-    parts += [_text(place(value, up[0])[0], top + high + 18, f"{value:g}", "soft", "middle") for value in axis]
+    for value in axis:
+        name = "none" if value == open_end else f"{value:g}"
+        parts.append(_text(place(value, up[0])[0], top + high + 18, name, "soft", "middle"))
     parts.append(_text((left + end) / 2, top + high + 38, x_title, "soft", "middle"))
     if band:
         outline = [(x, last) for x, _, last in band] + [(x, first) for x, first, _ in reversed(band)]

@@ -94,7 +94,7 @@ def _accuracy(policy: Policy) -> Iterator[Answer]:
     if proof is not None and proof.objective == "accuracy":
         run = policy.info.federation
         where = "on the rows of the fit" if run is None else f"over the rows of {counted(run.sites, 'site')}"
-        yield Answer("What is it worth?", "Accuracy", points(proof.primal), "%", f"expected {where}")
+        yield Answer("How often is it right?", "Accuracy", points(proof.primal), "%", f"expected {where}")
 
 
 def _site_answers(policy: Policy) -> Iterator[Answer]:

@@ -45,7 +45,7 @@ BASES = {
     NEW_ROWS: "certified for new people drawn like these",
     CALIBRATION_ROWS: "proved of the people of the fit alone",
 }
-_SITES = 600  # whose rules a report lists
+_SITES = 1000  # whose rules a report lists
 
 
 def fit_page(
@@ -70,7 +70,7 @@ def fit_page(
     outcomes, found = solution.outcomes, solution.tested or solution.compared
     how = "add --test FILE, or --confidence 0.95" if about.command else "pass other rows to test(), or confidence=0.95"
     judged = shown_outcomes(outcomes)
-    expected = solution.own_accuracy if solution.certificate.objective == "accuracy" else None
+    expected = solution.tested is None and solution.rows.labels is None
     answers = [*fair_answer(judged, places), cost_answer(found, expected=expected)]
     answers += [] if found is None else [selected_answer(found, about.accepted)]
     others = None if solution.tested is None else people_of(solution.tested)
@@ -83,8 +83,8 @@ def fit_page(
         verdict=verdict(outcomes, places, how),
         table=limits_table(judged, places),
         answers=tuple(answers),
-        changes=None if found is None else changes_table(found, about.accepted),
         picture=limits_picture(judged, places),
+        beside=() if found is None else (changes_table(found, about.accepted),),
         warnings=tuple(_warnings(solution, found, from_command=bool(about.command))),
         next=next_,
         sections=tuple(_sections(solution, about, places, frontier)),
@@ -192,7 +192,10 @@ def _sections(solution: Solution, about: About, places: Places, frontier: Fronti
     sites = list(range(min(len(solution.policy.sites), _SITES)))
     groups = list(range(len(solution.policy.groups)))
     coins = coins_sentence(solution.coin_share, solution.score_blind_rules, len(sites) * len(groups))
-    rules = [coins, *every_rule(solution.policy, sites, groups, about.accepted)]
+    rules: list[Part | None] = [coins, *every_rule(solution.policy, sites, groups, about.accepted)]
+    if len(sites) < len(solution.policy.sites):
+        more = counted(len(solution.policy.sites) - len(sites), f"more {places.word}")
+        rules.append(Paragraph(f"Rules of {more} are not listed: logofair explain POLICY --only-site NAME shows one."))
     yield Section("rules", "The rules", tuple(part for part in rules if part is not None), folded=len(sites) > 20)
     yield Section("proof", "What is proved", tuple(_proof(solution)))
     yield sources_section(about, solution_facts(solution))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from logofair.columns.harmless import harmless
 from logofair.words import charts
 from logofair.words.sections import MARKS, Cell, Page
+
+_RIGHT = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]+"
+_FROM_THE_RIGHT = re.compile(f"{_RIGHT}(?:[ '\"-]+{_RIGHT})*")
 
 
 def templates(finalize: Callable[[object], object], *, autoescape: bool) -> Environment:
@@ -32,10 +36,22 @@ def templates(finalize: Callable[[object], object], *, autoescape: bool) -> Envi
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     """Return the templates' environment of HTML: every value is escaped."""
-    made = templates(lambda value: value if isinstance(value, Markup) else harmless(str(value)), autoescape=True)
+    made = templates(lambda value: value if isinstance(value, Markup) else readable(str(value)), autoescape=True)
     made.tests["cell"] = lambda value: isinstance(value, Cell)
     made.filters["kind"] = lambda value: type(value).__name__
+    made.filters["as_typed"] = lambda value: escape(harmless(value))
     return made
+
+
+def readable(text: str) -> str:
+    r"""Return text for a browser: arrows, and words read from the right kept apart from the figures beside them.
+
+    Examples
+    --------
+    >>> readable("\u05d0\u05d1 1.0 -> 2.0")
+    '\u2068אב\u2069 1.0 → 2.0'
+    """
+    return _FROM_THE_RIGHT.sub("\u2068\\g<0>\u2069", harmless(text).replace(" -> ", " → "))
 
 
 def document(page: Page) -> str:

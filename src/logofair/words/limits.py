@@ -246,7 +246,8 @@ def limits_picture(outcomes: Outcomes, places: Places) -> Picture | None:
         return None
     same = [each for each in outcomes if unit_of(each) == unit_of(worst) and subject(each) == subject(worst)]
     first = [each for each in shown_first(same, _DRAWN) if each.after is not None]
-    if len(first) < 1:
+    first = first if places.several else first[:1]  # one site is everyone
+    if not first:
         return None
     scale = 1.0 if unit_of(worst) == _NUMBER else 100.0
 
@@ -271,7 +272,9 @@ def limits_picture(outcomes: Outcomes, places: Places) -> Picture | None:
     bar = ", with its 95 % interval" if any(line.low is not None for line in lines) else ""
     caption = f"{what[:1].upper()}{what[1:]}{f' in {unit}' if unit else ''}: {marks}{bar}; dashed: limit"
     label = f"{caption}. {' '.join(f'{line.name}: {line.note}.' for line in lines)}"
-    return Picture(dumbbells(lines, label=label), caption)
+    table = limits_table(Outcomes(tuple(first)), places, _DRAWN)
+    after = " ".join(filter(None, (_left_out(outcomes, first, places), "" if table is None else table.after)))
+    return Picture(dumbbells(lines, label=label), caption, table, after)
 
 
 def _in_words(each: Outcome) -> str:

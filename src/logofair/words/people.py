@@ -16,23 +16,25 @@ _GROUPS = 4  # named in a line
 _TABLE_GROUPS = 6  # in the first screen's table
 
 
-def cost_answer(found: Comparison | None, *, expected: float | None = None) -> Answer:
-    """Return what it costs: accuracy, or cost per person, before and after, with the interval of the difference."""
+def cost_answer(found: Comparison, *, expected: bool = False) -> Answer:
+    """Return what it costs: accuracy, or cost per person, before and after, with the interval of the difference.
+
+    ``expected``: by predicted probabilities, for want of labels.
+    """
     question, name = "What does it cost?", "Cost"
-    if found is not None and found.cost is not None:
+    if found.cost is not None:
         before, after = (
             short_number(None if each.cost is None else float(each.cost)) for each in (found.first, found.second)
         )
         detail = _difference(found.cost, short_number, ("more", "less"))
         return Answer(question, name, f"{before} -> {after}", "per person", detail)
-    if found is None or found.accuracy is None:
-        if expected is not None:
-            return Answer(question, name, points(expected), "% accuracy", "expected: there are no labels to count with")
+    if found.accuracy is None:
         return Answer(question, name, "Not known", "", "there are no labels to tell right from wrong")
     before, after = (
         points(None if each.accuracy is None else float(each.accuracy)) for each in (found.first, found.second)
     )
     detail = _difference(found.accuracy, points, ("points won", "points lost"))
+    detail += ", expected: there are no labels to count with" if expected else ""
     return Answer(question, name, f"{before} -> {after}", "% accuracy", detail)
 
 
@@ -71,9 +73,7 @@ def selected_answer(found: Comparison, accepted: str) -> Answer:
         for at in order.tolist()
     ]
     listing = listed(named, _GROUPS, last=", ")
-    changed = found.changed
-    many = "" if changed is None else f"{changed * rows.sum():,.0f} of {counted(rows.sum(), 'decision')} change"
-    return Answer("", accepted.capitalize(), listing, "", many)
+    return Answer("", accepted.capitalize(), listing, "", _changed(found))
 
 
 def changes_table(found: Comparison, accepted: str) -> Table:
@@ -87,8 +87,15 @@ def changes_table(found: Comparison, accepted: str) -> Table:
         return name_of(found.second.groups[at], 30), f"{was:,} of {rows[at]:,.0f}", f"{now:,}", Cell(change, now - was)
 
     lines = tuple(line(at) for at in sorted(order.tolist()))
-    more = f"{rows.size - len(lines):,} more groups change less." if rows.size > len(lines) else ""
-    return Table("Who changes side", ("", f"{accepted} before", "after", "change"), lines, "lrrr", after=more)
+    more = [f"{rows.size - len(lines):,} more groups change less."] if rows.size > len(lines) else []
+    more += [f"{_changed(found)}."] if found.changed is not None else []
+    return Table("Who changes side", ("", f"{accepted} before", "after", "change"), lines, "lrrr", after=" ".join(more))
+
+
+def _changed(found: Comparison) -> str:
+    """How many decisions change."""
+    rows = found.second.global_.tally.rows.sum()
+    return "" if found.changed is None else f"{found.changed * rows:,.0f} of {counted(rows, 'decision')} change"
 
 
 def rates_table(audits: Sequence[tuple[str, Audit]], caption: str) -> Table:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from logofair.tradeoff.recommendation import LIMITS, Recommendation, RecommendedLimits
 from logofair.words.about import About, title_line
+from logofair.words.charts import Dumbbell, dumbbells
 from logofair.words.phrases import NOTHING, counted, limit_points, listed, name_of, points, short_number
-from logofair.words.sections import Answer, Bullets, CellText, Command, Page, Paragraph, Part, Section, Table
+from logofair.words.sections import Answer, Bullets, CellText, Command, Page, Paragraph, Part, Picture, Section, Table
 
 
 def recommend_page(found: Recommendation, about: About | None = None, *, command: str = "") -> Page:
@@ -22,12 +23,14 @@ def recommend_page(found: Recommendation, about: About | None = None, *, command
     ('selection rate', '')
     """
     about = about or About()
-    best = found.best
+    best, picture = found.best, _picture(found)
     return Page(
         "Recommendation",
         f"{title_line(about, found.rows, found.sites, found.groups)}.",
         table=_table(found),
         answers=tuple(_answers(found)),
+        picture=picture,
+        beside=() if picture is None else (picture,),
         warnings=tuple(_warnings(found)),
         next="" if best is None else fit_command(found, best, command),
         sections=tuple(_sections(found, command)),
@@ -73,8 +76,29 @@ def _table(found: Recommendation) -> Table:
         "limits of 2 points guarantee nothing by themselves."
     )
     return Table(
-        "What these people can guarantee", head, tuple(map(line, found.lines)), "l" + "r" * (len(head) - 1), after=after
+        "What these people can guarantee",
+        head,
+        tuple(map(line, found.lines)),
+        "l" + "r" * (len(head) - 1),
+        after=after if found.best is not None else "",
     )
+
+
+def _picture(found: Recommendation) -> Picture | None:
+    """What the limits of each line cost, beside what limits of 2 points would; the table has these figures too."""
+    scale, unit = (100.0, "points of accuracy") if found.measure == "accuracy" else (1.0, "cost per person")
+
+    def line(each: RecommendedLimits) -> Dumbbell:
+        usual, own = abs(each.unlimited - each.usual), each.price
+        note = f"{_figure(found, own)} {unit}; limits of 2 points: {_figure(found, usual)}"
+        return Dumbbell(subject_of(each), scale * usual, scale * own, None, None, None, note)
+
+    lines = [line(each) for each in found.lines if each.found]
+    if not lines:
+        return None
+    caption = f"What it costs in {unit}: ● these limits, ○ limits of 2 points"
+    label = f"{caption}. {' '.join(f'{line.name}: {line.note}.' for line in lines)}"
+    return Picture(dumbbells(lines, label=label), caption)
 
 
 def _figure(found: Recommendation, value: float) -> str:
@@ -91,8 +115,12 @@ def _answers(found: Recommendation) -> Iterator[Answer]:
         yield Answer("What can I defend?", "Start", "Nothing yet", "", f"{loosest} can be guaranteed; {takes}")
         return
     parts = [(best.local_limit, "per site"), (best.global_limit, "overall")]
-    limits = " and ".join(f"{limit_points(limit)} {where}" for limit, where in parts if limit is not None)
-    yield Answer("What can I defend?", "Start", f"{subject_of(best)} within {limits}")
+    known = [(limit_points(limit), where) for limit, where in parts if limit is not None]
+    limits = ", ".join(
+        f"{limit}{'' if at else ' point' if limit == '1' else ' points'} {where}"
+        for at, (limit, where) in enumerate(known)
+    )
+    yield Answer("What can I defend?", "Start", limits, "", f"gap in {subject_of(best)}")
     unit = "points of accuracy" if found.measure == "accuracy" else "per person"
     more = _figure(found, abs(best.unlimited - best.usual))
     yield Answer(

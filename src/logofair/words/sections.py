@@ -11,8 +11,11 @@ from typing import Any, TypeAlias
 
 from logofair.outcomes import EXCEEDED, MET, NOT_MEASURED, UNCLEAR
 from logofair.words.charts import Svg
+from logofair.words.phrases import width
 
 MARKS = {MET: "✓", EXCEEDED: "✗", UNCLEAR: "?", NOT_MEASURED: "–"}
+_PHONE = 42  # letters beside one another on a phone
+_NAMES = 11  # of which names have at least
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,12 @@ class Cell:
     text: str
     key: float | None = None
     state: str | None = None
+
+    @property
+    def attribute(self) -> str | None:
+        """The key as a page needs it: where the text does not begin with the figure itself."""
+        begins = self.text[:1].isdigit() and self.text.replace(",", "").replace(".", "").isdigit()
+        return None if self.key is None or begins else f"{self.key:.6g}"
 
 
 CellText: TypeAlias = Cell | str
@@ -40,6 +49,18 @@ class Table:
     align: str
     search: str | None = None
     after: str = ""
+
+    @property
+    def wide(self) -> bool:
+        """Whether it is too wide for a phone, which then shows each row as lines of its own."""
+
+        def needed(at: int) -> int:
+            texts = [line[at].text if isinstance(line[at], Cell) else str(line[at]) for line in self.rows]
+            words = self.head[at].split()  # names may be broken between words, figures not
+            words += texts if self.align[at] == "r" else [word for text in texts for word in text.split()]
+            return max([_NAMES if at == 0 else 0, *map(width, words)])
+
+        return sum(needed(at) + 1 for at in range(len(self.head))) > _PHONE
 
 
 @dataclass(frozen=True)
@@ -73,10 +94,12 @@ class Command:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture that stands beside the table of the same figures."""
+    """A picture; ``table`` holds the same figures for those who do not see it, ``after`` is a line below it."""
 
     svg: Svg
     caption: str
+    table: Table | None = None
+    after: str = ""
 
 
 Part: TypeAlias = "Table | Paragraph | Bullets | Facts | Command | Picture"
@@ -127,8 +150,8 @@ class Answer:
 class Page:
     """What there is to say of a result.
 
-    ``table`` stands on the first screen: what was found of each limit; ``changes`` (who changes side) in a report,
-    where a terminal has a line; ``more`` is a further table of both.
+    ``table`` stands on the first screen: what was found of each limit; a report has the ``picture`` in its place, and
+    parts ``beside`` it, where a terminal has a line. ``more`` is a further table of both.
     ``answers`` are in the order of the questions. ``warnings`` say what to do, ``next`` is one command that works.
     ``values`` are the plain values of the whole result.
 
@@ -146,15 +169,21 @@ class Page:
     verdict: Verdict | None = None
     table: Table | None = None
     answers: tuple[Answer, ...] = ()
-    changes: Table | None = None
     more: Table | None = None
     picture: Picture | None = None
+    beside: tuple[Part, ...] = ()
     warnings: tuple[str, ...] = ()
     next: str = ""
     sections: tuple[Section, ...] = ()
     about: tuple[tuple[str, str], ...] = ()
     values: dict[str, Any] = field(default_factory=dict)
     written: Sequence[str] = ()
+
+    @property
+    def left(self) -> tuple[Part, ...]:
+        """What a report shows first."""
+        first = self.table if self.picture is None or self.picture in self.beside else self.picture
+        return tuple(part for part in (first, self.more) if part is not None)
 
     def text(self, *, verbose: bool = False, width: int = 80) -> str:
         """Return the page for a terminal: what is asked first, or with ``verbose`` everything."""

@@ -18,8 +18,8 @@ from logofair.words.sections import Answer, Bullets, Cell, CellText, Page, Parag
 _WIDE, _DOWN = 6, 5  # limits in the small table
 _LINES = 6  # of a picture
 _KNEE = {
-    "chance": "No start stands out: chance explains every difference between these rules.",
-    "even": "No start stands out: every point of limit wins about as much as the one before.",
+    "chance": "chance explains every difference between these rules",
+    "even": "every point of limit wins about as much as the one before",
 }
 
 
@@ -41,9 +41,10 @@ def frontier_page(frontier: Frontier, about: About | None = None, *, next_: str 
     return Page(
         "Frontier",
         f"{title}.{tested}",
-        table=_table(frontier),
+        table=_table(frontier, f"{'--verbose' if about.command else 'summary(verbose=True)'} shows all"),
         answers=tuple(_answers(frontier)),
         picture=Picture(picture, picture.label),
+        beside=(_table(frontier, "all are listed below"),),
         warnings=tuple(_warnings(frontier)),
         next=next_,
         sections=(*_sections(frontier), sources_section(about, _facts(frontier))),
@@ -57,8 +58,8 @@ def frontier_parts(frontier: Frontier) -> Iterator[Part]:
     """Return a frontier as a part of another page."""
     picture = frontier_plot(frontier)
     yield Picture(picture, picture.label)
-    yield _table(frontier)
-    yield Paragraph(advice(frontier))
+    yield _table(frontier, "logofair frontier shows all")
+    yield Paragraph(f"{': '.join(advice(frontier))}.")
 
 
 def limit_text(tolerance: Tolerance) -> str:
@@ -85,7 +86,7 @@ def _chosen(limits: Sequence[Tolerance], most: int, wanted: Sequence[Tolerance])
     return sorted(kept)
 
 
-def _table(frontier: Frontier) -> Table:
+def _table(frontier: Frontier, others: str) -> Table:
     """Limits inside sites down, over all columns; accuracy in percent or cost per person, the start marked."""
     start = frontier.knee.point
     columns = _chosen(frontier.global_tolerances, _WIDE, [] if start is None else [start.global_tolerance])
@@ -114,7 +115,7 @@ def _table(frontier: Frontier) -> Table:
     every = len(frontier.global_tolerances) * len(frontier.local_tolerances)
     after = [f"Expected {_unit(frontier)} of the best rule."] if frontier.paired else []
     after += ["* a good start."] if start is not None else []
-    after += [f"{shown} of {every} pairs; --verbose shows all."] if shown < every else []
+    after += [f"{shown} of {every} pairs; {others}."] if shown < every else []
     return Table("What fairness costs", head, tuple(rows), "l" + "r" * len(columns), after=" ".join(after))
 
 
@@ -134,7 +135,8 @@ def _answers(frontier: Frontier) -> Iterator[Answer]:
         unit,
         "without any limit, and with the strictest",
     )
-    yield Answer("Where to start?", "Start", advice(frontier))
+    start, why = advice(frontier)
+    yield Answer("Where to start?", "Start", start, "", why)
     compared = frontier.compared
     change = objective.changed(compared)
     if change is not None and change.low is not None and change.high is not None and objective.costs is None:
@@ -147,21 +149,21 @@ def _answers(frontier: Frontier) -> Iterator[Answer]:
         )
 
 
-def advice(frontier: Frontier) -> str:
-    """Return which limits to start from, in a sentence."""
+def advice(frontier: Frontier) -> tuple[str, str]:
+    """Return which limits to start from, and why."""
     knee = frontier.knee
     point = knee.point
     if point is None:
-        return _KNEE[knee.reason]
+        return "No start stands out", _KNEE[knee.reason]
     where = _where(frontier, point)
     objective = frontier.objective
     if knee.reason == "flat" and point.loss < 1e-3 * objective.unit:
-        return f"{where}: even the strictest limits cost next to nothing."
+        return where, "even the strictest limits cost next to nothing"
     unit = "points of accuracy" if objective.costs is None else "per person"
     lost = f"costs {_value(frontier, max(point.loss, 0.0))} {unit}"
     if knee.reason == "flat":
-        return f"{where} {lost}, and looser limits hardly win any of it back."
-    return f"{where} {lost}; looser limits win less than tighter ones did."
+        return where, f"{lost}, and looser limits hardly win any of it back"
+    return where, f"{lost}; looser limits win less than tighter ones did"
 
 
 def _where(frontier: Frontier, point: Point) -> str:
@@ -252,18 +254,19 @@ def frontier_plot(frontier: Frontier) -> Svg:
     for found in lines.values():
         marked += [(place, scale * point.value, "a good start") for place, point in found if point is start]
     unit = _unit(frontier)
-    side = ("overall" if along_global else "per site") if frontier.paired else ""
+    side = (" overall" if along_global else " per site") if frontier.paired else ""
     ratios = any(isinstance(each, Ratio) for each in along)
-    last = "; at the end: none" if None in along else ""
-    x_title = f"{'what the ratio lacks to 1' if ratios else 'limit'} {side}, points{last}"
-    label = f"Expected {unit} by limit {side}{'; ○ a good start' if marked else ''}".replace("  ", " ")
+    band = _band(frontier, lines, scale)
+    what = "accuracy in %" if frontier.objective.costs is None else unit
+    marks = f"{'; ○ a good start' if marked else ''}{'; light: 95 % interval of what was measured' if band else ''}"
     return curves(
         drawn,
-        label=label,
-        x_title=" ".join(x_title.split()),
+        label=f"Expected {what} by limit{side}{marks}",
+        x_title=f"{'what the ratio lacks to 1' if ratios else 'limit'}{side}, points",
         y_title=unit,
-        band=_band(frontier, lines, scale),
+        band=band,
         marked=marked,
+        open_end=x(None) if None in along else None,
     )
 
 
