@@ -55,7 +55,7 @@ class Table:
         """Whether it is too wide for a phone, which then shows each row as lines of its own."""
 
         def needed(at: int) -> int:
-            texts = [line[at].text if isinstance(line[at], Cell) else str(line[at]) for line in self.rows]
+            texts = [cell.text if isinstance(cell, Cell) else cell for cell in (line[at] for line in self.rows)]
             words = self.head[at].split()  # names may be broken between words, figures not
             words += texts if self.align[at] == "r" else [word for text in texts for word in text.split()]
             return max([_NAMES if at == 0 else 0, *map(width, words)])
