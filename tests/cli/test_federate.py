@@ -543,7 +543,7 @@ def test_a_site_is_not_taken_out_of_a_run_that_is_still_under_way(
     from logofair.engines import folder
     from logofair.files.writing import locked
 
-    monkeypatch.setattr(folder, "_OUTLIVED", 0.0)
+    monkeypatch.setattr(folder, "_LOCK_PATIENCE", 0.0)
     before = (stopped / "state.json").read_bytes()
     with locked(stopped / "server.lock"):
         output = refused("federate", "server", "--folder", stopped, "--insecure", "--without", "south")

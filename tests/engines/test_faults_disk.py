@@ -181,7 +181,7 @@ def test_a_folder_belongs_to_one_plan_and_one_server_at_a_time(tmp_path, monkeyp
     with pytest.raises(InputError, match="state of another plan"):
         conduct_from_disk(other, tmp_path / "s", Disk(homes))
     with monkeypatch.context() as patch, locked(tmp_path / "s" / "server.lock"):
-        patch.setattr(server_folder, "_OUTLIVED", 0.0)
+        patch.setattr(server_folder, "_LOCK_PATIENCE", 0.0)
         with pytest.raises(InputError, match="another process"):
             conduct_from_disk(file, tmp_path / "s", Disk(homes))
     conduct_from_disk(file, tmp_path / "s", Disk(homes))

@@ -1,7 +1,7 @@
 """Selection rates by category, and impact ratios: each category's rate divided by that of the most selected one.
 
-Categories come from one column or more (sex, race); every table is over one of them, or over all of them together.
-People of whom a column says nothing are counted and left out of the tables that use it.
+Categories come from one column or more (sex, race): there is a table for each column, and one for all of them together.
+People with a missing value in a column are counted, but left out of the tables that use it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ SMALL_SHARE = 0.02  # categories with a smaller share of the people may be left 
 
 @dataclass(frozen=True)
 class Category:
-    """A category: its people, their share of all, how many of them are selected, and that rate's ratio to the largest.
+    """A category: how many people it has, their share of all, its selection rate, and that rate's impact ratio.
 
-    ``ratio`` is to the most selected category of all, ``ratio_of_large`` to the most selected of those with 2% of the
-    people or more; None where undefined: fewer than two categories to compare, or nobody selected in any.
+    ``ratio`` divides by the rate of the most selected category, ``ratio_of_large`` by that of the most selected one
+    with 2% of the people or more. None where undefined: fewer than two categories to compare, or nobody selected in
+    any.
     """
 
     name: tuple[Label, ...]
@@ -53,9 +54,10 @@ class Category:
 class CategoryTable:
     """The categories of some columns; ``unknown`` people lack a value in one of them and are in no category.
 
-    ``gap`` is the largest selection rate less the smallest, with its noise floor. ``floor`` is the smallest ratio that
-    equal rates would show on these people on average, ``detectable`` what it stays above in 19 of 20 draws; None where
-    there is nothing to compare. ``why_no_ratio`` says why ratios are undefined; empty where they are not.
+    ``gap`` is the largest selection rate less the smallest, with its noise floor. ``floor`` and ``detectable`` are the
+    noise floor of the smallest ratio: its mean and its 5% quantile on these people, were all rates equal; None where
+    there is nothing to compare. ``why_no_ratio`` says why ratios are undefined; empty
+    where they are not.
 
     Examples
     --------
@@ -162,19 +164,19 @@ def impact_ratios(
 
 
 def impact_tables(tally: Tally, names: Sequence[Any], columns: tuple[str, ...]) -> ImpactRatios:
-    """Return the tables of counted people; every name is a tuple, by column, None where a value is missing."""
-    merged, each = tally.merged(), [(place,) for place in range(len(columns))]
-    together = [tuple(range(len(columns)))] if len(columns) > 1 else []
+    """Return the tables of counted people; every group's name is a tuple, by column, None where a value is missing."""
+    merged = tally.merged()
     people = int(merged.people[0, :, -1].sum())
+    every = range(len(columns))
     tables = []
-    for places in (*each, *together):
-        parts = [tuple(name[place] for place in places) for name in names]
-        tables.append(_table(merged, parts, tuple(columns[place] for place in places), people))
+    for chosen in [(place,) for place in every] + ([tuple(every)] if len(columns) > 1 else []):
+        categories = [tuple(name[place] for place in chosen) for name in names]
+        tables.append(_table(merged, categories, tuple(columns[place] for place in chosen), people))
     return ImpactRatios(people, tuple(tables))
 
 
 def _table(tally: Tally, names: Sequence[tuple[Any, ...]], by: tuple[str, ...], people: int) -> CategoryTable:
-    """The table over some columns, of counted people by their values in these."""
+    """The table of the columns ``by``; ``names`` are the categories of the tally's groups in these columns."""
     known = [name for name in dict.fromkeys(names) if None not in name]
     if not known:
         nobody = Gap(None, "selection rate", reason="every category is unknown")
@@ -183,25 +185,26 @@ def _table(tally: Tally, names: Sequence[tuple[Any, ...]], by: tuple[str, ...], 
     side = Side.of(DEMOGRAPHIC_PARITY.rates, tuple(known), (None,), gathered)
     counts, rates = gathered.people[0, :, -1], side.measured_rates(0)["selection rate"]
     shares = counts / max(people, 1)
-    every, large = (_ratios(side, which) for which in (shares >= 0, shares >= SMALL_SHARE))
+    ratios, ratios_of_large = _ratios(side, shares >= 0), _ratios(side, shares >= SMALL_SHARE)
     found = tuple(
-        Category(name, int(count), float(share), rates[name], *ratios)
-        for name, count, share, *ratios in zip(known, counts, shares, every, large, strict=True)
+        Category(name, int(counts[at]), float(shares[at]), rates[name], ratios[at], ratios_of_large[at])
+        for at, name in enumerate(known)
     )
-    low = high = None
-    why = "" if any(each.ratio is not None for each in found) else "nobody is selected in any category"
+    floor = detectable = None
+    why = "" if any(ratio is not None for ratio in ratios) else "nobody is selected in any category"
     if sum(rate is not None for rate in rates.values()) < 2:
         why = "fewer than two categories have a selection rate"
     if not why:
-        low, high = map(value_of, ratio_floor(side.values[0, 0], side.effective[0, 0], "selection rate"))
-    return CategoryTable(by, found, people - int(counts.sum()), side.worst(), low, high, why)
+        floor, detectable = map(value_of, ratio_floor(side.values[0, 0], side.effective[0, 0], "selection rate"))
+    return CategoryTable(by, found, people - int(counts.sum()), side.worst(), floor, detectable, why)
 
 
 def _ratios(side: Side, which: Booleans) -> list[Measured | None]:
     """The impact ratio of every category to the most selected of those marked; None for others, and where undefined.
 
-    The largest rate in truth is that of one fixed category, so that the least of all lower limits is low enough; no
-    ratio is below the one to the largest, so that the least upper limit serves where the error is divided among all.
+    Which category has the largest rate in truth is not known, but it is one of them. A category's ratio to it is at
+    least the smallest of its lower limits against any other, each at the full error. It is also at most its ratio to
+    any other, so that the smallest of the upper limits holds, the error divided among them.
     """
     shares, people = np.where(which, side.values[0, 0], np.nan), side.effective[0, 0]
     known = ~np.isnan(shares)

@@ -21,9 +21,10 @@ from logofair.reportable import Reportable
 
 @dataclass(frozen=True)
 class SiteAudit:
-    """One site: its rows, accuracy, cost, rates, largest gap, the gap of every rate, and undefined rates in words.
+    """One site: its rows, accuracy, cost, rates, gaps, and a sentence for every rate that is undefined.
 
-    ``large_gap`` is the largest gap between rates that rest on 30 rows or more.
+    ``gap`` is the largest of the ``gaps`` of all rates, ``large_gap`` the largest between rates that rest on 30 rows or
+    more.
 
     Examples
     --------
@@ -48,12 +49,12 @@ class Audit(Reportable):
     """What :func:`audit` measured; arrays are in the order of ``sites`` and ``groups``.
 
     Accuracy, rates and gaps are :class:`Measured`: numbers that carry their interval, the rows they rest on and, for
-    gaps, the noise floor. Without ``sites=`` there is one site, ``"all"``. ``headline_...`` gaps are what pages
-    tell first: between rates on 30 rows or more where there are such, so that a few people hide nobody. ``score_auc``
-    is the chance that a row with label 1 scores above one with label 0, ties counting half; None where undefined.
-    ``fitted_rows`` says that the decisions were chosen on these very rows: intervals are then too narrow for new ones.
-    ``local`` and ``global_`` hold the same figures as arrays, ``costs`` what errors cost where that was given,
-    ``outcomes`` whether what was required is kept on these rows. It prints as its summary.
+    gaps, the noise floor. Without ``sites=`` there is one site, ``"all"``. The ``headline_`` gaps are those that pages
+    show first: between rates on 30 rows or more where there are such, so that the noise of a few people does not cover
+    the gaps of many. ``score_auc`` is the chance that a row with label 1 scores above one with label 0, ties counting
+    half; None where undefined. ``fitted_rows`` says that the decisions were chosen on these very rows: intervals are
+    then too narrow for new ones. ``local`` and ``global_`` hold the same figures as arrays, ``costs`` what errors cost
+    where that was given, ``outcomes`` whether the requirements are met on these rows. It prints as its summary.
 
     Examples
     --------
@@ -92,18 +93,19 @@ class Audit(Reportable):
         comparisons: tuple[int, int] | None = None,
         **others: Any,
     ) -> Audit:
-        """Measure counted rows; ``sites`` is ``(None,)`` where there are none, ``global_`` None: as ``local``.
+        """Measure counted rows: rates of ``local`` inside sites, those of ``global_`` (by default the same) over all.
 
-        ``like`` is the audit of another rule on the same rows, whose noise floors serve; ``comparisons`` how many
-        statements are judged together inside sites and over all, where these gaps are not all.
+        ``sites`` is ``(None,)`` where rows have no sites. ``like`` is the audit of another rule on the same rows: its
+        noise floors are taken over. ``comparisons`` are how many statements inside sites, and over all, intervals are
+        corrected for; by default for the gaps measured here.
         """
-        counts = (None, None) if comparisons is None else comparisons
-        base = (None, None) if like is None else (like.local, like.global_)
+        inside, over_all = comparisons or (None, None)
         rates = local if global_ is None else global_
-        side = Side.of(local, groups, sites, tally, comparisons=counts[0], like=base[0])
+        side = Side.of(local, groups, sites, tally, comparisons=inside, like=None if like is None else like.local)
         merged = side
-        if sites != (None,) or rates != local or counts[0] != counts[1]:
-            merged = Side.of(rates, groups, (None,), tally.merged(), comparisons=counts[1], like=base[1])
+        if sites != (None,) or rates != local or inside != over_all:
+            floors = None if like is None else like.global_
+            merged = Side.of(rates, groups, (None,), tally.merged(), comparisons=over_all, like=floors)
         return cls(groups, ("all",) if sites == (None,) else sites, side, merged, **others)
 
     @cached_property
@@ -113,7 +115,7 @@ class Audit(Reportable):
 
     @cached_property
     def cost(self) -> Measured | None:
-        """Expected cost of a row; None where undefined, or where nobody said what errors cost."""
+        """Expected cost of a row; None where undefined, or where costs were not given."""
         return None if self.costs is None else self.local.tally.measured_cost(self.costs)
 
     @property
@@ -128,12 +130,12 @@ class Audit(Reportable):
 
     @cached_property
     def headline_global(self) -> Gap:
-        """The largest gap of any rate over all sites together (``Side.headline``)."""
+        """The largest gap of any rate over all sites together, between large groups (``Side.headline``)."""
         return self.global_.headline.worst()
 
     @cached_property
     def headline_local(self) -> Gap:
-        """The largest gap of any rate at any site (``Side.headline``)."""
+        """The largest gap of any rate at any site, between large groups (``Side.headline``)."""
         return self.headline_global if self.local is self.global_ else self.local.headline.worst()
 
     @property
@@ -165,7 +167,7 @@ class Audit(Reportable):
     def by_site(self) -> tuple[SiteAudit, ...]:
         """What was measured at every site."""
         side, costs, found = self.local, self.costs, []
-        largest = np.fmax.reduce(side.large.gaps, axis=0)
+        large_gaps = np.fmax.reduce(side.large.gaps, axis=0)
         for place, site in enumerate(self.sites):
             tally = side.tally.only(place)
             found.append(
@@ -175,7 +177,7 @@ class Audit(Reportable):
                     accuracy=tally.measured_accuracy(),
                     cost=None if costs is None else tally.measured_cost(costs.only(place)),
                     gap=self.site_gaps[place].value,
-                    large_gap=value_of(largest[place]),
+                    large_gap=value_of(large_gaps[place]),
                     rates=side.measured_rates(place),
                     gaps=tuple(side.gap(rate, place) for rate in range(len(side.rates))),
                     undefined=tuple(side.undefined(place)),
@@ -185,7 +187,7 @@ class Audit(Reportable):
 
     @property
     def small_sites(self) -> int:
-        """Number of sites with a group of which a rate rests on fewer than 30 rows, or none."""
+        """Number of sites where some group's rate rests on fewer than 30 rows."""
         return int((self.local.rows < FEW_ROWS).any(axis=(0, 2)).sum())
 
     @property
@@ -243,7 +245,7 @@ class Audit(Reportable):
 
 
 def measured_values(audit: Audit) -> dict[str, Any]:
-    """Return an audit's rates, accuracy and the gaps told first as plain values."""
+    """Return an audit's rates, accuracy and headline gaps as plain values."""
     cost = {} if audit.cost is None else {"cost": audit.cost}
     gaps = {"local_gap": audit.headline_local, "global_gap": audit.headline_global}
     found: dict[str, Any] = plain_figures({"rates": audit.rates, "accuracy": audit.accuracy, **cost, **gaps})

@@ -1,4 +1,4 @@
-"""Scores to chances: fitting a calibrator, applying it, storing it."""
+"""The calibrator: one map from scores to chances of label 1 for every cell, and how it is fitted and applied."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Calibrator:
         return self.at(scores, Units(self.n_groups, self.n_sites).of(group_codes, site_codes))
 
     def at(self, scores: Floats, unit: Indices) -> Floats:
-        """Eta of every row by the map of a unit, as :class:`Units` number them: of its cell or of its group."""
+        """Eta of every row by the map of its unit: its cell, or its group (numbered as in :class:`Units`)."""
         if self.maps is None:
             return scores
         maps, eta = self.maps, np.empty_like(scores)
@@ -55,7 +55,7 @@ class Calibrator:
 
     @classmethod
     def joined(cls, parts: Sequence[Calibrator]) -> Calibrator:
-        """One calibrator of the sites of several, one part's after the other's, with the same maps of groups."""
+        """One calibrator for the sites of several, in this order; all parts have the same maps of groups."""
         first, sites = parts[0], sum(part.n_sites for part in parts)
         parents = 1 + first.n_groups
         tables = [part.maps.parameters for part in parts if isinstance(part.maps, LogisticMaps)]
@@ -63,7 +63,7 @@ class Calibrator:
         return cls(first.method, first.n_groups, sites, LogisticMaps(first.method, parameters))
 
     def check(self) -> None:
-        """Raise where its parts do not fit together: one that is read was written by others."""
+        """Raise where its parts do not fit together: a calibrator read from a file may hold anything."""
         for name in ("n_groups", "n_sites"):
             whole_number(getattr(self, name), name)
         wanted = {"none": type(None), "isotonic": IsotonicMaps}.get(self.method, LogisticMaps)
@@ -110,13 +110,13 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Fits:
-    """Rows of positive weight and their folds, to which calibrators can be fitted that leave out a fold."""
+    """Calibrators to fit on the same rows, each leaving out one fold or none; rows of weight 0 are dropped."""
 
     method: str
     units: Units
     rows: FoldRuns | SortedRows
-    without: Indices  # the folds that can be left out, ``NO_FOLD`` for none
-    strengths: tuple[float, float]  # in rows: of the groups' prior, and of the cells' with which their fits begin
+    without: Indices  # the fold that each fit leaves out, ``NO_FOLD`` for none
+    strengths: tuple[float, float]  # in rows: of the groups' prior, and of the cells' prior for their starting point
 
     @classmethod
     def of(
@@ -128,7 +128,7 @@ class Fits:
         without: Indices,
         strengths: tuple[float, float],
     ) -> Fits:
-        """From rows, their order by cell and score, and the fold of each in that order."""
+        """Arrange rows by cell and fold, given their order by cell and score and the ``fold`` of each in that order."""
         folds = 1 + int(max(fold.max(initial=0), without.max()))
         units, rows = sample.units, order.rows
         narrow = narrowest(max(rows.size, units.n_cells * folds))
@@ -146,15 +146,15 @@ class Fits:
 
     @cached_property
     def _parents(self) -> ParentMaps:
-        """Maps of all rows and of the groups, the same whatever strength those of the cells are fitted with."""
+        """Maps of all rows and of the groups, which do not depend on the strength of the cells' prior."""
         assert isinstance(self.rows, FoldRuns)
         return ParentMaps.of(self.rows, self.strengths, self.without)
 
     def calibrators(self, strength: float, fits: Indices, *, to_compare: bool = False) -> list[Calibrator]:
-        """Calibrators fitted to the rows outside a fold, or to all: some of the ``fits``, by their places.
+        """The calibrators of some of the fits, which ``fits`` numbers as in :attr:`without`.
 
-        ``strength`` is that of the cells' prior, in rows; calibrators ``to_compare`` strengths by are fitted less
-        precisely.
+        ``strength`` is that of the cells' prior, in rows. Calibrators that serve ``to_compare`` strengths alone are
+        fitted less precisely.
         """
         fitted: Sequence[LogisticMaps | IsotonicMaps]
         if isinstance(self.rows, FoldRuns):
@@ -171,8 +171,9 @@ def fit_calibrator(
     """Fit a calibrator to labelled rows; small cells borrow strength from their group, and groups from all rows.
 
     A row of weight 2 counts as two rows. ``strength`` is that of the prior, in rows: a cell of as many rows ends about
-    halfway between its group's map and the one its own rows would give. ``cell_strength`` is another one for the cells.
-    Where all rows are one site's, a cell is its group and has its map.
+    halfway between its group's map and the one its own rows would give. ``cell_strength``, where given, is that of the
+    cells' prior, and ``strength`` that of the groups' alone. Where all rows are of one site, each cell has the map of
+    its group.
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
     fold = np.zeros(order.rows.size, dtype=np.int16)

@@ -24,6 +24,7 @@ from logofair.datasets.table import Dataset, chosen
 from logofair.errors import InputError
 
 Counts: TypeAlias = npt.NDArray[np.int64]
+RowNumbers: TypeAlias = npt.NDArray[np.intp]
 
 # The authors' code redraws until every (group, site) cell holds this many rows.
 SMALLEST_CELL = 20
@@ -81,7 +82,7 @@ def dirichlet_sites(
     random = generator(rng)
     sizes = np.bincount(groups.codes, minlength=len(groups.names))
     if chosen(scheme, ("plain", "authors"), "scheme") == "plain":
-        counts = np.array([_by_share(random.dirichlet(np.full(n_sites, alpha)), int(size)) for size in sizes])
+        counts = np.array([_divided(int(size), random.dirichlet(np.full(n_sites, alpha))) for size in sizes])
     else:
         smallest = int(np.argmin(sizes))
         if sizes[smallest] < SMALLEST_CELL * n_sites:
@@ -102,9 +103,9 @@ def dirichlet_sites(
                 "fewer sites, a larger max_redraws, or scheme='plain'."
             )
     sites: Integers = np.empty(len(groups), dtype=np.int32)
-    for group, of_group in enumerate(counts):
-        rows = random.permutation(np.flatnonzero(groups.codes == group))
-        sites[rows] = np.repeat(np.arange(n_sites, dtype=np.int32), of_group)
+    for group, rows_at_sites in enumerate(counts):
+        shuffled = random.permutation(np.flatnonzero(groups.codes == group))
+        sites[shuffled] = np.repeat(np.arange(n_sites, dtype=np.int32), rows_at_sites)
     return sites
 
 
@@ -115,20 +116,17 @@ def _authors_draw(sizes: Counts, n_sites: int, alpha: float, rng: np.random.Gene
     for group, size in enumerate(sizes):
         shares = rng.dirichlet(np.full(n_sites, 2.0 * alpha))
         shares[counts.sum(axis=0) >= full] = 0.0
-        if shares.sum() == 0.0:  # alpha so small that only full sites drew anything: a failed draw
+        if shares.sum() == 0.0:  # alpha so small that only full sites drew anything: a draw to repeat
             return np.zeros_like(counts)
-        counts[group] = _by_share(shares / shares.sum(), int(size))
+        counts[group] = _divided(int(size), shares / shares.sum())
     return counts
 
 
-def _by_share(shares: Floats, size: int) -> Counts:
-    """Cut ``size`` rows where the running shares fall; the last site takes what is left."""
+def _divided(size: int, shares: Floats) -> Counts:
+    """How many of ``size`` rows each site gets: the running shares rounded down, and the last site takes the rest."""
     cuts = np.floor(np.cumsum(shares[:-1]) * size).astype(np.int64)
     counts: Counts = np.diff(np.concatenate([[0], np.minimum(cuts, size), [size]]))
     return counts
-
-
-RowNumbers: TypeAlias = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -211,30 +209,30 @@ def partition_rows(
     if chosen(by, ("sensitive", "label", "natural"), "by") == "natural":
         if alpha is not None:
             raise InputError(f"alpha: got {alpha!r}, but natural sites are not random; leave it out.")
-        return _natural(dataset, n_sites, least_rows)
+        return _natural_sites(dataset, n_sites, least_rows)
     if least_rows is not None:
         raise InputError(f"least_rows: got {least_rows!r}, but only natural sites are chosen; use by='natural'.")
     values = dataset.sensitive if by == "sensitive" else dataset.labels
-    drawn: dict[str, Any] = {"n_sites": n_sites, "alpha": alpha, "rng": rng}  # dirichlet_sites refuses None
-    sites = dirichlet_sites(values, **drawn, scheme=scheme)
-    empty = np.flatnonzero(np.bincount(sites, minlength=drawn["n_sites"]) == 0)
-    if empty.size:
+    arguments: dict[str, Any] = {"n_sites": n_sites, "alpha": alpha, "rng": rng}  # dirichlet_sites refuses None
+    sites = dirichlet_sites(values, **arguments, scheme=scheme)
+    empty = np.count_nonzero(np.bincount(sites, minlength=arguments["n_sites"]) == 0)
+    if empty:
         raise InputError(
-            f"n_sites: with alpha {alpha:g}, {empty.size} of {n_sites} sites got no rows; "
+            f"n_sites: with alpha {alpha:g}, {empty} of {n_sites} sites got no rows; "
             "pass fewer sites, a larger alpha or another seed."
         )
     return Partition(np.arange(len(dataset)), sites)
 
 
-def _natural(dataset: Dataset, n_sites: int | None, least_rows: int | None) -> Partition:
-    """The data set's own sites: those large enough, or the largest."""
+def _natural_sites(dataset: Dataset, n_sites: int | None, least_rows: int | None) -> Partition:
+    """The data set's own sites: those with enough rows, or the largest of them."""
     if dataset.sites is None:
         raise InputError(f"by: {dataset.name} has no natural sites; use 'sensitive' or 'label'.")
-    codes = encode(dataset.sites, "sites")
-    if len(codes.names) == 1:
-        only = f"one natural site alone, {codes.names[0]!r}"
+    natural = encode(dataset.sites, "sites")
+    if len(natural.names) == 1:
+        only = f"one natural site alone, {natural.names[0]!r}"
         raise InputError(f"by: {dataset.name} has {only}; take in more of them, or use 'sensitive' or 'label'.")
-    sizes = np.bincount(codes.codes, minlength=len(codes.names))
+    sizes = np.bincount(natural.codes, minlength=len(natural.names))
     by_size = np.argsort(-sizes, kind="stable")
     least = 1 if least_rows is None else whole_number(least_rows, "least_rows")
     available = int((sizes >= least).sum())
@@ -249,8 +247,8 @@ def _natural(dataset: Dataset, n_sites: int | None, least_rows: int | None) -> P
         raise InputError(
             f"n_sites: got {kept:,}, but {dataset.name} has {available:,} natural sites{enough}; pass at most as many."
         )
-    rows = np.flatnonzero(np.isin(codes.codes, by_size[:kept]))
-    left_out = tuple(codes.names[place] for place in by_size[kept:])
+    rows = np.flatnonzero(np.isin(natural.codes, by_size[:kept]))
+    left_out = tuple(natural.names[place] for place in by_size[kept:])
     return Partition(rows, dataset.sites[rows], left_out, len(dataset) - rows.size)
 
 

@@ -20,18 +20,18 @@ from logofair.policy.info import PublishedInfo
 
 _STATE = "state.json"
 _RESULT = "result.json"
-_POLL = 0.5
-_OUTLIVED = 30.0  # seconds for which the server app of a killed server may still work in its folder
-_REMIND = 60.0  # seconds after which it is said again who is awaited
+_POLL = 0.5  # seconds between two looks for sites
+_LOCK_PATIENCE = 30.0  # seconds: a killed server's app may still work in its folder for so long
+_REMIND = 60.0  # seconds after which the sites awaited are named again
 
 
 @dataclass(frozen=True)
 class RunOptions:
     """How a server runs a plan."""
 
-    sites: tuple[str, ...] = ()  # to wait for; none: as many as ``count`` says, whoever they are
+    sites: tuple[str, ...] = ()  # to wait for; none: any ``count`` sites
     count: int = 2
-    wait: float = 600.0  # seconds to wait for them; then the run begins with those that are there, if they are enough
+    wait: float = 600.0  # seconds to wait for them; then the run begins with those present, if they are a quorum
     timeout: float = 600.0  # seconds after which a site that does not answer is absent
 
 
@@ -45,7 +45,7 @@ class StoredPlan:
 
 @dataclass(frozen=True, eq=False)
 class StoredState:
-    """A server's state, and for people where it stands."""
+    """A server's state; the number and purpose of the exchange under way tell people how far it got."""
 
     state: ServerState
     exchange: int
@@ -54,7 +54,7 @@ class StoredState:
 
 @dataclass(frozen=True, eq=False)
 class StoredResult:
-    """A result: as people and other programs read it, and all that a site needs to make its own policy later."""
+    """A result: the published summary, and all that a site needs to make its own policy later."""
 
     summary: PublishedInfo
     result: RunResult
@@ -93,12 +93,12 @@ def conduct_from_disk(
 ) -> RunResult:
     """Run a stored plan over a transport, or go on where an earlier process stopped.
 
-    The state is in the folder after every exchange; the result too, once there is one. ``tell`` is told of every
-    exchange, when it begins and when it is done, and of the sites that come.
+    The folder holds the state after every exchange, and at the end the result. ``tell`` gets an event when an exchange
+    begins, when it is done, and when sites come.
     """
     home = Path(folder)
     plan, options = read_plan(plan_path)
-    with locked(home / "server.lock", patience=_OUTLIVED):
+    with locked(home / "server.lock", patience=_LOCK_PATIENCE):
         if (home / _RESULT).exists():
             result = read_result(home / _RESULT)
             if result.plan.digest != plan.digest:
@@ -109,17 +109,17 @@ def conduct_from_disk(
             other = state.server.plan
             if other.digest != plan.digest:
                 raise InputError(f"{home}: holds the state of another plan (run {other.run}); use another folder.")
-            # sites come back one by one after a server was away
-            _waited(transport, replace(options, sites=state.server.sites), tell)
+            # After a server's absence its sites come back one by one.
+            _wait_for_sites(transport, replace(options, sites=state.server.sites), tell)
         else:
-            present = _waited(transport, options, tell)
+            present = _wait_for_sites(transport, options, tell)
             if len(present) < min(plan.quorum, len(options.sites) or options.count):
                 raise RunError(
                     f"run {plan.run}: {len(present)} of at least {plan.quorum} sites came within {options.wait:g} s; "
                     "start the missing sites and try again."
                 )
             state = ServerState(Server.start(plan, present, [site for site in options.sites if site not in present]))
-        save = partial(_save, home)
+        save = partial(_write_state, home)
         for after, _ in conduct(state, transport, timeout=options.timeout, save=save, tell=tell):
             state = after
         write_result(home / _RESULT, state.server.result)
@@ -134,29 +134,29 @@ def read_state(path: Path) -> ServerState:
 def resume_without(folder: str | Path, sites: Sequence[str]) -> None:
     """Take sites out of the roster of a stopped run; under secure sums every other site must have agreed by name."""
     path = Path(folder) / _STATE
-    with locked(Path(folder) / "server.lock", patience=_OUTLIVED):
+    with locked(Path(folder) / "server.lock", patience=_LOCK_PATIENCE):
         state = read_state(path)
         unknown = [site for site in sites if site not in state.server.sites]
         if unknown:
             raise InputError(f"without: {unknown[0]!r} is not in the roster; it has {', '.join(state.server.sites)}.")
         server = state.server.reopened(dict.fromkeys(sites, "taken out by the server's people"))
-        _save(Path(folder), ServerState(server, relay=state.relay))
+        _write_state(Path(folder), ServerState(server, relay=state.relay))
 
 
-def _save(folder: Path, state: ServerState) -> None:
+def _write_state(folder: Path, state: ServerState) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     STATE.write(folder / _STATE, StoredState(state, state.server.number, state.server.purpose))
 
 
-def _waited(transport: Transport, options: RunOptions, tell: Tell) -> tuple[str, ...]:
-    """The sites wanted that are here, at once when all are, at the latest after ``options.wait`` seconds."""
-    start, seen, said, wanted = time.monotonic(), None, 0.0, len(options.sites) or options.count
+def _wait_for_sites(transport: Transport, options: RunOptions, tell: Tell) -> tuple[str, ...]:
+    """The sites wanted that are present: as soon as all are, at the latest after ``options.wait`` seconds."""
+    start, announced, announced_at, wanted = time.monotonic(), None, 0.0, len(options.sites) or options.count
     while True:
         present = tuple(site for site in transport.present() if not options.sites or site in options.sites)
         seconds = time.monotonic() - start
         enough = len(present) >= wanted
-        if present != seen or (seconds >= said + _REMIND and not enough):
-            seen, said = present, seconds
+        if present != announced or (seconds >= announced_at + _REMIND and not enough):
+            announced, announced_at = present, seconds
             here = f": {spoken_names(present)}" if present else ""
             awaited = [site for site in options.sites if site not in present]
             missing = spoken_names(awaited) if awaited else f"{wanted - len(present)} more"

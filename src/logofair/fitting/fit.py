@@ -65,9 +65,10 @@ def fit(
         is given; where one is, the other side is not constrained.
     require : str, Requirement, or several of either
         What must hold, as sentences: ``"true positive rate ratio >= 0.8 per site"``, ``"accepted <= 0.2 overall"``
-        (see :class:`Requirement`), beside what the short way says; nothing is added to them where none of its
-        arguments is given. Where nobody is selected a ratio says nothing: pair it with a floor. ``today`` is what the
-        rule gives that nothing is required of. The merged rule for unknown sites meets what names no site.
+        (see :class:`Requirement`). They hold beside those of the short way; where neither ``notion`` nor a tolerance
+        is given, they are all that is required. Where nobody is selected a ratio says nothing: pair it with a floor.
+        ``today`` stands for the figure of the unconstrained rule. The merged rule for unknown sites meets the
+        requirements that name no site.
     costs : pair of float or mapping, optional
         What a wrongly accepted and a wrongly rejected row cost, for all sites or ``{site: pair}``. The policy is
         then the cheapest, and certificate and prices are in cost per row. None: the most accurate (1 and 1).
@@ -79,24 +80,25 @@ def fit(
         What counts as positive when rates and accuracy are measured: the calibrated chance, or the label itself (the
         best achievable with these scores on these very rows).
     pooling : {"auto", "none", "full"}
-        What small cells (a group at a site) borrow from their group at the other sites: a prior of scores, read by
-        the cell's own calibrator, and strength of that calibrator; both by cross-validation ("auto"), nothing ("none":
-        every cell has a map of its own, in which its group's is worth one row), or everything ("full": all sites of a
-        group share one distribution and one map). With ``basis="labels"`` nothing.
+        What small cells (a group at a site) borrow from their group at the other sites. Two things shrink: the
+        cell's distribution of scores to that of its group, and its calibrator to its group's. "auto" chooses how far
+        by cross-validation; with "none" every cell stands alone (in its calibrator the group's is worth one row);
+        with "full" all sites of a group share one distribution and one calibrator. With ``basis="labels"`` nothing
+        is borrowed.
     confidence : float, optional
-        Also certify what holds for new rows, with this confidence: 0.95, say. All outcomes on "new rows" that are met
-        hold together, for rows drawn like these at the same site. One rate (all
-        notions but equalized odds) of rows without weights is certified by rank: 3 of 10 rows, drawn at random, choose
-        target rates, and the others place the thresholds. Otherwise, and where ratios, floors, ceilings or capacities
-        are required, half of the rows choose the policy and the others test it. Small cells borrow among the rows that
-        choose; what is promised rests on a site's own rows. Where nothing can be certified, the policy is that of a
-        fit without ``confidence``. None: nothing is promised. The certificate is still about the calibration rows: its
-        bound is that of all rules, its accuracy and violation those of this policy, which gives some accuracy for what
-        it promises (``solution.promises.price``).
+        Also certify what holds for new rows, with this confidence: 0.95, say. With it all outcomes on "new rows" that
+        are met hold at once, for rows drawn like these at the same site. Gaps of a single rate (all notions but
+        equalized odds) on rows without weights are certified by rank: 3 of 10 rows, drawn at random, choose target
+        rates, and thresholds are order statistics of the others. Otherwise, and where ratios, floors, ceilings or
+        capacities are required, half of the rows choose the policy and the held-out half tests it. Small cells borrow
+        among the rows that choose; what is promised rests on a site's own rows. Where nothing can be certified, the
+        policy is that of a fit without ``confidence``. None: nothing is promised. The certificate is about the
+        calibration rows either way: its bound is on all rules, its accuracy and violation are those of this policy,
+        which gives up some accuracy for its promises (``solution.promises.price``).
     ids : array-like of shape (n,), optional
-        Who each row is of, any hashable labels: rows of one person stay together in folds and splits, and intervals and
-        promises are by person. Every row counts in the rule. Promises are then on rows held out, never by rank. Without
-        ids, or where no id stands twice, every row is taken for a person.
+        The person that each row is of, any hashable labels: rows of one person stay together in folds and splits, and
+        intervals and promises are by person, tested on held-out rows and never by rank. Every row counts in the rule.
+        Without ids, or where no id stands twice, every row is taken for a person.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in calibration and in the rule.
     random_state : int, optional
@@ -109,8 +111,8 @@ def fit(
     -------
     Solution
         ``policy``, ``certificate``, ``outcomes``, ``warnings`` and a ``summary()``. The policy also has a rule for
-        sites that are not known yet, that of all rows taken as one site; it is made when it is first needed, of
-        rows that the policy keeps until then: to decide on such a site, to be saved or to be shown.
+        sites that are not known yet, that of all rows taken as one site. It is computed when it is first needed (to
+        decide on such a site, to be saved or shown), and the policy keeps the rows until then.
 
     Raises
     ------
@@ -135,37 +137,41 @@ def fit(
     """
     stages = Stages(progress, "Fitting", _STAGES)
     rows = checked_rows(scores, labels, sensitive_features, sites, sample_weight, calibration, basis, ids)
-    number = None if random_state is None else random_number(random_state)
+    random_state = None if random_state is None else random_number(random_state)
     requirements = make_requirements(
         require, notion, local_tolerance, global_tolerance, rows.sites, rows.groups.names, costs=costs
     )
-    algorithm1, level = solver_settings(solver), check_confidence(confidence)
+    algorithm1 = solver_settings(solver)
+    confidence = check_confidence(confidence)
     if algorithm1 is not None and not requirements.are_tolerances:
         raise InputError(
             "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs."
         )
-    settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), number or 0, algorithm1)
+    settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), random_state or 0, algorithm1)
     stages.done(1)
     prepared = settings.prepare(rows)
     stages.done(1)
-    solved, outcomes, promises = solve_prepared(prepared, requirements, settings), Outcomes(), None
-    if level is not None and requirements.items:
-        found = certify_for_new_rows(split_rows(prepared, requirements, settings), requirements, level, settings)
-        outcomes, promises = found.outcomes, found.info
-        if outcomes.where(state=MET):
+    solved = solve_prepared(prepared, requirements, settings)
+    certified, promises = Outcomes(), None
+    if confidence is not None and requirements.items:
+        split = split_rows(prepared, requirements, settings)
+        found = certify_for_new_rows(split, requirements, confidence, settings)
+        if found.outcomes.where(state=MET):
             lost = solved.own_value(basis) - found.solved.certificate.primal
-            solved, promises = found.solved, replace(promises, price=lost if requirements.costs is None else -lost)
-        else:  # rules that were chosen on fewer rows, and for nothing; bounds were of those
-            outcomes = Outcomes(tuple(replace(each, low=None, high=None) for each in outcomes))
-            promises = replace(promises, largest_local_bound=None)
+            price = lost if requirements.costs is None else -lost
+            solved, certified, promises = found.solved, found.outcomes, replace(found.info, price=price)
+        else:
+            # Nothing is promised, so the policy fitted on all rows stays. Bounds were about the policy that was tested.
+            certified = Outcomes(tuple(replace(each, low=None, high=None) for each in found.outcomes))
+            promises = replace(found.info, largest_local_bound=None)
     stages.done(1)
-    key = secrets.randbits(64) if number is None else number
-    solution = _handed_over(solved, requirements, outcomes, promises, calibration, key)
+    key = secrets.randbits(64) if random_state is None else random_state
+    solution = _make_solution(solved, requirements, certified, promises, calibration, key)
     stages.done(1)
     return solution
 
 
-def _handed_over(
+def _make_solution(
     solved: Solved,
     requirements: Requirements,
     certified: Outcomes,
@@ -173,7 +179,7 @@ def _handed_over(
     calibration: str,
     key: int,
 ) -> Solution:
-    """The solution: a policy that says of itself what was required, proved and certified."""
+    """The policy, with what was required, proved and certified of it; both in one solution."""
     prepared, rows = solved.prepared, solved.prepared.rows
     policy = Policy(
         groups=rows.groups.names,
@@ -208,8 +214,8 @@ def _handed_over(
         certified=certified,
         promises=promises,
     )
-    empty = () if requirements.only_gaps else empty_ratios(solution.proved)
-    warned = (*solution.warnings, *empty)
+    # Some of what a policy stores about itself is measured on the solution.
+    warned = solution.warnings if requirements.only_gaps else (*solution.warnings, *empty_ratios(solution.proved))
     info = replace(
         policy.info,
         found=tuple(each.stored for each in solution.stored_outcomes),
