@@ -1,4 +1,4 @@
-"""Cross-fitting: an eta for every row from a calibrator that has not seen its label, and the error left."""
+"""Cross-fitting: eta of every row from a calibrator that has not seen its label, and the calibration error left."""
 
 from __future__ import annotations
 
@@ -27,28 +27,32 @@ from logofair.columns.segments import (
     run_sums,
 )
 
-# Prior strengths are compared on as many folds as hold this many rows: the held-out loss is precise enough then.
+# Prior strengths are compared on as few folds as hold this many rows: the held-out loss is precise enough then.
 _ENOUGH_ROWS = 20_000
-# Held-out log-losses of two strengths that differ by less than this many nats, over however many rows, are taken for
-# equal (the likelihood-ratio test of one parameter at 5 %). Without it, where sites are alike, cells of 20 rows lost
-# .003 to .005 nats a row more than under their group's map.
+# Two strengths are equally good if their held-out log-losses, summed over all rows, differ by less than this many nats
+# (the likelihood-ratio test of one parameter at 5 %): the larger, which shrinks more, is taken. Without it, where sites
+# are alike, cells of 20 rows lost .003 to .005 nats a row more than under their group's map.
 _INDIFFERENCE = 2.0
 # Chances are moved this far from 0 and 1 before a logarithm is taken, or one row could outweigh all others.
 LEAST_CHANCE = 1e-12
+# A bin of the calibration error has at least this many rows where its cell does: with fewer the error is mostly noise.
+_ROWS_PER_BIN = 25
+_MOST_BINS = 15
 
 
 def isotonic_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Floats | None = None) -> Floats:
     """Isotonic regression of ``chances`` on ``levels`` inside each cell; rows of equal level get the same chance.
 
-    All columns are in the ``order`` of the rows by cell and level. The mean of each pool is kept, so a rule that
-    decides a pool as one has the expected accuracy it had. A pooled chance averages in neighbours whose fits have seen
-    the row's label, so it is no longer out of fold: compare ``chances`` themselves with labels.
+    All columns are in the ``order`` of the rows by cell and level. Pooling adjacent violators keeps the mean of each
+    pool, and so the expected accuracy of every rule that treats the rows of a pool alike. A pooled chance is an average
+    with neighbours whose fits have seen the row's label: it is no longer out of fold, so compare the ``chances`` given
+    with labels, not these.
     """
     if levels.size == 0:
         return chances
     changes, mass = order.changes(levels), weights
     if mass is not None and not mass.min() >= 1e-12 * mass.max() > 0.0:
-        # At least 1e-12 of the cell's largest weight, as isotonic regression needs.
+        # Isotonic regression needs weights of at least 1e-12 of the cell's largest.
         rows = np.diff(order.starts)
         largest = np.maximum.reduceat(mass, order.starts[:-1][rows > 0])
         floor = np.where(largest > 0.0, 1e-12 * largest, 1.0)
@@ -56,16 +60,16 @@ def isotonic_chances(order: RowOrder, levels: Floats, chances: Floats, weights: 
     if changes.all():
         rising = _isotonic(chances, mass, order.starts)
         return np.clip(rising, 0.0, 1.0, out=rising)
-    levels_from = run_starts(changes)
-    lengths = np.diff(levels_from)
-    level_mass = lengths.astype(np.float64) if mass is None else run_sums(mass, levels_from)
-    means = run_sums(chances if mass is None else mass * chances, levels_from) / level_mass
-    cells_from = np.searchsorted(levels_from, order.starts)
-    return np.repeat(np.clip(_isotonic(means, level_mass, cells_from), 0.0, 1.0), lengths)
+    level_starts = run_starts(changes)
+    lengths = np.diff(level_starts)
+    level_mass = lengths.astype(np.float64) if mass is None else run_sums(mass, level_starts)
+    means = run_sums(chances if mass is None else mass * chances, level_starts) / level_mass
+    cell_starts = np.searchsorted(level_starts, order.starts)
+    return np.repeat(np.clip(_isotonic(means, level_mass, cell_starts), 0.0, 1.0), lengths)
 
 
 def _isotonic(values: Floats, mass: Floats | None, starts: Indices) -> Floats:
-    """Isotonic regression of values in [0, 1] in each run by itself."""
+    """Isotonic regression of values in [0, 1], in each run by itself."""
     rising = np.empty_like(values)
     for part in pieces_of_runs(starts):
         begin, lengths = starts[part.start], np.diff(starts[part.start : part.stop + 1])
@@ -79,28 +83,28 @@ def _isotonic(values: Floats, mass: Floats | None, starts: Indices) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Chances of rows, each by the calibrator fitted without the row's fold."""
+    """Out-of-fold chances: of each row by the calibrator fitted without its fold. Computed when asked for."""
 
-    scores: Floats  # as the rows came
+    scores: Floats  # in input order
     order: RowOrder  # of the rows by cell and score
     fold: npt.NDArray[np.int16]  # of each row, in that order
     without: tuple[Calibrator, ...]  # the calibrator without each fold
 
     def chances(self, ordered: Floats | None = None) -> Floats:
-        """Out-of-fold chance of each row, in that order, by its cell's map; computed at every call to save memory.
+        """Chance of each row by its cell's map, in the order by cell and score; computed at every call to save memory.
 
-        ``ordered`` are the scores in that order, where they are at hand.
+        ``ordered`` are the scores in that order, where the caller has them.
         """
         scores = gather(self.scores, self.order.rows) if ordered is None else ordered
         return held_out_chances(scores, self.order.cells + (1 + self.without[0].n_groups), self.fold, self.without)
 
     @property
     def in_input_order(self) -> Floats:
-        """The chances in the order of the user's columns."""
+        """The chances in the order of the input."""
         return self.order.in_input_order(self.chances())
 
     def merged(self, scores: Floats, groups: Indices, rows: npt.NDArray[Any]) -> Floats:
-        """Chances by the maps of the groups, for rules that ignore the site: of the rows at some places."""
+        """Chances of some rows by their groups' maps, for rules that ignore the site; ``rows`` are their places."""
         return held_out_chances(scores, groups + 1, self.order.in_input_order(self.fold)[rows], self.without)
 
 
@@ -116,7 +120,7 @@ class CrossFit:
 
     @classmethod
     def measured(cls, calibrator: Calibrator, held_out: HeldOut, sample: Sample, strength: float) -> CrossFit:
-        """With the chances out of fold of a sample's rows, as they came, and their calibration errors."""
+        """The cross-fit with the out-of-fold chances of its sample, and their calibration errors."""
         columns = sample.columns_at(held_out.order.rows)
         chances = held_out.chances(columns[0])
         errors = calibration_errors(*columns, chances, held_out.order.starts)
@@ -141,8 +145,8 @@ def cross_fit(
 ) -> CrossFit:
     """Calibrate every row by a fit to the other folds, and fit once more on all rows; a person's rows share a fold.
 
-    Of several ``strengths`` of the cells' prior, in rising order, the one with the least held-out log-loss is taken, by
-    local search from the middle one.
+    ``strengths`` of the cells' prior are in rising order; of several, a local search from the middle one takes that of
+    the least held-out log-loss.
     """
     rows, n_cells = sample.scores.size, sample.units.n_cells
     if sample.people is not None:
@@ -156,10 +160,10 @@ def cross_fit(
         )
         fold = drawn.assigned_to(order)
         del drawn  # six bytes a row, before columns of eight are made
+    # One fit without each fold, and the last one on all rows.
     every = np.arange(folds + 1)
-    fits = Fits.of(
-        method, sample, order, fold, np.append(every[:folds], NO_FOLD), (STRENGTH, strengths[len(strengths) // 2])
-    )
+    without = np.append(every[:folds], NO_FOLD)
+    fits = Fits.of(method, sample, order, fold, without, (STRENGTH, strengths[len(strengths) // 2]))
     enough = folds_compared(folds, fold.size)
 
     if len(strengths) > 1:
@@ -169,24 +173,23 @@ def cross_fit(
 
     @cache
     def loss(strength: float) -> float:
-        without = fits.calibrators(strength, every[:enough], to_compare=True)
-        return float(log_losses(compared, held_out_chances(compared.scores, unit, fold_compared, without)).sum())
+        rough = fits.calibrators(strength, every[:enough], to_compare=True)
+        return float(log_losses(compared, held_out_chances(compared.scores, unit, fold_compared, rough)).sum())
 
     strength = local_search(strengths, loss)
-    *without, calibrator = fits.calibrators(strength, every)
-    return CrossFit.measured(calibrator, HeldOut(sample.scores, order, fold, tuple(without)), sample, strength)
+    *without_fold, calibrator = fits.calibrators(strength, every)
+    return CrossFit.measured(calibrator, HeldOut(sample.scores, order, fold, tuple(without_fold)), sample, strength)
 
 
 def folds_compared(folds: int, rows: int) -> int:
-    """How many folds, from the first, strengths are compared on."""
+    """On how many folds strengths are compared: the first ones."""
     return -(-folds * min(_ENOUGH_ROWS, rows) // max(rows, 1))
 
 
 def local_search(points: tuple[float, ...], loss: Callable[[float], float]) -> float:
     """Local search from the middle point, up or else down, for a point that neither neighbour improves on.
 
-    The larger of two neighbouring strengths, which shrinks more, is preferred unless its loss is larger by more than
-    the difference to be expected by chance.
+    Losses that differ by no more than is expected by chance are equal, and of two equal points the larger is preferred.
     """
     middle = at = len(points) // 2
     while at + 1 < len(points) and loss(points[at + 1]) < loss(points[at]) + _INDIFFERENCE:
@@ -209,8 +212,7 @@ def assign_folds(order: RowOrder, folds: int, *rngs: np.random.Generator) -> npt
 
     Every cell has each fold the same number of times to within one. Stratifying by label too would let the rows outside
     a fold predict those inside it (with coin-flip labels and 100 rows in a cell, eta predicted 54 of 100). Each of the
-    ``rngs`` draws for an equal part of the cells, one part after the other: the folds of its rows do not depend on the
-    other parts.
+    ``rngs`` draws for an equal part of the cells, those of one site, say: their folds do not depend on the others.
     """
     cells = order.starts.size - 1
     begins = order.starts[:: max(cells // len(rngs), 1)]
@@ -222,7 +224,7 @@ def assign_folds_by_person(
 ) -> npt.NDArray[np.int16]:
     """The fold of each row, in input order: a person's rows share one, and people are stratified by cell.
 
-    A person counts in the cell of his first row, whichever others he has rows in.
+    A person counts in the cell of the first of these rows, whatever cells the others are in.
     """
     _, first, own = np.unique(people, return_index=True, return_inverse=True)
     homes = cells[first]
@@ -234,15 +236,14 @@ def assign_folds_by_person(
 
 @dataclass(frozen=True, eq=False)
 class DrawnFolds:
-    """The random part of assigning folds.
+    """The random part of assigning folds. It needs the numbers of rows and cells alone: draw it while rows are sorted.
 
-    It depends on the numbers of rows and cells and not on the order of the rows, so that it can be drawn while they are
-    sorted.
+    Rows are assigned cell after cell, in the order of ``place``, inside a cell as they are ``drawn``.
     """
 
-    drawn: npt.NDArray[Any]  # whole numbers: the rows, in the order in which they are drawn
-    place: npt.NDArray[Any]  # whole numbers: when each cell has its turn
-    folds: npt.NDArray[np.int16]  # in the order in which they are assigned
+    drawn: npt.NDArray[Any]  # a random permutation of the rows (whole numbers)
+    place: npt.NDArray[Any]  # the place of each cell in a random order of the cells (whole numbers)
+    folds: npt.NDArray[np.int16]  # the folds, one after the other in the order in which rows are assigned
 
     def assigned_to(self, order: RowOrder) -> npt.NDArray[np.int16]:
         """The fold of each row, in an order by cell and score."""
@@ -254,7 +255,7 @@ class DrawnFolds:
 
 
 def draw_folds(begins: Indices, cells: int, folds: int, *rngs: np.random.Generator) -> DrawnFolds:
-    """Draw folds for :func:`assign_folds`; the cells of an rng have the rows from one of the ``begins`` to the next."""
+    """Draw folds for :func:`assign_folds`; each rng draws for the rows from one of the ``begins`` to the next."""
     rows, share = int(begins[-1]), cells // len(rngs)
     narrow = narrowest(max(rows, cells))
     drawn, place = np.arange(rows, dtype=narrow), np.arange(cells, dtype=narrow)
@@ -262,7 +263,7 @@ def draw_folds(begins: Indices, cells: int, folds: int, *rngs: np.random.Generat
     for part, rng in enumerate(rngs):
         first, last = begins[part], begins[part + 1]
         rng.shuffle(drawn[first:last])
-        # Cells in random order: in their own, sites of five rows each would put all of a group into one fold.
+        # Cells in random order: otherwise sites of five rows each would put all of a group into one fold.
         rng.shuffle(place[part * share : (part + 1) * share])
         # Folds in random order, or all rows of small sites would be in the first folds.
         numbers = np.tile(rng.permutation(folds).astype(np.int16), 1 + (last - first) // folds)
@@ -276,7 +277,7 @@ def held_out_chances(
     """Chance of every row, by its unit's map in the calibrator without the row's fold."""
     maps = [calibrator.maps for calibrator in without]
     tables = [each.parameters for each in maps if isinstance(each, LogisticMaps)]
-    if len(tables) == len(maps):
+    if len(tables) == len(maps):  # all folds in one pass, as units of one table
         together = replace(without[0], maps=LogisticMaps(without[0].method, np.vstack(tables)))
         return together.at(scores, unit + fold * np.int64(len(tables[0])))
     chances = np.empty_like(scores)
@@ -284,11 +285,6 @@ def held_out_chances(
         here = fold == number
         chances[here] = calibrator.at(scores[here], unit[here])
     return chances
-
-
-# A bin has at least this many rows where its cell does: with fewer the error is mostly noise.
-_ROWS_PER_BIN = 25
-_MOST_BINS = 15
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
-"""Several sites answering in one pass; a real client is a batch of one.
+"""A batch of sites that answer the server's requests in one pass; a real client is a batch of one.
 
-Given the prices of the global rates sites do not interact, so many of them can be solved in one vectorised pass: that
-is what makes runs inside one process fast. Each client's numbers are the same whoever else is in the batch.
+At given prices of the global rates the sites' problems are separate, so one process solves many of them in one
+vectorised pass. Each site's numbers are the same whoever else is in the batch.
 """
 
 from __future__ import annotations
@@ -33,30 +33,32 @@ from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import GroupTotals, Problem, cost_pairs, make_problem
 
-# By how much the fallback's answer may leave a local tolerance: less than the final check lets pass.
+# How far the fallback's answer may exceed a local requirement: by less than the final check allows.
 _EXCESS = 1e-10
-_LOOSE = 1e-6  # a bound this far above its answer is no proof that the answer is best
+_LOOSE = 1e-6  # a bound this far above its answer does not prove it optimal
+# Prices are accuracy per unit of a rate: beyond this no requirement is worth anything.
+LARGEST_PRICE = 1e10
 
 
 @dataclass(frozen=True, eq=False)
 class BatchAnswer:
-    """The sites' best rules at some prices of the global rates; the first axis counts sites."""
+    """The sites' optimal rules at given prices of the global rates, inside their local requirements."""
 
     u: Floats  # (sites, groups)
-    v: Floats
-    gain: Floats  # (sites,), above rejecting everybody, as a share of all rows
+    v: Floats  # (sites, groups)
+    gain: Floats  # (sites,), over rejecting everybody, as a share of all rows
     shares: Floats  # (sites, groups, global rates)
-    bound: Floats  # (sites,): no rule within the local tolerances is worth more at these prices
+    bound: Floats  # (sites,), dual: no rule that meets the local requirements is worth more at these prices
 
 
 def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
-    """Every client's optimum at given prices (groups, global rates), with the bound that proves it."""
+    """Every site's optimum at given prices (groups, global rates), with the dual bound that proves it."""
     gain_u, gain_v = problem.priced_gain(prices)
     u, v, local_prices = np.zeros_like(gain_u), np.zeros_like(gain_v), np.zeros_like(problem.local[0])
     for sites in _by_method(problem, gain_v):
         u[sites], v[sites], local_prices[sites] = _solved(_of_sites(problem, sites), prices)
     bound = local_bound(problem, gain_u, gain_v, local_prices)
-    # Prices of a program that was not solved may prove less than none do.
+    # Where a program was not solved, prices of 0 may prove a better bound than those it ended with.
     loose = np.flatnonzero(bound > _LOOSE + (gain_u * u + gain_v * v).sum(axis=1))
     for site in loose:
         one, own = _of_sites(problem, loose[loose == site]), slice(site, site + 1)
@@ -66,9 +68,9 @@ def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
 
 
 def _by_method(problem: Problem, gain_v: Floats) -> list[Indices]:
-    """The sites by the method that solves them alone: who else is in the batch must not choose it."""
+    """The sites in parts that one method solves: which method a site gets must not depend on the others."""
     limits, sites = problem.local_limits, problem.shape[0]
-    if limits is not None:  # a single client may have a ratio where the others have a tolerance
+    if limits is not None:  # a site alone has limits or ratios of its own only
         ratio = (limits.ratio > 0).any(axis=1)
         limited = np.stack([ratio, limits.anything.any(axis=1)], axis=1)
         kinds = [np.flatnonzero((limited == kind).all(axis=1)) for kind in np.unique(limited, axis=0)]
@@ -81,25 +83,26 @@ def _by_method(problem: Problem, gain_v: Floats) -> list[Indices]:
 
 
 def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
-    """Optimal u and v and the prices of the local rates that prove it."""
+    """Optimal u and v, and the dual prices of the local rates."""
     gain_u, gain_v = problem.priced_gain(prices)
     found = solve_local(problem, gain_u, gain_v)
     u, v, local_prices = found.u, found.v, found.prices
     sites = problem.shape[0]
-    if not found.sound and sites > 1:  # one unsound program would have all of them solved again, otherwise
+    if not found.sound and sites > 1:  # each by itself, so that an unsound program concerns its own site alone
         each = [_solved(_of_sites(problem, np.array([c])), prices) for c in range(sites)]
         u, v, local_prices = (np.concatenate(parts) for parts in zip(*each, strict=True))
     elif not found.sound:
         try:
             solved = solve_joint(problem.at_prices(prices))
-        except InfeasibleError:  # by more than rounding, which the client has said with its rows
+        except InfeasibleError:  # which the site has said with its totals, as slack
             solved = None
         if solved is not None and problem.local_excess(solved.u, solved.v).max(initial=0.0) < _EXCESS:
             u, v, local_prices = solved.u, solved.v, solved.local_prices
-        elif problem.local_limits is None:  # rejecting everybody is always fair, and any prices prove a bound
+        elif problem.local_limits is None:  # rejecting everybody meets all gaps, and any prices prove a bound
             u, v = np.zeros_like(u), np.zeros_like(v)
+    # Sites without requirements take the best corner itself, which no pivoting has rounded.
     free = np.flatnonzero(~problem.local_limited.any(axis=(1, 2)))
-    if free.size:  # nothing to pivot for, so that rounding decides nothing
+    if free.size:
         cells = (free[:, None] * problem.shape[1] + np.arange(problem.shape[1])).ravel()
         _, corner_u, corner_v = problem.cells.best_corner(cells, gain_v[free].ravel(), gain_u[free].ravel())
         u[free], v[free] = corner_u.reshape(free.size, -1), corner_v.reshape(free.size, -1)
@@ -108,28 +111,24 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _of_sites(problem: Problem, sites: Indices) -> Problem:
-    """The same problem for some of the sites; totals are those of the roster."""
+    """The same problem for some of the sites; totals stay those of the roster."""
     if sites.size == problem.shape[0]:
         return problem
     return replace(problem.of_sites(sites), totals=problem.totals)
 
 
 def measure(problem: Problem, rules: Mixtures) -> tuple[Floats, Floats, Floats]:
-    """Gain, shares and largest local excess, in the user's units, of stored rules; the first axis counts sites."""
+    """Of stored rules every site's gain, its shares, and its largest local excess in the user's units."""
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, rules))
     excess = problem.local_excess(u, v) / problem.local_units
     return problem.site_gains(u, v), problem.site_shares(u, v), np.max(excess, axis=1, initial=0.0)
 
 
-# Prices are accuracy per unit of a rate: beyond this no requirement is worth anything.
-LARGEST_PRICE = 1e10
-
-
 @dataclass(frozen=True, eq=False)
 class ClientState:
-    """A client's side of a run; where several sites are in one process, the axes named ``sites`` count them.
+    """What the sites of a batch know of a run. The axes named ``sites`` count them: in a real client there is one.
 
-    Answers are stored before they are sent: the final policy mixes the very ones the server has counted.
+    Answers are stored before they are sent: the final policy mixes the very ones that the server has counted.
     """
 
     plan: Plan
@@ -137,7 +136,7 @@ class ClientState:
     roster: int = 0
     maps: GroupMaps | None = None
     releases: tuple[Release, ...] = ()
-    pooling_steps: int = 0  # the last one answered in this roster
+    pooling_steps: int = 0  # the last step of pooling that was answered in this roster
     priors: GroupPriors | None = None  # of the roster, where small cells borrow
     totals: GroupTotals | None = None  # of the roster
     prices: Floats | None = None  # (answers, groups, global rates)
@@ -151,7 +150,7 @@ class ClientState:
     forged: str = ""  # why a result that was published was not stored
     members: Members | None = None  # of the roster, as the server says; None: not known
     local_tolerance: float | None = None  # the sites' own, in place of the plan's
-    costs: tuple[float, float] | None = None  # likewise
+    costs: tuple[float, float] | None = None  # the sites' own, in place of the plan's
 
     @property
     def requirements(self) -> Requirements:
@@ -159,9 +158,9 @@ class ClientState:
         return self.plan.requirements(self.sites, self.local_tolerance, self.costs)
 
     def opened(self, roster: int) -> ClientState:
-        """The state when a new roster begins: totals, answers and steps of the last one are void.
+        """The state at the beginning of a new roster, in which totals, answers and steps of the last one are void.
 
-        Calibrators and priors stand until others come: a roster that lost a site goes on with them.
+        Calibrators and priors stay until new ones come: a roster that lost a site goes on with them.
         """
         kept = ("maps", "releases", "priors", "members", "local_tolerance", "costs")
         return ClientState(self.plan, self.sites, roster, **{name: getattr(self, name) for name in kept})
@@ -179,7 +178,7 @@ class Derived:
 
     @cached_property
     def pairs(self) -> OrderedPairs:
-        """The dual of Algorithm 1."""
+        """The problem as Algorithm 1 sees it, by ordered pairs of groups."""
         assert self.problem is not None
         return OrderedPairs(self.problem)
 
@@ -218,7 +217,7 @@ class ClientBatch:
 
     @classmethod
     def resumed(cls, rows: Sequence[SiteRows], state: ClientState) -> ClientBatch:
-        """Rows and their state, say of another process."""
+        """The batch of rows and a state, which may come from an earlier process."""
         return cls(Preparation.of(rows, state.plan, state.sites), state)
 
     def answer(self, request: object) -> tuple[ClientBatch, Sums]:
@@ -230,7 +229,7 @@ class ClientBatch:
         return request.exchange.answer(self, request)
 
     def with_derived(self) -> ClientBatch:
-        """The same batch with its chances and cells, for whoever asks for them several times."""
+        """The same batch with its chances and cells computed once, for several uses."""
         return replace(self, derived=self.derive())
 
     @property
@@ -243,11 +242,11 @@ class ClientBatch:
 
     @property
     def chances(self) -> Chances:
-        """The sites' rows as they count, with their calibrator."""
+        """The sites' rows with calibrated chances, and their calibrator."""
         return self.derive().chances
 
     def derive(self) -> Derived:
-        """Rows turned into chances and cells."""
+        """Chances, cells and, once totals are known, the problem: computed from the rows unless at hand."""
         if self.derived is not None:
             return self.derived
         state = self.state
@@ -260,7 +259,7 @@ class ClientBatch:
         return Derived(chances, own, cells, borrowed, None if state.totals is None else _problem(cells, state))
 
     def with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
-        """The state in which the totals of the roster are known."""
+        """The batch that knows the totals of the roster; refuses totals that cannot be the roster's."""
         state, derived = self.state, self.derive()
         if state.totals is not None:
             if not (np.array_equal(state.totals.mass, mass) and np.array_equal(state.totals.positives, positives)):
@@ -274,7 +273,10 @@ class ClientBatch:
         return replace(self, state=state, derived=replace(derived, problem=_problem(derived.cells, state)))
 
     def on_own_rows(self, rules: Mixtures) -> Floats:
-        """Weight accepted, positives expected among them and in all, (sites, groups, 3); none without pooling."""
+        """Rules measured on the sites' own rows, nothing borrowed, (sites, groups, 3); empty without pooling.
+
+        Weight accepted, positives expected among the accepted, and positives expected in all.
+        """
         shape = (len(self.state.sites), len(self.state.plan.groups))
         if self.state.plan.pooling == "none":
             return np.zeros((shape[0], 0, 3))
@@ -284,10 +286,10 @@ class ClientBatch:
 
     @property
     def cost_offset(self) -> Floats:
-        """By how much rejecting everybody is cheaper at each client than at the plan's dearest costs, (sites,).
+        """How much cheaper it is to reject everybody at a site's own costs than at the plan's dearest, (sites,).
 
-        As a share of all rows. Replies count gains from rejecting everybody at the dearest costs, so that the cost
-        follows from their total and from the positives, which the server knows, whatever errors cost at a site.
+        As a share of all rows. Replies count gains over rejecting everybody at the plan's dearest costs: with the
+        positives, which the server knows, their total gives the cost, whatever errors cost at a site.
         """
         problem = self.problem
         if problem.costs is None:
@@ -296,7 +298,7 @@ class ClientBatch:
         return np.asarray((most - problem.costs[:, 1]) * problem.positives.sum(axis=1))
 
     def counted_answer(self, prices: Floats) -> tuple[Floats, Floats]:
-        """(u, v) of the answer given to some prices; the very one that was counted, if it is still there."""
+        """(u, v) of the answer to some prices: the stored one that the server has counted, where there is one."""
         state = self.state
         if state.prices is not None and state.u is not None and state.v is not None:
             same = np.flatnonzero((state.prices == prices).reshape(len(state.prices), -1).all(axis=1))
@@ -306,11 +308,11 @@ class ClientBatch:
         return answer.u, answer.v
 
     def wrong_in(self, result: PublishedInfo, *, counted: bool = True) -> str | None:
-        """Why a published result is not to be stored; None where nothing speaks against it.
+        """Why the sites refuse a published result; None where it agrees with what they know.
 
-        ``counted`` says whether the rows here are among those it is about.
+        ``counted`` says whether their rows are among those that it is about.
         """
-        state, problem, who = self.state, self.problem, self.state.members
+        state, problem, members = self.state, self.problem, self.state.members
         if state.exceeding:
             return "the rule misses a requirement inside this site"
         assert state.rules is not None
@@ -321,9 +323,9 @@ class ClientBatch:
         figures = OwnFigures(
             state.plan,
             state.sites if counted else (),
-            who,
+            members,
             GroupCounts(*(counted * each for each in own)),
-            GroupCounts(**vars(state.totals), sites=len(state.sites) if who is None else who.number),
+            GroupCounts(**vars(state.totals), sites=len(state.sites) if members is None else members.number),
             counted * float((gain + self.cost_offset).sum()),
             counted * of_groups.sum(axis=0),
             counted * of_combinations.sum(axis=0),
@@ -335,11 +337,12 @@ class ClientBatch:
 
 
 def _problem(cells: Cells, state: ClientState) -> Problem:
+    """The sites' part of the federation's problem: their requirements, and the rates that count over all sites."""
     plan, totals = state.plan, state.totals
     assert totals is not None
     own = inside(state.requirements, cells)
     problem, costs = make_problem(own, cells, totals), own.costs
-    if costs is not None:  # in units of the dearest at any site
+    if costs is not None:  # in the plan's unit, so that sums over sites are in one
         pairs = cost_pairs(costs, plan.cost_unit, cells.n_sites)
         problem = replace(problem, costs=pairs, cost_unit=plan.cost_unit)
     required = GlobalRequirements(plan, totals.mass, totals.positives)
@@ -353,20 +356,20 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
     tied = problem.tied()
     if tied is problem or not plan.limited_inside:
         return tied
-    # What is required inside a site may tell rows apart that a rate of 1 over all would tie.
+    # A global rate of 1 ties rows that a site may have to tell apart to meet its own requirements.
     each = (_of_sites(tied, np.array([site])) for site in range(cells.n_sites))
     return problem.tied([site for site, one in enumerate(each) if not solve_local(one, *one.gain).sound])
 
 
 def inside(required: Requirements, cells: Cells) -> Requirements:
-    """What is required inside sites alone, and how many rows these have."""
+    """The requirements inside sites, with the rows that bounds in people are shares of."""
     people = cells.mass.reshape(cells.n_sites, cells.n_groups).sum(axis=1)
     own = required.only(item for item in required.items if not item.scope.is_global)
     return replace(own, people=tuple(people.tolist()))
 
 
 def broadcast_prices(prices: Floats, plan: Plan) -> Floats:
-    """Prices (..., groups, rates) as they count in every group: those of combinations stand for all of them."""
+    """Prices (..., groups, rates) with those of combinations in every group; messages hold them for the first alone."""
     if not plan.combinations:
         return prices
     first = len(plan.group_rates)
@@ -375,6 +378,6 @@ def broadcast_prices(prices: Floats, plan: Plan) -> Floats:
 
 
 def split_combinations(shares: Floats, plan: Plan) -> tuple[Floats, Floats]:
-    """Shares (..., groups, rates) as replies hold them: the groups', and those of combinations."""
+    """Shares (..., groups, rates) as replies hold them: of each group, and of combinations the sum over groups."""
     rates = len(plan.group_rates)
     return shares[..., :rates], shares[..., rates:].sum(axis=-2)

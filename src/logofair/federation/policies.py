@@ -1,4 +1,4 @@
-"""From a finished run to the policy of each site; and for sites that come later."""
+"""The policy of each site after a run, and of a site that joins once the run is over."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LATE = (
 
 
 class SitePolicies(Mapping[str, Policy]):
-    """The stored policies of the sites of a batch by site, each put together when it is looked up.
+    """The policies of the sites of a batch, by site; each is put together when it is looked up.
 
     Examples
     --------
@@ -78,10 +78,10 @@ def late_policy(
 ) -> Policy:
     """A site's policy from the published result and its own rows alone.
 
-    For a site that was absent or joins later: it is fair inside the site, and says that the global requirements were
-    met without it. A site of the roster gets back the policy it had. Under differential privacy a site that has
-    released its histogram passes it as ``release``; otherwise one is made, and spends. ``local_tolerance`` and
-    ``costs`` are the site's own (:class:`SiteLimits`).
+    For a site that was absent or joins later: the policy meets the requirements inside the site, and says that the
+    global ones were met without it. A site of the roster gets back the policy it had. Under differential privacy a site
+    that has released its histogram passes it as ``release``; otherwise one is made, which spends its privacy budget.
+    ``local_tolerance`` and ``costs`` are the site's own (:class:`SiteLimits`).
 
     Examples
     --------
@@ -117,13 +117,14 @@ def late_policy(
 
 
 def _policy(batch: ClientBatch, number: int, result: PublishedInfo | None, note: str | None = None) -> Policy:
+    """The policy of one site of a batch, with what was published and what its own rows say of it."""
     state, plan, site = batch.state, batch.state.plan, batch.state.sites[number]
     assert state.rules is not None
     rules = state.rules.at(number * len(plan.groups) + np.arange(len(plan.groups)))
-    if len(state.sites) > 1:
-        answers_void = replace(state, prices=None, u=None, v=None, local_multipliers=None)
+    if len(state.sites) > 1:  # a batch of this site alone; its answers to prices are not needed any more
+        without_answers = replace(state, prices=None, u=None, v=None, local_multipliers=None)
         releases = state.releases[number : number + 1]
-        own = replace(answers_void, sites=(site,), releases=releases, rules=rules)
+        own = replace(without_answers, sites=(site,), releases=releases, rules=rules)
         batch = ClientBatch.resumed([batch.preparation.rows[number]], own)
     one = batch.with_derived()
     return Policy(
@@ -133,7 +134,7 @@ def _policy(batch: ClientBatch, number: int, result: PublishedInfo | None, note:
         mixtures=rules if plan.privacy is None else at_edges(rules, plan.privacy.bins),
         calibrator=one.chances.calibrator,
         merged_rules=None,
-        # Of all sites' coins: runs of other names toss other coins.
+        # One key for all sites of a run: runs of other names toss other coins.
         key=int.from_bytes(hashlib.sha256(f"coins|{plan.run}".encode()).digest()[:8], "big"),
         info=replace(
             _info(one, result),
@@ -147,7 +148,7 @@ def _policy(batch: ClientBatch, number: int, result: PublishedInfo | None, note:
 
 
 def _info(one: ClientBatch, result: PublishedInfo | None) -> PolicyInfo:
-    """What was published about the run, and what the site has set itself or borrows."""
+    """What was published about the run, with the site's own tolerance and costs and what it borrows."""
     state, plan, derived = one.state, one.state.plan, one.derive()
     info, costs = PolicyInfo(), plan.costs_at(state.sites, state.costs)
     if result is not None:
@@ -181,7 +182,7 @@ def _info(one: ClientBatch, result: PublishedInfo | None) -> PolicyInfo:
 
 
 def _figures(one: ClientBatch) -> SiteInfo:
-    """What a site's rules do on its own rows; this never leaves it."""
+    """What a site's rules do on its own rows; these figures never leave the site."""
     problem, groups = replace(one.problem, cells=one.derive().own_cells), one.state.plan.groups
     assert one.state.rules is not None
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, one.state.rules))
@@ -198,12 +199,12 @@ def _figures(one: ClientBatch) -> SiteInfo:
 
 
 def _warnings(one: ClientBatch) -> Iterator[FitWarning]:
-    """What the site should know of its own small cells; this never leaves it."""
+    """Warnings about the site's own small cells; they never leave the site."""
     rows, plan = one.chances.rows, one.state.plan
     if plan.privacy is None:
         yield from cell_warnings(one.problem, rows, merged=True, smallest_cell=plan.smallest_cell)
         return
-    # As far as the noised histogram tells: the true counts would not be covered.
+    # Counted in the noised histogram: warnings from true counts would not be covered by differential privacy.
     counts = np.bincount(rows.groups.codes, rows.weights, minlength=len(plan.groups))
     few = [plan.groups[a] for a in np.flatnonzero(counts < FEW_ROWS)]
     finding = f"fewer than {FEW_ROWS} rows by the noised counts, so its rates are mostly noise"

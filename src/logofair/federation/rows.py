@@ -1,4 +1,4 @@
-"""A client's rows, from its columns to what the solver counts: checks, calibration, pooling, noise."""
+"""Rows of the sites of a batch, from their columns to calibrated cells: checks, calibration, pooling, noise."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """The rows that sites' policies are made from, those of a client next to one another."""
+    """The rows of several sites, one site after the other; sites are numbered."""
 
     scores: Floats
     groups: Integers
@@ -110,7 +110,7 @@ class ScoredRows:
 
     @classmethod
     def joined(cls, parts: Sequence[tuple[Floats, Integers, Binary | None, Floats | None]]) -> ScoredRows:
-        """Scores, groups, labels and weights of every client, one client after the other."""
+        """Join the scores, groups, labels and weights of every site."""
         scores, groups, labels, weights = zip(*parts, strict=True)
         sizes = [each.size for each in groups]
         filled = [np.ones(size) if each is None else each for each, size in zip(weights, sizes, strict=True)]
@@ -126,8 +126,8 @@ class ScoredRows:
         """The cell of every row."""
         return cell_numbers(self.groups, self.sites, n_groups)
 
-    def of(self, first: int, last: int) -> ScoredRows:
-        """The rows of the sites from one number up to another, which are numbered from 0."""
+    def of_sites(self, first: int, last: int) -> ScoredRows:
+        """The rows of the sites from number ``first`` up to, not with, ``last``, numbered from 0 again."""
         low, high = np.searchsorted(self.sites, [first, last])
         labels = None if self.labels is None else self.labels[low:high]
         weights = None if self.weights is None else self.weights[low:high]
@@ -137,7 +137,7 @@ class ScoredRows:
 
 @dataclass(frozen=True, eq=False)
 class Chances:
-    """The same rows as they count, and the calibrator that reads new ones."""
+    """Rows with their calibrated chances, and the calibrator for new rows."""
 
     rows: CalibrationRows
     calibrator: Calibrator
@@ -145,7 +145,7 @@ class Chances:
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """What each client does with its own rows before there are cells; the first axis of all sums counts sites."""
+    """What each site does with its own rows before there are cells: folds, calibration, pooling, noise."""
 
     rows: tuple[SiteRows, ...]
     plan: Plan
@@ -153,7 +153,7 @@ class Preparation:
 
     @classmethod
     def of(cls, rows: Sequence[SiteRows], plan: Plan, sites: tuple[str, ...]) -> Preparation:
-        """The rows that count: those of groups with fewer than the plan's smallest cell at their site do not."""
+        """Keep the rows that count: those of groups with at least the plan's smallest cell of rows at their site."""
         counted = []
         for own in rows if plan.smallest_cell > 1 else ():
             there = own.groups if own.weights is None else own.groups[own.weights > 0]
@@ -163,12 +163,12 @@ class Preparation:
 
     @property
     def weight(self) -> Floats:
-        """What the rows of each client weigh in all."""
+        """Total weight of each site's rows, (sites,)."""
         return np.array([float(each.groups.size if each.weights is None else each.weights.sum()) for each in self.rows])
 
     @property
     def numbers(self) -> tuple[Floats, Floats]:
-        """How many rows of positive weight each client has of each group, and what they weigh, (sites, groups)."""
+        """The number of rows of positive weight in each cell and their weight, each (sites, groups)."""
         rows, shape = self.scored, (len(self.rows), len(self.plan.groups))
         cells, weights = rows.cells(shape[1]), np.ones(rows.scores.size) if rows.weights is None else rows.weights
         number, mass = (
@@ -184,13 +184,13 @@ class Preparation:
 
     @cached_property
     def folded(self) -> Sequence[FoldedRows]:
-        """The rows in calibration folds, the same in every message, some sites at a time."""
+        """The rows in calibration folds, the same in every exchange; some sites at a time, to bound the memory."""
         scored = self.scored
         ends = np.bincount(scored.sites, minlength=len(self.rows)).cumsum() * (self.plan.folds + 1)
         bounds = np.flatnonzero(np.diff(ends // ROWS_AT_ONCE)) + 1
         folded = []
         for first, last in pairwise([0, *bounds.tolist(), len(self.rows)]):
-            some = scored.of(first, last)
+            some = scored.of_sites(first, last)
             own = fold_rows(
                 self.plan.calibration,
                 some.scores,
@@ -206,13 +206,13 @@ class Preparation:
         return folded
 
     def pooled_rows(self, *, in_folds: bool) -> Iterator[pooling.ScoredRows]:
-        """The rows of each site as pooling sees them, in folds of their own or not."""
+        """The rows of one site after the other as pooling takes them, in random folds if asked."""
         for number, site in enumerate(self.sites):
-            rows = self._for_pooling(self.scored.of(number, number + 1), 1)
+            rows = self._for_pooling(self.scored.of_sites(number, number + 1), 1)
             yield rows.in_folds(self.plan.folds, _site_rng(self.plan, site, "pooling folds")) if in_folds else rows
 
     def _for_pooling(self, rows: ScoredRows, n_sites: int) -> pooling.ScoredRows:
-        """Rows of some sites as pooling sees them."""
+        """Rows of some sites as pooling takes them."""
         n_groups = len(self.plan.groups)
         cells = rows.cells(n_groups)
         return pooling.ScoredRows.of(rows.scores, cells, rows.weights, n_groups, n_sites)
@@ -220,21 +220,21 @@ class Preparation:
     def borrowing(
         self, own: Chances, priors: pooling.GroupPriors, *, fill: bool = False
     ) -> tuple[Cells, pooling.Borrowed]:
-        """Cells of the rows and of what they borrow, and that; ``fill``: cells without rows borrow one."""
+        """Cells of the rows and of what they borrow, and what that is; ``fill``: cells without rows borrow one row."""
         rows = self._for_pooling(self.scored, len(self.rows))
         mass = rows.mass[-1]
         borrowed = pooling.borrow(rows, priors, np.where(mass == 0, 1.0, mass) if fill else mass)
         return cells_with_borrowed(own.rows, borrowed, own.calibrator), borrowed
 
     def releases(self, made: tuple[Release, ...]) -> tuple[Release, ...]:
-        """Each client's noised histogram, made once: where one was made before, it is that one."""
+        """Each site's noised histogram, released once: those ``made`` before are taken as they are."""
         privacy, groups = self.plan.privacy, len(self.plan.groups)
         if privacy is None or made:
             return made
         return tuple(release(rows.scores, rows.groups, n_groups=groups, privacy=privacy) for rows in self.rows)
 
     def chances(self, maps: GroupMaps | None, made: tuple[Release, ...]) -> Chances:
-        """The rows as they count: the scores themselves, calibrated chances, or noised histograms."""
+        """The rows with their chances: the scores themselves, cross-fitted ones, or those of noised histograms."""
         none = Calibrator("none", len(self.plan.groups), len(self.rows), None)
         if self.plan.privacy is not None:
             return Chances(self._columns(self.noised(made)), none)
@@ -248,7 +248,7 @@ class Preparation:
         return Chances(with_chances(rows, calibrator, order, lambda: eta[order.rows], eta), calibrator)
 
     def noised(self, made: tuple[Release, ...]) -> ScoredRows:
-        """The rows as the sites' noised histograms have them."""
+        """The sites' noised histograms as rows: one per bin, weighted by its count."""
         tables = (each.rows() for each in made)
         return ScoredRows.joined([(middle, codes, None, counts) for middle, codes, counts in tables])
 

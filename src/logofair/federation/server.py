@@ -49,7 +49,7 @@ class Server:
 
     plan: Plan
     sites: tuple[str, ...]  # the roster: whose totals count
-    phase: Exchange  # the request under way, and what is known so far
+    phase: Exchange  # the exchange under way, with its request and what is known so far
     roster: int = 1
     number: int = 1  # of the exchange under way
     opened: int = 1  # number of the exchange that began this roster
@@ -79,13 +79,13 @@ class Server:
                 f"sites: {len(names)} with secure sums, which take at most {MOST_SECURE_SITES}, since each site "
                 "checks what all others contribute; join small sites, or use differential privacy without secure sums."
             )
-        _enough(plan, names)
+        _check_quorum(plan, names)
         excluded = tuple(ExcludedSite(site, "did not come", 0, "the beginning") for site in sorted(absent))
         return cls(plan, names, first_exchange(plan, names), excluded=excluded).begun(1, 1)
 
     @property
     def request(self) -> Request:
-        """The request to every site of the roster."""
+        """The request of the exchange under way, to every site of the roster."""
         if isinstance(self.phase, PublishExchange):
             return self.phase.request or PublishRequest(self.result.published())
         return self.phase.request
@@ -112,17 +112,17 @@ class Server:
 
     @property
     def request_history(self) -> bytes:
-        """Fingerprint of all requests and totals of this roster, with the request under way: what a sum is about."""
+        """Fingerprint of all requests and totals of this roster, with the request under way: what replies belong to."""
         return next_history(self.history, self.request)
 
     @property
     def sum_steps(self) -> Floats:
-        """The fixed-point steps of the numbers requested, as secure sums take them."""
+        """The fixed-point step of every number requested, in which secure sums add."""
         kind, shapes = reply_form(self.request, self.plan)
         return kind.steps_of(shapes)
 
     def take_sum(self, vector: Floats) -> Server:
-        """The next state, given the total of a secure sum; raise where no rows can give it."""
+        """The next state, given the total of a secure sum; raise where no rows could give such a total."""
         kind, shapes = reply_form(self.request, self.plan)
         total = kind.from_vector(vector, shapes)
         wrong = fault(total, self.request, self.plan, self.roster_counts, self.roster_counts)
@@ -134,12 +134,12 @@ class Server:
         return self.take(total)
 
     def following(self, request: Request) -> Server:
-        """The state with a request that differs from its own by rounding alone: a replica goes on from what came."""
+        """The state with the request that was received: a replica's own may differ from it by rounding alone."""
         same = encode(self.request) == encode(request)
         return self if same else replace(self, phase=replace(self.phase, request=request))
 
     def _check_rows(self, total: Sums) -> None:
-        """A site may have nothing to count, since all of its groups are small; all sites together may not."""
+        """Raise where no site has a row that counts; a single site may have small groups alone."""
         if total.row_counts is not None and not total.row_counts.mass.sum() > 0:
             raise RunError(
                 f"run {self.plan.run}: no group has {self.plan.smallest_cell} rows or more at any site, so there is "
@@ -147,7 +147,7 @@ class Server:
             )
 
     def begun(self, roster: int, number: int) -> Server:
-        """The state with the exchange under way as the beginning of a roster, and of its history."""
+        """The state in which the exchange under way begins a roster, and its history."""
         phase = self.phase
         if isinstance(phase, ContributorsExchange):
             phase = replace(phase, request=ContributorsRequest(self.sites))
@@ -162,8 +162,8 @@ class Server:
     def without(self, reasons: Mapping[str, str], totals: Totals | None = None) -> tuple[Server, bool]:
         """The state without some sites, and whether the replies of the others may be taken as they are.
 
-        Where they may not, a new roster begins: all past answers are void. It begins with its ``totals`` where the
-        server knows them, from what each site said of its rows before, else at the beginning.
+        Where they may not, a new roster begins and all past answers are void. It goes on from its ``totals`` where the
+        server knows those of each site, else it begins with the first exchange.
         """
         phase = self.phase
         kept = isinstance(phase, AfterTotals) and totals is not None
@@ -174,7 +174,7 @@ class Server:
             return replace(self, excluded=self.excluded + gone), True
         left = tuple(site for site in self.sites if site not in reasons)
         after = replace(self, sites=left, excluded=self.excluded + gone)
-        _enough(self.plan, left, gone)
+        _check_quorum(self.plan, left, gone)
         if isinstance(phase, AfterTotals) and totals is not None:  # those who are left go on from their totals
             after._check_rows(totals)
             request = TotalsRequest(phase.totals.maps, phase.totals.priors)
@@ -187,7 +187,7 @@ class Server:
         return void.begun(self.roster + 1, self.number + 1), False
 
     def reopened(self, reasons: Mapping[str, str]) -> Server:
-        """The state at the beginning of a new roster without some sites: masks belong to a roster."""
+        """The state at the beginning of a new roster without some sites, since masks belong to a roster."""
         after, _ = self.without(reasons)
         if isinstance(after.phase, PublishExchange):
             raise InputError(
@@ -210,7 +210,7 @@ class Server:
 
     @property
     def result(self) -> RunResult:
-        """The result; only once every client's stored policy is measured."""
+        """The result, which exists once every site's stored policy is measured."""
         if not isinstance(self.phase, PublishExchange):
             raise InputError("result: the run is not finished; go on until the last exchange.")
         figures, final, totals = self.phase.figures, self.phase.final, self.phase.final.totals
@@ -259,7 +259,7 @@ def check_result(server: Server) -> None:
         )
 
 
-def _enough(plan: Plan, sites: Sequence[str], excluded: Sequence[ExcludedSite] = ()) -> None:
+def _check_quorum(plan: Plan, sites: Sequence[str], excluded: Sequence[ExcludedSite] = ()) -> None:
     """Refuse to go on below the quorum."""
     if len(sites) >= plan.quorum:
         return

@@ -1,16 +1,18 @@
 """Pooling: what the score distribution of a small cell borrows from its group at the other sites.
 
-A cell of twenty rows knows its rates to a tenth; a rule fitted to them is fair to those twenty people and nobody else.
-So a cell's measure becomes ``W own + (1 - W) prior`` with ``W = n / (n + kappa)``, in accuracy and in every rate. The
-prior is the group's distribution of raw scores over all sites, moved by a shift in log-odds where sites differ, and
-read through the cell's own calibrator: chances are never borrowed. The mass of a cell stays, and a cell puts into the
-prior the mass it takes out, so that without shifts the group's distribution over all sites stays what it was.
+The rates of a cell of twenty rows have a standard error of a tenth: a rule that equalises them is fair to these twenty
+people and nobody else. So each cell's measure shrinks to a prior, in accuracy and in every rate: it becomes
+``W own + (1 - W) prior`` with ``W = n / (n + kappa)``. The prior is the group's distribution of raw scores over all
+sites, moved by a shift in log-odds where sites differ, and read through the cell's own calibrator: what is borrowed are
+scores, never chances. A cell's mass stays as it is, and a cell gives the prior as much mass as it takes from it, so
+that without shifts the group's distribution over all sites stays as it is, too.
 
-Prior and kappa are chosen by cross-validation of held-out rates. Everything that sites tell for it is a sum over
-them, so that a federation and one process do the very same: a function from rows to sums for the sites
-(:func:`score_moments`, :func:`shift_moments`, :func:`fold_histograms`, :func:`candidate_errors`,
-:func:`prior_sums`), and one from the sums to what all sites go on with (:class:`Reference`,
-:func:`shift_variance`, :func:`least_error`, :class:`GroupPriors`). In one process the rows are those of all sites.
+Prior and kappa are chosen by cross-validation of held-out rates, in four steps and a last one that builds the prior.
+All that sites contribute to a step are sums over sites, so that a federation and one process do the same: each step is
+a function from rows to sums (:func:`score_moments`, :func:`shift_moments`, :func:`fold_histograms`,
+:func:`candidate_errors`, :func:`prior_sums`), and one from the total of these to what all sites go on with
+(:class:`Reference`, :func:`shift_variance`, :func:`least_error`, :class:`GroupPriors`). In one process the rows are
+those of all sites.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Indices, RowOrder
 
 POOLING = ("auto", "none", "full")
-# Strengths of the prior of the cells' calibration maps, in rows: with "full" cells have their group's map. With "none"
-# a cell has its own, under a prior of one row, as that of the map of all rows: enough to keep a cell of one label or
-# few rows finite, and to give a cell without rows a map. "auto" searches between these, from 200 on.
+# Strengths of the prior of the cells' calibration maps, in rows. With "full" a cell has its group's map. With "none"
+# the prior is worth one row: enough to keep the map of a cell of one label finite, and to give one to a cell without
+# rows. "auto" searches its list for the least held-out loss, from the middle on.
 STRENGTHS = {
     "none": (IDENTITY_ROWS,),
     "auto": (IDENTITY_ROWS, 10.0, 50.0, STRENGTH, 800.0, 3200.0, 1e9),
@@ -43,20 +45,20 @@ STRENGTHS = {
 # Log-odds lie in [-14, 14] (scores are moved EDGE = 1e-6 away from 0 and 1) and are counted in bins this narrow.
 _LIMIT, _BINS_PER_UNIT = 14, 32
 BINS = 2 * _LIMIT * _BINS_PER_UNIT
-# Two scores in a bin are next to equal: no group varies by less than a bin does.
+# Scores in one bin cannot be told apart: the variance of a uniform distribution over a bin is the least of a group's.
 _LEAST_VARIANCE = 1.0 / (12 * _BINS_PER_UNIT**2)
-# Held-out rates are compared at this many thresholds, spread evenly over the rows; at fewer where cells are many.
+# Held-out rates are compared at this many thresholds, which are quantiles of the scores; at fewer where cells are many.
 _THRESHOLDS, _FEWEST_THRESHOLDS, _MOST_ENTRIES = 31, 7, 1 << 23
-# Priors without a fold are counted in as many bins between two thresholds, from at most so many pieces of the rows.
+# For priors there are so many bins between two thresholds; they are counted in at most so many pieces of the rows.
 _BINS_BETWEEN, _MOST_PIECES = 4, 256
 KINDS = ("group", "site", "cell")
 KAPPAS = (0.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, np.inf)
-# While candidates are compared, cells give to the prior as if kappa were this: one prior for all of them.
+# While candidates are compared, all have the prior to which cells give as if kappa were this.
 _KAPPA_WHILE_CHOOSING = 100.0
-# Borrowing too much where sites differ costs more than too little where they are alike: so the least kappa is taken
-# whose held-out error exceeds the best one's by less than this many standard errors of the difference.
+# Borrowing too much where sites differ costs more than borrowing too little where they are alike. So, as in the rule of
+# one standard error, the least kappa is taken whose held-out error is within this many standard errors of the best.
 _MARGIN = 0.5
-# The standard error of a rate over this many rows is 0.004: where all cells have them, nobody needs to borrow.
+# The standard error of a rate over this many rows is 0.004: a cell that has them need not borrow.
 _ENOUGH_ROWS = 20_000
 # Cells that would borrow less than this share of their measure borrow nothing.
 _LEAST_SHARE = 1e-3
@@ -68,8 +70,8 @@ _MOST_PRIOR_ROWS, _FEWEST_PRIOR_ROWS, _MOST_ROWS_IN_ALL = 256, 32, 1 << 20
 class ScoredRows:
     """Raw scores in log-odds, the cells and the weights of rows, each (n,), of one site or of several.
 
-    Rows with folds are seen in ``folds + 1`` fits: fit f leaves out fold f, the last one nothing. Others are seen
-    in that last fit alone.
+    Rows that are in folds take part in ``folds + 1`` fits: fit f leaves out fold f, the last one nothing. Without folds
+    there is that last fit alone.
     """
 
     odds: Floats
@@ -135,12 +137,12 @@ class ScoredRows:
 
 
 def may_borrow(pooling: str, sites: int, small_cells: int) -> bool:
-    """Whether there is anybody to borrow from, and for "auto" a cell that has not enough rows of its own."""
+    """Whether there is another site to borrow from, and for "auto" a cell with too few rows of its own."""
     return pooling != "none" and sites >= 2 and (pooling == "full" or small_cells > 0)
 
 
 def cells_may_borrow(pooling: str, cells: Integers, weights: Floats | None, shape: tuple[int, int]) -> bool:
-    """The same of the rows of all sites; ``shape`` are the numbers of sites and groups."""
+    """:func:`may_borrow`, counted from the rows of all sites; ``shape`` are the numbers of sites and groups."""
     if pooling == "none":
         return False
     mass = counts = _histogram(cells, weights, shape[0] * shape[1])
@@ -151,12 +153,12 @@ def cells_may_borrow(pooling: str, cells: Integers, weights: Floats | None, shap
 
 
 def _small_cells(counts: Floats) -> int:
-    """How many cells with rows have not enough of them."""
+    """How many cells have rows, but too few to stand alone."""
     return int(((counts > 0) & (counts < _ENOUGH_ROWS)).sum())
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
-    """A quotient that is 0 where the denominator is."""
+    """A quotient, and 0 where the denominator is 0."""
     return np.divide(above, below, out=np.zeros(np.broadcast(above, below).shape), where=below > 0)
 
 
@@ -170,7 +172,7 @@ def _bins(odds: Floats) -> Indices:
 
 
 def own_shares(counts: Floats, kappa: float) -> Floats:
-    """W: what part of each cell's measure its own rows are."""
+    """W: the weight of a cell's own rows in its measure."""
     if kappa == 0.0 or np.isinf(kappa):
         return np.where(counts > 0, float(kappa == 0.0), 0.0)
     return counts / (counts + kappa)
@@ -180,8 +182,8 @@ def own_shares(counts: Floats, kappa: float) -> Floats:
 class Choice:
     """Which prior cells shrink to, and its strength in rows (``kappa``).
 
-    ``kind``: "none"; "group", the group's rows at all sites; "site", these moved by the site's shift in log-odds;
-    "cell", moved by a shift for each group of the site.
+    ``kind``: "none"; "group", the group's rows at all sites; "site", these moved in log-odds by the site's shift;
+    "cell", moved by a shift of the cell's own.
     """
 
     kind: str = "none"
@@ -209,7 +211,7 @@ class ScoreMoments:
     counts: Floats  # effective rows
     odds: Floats  # summed log-odds
     squares: Floats  # squared distances from the cells' means
-    freedom: Floats  # what the squares are divided by
+    freedom: Floats  # what squares are divided by for an unbiased variance, as mass
     small_cells: Floats  # (1,)
     histogram: Floats  # mass by bin, all groups together, (bins,)
 
@@ -231,23 +233,23 @@ def score_moments(rows: ScoredRows) -> ScoreMoments:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What every cell is compared with, known to all sites; (fits, groups) unless said otherwise."""
+    """Moments of the groups over all sites, and thresholds: known to every site; (fits, groups) if not said."""
 
     centre: Floats  # mean log-odds
     variance: Floats  # of log-odds inside cells; 0 where unknown
     counts: Floats  # effective rows of all sites
     mass: Floats  # of all sites, (groups,)
     cuts: Indices  # bins up to which held-out rows are counted, (thresholds,)
-    edges: Indices  # the same for priors, which are moved: finer, (edges,)
+    edges: Indices  # finer ones for priors, which are interpolated after a shift, (edges,)
 
     @classmethod
     def of(cls, sums: ScoreMoments, sites: int) -> Reference:
-        """From the sums of so many sites."""
+        """From the total over so many sites."""
         fits, groups = sums.mass.shape
         unknown = sums.freedom <= 1e-9 * sums.mass
         variance = np.where(unknown, 0.0, np.maximum(_ratio(sums.squares, sums.freedom), _LEAST_VARIANCE))
         number = int(np.clip(_MOST_ENTRIES // max((fits - 1) * sites * groups, 1), _FEWEST_THRESHOLDS, _THRESHOLDS))
-        # Bins at which so many parts of equal mass end, but for the last.
+        # Quantiles: the bins in which parts of equal mass end, all but the last.
         below = np.cumsum(sums.histogram)
         cuts, edges = (
             np.unique(np.searchsorted(below, below[-1] * np.arange(1, parts) / parts))
@@ -257,25 +259,26 @@ class Reference:
 
     @property
     def scale(self) -> Floats:
-        """The largest weights that shifts of sites, then of each group's cells, can have in all, (fits, 1 + groups).
+        """Upper bounds of the summed weights of the shifts of sites, and of each group's cells, (fits, 1 + groups).
 
-        A shift's weight is one over its variance, which is at least the least variance of a row over the rows.
+        The weight of a shift is its inverse variance: at most its rows over the least variance of a row. Messages hold
+        sums in these units, so that all are of order 1.
         """
         least = np.min(np.where(self.variance > 0, self.variance, np.inf), axis=1, initial=np.inf)
         of_sites = _ratio(self.counts.sum(axis=1), np.where(np.isinf(least), 0.0, least))
         return np.column_stack([of_sites, _ratio(self.counts, self.variance)])
 
 
-# --- Second: how far sites, and cells inside them, truly differ.
+# --- Second: how far sites, and cells inside them, differ beyond chance.
 
 
 @dataclass(frozen=True, eq=False)
 class ShiftRule:
-    """What a cell's shift follows from besides its own rows: the groups' moments and how far true shifts vary."""
+    """Empirical Bayes estimates of cells' shifts, from the groups' moments and the variance of true shifts."""
 
     centre: Floats  # (fits, groups), as in the reference
     variance: Floats
-    between: Floats  # variance between sites, and between each group's cells inside them, (fits, 1 + groups)
+    between: Floats  # variance of the true shifts of sites, and of each group's cells inside them, (fits, 1 + groups)
 
     @classmethod
     def none(cls, groups: int) -> ShiftRule:
@@ -301,21 +304,22 @@ class ShiftRule:
     def shifts(self, rows: ScoredRows, kind: str) -> Floats:
         """How far each cell's prior is moved in log-odds, (fits, sites, groups).
 
-        Nowhere for the kind "group"; for "site" by one number for all groups of a site; for "cell" by another one
-        for each group besides. Each is drawn to 0 as far as its own variance explains it.
+        For the kind "group" by nothing, for "site" by one shift for all groups of a site, for "cell" by one for each
+        group beside that. Estimated shifts shrink to 0 by their share of sampling variance.
         """
         if kind in ("none", "group"):
             return np.zeros_like(rows.mass)
         effects, noise = _effects(rows, self.centre, self.variance)
         between = self.between[:, None, :]
-        drawn = np.where(noise > 0, effects * _ratio(between, between + noise), 0.0)
-        return drawn[:, :, :1] + (drawn[:, :, 1:] if kind == "cell" else np.zeros_like(rows.mass))
+        shrunken = np.where(noise > 0, effects * _ratio(between, between + noise), 0.0)
+        return shrunken[:, :, :1] + (shrunken[:, :, 1:] if kind == "cell" else np.zeros_like(rows.mass))
 
 
 def _effects(rows: ScoredRows, centre: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Shifts of sites from their groups, then of cells from their sites, and the sampling variances of both.
+    """Estimated shifts and their sampling variances, each (fits, sites, 1 + groups).
 
-    Each is (fits, sites, 1 + groups); a variance of 0 means that nothing is known.
+    First that of the site, from the means of its groups; then those of its cells from the site. A variance of 0 means
+    that it is unknown.
     """
     mass, centre = rows.mass, centre[:, None, :]
     noise = _ratio(variance[:, None, :] * (mass > 0), rows.counts)
@@ -328,10 +332,10 @@ def _effects(rows: ScoredRows, centre: Floats, variance: Floats) -> tuple[Floats
 
 
 def shift_moments(rows: ScoredRows, reference: Reference) -> Floats:
-    """Sums over sites of the weights of shifts, these times shifts and their squares, weights squared, and counts.
+    """What DerSimonian and Laird's estimate of the variance of true shifts needs, (5, fits, 1 + groups).
 
-    These are what DerSimonian and Laird's estimate of true variance needs, (5, fits, 1 + groups); weights in units of
-    the reference's scale.
+    Sums over sites of weights w (inverse variances, in units of the reference's scale), w x and w x^2 of the shifts x,
+    w^2, and the number of shifts.
     """
     effects, noise = _effects(rows, reference.centre, reference.variance)
     weight = _ratio(np.ones_like(noise), noise * reference.scale[:, None, :])
@@ -340,7 +344,7 @@ def shift_moments(rows: ScoredRows, reference: Reference) -> Floats:
 
 
 def shift_variance(sums: Floats, reference: Reference) -> Floats:
-    """How far true shifts vary, (fits, 1 + groups): what their variance is beyond chance."""
+    """DerSimonian and Laird's estimate of the variance of true shifts, (fits, 1 + groups)."""
     weight, first, second, square, number = sums
     excess = reference.scale * (second - _ratio(first**2, weight)) - (number - 1.0)
     divisor = weight - _ratio(square, weight)
@@ -352,12 +356,12 @@ def shift_variance(sums: Floats, reference: Reference) -> Floats:
 
 
 def fold_histograms(rows: ScoredRows, reference: Reference, between: Floats) -> Floats:
-    """What cells give to every kind of prior without a fold, (kinds, folds, groups, edges + 1)."""
+    """Histograms of every kind of prior, each from the rows outside a fold, (kinds, folds, groups, edges + 1)."""
     rule, fold, size = ShiftRule.of(reference, between), rows.fold, reference.edges.size + 1
     assert fold is not None
     finer = np.searchsorted(reference.edges, np.arange(BINS)).astype(np.int32)
     share = 1.0 - own_shares(rows.counts, _KAPPA_WHILE_CHOOSING)
-    # In bins, so that a row of log-odds is moved by a subtraction; no shifts need no rows moved.
+    # In units of bins, so that one subtraction moves a row. Without any shift rows keep their bins.
     shifts = [_BINS_PER_UNIT * rule.shifts(rows, kind).reshape(len(share), -1) for kind in KINDS]
     moved = [shift.any() for shift in shifts]
     pieces = range(0, max(fold.size, 1), max(PIECE, fold.size // _MOST_PIECES))
@@ -397,7 +401,7 @@ class CandidateErrors:
 
 
 def candidate_errors(rows: ScoredRows, reference: Reference, between: Floats, priors: Floats) -> CandidateErrors:
-    """Held-out error of every kind and kappa beyond the first candidate's."""
+    """Held-out error of every kind and kappa less that of the first candidate, summed over cells."""
     errors = held_out_errors(rows, reference, between, priors)
     errors = (errors - errors[:1, :1]) / (reference.mass.sum() * max(reference.cuts.size, 1))
     return CandidateErrors(errors.sum(axis=2), np.einsum("kic,kjc->kij", errors, errors))
@@ -446,7 +450,7 @@ def _prior_below(mass: Floats, shifts: Floats, reference: Reference) -> Floats:
 
 
 def least_error(sums: CandidateErrors, cells: int) -> Choice:
-    """The choice from the errors in so many cells: the best kind, and the least kappa as good."""
+    """The choice from the errors in so many cells: the best kind, and the least kappa that is nearly as good as any."""
     kind, best = np.unravel_index(np.argmin(sums.excess), sums.excess.shape)
     excess, products = sums.excess[kind] - sums.excess[kind, best], sums.products[kind]
     squares = np.diag(products) - 2.0 * products[:, best] + products[best, best]
@@ -458,9 +462,9 @@ def least_error(sums: CandidateErrors, cells: int) -> Choice:
 def choose(
     rows: ScoredRows, pooling: str, folds: int, rng: np.random.Generator, order: RowOrder | None = None
 ) -> Choice:
-    """What the option says, or for "auto" the candidate with the least error on held-out rows.
+    """For "full" the group and no row of one's own; for "auto" the candidate with the least error on held-out rows.
 
-    ``rows`` are those of all sites, and may borrow; ``order`` is theirs by cell and score, where it is known.
+    ``rows`` are those of all sites; ``order`` is theirs by cell and score, where it is known.
     """
     if pooling == "full":
         return Choice("group", np.inf)
@@ -479,19 +483,19 @@ class PriorSums:
     """Sums over sites of what their cells give to the prior, and how many borrow from it."""
 
     mass: Floats  # (groups, bins)
-    odds: Floats  # summed, moved back by the cell's shift, (groups, bins)
-    cells: Floats  # (1,)
+    odds: Floats  # summed log-odds less the cell's shift, (groups, bins)
+    cells: Floats  # how many borrow, (1,)
 
 
 def prior_sums(rows: ScoredRows, choice: Choice, rule: ShiftRule) -> PriorSums:
-    """What cells give to the prior: as much mass as they take from it."""
+    """What cells give to the prior, which is as much mass as they take from it."""
     share, shifts = 1.0 - own_shares(rows.counts[-1], choice.kappa), rule.last.shifts(rows, choice.kind)[-1]
     weight = share.ravel()[rows.cells] * (1.0 if rows.weights is None else rows.weights)
     residual = rows.odds - shifts.ravel()[rows.cells]
     place = rows.cells % rows.n_groups * BINS + _bins(residual)
     mass, odds = (_histogram(place, w, rows.n_groups * BINS) for w in (weight, weight * residual))
-    shape, cells = (rows.n_groups, BINS), _own(rows, choice.kappa, rows.mass[-1]) < 1.0
-    return PriorSums(mass.reshape(shape), odds.reshape(shape), np.array([float(cells.sum())]))
+    shape, borrows = (rows.n_groups, BINS), _own(rows, choice.kappa, rows.mass[-1]) < 1.0
+    return PriorSums(mass.reshape(shape), odds.reshape(shape), np.array([float(borrows.sum())]))
 
 
 def _own(rows: ScoredRows, kappa: float, cell_mass: Floats) -> Floats:
@@ -527,12 +531,12 @@ class GroupPriors:
 
     @property
     def choice(self) -> Choice:
-        """What was chosen."""
+        """The choice that these are the priors of."""
         return Choice.of(self.kind, self.kappa)
 
 
 def group_priors(rows: ScoredRows, choice: Choice) -> GroupPriors:
-    """The priors of a choice, from the rows of all sites."""
+    """The priors of all groups, from the rows of all sites in one process."""
     rule = ShiftRule.none(rows.n_groups)
     if choice.kind not in ("none", "group"):
         reference = Reference.of(score_moments(rows), rows.n_sites)
@@ -548,7 +552,7 @@ class Borrowed:
     """
 
     own: Floats
-    counts: Floats  # what share of its weight a row of each cell counts with, (sites, groups)
+    counts: Floats  # factor on the weights of each cell's own rows, (sites, groups)
     scores: Floats
     groups: npt.NDArray[np.int32]
     sites: npt.NDArray[np.int32]
@@ -566,7 +570,7 @@ class Borrowed:
 
 
 def borrow(rows: ScoredRows, priors: GroupPriors, cell_mass: Floats | None = None) -> Borrowed:
-    """What the cells of some rows borrow. ``cell_mass`` is the mass each is to have, by default that of its rows."""
+    """What the cells of some rows borrow, so that each has the mass ``cell_mass`` (by default that of its own rows)."""
     cell_mass = rows.mass[-1] if cell_mass is None else cell_mass
     own, shifts = _own(rows, priors.choice.kappa, cell_mass), priors.rule.shifts(rows, priors.kind)[-1]
     parts = []

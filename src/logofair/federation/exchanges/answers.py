@@ -1,4 +1,4 @@
-"""Prices out, every site's best answers back: the rounds of the exact decomposition, and the end of Algorithm 1."""
+"""Prices out, every site's optimal rules back: the rounds of the exact decomposition, and the last of Algorithm 1."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from logofair.federation.plan import Plan
 from logofair.solvers.decomposition import Decomposition, TriedPrices
 from logofair.solvers.trials import trial_prices
 
-# Bytes that a secure sum's message carries for each site beside the numbers.
-_SEALED = 140
+# Bytes that a message of a secure sum carries for each site beside the numbers.
+_SECURE_BYTES = 140
 
 
 @dataclass(frozen=True, eq=False)
 class AnswersRequest(Request):
-    """The totals of the roster, and prices of the global rates: the best answer to each of them.
+    """Ask for the optimal rule at each of several prices of the global rates, given the totals of the roster.
 
-    The prices of combinations of rates are those of the last rates, in the place of the first group.
+    Prices of combinations of rates stand behind those of the groups' rates, for the first group alone.
     """
 
     mass: Floats
@@ -53,7 +53,7 @@ class AnswersRequest(Request):
 
 @dataclass(frozen=True, eq=False)
 class Answers(Sums):
-    """The client's best answer to each price vector it was sent."""
+    """What the site's optimal rule at each of these prices does."""
 
     gain: Annotated[
         Floats,
@@ -71,7 +71,7 @@ class Answers(Sums):
     ]
 
     def wrong(self, context: Context) -> str | None:
-        """Gains and shares within what the rows allow; dual values not below what their answers are worth."""
+        """Gains and shares must be within what rows allow, dual values at least the value of their own answers."""
         counts, roster, request, rates = context.counts, context.roster, context.request, context.plan.group_rates
         if counts is None or roster is None:
             return None
@@ -81,7 +81,7 @@ class Answers(Sums):
         prices, others = request.prices[..., : len(rates)], request.prices[:, 0, len(rates) :]
         value = self.gain - np.sum(prices * self.shares, axis=(1, 2)) - np.sum(others * self.combinations, axis=1)
         allowed = ROUNDING * (1.0 + np.abs(request.prices).sum(axis=(1, 2)))
-        # A site whose solver fails rejects everybody, and its valid bound lies above that: too high costs a round only.
+        # A bound above its answer contradicts nothing: a site whose solver fails rejects all, which costs one round.
         low, high = share_limits(rates, counts, roster)
         own = counts.mass.sum() / roster.mass.sum() + ROUNDING
         largest = np.sum(np.abs(prices) * np.maximum(high, -low), axis=(1, 2))
@@ -94,7 +94,7 @@ class Answers(Sums):
 
 @dataclass(frozen=True, eq=False)
 class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
-    """One round of the decomposition: a batch of prices out, summed answers back."""
+    """One round of the decomposition: several prices out, the sum of the answers back."""
 
     request: AnswersRequest
     totals: RosterTotals
@@ -104,13 +104,13 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
 
     @classmethod
     def start(cls, totals: RosterTotals, plan: Plan, again: Floats | None) -> PricingExchange:
-        """Begin with what the last roster found worth asking, or with the usual batch."""
+        """Begin with the prices that the last roster ended with (``again``), or else with the usual first ones."""
         none = TriedPrices.none(len(plan.groups), len(plan.global_rates))
         state = totals.required(plan).decomposition(none)
         if again is None:
             prices = _next_prices(plan, totals, state)
         else:
-            # They prove a bound only if they sum to 0 over the groups that count, and a lost site may change which do.
+            # Prices give a bound only if they sum to 0 over the groups that count, and a lost site may change which do.
             prices = np.unique(totals.required(plan).marks.within(state.repaired(again)), axis=0)
         return cls(AnswersRequest(totals.mass, totals.positives, prices), totals, none, 1)
 
@@ -135,7 +135,7 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
         return after, Answers(gain=gain, shares=shares, bound=bound, combinations=combinations)
 
     def take(self, total: Answers, plan: Plan, sites: int) -> Exchange:
-        """Add the answers; go on to the final step where the certificate is good enough, else ask for more.
+        """Add the answers; go on to the final exchange where the optimality gap is small enough, else to another round.
 
         Raises
         ------
@@ -150,7 +150,7 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
             raise required.conflict(state)
         if state.incumbent.optimality_gap > plan.optimality_gap and self.round < plan.rounds:
             prices = _next_prices(plan, self.totals, state)
-            if len(prices):  # none: everything near the optimum was tried, and rounding is all that is left
+            if len(prices):  # none: all prices near the optimum were tried, and what is left is rounding
                 return replace(self, request=replace(self.request, prices=prices), tried=tried, round=self.round + 1)
         if not np.isfinite(state.incumbent.value):
             raise RunError(
@@ -160,7 +160,7 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
         return FinalExchange.mixture(self.totals, tried, state.incumbent, self.round)
 
     def warm_start(self, plan: Plan) -> Floats | None:
-        """What the best mixture so far is made of, where its bound was found, and what was under way."""
+        """The prices of the best mixture so far, of its bound, and those under way."""
         prices = self.request.prices
         if not self.tried.gains.size:
             return prices
@@ -171,10 +171,10 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
 
 
 def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floats:
-    """The next batch; a single zero price where nothing global is constrained."""
+    """The prices of the next round; those of 0 alone where nothing global is constrained."""
     if not state.counts.any():
         return np.zeros((1, *state.tolerance.shape))
-    size = plan.trials_at_most(_SEALED * totals.sites if plan.secure else 0)
+    size = plan.trials_at_most(_SECURE_BYTES * totals.sites if plan.secure else 0)
     return trial_prices(state, size, totals.required(plan).marks)
 
 
@@ -189,7 +189,7 @@ class BoundExchange(AfterTotals):
     reply = Answers
 
     def take(self, total: Answers, plan: Plan, sites: int) -> Exchange:
-        """That one answer is the rule, whether it is within the tolerances or not."""
+        """The one answer is the rule, whether it meets the tolerances or not."""
         prices = self.request.prices
         tried = TriedPrices(prices, total.gain, total.shares, total.bound)
         bound = float(self.totals.required(plan).decomposition(tried).bounds[0])
