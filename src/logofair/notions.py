@@ -35,14 +35,14 @@ def as_number(value: object) -> float:
 
 @dataclass(frozen=True)
 class Rate:
-    """One linear rate: who counts in the numerator and in the denominator, as lines in ``eta``.
+    """A rate of a group, linear in the chance of label 1: who counts in the numerator, and who in the denominator.
 
     Parameters
     ----------
     name : str
         How the rate is called in tables.
     constant, slope : float
-        A row counts with weight ``constant + slope * eta`` in the numerator if it is accepted.
+        An accepted row counts ``constant + slope * eta`` in the numerator; ``eta`` is its chance of label 1.
     base : (float, float), optional
         The line of the denominator; by default that of the numerator, so accepting all gives rate 1.
 

@@ -116,7 +116,7 @@ _BARE = re.compile(r'[^\s,"=<>]+')
 
 @dataclass(frozen=True, kw_only=True)
 class Requirement(Condensed):
-    """What must hold of which rates, where; made of a sentence by :meth:`parse`, and ``str`` gives it back.
+    """What must hold, such as ``"selection rate gap <= 0.02 per site"``: :meth:`parse` reads it, ``str`` writes it.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class Requirement(Condensed):
     relation : {"<=", ">=", "="}
         A gap is at most its bound, a ratio at least; "=" is for ``accepted`` alone.
     bound : float, "today" or People
-        A number, what the rule gives that nothing is required of, or (``accepted`` alone) a number of people.
+        A number, the rate under the rule without any requirement, or (``accepted`` alone) a number of people.
     scope : Scope
         Over all sites, inside each, or inside those that are named.
 

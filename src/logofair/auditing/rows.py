@@ -54,7 +54,7 @@ def audit(
     sensitive_features, sites : columns of any hashable labels
         ``sites=None``: all rows belong to one site.
     notion : str, Notion, several of them in a list, tuple or mapping, or {"local": ..., "global": ...}
-        Whose rates to measure. The tolerances of a mapping are not used: an audit measures, it does not judge.
+        Whose rates to measure.
     scores : column of probabilities, optional
         For ``score_auc``, how well the scores tell the labels apart, and for ``policy``.
     sample_weight : column of numbers, none negative, optional
@@ -69,9 +69,9 @@ def audit(
         What a wrongly accepted row costs, and a wrongly rejected one: the audit then has a ``cost``, the mean over the
         rows. With costs 1 and 1 it is 1 less the accuracy. By default those of the policy, if any.
     local_tolerance, global_tolerance, require
-        What is required, as in :func:`logofair.fit`: ``requirements`` then says of each whether it is kept on these
-        rows, broken, or the rows are too few to say. By default what the policy was made for, if any. "today" needs
-        a policy, which knows its unconstrained rule.
+        What is required, as in :func:`logofair.fit`: ``outcomes`` then says of each whether these rows show that it is
+        met, that it is exceeded, or neither. By default what the policy was made for, if any. "today" needs a policy,
+        which knows its rule without any requirement.
 
     Returns
     -------

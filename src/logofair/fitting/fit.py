@@ -102,8 +102,8 @@ def fit(
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in calibration and in the rule.
     random_state : int, optional
-        For the calibration folds (0 by default: the rules are reproducible), and the key of the policy's coins (drawn
-        anew for every fit by default, so that policies toss independent coins; the policy stores it).
+        For the calibration folds (0 by default, so that rules can be made again), and the key of the policy's coins
+        (drawn anew by default, so that two policies toss independent coins; the policy stores it).
     progress : Progress, optional
         ``progress(steps, what, total)`` passes steps through and shows how many are done.
 

@@ -53,17 +53,17 @@ class Solution(Reportable):
     problem : Problem
         The cells and constraints, for those who want to look inside.
     warnings : tuple of FitWarning
-        Cells on which a requirement rests on little or nothing: empty, one row, one label, few rows.
+        Groups at sites with no rows, one row, one label or few rows, on which a requirement rests on little.
     solver : str
         Which solver found the policy; ``rounds``: in how many rounds.
     calibration_errors : CalibrationErrors or None
         Calibration error per cell before and after calibration.
     pooling : PoolingInfo
-        What cells borrow from other sites; the certificate is then about rows and prior together.
+        What small groups borrow from other sites; the certificate is then about rows and what they borrow.
     certified : Outcomes
         What is certified for new rows; nothing where ``confidence`` was not given.
     promises : PromisesInfo or None
-        With which confidence that is, how it was made, and its price.
+        With which confidence, how, and at what price.
     tested : Comparison or None
         The unconstrained rule and the policy on rows that took no part in the fit, once :meth:`test` was given some.
 

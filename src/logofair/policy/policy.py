@@ -63,9 +63,10 @@ class DeferredRules:
 
 @dataclass(frozen=True, eq=False)
 class Policy(Reportable):
-    """Weighted thresholds per site and group on the calibrated score, with the calibrator.
+    """The rules: for each group at each site, from which score on people are accepted.
 
-    Make one with :func:`logofair.fit`; save it to a file and load it anywhere.
+    Made by :func:`logofair.fit`. ``decide`` decides on new rows, ``save`` writes a file and ``load`` reads it anywhere.
+    A rule is a mixture of at most three thresholds on the calibrated score; the policy has the calibration with it.
 
     Attributes
     ----------

@@ -219,6 +219,11 @@ def recommend(
     Recommendation
         ``lines`` with limits, sites, cost and the arguments of the fit that certifies them; ``best``, ``summary()``.
 
+    Notes
+    -----
+    The error is split over the notions. By rank certificates follow from numbers of rows, so any search is free; on
+    rows held out at most three limits, named beforehand by numbers of people, share the error.
+
     Examples
     --------
     >>> import numpy as np

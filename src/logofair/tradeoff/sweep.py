@@ -234,7 +234,7 @@ def frontier(
     test_rows: Mapping[str, object] | None = None,
     progress: Progress = no_progress,
 ) -> Frontier:
-    """Find the best rule for every pair of a grid of local and global tolerances, from one calibration and one sort.
+    """Find the best rule for every pair of a local and a global tolerance, and what each pair costs.
 
     Parameters
     ----------
@@ -250,17 +250,14 @@ def frontier(
     chosen : (float or None, float or None), optional
         A pair of tolerances to add to the grid and to mark in figures.
     require, costs
-        As in :func:`logofair.fit`. They hold at every point and in the rule that losses are counted against, which no
-        tolerance binds: a loss is what the tolerances take beyond them. With costs, values and losses are per person.
-        Points that no rule meets are in ``infeasible``, each with its proof.
+        As in :func:`logofair.fit`, at every point and in the rule without tolerances that losses are counted against.
+        With costs, values and losses are per person. Points that no rule meets are in ``infeasible``, with the proof.
     ids : array of shape (n,), optional
-        The person of each row, as in :func:`logofair.fit`: rows of one person share folds, and where rules are measured
-        on these rows intervals are by person.
+        Whose each row is, as in :func:`logofair.fit`.
     test_rows : mapping of columns, optional
-        Other rows to measure every point on, since what holds on the rows that chose a rule says little about others:
-        ``"scores"``, ``"labels"``, ``"sensitive_features"`` and, as there are, ``"sites"``,
-        ``"sample_weight"`` and ``"ids"`` (rows of one id at a site are one person). Sites that the fit does not
-        know take the merged rule, as in the policy that ``fit`` returns.
+        Other rows to measure every point on: ``"scores"``, ``"labels"``, ``"sensitive_features"`` and, as there are,
+        ``"sites"``, ``"sample_weight"`` and ``"ids"`` (rows of one id at a site are one person). Sites that the fit
+        does not know take the merged rule, as in the policy that ``fit`` returns.
     progress : Progress, optional
         ``progress(steps, what, total)`` passes steps through and shows how many are done.
 
