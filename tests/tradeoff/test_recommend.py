@@ -102,7 +102,7 @@ def test_the_call_of_each_line_certifies_what_the_line_says_on_adult(sensitive):
     train, rows = parts["train"], parts["calibrate"]
     model = LogisticRegression(solver="newton-cholesky").fit(data.features[train], data.labels[train])
     score, group = model.predict_proba(data.features[rows])[:, 1], data.sensitive[rows]
-    check_that_the_calls_certify((score, data.labels[rows], group, dirichlet_sites(group, 4, 5.0, rng=0)))
+    check_that_the_calls_certify((score, data.labels[rows], group, dirichlet_sites(group, n_sites=4, alpha=5.0, rng=0)))
 
 
 def wrong(seed, n=2000):

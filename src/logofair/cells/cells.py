@@ -205,7 +205,12 @@ def build_cells(
         sums = cumulative(ordered, starts)
         return Cells(n_groups, n_sites, starts, ordered, ordered, ordered, sums, None, np.diff(starts))
     if weights is None and values is not None and np.all((values == 0.0) | (values == 1.0)):
-        levels, mass = _label_levels(*cells, scores, values)
+        # One block per score: the same as `_levels` finds, by a faster sort. A score in [0, 1] leaves one bit of a
+        # double unused: with the label there, bare numbers are sorted instead of rows.
+        bits = (scores + 0.0).view(np.int64) << 1  # + 0.0: -0.0 has its bit set
+        bits |= values.astype(np.int64)
+        ordered, starts = sorted_by_cell(*cells, scores, bits.view(np.float64))
+        levels, mass = _label_levels(ordered.view(np.int64), starts, n_groups)
         return levels if rising else _hulled(levels, mass)
     order = RowOrder.of(scores, cell_numbers(groups, sites, n_groups), n_groups * n_sites)
     scores = scores[order.rows]
@@ -222,28 +227,8 @@ def cells_in_order(
     return levels if rising else _hulled(levels, mass)
 
 
-def _label_levels(
-    groups: Integers, sites: Integers, n_groups: int, n_sites: int, scores: Floats, labels: Floats | Binary
-) -> tuple[Cells, Floats]:
-    """One block per score, and its mass, for labels of equal weight: the same as `_levels` finds, by a faster sort.
-
-    A score in [0, 1] leaves one bit of a double unused. With the label there, bare numbers are sorted instead of rows.
-    """
-    bits = (scores + 0.0).view(np.int64) << 1  # + 0.0: -0.0 has its bit set
-    bits |= labels.astype(np.int64)
-    ordered, starts = sorted_by_cell(groups, sites, n_groups, n_sites, scores, bits.view(np.float64))
-    level_starts, level, mass, values, mass_below, positives_below = _counted(ordered.view(np.int64), starts)
-    lowest = level.view(np.float64)
-    rows = np.diff(starts)
-    levels = Cells(n_groups, n_sites, level_starts, lowest, lowest, values, positives_below, mass_below, rows)
-    return levels, mass
-
-
-def _counted(bits: Indices, starts: Indices) -> tuple[Indices, Indices, Floats, Floats, Floats, Floats]:
-    """Levels of sorted scores with their labels as last bit.
-
-    Where each cell's begin, the bits of their scores, their mass and mean label, and running sums of mass and labels.
-    """
+def _label_levels(bits: Indices, starts: Indices, n_groups: int) -> tuple[Cells, Floats]:
+    """One block per score, and its mass, of scores in order that have their labels as last bit."""
     level = bits >> 1
     positives = np.concatenate([[0], np.cumsum(bits & 1)])
     new = np.ones(level.size, dtype=bool)
@@ -257,8 +242,19 @@ def _counted(bits: Indices, starts: Indices) -> tuple[Indices, Indices, Floats, 
     after = np.arange(first.size) + cell + 1
     mass_below[after] = last - starts[cell]  # whole numbers: exact in any order of summing
     positives_below[after] = positives[last] - positives[starts[cell]]
-    mass = (last - first).astype(np.float64)
-    return level_starts, level[first], mass, (positives[last] - positives[first]) / mass, mass_below, positives_below
+    mass, lowest = (last - first).astype(np.float64), level[first].view(np.float64)
+    levels = Cells(
+        n_groups,
+        (starts.size - 1) // n_groups,
+        level_starts,
+        lowest=lowest,
+        highest=lowest,
+        values=(positives[last] - positives[first]) / mass,
+        positives_below=positives_below,
+        mass_below=mass_below,
+        rows=np.diff(starts),
+    )
+    return levels, mass
 
 
 def _levels(

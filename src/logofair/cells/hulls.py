@@ -54,7 +54,16 @@ def upper_hull(
     for low_scores in (False, True):
         blocks = pool_starts(values, mass, cell, rising=not low_scores)
         families.append(_corners(blocks, cell, starts, mass_below, positives_below, low_scores))
-    return _merge(*families)
+    top, bottom = families
+    if top.u.size:  # without any rows there is no edge to be above
+        # Both have corners at 0 and 1 in every cell.
+        height = np.interp(2.0 * bottom.cell + bottom.u, 2.0 * top.cell + top.u, top.v)
+        bottom = bottom.take(bottom.v > height + _ABOVE)
+    if bottom.u.size:
+        joined = top.and_also(bottom)
+        top = _concave(_distinct(joined.take(np.lexsort((joined.v, joined.u, joined.cell)))))
+    top = _distinct(top)
+    return top.take(np.lexsort((-top.u, top.cell)))
 
 
 def _corners(
@@ -72,19 +81,6 @@ def _corners(
         u, v = 1.0 - u, positives / mass - v
     order = np.lexsort((u, owner))
     return HullCorners(owner, cut, np.full(owner.size, low_scores), u, v).take(order)
-
-
-def _merge(top: HullCorners, bottom: HullCorners) -> HullCorners:
-    """The hull of both families, sorted by cell and falling u."""
-    if top.u.size:  # without any rows there is no edge to be above
-        # Both have corners at 0 and 1 in every cell.
-        height = np.interp(2.0 * bottom.cell + bottom.u, 2.0 * top.cell + top.u, top.v)
-        bottom = bottom.take(bottom.v > height + _ABOVE)
-    if bottom.u.size:
-        joined = top.and_also(bottom)
-        top = _concave(_distinct(joined.take(np.lexsort((joined.v, joined.u, joined.cell)))))
-    top = _distinct(top)
-    return top.take(np.lexsort((-top.u, top.cell)))
 
 
 def _distinct(points: HullCorners) -> HullCorners:

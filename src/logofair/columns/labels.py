@@ -154,22 +154,15 @@ def _native_codes(values: Any) -> _NativeCodes | None:
         indices = values.indices.fill_null(-1) if values.null_count else values.indices
         return np.asarray(indices), values.dictionary.take
     if library == "polars" and str(getattr(values, "dtype", "")).startswith(("Categorical", "Enum", "String")):
-        return _polars_codes(values)
+        polars = sys.modules["polars"]  # loaded, since it made the column
+        texts = values.cast(polars.Categorical) if str(values.dtype) == "String" else values
+        codes = texts.to_physical()
+
+        def labels(some: npt.NDArray[np.intp]) -> Any:
+            return polars.Series(some, dtype=codes.dtype).cat.to(texts.dtype).to_list()
+
+        return (codes.cast(polars.Int64).fill_null(-1) if codes.null_count() else codes).to_numpy(), labels
     return None
-
-
-def _polars_codes(values: Any) -> _NativeCodes:
-    """The codes of a polars column of text, and the text of each."""
-    polars = sys.modules["polars"]  # loaded, since it made the column
-    if str(values.dtype) == "String":
-        values = values.cast(polars.Categorical)
-    codes = values.to_physical()
-
-    def labels(some: npt.NDArray[np.intp]) -> list[Label]:
-        texts: list[Label] = polars.Series(some, dtype=codes.dtype).cat.to(values.dtype).to_list()
-        return texts
-
-    return (codes.cast(polars.Int64).fill_null(-1) if codes.null_count() else codes).to_numpy(), labels
 
 
 def _encode_native(codes: npt.NDArray[Any], labels_of: Callable[[npt.NDArray[np.intp]], Any], where: str) -> Codes:

@@ -123,8 +123,24 @@ def find_files(data: Sequence[str], *, site: str | None = None) -> DataFiles:
 
     With a ``site`` column, files are no sites.
     """
+    from logofair.files.tables import KINDS
+
     name = data[0] if len(data) == 1 else f"{len(data)} files"
-    paths = [path for each in data for path in _matching(each)]
+    paths: list[Path] = []
+    for each in data:
+        path = Path(each)
+        if path.is_dir():
+            inside = sorted(file for file in path.iterdir() if ending_of(file) in KINDS and file.is_file())
+            if not inside:
+                raise InputError(f"{each}: the folder holds no table; known endings are {', '.join(KINDS)}.")
+            paths += inside
+        elif not path.exists() and glob.has_magic(each):
+            matching = sorted(Path(match) for match in glob.glob(each, recursive=True) if Path(match).is_file())
+            if not matching:
+                raise InputError(f"{each}: no file matches the pattern; check the path.")
+            paths += matching
+        else:
+            paths.append(path)
     single = len(data) == 1 and paths == [Path(data[0])]
     found = DataFiles(Path(name).name or name, tuple(dict.fromkeys(paths)), not single and site is None)
     known: dict[str, Path] = {}
@@ -132,21 +148,3 @@ def find_files(data: Sequence[str], *, site: str | None = None) -> DataFiles:
         if (other := known.setdefault(site_name(path), path)) != path:
             raise InputError(f"{path}: would be the same site as {other}; rename one of them.")
     return found
-
-
-def _matching(name: str) -> list[Path]:
-    """The tables in a folder, those that match a pattern, or the one file."""
-    from logofair.files.tables import KINDS
-
-    folder = Path(name)
-    if folder.is_dir():
-        inside = sorted(path for path in folder.iterdir() if ending_of(path) in KINDS and path.is_file())
-        if not inside:
-            raise InputError(f"{name}: the folder holds no table; known endings are {', '.join(KINDS)}.")
-        return inside
-    if not folder.exists() and glob.has_magic(name):
-        matching = sorted(Path(match) for match in glob.glob(name, recursive=True) if Path(match).is_file())
-        if not matching:
-            raise InputError(f"{name}: no file matches the pattern; check the path.")
-        return matching
-    return [folder]

@@ -58,19 +58,9 @@ class TableFile:
         return str(self.path)
 
     @property
-    def name(self) -> str:
-        """The table's own name, without folders: the same whether it is packed or not."""
-        return self.path.name
-
-    @property
     def is_packed(self) -> bool:
         """Whether its bytes are not those of the table itself."""
         return self.path.suffix.lower() == _PACKED
-
-    @property
-    def size(self) -> int:
-        """Its bytes, unpacked; of a GZIP file about so many."""
-        return self.path.stat().st_size * (4 if self.is_packed else 1)  # text shrinks to about a quarter
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
@@ -272,7 +262,8 @@ def estimated_rows(file: FileName | TableFile) -> int:
             return int(_stored(source, kind).select(pl.len()).collect().item())
         with source.open() as raw:
             head = raw.read(1 << 16)
-    return source.size * head.count(b"\n") // max(1, len(head))
+    size = source.path.stat().st_size * (4 if source.is_packed else 1)  # text shrinks to about a quarter
+    return size * head.count(b"\n") // max(1, len(head))
 
 
 def fingerprint(path: FileName) -> str:
@@ -315,7 +306,7 @@ def reading(file: TableFile, kind: str) -> Iterator[None]:
 
 def _found(file: FileName | TableFile) -> tuple[TableFile, str]:
     source = file if isinstance(file, TableFile) else TableFile(regular_file(file))
-    return source, kind_of(Path(source.name))
+    return source, kind_of(source.path)
 
 
 def _stored(file: TableFile, kind: str) -> Any:
@@ -337,8 +328,14 @@ def _csv(file: TableFile, names: list[str], folder: Path, block: int) -> tuple[A
     last = _end(clean).rstrip(b"\r\n").rpartition(b"\n")[2]
     if b'"' not in last and last.count(separator.encode()) + 1 < len(header):  # polars would fill it up with nulls
         raise InputError(f"{file}: cut short: its last line has too few fields; write the file again.")
-    if overfull:
-        _check_fields(clean, separator, header, file)
+    if overfull:  # the reader of CSV, which is slower than counting, has the last word
+        with clean.open(encoding="utf-8", newline="") as lines:
+            for row, fields in enumerate(filter(None, csv.reader(lines, delimiter=separator))):
+                if len(fields) > len(header):  # polars drops fields of which it was not asked for all others
+                    raise InputError(
+                        f"{file}: row {row} has {len(fields)} fields, but the first line names {len(header)} columns; "
+                        f"put fields that hold a {shown(separator)} in quotes."
+                    )
     return polars_module().scan_csv(clean, separator=separator, infer_schema=False, glob=False), places
 
 
@@ -428,20 +425,6 @@ def _looked_through(file: TableFile, separator: str, fields: int, block: int) ->
 def _check_text(part: bytes, file: TableFile) -> None:
     if b"\0" in part:
         raise InputError(f"{file}: is no CSV text (it holds zero bytes); save it as CSV in UTF-8.")
-
-
-def _check_fields(clean: Path, separator: str, header: Sequence[str], file: TableFile) -> None:
-    """Raise if a line has more fields than the header: polars drops those of which it was not asked for all others.
-
-    The reader of CSV, which is slower than counting, has the last word.
-    """
-    with clean.open(encoding="utf-8", newline="") as lines:
-        for row, fields in enumerate(filter(None, csv.reader(lines, delimiter=separator))):
-            if len(fields) > len(header):
-                raise InputError(
-                    f"{file}: row {row} has {len(fields)} fields, but the first line names {len(header)} columns; put "
-                    f"fields that hold a {shown(separator)} in quotes."
-                )
 
 
 def _clean_csv(file: TableFile, encoding: str, folder: Path, block: int) -> Path:

@@ -88,16 +88,6 @@ class MeasuredRows:
             rising=True,  # labels do not rise with the score, but no corner is looked for: no hull is needed
         )
 
-    def needs_merged(self, fit: Cells) -> bool:
-        """Whether some row takes a merged rule: its site is unknown, or its cell had no rows in the fit."""
-        there = self.places[self.cells.mass > 0]
-        empty = np.append(fit.mass == 0, np.ones(fit.n_groups, dtype=bool))
-        return bool(empty[there].any())
-
-    def rule(self, mixtures: Mixtures, others: Mixtures) -> Mixtures:
-        """The rule of every cell of these rows, given those of the cells of the fit, and of the groups elsewhere."""
-        return mixtures.and_also(others).at(self.places)
-
     def audit(self, rule: Mixtures) -> Audit:
         """Accuracy, rates and gaps of a rule, in expectation over its coins."""
         rows = self.rows

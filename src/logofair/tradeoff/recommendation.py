@@ -21,7 +21,7 @@ import numpy as np
 from logofair.auditing.certification import TRUE_GAP, held_out_errors, rows_needed
 from logofair.auditing.measure import counting_labels
 from logofair.columns.checks import Label, random_number
-from logofair.columns.labels import Codes, plain
+from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InputError
 from logofair.fitting.certifying import (
@@ -290,16 +290,6 @@ class _Search:
         """Who chooses rules and who certifies them: that of the fit which certifies the same again."""
         return split_rows(self.prepared, self.required(self.notion, None, LIMITS[0]), self.settings)
 
-    @property
-    def sites(self) -> Codes:
-        """The site of every row."""
-        return self.prepared.rows.sites
-
-    @property
-    def has_sites(self) -> bool:
-        """Whether limits inside sites are others than over all."""
-        return self.sites.names != (None,)
-
     def line(self, unlimited: float) -> RecommendedLimits:
         """What can be certified of the notion, and what it costs."""
         by_rank = self.split.method == BY_RANK
@@ -307,11 +297,16 @@ class _Search:
         # Each try on rows held out may be wrong by itself: they share the error, which the printed command then has.
         error = (1.0 - self.confidence) / max(len(tries), 1)
         confidence = math.ceil((1.0 - error) * _CONFIDENCE_STEPS) / _CONFIDENCE_STEPS
-        found = self._by_rank() if by_rank else self._first_of(tries, confidence)
+        tried = (self._tried(*limits, confidence) for limits in tries)
+        found = self._by_rank() if by_rank else next(filter(self._is_enough, tried), None)
         usual = self.required(self.notion, USUAL_TOLERANCE, USUAL_TOLERANCE)
         last = found or self._tried(None, LIMITS[0], confidence)
         solved, sites = last.rules.solved, {each.site for each in last.claimed}
-        small = () if found is None or found.local is None else tuple(n for n in self.sites.names if n not in sites)
+        small = (
+            ()
+            if found is None or found.local is None
+            else tuple(n for n in self.prepared.rows.sites.names if n not in sites)
+        )
         return RecommendedLimits(
             notion=self.notion.name,
             rates=tuple(rate.name for rate in self.notion.rates),
@@ -336,7 +331,7 @@ class _Search:
     def _by_rank(self) -> _Tried | None:
         """The tightest limit inside enough sites, then the tightest over all beside it: here any search is free."""
         inside, local = None, None
-        if self.has_sites:
+        if self.prepared.rows.has_sites:
             inside = _tightest(lambda limit: self._tried(limit, None, self.confidence), self._is_enough)
             local = None if inside is None else inside.local
         return _tightest(lambda limit: self._tried(local, limit, self.confidence), self._is_enough) or inside
@@ -351,7 +346,7 @@ class _Search:
             self.prepared.rows,
             solve_prepared(self.split.part, self.required(self.notion, None, None), self.settings),
         )
-        shape = len(self.sites.names), len(rows.groups.names)
+        shape = len(self.prepared.rows.sites.names), len(rows.groups.names)
         errors = held_out_errors((1.0 - self.confidence) / _TRIES, len(self.notion.rates) * (shape[0] + 1))
         counts, shares = [], []
         for rate in self.notion.rates:
@@ -369,13 +364,13 @@ class _Search:
             )
 
         over_all = [limit for limit in reversed(LIMITS) if enough(limit, [each.sum(axis=0) for each in counts])]
-        inside = [limit for limit in reversed(LIMITS) if self.has_sites and self._are_enough(enough(limit, counts))]
+        inside = [
+            limit
+            for limit in reversed(LIMITS)
+            if self.prepared.rows.has_sites and self._are_enough(enough(limit, counts))
+        ]
         pairs = zip_longest(inside[:_TRIES], over_all[:_TRIES]) if inside else ((None, limit) for limit in over_all)
         return list(islice(pairs, _TRIES))
-
-    def _first_of(self, tries: Iterable[tuple[float | None, float | None]], confidence: float) -> _Tried | None:
-        """The first try of which the whole and enough sites are certified."""
-        return next(filter(self._is_enough, (self._tried(*limits, confidence) for limits in tries)), None)
 
     def _is_enough(self, tried: _Tried) -> bool:
         """Whether all that was asked for is certified over all, and inside sites at enough of them."""
@@ -384,11 +379,12 @@ class _Search:
         over_all = all((each.requirement, each.site) in met for each in asked if each.requirement.scope.is_global)
         failed = {each.site for each in asked if (each.requirement, each.site) not in met}
         return over_all and (
-            tried.local is None or self._are_enough(np.array([name not in failed for name in self.sites.names]))
+            tried.local is None
+            or self._are_enough(np.array([name not in failed for name in self.prepared.rows.sites.names]))
         )
 
     def _are_enough(self, at: Booleans) -> bool:
-        people = np.bincount(self.sites.codes, minlength=len(self.sites.names))
+        people = np.bincount(self.prepared.rows.sites.codes, minlength=len(self.prepared.rows.sites.names))
         return bool(people[at].sum() >= _ENOUGH * people.sum())
 
 

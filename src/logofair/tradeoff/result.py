@@ -258,15 +258,6 @@ class UnconstrainedRule:
     local_ratio: float | None = None  # the smallest rate against the largest, at its lowest; None: nothing to compare
     global_ratio: float | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return {
-            self.objective.name: self.value,
-            "local_gap": self.local_gap,
-            "global_gap": self.global_gap,
-            "measured": None if self.measured is None else measured_values(self.measured),
-        }
-
 
 @dataclass(frozen=True, eq=False)
 class Frontier(Reportable):
@@ -352,16 +343,12 @@ class Frontier(Reportable):
     @property
     def table(self) -> list[dict[str, Any]]:
         """The plain values of every pair, those that cannot be had too."""
-        found = (self.found(i, j) or self._without[i, j] for i, j in np.ndindex(self._shape))
-        return [point.as_dict() for point in found]
+        return [self._grid[place].as_dict() for place in np.ndindex(self._shape)]
 
     @cached_property
-    def _places(self) -> dict[tuple[int, int], Point]:
-        return {self._place(point): point for point in self.points}
-
-    @cached_property
-    def _without(self) -> dict[tuple[int, int], InfeasiblePoint]:
-        return {self._place(point): point for point in self.infeasible}
+    def _grid(self) -> dict[tuple[int, ...], Point | InfeasiblePoint]:
+        every: tuple[Point | InfeasiblePoint, ...] = (*self.points, *self.infeasible)
+        return {self._place(point): point for point in every}
 
     def _place(self, point: Point | InfeasiblePoint) -> tuple[int, int]:
         sides = (self.local_tolerances, point.local_tolerance), (self.global_tolerances, point.global_tolerance)
@@ -370,7 +357,8 @@ class Frontier(Reportable):
 
     def found(self, local: int, global_: int) -> Point | None:
         """Return the point at two places of the grid; None where no rule meets its requirements."""
-        return self._places.get((local, global_))
+        point = self._grid[local, global_]
+        return point if isinstance(point, Point) else None
 
     @cached_property
     def values(self) -> Floats:
@@ -387,8 +375,8 @@ class Frontier(Reportable):
 
     def _array(self, name: str) -> Floats:
         found = np.full(self._shape, np.nan)
-        for place, point in self._places.items():
-            found[place] = getattr(point, name)
+        for point in self.points:
+            found[self._place(point)] = getattr(point, name)
         return found
 
     @cached_property
@@ -451,9 +439,9 @@ class Frontier(Reportable):
                 )
                 raise InputError(f"{side}_tolerance: got {wanted!r}, which is not on the grid; it has {listed}.")
             place.append(known.index(wanted))
-        point = self.found(place[0], place[1])
-        if point is None:
-            raise self._without[place[0], place[1]].error
+        point = self._grid[place[0], place[1]]
+        if isinstance(point, InfeasiblePoint):
+            raise point.error
         return point
 
     def best(self, accuracy_cost: float) -> Point | None:
@@ -487,6 +475,7 @@ class Frontier(Reportable):
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
         chosen = None if self.chosen is None else [_plain(each) for each in self.chosen]
+        free = self.unconstrained
         return {
             "notion": dict(zip(("local", "global"), self.notions, strict=True)),
             "rows": self.rows,
@@ -498,7 +487,12 @@ class Frontier(Reportable):
             "pooling": asdict(self.pooling),
             "objective": self.objective.name,
             "held": dict(self.held),
-            "unconstrained": self.unconstrained.as_dict(),
+            "unconstrained": {
+                self.objective.name: free.value,
+                "local_gap": free.local_gap,
+                "global_gap": free.global_gap,
+                "measured": None if free.measured is None else measured_values(free.measured),
+            },
             "local_tolerances": list(map(_plain, self.local_tolerances)),
             "global_tolerances": list(map(_plain, self.global_tolerances)),
             "chosen": None if chosen is None else {"local": chosen[0], "global": chosen[1]},

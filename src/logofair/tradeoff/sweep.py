@@ -110,9 +110,12 @@ class _Sweep:
 
     @cached_property
     def _merged_cells(self) -> Cells | None:
-        """All rows taken as one site, where some measured row takes the merged rule."""
-        rows = self.measured_rows
-        needed = self.prepared.rows.has_sites and rows is not None and rows.needs_merged(self.prepared.cells)
+        """All rows taken as one site, where a measured row's site is unknown, or its cell had no rows in the fit."""
+        rows, fit = self.measured_rows, self.prepared.cells
+        if rows is None or not self.prepared.rows.has_sites:
+            return None
+        without_rule = np.append(fit.mass == 0, np.ones(fit.n_groups, dtype=bool))
+        needed = without_rule[rows.places[rows.cells.mass > 0]].any()
         return merged_cells(self.prepared, self.basis) if needed else None
 
     def _measured_rule(self, mixtures: Mixtures, requirements: Requirements) -> Mixtures:
@@ -122,7 +125,7 @@ class _Sweep:
         merged = None if together is None else merged_rules(together, requirements, self.basis)
         cells, costs = self.prepared.cells, requirements.costs
         others = merged or base_rule(cells.n_groups, (costs or ACCURACY).mean().even)
-        return self.measured_rows.rule(filled(cells, mixtures, merged, costs), others)
+        return filled(cells, mixtures, merged, costs).and_also(others).at(self.measured_rows.places)
 
     def points(self, local_tolerances: Tolerances, global_tolerances: Tolerances) -> Iterator[Point | InfeasiblePoint]:
         """Solve every pair: strictest local tolerance first, and at each the loosest global one first.
