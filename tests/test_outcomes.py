@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import logofair
 from logofair.outcomes import (
     CALIBRATION_ROWS,
     EXCEEDED,
@@ -16,6 +17,7 @@ from logofair.outcomes import (
     NEW_ROWS,
     NOT_MEASURED,
     TEST_ROWS,
+    TRUE_GAP,
     UNCLEAR,
     Outcome,
     Outcomes,
@@ -69,7 +71,7 @@ def test_a_handful_of_people_makes_no_verdict_unclear_by_itself():
     small = outcome(UNCLEAR, site="Zürich", rows=3, after=0.4)
     assert table(small, outcome(MET, site="Lyon")).verdict == MET
     assert table(small).verdict == UNCLEAR
-    assert table(small, outcome(MET, requirement=FLOOR)).verdict == UNCLEAR  # nothing else tells of the gap
+    assert table(small, outcome(MET, requirement=FLOOR)).verdict == MET  # of all that could be measured
     assert table(small, outcome(UNCLEAR, site="Lyon")).verdict == UNCLEAR
 
 
@@ -117,3 +119,34 @@ def test_a_brief_table_has_the_verdict_of_the_whole(found):
         assert whole.brief(most).verdict == whole.verdict
         assert len(whole.brief(most)) == min(most, len(whole))
     assert whole.brief(100) == whole
+
+
+def test_with_as_many_people_as_it_takes_a_limit_is_shown_to_hold_four_times_of_five():
+    rng = np.random.default_rng(0)
+    limit, gap = 0.05, TRUE_GAP * 0.05
+
+    def found(people: int) -> Outcome:
+        yes = rng.binomial(people, [0.4, 0.4 + gap])
+        decisions = np.concatenate([np.arange(people) < each for each in yes]).astype(int)
+        groups = np.repeat(["women", "men"], people)
+        (one,) = logofair.audit(decisions, None, sensitive_features=groups, global_tolerance=limit).outcomes
+        return one
+
+    first = next(each for each in (found(400) for _ in range(100)) if each.state == UNCLEAR)
+    assert first.rows_to_check > 400
+    states = [found(first.rows_to_check).state for _ in range(200)]
+    assert 0.7 < states.count(MET) / len(states) < 0.9
+    assert abs(first.rows_to_check * (limit / first.checkable) ** 2 - 400) < 1  # and 400 check what they can
+
+
+@pytest.mark.parametrize(
+    ("sentence", "limit", "found"),
+    [("ratio >= 0.8 overall", 0.8, (0.9, 0.7, 1.0)), ("gap <= 0.02 overall", 0.02, (0.0, 0.0, 0.1))],
+)
+def test_what_can_be_checked_is_looser_than_what_cannot(sentence, limit, found):
+    after, low, high = found
+    one = Outcome(
+        Requirement.parse(f"selection rate {sentence}"), None, limit, None, after, low, high, 100, UNCLEAR, TEST_ROWS
+    )
+    assert one.rows_to_check > 100
+    assert one.checkable < limit if "ratio" in sentence else one.checkable > limit

@@ -6,6 +6,7 @@ expectation; on *test rows* it is measured, with an interval; for *new rows* it 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -28,6 +29,7 @@ CALIBRATION_ROWS, TEST_ROWS, NEW_ROWS = "calibration rows", "test rows", "new ro
 FEW_ROWS = 30  # rates on fewer rows make no headline; a large cell has as many or more
 ROUNDING = 1e-9  # an excess up to here is none
 _GRAVEST = (EXCEEDED, UNCLEAR, NOT_MEASURED, MET)  # first
+TRUE_GAP = 0.2  # the gap that a rule is taken to have in truth, as a share of its limit, where numbers are planned
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,44 @@ class Outcome:
     def too_small(self) -> bool:
         """Whether it rests on a handful of people, so that it makes no verdict unclear and no headline."""
         return self.rows is not None and self.rows < FEW_ROWS
+
+    @property
+    def is_small_site(self) -> bool:
+        """Whether it is of a single site with a handful of people, or with none, and says nothing of its limit."""
+        return self.site is not None and self.too_small and self.state in (UNCLEAR, NOT_MEASURED)
+
+    @property
+    def checkable(self) -> float | None:
+        """The tightest limit that as many people are likely to show is kept; None: not known, or none is needed.
+
+        Of a gap or a ratio whose distance from 0, or from 1, is a :data:`TRUE_GAP` of the limit's in truth.
+        """
+        margin = self._margin
+        if margin is None or self.requirement.measure not in ("gap", "ratio"):
+            return None
+        distance = margin / (1.0 - TRUE_GAP)
+        return distance if self.requirement.measure == "gap" else 1.0 - distance
+
+    @property
+    def rows_to_check(self) -> int | None:
+        """How many people the smallest group would take to check the limit itself, all groups growing alike."""
+        margin, limit = self._margin, self.limit
+        if margin is None or limit is None or self.rows is None:
+            return None
+        ideal = {"gap": 0.0, "ratio": 1.0}.get(self.requirement.measure)
+        room = (self.room or 0.0) if ideal is None else (1.0 - TRUE_GAP) * abs(limit - ideal)
+        return math.ceil(self.rows * (margin / room) ** 2) if room > 0 else None
+
+    @property
+    def _margin(self) -> float | None:
+        """How far the truth must lie within a limit to be shown so with a chance of 80%: the interval's end, and room.
+
+        The ends of 95% intervals lie 1.96 standard errors away, of which 0.84 more are that chance.
+        """
+        end = self.low if self.requirement.relation == ">=" else self.high
+        if end is None or self.after is None or self.basis != TEST_ROWS:
+            return None
+        return abs(end - self.after) * (1.96 + 0.84) / 1.96 or None
 
     @property
     def stored(self) -> Outcome:
@@ -171,16 +211,19 @@ class Outcomes(Sequence[Outcome]):
     def verdict(self) -> str:
         """One state for all: exceeded anywhere, else unclear anywhere, else met.
 
-        An exceedance counts however few rows it was seen on, since it is corrected over all that was looked at. What
-        is unclear on a handful of people does not count beside outcomes of the same requirement that rest on more. A
-        requirement that was measured nowhere leaves the verdict open.
+        An exceedance counts however few rows it was seen on, since it is corrected over all that was looked at. Sites
+        of a handful of people are too small to say anything else: they are set aside, and the verdict is of the rest.
+        A requirement that could be measured nowhere for another reason leaves it open.
         """
         found = []
         for requirement in self.evidence.requirements:
-            measured = [each for each in self.evidence.where(requirement=requirement) if each.state != NOT_MEASURED]
-            judged = [each for each in measured if each.state != UNCLEAR or not each.too_small] or measured
-            found.append(min((each.state for each in judged), key=_GRAVEST.index, default=NOT_MEASURED))
-        return min(found, key=_GRAVEST.index, default=NOT_MEASURED)
+            own = self.evidence.where(requirement=requirement)
+            measured = [each for each in own if each.state != NOT_MEASURED]
+            judged = [each.state for each in measured if not each.is_small_site]
+            if judged or not (measured or all(each.is_small_site for each in own)):
+                found.append(min(judged, key=_GRAVEST.index, default=NOT_MEASURED))
+        unclear = any(each.state == UNCLEAR for each in self.evidence)  # though at small sites alone
+        return min(found, key=_GRAVEST.index, default=UNCLEAR if unclear else NOT_MEASURED)
 
     @cached_property
     def worst(self) -> Outcome | None:

@@ -204,7 +204,7 @@ WORDS = ("--score", "p", "--group", "sex", "--site", "site")
 def test_without_sites_nothing_is_said_of_them(people: pl.DataFrame, tmp_path: Path) -> None:
     people.write_parquet(tmp_path / "a.parquet")
     words = (tmp_path / "a.parquet", *COLUMNS[:-2], "--group", "sex")
-    page = run(*words)[1]
+    page = run(*words)[1].replace(str(tmp_path), "")
     assert not any(word in page for word in ("site", "Worst"))
 
 
@@ -260,3 +260,17 @@ def test_dates_are_no_groups(tmp_path: Path) -> None:
     table = pl.DataFrame({"p": [0.5, 0.25], "day": ["2020-01-01", "2020-01-02"]})
     table.with_columns(pl.col("day").str.to_date()).write_parquet(tmp_path / "a.parquet")
     assert "column 'day': holds Date" in refused(tmp_path / "a.parquet", "--score", "p", "--group", "day")
+
+
+def test_labels_that_only_accepted_people_have_are_said_to_tell_of_nobody_else(
+    people: pl.DataFrame, tmp_path: Path
+) -> None:
+    accepted = pl.col("p") >= 0.5
+    people.with_columns(y=pl.when(accepted).then(pl.col("y")), granted=accepted.cast(int)).write_csv(tmp_path / "a.csv")
+    words = (tmp_path / "a.csv", "--decision", "granted", "--group", "sex")
+    refused = run(*words, "--label", "y", "--positive", ">50K")[2]
+    assert "if only people who were accepted have a label, leave --label out" in refused
+    page = " ".join(run(*words, "--label", "y", "--positive", ">50K", "--drop-missing")[1].split())
+    assert "Gap Not measured: everybody left was accepted" in page
+    assert "leave --label out, and selection rates can be judged" in page
+    assert "so only selection rates can be judged" in " ".join(run(*words)[1].split())

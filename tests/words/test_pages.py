@@ -10,6 +10,7 @@ import pytest
 
 import logofair
 from logofair.auditing import compare
+from logofair.notions import NOTIONS
 from logofair.outcomes import (
     CALIBRATION_ROWS,
     EXCEEDED,
@@ -24,7 +25,8 @@ from logofair.outcomes import (
 from logofair.requirement import Requirement
 from logofair.words import About, in_memory, page_of, write_report
 from logofair.words.charts import Svg
-from logofair.words.limits import Places, limits_table, verdict
+from logofair.words.fitted import rely_answer
+from logofair.words.limits import Places, conflict_lines, limits_table, verdict
 from logofair.words.phrases import cut, width
 
 LINES, COLUMNS = 20, 80
@@ -219,6 +221,55 @@ def test_small_sites_are_named_and_never_the_headline():
     table = limits_table(Outcomes((outcome(GLOBAL, state=MET, after=0.01), *small)), Places())
     assert [line[0] for line in table.rows] == ["all sites"]
     assert table.after == "Too few people to judge: site 1 (1), site 2 (2), site 3 (3) and 5 more."
+
+
+def test_an_unclear_verdict_says_what_these_people_can_check_what_it_takes_and_what_to_do():
+    solution = solved(600, 3, local_tolerance=0.05, global_tolerance=0.02)
+    assert solution.outcomes.verdict == UNCLEAR
+    page = page_of(solution, About(command="logofair fit people.csv"))
+    (over_all,) = solution.outcomes.evidence.where(site=None)
+    (rely,) = (each for each in page.answers if each.name == "Rely on it")
+    assert rely.figure == "Not yet"
+    assert f"({over_all.rows:,}), enough for {np.ceil(100 * over_all.checkable):.0f} points" in rely.detail
+    assert f"2 points would take about {float(f'{over_all.rows_to_check:.2g}'):,.0f}" in rely.detail
+    assert "No site has enough for 5 points" in rely.detail
+    assert page.next == "logofair.recommend(scores, labels, sensitive_features=..., sites=...)"
+
+
+def test_all_that_could_be_measured_is_met_at_so_many_sites():
+    found = [outcome(LOCAL, f"site {i}", state=MET, after=0.01) for i in range(3)]
+    few = [
+        outcome(LOCAL, "small", state=UNCLEAR, rows=3),
+        outcome(LOCAL, "none", state=NOT_MEASURED, rows=0, after=None),
+    ]
+    answer = rely_answer(Outcomes((*found, *few)), Places(), "")
+    assert (answer.figure, answer.detail) == ("Yes", "at 3 of 5 sites; 2 too small to judge")
+
+
+def test_another_notion_is_named_with_its_price_where_it_is_cheaper_and_labels_differ():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 4000)
+    score = rng.beta(1 + 2 * group, 3 - 2 * group)
+    label = (rng.random(4000) < score).astype(int)
+    solution = logofair.fit(score, label, sensitive_features=group, global_tolerance=0.0)
+    own, other = solution.prices_with(NOTIONS["equal_opportunity"])
+    again = logofair.fit(score, label, sensitive_features=group, global_tolerance=0.0, notion="equal_opportunity")
+    free = logofair.fit(score, label, sensitive_features=group, global_tolerance=None, local_tolerance=None)
+    assert own == pytest.approx(free.certificate.primal - solution.certificate.primal, abs=1e-6)
+    assert other == pytest.approx(free.certificate.primal - again.certificate.primal, abs=1e-6)
+    (warning,) = page_of(solution).warnings
+    assert f"would cost {100 * other:.1f} points, not {100 * own:.1f}" in warning
+
+
+def test_a_conflict_is_two_lines_and_the_least_change_resolves_it():
+    rows = {"scores": [0.9, 0.6, 0.4, 0.2] * 25, "labels": None, "sensitive_features": [*"abab"] * 25}
+    require = ["accepted <= 0.1 overall", "selection rate of a >= 0.63 overall"]
+    with pytest.raises(logofair.InfeasibleError) as caught:
+        logofair.fit(**rows, calibration="none", require=require)
+    first, last = conflict_lines(caught.value.least_relaxation).splitlines()
+    assert all(f"'{each}'" in first for each in require)
+    for changed, held in zip(re.findall("'([^']*)'", last), reversed(require), strict=True):
+        logofair.fit(**rows, calibration="none", require=[changed, held])
 
 
 def test_nothing_measured_is_said_and_what_would_help():

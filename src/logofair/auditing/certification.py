@@ -24,9 +24,9 @@ from scipy.special import betainc, betaincinv, ndtr, ndtri
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
+from logofair.outcomes import TRUE_GAP
 
 POWER = 0.8  # the chance to certify with as many rows as are called needed, where rows are held out
-TRUE_GAP = 0.2  # and the gap that the rule is then taken to have in truth, as a share of the tolerance
 _STEP, _LAST = 0.1, 6.0  # nodes of the integrals over a law, in standard errors of a normal one
 _NODES = np.linspace(-_LAST, _LAST, 2 * round(_LAST / _STEP) + 1)
 _AT, _MASS = ndtr(_NODES), np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()

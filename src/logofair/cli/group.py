@@ -157,6 +157,11 @@ def _sentence(error: click.ClickException) -> str:
 def _explained(error: Exception) -> tuple[str, int]:
     """Sentence and exit code of an error raised by a command."""
     if isinstance(error, LogofairError):
+        if isinstance(error, InfeasibleError) and "at least" not in str(error):
+            from logofair.words.limits import conflict_lines
+
+            if (lines := conflict_lines(error.least_relaxation)) is not None:
+                return f"logofair: {lines}", _BAD_INPUT
         vain = isinstance(error, InputError | RefusedError | InfeasibleError)  # what was asked for cannot be had
         sentence = str(error).replace("sensitive_features: ", "--group: ")  # an argument of Python's doors
         return f"logofair: {sentence}", _BAD_INPUT if vain else _FAILED

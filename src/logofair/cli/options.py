@@ -42,10 +42,10 @@ Check: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
 
 # The headings of a command's help and the options under each: those that people need first, then the others.
 _HEADINGS = {
-    "Options": "--name --data --score --label --group --site --test --local --global --policy --out --server --keys "
-    "--folder --groups --sites",
-    "What is required": "--notion --require --costs --confidence",
-    "Which rows": "--where --test-where --weight --positive --scale --id --drop-missing --na --decision --threshold",
+    "Options": "--name --data --score --label --group --site --policy --out --server --keys --folder --groups --sites",
+    "What is required, and on whom it is tested": "--local --global --notion --require --costs --test --test-where "
+    "--confidence",
+    "Which rows": "--where --weight --positive --scale --id --drop-missing --na --decision --threshold",
     "How rules are found": "--calibration --basis --pooling --solver --seed --engine",
     "What is printed and written": "--report --plot --format --title --purpose --author --decision-word --verbose "
     "--json --quiet --force",
@@ -142,10 +142,10 @@ _OF_ROWS = (
 )
 
 
-def command_of_same_rows(name: str) -> str:
+def command_of_same_rows(name: str, read: ColumnNames | None = None) -> str:
     """Return another command for the rows of the one that runs, its columns, costs and calibration as they were typed.
 
-    What is to be required, tested or written is left for the reader to add.
+    What is to be required, tested or written is left for the reader to add. ``read``: columns that a policy named.
     """
     ctx = click.get_current_context()
     words = iter(ctx.find_object(list) or [])
@@ -158,6 +158,10 @@ def command_of_same_rows(name: str) -> str:
         value = [] if param is None or equals or getattr(param, "is_flag", False) else [next(words, "")]
         if param is None or option in _OF_ROWS:
             kept += [word, *value]
+    if read is not None:
+        named = [("--score", read.score), *(("--group", each) for each in read.group), ("--site", read.site)]
+        typed = {word.partition("=")[0] for word in kept}
+        kept += [part for option, column in named if column and option not in typed for part in (option, column)]
     return shlex.join(["logofair", *kept])
 
 

@@ -167,9 +167,10 @@ class Table:
         """Raise if rows lack a value in a column."""
         if missing:
             have, them = ("has", "it") if missing == 1 else ("have", "them")
+            selective = "; if only people who were accepted have a label, leave --label out" if role == "label" else ""
             raise InputError(
                 f"{self.where(role)}: {missing:,} of {rows:,} rows {have} no value{self.marker_hint(role)}; fill "
-                f"{them} or add --drop-missing."
+                f"{them} or add --drop-missing{selective}."
             )
 
     def marker_hint(self, role: str) -> str:

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.special import ndtr
 
 from logofair.auditing.certification import (
-    TRUE_GAP,
     added_up,
     held_out_errors,
     holm,
@@ -34,7 +33,7 @@ from logofair.fitting.prepare import CalibrationRows, Prepared, order_by_cell, o
 from logofair.fitting.ranks import Ranks, choose_ranks, place_thresholds
 from logofair.fitting.solving import FitSettings, Solved, merged_cells, merged_rules, solve, solve_prepared
 from logofair.notions import Rate, as_number
-from logofair.outcomes import MET, NEW_ROWS, UNCLEAR, Outcome, Outcomes, room
+from logofair.outcomes import MET, NEW_ROWS, TRUE_GAP, UNCLEAR, Outcome, Outcomes, room
 from logofair.policy.info import PoolingInfo, PromisesInfo
 from logofair.policy.mixtures import Mixtures, filled
 from logofair.policy.policy import Policy

@@ -31,7 +31,8 @@ from logofair.policy.policy import Policy
 from logofair.reportable import Reportable
 from logofair.requirements import Requirements
 from logofair.solvers.certificate import Certificate
-from logofair.solvers.problem import Problem, unconstrained
+from logofair.solvers.decomposition import solve_exact
+from logofair.solvers.problem import Problem, make_problem, unconstrained
 
 STORED_OUTCOMES = 50  # of each requirement on each basis, in a policy
 _NAMED_BRIEFLY = 3
@@ -128,6 +129,20 @@ class Solution(Reportable):
         problem = self._own_problem
         u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, self.policy.mixtures))
         return problem.reported(problem.accuracy(u, v))
+
+    def prices_with(self, notion: Notion) -> tuple[float, float] | None:
+        """What its gaps cost in accuracy, and what the same limits would with another notion, both against no limits.
+
+        In expectation on the rows of the fit; None: more than gaps of one notion is required.
+        """
+        items, cells = self.requirements.items, self.problem.cells
+        if not self.requirements.are_tolerances or len({item.rates for item in items}) != 1:
+            return None
+        asked = tuple(replace(item, rates=notion.rates) for item in items)
+        problem = make_problem(replace(self.requirements, items=asked), cells)
+        other = solve_exact(problem)
+        best = self.problem.accuracy(*unconstrained(cells, self.problem.row_worth))
+        return None if other is None else (best - self.certificate.primal, best - problem.accuracy(other.u, other.v))
 
     @cached_property
     def compared(self) -> Comparison:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from logofair.auditing.certification import TRUE_GAP, held_out_errors, rows_needed
+from logofair.auditing.certification import held_out_errors, rows_needed
 from logofair.auditing.measure import counting_labels
 from logofair.columns.checks import Label, random_number
 from logofair.columns.labels import plain
@@ -35,7 +35,7 @@ from logofair.fitting.certifying import (
 from logofair.fitting.prepare import Prepared, checked_pooling, checked_rows
 from logofair.fitting.solving import FitSettings, Solved, solve_prepared
 from logofair.notions import NOTIONS, Notion, NotionLike, Rate, named_notion
-from logofair.outcomes import MET, Outcomes
+from logofair.outcomes import MET, TRUE_GAP, Outcomes
 from logofair.policy.mixtures import evaluate
 from logofair.progress import Progress, no_progress
 from logofair.reportable import Reportable

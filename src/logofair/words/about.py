@@ -83,7 +83,7 @@ def title_line(about: About, rows: float, sites: Sequence[Label | None], groups:
     left_out = f" ({about.left_out:,} rows left out for lack of a value)" if about.left_out else ""
     condition = "" if about.data is None else about.data.columns.get("where", "")
     name = f"{about.name} where {cut(condition, 60)}" if condition else about.name
-    return f"{name}: {people(rows)}{left_out}{where}, {listed([name_of(each, 24) for each in groups], 6)}"
+    return f"{name}: {people(rows)}{left_out}{where}, {listed([name_of(each, 24) for each in groups], 4)}"
 
 
 def in_memory(name: str, solution: Solution) -> DataSource:

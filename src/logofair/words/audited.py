@@ -13,11 +13,11 @@ from logofair.columns.checks import Label
 from logofair.files.inputs import ColumnNames
 from logofair.outcomes import FEW_ROWS, Outcomes
 from logofair.words.about import About, sources_section, title_line
-from logofair.words.fitted import fair_answer, rely_answer
+from logofair.words.fitted import GUARANTEED, fair_answer, rely_answer
 from logofair.words.limits import Places, every_limit, limits_picture, limits_table, verdict
 from logofair.words.people import (
     accepted_shares,
-    base_rate_warning,
+    base_rates_differ,
     changes_table,
     cost_answer,
     rates_table,
@@ -32,6 +32,8 @@ _IN_FIT = {
     "unknown": "The policy does not say which file it was fitted on: these people may be of the fit",
 }
 _SITES_NAMED = 3
+_SELECTIVE = "everybody left was accepted; of people who were rejected no rate of right and wrong can be known"
+_WITHOUT_LABELS = "there are no labels (--label), so only selection rates can be judged"
 
 
 @dataclass(frozen=True)
@@ -119,23 +121,27 @@ def audit_page(
     people_ = float(first.global_.tally.people[..., -1].sum())
     outcomes = audited.outcomes
     judged = verdict(outcomes, places, "") if len(outcomes) else None
+    selective = bool(about.left_out) and first.accuracy is not None and first.accepted == 1.0
     table = limits_table(outcomes, places) if len(outcomes) else _notions_table(audited, places)
     answers: list[Answer] = []
     if len(outcomes):
         answers += fair_answer(outcomes, places)
     else:
-        answers += [*_sites_answers(audited, places)]
+        answers += [Answer("Is it fair now?", "Gap", "Not measured", "", _SELECTIVE)] if selective else []
+        answers += [] if selective else _sites_answers(audited, places)
     answers += [cost_answer(compared)] if compared is not None else [_right_answer(first)]
     if compared is not None:
         answers.append(selected_answer(compared, about.accepted))
         if len(outcomes):
-            answers.append(rely_answer(outcomes, places, audited.others, ""))
+            answers.append(rely_answer(outcomes, places, "", compared))
     else:
         answers.append(_accepted_answer(first, about.accepted))
     picture = limits_picture(outcomes, places) if len(outcomes) else None
     warnings = [*audited.warnings]
-    if not len(outcomes) and about.command and first.global_.tally.labelled:
-        warnings += base_rate_warning(first)
+    if selective:
+        warnings.append("Only accepted people have a label: leave --label out, and selection rates can be judged.")
+    if not len(outcomes) and about.command and (differ := base_rates_differ(first)):
+        warnings.append(f"{differ}: equal selection rates cost accuracy. logofair recommend tells how much.")
     return Page(
         "Fairness audit",
         f"{title_line(about, people_, first.sites, first.groups)}{f'; {audited.rule}' if audited.rule else ''}.",
@@ -146,6 +152,7 @@ def audit_page(
         beside=() if compared is None or judged is None else (changes_table(compared, about.accepted),),
         warnings=tuple(warnings),
         next=next_,
+        next_tells="" if not next_ else "fair rules for people like these" if judged is None else GUARANTEED,
         sections=tuple(_sections(audited, about, places)),
         about=about.heading,
         values=values or {},
@@ -297,7 +304,7 @@ def _sites_answers(audited: Audited, places: Places) -> Iterator[Answer]:
     named = [f"{name_of(_label(gap.site), 20)} ({points(gap.value, 0)})" for gap in order]
     sites = len(audited.first.sites)
     small = audited.first.small_sites
-    words = f"a gap at {len(order):,} of {sites:,} {places.word}s"
+    words = f"a gap at {len(order):,} of {counted(sites, places.word)}"
     where = f": {listed(named, _SITES_NAMED)}" if named else ""
     few = f"; {small:,} have a group of fewer than {FEW_ROWS}" if small else ""
     yield Answer("", f"{places.word.capitalize()}s"[:10], f"{words}{where}{few}")
@@ -314,7 +321,7 @@ def _right_answer(audit: Audit) -> Answer:
         ends = "" if cost.low is None or cost.high is None else f"{short_number(cost.low)} to {short_number(cost.high)}"
         return Answer("What does it cost?", "Cost", short_number(float(cost)), "per person", ends)
     if audit.accuracy is None:
-        return Answer("How often is it right?", "Accuracy", "Not known", "", "there are no labels (--label)")
+        return Answer("How often is it right?", "Accuracy", "Not known", "", _WITHOUT_LABELS)
     return Answer(
         "How often is it right?",
         "Accuracy",

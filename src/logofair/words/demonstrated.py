@@ -64,7 +64,7 @@ def demo_page(found: Comparison, *, report: str = "", kept: bool = False) -> Pag
             "% accuracy",
             lost,
         ),
-        rely_answer(found.fair_tested.outcomes, Places(), rows["test"], ""),
+        rely_answer(found.fair_tested.outcomes, Places(), "", found.fair_tested.tested),
     )
     audits = [(each.name, each.audit) for each in found.outcomes]
     written = (report,) if report and not kept else ()

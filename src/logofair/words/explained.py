@@ -54,8 +54,7 @@ def policy_page(
         return Page("Policy", title, table=table, sections=(detail,), next=next_, values=values)
     outcomes, places = policy.info.outcomes, Places(word, several=policy.has_sites)
     judged = shown_outcomes(outcomes)
-    others = None if policy.info.tested is None else policy.info.tested.rows
-    rely = rely_answer(outcomes, places, others, _HOW)
+    rely = rely_answer(outcomes, places, _HOW)
     if not len(outcomes) and policy.info.requirements.require:
         rely = Answer("Can I rely on it?", "Rely on it", "Not known", "", f"not tested on other people; {_HOW}")
     answers = [rely, *_accuracy(policy), *_site_answers(policy)]

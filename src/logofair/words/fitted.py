@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from logofair.auditing import Comparison
 from logofair.fitting.solution import Solution
+from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY
 from logofair.outcomes import (
     CALIBRATION_ROWS,
     EXCEEDED,
@@ -14,6 +16,8 @@ from logofair.outcomes import (
     NEW_ROWS,
     NOT_MEASURED,
     TEST_ROWS,
+    UNCLEAR,
+    Outcome,
     Outcomes,
 )
 from logofair.words.about import About, sources_section, title_line
@@ -22,6 +26,7 @@ from logofair.words.limits import (
     every_limit,
     figure,
     limit,
+    limit_words,
     limits_picture,
     limits_table,
     prices,
@@ -31,8 +36,8 @@ from logofair.words.limits import (
     verdict,
     with_figures,
 )
-from logofair.words.people import base_rate_warning, changes_table, cost_answer, rates_table, selected_answer
-from logofair.words.phrases import NOTHING, counted, listed, name_of, points, short_number
+from logofair.words.people import base_rates_differ, changes_table, cost_answer, rates_table, selected_answer
+from logofair.words.phrases import NOTHING, counted, listed, name_of, people, points, short_number
 from logofair.words.proof import pooling_sentence, proof_sentences, warning_sentences
 from logofair.words.rules import coins_sentence, every_rule
 from logofair.words.sections import Answer, Bullets, Page, Paragraph, Part, Section
@@ -45,6 +50,8 @@ BASES = {
     NEW_ROWS: "certified for new people drawn like these",
     CALIBRATION_ROWS: "proved of the people of the fit alone",
 }
+GUARANTEED = "the limits that these people can guarantee"
+_CHEAPER = 0.005  # accuracy by which another notion must be cheaper to be worth a line
 _SITES = 1000  # whose rules a report lists
 
 
@@ -54,9 +61,10 @@ def fit_page(
     *,
     frontier: Frontier | None = None,
     next_: str = "",
+    recommend: str = "",
     values: dict[str, Any] | None = None,
 ) -> Page:
-    """Return the page of a solution.
+    """Return the page of a solution; ``recommend`` is what finds limits that these people can guarantee.
 
     Examples
     --------
@@ -73,20 +81,22 @@ def fit_page(
     expected = solution.tested is None and solution.rows.labels is None
     answers = [*fair_answer(judged, places), cost_answer(found, expected=expected)]
     answers += [] if found is None else [selected_answer(found, about.accepted)]
-    others = None if solution.tested is None else people_of(solution.tested)
-    answers.append(rely_answer(outcomes, places, others, how))
+    answers.append(rely_answer(outcomes, places, how, solution.tested))
     title = title_line(about, _people(solution), solution.policy.sites, solution.policy.groups)
-    tested = "" if others is None else f" Tested on {others:,} others."
+    tested = "" if solution.tested is None else f" Tested on {people_of(solution.tested):,} others."
+    open_ = outcomes.verdict in (UNCLEAR, EXCEEDED)
+    recommend = recommend or "logofair.recommend(scores, labels, sensitive_features=..., sites=...)"
     return Page(
         "Fairness report",
         f"{title}.{tested}",
         verdict=verdict(outcomes, places, how),
-        table=limits_table(judged, places),
+        table=limits_table(judged, places, 3 if open_ else 4),
         answers=tuple(answers),
         picture=limits_picture(judged, places),
         beside=() if found is None else (changes_table(found, about.accepted),),
-        warnings=tuple(_warnings(solution, found, from_command=bool(about.command))),
-        next=next_,
+        warnings=tuple(_warnings(solution, found, from_command=bool(about.command), left_out=about.left_out)),
+        next=recommend if open_ else next_,
+        next_tells=GUARANTEED if open_ else "",
         sections=tuple(_sections(solution, about, places, frontier)),
         about=about.heading,
         values=solution.as_dict() if values is None else values,
@@ -114,41 +124,75 @@ def fair_answer(judged: Outcomes, places: Places) -> Iterator[Answer]:
     yield Answer(question, "", change, unit, f"{subject(first)}{where}")
 
 
-def rely_answer(outcomes: Outcomes, places: Places, tested: int | None, how: str) -> Answer:
-    """Return the third tile: on what the verdict rests, and what it would take; ``tested``: on how many others."""
-    question, name = "Can I rely on it?", "Rely on it"
-    rows = "" if tested is None else f"tested on {counted(tested, 'other')}"
-    if not len(outcomes):
-        return Answer(question, name, "Nothing required", "", rows)
+def rely_answer(outcomes: Outcomes, places: Places, how: str, found: Comparison | None = None) -> Answer:
+    """Return the third tile: on what the verdict rests, and what it would take; ``found``: measured on other people."""
+
+    def answer(figure: str, *details: str) -> Answer:
+        return Answer("Can I rely on it?", "Rely on it", figure, "", "; ".join(filter(None, details)))
+
     evidence = outcomes.evidence
+    tested = "" if found is None else f"tested on {counted(people_of(found), 'other')}"
+    if not len(outcomes):
+        return answer("Nothing required", tested)
     if not len(evidence):
-        return Answer(question, name, "Not known", "", rows or f"not tested on other people; {how}")
-    certified = [each for each in outcomes.where(basis=NEW_ROWS) if each.state == MET]
-    details = [
-        part
-        for part in (rows, f"{counted(len(certified), 'limit')} certified for new people" if certified else "")
-        if part
-    ]
-    state, first = outcomes.verdict, shown_first(evidence, 1)
-    if state == EXCEEDED:
-        where = [places.name(each) for each in evidence if each.state == EXCEEDED]
-        return Answer(
-            question, name, "No", "", "; ".join([*details, f"beyond the limit: {', '.join(dict.fromkeys(where[:3]))}"])
-        )
-    if state == MET:
-        small = len({each.site for each in evidence if each.too_small or each.state == NOT_MEASURED} - {None})
-        details += [f"{counted(small, places.word)} too small to judge"] if small else []
-        return Answer(question, name, "Yes", "", "; ".join(details))
-    open_ = [each for each in (*first, *outcomes.where(basis=NEW_ROWS)) if each.rows_needed and each.state != MET]
-    needed = next(iter(open_), None)
-    if needed is not None and needed.rows is not None:
-        unit = unit_of(needed)
-        one = limit(needed) == "1" and unit == "points"
-        takes = f"a limit of {limit(needed)} {'point' if one else unit}".strip()
-        details.append(
-            f"{takes} takes about {needed.rows_needed:,} people in every group, the smallest has {needed.rows:,}"
-        )
-    return Answer(question, name, "Not yet", "", "; ".join(details))
+        return answer("Not known", tested or f"not tested on other people; {how}")
+    certified = len(outcomes.where(basis=NEW_ROWS, state=MET))
+    proved = f"{counted(certified, 'limit')} certified for new people" if certified else ""
+    if outcomes.verdict == EXCEEDED:
+        where = list(dict.fromkeys(places.name(each, 24) for each in evidence.where(state=EXCEEDED)))
+        return answer("No", proved, f"over the limit at {listed(where, 3)}, which chance does not explain")
+    local = {each.site for each in evidence if each.site is not None}
+    small = {each.site for each in evidence if each.is_small_site or each.state == NOT_MEASURED} - {None}
+    if outcomes.verdict == MET:
+        judged = f"at {len(local - small):,} of {counted(len(local), places.word)}" if local else ""
+        few = f"{len(small):,} too small to judge" if small else ""
+        return answer("Yes", " ".join(filter(None, (tested, judged))), proved, few)
+    return answer("Not yet", proved, _it_takes(evidence, places, found) or (f"{tested}, too few" if tested else how))
+
+
+def _it_takes(evidence: Outcomes, places: Places, found: Comparison | None) -> str:
+    """How many people there are, which limit they could check, and how many the one asked for takes; then for sites."""
+    unclear = [each for each in evidence if each.state == UNCLEAR and not each.is_small_site and each.rows]
+    first = min((each for each in unclear if each.site is None), key=lambda each: each.room or 0.0, default=None)
+    local = [each for each in unclear if each.site is not None and _needed(each)]
+    nearest = min(local, key=lambda each: _needed(each) / (each.rows or 1), default=None)
+    sentences = [] if first is None else [_people_for(first, "the smallest group", found)]
+    if nearest is not None and len(local) > 1 and _needed(nearest) > (nearest.rows or 0):
+        some = any(each.site is not None and each.state == MET for each in evidence)
+        few = f"{counted(len(local), places.word)} have too few" if some else f"no {places.word} has enough"
+        sentences.append(f"{few} for {limit_words(nearest, nearest.limit)}")
+    if nearest is not None and first is None:
+        sentences.append(_people_for(nearest, f"{places.name(nearest, 24)}'s smallest group", None))
+    return ". ".join(f"{each[:1].upper()}{each[1:]}" if at else each for at, each in enumerate(sentences))
+
+
+def _needed(each: Outcome) -> int:
+    """How many people it takes to check a limit, or to certify it; 0: not known."""
+    return each.rows_to_check or each.rows_needed or 0
+
+
+def _people_for(each: Outcome, who: str, found: Comparison | None) -> str:
+    """How many people a group has, which limit they could check, and how many it takes."""
+    has = f"{who} has {each.rows:,}"
+    if each.requirement.measure == "accepted":
+        has = f"{people(each.rows or 0)} were measured"
+    elif found is not None and len(each.groups) > 1:
+        rows = dict(zip(found.second.groups, found.second.global_.tally.rows[0].sum(axis=1), strict=True))
+        has = f"{who} is {name_of(min(each.groups, key=lambda group: float(rows[group])), 24)} ({each.rows:,})"
+    needed, could, asked = _needed(each), _could_check(each), limit_words(each, each.limit)
+    if not needed:
+        return f"{has}, and chance may explain that the limit is exceeded" if (each.room or 0.0) < 0 else has
+    if needed <= (each.rows or 0):
+        return f"{has}, enough for {asked}, but the figure is too close to it"
+    return f"{has}{f', enough for {could}' if could else ''}; {asked} would take about {float(f'{needed:.2g}'):,.0f}"
+
+
+def _could_check(each: Outcome) -> str:
+    """The tightest limit that these people could check, rounded so that they can."""
+    if each.checkable is None or not 0 < each.checkable < 1:
+        return ""
+    rounded = math.floor if each.requirement.measure == "ratio" else math.ceil
+    return limit_words(each, rounded(100 * each.checkable) / 100)
 
 
 def people_of(found: Comparison) -> int:
@@ -162,7 +206,7 @@ def _people(solution: Solution) -> int:
     return int(solution.rows.scores.size) if ids is None else len(ids.names)
 
 
-def _warnings(solution: Solution, found: Comparison | None, *, from_command: bool) -> Iterator[str]:
+def _warnings(solution: Solution, found: Comparison | None, *, from_command: bool, left_out: int) -> Iterator[str]:
     """What to do about what is wrong."""
     if not solution.certificate.meets_requirements:
         excess = short_number(solution.certificate.violation)
@@ -173,14 +217,16 @@ def _warnings(solution: Solution, found: Comparison | None, *, from_command: boo
         if names:
             named = listed([name_of(name, 24) for name in names], 3)
             yield f"{counted(rows, 'row')} of sites the policy does not know ({named}): its merged rule decided."
-    selection = any(
-        rate.name == "selection rate" and each.measure in ("gap", "ratio")
-        for each in solution.outcomes.requirements
-        for rate in each.rates
-    )
-    if selection and found is not None:
+    if left_out * 20 > solution.rows.scores.size and solution.rows.labels is not None:
+        leave = "leave --label out" if from_command else "pass labels=None"
+        yield f"{left_out:,} people were left out. If only accepted people have a label, {leave}: selection needs none."
+    differ = "" if found is None else base_rates_differ(found.second)
+    selection = {item.rates for item in solution.outcomes.requirements} == {DEMOGRAPHIC_PARITY.rates}
+    costs = solution.prices_with(EQUAL_OPPORTUNITY) if differ and selection else None
+    if costs is not None and costs[0] - costs[1] >= _CHEAPER:
+        dear, cheap = map(points, costs)
         hint = "--notion equal_opportunity" if from_command else 'notion="equal_opportunity"'
-        yield from base_rate_warning(found.second, hint)
+        yield f"{differ}: equal selection rates are expensive here. {hint} would cost {cheap} points, not {dear}."
 
 
 def _sections(solution: Solution, about: About, places: Places, frontier: Frontier | None) -> Iterator[Section]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from logofair.outcomes import (
@@ -15,6 +16,7 @@ from logofair.outcomes import (
     Outcome,
     Outcomes,
 )
+from logofair.requirement import Requirement
 from logofair.words.charts import Dumbbell, dumbbells
 from logofair.words.phrases import (
     NOTHING,
@@ -23,6 +25,7 @@ from logofair.words.phrases import (
     listed,
     name_of,
     people,
+    plural,
     points,
     short_number,
     span,
@@ -46,7 +49,7 @@ class Places:
 
     def all(self) -> str:
         """All sites together."""
-        return f"all {self.word}s" if self.several else "everyone"
+        return f"all {plural(self.word)}" if self.several else "everyone"
 
     def name(self, outcome: Outcome, most: int = 40) -> str:
         """Where an outcome is."""
@@ -76,6 +79,23 @@ def limit(outcome: Outcome) -> str:
         return "today" if outcome.requirement.bound == "today" else NOTHING
     number = short_number(outcome.limit) if unit_of(outcome) == _NUMBER else limit_points(round(outcome.limit, 4))
     return number if outcome.requirement.measure == "gap" else f"{outcome.requirement.relation} {number}"
+
+
+def limit_words(outcome: Outcome, value: float | None) -> str:
+    """Return a limit of so much as the subject or the object of a sentence.
+
+    Examples
+    --------
+    >>> from logofair import Requirement
+    >>> gap = Outcome(Requirement.parse("selection rate gap <= 0.01 overall"), None, *[None] * 6, "met", "test rows")
+    >>> limit_words(gap, 0.01), limit_words(gap, 0.2)
+    ('1 point', '20 points')
+    """
+    unit = unit_of(outcome)
+    if value is None or unit == _NUMBER:
+        return f"a ratio of {short_number(value)}" if outcome.requirement.measure == "ratio" else short_number(value)
+    number = limit_points(round(value, 4))
+    return f"{number} point" if number == "1" and unit == _POINTS else f"{number} {unit}"
 
 
 def could_be(outcome: Outcome) -> str:
@@ -192,8 +212,8 @@ def _left_out(outcomes: Outcomes, first: Sequence[Outcome], places: Places) -> s
             for state in (EXCEEDED, UNCLEAR, MET, NOT_MEASURED)
             if (those := rest.where(state=state))
         ]
-        more = f"{len(rest):,} more limits: {', '.join(states)}" if len(rest) > 1 else f"1 more limit: {rest[0].state}"
-        words.append(f"{more}.")
+        found = ", ".join(states) if len(states) > 1 else f"{'both' if len(rest) == 2 else 'all'} {rest[0].state}"
+        words.append(f"{len(rest):,} more limits: {found}." if len(rest) > 1 else f"1 more limit: {rest[0].state}.")
     sites = list(dict.fromkeys(each.site for each in small if each.site is not None))
     if sites:
         rows = {site: min(each.rows or 0 for each in small if each.site == site) for site in sites}
@@ -351,7 +371,7 @@ def _covered(evidence: Outcomes, places: Places) -> str:
         left -= here
         words += [f"{len(here):,} {state}"] if here else []
     words += [f"{len(small):,} too small to judge"] if small else []
-    return f" Of {sites:,} {places.word}s: {', '.join(words)}."
+    return f" Of {counted(sites, places.word)}: {', '.join(words)}."
 
 
 def _promise(evidence: Outcomes, places: Places) -> str:
@@ -380,3 +400,27 @@ def prices(outcomes: Outcomes, objective: str) -> tuple[str, ...]:
         )
         found.append((price, f"{requirement}: one more point would buy {won}."))
     return tuple(words for _, words in sorted(found, reverse=True))
+
+
+def conflict_lines(least_relaxation: Mapping[Requirement, float | None]) -> str | None:
+    """Return what conflicts, and the least change that resolves it, as two lines; None: no number can be typed.
+
+    Examples
+    --------
+    >>> capacity, floor = map(Requirement.parse, ("accepted <= 0.2 overall", "selection rate >= 0.3 overall"))
+    >>> print(conflict_lines({capacity: 0.10001, floor: None}))
+    no rule meets 'accepted <= 0.2 overall' together with 'selection rate >= 0.3 overall'.
+    Least change: 'accepted <= 0.3001 overall'.
+    """
+    changed = []
+    for each, amount in least_relaxation.items():
+        if not isinstance(each.bound, float) or each.relation == "=":
+            return None
+        if amount is not None:  # four digits, rounded so that the change is enough
+            more = math.ceil(1e4 * (each.bound + amount) - 1e-6) / 1e4
+            less = math.floor(1e4 * (each.bound - amount) + 1e-6) / 1e4
+            changed.append(f"'{replace(each, bound=more if each.relation == '<=' else less)}'")
+    first, *others = [f"'{each}'" for each in least_relaxation]
+    together = f" together with {listed(others)}" if others else ""
+    least = f"Least change: {', or '.join(changed)}." if changed else "Loosening one of them alone is not enough."
+    return f"no rule meets {first}{together}.\n{least}"

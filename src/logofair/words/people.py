@@ -8,11 +8,13 @@ import numpy as np
 
 from logofair.auditing import Audit, Comparison
 from logofair.auditing.measure import Measured
-from logofair.columns.checks import Floats, Label
+from logofair.columns.checks import Floats
+from logofair.outcomes import FEW_ROWS
 from logofair.words.phrases import NOTHING, counted, listed, name_of, points, short_number, span
 from logofair.words.sections import Answer, Cell, CellText, Table
 
 _GROUPS = 4  # named in a line
+_BASE_RATES_DIFFER = 0.15
 _TABLE_GROUPS = 6  # in the first screen's table
 
 
@@ -72,7 +74,7 @@ def selected_answer(found: Comparison, accepted: str) -> Answer:
         f"{name_of(found.second.groups[at], 24)} {points(before[at], 0)} -> {points(after[at], 0)} %"
         for at in order.tolist()
     ]
-    listing = listed(named, _GROUPS, last=", ")
+    listing = listed(named, _GROUPS if rows.size <= _GROUPS else 1, last=", ")
     return Answer("", accepted.capitalize(), listing, "", _changed(found))
 
 
@@ -127,23 +129,16 @@ def _rows(found: Measured | None) -> Cell:
     )
 
 
-def base_rates(audit: Audit) -> list[tuple[Label, float]]:
-    """Return the share of label 1 of every group with 30 labelled people or more, the smallest first."""
+def base_rates_differ(audit: Audit) -> str:
+    """Return that labels differ much between groups of 30 people or more, with the extremes; else nothing."""
     tally = audit.global_.tally
-    if not tally.labelled:
-        return []
     mass, rows = tally.mass[0], tally.rows[0].sum(axis=1)
     total = mass.sum(axis=1)
-    shares = np.divide(mass[:, 1], total, out=np.zeros_like(total), where=total > 0)
-    known = [(group, float(shares[at])) for at, group in enumerate(audit.groups) if rows[at] >= 30]
-    return sorted(known, key=lambda pair: pair[1])
-
-
-def base_rate_warning(audit: Audit, notion_hint: str = "--notion equal_opportunity") -> tuple[str, ...]:
-    """Return a warning where the groups' labels differ so much that equal selection rates are expensive."""
-    rates = base_rates(audit)
-    if len(rates) < 2 or rates[-1][1] - rates[0][1] < 0.15:
-        return ()
-    (low, least), (high, most) = rates[0], rates[-1]
-    ends = f"{name_of(low, 24)} {points(least, 0)} %, {name_of(high, 24)} {points(most, 0)} %"
-    return (f"Labels differ ({ends}): equal selection rates are expensive here. Try {notion_hint}.",)
+    known = [
+        (float(mass[at, 1] / total[at]), name_of(group, 24))
+        for at, group in enumerate(audit.groups)
+        if tally.labelled and rows[at] >= FEW_ROWS and total[at] > 0
+    ]
+    (least, low), (most, high) = min(known, default=(0.0, "")), max(known, default=(0.0, ""))
+    differ = most - least >= _BASE_RATES_DIFFER
+    return f"Labels differ ({low} {points(least, 0)} %, {high} {points(most, 0)} %)" if differ else ""

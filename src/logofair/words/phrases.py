@@ -81,7 +81,20 @@ def counted(number: float, what: str, many: str | None = None) -> str:
     >>> counted(1, "site"), counted(1200, "site"), counted(2, "person", "people")
     ('1 site', '1,200 sites', '2 people')
     """
-    return f"{number:,.0f} {what if number == 1 else many or f'{what}s'}"
+    return f"{number:,.0f} {what if number == 1 else many or plural(what)}"
+
+
+def plural(word: str) -> str:
+    """Return the plural of an English noun such as people call their places.
+
+    Examples
+    --------
+    >>> [plural(word) for word in ("site", "city", "branch", "bay")]
+    ['sites', 'cities', 'branches', 'bays']
+    """
+    if word.endswith("y") and word[-2:-1] not in "aeiou":
+        return f"{word[:-1]}ies"
+    return f"{word}es" if word.endswith(("s", "x", "ch", "sh")) else f"{word}s"
 
 
 def people(number: float) -> str:

@@ -27,8 +27,8 @@ def recommend_page(found: Recommendation, about: About | None = None, *, command
     return Page(
         "Recommendation",
         f"{title_line(about, found.rows, found.sites, found.groups)}.",
-        table=_table(found),
-        answers=tuple(_answers(found)),
+        table=_table(found, about.site_word),
+        answers=tuple(_answers(found, about.site_word)),
         picture=picture,
         beside=() if picture is None else (picture,),
         warnings=tuple(_warnings(found)),
@@ -57,7 +57,7 @@ def fit_command(found: Recommendation, line: RecommendedLimits, command: str) ->
     return f"{command} {asked} --seed {found.random_state} --out policy.json"
 
 
-def _table(found: Recommendation) -> Table:
+def _table(found: Recommendation, word: str) -> Table:
     """A line for each notion: limits inside sites and over all, how many sites, and what they cost."""
     sites = len(found.sites) > 1
     unit = "accuracy, %" if found.measure == "accuracy" else "cost per person"
@@ -70,11 +70,8 @@ def _table(found: Recommendation) -> Table:
         cost = f"{_figure(found, each.unlimited)} -> {_figure(found, each.value)}" if each.found else NOTHING
         return subject_of(each), *inside, limit(each.global_limit), cost, _figure(found, each.usual)
 
-    head = ("tightest limit, points", *(["per site", "at sites"] if sites else []), "overall", unit, "limits of 2")
-    after = (
-        f"Guaranteed at {100 * found.confidence:g} % for new people like these, all lines together; "
-        "limits of 2 points guarantee nothing by themselves."
-    )
+    head = ("tightest limit, points", *([f"per {word}", "where"] if sites else []), "overall", unit, "at limit 2")
+    after = f"Guaranteed at {100 * found.confidence:g} % for new people like these, all lines together."
     return Table(
         "What these people can guarantee",
         head,
@@ -105,16 +102,19 @@ def _figure(found: Recommendation, value: float) -> str:
     return points(value) if found.measure == "accuracy" else short_number(value)
 
 
-def _answers(found: Recommendation) -> Iterator[Answer]:
-    """What to begin with, what it costs, who is too few, and on what that rests."""
+def _answers(found: Recommendation, word: str) -> Iterator[Answer]:
+    """What to begin with, what it costs, and on what that rests."""
     best = found.best
     if best is None:
         needed = [line.rows_needed for line in found.lines if line.rows_needed is not None]
-        takes = f"it takes about {min(needed):,} people of every group" if needed else "no number of people would do"
+        takes = (
+            f"it would take about {min(needed):,} people of every group" if needed else "no number of people would do"
+        )
         loosest = f"not even {limit_points(LIMITS[0])} points overall"
         yield Answer("What can I defend?", "Start", "Nothing yet", "", f"{loosest} can be guaranteed; {takes}")
         return
-    parts = [(best.local_limit, "per site"), (best.global_limit, "overall")]
+    small = f" ({len(best.too_small):,} of {len(found.sites):,} too small)" if best.too_small else ""
+    parts = [(best.local_limit, f"per {word}{small}"), (best.global_limit, "overall")]
     known = [(limit_points(limit), where) for limit, where in parts if limit is not None]
     limits = ", ".join(
         f"{limit}{'' if at else ' point' if limit == '1' else ' points'} {where}"
@@ -124,18 +124,15 @@ def _answers(found: Recommendation) -> Iterator[Answer]:
     unit = "points of accuracy" if found.measure == "accuracy" else "per person"
     more = _figure(found, abs(best.unlimited - best.usual))
     yield Answer(
-        "What does it cost?", "Cost", _figure(found, best.price), unit, f"limits of 2 points would cost {more}"
+        "What does it cost?",
+        "Cost",
+        _figure(found, best.price),
+        unit,
+        f"limits of 2 points: {more}, guaranteeing nothing",
     )
-    if best.too_small:
-        named = listed([name_of(site, 24) for site in best.too_small], 4)
-        yield Answer("", "Too small", f"{named}: the limit is asked of them, and not guaranteed")
-    yield Answer(
-        "Can I rely on it?",
-        "Rely on it",
-        f"Yes, at {100 * found.confidence:g} %",
-        "",
-        f"people were split once, by seed {found.random_state}; do not try other seeds for a better answer",
-    )
+    sure = f"Yes, at {100 * found.confidence:g} %"
+    split = f"split by seed {found.random_state}; do not try others for a better answer"
+    yield Answer("Can I rely on it?", "Rely on it", sure, "", split)
 
 
 def _warnings(found: Recommendation) -> Iterator[str]:
@@ -144,16 +141,14 @@ def _warnings(found: Recommendation) -> Iterator[str]:
         if line.is_void:
             rate, limit = line.rates[0], max(line.local_limit or 0.0, line.global_limit or 0.0)
             yield (
-                f"The {rate} is {points(line.share)} % over all, so a gap of {limit_points(limit)} points says little. "
-                f"Ask for a ratio: --require '{rate} ratio >= 0.8 overall'."
+                f"The {rate} is {points(line.share)} %, so {limit_points(limit)} points say little. "
+                f"Use a ratio: --require '{rate} ratio >= 0.8 overall'."
             )
     known = sorted((line for line in found.lines if line.found), key=lambda line: line.price)
     if len(known) > 1 and found.measure == "accuracy" and known[-1].price - known[0].price >= 0.02:
         dear, cheap = known[-1], known[0]
-        yield (
-            f"What fair means decides the cost: {subject_of(dear)} takes {points(dear.price)} points of accuracy, "
-            f"{subject_of(cheap)} {points(cheap.price)}."
-        )
+        rest = f"{subject_of(cheap)} {points(cheap.price)}"
+        yield f"{subject_of(dear).capitalize()} costs {points(dear.price)} points of accuracy, {rest}."
 
 
 def _sections(found: Recommendation, command: str) -> Iterator[Section]:

@@ -108,7 +108,7 @@ def rules_table(policy: Policy, sites: Sequence[int], groups: Sequence[int], wor
     unusual = np.nanmax(np.abs(middles - typical), axis=1, initial=0.0)
     order = np.argsort(-np.nan_to_num(unusual), kind="stable")[:_UNUSUAL]
     span: tuple[CellText, ...] = (
-        f"{len(sites):,} {word}s, lowest to highest",
+        f"{counted(len(sites), word)}, lowest to highest",
         *(
             f"{low:.3g}–{high:.3g}"
             for low, high in zip(np.nanmin(middles, axis=0), np.nanmax(middles, axis=0), strict=True)

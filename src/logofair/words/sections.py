@@ -152,7 +152,8 @@ class Page:
 
     ``table`` stands on the first screen: what was found of each limit; a report has the ``picture`` in its place, and
     parts ``beside`` it, where a terminal has a line. ``more`` is a further table of both.
-    ``answers`` are in the order of the questions. ``warnings`` say what to do, ``next`` is one command that works.
+    ``answers`` are in the order of the questions. ``warnings`` say what to do, ``next`` is one command that works,
+    which finds what ``next_tells`` says.
     ``values`` are the plain values of the whole result.
 
     Examples
@@ -174,6 +175,7 @@ class Page:
     beside: tuple[Part, ...] = ()
     warnings: tuple[str, ...] = ()
     next: str = ""
+    next_tells: str = ""
     sections: tuple[Section, ...] = ()
     about: tuple[tuple[str, str], ...] = ()
     values: dict[str, Any] = field(default_factory=dict)

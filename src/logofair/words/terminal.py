@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from logofair.words.phrases import columns_text, cut, width, wrapped
 from logofair.words.sections import Bullets, Cell, CellText, Command, Facts, Page, Paragraph, Part, Section, Table
 
+_LINES = 20  # of one screen: where there is more to say, blank lines go first
 _LABEL = 11  # columns of the word that a line begins with
 _NARROWEST = 40
 _NAMES = 12  # columns that names have at least
@@ -29,8 +30,11 @@ def page_text(page: Page, *, verbose: bool, width: int) -> str:
     if verbose:
         blocks += [list(_section_lines(section, most)) for section in page.sections]
     written = [f"Wrote {', '.join(page.written)}."] if page.written else []
-    blocks.append([*written, *_next_lines(page.next, most)])
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    blocks.append([*written, *_next_lines(page, most)])
+    blocks = [block for block in blocks if block]
+    apart = min(len(blocks) - 1, _LINES - sum(map(len, blocks))) if not verbose else len(blocks) - 1
+    lines = [line for at, block in enumerate(blocks) for line in [*([""] if 0 < at <= apart else []), *block]]
+    return "\n".join(lines) + "\n"
 
 
 def _verdict_lines(page: Page, most: int) -> Iterator[str]:
@@ -82,20 +86,26 @@ def _labelled(name: str, text: str, most: int, label: int = _LABEL) -> Iterator[
         yield f"{name if place == 0 else '':<{label}}{line}".rstrip()
 
 
-def _next_lines(command: str, most: int) -> Iterator[str]:
+def _next_lines(page: Page, most: int) -> Iterator[str]:
     """What to do next; a command that is too long for a line stands on lines of its own, to be copied as it is."""
+    command, lead = page.next, f"Next{page.next_tells and f', {page.next_tells}'}:"
     if not command:
         return
-    first = f"Next: {command}"
-    if width(first) <= most:
-        yield first
+    if width(f"{lead} {command}") <= most:
+        yield f"{lead} {command}"
         return
-    yield "Next:"
+    yield lead
+    if width(command) <= most - 2:
+        yield f"  {command}"
+        return
+    words = [shlex.quote(word) for word in shlex.split(command)]  # a word in quotes stays whole
     lines = [""]
-    for word in map(shlex.quote, shlex.split(command)):  # a word in quotes stays whole
-        if lines[-1] and width(lines[-1]) + width(word) + 5 > most:
+    while words:
+        valued = words[0].startswith("-") and len(words) > 1 and not words[1].startswith("-")
+        part, words = " ".join(words[: 1 + valued]), words[1 + valued :]  # an option stays with its value
+        if lines[-1] and width(lines[-1]) + width(part) + 5 > most:
             lines.append("")
-        lines[-1] += f" {word}" if lines[-1] else word
+        lines[-1] += f" {part}" if lines[-1] else part
     yield from (f"  {line} \\" for line in lines[:-1])
     yield f"  {lines[-1]}"
 

@@ -15,6 +15,7 @@ from logofair.cli.options import (
     SectionedCommand,
     about_page,
     check_format,
+    command_of_same_rows,
     constrained,
     costs_option,
     data_options,
@@ -142,6 +143,7 @@ def audit(
             policy_categories,
             wanted_requirements,
         )
+        from logofair.outcomes import EXCEEDED, UNCLEAR
         from logofair.words import write_report
         from logofair.words.audited import file_audit_page, policy_warnings, rule_words
         from logofair.words.forms import FORMS, ll144_text
@@ -167,7 +169,12 @@ def audit(
             described["warnings"] = () if compared is None else tuple(policy_warnings(compared))
             measured = policy_categories(found) if form == "ll144" else found
             return click.echo(FORMS[form](measured, about, **described), nl=False)
-        (page,) = progress((file_audit_page(each, about) for each in [found]), "Measuring", total=1)
+        columns = found.columns
+        asked = found.outcomes.verdict in (UNCLEAR, EXCEEDED) if len(found.outcomes) else None
+        name = "fit" if asked is None else "recommend" if asked and columns.label else ""
+        next_ = command_of_same_rows(name, columns) if name and columns.score else ""
+        next_ += " --out policy.json" if next_ and asked is None else ""
+        (page,) = progress((file_audit_page(each, about, next_=next_) for each in [found]), "Measuring", total=1)
         if report is not None:
             (write,) = progress([write_report], "Writing the report", 1)
             write(report, page)

@@ -15,6 +15,7 @@ from logofair.cli.options import (
     basis_option,
     calibration_option,
     check_format,
+    command_of_same_rows,
     data_options,
     examples,
     force_option,
@@ -126,6 +127,7 @@ def fit(
         about = about_page(rows.source, **wanted.heading, left_out=rows.dropped, written=written)
         frontier = None if report is None else work.trade_off(rows, wanted, progress)
         parts: dict[str, Any] = {"frontier": frontier, "next_": work.next_command(solution, out)}
+        parts["recommend"] = command_of_same_rows("recommend")
         values = work.values_of(solution, rows)
         (page,) = progress((fit_page(each, about, values=values, **parts) for each in [solution]), "Measuring", total=1)
         if report is not None:
