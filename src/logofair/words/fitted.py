@@ -85,6 +85,7 @@ def fit_page(
     title = title_line(about, _people(solution), solution.policy.sites, solution.policy.groups)
     tested = "" if solution.tested is None else f" Tested on {people_of(solution.tested):,} others."
     open_ = outcomes.verdict in (UNCLEAR, EXCEEDED)
+    asks = open_ and not outcomes.where(basis=NEW_ROWS, state=MET)  # else that was asked, and answered
     recommend = recommend or "logofair.recommend(scores, labels, sensitive_features=..., sites=...)"
     return Page(
         "Fairness report",
@@ -95,8 +96,8 @@ def fit_page(
         picture=limits_picture(judged, places),
         beside=() if found is None else (changes_table(found, about.accepted),),
         warnings=tuple(_warnings(solution, found, from_command=bool(about.command), left_out=about.left_out)),
-        next=recommend if open_ else next_,
-        next_tells=GUARANTEED if open_ else "",
+        next=recommend if asks else next_,
+        next_tells=GUARANTEED if asks else "",
         sections=tuple(_sections(solution, about, places, frontier)),
         about=about.heading,
         values=solution.as_dict() if values is None else values,

@@ -157,7 +157,7 @@ def with_figures(evidence: Outcomes, fitted: Outcomes) -> Outcomes:
 
 def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Table | None:
     """Return the table of the first screen; what it leaves out is counted below it."""
-    first = shown_first(outcomes, most)
+    first = shown_first(outcomes, most + (len(outcomes) == most + 1))  # a line that counts one would take as much room
     if not first:
         return None
     subjects, units = {subject(each) for each in first}, {unit_of(each) for each in first}
