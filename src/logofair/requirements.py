@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -102,6 +102,46 @@ class Band:
     rate: Rate
     tolerance: float | None
     ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class RequirementsInfo:
+    """Requirements as files hold them: sentences, and what they rest on that they do not say."""
+
+    require: tuple[str, ...] = ()
+    rates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # the user's own (:attr:`Rate.line`)
+    looked_at: tuple[tuple[str, ...], ...] = ((), ())  # rates that are shown inside sites and over all
+    people: tuple[float, ...] = ()  # how many rows every site had, where a number of people is required
+    costs: Mapping[str, float | tuple[float, ...]] | None = None  # of errors; None: accuracy
+
+    def __post_init__(self) -> None:
+        known = {*KNOWN_RATES, *self.rates}
+        if len(self.looked_at) != 2 or not {name for names in self.looked_at for name in names} <= known:
+            raise ValueError("rates that are looked at and are not known")
+        if tuple(map(str, self.items)) != self.require:
+            raise ValueError("requirements that are written otherwise, or twice")
+
+    @property
+    def items(self) -> tuple[Requirement, ...]:
+        """The requirements."""
+        rates = (Rate.called(name, line) for name, line in self.rates.items())
+        return read_requirements(self.require, rates)
+
+    def about(self, sites: Sequence[Label | None], groups: Sequence[Label]) -> Requirements:
+        """The same of sites and groups of these names; what is of one that is not among them has no place there."""
+        rates = KNOWN_RATES | {name: Rate.called(name, line) for name, line in self.rates.items()}
+        known_sites, known_groups = set(map(str, sites)), set(map(str, groups))
+        items = []
+        for item in self.items:
+            scope, named = item.scope, tuple(site for site in item.scope.sites if site in known_sites)
+            if {name for population in item.who for name in population} <= known_groups:
+                if scope.where != "at":
+                    items.append(replace(item, scope=Scope(scope.where, named)))
+                elif named:
+                    items.append(replace(item, scope=Scope("at", named)))
+        costs = None if self.costs is None else Costs.from_dict(self.costs)
+        local, global_ = (tuple(rates[name] for name in side) for side in self.looked_at)
+        return Requirements(tuple(items), tuple(sites), tuple(groups), costs, self.people, (local, global_))
 
 
 @dataclass(frozen=True)
@@ -247,37 +287,20 @@ class Requirements:
         said = [f"{item}." for item in self.items] or ["Nothing is required."]
         return " ".join(said if self.costs is None else [*said, self.costs.summary()])
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], sites: Sequence[Label | None], groups: Sequence[Label]) -> Requirements:
-        """The inverse of :meth:`as_dict` for sites and groups of these names.
-
-        What is of a site or a group that is not among them has no place there.
-        """
-        rates = {name: Rate.called(name, line) for name, line in data["rates"].items()}
-        known_sites, known_groups = set(map(str, sites)), set(map(str, groups))
-        items = []
-        for item in read_requirements(data["require"], rates.values()):
-            scope, named = item.scope, tuple(site for site in item.scope.sites if site in known_sites)
-            if {name for population in item.who for name in population} <= known_groups:
-                if scope.where != "at":
-                    items.append(replace(item, scope=Scope(scope.where, named)))
-                elif named:
-                    items.append(replace(item, scope=Scope("at", named)))
-        looked_at = tuple(tuple((KNOWN_RATES | rates)[name] for name in side) for side in data["looked at"])
-        costs = None if data["costs"] is None else Costs.from_dict(data["costs"])
-        return cls(tuple(items), tuple(sites), tuple(groups), costs, tuple(data["people"]), looked_at)  # type: ignore[arg-type]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for files and reports: the sentences, and the lines of the user's own rates."""
+    @property
+    def info(self) -> RequirementsInfo:
+        """The same as files hold it."""
         rates = own_rates(rate for rates in (*(item.rates for item in self.items), *self.looked_at) for rate in rates)
         counted = any(isinstance(item.bound, People) for item in self.items)
-        return {
-            "require": [str(item) for item in self.items],
-            "rates": {name: list(rate.line or ()) for name, rate in rates.items()},
-            "looked at": [[rate.name for rate in side] for side in self.looked_at],
-            "people": list(self.people) if counted else [],
-            "costs": None if self.costs is None else self.costs.as_dict(),
-        }
+        costs = {} if self.costs is None else self.costs.as_dict()
+        local, global_ = (tuple(rate.name for rate in side) for side in self.looked_at)
+        return RequirementsInfo(
+            require=tuple(map(str, self.items)),
+            rates={name: rate.line or () for name, rate in rates.items()},
+            looked_at=(local, global_),
+            people=self.people if counted else (),
+            costs={name: tuple(each) if isinstance(each, list) else each for name, each in costs.items()} or None,
+        )
 
 
 def _combined(item: Requirement, groups: Sequence[int | None]) -> Combination:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import logofair
 import support.sentences as asked
 from logofair.notions import NOTIONS
+from logofair.records import plain
 from logofair.words.certificates import proof_sentence
 from logofair.words.proof import proof_sentences
 from support.examples import examples
@@ -414,7 +415,7 @@ def test_its_plain_values_are_ready_for_json():
     assert found["calibration"]["fitted_rows"] is True
     assert found["calibration"]["rates"]["selection rate"]["F"]["before"].keys() == {"value", "low", "high", "rows"}
     assert list(found["calibration"]).index("rates") < list(found["calibration"]).index("accuracy")
-    assert found["requirements"] == solution.requirements.as_dict()
+    assert found["requirements"] == plain(solution.requirements.info)
     assert [warning["sentence"] for warning in found["warnings"]] == list(map(str, solution.warnings))
 
 

@@ -19,9 +19,9 @@ from logofair.calibration.logistic import LogisticMaps
 from logofair.columns.labels import encode, one_site
 from logofair.engines.inprocess import FederatedRun, run, run_apart
 from logofair.federation import Plan, SiteColumns, make_plan
-from logofair.policy.info import PolicyInfo, RequirementsInfo
+from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures
-from logofair.requirements import make_requirements
+from logofair.requirements import RequirementsInfo, make_requirements
 from logofair.solvers.certificate import Certificate
 from support.sentences import sentences
 
@@ -280,7 +280,7 @@ def _stored_requirements(required: dict[str, Any], rows: Columns) -> Requirement
     sites = one_site(rows.labels.size) if rows.sites is None else encode(rows.sites, "sites")
     wanted = [required[name] for name in ("require", "notion", "local_tolerance", "global_tolerance")]
     made = make_requirements(*wanted, sites, groups.names, costs=required["costs"])
-    return RequirementsInfo.of(made)
+    return made.info
 
 
 def _rules(data: dict[str, Any]) -> Mixtures:

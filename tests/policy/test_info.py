@@ -17,12 +17,12 @@ from logofair.policy.info import (
     PolicyInfo,
     PoolingInfo,
     PromisesInfo,
-    RequirementsInfo,
     SiteInfo,
     TestedInfo,
 )
 from logofair.records import FAULTS, plain, read
 from logofair.requirement import Requirement
+from logofair.requirements import RequirementsInfo
 
 BENEFIT = Rate.called("benefit", (-1.0, 2.0, 1.0, 0.0))
 FULL = PolicyInfo(

@@ -166,7 +166,7 @@ def policy_requirements(
 
     Of a federation's site only what holds inside it; what holds for a policy without sites holds over all of them.
     """
-    required = Requirements.from_dict(policy.info.requirements.as_dict(), policy.sites, groups)
+    required = policy.info.requirements.about(policy.sites, groups)
     if policy.site is not None:
         required = required.only(item for item in required.items if not item.scope.is_global)
     if policy.has_sites:

@@ -27,9 +27,8 @@ from logofair.policy.info import (
     OwnRowsInfo,
     PoolingInfo,
     PublishedInfo,
-    RequirementsInfo,
 )
-from logofair.requirements import tolerance_of
+from logofair.requirements import RequirementsInfo, tolerance_of
 from logofair.solvers.certificate import LARGEST_VIOLATION
 
 # Rounding of sums, of stored rules and of fixed-point totals.
@@ -101,7 +100,7 @@ def _about_others(members: Members, requirements: RequirementsInfo, own: OwnFigu
         yield "it leaves this site out"
     if own.members is not None and not members.within(own.members):
         yield "it is about sites that were not in the roster"
-    if requirements != RequirementsInfo.of(plan.published_requirements()):
+    if requirements != plan.published_requirements().info:
         yield "it has other requirements than the plan"
 
 

@@ -24,7 +24,6 @@ from logofair.policy.info import (
     OwnRowsInfo,
     PoolingInfo,
     PublishedInfo,
-    RequirementsInfo,
 )
 from logofair.records import plain
 from logofair.reportable import Reportable
@@ -216,9 +215,8 @@ class RunResult(Reportable):
     def as_dict(self) -> dict[str, Any]:
         """Plain values for files: what was required of whom, and what holds."""
         published: dict[str, Any] = plain(self.published())
-        named = {"sites": list(self.sites), "requirements": self.plan.published_requirements().as_dict()}
         run: dict[str, Any] = published.pop("run")
-        return published | run | named
+        return published | run | {"sites": list(self.sites)}
 
     def published(self) -> PublishedInfo:
         """What the sites are sent of it: the roster as a number and a fingerprint, its names only with secure sums."""
@@ -241,7 +239,7 @@ class RunResult(Reportable):
                 global_rates=self.required.by_name(self.rates, self.required.limited),
                 today=self.required.today_by_name,
             ),
-            requirements=RequirementsInfo.of(self.plan.published_requirements()),
+            requirements=self.plan.published_requirements().info,
             certificate=CertificateInfo(
                 primal=self.accuracy,
                 dual=self.bound,

@@ -15,7 +15,7 @@ from logofair.fitting.solution import NO_MERGED_RULE, Solution, cell_warnings, e
 from logofair.fitting.solving import FitSettings, Solved, solve_prepared
 from logofair.notions import NotionLike
 from logofair.outcomes import MET, Outcomes
-from logofair.policy.info import PolicyInfo, PromisesInfo, RequirementsInfo
+from logofair.policy.info import PolicyInfo, PromisesInfo
 from logofair.policy.policy import Policy
 from logofair.progress import Progress, Stages, no_progress
 from logofair.requirements import DEFAULT, Given, Requirements, make_requirements
@@ -189,7 +189,7 @@ def _make_solution(
         merged_rules=solved.merged,
         key=key,
         info=PolicyInfo(
-            requirements=RequirementsInfo.of(requirements),
+            requirements=requirements.info,
             certificate=solved.certificate.info,
             rows=int(rows.scores.size),
             calibration=calibration,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from logofair import records
 from logofair.auditing import Audit, Comparison
 from logofair.auditing.comparison import compared_audits
 from logofair.auditing.judging import CountedRules, judge
@@ -295,7 +296,7 @@ class Solution(Reportable):
             "groups": [plain(name) for name in self.policy.groups],
             "sites": [plain(name) for name in self.policy.sites] if self.rows.has_sites else None,
             "rows": int(self.rows.scores.size),
-            "requirements": self.requirements.as_dict(),
+            "requirements": records.plain(self.requirements.info),
             "verdict": self.outcomes.verdict,
             "outcomes": self.outcomes.as_dict(),
             "tested": tested,

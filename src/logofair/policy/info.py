@@ -7,67 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from logofair.files.inputs import MISSING, ColumnNames, DataSource
-from logofair.notions import KNOWN_RATES, Rate
 from logofair.outcomes import Outcome, Outcomes
-from logofair.requirement import Requirement, read_requirements
-from logofair.requirements import Requirements
+from logofair.requirements import RequirementsInfo
 
 _ROUNDING = 1e-9  # a violation up to here is none
-
-
-@dataclass(frozen=True)
-class RequirementsInfo:
-    """What must hold: sentences, and what they rest on that they do not say."""
-
-    require: tuple[str, ...] = ()
-    rates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # the user's own (:attr:`Rate.line`)
-    looked_at: tuple[tuple[str, ...], ...] = ((), ())  # rates that are shown inside sites and over all
-    people: tuple[float, ...] = ()  # how many rows every site had, where a number of people is required
-    costs: Mapping[str, float | tuple[float, ...]] | None = None  # of errors; None: accuracy
-
-    def __post_init__(self) -> None:
-        known = {*KNOWN_RATES, *self.rates}
-        if len(self.looked_at) != 2 or not {name for names in self.looked_at for name in names} <= known:
-            raise ValueError("rates that are looked at and are not known")
-        if tuple(map(str, self.items)) != self.require:
-            raise ValueError("requirements that are written otherwise, or twice")
-
-    @property
-    def items(self) -> tuple[Requirement, ...]:
-        """The requirements."""
-        rates = (Rate.called(name, line) for name, line in self.rates.items())
-        return read_requirements(self.require, rates)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "require": list(self.require),
-            "rates": {name: list(line) for name, line in self.rates.items()},
-            "looked at": [list(names) for names in self.looked_at],
-            "people": list(self.people),
-            "costs": None if self.costs is None else dict(self.costs),
-        }
-
-    @classmethod
-    def of(cls, required: Requirements) -> RequirementsInfo:
-        """What a policy says of requirements."""
-        data = required.as_dict()
-        local, global_ = (tuple(names) for names in data["looked at"])
-        return cls(
-            tuple(data["require"]),
-            {name: tuple(line) for name, line in data["rates"].items()},
-            (local, global_),
-            tuple(data["people"]),
-            None if data["costs"] is None else {name: _cost(each) for name, each in data["costs"].items()},
-        )
-
-
-def _cost(value: float | list[float]) -> float | tuple[float, ...]:
-    """One number, or one for each site."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)

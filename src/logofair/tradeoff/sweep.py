@@ -325,5 +325,8 @@ def frontier(
         chosen=grid.chosen,
         warnings=tuple(cell_warnings(strictest, prepared.rows, merged=sites is not None)),
         infeasible=infeasible,
-        held={name: held.as_dict()[name] for name in ("require", "costs")},
+        held={
+            "require": list(map(str, held.items)),
+            "costs": None if held.costs is None else held.costs.as_dict(),
+        },
     )
