@@ -563,6 +563,7 @@ def _check_choices(plan: Plan) -> None:
     secure, private, solver = plan.secure, plan.privacy is not None, plan.solver
     rates_inside = {rate for item in plan.inside for rate in item.rates or (KNOWN_RATES["selection rate"],)}
     many = len(rates_inside) > 2 or (len(rates_inside) == 2 and not all(rate.is_share for rate in rates_inside))
+    limited = {rate for item in plan.inside if item.measure not in ("gap", "ratio") for rate in item.rates}
     refused = (
         (
             private and plan.calibration != "none",
@@ -617,6 +618,12 @@ def _check_choices(plan: Plan) -> None:
             "require: with secure sums what holds inside sites holds for every group: if it named one, sites that "
             "compare it with others might have no choice left, so that a total is that of a site without it; name no "
             "group, or require it over all sites.",
+        ),
+        (
+            secure and any(rate != KNOWN_RATES["selection rate"] for rate in limited),
+            "require: with secure sums floors and ceilings inside sites are of selection rates: of other rates they "
+            "may leave most sites no choice but to reject everybody, so that a total is that of the one with the "
+            "highest scores; require them over all sites.",
         ),
         (
             solver is not None and not (only_gaps(plan.items) and plan.priced is None),

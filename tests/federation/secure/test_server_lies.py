@@ -24,6 +24,7 @@ from logofair.federation.secure import SecureServer, new_signing_key, public_lin
 from logofair.federation.secure.primitives import private_text
 from logofair.notions import Notion, Rate
 from logofair.records import decode, encode
+from logofair.requirement import Requirement
 from support.sentences import asking
 
 pytestmark = pytest.mark.federation
@@ -198,6 +199,50 @@ def test_no_secure_plan_requires_so_much_inside_sites_that_only_one_with_one_gro
         assert honest_plan(notion={"local": fine, "global": local}).secure
 
 
+def choices(columns, **settings):
+    """How many of group M every site accepts at all prices of a run, (sites, prices)."""
+    batch = ClientBatch.of(columns, honest_plan(**settings))
+    server, accepted = Server.start(batch.state.plan, tuple(columns)), []
+    while not isinstance(server.request, PublishRequest):
+        request = server.request
+        batch, sums = batch.answer(request)
+        if isinstance(sums, Answers):
+            accepted.append(sums.shares[:, :, 1, 0] * request.mass[1])
+        server = server.take(sums.combined())
+    return np.concatenate(accepted, axis=1)
+
+
+SURE = Rate("surplus", -0.9, 1.0, base=(1.0, 0.0))  # of chances above 90%
+
+
+@pytest.mark.parametrize(
+    "require", [Requirement.parse("surplus >= 0 per site", rates=(SURE,)), "false positive rate <= 0.000001 per site"]
+)
+def test_no_secure_plan_limits_a_rate_inside_sites_so_that_only_one_with_high_scores_has_an_answer(require):
+    """All sites have both groups, and the plan is the same for all: yet every total would be that of site a."""
+    columns = {site: two_groups(n, np.random.default_rng(n)) for site, n in zip(SITES, (200, 250, 300), strict=True)}
+    columns = {site: replace(each, scores=0.8 * each.scores) for site, each in columns.items()}
+    columns["a"] = replace(columns["a"], scores=np.where(columns["a"].scores > 0.7, 1.0, columns["a"].scores))
+    accepted = choices(columns, require=[require], local_tolerance=None, secure=False)
+    assert np.all(accepted[0] > 1.0)
+    assert np.all(accepted[1:] < 1e-3)  # the attack is a real one
+    with pytest.raises(InputError, match="require: with secure sums floors and ceilings inside sites are of selection"):
+        honest_plan(require=[require], local_tolerance=None)
+    over_all = Requirement.parse(str(require).replace("per site", "overall"), rates=(SURE,))
+    assert honest_plan(require=[over_all], local_tolerance=None).secure
+    assert honest_plan(require=["accepted <= 0.5 per site", "selection rate >= 0.1 per site"]).secure
+
+
+def test_what_changes_in_the_totals_is_that_of_the_only_site_which_a_capacity_leaves_a_choice():
+    """A limit, which docs/THREATS.md names: sites of one group accept so many, whatever the prices."""
+    rng = np.random.default_rng(0)
+    columns = {site: SiteColumns(["FM"[i % 2]] * 100, rng.random(100)) for i, site in enumerate("bcdefg")}
+    plan = {"require": ["accepted = 0.3 per site"], "local_tolerance": None, "global_tolerance": 0.01, "trials": 0}
+    accepted = choices({"a": two_groups(60, rng), **columns}, **plan)
+    assert np.ptp(accepted[0]) > 5.0
+    assert np.allclose(np.ptp(accepted[1:], axis=1), 0.0)
+
+
 def two_groups(n, rng):
     groups = rng.choice(["F", "M"], n)
     return SiteColumns(groups.tolist(), rng.random(n) ** np.where(groups == "F", 1.5, 2.0))
@@ -210,15 +255,7 @@ def test_what_changes_in_the_totals_is_mostly_that_of_a_site_with_one_group():
         site: two_groups(n, np.random.default_rng(i))
         for i, (site, n) in enumerate(zip("bcd", (200, 300, 250), strict=True))
     }
-    batch = ClientBatch.of(columns, honest_plan(global_tolerance=0.01, trials=0))
-    server, accepted = Server.start(batch.state.plan, tuple(columns)), []
-    while not isinstance(server.request, PublishRequest):
-        request = server.request
-        batch, sums = batch.answer(request)
-        if isinstance(sums, Answers):
-            accepted.append(sums.shares[:, :, 1, 0] * request.mass[1])
-        server = server.take(sums.combined())
-    alone, *others = np.concatenate(accepted, axis=1)
+    alone, *others = choices(columns, global_tolerance=0.01, trials=0)
     print(np.ptp(alone), np.ptp(np.sum(others, axis=0)))
     assert np.ptp(alone) > 1.5 * np.ptp(np.sum(others, axis=0))
 
