@@ -142,6 +142,16 @@ def test_one_site_has_limits_over_all_alone():
     assert not line.too_small
 
 
+@pytest.mark.parametrize("confidence", [0.9999999, 1.0 - 1e-15])
+def test_next_to_certain_the_call_of_a_line_is_still_one_that_fit_takes(confidence):
+    rng = np.random.default_rng(0)
+    score, group = rng.random(3000), rng.integers(0, 2, 3000)
+    rows = score, (rng.random(3000) < score).astype(int), group, None
+    for line in recommend(*rows[:2], sensitive_features=group, confidence=confidence).lines:
+        assert confidence <= line.confidence < 1.0
+        assert claimed(line.certified) <= claimed(fitted(line, rows).outcomes.where(basis=NEW_ROWS, state="met"))
+
+
 def test_without_labels_only_what_needs_none_is_tried():
     rng = np.random.default_rng(0)
     found = recommend(rng.random(2000), None, sensitive_features=rng.integers(0, 2, 2000), calibration="none")

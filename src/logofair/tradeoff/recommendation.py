@@ -45,7 +45,7 @@ LIMITS = (0.2, 0.15, 0.1, 0.08, 0.05, 0.03, 0.02, 0.01)  # looser ones nobody wo
 _TRIES = 3  # on rows held out
 _ENOUGH = 0.5  # a limit inside sites is recommended where it is certified for sites with this share of the people
 _VOID = 2.0  # a limit on gaps says little where the rate over everybody is less than this many times as large
-_CONFIDENCE_STEPS = 1e6  # a line's confidence is rounded up to this, so that it can be typed
+_CONFIDENCE_STEPS = 1e6  # a line's confidence is rounded up to this, so that it can be typed, where that is below 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +241,7 @@ def recommend(
         raise InputError("confidence: got None; pass a number above 0 and below 1, such as 0.95.")
     settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), number)
     notions = _notions(notion, labelled=rows.labels is not None)
-    own = math.ceil((1.0 - (1.0 - level) / len(notions)) * _CONFIDENCE_STEPS) / _CONFIDENCE_STEPS
+    own = _confidence_of((1.0 - level) / len(notions))
 
     def required(each: Notion, local: float | None, over_all: float | None) -> Requirements:
         return make_requirements((), each, local, over_all, rows.sites, rows.groups.names, costs=costs)
@@ -295,8 +295,7 @@ class _Search:
         by_rank = self.split.method == BY_RANK
         tries = [] if by_rank else self._tries()
         # Each try on rows held out may be wrong by itself: they share the error, which the printed command then has.
-        error = (1.0 - self.confidence) / max(len(tries), 1)
-        confidence = math.ceil((1.0 - error) * _CONFIDENCE_STEPS) / _CONFIDENCE_STEPS
+        confidence = _confidence_of((1.0 - self.confidence) / max(len(tries), 1))
         tried = (self._tried(*limits, confidence) for limits in tries)
         found = self._by_rank() if by_rank else next(filter(self._is_enough, tried), None)
         usual = self.required(self.notion, USUAL_TOLERANCE, USUAL_TOLERANCE)
@@ -386,6 +385,12 @@ class _Search:
     def _are_enough(self, at: Booleans) -> bool:
         people = np.bincount(self.prepared.rows.sites.codes, minlength=len(self.prepared.rows.sites.names))
         return bool(people[at].sum() >= _ENOUGH * people.sum())
+
+
+def _confidence_of(error: float) -> float:
+    """The confidence that a fit is asked for, so that it errs so often at most."""
+    rounded = math.ceil((1.0 - error) * _CONFIDENCE_STEPS) / _CONFIDENCE_STEPS
+    return rounded if rounded < 1.0 else min(1.0 - error, math.nextafter(1.0, 0.0))
 
 
 def _tightest(tried: Callable[[float], _Tried], enough: Callable[[_Tried], bool]) -> _Tried | None:
