@@ -283,7 +283,19 @@ def test_a_plan_trains_no_model_and_every_site_brings_scores():
 
 
 def test_groups_that_cannot_travel_are_refused_when_the_plan_is_made():
-    for groups in ([0, None], [0, float("nan")], [0, object()], [[1], [2]], [0, 3j], "FM", {0, 1}, [1, True]):
+    with pytest.raises(InputError, match="groups: 'F' and 'f' differ by capitals"):
+        make_plan(groups=["F", "f"])
+    for groups in (
+        [0, None],
+        [0, float("nan")],
+        [0, object()],
+        [[1], [2]],
+        [0, 3j],
+        "FM",
+        {0, 1},
+        [1, True],
+        ["F", "f"],
+    ):
         with pytest.raises(InputError, match="groups"):
             make_plan(groups=groups)
 

@@ -660,10 +660,22 @@ def test_a_label_written_in_two_ways_is_refused(name, first):
     for other in (first.swapcase(), f"{first} "):
         written = columns[name].astype(object)
         written[np.flatnonzero(written == first)[::2]] = other
-        with pytest.raises(InputError, match=rf"^{name}: '.*' and '.*' differ by capitals or blanks alone; write them"):
+        with pytest.raises(
+            InputError, match=rf"^{name}: '.*' and '.*' differ by capitals or blanks alone, or look the same; write"
+        ):
             fit(scores, labels, columns | {name: written})
         with pytest.raises(InputError, match=rf"^{name}: '.*' and '.*' differ by capitals or blanks alone"):
             asked.audit(scores >= 0.5, labels, **columns | {name: written})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("Jos\u00e9", "Jose\u0301"), ("F", "F\u200b"), ("New York", "New\u00a0 York")]
+)
+def test_labels_that_look_the_same_are_refused(one, other):
+    scores, labels, columns = table()
+    written = np.where(np.arange(300) % 3, np.where(np.arange(300) % 2, one, "M"), other)
+    with pytest.raises(InputError, match=r"^sites: '.*' and '.*' differ by capitals or blanks alone, or look the same"):
+        fit(scores, labels, columns | {"sites": written})
 
 
 def test_columns_of_pandas_in_another_order_are_refused_and_renumbered_ones_are_not():
@@ -684,4 +696,9 @@ def test_columns_of_pandas_in_another_order_are_refused_and_renumbered_ones_are_
         solution.policy.probabilities(score, sensitive_features=groups, sites=columns["sites"])
     with pytest.raises(InputError, match=r"^sensitive_features: its index is that of labels in another order"):
         asked.audit(scores >= 0.5, pd.Series(labels, index=score.index), sensitive_features=groups)
+    ids = pd.Series(np.arange(300), index=score.index)
+    for ask in (solution.policy.decide, lambda scores, **more: asked.audit(scores >= 0.5, labels, **more)):
+        with pytest.raises(InputError, match=r"^ids: its index is that of (scores|decisions) in another order"):
+            ask(score, **columns, ids=ids.iloc[order])
+        ask(score, **columns, ids=ids)
     fit(score, pd.Series(labels), columns)  # other rows, by their numbers: scores are often numbered anew

@@ -150,7 +150,9 @@ def impact_ratios(
     """
     if not isinstance(categories, Mapping) or not categories:
         raise InputError("categories: pass a mapping of names to columns, such as {'sex': sex}.")
-    inputs.same_order(decisions=decisions, **{f"categories {name!r}": each for name, each in categories.items()})
+    inputs.same_order(
+        decisions=decisions, ids=ids, **{f"categories {name!r}": each for name, each in categories.items()}
+    )
     chance = checked_chances(decisions, chances=chances)
     columns = {
         f"categories {name!r}": labels_or_none(each, f"categories {name!r}") for name, each in categories.items()

@@ -231,6 +231,7 @@ def checked_columns(
         sites=sites,
         scores=scores,
         sample_weight=sample_weight,
+        ids=ids,
     )
     chance = checked_chances(decisions, chances=chances)
     positive = None if labels is None else inputs.binary(labels)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -81,14 +82,24 @@ def check_groups(names: Sequence[Label], rows: int, where: str = "sensitive_feat
 
 
 def check_spelling(names: Sequence[Label], where: str) -> None:
-    """Raise where two labels differ by capitals or outer blanks alone."""
+    """Raise where two labels differ by capitals, by blanks, or by what nobody sees alone."""
     seen: dict[str, Label] = {}
     for name in names:
-        if isinstance(name, str) and (other := seen.setdefault(name.strip().casefold(), name)) != name:
+        if isinstance(name, str) and (other := seen.setdefault(_as_read(name), name)) != name:
+            same = unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", str(other))
+            one, two = map(ascii if same else shown, (other, name))  # accents that are written in two ways
             raise InputError(
-                f"{where}: {shown(other)} and {shown(name)} differ by capitals or blanks alone; write them alike, or "
+                f"{where}: {one} and {two} differ by capitals or blanks alone, or look the same; write them alike, or "
                 "rename one of them."
             )
+
+
+def _as_read(name: str) -> str:
+    """A label without capitals, outer and double blanks, marks of no width, and one of two ways to write an accent."""
+    if not name.isascii():
+        seen = unicodedata.normalize("NFC", name)
+        name = "".join(sign for sign in seen if unicodedata.category(sign) != "Cf")
+    return " ".join(name.split()).casefold()
 
 
 def one_site(rows: int) -> Codes:

@@ -21,6 +21,7 @@ from logofair.columns.checks import (
     shown,
     whole_number,
 )
+from logofair.columns.labels import check_spelling
 from logofair.costs import ACCURACY, Costs, read_pair
 from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
@@ -548,6 +549,7 @@ def _group_names(groups: Sequence[Label]) -> tuple[Label, ...]:
         raise InputError(f"groups: got {groups!r}; list two groups or more, each once.")
     if len(names) > _MOST_GROUPS:
         raise InputError(f"groups: got {len(names):,} of them; list {_MOST_GROUPS:,} at most.")
+    check_spelling(names, "groups")
     return names
 
 

@@ -237,6 +237,7 @@ class Policy(Reportable):
         deterministic: bool = False,
     ) -> Tosses:
         """Decide on rows as far as that goes without chance; arguments as in :meth:`decide`."""
+        same_order(scores=scores, sensitive_features=sensitive_features, sites=sites, ids=ids)
         eta, cells = self._rows(scores, sensitive_features, sites, on_unknown)
         id_column = None if ids is None else read_ids(ids)
         same_length(eta.size, ids=id_column)
