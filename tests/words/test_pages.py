@@ -23,7 +23,7 @@ from logofair.outcomes import (
     Outcomes,
 )
 from logofair.requirement import Requirement
-from logofair.words import About, in_memory, page_of, write_report
+from logofair.words import About, Page, in_memory, page_of, write_report
 from logofair.words.charts import Svg
 from logofair.words.fitted import rely_answer
 from logofair.words.limits import Places, conflict_lines, limits_table, verdict
@@ -291,6 +291,43 @@ def test_verbose_says_everything_and_the_report_and_the_notebook_show_the_same(t
     assert page.verdict.word in notebook
     assert all(answer.figure.split(" -> ")[-1] in notebook for answer in page.answers if answer.question)
     assert "<html" not in notebook
+
+
+def test_every_figure_drawn_of_an_audit_is_one_of_its_gaps():
+    score, label, group, site = people(4000, 9)
+    for sites in (site, None):
+        found = logofair.audit(score >= 0.5, label, sensitive_features=group, sites=sites, notion="equalized_odds")
+        (picture,) = page_of(found).beside
+        gaps = {f"{100 * gap:.1f}" for gap in (*found.local.large.gaps.ravel(), *found.global_.headline.gaps.ravel())}
+        drawn = {line[1] for line in picture.table.rows}
+        assert drawn <= gaps
+        assert len(drawn) > 1
+        assert all(figure in picture.svg.label for figure in drawn)
+
+
+def test_a_recommendation_draws_what_its_lines_cost_and_limits_of_two_points_would():
+    score, label, group, site = people(6000, 3)
+    found = logofair.recommend(score, label, sensitive_features=group, sites=site)
+    label = found.plot().label
+    for line in found.lines:
+        usual = f"{100 * abs(line.unlimited - line.usual):.1f}"
+        assert not line.found or f"{100 * line.price:.1f} points of accuracy; limits of 2 points: {usual}" in label
+
+
+def test_names_read_from_the_right_stay_apart_from_figures_and_commands_are_as_typed():
+    name = "\u05e0\u05e9\u05d9\u05dd"
+    page = Page("Report", "People", warnings=(f"Labels differ ({name} 57 %)",), next=f"logofair apply {name}.json")
+    text = page.html()
+    assert f"(\u2068{name}\u2069 57 %)" in text
+    assert f"<code>logofair apply {name}.json</code>" in text
+
+
+def test_the_report_of_a_thousand_sites_has_the_rule_of_each_and_is_small(tmp_path):
+    solution = solved(rows=8000, sites=1000)
+    write_report(tmp_path / "a.html", solution)
+    rules = (tmp_path / "a.html").read_text("utf-8").split('<section id="rules"')[1]
+    assert all(f"<bdi>site {at}</bdi>" in rules for at in range(1000))
+    assert (tmp_path / "a.html").stat().st_size < 1_200_000
 
 
 def test_a_picture_can_be_saved_and_says_what_it_shows(tested, tmp_path):

@@ -13,6 +13,7 @@ from logofair.columns.checks import Label
 from logofair.files.inputs import ColumnNames
 from logofair.outcomes import FEW_ROWS, Outcomes
 from logofair.words.about import About, sources_section, title_line
+from logofair.words.charts import Dumbbell, dumbbells
 from logofair.words.fitted import GUARANTEED, fair_answer, rely_answer
 from logofair.words.limits import Places, every_limit, limits_picture, limits_table, verdict
 from logofair.words.people import (
@@ -24,13 +25,14 @@ from logofair.words.people import (
     selected_answer,
 )
 from logofair.words.phrases import NOTHING, counted, listed, name_of, people, points, sentence, short_number, span
-from logofair.words.sections import Answer, Cell, CellText, Page, Part, Section, Table
+from logofair.words.sections import Answer, Cell, CellText, Page, Part, Picture, Section, Table
 
 _IN_FIT = {
     "all": "Optimistic: these people chose the policy. Audit others",
     "some": "Optimistic: some of these people chose the policy. Leave them out with --where",
     "unknown": "The policy does not say which file it was fitted on: these people may be of the fit",
 }
+_SITES_DRAWN = 6  # beside those over all
 _SITES_NAMED = 3
 _SELECTIVE = "everybody left was accepted; of people who were rejected no rate of right and wrong can be known"
 _WITHOUT_LABELS = "there are no labels (--label), so only selection rates can be judged"
@@ -136,7 +138,8 @@ def audit_page(
             answers.append(rely_answer(outcomes, places, "", compared))
     else:
         answers.append(_accepted_answer(first, about.accepted))
-    picture = limits_picture(outcomes, places) if len(outcomes) else None
+    picture = limits_picture(outcomes, places) if len(outcomes) else _gaps_picture(audited, places)
+    beside = picture if judged is None else None if compared is None else changes_table(compared, about.accepted)
     warnings = [*audited.warnings]
     if selective:
         warnings.append("Only accepted people have a label: leave --label out, and selection rates can be judged.")
@@ -149,7 +152,7 @@ def audit_page(
         table=table,
         answers=tuple(answers),
         picture=picture,
-        beside=() if compared is None or judged is None else (changes_table(compared, about.accepted),),
+        beside=() if beside is None else (beside,),
         warnings=tuple(warnings),
         next=next_,
         next_tells="" if not next_ else "fair rules for people like these" if judged is None else GUARANTEED,
@@ -257,6 +260,32 @@ def _notions_table(audited: Audited, places: Places) -> Table:
     return Table("Gaps", head, tuple(dict.fromkeys(lines)), "l" + "r" * (2 + paired) + "l" * (1 + site))
 
 
+def _gaps_picture(audited: Audited, places: Places) -> Picture | None:
+    """Gaps where nothing is required: of the first rate over all and at the sites where it is largest, or of all."""
+    audits = list(audited.telling.values())
+    gaps = [audit.global_.headline.gap(at, 0) for audit in audits for at in range(len(audit.global_.rates))]
+    first, side = gaps[0], audits[0].local.large
+    what, drawn = "Gaps between groups", list({gap.rate: gap for gap in gaps}.items())
+    if places.several:
+        sites = [side.gap(0, at) for at in range(len(audits[0].sites)) if side.gaps[0][at] == side.gaps[0][at]]
+        sites.sort(key=lambda gap: -(gap.value or 0.0))
+        what = f"Gap in {first.rate}"
+        drawn = [(places.all(), first), *((name_of(_label(gap.site), 22), gap) for gap in sites[:_SITES_DRAWN])]
+    known = [(name, gap.value) for name, gap in drawn if gap.value is not None]
+    if not known:
+        return None
+    ends = [[None if end is None else 100.0 * end for end in (gap.low, gap.high)] for _, gap in known]
+    notes = [f"{points(gap)} points, could be {span(gap.low, gap.high)}" for _, gap in known]
+    lines = [
+        Dumbbell(name, None, 100.0 * gap, low, high, None, note)
+        for (name, gap), (low, high), note in zip(known, ends, notes, strict=True)
+    ]
+    caption = f"{what} in points, with 95 % intervals"
+    label = f"{caption}. {' '.join(f'{line.name}: {line.note}.' for line in lines)}"
+    rows = tuple((name, points(gap), span(gap.low, gap.high)) for name, gap in known)
+    return Picture(dumbbells(lines, label=label), caption, Table(caption, ("", "gap", "could be"), rows, "lrr"))
+
+
 def _between(gap: Gap) -> str:
     if gap.value is None:
         return "not measured"
@@ -348,7 +377,7 @@ def _sections(audited: Audited, about: About, places: Places) -> Iterator[Sectio
     parts: list[Part] = [
         every_limit(outcomes.where(requirement=each), places, str(each)) for each in outcomes.requirements
     ]
-    parts.append(_notions_table(audited, places)) if len(outcomes) else None
+    parts += [_notions_table(audited, places)] if len(outcomes) or not places.several else []
     yield Section("fair", "Is it fair now?", (*parts, *(_site_table(audited, places) if places.several else ())))
     rules = [("before", audited.compared.first)] if audited.compared is not None else []
     tables = []
