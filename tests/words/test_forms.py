@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 import logofair
 from logofair.auditing import impact_ratios
 from logofair.words import About, annex_iv_text, in_memory, ll144_text, model_card_text
-from logofair.words.markdown import code, escaped, one_line, yaml_lines
+from logofair.words.forms import code, escaped, one_line, yaml_lines
 from support.examples import examples
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -1,7 +1,7 @@
-"""Auditors' forms: the figures of a rule as text to be completed by people, each from a template of its own.
+"""Auditors' forms: the figures of a rule as Markdown to be completed by people, each from a template of its own.
 
 A form states what was measured, with intervals, and marks what is somebody else's to say. No form is a verdict: none
-says that a rule is lawful.
+says that a rule is lawful. Names from data stay text in Markdown, and strings in YAML.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from logofair._version import __version__
 from logofair.auditing import Audit, Gap, Measured
 from logofair.auditing.files import FileAudit
 from logofair.auditing.impact import SMALL_SHARE, ImpactRatios
-from logofair.columns.checks import Label
+from logofair.columns.harmless import harmless
 from logofair.files.inputs import DataSource
 from logofair.fitting.solution import Solution
 from logofair.policy.policy import Policy
@@ -26,11 +26,16 @@ from logofair.words.about import About, data_facts, made_facts
 from logofair.words.fitted import solution_facts
 from logofair.words.html import templates
 from logofair.words.limits import Places, verdict
-from logofair.words.markdown import Markdown, code, escaped, yaml_lines
 from logofair.words.phrases import counted, people, sentence
 from logofair.words.proof import pooling_sentence, proof_sentences, warning_sentences
 from logofair.words.rules import coins_sentence
 
+_MARKS = re.compile(r"([\\`*_\[\]<>#|~&!$]|:(?=//))")
+# What YAML does not take as it is, and the line ends and marks of direction that it does.
+_UNQUOTED = re.compile(
+    "[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+    '|["\\\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]'
+)
 _TASK = {"type": "tabular-classification", "name": "Decisions by score and group"}
 
 
@@ -54,22 +59,30 @@ class Rows:
     source: DataSource | None
     figures: tuple[Figure, ...]
 
+    @property
+    def lines(self) -> Iterator[tuple[str, str, str, str, str]]:
+        """A line of a table for each figure: its name, value, interval, people, and what chance alone shows."""
+        for each in self.figures:
+            gap, value, between = each.gap, each.value, ""
+            if gap is not None and gap.value and gap.highest is not None:
+                at = "" if gap.site is None else f", at {gap.site}"
+                between = f" ({gap.highest} over {gap.lowest}{at})"
+            rows = "" if value is None or value.rows is None else f"{value.rows:,}"
+            chance = (
+                "" if value is None or value.floor is None else f"{_text(value.floor)}, up to {_text(value.detectable)}"
+            )
+            yield f"{each.name}{between}", _text(value), _interval(value), rows, chance
+
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     """Templates of Markdown: every value is escaped but what is Markdown already."""
     made = templates(lambda value: value if isinstance(value, Markdown) else escaped(value), autoescape=False)
-    made.filters.update(code=code, sentence=sentence, figure=_text, interval=_interval, people=people, counted=counted)
-    made.filters["md"] = Markdown
+    made.filters.update(code=code, sentence=sentence, figure=_text, people=people, md=Markdown)
     made.filters["percent"] = lambda share: f"{share:.1%}".replace("%", " %")
-    made.globals.update(
-        version=__version__, small=f"{SMALL_SHARE:.0%}".replace("%", " %"), fill=_to_fill, ratio=_with_interval
-    )
+    made.globals.update(version=__version__, small=f"{SMALL_SHARE:.0%}".replace("%", " %"), ratio=_with_interval)
+    made.globals["fill"] = lambda what: Markdown(f"**To be filled in:** {what}")
     return made
-
-
-def _to_fill(what: str) -> Markdown:
-    return Markdown(f"**To be filled in:** {what}")
 
 
 def _text(value: float | None) -> str:
@@ -255,7 +268,10 @@ def _rows(name: str, audits: Sequence[Audit], source: DataSource | None) -> Rows
     rates = {
         (rate, group): value for audit in audits for rate, row in audit.rates.items() for group, value in row.items()
     }
-    figures = [Figure(f"{rate}, {_label(group)}", value, _slug(rate)) for (rate, group), value in rates.items()]
+    figures = []
+    for (rate, group), value in rates.items():
+        who = ", ".join(map(str, group)) if isinstance(group, tuple) else str(group)
+        figures.append(Figure(f"{rate}, {who}", value, _slug(rate)))
     figures.append(Figure("accepted, all groups", first.accepted, "accepted"))
     if first.accuracy is not None:
         figures.append(Figure("accuracy", first.accuracy, "accuracy"))
@@ -270,11 +286,6 @@ def _rows(name: str, audits: Sequence[Audit], source: DataSource | None) -> Rows
     return Rows(name, int(first.global_.tally.rows.sum()), first.fitted_rows, source, tuple(figures))
 
 
-def _label(group: Label) -> str:
-    """A group's name as the data have it."""
-    return ", ".join(map(str, group)) if isinstance(group, tuple) else str(group)
-
-
 def _front_matter(name: str, measured: Sequence[Rows], made: bool) -> dict[str, Any]:
     """What Hugging Face reads: the figures of the first rows, each with its interval."""
     results: list[dict[str, Any]] = []
@@ -284,7 +295,13 @@ def _front_matter(name: str, measured: Sequence[Rows], made: bool) -> dict[str, 
         dataset["name"] = source.name if source else rows.name
         dataset |= {"split": "calibration" if rows.fitted else "test"} if made else {}
         dataset |= {"revision": source.fingerprint} if source and source.fingerprint else {}
-        metrics = [_metric(each) for each in rows.figures if each.value is not None and each.kind != "accepted"]
+        metrics = []
+        for each in rows.figures:
+            if (value := each.value) is None or each.kind == "accepted":
+                continue
+            known = {"low": value.low, "high": value.high, "rows": value.rows, "noise_floor": value.floor}
+            rests = {key: round(end, 6) for key, end in known.items() if end is not None}
+            metrics.append({"type": each.kind, "name": each.name, "value": round(float(value), 6), "args": rests})
         results.append({"task": _TASK, "dataset": dataset, "metrics": metrics})
     return {
         "library_name": "logofair",
@@ -294,21 +311,84 @@ def _front_matter(name: str, measured: Sequence[Rows], made: bool) -> dict[str, 
     }
 
 
-def _metric(figure: Figure) -> dict[str, Any]:
-    assert figure.value is not None
-    known = {
-        "low": figure.value.low,
-        "high": figure.value.high,
-        "rows": figure.value.rows,
-        "noise_floor": figure.value.floor,
-    }
-    rests = {key: round(value, 6) for key, value in known.items() if value is not None}
-    return {"type": figure.kind, "name": figure.name, "value": round(float(figure.value), 6), "args": rests}
-
-
 def _slug(text: str) -> str:
     """Text as an identifier."""
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "data"
+
+
+def one_line(text: object) -> str:
+    r"""Return text on one line; control characters, line ends among them, are written as escapes.
+
+    Examples
+    --------
+    >>> print(one_line("north\nsouth\x1b[2J"))
+    north\nsouth\x1b[2J
+    """
+    return harmless(str(text)).replace("\t", "\\t").replace("\n", "\\n")
+
+
+class Markdown(str):
+    """Text that is Markdown already, and not escaped again."""
+
+
+def escaped(text: object) -> Markdown:
+    r"""Return text as Markdown that shows it as it is.
+
+    Examples
+    --------
+    >>> print(escaped("*bold* | <b> [link](x)"))
+    \*bold\* \| \<b\> \[link\](x)
+    """
+    return Markdown(_MARKS.sub(r"\\\1", one_line(text)))
+
+
+def code(text: object) -> Markdown:
+    """Return text as code of Markdown.
+
+    Examples
+    --------
+    >>> print(code("a `b` c"))
+    `` a `b` c ``
+    """
+    line = one_line(text)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    space = " " if "`" in line else ""
+    return Markdown(f"{fence}{space}{line}{space}{fence}")
+
+
+def yaml_lines(value: Any, depth: int = 0) -> list[str]:
+    r"""Return plain values as lines of YAML; text is quoted, so that none is read as anything else.
+
+    Examples
+    --------
+    >>> print("\n".join(yaml_lines({"tags": ["yes", 'a: "b"'], "metrics": [{"type": "x", "value": 0.5}]})))
+    tags:
+    - "yes"
+    - "a: \"b\""
+    metrics:
+    - type: "x"
+      value: 0.5
+    """
+    indent, lines = "  " * depth, []
+    if isinstance(value, dict):
+        for name, part in value.items():
+            inner = yaml_lines(part, depth + isinstance(part, dict)) if isinstance(part, dict | list) else []
+            lines += [f"{indent}{name}:", *inner] if inner else [f"{indent}{name}: {_scalar(part)}"]
+        return lines
+    for part in value:
+        inner = yaml_lines(part, depth + 1) if isinstance(part, dict) else [f"{indent}  {_scalar(part)}"]
+        lines += [f"{indent}- {inner[0].strip()}", *inner[1:]]
+    return lines
+
+
+def _scalar(value: Any) -> str:
+    if not isinstance(value, str):
+        return "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    lone = "[\ud800-\udfff]"  # halves of a character, which no file can hold
+    quoted = _UNQUOTED.sub(
+        lambda found: f"\\{found[0]}" if found[0] in '"\\' else f"\\u{ord(found[0]):04x}", re.sub(lone, "\ufffd", value)
+    )
+    return f'"{quoted}"'
 
 
 FORMS: dict[str, Callable[..., str]] = {
