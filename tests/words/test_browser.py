@@ -203,8 +203,9 @@ def test_a_table_sorts_by_number_and_by_name_from_mouse_and_keyboard(open_page, 
     assert heading.get_attribute("aria-sort") is None
 
 
-def test_searching_shows_the_matching_rows_alone(open_page, folder):
-    page = open_page((folder / "many.html").as_uri())
+@pytest.mark.parametrize("width", [1280, 390])
+def test_searching_shows_the_matching_rows_alone(open_page, folder, width):
+    page = open_page((folder / "many.html").as_uri(), viewport={"width": width, "height": 844})
     _unfold(page)
     page.get_by_label("Find a site or a group").fill("SITE 01")
     rows = page.locator("#rules table").first.locator("tbody tr:visible")

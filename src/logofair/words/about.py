@@ -66,15 +66,19 @@ class About:
 
     @property
     def site_word(self) -> str:
-        """The user's word for a site: the name of its column where that is one plain word."""
-        column = "" if self.data is None else self.data.columns.get("site", "")
-        return column.lower() if column.isalpha() and column.isascii() else "site"
+        """The user's word for a site."""
+        return site_word(None if self.data is None else self.data.columns.get("site"))
 
     @property
     def heading(self) -> tuple[tuple[str, str], ...]:
         """The small lines at the head of a report."""
         by = " ".join(filter(None, (self.made, self.author and f"by {self.author}")))
         return tuple((name, words) for name, words in (("Made", by), ("Purpose", self.purpose)) if words)
+
+
+def site_word(column: str | None) -> str:
+    """Return what a site is called: the name of its column where that is one plain word."""
+    return column.lower() if column and column.isalpha() and column.isascii() else "site"
 
 
 def title_line(about: About, rows: float, sites: Sequence[Label | None], groups: Sequence[Label]) -> str:

@@ -9,8 +9,8 @@ from logofair.tradeoff import frontier
 from logofair.words.about import About, in_memory
 from logofair.words.fitted import fit_page, rely_answer
 from logofair.words.limits import Places
-from logofair.words.people import rates_table
-from logofair.words.phrases import counted, limit_points, listed, name_of, points, span
+from logofair.words.people import cost_answer, rates_table
+from logofair.words.phrases import NOTHING, counted, limit_points, listed, name_of, points
 from logofair.words.sections import Answer, Cell, CellText, Page, Section, Table
 
 _WAYS = {"LoGoFair_g": "fair overall", "LoGoFair_l": "fair per site", "LoGoFair_l&g": "fair both ways"}
@@ -45,8 +45,7 @@ def demo_page(found: Comparison, *, report: str = "", kept: bool = False) -> Pag
         f"{listed([name_of(each) for each in found.groups])}. Tested on {rows['test']:,} others."
     )
     base, best = found.outcomes[0], found.outcomes[-1]
-    change = best.difference
-    lost = "" if change is None or change.accuracy is None else _lost(change.accuracy.low, change.accuracy.high)
+    assert best.difference is not None  # every way but the first is compared with the first
     gap = (base.audit.headline_global.value, best.audit.headline_global.value)
     local = (base.audit.headline_local.value, best.audit.headline_local.value)
     answers = (
@@ -57,13 +56,7 @@ def demo_page(found: Comparison, *, report: str = "", kept: bool = False) -> Pag
             "points",
             f"at the worst site {points(local[0])} -> {points(local[1])}",
         ),
-        Answer(
-            "What did it cost?",
-            "Cost",
-            f"{points(base.audit.accuracy)} -> {points(best.audit.accuracy)}",
-            "% accuracy",
-            lost,
-        ),
+        cost_answer(best.difference),
         rely_answer(found.fair_tested.outcomes, Places(), "", found.fair_tested.tested),
     )
     audits = [(each.name, each.audit) for each in found.outcomes]
@@ -82,24 +75,17 @@ def demo_page(found: Comparison, *, report: str = "", kept: bool = False) -> Pag
     )
 
 
-def _lost(low: float | None, high: float | None) -> str:
-    if low is None or high is None:
-        return ""
-    return f"{span(-high, -low)} points lost" if high < 0 else f"between {points(-low)} lost and {points(high)} won"
-
-
 def _table(found: Comparison) -> Table:
     def line(each: MethodResult) -> tuple[CellText, ...]:
         audit = each.audit
         gaps = [audit.headline_global.value, audit.headline_local.value]
         name = each.name if each.name == BASE else f"{each.name}: {_WAYS[each.name]}"
-        limits = f"{_limit(each.global_tolerance)} / {_limit(each.local_tolerance)}"
+        asked = [
+            NOTHING if limit is None else limit_points(limit) for limit in (each.global_tolerance, each.local_tolerance)
+        ]
+        limits = " / ".join(asked)
         return (name, limits, *(Cell(points(gap), gap) for gap in gaps), Cell(points(audit.accuracy), audit.accuracy))
 
     head = ("gap in points on the test rows", "limits", "overall", "worst site", "accuracy")
     after = "Limits: overall / per site. The worst site is one with 30 people or more of every group."
     return Table("Four ways to decide", head, tuple(map(line, found.outcomes)), "lrrrr", after=after)
-
-
-def _limit(tolerance: float | None) -> str:
-    return "–" if tolerance is None else limit_points(tolerance)

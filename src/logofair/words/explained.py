@@ -9,7 +9,7 @@ from logofair import records
 from logofair.columns.labels import plain
 from logofair.policy.policy import Policy
 from logofair.policy.rules import bands_of
-from logofair.words.about import About, sources_section
+from logofair.words.about import About, site_word, sources_section
 from logofair.words.fitted import BASES, rely_answer, shown_outcomes
 from logofair.words.limits import Places, every_limit, limits_table, verdict
 from logofair.words.phrases import counted, listed, name_of, people, points
@@ -44,7 +44,7 @@ def policy_page(
     """
     sites = list(range(len(policy.sites))) if sites is None else list(sites)
     groups = list(range(len(policy.groups))) if groups is None else list(groups)
-    word = _site_word(policy)
+    word = site_word(None if policy.info.columns is None else policy.info.columns.site)
     title = f"{name}{_made_from(policy, word)}, for {listed([name_of(policy.groups[g], 24) for g in groups], 6)}."
     values = policy_values(policy, sites, groups)
     if only:
@@ -70,11 +70,6 @@ def policy_page(
         sections=tuple(_sections(policy, sites, groups, places)),
         values=values,
     )
-
-
-def _site_word(policy: Policy) -> str:
-    column = None if policy.info.columns is None else policy.info.columns.site
-    return column.lower() if column and column.isalpha() and column.isascii() else "site"
 
 
 def _made_from(policy: Policy, word: str) -> str:
