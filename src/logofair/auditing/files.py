@@ -1,4 +1,4 @@
-"""Files audited: the rates and gaps of the notions asked for, and a policy compared with another rule on their rows."""
+"""Audits of users' files: of decisions or scores in them, or of a policy compared with another rule on their rows."""
 
 from __future__ import annotations
 
@@ -35,15 +35,13 @@ from logofair.requirements import Requirements, short_way
 if TYPE_CHECKING:
     from logofair.progress import Progress
 
-UNCONSTRAINED = "unconstrained"  # the policy's own rule that nothing is required of
-BASE = "base"  # the rule that accepts scores from the threshold on
+UNCONSTRAINED = "unconstrained"  # the policy's own unconstrained rule
+BASE = "base"  # the rule that accepts scores >= threshold
 
 
 @dataclass(frozen=True)
 class RuleNames:
-    """A policy's file and the rule to compare it with: its own that nothing is required of, or another.
-
-    Another is a policy's file, or `BASE`, score >= ``threshold``.
+    """A policy's file, and the rule ``against`` which to compare it: `UNCONSTRAINED`, `BASE`, or another policy's file.
 
     ``scale`` is that of the scores, ``na`` the texts that stand for a missing value; None: as in the fit.
     """
@@ -57,11 +55,11 @@ class RuleNames:
 
 @dataclass(frozen=True, eq=False)
 class ComparedRules:
-    """A policy against another rule on the same rows: for every notion the difference, the policy less the other.
+    """A policy against another rule on the same rows; differences, by notion, are its figures less the other's.
 
     ``in_fit`` says which of the rows the policy was fitted on: "all", "some", "none", "unknown", or "another file";
-    ``against_in_fit`` the same of another policy, None of score >= threshold. ``unknown`` are the rows of sites that
-    the policy does not know, which took its merged rule.
+    ``against_in_fit`` says so of the other policy, None where the other rule is none. ``unknown`` is how many rows are
+    of sites that the policy does not know, and took its merged rule.
     """
 
     policy: Policy
@@ -76,7 +74,7 @@ class ComparedRules:
 
 @dataclass(frozen=True, eq=False)
 class FileAudit:
-    """What an audit of files found, for every notion; ``compared`` where a policy decided."""
+    """What an audit of files found, by notion; ``compared`` where a policy decided."""
 
     files: DataFiles
     columns: ColumnNames
@@ -165,7 +163,7 @@ def examine(
     costs: CostsText | None = None,
     wanted: tuple[Requirement, ...] | None = None,
 ) -> FileAudit:
-    """Count the rows of the files and measure the notions asked for; without labels those that need none."""
+    """Audit decisions, or scores from a threshold on, in files: the notions named, or all that the labels allow."""
     files = find_files(data, site=columns.site)
     columns.require(files, group="the groups to compare, such as sex")
     _require_decisions(files, columns)
@@ -194,7 +192,7 @@ def examine(
 def wanted_requirements(
     notions: Sequence[str], local_tolerance: float | None, global_tolerance: float | None, sentences: Sequence[str]
 ) -> tuple[Requirement, ...] | None:
-    """What decisions are judged by: gaps of some notions within tolerances, and sentences; None: nothing is wanted.
+    """The requirements of an audit: gaps of some notions within tolerances, and sentences; None where neither is given.
 
     Examples
     --------
@@ -218,7 +216,7 @@ def _require_decisions(files: DataFiles, columns: ColumnNames) -> None:
 
 
 def _notions(names: Sequence[str], costs: CostsText | None, files: DataFiles, columns: ColumnNames) -> list[Notion]:
-    """The notions asked for, by default all; labels must be there where one of these, or a cost, needs them."""
+    """The notions named, by default all; raise where one of these, or a cost, needs labels that are not there."""
     if any(NOTIONS[name].needs_labels for name in names):
         columns.require(files, label="labels, which these notions count by")
     if costs is not None:
@@ -229,7 +227,7 @@ def _notions(names: Sequence[str], costs: CostsText | None, files: DataFiles, co
 def categories(
     data: Sequence[str], columns: ColumnNames, threshold: float, progress: Progress
 ) -> tuple[ImpactRatios, DataSource, int]:
-    """Count the people of every category, of unknown ones too: rates and ratios, where from, and rows left out."""
+    """Impact ratios of the categories in files, with where the rows are from and how many were left out."""
     used = columns.only("score", "decision", "weight", "id", "site")
     files = find_files(data, site=used.site)
     used.require(files, group="the categories, such as sex")
@@ -258,30 +256,30 @@ def examine_policy(
     costs: CostsText | None = None,
     wanted: tuple[Requirement, ...] | None = None,
 ) -> FileAudit:
-    """Decide on the rows of files by a policy and by another rule, in expectation over coins, and compare them.
+    """Audit a policy's decisions on the rows of files, in expectation over its coins, and compare it with another rule.
 
-    What ``columns`` does not name is as in the fit; what is not ``wanted`` or costs otherwise is as in the policy.
+    Columns that are not named are those of the fit; requirements and costs that are not given are the policy's.
     """
     if columns.decision is not None:
         raise InputError("--decision: given together with --policy; audit either the decisions or the policy.")
     notions = _notions(notion, costs, find_files(data, site="any"), columns)
-    rules = Policy.load(names.policy)
-    files, named = policy_columns(rules, data, columns, names)
+    policy = Policy.load(names.policy)
+    files, named = policy_columns(policy, data, columns, names)
     rows = read_rows(files, named, progress)
-    after, unknown = _chances(rules, rows, names.policy.name)
-    before, other, other_in_fit = _others(data, columns, names, rules, rows, progress)
+    after, unknown = _chances(policy, rows, names.policy.name)
+    before, other, other_in_fit = _other_rule(data, columns, names, policy, rows, progress)
     given = (rows.labels, rows.groups, rows.sites, "demographic_parity", rows.scores, rows.weights, rows.ids)
     checked = checked_columns(after, *given)
-    in_fit, labelled = rows_in_fit(rules, rows.source), checked.positive is not None
-    priced = _costs(costs, checked.site, rules) if labelled else None
+    in_fit, labelled = rows_in_fit(policy, rows.source), checked.positive is not None
+    priced = _costs(costs, checked.site, policy) if labelled else None
     compared: dict[str, Comparison] = {}
     measured = [each for each in notions if labelled or not each.needs_labels]
     for each in progress(measured, "Comparing", len(measured)):
         found = compared_audits(before, after, checked.columns, each.rates, each.rates, priced)
         second = replace(found.second, fitted_rows=in_fit in ("all", "some"))
         compared[each.name] = replace(found, second=second)
-    outcomes = _outcomes(rules, checked, rows, wanted, before)
-    against = ComparedRules(rules, names.policy.name, other, compared, rows, unknown, in_fit, other_in_fit)
+    outcomes = _outcomes(policy, checked, rows, wanted, before)
+    against = ComparedRules(policy, names.policy.name, other, compared, rows, unknown, in_fit, other_in_fit)
     audits = {name: found.second for name, found in compared.items()}
     limit = names.threshold if names.against == BASE else None
     return FileAudit(files, named, limit, rows.source.rows, rows.dropped, audits, outcomes, against)
@@ -296,9 +294,10 @@ def _costs(costs: CostsText | None, sites: Codes, policy: Policy | None) -> Cost
 def _outcomes(
     policy: Policy, checked: AuditedRows, rows: DataRows, wanted: tuple[Requirement, ...] | None, before: Floats
 ) -> Outcomes:
-    """What is found of what was wanted, or else of what the policy was made for.
+    """Outcomes of the requirements given, or else of the policy's own.
 
-    Before is the rule that the policy is compared with; where a limit is what the unconstrained rule gives, that one.
+    ``before`` are the chances of the rule that the policy is compared with; for a limit of "today" the unconstrained
+    rule takes its place.
     """
     names = (checked.group.names, checked.site.names)
     counted = of_today = CountedRules.of(before, checked.chance, checked.columns, changes=False)
@@ -319,7 +318,7 @@ def _outcomes(
 def policy_columns(
     policy: Policy, data: Sequence[str], columns: ColumnNames, names: RuleNames
 ) -> tuple[DataFiles, ColumnNames]:
-    """The files, and the columns named with those of the fit for the others."""
+    """The files, and their columns: those named, and for the others the columns of the fit."""
     named = (policy.info.columns or ColumnsInfo()).filling(columns, names.scale, names.na)
     if columns.site is None and (
         policy.site is not None  # then all rows are of the policy's site
@@ -347,19 +346,19 @@ def rows_in_fit(policy: Policy, source: DataSource) -> str:
 
 
 def _conditions(text: str) -> list[dict[str, str]]:
-    """Columns and values that rows have, and those that they have not, of what `ColumnNames.conditions` says."""
+    """Columns and values that rows must have, and those that they must not have, read from `ColumnNames.conditions`."""
     have, _, have_not = f" and {text}".partition(" and not ")
     pairs = ([pair.partition("=") for pair in part.split(" and ") if pair] for part in (have, have_not))
     return [{name: value for name, _, value in part} for part in pairs]
 
 
-def _others(
-    data: Sequence[str], columns: ColumnNames, names: RuleNames, rules: Policy, rows: DataRows, progress: Progress
+def _other_rule(
+    data: Sequence[str], columns: ColumnNames, names: RuleNames, policy: Policy, rows: DataRows, progress: Progress
 ) -> tuple[Floats, str, str | None]:
     """The other rule's chances on the same rows, its name, and which of the rows it was fitted on."""
     assert rows.scores is not None
     if names.against == UNCONSTRAINED:
-        return _chances(rules, rows, "", unconstrained=True)[0], "no requirement", None
+        return _chances(policy, rows, "", unconstrained=True)[0], "no requirement", None
     if names.against == BASE:
         return (rows.scores >= names.threshold).astype(np.float64), f"score >= {names.threshold:g}", None
     other, name = Policy.load(names.against), Path(names.against).name
@@ -376,9 +375,9 @@ def _others(
 def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool = False) -> tuple[Floats, int]:
     """A policy's chances of acceptance, and how many rows are of sites that it does not know.
 
-    ``unconstrained``: those of its rule that nothing is required of.
+    ``unconstrained``: those of its unconstrained rule.
     """
-    groups, numbers = _numbers(rows.groups, policy.groups), None
+    groups, places = _codes(rows.groups, policy.groups), None
     if (groups < 0).any():
         strange, known = rows.groups[groups < 0], listed(map(repr, policy.groups), len(policy.groups), 6)
         raise InputError(
@@ -389,9 +388,9 @@ def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool =
         if rows.sites is None:
             many = f"{len(policy.sites):,} sites"
             raise InputError(f"--site: not given, but {name} has rules for {many}; name the column of sites.")
-        numbers = _numbers(rows.sites, policy.sites)
-        if (numbers < 0).any() and not policy.has_merged:
-            strange = rows.sites[numbers < 0]
+        places = _codes(rows.sites, policy.sites)
+        if (places < 0).any() and not policy.has_merged:
+            strange = rows.sites[places < 0]
             raise InputError(
                 f"--site: {strange.size:,} rows are of sites that {name} does not know, such as "
                 f"{shown(strange[0])}, and it lacks the rule of all sites taken as one; leave such rows out."
@@ -403,14 +402,14 @@ def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool =
                 f"--site: {name} is of site {policy.site!r} alone, but there are rows of "
                 f"{listed(map(repr, others), len(others))}; leave them out."
             )
-    sites = None if numbers is None else Codes(policy.sites, numbers)
+    sites = None if places is None else Codes(policy.sites, places)
     decide = policy.unconstrained if unconstrained else policy.probabilities
     chance = decide(rows.scores, sensitive_features=Codes(policy.groups, groups), sites=sites, on_unknown="merged")
-    return chance, 0 if numbers is None else int((numbers < 0).sum())
+    return chance, 0 if places is None else int((places < 0).sum())
 
 
-def _numbers(labels: npt.NDArray[Any], names: Sequence[Label]) -> Integers:
-    """The place of every label among names, found as files hold them; -1 where it is not there."""
+def _codes(labels: npt.NDArray[Any], names: Sequence[Label]) -> Integers:
+    """The place of every label among names, compared as text as files hold it; -1 where it is not there."""
     known = {label_text(name): place for place, name in enumerate(names)}
     found = encode(labels, "labels")
     return np.array([known.get(label_text(name), -1) for name in found.names], dtype=np.int32)[found.codes]

@@ -1,8 +1,9 @@
-"""Requirements judged on counted rows: what was found of each, at every site where it holds.
+"""Requirements judged on counted rows: an outcome for each, at every site where it holds.
 
-On rows that chose the rule figures are exact; on others each has an interval. The end that would show that a
-requirement is met is that of the figure alone: what is worst in truth is one fixed pair of groups. The end that would
-show that it is exceeded is corrected over all that is looked at, so that nobody is accused by chance.
+On the rows that chose the rule figures are exact. On other rows each has an interval whose two ends have different
+errors. The end that can show that a requirement is met is that of one comparison: the worst pair of groups in truth is
+one fixed pair. The end that can show that it is exceeded is corrected for all comparisons of the audit, so that no site
+is blamed for chance.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ from logofair.outcomes import (
 )
 from logofair.requirement import TODAY, People, Population, Requirement
 
-# Both ends of shares, each wrong with the chance given.
+# From the error of one end, (places, 1), to both ends of the intervals of some shares, each (places, populations).
 Limits: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True, eq=False)
 class CountedRules:
-    """What the rule that is judged does on some rows, and the unconstrained rule on the same where that is known.
+    """Tallies of the rule that is judged (``after``) and, where it is known, of the unconstrained rule (``before``).
 
-    ``changes`` are those from one to the other row by row, inside sites and over all: with these a limit of "today"
-    has an interval. ``sites`` is (None,) where there are none.
+    ``changes`` count the rows that the two rules decide differently, inside sites and over all: without them the
+    distance from a limit "today" has no interval. ``sites`` is (None,) where there are none.
     """
 
     after: Tally
@@ -58,21 +59,20 @@ class CountedRules:
     @classmethod
     def of(cls, before: Floats, after: Floats, rows: tuple[Any, ...], *, changes: bool = True) -> CountedRules:
         """Count two rules on checked rows, ``(labels, weights, groups, sites, ids)`` as `tally_of` takes them."""
-        tallies = [tally_of(chance, *rows) for chance in (after, before)]
         groups, sites, counted = rows[2].names, rows[3].names, None
         if changes:
             inside = Changes.of(after - before, rows)
             counted = inside, inside if len(sites) == 1 else Changes.of(after - before, as_one_site(rows))
-        return cls(tallies[0], groups, sites, tallies[1], counted)
+        return cls(tally_of(after, *rows), groups, sites, tally_of(before, *rows), counted)
 
     def over_all(self) -> CountedRules:
-        """All sites as one."""
+        """The same rows as of one site."""
         before = None if self.before is None else self.before.merged()
         changes = None if self.changes is None else (self.changes[1], self.changes[1])
         return CountedRules(self.after.merged(), self.groups, (None,), before, changes)
 
     def members(self, population: Population) -> Booleans:
-        """Which groups belong to a population; ``()`` is everyone."""
+        """Which groups belong to a population; the empty one is everyone."""
         return np.array([not population or str(group) in population for group in self.groups])
 
 
@@ -99,14 +99,16 @@ def judge(
     known : labels, optional
         The sites that requirements are about: nothing is required of others. By default all.
     shares, prices : mappings, optional
-        The share that a bound in people comes to; the dual price of a requirement, one for each of the sites.
+        The share of the rows that a bound in people comes to, and the dual prices at each of the sites, by requirement.
     comparisons : pair of int, optional
-        How many statements are judged together inside sites and over all (:func:`count_comparisons`), by default these.
+        For how many comparisons inside sites, and over all, intervals are corrected (:func:`count_comparisons`); by
+        default for those of these requirements.
     most : int, optional
-        Of each requirement keep no more outcomes than this, those that tell most: the verdict stays what it is.
+        Keep at most so many outcomes of each requirement, the worst and least certain: the verdict does not change.
     """
     required, exact = tuple(requirements), basis == CALIBRATION_ROWS
-    sides, counts = (rules, rules.over_all()), comparisons or count_comparisons(required, rules)
+    sides = rules, rules.over_all()  # a requirement's scope, whether it is global, says which
+    counts = comparisons or count_comparisons(required, rules)
     there = None if known is None else {str(site) for site in known}
     entries: list[Outcome] = []
     for each in required:
@@ -119,7 +121,7 @@ def judge(
             states = np.where(room(each.relation, limit, found.after) >= -precision, MET, EXCEEDED).astype(object)
         else:
             states = states_of(each.relation, limit, found.low, found.high)
-            states[states == NOT_MEASURED] = UNCLEAR  # the figure is known, and an end of its interval is not
+            states[states == NOT_MEASURED] = UNCLEAR  # for want of an interval; figures that are unknown follow
         states[np.isnan(found.after) | np.isnan(limit)] = NOT_MEASURED
         places = _covered(each, side.sites, there)
         if most is not None and len(places) > most:
@@ -137,7 +139,7 @@ def judge(
 
 
 def _covered(requirement: Requirement, sites: Sequence[Label | None], known: Iterable[str] | None = None) -> list[int]:
-    """The places of the sites where a requirement holds, of those that are known."""
+    """The places of the known sites where a requirement holds; None, all of them, is always known."""
     return [
         c
         for c, site in enumerate(sites)
@@ -151,10 +153,10 @@ def count_comparisons(
     local: Sequence[Rate] = (),
     global_: Sequence[Rate] = (),
 ) -> tuple[int, int]:
-    """How many statements are judged together inside sites, and over all of them.
+    """How many comparisons are made inside sites, and over all of them.
 
-    Pairs of groups whose rates are compared, those of ``local`` and ``global_`` whether required or not, and rates
-    beside their limits.
+    Pairs of groups whose rates are compared, those of the audited rates ``local`` and ``global_`` whether something is
+    required of them or not, and rates that are compared with their limits.
     """
     alone, sides = rules.sites == (None,), (rules, rules.over_all())
     audited = (local, ()) if alone and tuple(local) == tuple(global_) else (local, global_)
@@ -180,7 +182,7 @@ def count_comparisons(
 
 @dataclass(frozen=True, eq=False)
 class _Figure:
-    """A gap, ratio, rate or difference at every place; NaN where undefined."""
+    """A gap, ratio, rate or difference at every place (a site, or all together); NaN where undefined."""
 
     before: Floats
     after: Floats
@@ -192,7 +194,7 @@ class _Figure:
 
 
 def _worst(parts: list[_Figure], relation: str) -> _Figure:
-    """Of several rates the worst: the largest gap has the largest of their ends, the smallest ratio the smallest."""
+    """The worst of several rates' figures at every place, and the worst of their ends: they need not be of one rate."""
     if len(parts) == 1:
         return parts[0]
     least = relation == ">="
@@ -209,10 +211,10 @@ def _worst(parts: list[_Figure], relation: str) -> _Figure:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """What a figure is made of: shares of some populations at every place, (places, populations).
+    """Shares of some populations at every place, (places, populations), of which a requirement's figure is made.
 
-    ``names`` are the groups that a population is named by; ``people`` how many equal rows leave as much to chance.
-    ``limits`` are both ends of a share by itself, each wrong with the chance that they are given.
+    ``names`` are the groups that a population is named after, ``rows`` how many rows its share rests on, ``people`` the
+    effective number of rows. ``limits`` gives the interval of a single share.
     """
 
     requirement: Requirement
@@ -223,21 +225,21 @@ class Compared:
     rows: Indices
     people: Floats
     limits: Limits
-    has_interval: bool  # whether its shares are of rows, each counted once or not at all
+    has_interval: bool  # whether shares are of rows that count or do not: others have no binomial interval
 
     @property
     def of_pairs(self) -> bool:
-        """Whether it compares every group with every other."""
+        """Whether every population is compared with every other."""
         return self.requirement.measure in ("gap", "ratio")
 
     @cached_property
     def beside(self) -> Floats:
-        """What each share is compared with before the worst is chosen: what it is today, where that is its limit."""
+        """What is subtracted from each share to find the worst: its own limit where that is today's share, else 0."""
         of_today = self.requirement.bound == TODAY and not self.of_pairs
         return np.where(of_today & ~np.isnan(self.before), self.before, 0.0)
 
     def only(self, population: int) -> Compared:
-        """One of the populations."""
+        """One of the populations by itself."""
         one = slice(population, population + 1)
         arrays = {name: getattr(self, name)[:, one] for name in ("before", "after", "rows", "people")}
 
@@ -248,7 +250,7 @@ class Compared:
         return replace(self, names=self.names[one], limits=limits, **arrays)
 
     def figure(self, values: Floats) -> tuple[Floats, Indices]:
-        """The figure of every place, and the populations that it is of: those of the ends of a gap, or the worst."""
+        """The figure at every place, and the populations that it is of: the ends of a gap or ratio, or the worst."""
         known = ~np.isnan(values)
         top = np.where(known, values, -np.inf).argmax(axis=1)
         bottom = np.where(known, values, np.inf).argmin(axis=1)
@@ -262,15 +264,15 @@ class Compared:
         return np.where(known.sum(axis=1) >= 2, found, np.nan), np.stack([top, bottom], axis=1)
 
     def end(self, which: Booleans, tail: Floats, *, kept: bool) -> Floats:
-        """The end of the interval that shows that a limit is kept, or that it is exceeded.
+        """The end of the figure's interval that can show that a limit is ``kept``, or else that it is exceeded.
 
-        ``which`` populations count; ``tail`` is the chance that it is wrong, (places,), where it shows an exceedance
-        that of each pair or share.
+        ``which`` populations count. ``tail`` is the error of the end, (places,): of the worst comparison where it is
+        kept, of each comparison where it is exceeded.
         """
         measure, at_most = self.requirement.measure, self.requirement.relation != ">="
         shares = np.where(which, self.after, np.nan)
         if not self.has_interval or (self.requirement.bound == TODAY and self.of_pairs):
-            return np.full(len(shares), np.nan)  # of today's gap, both are uncertain
+            return np.full(len(shares), np.nan)  # today's gap as a limit is uncertain too, and has no interval yet
         if self.of_pairs:
             limits = pair_limits if measure == "gap" else ratio_limits
             return limits(shares, self.people, tail, upper=kept == (measure == "gap"))
@@ -281,18 +283,18 @@ class Compared:
 def _figure(own: Compared, limit: float | None, tail: float, *, exact: bool) -> _Figure:
     """The figure of one rate at every place, with its interval; ``limit`` None is what the unconstrained rule gives.
 
-    ``tail`` is the chance that a single statement looks exceeded. On other rows than those that chose the rule,
-    populations of a handful of people are left out where there are enough others to compare, unless they show that the
-    limit is exceeded: that counts however few they are.
+    ``tail`` is the error of a single comparison once it is corrected for all. On other rows than those that chose the
+    rule, populations of few rows are left out where enough others can be compared, unless they show, however few, that
+    the limit is exceeded.
     """
     relation, among = own.requirement.relation, np.ones(own.after.shape, dtype=bool)
-    far = np.full(len(among), tail)
-    near = far if relation == "=" else np.full(len(among), TAIL)  # which is exceeded at either end
+    corrected = np.full(len(among), tail)
+    single = corrected if relation == "=" else np.full(len(among), TAIL)  # "=" can be exceeded at both ends
     if not exact:
         large = (own.rows >= FEW_ROWS) & ~np.isnan(own.after)
         among = large | (large.sum(axis=1, keepdims=True) < (2 if own.of_pairs else 1))
         if limit is not None and not among.all():
-            ends = (own.end(which, far, kept=False) for which in (np.ones_like(among), among))
+            ends = (own.end(which, corrected, kept=False) for which in (np.ones_like(among), among))
             by_all, by_large = (room(relation, np.array(limit), end) < 0.0 for end in ends)
             among |= (by_all & ~by_large)[:, None]
     after, at = own.figure(np.where(among, own.after - own.beside, np.nan))
@@ -301,16 +303,17 @@ def _figure(own: Compared, limit: float | None, tail: float, *, exact: bool) -> 
     known, low = ~np.isnan(after), np.full(after.shape, np.nan)
     high = low
     if not exact:
-        kept, exceeded = own.end(among, near, kept=True), own.end(among, far, kept=False)
+        kept, exceeded = own.end(among, single, kept=True), own.end(among, corrected, kept=False)
         low, high = (kept, exceeded) if relation == ">=" else (exceeded, kept)
         low, high = np.where(known, np.minimum(low, after), np.nan), np.where(known, np.maximum(high, after), np.nan)
-    silent = (own.requirement.measure == "ratio") & ((~np.isnan(own.after)).sum(axis=1) >= 2)  # nobody is selected
+    # A ratio of rates that are all 0 is undefined, yet it rests on rows.
+    all_zero = (own.requirement.measure == "ratio") & ((~np.isnan(own.after)).sum(axis=1) >= 2)
     return _Figure(
         before,
         after + beside,
         low + beside,
         high + beside,
-        np.where(known | silent, np.take_along_axis(own.rows, at, axis=1).min(axis=1), 0),
+        np.where(known | all_zero, np.take_along_axis(own.rows, at, axis=1).min(axis=1), 0),
         [own.rate] * len(after),
         [tuple(name for a in ends for name in own.names[a]) for ends in at.tolist()],
     )
@@ -322,7 +325,7 @@ def rates_of(requirement: Requirement) -> tuple[Rate, ...]:
 
 
 def compared(requirement: Requirement, rules: CountedRules) -> list[Compared]:
-    """For each rate what a requirement compares: every group, or the one population that it is of."""
+    """For each rate the shares that a requirement compares: of all groups, or of the one population it is about."""
     if requirement.measure == "difference":
         return [_difference(requirement, rules)]
     place = list(range(len(rules.groups)))
@@ -350,7 +353,7 @@ def compared(requirement: Requirement, rules: CountedRules) -> list[Compared]:
 def _limits_of_change(
     before: Floats, change: tuple[Floats, Floats] | None, range_: tuple[float, float], tail: Floats
 ) -> tuple[Floats, Floats]:
-    """Both ends of what has changed by this mean, with this squared error; NaN where changes were not counted."""
+    """Both ends of a share from its change (mean and squared error); NaN where changes were not counted."""
     if change is None:
         return (np.full(before.shape, np.nan),) * 2
     mean, half = change[0], -ndtri(tail) * np.sqrt(change[1])
@@ -358,9 +361,9 @@ def _limits_of_change(
 
 
 def _difference(requirement: Requirement, rules: CountedRules) -> Compared:
-    """One population's rate less another's, which may overlap: a weighted sum of the groups' shares.
+    """One population's rate less another's as a weighted sum of the groups' shares, since populations may overlap.
 
-    Its limits combine those of the shares as squares, as do those of a pair (Newcombe 1998).
+    Its limits add the squares of the shares' distances from their limits, as Newcombe's (1998) for two shares do.
     """
     weights, rates = [], list(requirement.rates)
     for rate, population, sign in zip(rates, requirement.who, (1.0, -1.0), strict=True):
@@ -409,9 +412,10 @@ def _difference(requirement: Requirement, rules: CountedRules) -> Compared:
 
 
 def _mix_errors(requirement: Requirement, rules: CountedRules, tail: Floats) -> tuple[Floats, Floats]:
-    """Squares to add to both ends for rates of everyone: how many are of each group is a sample too.
+    """Squares to add to both ends where a population is everyone: the groups' shares of everyone are sampled, too.
 
-    From the limits of each group's share of those who count; a share varies with the others', by one less it.
+    Each group adds the square of its rate's distance from everyone's, times the distance of its share of everyone from
+    the limits of that share; divided by 1 less the share, since the shares of a multinomial sum to 1.
     """
     found = np.zeros((2, len(rules.sites), 1))
     for place, (rate, population) in enumerate(zip(requirement.rates, requirement.who, strict=True)):

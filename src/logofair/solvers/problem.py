@@ -22,11 +22,10 @@ from logofair.requirement import TODAY, Requirement
 from logofair.requirements import Combination, Holding, Requirements
 from logofair.solvers.limits import Limits, Regions, gap_of, range_of
 
-# A rate over fewer than one in 100,000 of a cell's expected members is undefined: it would be noise to anybody, and
-# the few would be lost in rounding.
-_NOBODY = 1e-5
+# A rate that counts less than this share of a cell's mass is undefined: it would be noise, and lost in rounding.
+_LEAST_COUNTED = 1e-5
 _ONE = 1.0 - 1e-12  # a rate this large is 1 but for rounding
-_ROUNDING = 1e-15  # of the dearest error: what sums leave of a cost of 0
+_ROUNDING = 1e-15  # as a share of the dearest error: sums that should be a cost of 0 leave this much
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,18 +38,20 @@ class GroupTotals:
 
 @dataclass(frozen=True)
 class Problem:
-    """Maximise expected accuracy, or minus the expected cost, over all rules that meet their requirements.
+    """Maximise expected accuracy, or minus the expected cost, over all rules that meet the requirements.
 
     ``local_tolerance`` is ``(sites, local rates)`` and ``global_tolerance`` ``(global rates,)``; infinity means free.
-    Rates are of order 1; ``local_units`` and ``global_units`` say how many of these units one of the user's has (by
-    default 1), for violations and prices in the user's. Where the cells are only some sites of a federation,
-    ``totals`` has its totals: accuracies and global shares are then these sites' part of it, and add up over sites.
-    ``local_limits`` and ``global_limits`` are what is required besides tolerances (None: nothing). ``costs``, (sites,
-    2), are those of a wrongly accepted and of a wrongly rejected row in units of ``cost_unit`` (None: accuracy counts,
-    which is 1 less a cost of 1 each). ``objective`` replaces the gain where something else is to be maximised. Cells
-    ``left_out``, (sites, groups), are compared with no other inside their site; a group of which all are left out
-    not over all either. ``local_holding`` and ``global_holding`` say which requirements each rate is of, with the
-    numbers that today's rates come to.
+    ``local_limits`` and ``global_limits`` are what is required besides tolerances (None: nothing). ``local_holding``
+    and ``global_holding`` name the requirements on each rate, with the numbers that "today" stands for.
+
+    Rates are scaled to order 1: one unit of the user's is ``local_units`` (``global_units``) of them, by default 1.
+    Violations and prices are told in the user's. ``costs``, (sites, 2), are those of a wrongly accepted and of a
+    wrongly rejected row in units of ``cost_unit``; None: accuracy counts, which is 1 less a cost of 1 each.
+    ``objective`` replaces the gain where something else is maximised.
+
+    Where the cells are only some sites of a federation, ``totals`` has its totals: accuracies and global shares are
+    then these sites' part of it, and add up over sites. Cells that are ``left_out``, (sites, groups), are compared with
+    no other cell of their site, nor their group with others over all sites if all of its cells are left out.
     """
 
     cells: Cells
@@ -113,7 +114,7 @@ class Problem:
         return -float(self.costs[:, 1] @ self.positives.sum(axis=1))
 
     def reported(self, value: float) -> float:
-        """A value as people read it: the accuracy, or the cost per row in the user's units."""
+        """A value of the objective in the user's units: the accuracy, or the cost per row."""
         if self.costs is None:
             return value
         return 0.0 if abs(value) < _ROUNDING else -value * self.cost_unit
@@ -125,7 +126,7 @@ class Problem:
 
     @cached_property
     def row_worth(self) -> tuple[Floats, Floats]:
-        """What accepting a row adds, as a line in its chance: constant and slope, (sites, 1)."""
+        """What accepting a row adds to the objective, linear in its chance eta: constant and slope, (sites, 1)."""
         if self.costs is None:
             return np.full((1, 1), -1.0), np.full((1, 1), 2.0)
         return -self.costs[:, :1], self.costs.sum(axis=1, keepdims=True)
@@ -137,7 +138,7 @@ class Problem:
 
     @cached_property
     def local_defined(self) -> Booleans:
-        """Which cells have which local rate, (sites, groups, local rates)."""
+        """Which local rates of which cells are defined, (sites, groups, local rates)."""
         out = False if self.left_out is None else self.left_out
         mass, positives = np.where(out, 0.0, self.mass), np.where(out, 0.0, self.positives)
         # A site without weight has no share selected either.
@@ -166,7 +167,7 @@ class Problem:
 
     @cached_property
     def global_defined(self) -> Booleans:
-        """Which groups have which global rate, (groups, global rates)."""
+        """Which global rates of which groups are defined, (groups, global rates)."""
         out = False if self.left_out is None else self.left_out.all(axis=0)
         mass, positives = np.where(out, 0.0, self.group_mass), np.where(out, 0.0, self.group_positives)
         return rates_defined(self.global_rates, mass, positives)
@@ -187,7 +188,7 @@ class Problem:
 
     @cached_property
     def compares_selection(self) -> bool:
-        """Whether the local constraints are one family of plain selection rates."""
+        """Whether tolerances on the gaps of the selection rate are all that is required inside sites."""
         if len(self.local_rates) != 1 or self.local_limits is not None:
             return False
         (rate,) = self.local_rates
@@ -205,9 +206,9 @@ class Problem:
         return constant * share, slope * share
 
     def priced_gain(self, prices: Floats, *, gains: bool = True) -> tuple[Floats, Floats]:
-        """The gain less the price of the cells' shares in global rates (F in the paper), per site's mass.
+        """Reduced gain: less the price of the cells' shares in global rates (F in the paper), per mass of the site.
 
-        Not ``gains``: the price alone counts, as long as the requirements are not met.
+        Without ``gains`` prices alone count, as in a search for a feasible rule.
         """
         u, v = self.gain if gains else (np.zeros(self.shape), np.zeros(self.shape))
         if not self.global_rates:
@@ -218,10 +219,11 @@ class Problem:
         return u - price_u / weight, v - price_v / weight
 
     def tied(self, apart: Sequence[int] = ()) -> Problem:
-        """The same problem with the rows of a cell in one block where a rate of 0 or 1 leaves no choice about them.
+        """The same problem with rows tied together where a rate that must be 0 or 1 leaves no choice between them.
 
-        A floor of 1 under a true positive rate accepts all that have a chance, however small: a price that would tell
-        those of 1e-12 from those of 0 is beyond all rounding, and none has to. Some sites' rows may stay ``apart``.
+        A floor of 1 under the true positive rate accepts every row whose chance is above 0, however little: only a
+        price beyond all rounding could tell a chance of 1e-12 from 0, so these rows become one block. The rows of sites
+        listed in ``apart`` are not tied.
         """
         cells, values = self.cells, self.cells.values
         limited = [each for each in (self.local_limits, self.global_limits) if each is not None]
@@ -241,7 +243,10 @@ class Problem:
         return replace(self, cells=cells.joined(begins))
 
     def _fixed(self, rate: Rate) -> Booleans:
-        """The cells, (sites, groups), in which a rate has to be 0, or 1, by limits there, elsewhere or over all."""
+        """The cells, (sites, groups), in which a rate must be 0 or 1, by their own limits or through those of others.
+
+        Bounds on the rate are propagated between cells and over all sites until no more become 0 or 1.
+        """
         local = self.local_rates, self.local_limits, self.local_tolerance, self.local_counts, self.local_defined
         over_all = self.global_tolerance[None], self.global_counts[None], self.global_defined[None]
         found = np.zeros(self.shape, dtype=bool)
@@ -257,7 +262,7 @@ class Problem:
                 return found
 
     def at_prices(self, prices: Floats) -> Problem:
-        """The sites' own problems at given prices of the global rates: no global constraint, the priced gain."""
+        """The Lagrangian's problem at given prices of the global rates: priced gain under the local requirements."""
         return replace(
             self,
             global_rates=(),
@@ -268,7 +273,7 @@ class Problem:
         )
 
     def of_sites(self, sites: Indices) -> Problem:
-        """The same problem for some sites, as if there were no others."""
+        """The problem of some sites, as if there were no others."""
         limits = None if self.local_limits is None else self.local_limits.of(sites)
         return replace(
             self,
@@ -340,7 +345,7 @@ class Problem:
 
     @cached_property
     def rejecting(self) -> Booleans:
-        """Which sites may reject everybody, (sites,)."""
+        """At which sites rejecting everybody is feasible, (sites,)."""
         nobody = np.zeros(self.shape)
         return np.asarray(np.max(self.local_excess(nobody, nobody), axis=1, initial=0.0) <= 0.0)
 
@@ -350,7 +355,7 @@ class Problem:
         return max(0.0, float(np.max(local, initial=0.0)), float(np.max(global_, initial=0.0)))
 
     def empty_ratios(self, u: Floats, v: Floats) -> int:
-        """How many ratios say nothing, since nobody is selected there."""
+        """How many required ratios are of rates that are all 0, and so say nothing."""
         over_all = self.over_all.empty_ratios(self.global_shares(u, v)[None])
         return self.inside.empty_ratios(self.local_values(u, v)) + over_all
 
@@ -360,9 +365,11 @@ class Problem:
         return "tolerance" if limits is None else limits.kind(rate)
 
     def requirement_prices(self, local: Floats, global_: Floats) -> dict[tuple[Requirement, str], Floats]:
-        """What a unit less of each requirement would win at most, by requirement and side, (n,), where it binds.
+        """The shadow price of each requirement, by requirement and side, (n,): 0 where it does not bind.
 
-        ``local`` and ``global_`` are prices of the rates. Of several on a rate the strictest has it.
+        It bounds what the objective would gain per unit by which the requirement is relaxed, in the user's units.
+        ``local`` and ``global_`` are dual prices of the rates. Of several requirements on one rate only the strictest
+        binds, and of equal ones the first.
         """
         found: dict[tuple[Requirement, str], Floats] = {}
         for side, holding, prices, won in (
@@ -370,9 +377,9 @@ class Problem:
             ("global", self.global_holding, global_[None], self.over_all.relief(global_[None])),
         ):
             for k, each_of_rate in enumerate(holding):
-                taken = np.zeros((len(won), self.shape[1], 2), dtype=bool)  # by an earlier one that is as strict
+                taken = np.zeros((len(won), self.shape[1], 2), dtype=bool)  # ends whose price an earlier one has
                 for each in each_of_rate:
-                    own = self._priced(each, side, k, prices[..., k], won[:, k], taken)
+                    own = self._shadow_price(each, side, k, prices[..., k], won[:, k], taken)
                     key = each.requirement, side
                     found[key] = found.get(key, 0.0) + own * self.unit(side, k)
         return found
@@ -382,8 +389,11 @@ class Problem:
         units = np.ravel(self.local_units if side == "local" else self.global_units)
         return float(units[k if units.size > 1 else 0])
 
-    def _priced(self, each: Holding, side: str, k: int, prices: Floats, won: Floats, taken: Booleans) -> Floats:
-        """What a unit less of one requirement would win, (n,); ``taken`` says whose ends have a price already."""
+    def _shadow_price(self, each: Holding, side: str, k: int, prices: Floats, won: Floats, taken: Booleans) -> Floats:
+        """The shadow price of one requirement on rate k, (n,); marks the ends that it binds at as ``taken``.
+
+        ``prices`` are the rate's, (n, groups); ``won`` is what relaxing all that is required of it would gain.
+        """
         tolerance = self.local_tolerance if side == "local" else self.global_tolerance[None]
         limits = self.local_limits if side == "local" else self.global_limits
         unit = self.unit(side, k)
@@ -422,7 +432,7 @@ class Problem:
     def _coefficients(
         self, rates: tuple[Rate | Combination, ...], mass: Floats, positives: Floats, counts: Booleans
     ) -> tuple[Floats, Floats]:
-        """Coefficients of u and v in rates of groups of so many rows and positives, (..., groups)."""
+        """Coefficients of u and v in rates, (sites, groups, rates), of groups with this mass and these positives."""
         u, v = np.zeros((*self.shape, len(rates))), np.zeros((*self.shape, len(rates)))
         for k, each in enumerate(rates):
             for number, rate, group in _terms(each):
@@ -437,47 +447,11 @@ class Problem:
         return u, v
 
 
-def _terms(rate: Rate | Combination) -> tuple[tuple[float, Rate, int | None], ...]:
-    """The terms of a combination; of the rate of every group by itself one that is of no single group."""
-    return rate.terms if isinstance(rate, Combination) else ((1.0, rate, None),)
-
-
-def _of_group(counted: Floats, everybody: bool) -> Floats:
-    """Rows of every group, (..., groups), or of everybody together in the place of each."""
-    return counted.sum(axis=-1, keepdims=True) if everybody else counted
-
-
-def _narrowed(
-    rate: Rate,
-    low: Floats,
-    high: Floats,
-    rates: tuple[Rate | Combination, ...],
-    limits: Limits | None,
-    tolerance: Floats,
-    compared: Booleans,
-    defined: Booleans,
-) -> tuple[Floats, Floats]:
-    """The least and the most that a side's requirements leave a rate where it lies between two ends, (n, groups)."""
-    own, given = [k for k, each in enumerate(rates) if each == rate], limits or Limits.none(*defined.shape)
-    for k in own:
-        low = np.where(defined[..., k], np.maximum(low, given.least[..., k]), low)
-        high = np.where(defined[..., k], np.minimum(high, given.most[..., k]), high)
-    for k in own:  # and by the ends of the other groups
-        width, ratio = np.where(np.isfinite(tolerance[:, k]), tolerance[:, k], 1.0)[:, None], given.ratio[:, k, None]
-        most = np.min(np.where(compared[..., k], high, 1.0), axis=1, keepdims=True, initial=1.0)
-        most = np.minimum(most + width, np.where(ratio > 0, most / np.maximum(ratio, 1e-300), 1.0))
-        least = np.max(np.where(compared[..., k], low, 0.0), axis=1, keepdims=True, initial=0.0)
-        least = np.maximum(least - width, ratio * least)
-        low = np.where(compared[..., k], np.maximum(low, least), low)
-        high = np.where(compared[..., k], np.minimum(high, most), high)
-    return low, high
-
-
 def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals | None = None) -> Problem:
-    """The optimisation problem on given cells; what is required of none of these sites is left out.
+    """The optimisation problem on given cells, without the requirements that concern none of these sites.
 
-    ``totals``: those of the federation, where the cells are only some of its sites. What a rate is today comes from the
-    rule that gains most where nothing is required.
+    ``totals``: those of the federation, where the cells are only some of its sites. What "today" stands for is measured
+    on the unconstrained rule.
     """
     local, global_ = _columns(requirements, "local"), _columns(requirements, "global")
     costs, sites = requirements.costs, cells.n_sites
@@ -504,16 +478,17 @@ def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals |
 class _Column:
     """What is required of one rate: of its gap and its ratio, of groups by themselves, or of a combination of rates."""
 
-    of: Rate | Combination  # in units of order 1
-    unit: float  # how many of these one of the user's has
+    of: Rate | Combination  # scaled to order 1
+    unit: float  # of the user's, in this scale
     holding: tuple[Holding, ...]
 
     def write(
         self, k: int, tolerance: Floats, limits: Limits, defined: Booleans, today: Floats | None
     ) -> Iterator[Holding]:
-        """Write the numbers of the requirements into column k, the strictest of several, and hand them back.
+        """Write the requirements' bounds into column k, the strictest of several, and yield them with these numbers.
 
-        ``today`` are the values of the groups, (n, groups), where nothing is required; None: they do not matter yet.
+        ``today`` are the groups' values under the unconstrained rule, (n, groups); None: not known yet, and any bound
+        will do.
         """
         for each in self.holding:
             at = np.flatnonzero(each.at)
@@ -542,7 +517,7 @@ class _Column:
 
 
 def _today(measure: str, values: Floats, defined: Booleans) -> Floats:
-    """What is measured of some values, (n, groups), once for every group."""
+    """A gap, ratio, rate or combination of some values, (n, groups), repeated for every group."""
     if measure == "rate":
         return np.clip(values, 0.0, 1.0)
     if measure == "combination":
@@ -556,7 +531,7 @@ def _today(measure: str, values: Floats, defined: Booleans) -> Floats:
 
 
 def _columns(requirements: Requirements, side: str) -> list[_Column]:
-    """What is required on a side, by rate: gaps and ratios first, then groups' rates, then combinations."""
+    """The requirements of a side by rate: gaps and ratios first, then groups' rates, then combinations."""
     found: dict[tuple[str, object], list[Holding]] = {}
     for each in requirements.holding(side):
         key = each.of.terms if isinstance(each.of, Combination) else each.of
@@ -580,7 +555,7 @@ def _bounded(
     today_local: Floats | None,
     today_global: Floats | None,
 ) -> Problem:
-    """The problem with the numbers of what is required; where a rate has no rows, nothing is."""
+    """The problem with tolerances and limits filled in; nothing is required where a rate is undefined."""
     sides = []
     for columns, defined, today in (
         (local, problem.local_defined, today_local),
@@ -614,9 +589,9 @@ def cost_pairs(costs: Costs, unit: float, sites: int) -> Floats:
 
 
 def unconstrained(cells: Cells, row_worth: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """The (u, v) that gain most where nothing is required, (sites, groups); what a row is worth as in a problem.
+    """(u, v) of the unconstrained rule, (sites, groups); ``row_worth`` as in a problem.
 
-    How many rows others have plays no part in it, not even in its rounding.
+    Each cell is solved by itself, so that its numbers do not depend, even in rounding, on the rows of others.
     """
     shape = (cells.n_sites, cells.n_groups)
     constant, slope = (np.broadcast_to(each, shape).ravel() for each in row_worth)
@@ -625,9 +600,9 @@ def unconstrained(cells: Cells, row_worth: tuple[Floats, Floats]) -> tuple[Float
 
 
 def rates_defined(rates: tuple[Rate | Combination, ...], mass: Floats, positives: Floats) -> Booleans:
-    """Where enough members count in a rate for it to mean something, (..., groups, rates).
+    """Where enough mass counts in a rate for it to be defined, (..., groups, rates).
 
-    A combination is of the groups it names, where all of its rates mean something.
+    A combination is defined for the groups that it names, where all of its rates are.
     """
     found = np.zeros((*mass.shape, len(rates)), dtype=bool)
     for k, each in enumerate(rates):
@@ -635,7 +610,7 @@ def rates_defined(rates: tuple[Rate | Combination, ...], mass: Floats, positives
         for _, rate, group in _terms(each):
             everybody = isinstance(each, Combination) and group is None
             own_mass, own_positives = _of_group(mass, everybody), _of_group(positives, everybody)
-            there = rate.denominator(own_mass, own_positives) > _NOBODY * own_mass
+            there = rate.denominator(own_mass, own_positives) > _LEAST_COUNTED * own_mass
             if not isinstance(each, Combination):
                 some |= there
                 continue
@@ -647,5 +622,41 @@ def rates_defined(rates: tuple[Rate | Combination, ...], mass: Floats, positives
 
 
 def total_price(prices: Floats, rates: Floats) -> Floats:
-    """What rates cost together, by cell; both (sites, groups, rates)."""
+    """The price of all rates of each cell together, (sites, groups); both (sites, groups, rates)."""
     return np.asarray(np.einsum("cak,cak->ca", prices, rates))  # a sum over a short axis would be slow
+
+
+def _terms(rate: Rate | Combination) -> tuple[tuple[float, Rate, int | None], ...]:
+    """The terms (factor, rate, group) of a combination; a rate of every group by itself is one term without a group."""
+    return rate.terms if isinstance(rate, Combination) else ((1.0, rate, None),)
+
+
+def _of_group(counted: Floats, everybody: bool) -> Floats:
+    """What is counted of every group, (..., groups), or of everybody together, in the place of each."""
+    return counted.sum(axis=-1, keepdims=True) if everybody else counted
+
+
+def _narrowed(
+    rate: Rate,
+    low: Floats,
+    high: Floats,
+    rates: tuple[Rate | Combination, ...],
+    limits: Limits | None,
+    tolerance: Floats,
+    compared: Booleans,
+    defined: Booleans,
+) -> tuple[Floats, Floats]:
+    """Bounds on a rate, (n, groups), narrowed by what is required of it on one side."""
+    own, given = [k for k, each in enumerate(rates) if each == rate], limits or Limits.none(*defined.shape)
+    for k in own:
+        low = np.where(defined[..., k], np.maximum(low, given.least[..., k]), low)
+        high = np.where(defined[..., k], np.minimum(high, given.most[..., k]), high)
+    for k in own:  # by its tolerance and ratio to the bounds of the other groups
+        width, ratio = np.where(np.isfinite(tolerance[:, k]), tolerance[:, k], 1.0)[:, None], given.ratio[:, k, None]
+        most = np.min(np.where(compared[..., k], high, 1.0), axis=1, keepdims=True, initial=1.0)
+        most = np.minimum(most + width, np.where(ratio > 0, most / np.maximum(ratio, 1e-300), 1.0))
+        least = np.max(np.where(compared[..., k], low, 0.0), axis=1, keepdims=True, initial=0.0)
+        least = np.maximum(least - width, ratio * least)
+        low = np.where(compared[..., k], np.maximum(low, least), low)
+        high = np.where(compared[..., k], np.minimum(high, most), high)
+    return low, high
