@@ -58,6 +58,11 @@ class TableFile:
         return str(self.path)
 
     @property
+    def name(self) -> str:
+        """The table's own name, without folders."""
+        return self.path.name
+
+    @property
     def is_packed(self) -> bool:
         """Whether its bytes are not those of the table itself."""
         return self.path.suffix.lower() == _PACKED
