@@ -107,9 +107,9 @@ class Outcome:
 
     @property
     def checkable(self) -> float | None:
-        """The tightest limit that as many people are likely to show is kept; None: not known, or none is needed.
+        """The tightest limit that as many people would probably show to be met; None: not known, or none is needed.
 
-        Of a gap or a ratio whose distance from 0, or from 1, is a :data:`TRUE_GAP` of the limit's in truth.
+        Of a gap that in truth is a fifth of its limit, or a ratio as much nearer to 1.
         """
         margin = self._margin
         if margin is None or self.requirement.measure not in ("gap", "ratio"):
