@@ -110,7 +110,7 @@ def attacked(
     while not isinstance(server.request, PublishRequest):
         request = server.request
         batch, replies = batch.answer(request)
-        total = replies.combined()
+        total = replies.total()
         sums, numbers = sums + 1, numbers + total.vector().size
         if isinstance(request, AnswersRequest) and isinstance(replies, Answers) and isinstance(total, Answers):
             for number, prices in enumerate(request.prices):
@@ -138,7 +138,7 @@ def attacked_steps(sites: dict[str, SiteColumns], plan: Plan) -> int:
             price = float(request.multipliers[0, 0] - request.multipliers[1, 0])
             seen[price] = ahead if ahead != 0.0 else -behind
             mass = request.mass
-        server = server.take(replies.combined())
+        server = server.take(replies.total())
     moves = np.abs(np.diff([seen[price] for price in sorted(seen)]))
     return int(sum(np.isclose(moves, 1.0 / each, rtol=1e-6).sum() for each in mass))
 
@@ -184,7 +184,7 @@ def attacked_folds(
     )
     while not isinstance(server.request, PublishRequest):
         batch, replies = batch.answer(server.request)
-        total = replies.combined()
+        total = replies.total()
         if claimed and isinstance(total, Contributors):
             total.folds[list(allies), small] = 1.0
         if claimed and isinstance(total, GroupRows):
@@ -255,7 +255,7 @@ def attacked_points(sites: dict[str, SiteColumns], plan: Plan) -> tuple[int, int
     while not isinstance(server.request, PublishRequest):
         request = server.request
         batch, replies = batch.answer(request)
-        total = replies.combined()
+        total = replies.total()
         if isinstance(total, GroupRows):
             total.mass[group - 1] += 2.0**41
         if isinstance(request, FoldCountsRequest | CurvatureRequest):
@@ -303,7 +303,7 @@ def fixed_by_calibration(sites: dict[str, SiteColumns], plan: Plan, width: float
         if isinstance(server.request, FoldCountsRequest | CurvatureRequest):
             points.append(server.request)
         batch, replies = batch.answer(server.request)
-        server = server.take(replies.combined())
+        server = server.take(replies.total())
     others = [(each.sample.group_codes == group - 1) & (each.sample.site_codes > 0) for each in rows]
     scores, labels, fold = (
         np.concatenate([column[own] for column, own in zip(columns, others, strict=True)])
@@ -338,7 +338,7 @@ def attacked_bins(sites: dict[str, SiteColumns], plan: Plan, allies: tuple[int, 
     batch, server, alone = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), 0
     while not isinstance(server.request, PublishRequest):
         batch, replies = batch.answer(server.request)
-        total = replies.combined()
+        total = replies.total()
         if isinstance(total, PriorSums) and isinstance(replies, PriorSums):
             others = total.mass - replies.mass[list(allies)].sum(axis=0)
             alone = int(np.sum(np.isclose(others, 1.0, atol=1e-6)))

@@ -49,9 +49,9 @@ batch, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
 values, bounds, sizes, purposes = [], [], [], []
 while not server.done:
     sizes.append(len(encode(server.message())))
-    purposes.append(server.purpose)
+    purposes.append(server.phase.name)
     batch, sums = batch.answer(server.request)
-    server = server.take(sums.combined())
+    server = server.take(sums.total())
     phase = server.phase
     if isinstance(phase, PricingExchange) and phase.round > 1:  # what the server knows after each round of answers
         required = phase.totals.required(plan)

@@ -120,9 +120,9 @@ def test_without_secure_sums_no_message_grows_with_the_roster():
         plan = plan_of(calibration="beta", notion="demographic_parity", pooling="full", rounds=1)
         batch, server, found = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), {}
         while not server.done:
-            found.setdefault(server.purpose, len(encode(server.message())))
+            found.setdefault(server.phase.name, len(encode(server.message())))
             batch, sums = batch.answer(server.request)
-            server = server.take(sums.combined())
+            server = server.take(sums.total())
         return found
 
     few, many = sizes(5), sizes(500)

@@ -53,7 +53,7 @@ def test_secure_sums_reach_the_optimum_of_a_fit_with_the_same_tolerances_of_sing
     transport = LocalTransport(own(tolerances, identities(SITES)))
     result, _ = go(plan, transport)
     policies = policies_of(transport, SITES)
-    rates = plan.local_rates
+    rates = plan.inside.rates
     single = [
         Requirement(measure="gap", rates=(rate,), relation="<=", bound=own_, scope=Scope("at", (site,)))
         for site, own_ in tolerances.items()

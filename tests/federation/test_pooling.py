@@ -114,7 +114,7 @@ def test_a_federation_chooses_and_finds_what_one_process_does(monkeypatch, case)
 
 def same_rule(done, best, sites, plan):
     """With demographic parity the optimum is one rule, but for coins; otherwise there may be several."""
-    if any(len(item.rates) > 1 for item in plan.inside):
+    if any(len(item.rates) > 1 for item in plan.inside.required):
         return
     grid = np.linspace(0.01, 0.99, 99)
     for group in plan.groups:
@@ -254,7 +254,7 @@ def test_a_site_tells_each_histogram_once_and_nothing_where_the_plan_does_not_po
     sites, plan = federation(rows=15), plan_of(**AUTO)
     batch, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
     steps = []
-    while server.purpose == "pooling":
+    while server.phase.name == "pooling":
         steps.append(server.request)
         batch, sums = batch.answer(server.request)
         server = server.take(sums.total())

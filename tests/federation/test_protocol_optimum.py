@@ -146,8 +146,8 @@ def test_with_calibration_every_promise_holds_for_any_sites(problem):
 def eta_of(sites, plan):
     """The out-of-fold chances the sites' rows count with."""
     batch, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
-    while server.purpose != "answers":
+    while server.phase.name != "answers":
         batch, sums = batch.answer(server.request)
         server = server.take(sums.total())
-    rows = batch.chances.rows
+    rows = batch.derive().chances.rows
     return {site: rows.eta[rows.sites.codes == number] for number, site in enumerate(sorted(sites))}

@@ -40,7 +40,7 @@ def at_publication(plan, change=lambda request: request):
             every[site], reply = every[site].handle(decode(encode(message), RequestMessage))
             assert reply.refusal is None, every[site].problem
             bodies.append(reply.body)
-        server = server.take(type(bodies[0]).stacked(bodies).combined())
+        server = server.take(type(bodies[0]).stacked(bodies).total())
 
 
 def publish(server, client, forge):

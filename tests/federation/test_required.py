@@ -239,7 +239,7 @@ def test_of_global_requirements_that_share_a_rate_the_stricter_holds(notions, en
     assert done.result.accuracy == pytest.approx(whole.certificate.primal, abs=1e-7)
     stated = [each.policies["a"].info.requirements.require for each in (done,)]
     assert set(stated[0]) == set(whole.policy.info.requirements.require)
-    rates = {each.rate for each in done.result.plan.constrained}
+    rates = {each.rate for each in done.result.plan.over_all.compared}
     assert sorted(done.result.as_dict()["global_gaps"]) == sorted(rate.name for rate in rates)
     assert max(done.result.prices_by_name.values()) > 1e-3
 

@@ -161,7 +161,7 @@ def test_limits_that_were_tightened_meanwhile_hold_for_the_next_message():
     for site in sites:
         every[site], replies[site] = every[site].handle(server.message())
     bodies = [reply.body for reply in replies.values()]
-    server = server.take(type(bodies[0]).stacked(bodies).combined())
+    server = server.take(type(bodies[0]).stacked(bodies).total())
     tight = replace(every["a"], limits=SiteLimits(most_global_tolerance=0.001))
     assert tight.handle(server.message())[1].refusal == "PLAN_REFUSED"
     assert every["a"].handle(server.message())[1].refusal is None

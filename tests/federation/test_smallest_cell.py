@@ -54,7 +54,7 @@ def test_what_leaves_a_site_is_what_would_leave_it_without_the_small_group(optio
         bare, same = bare.answer(server.request)
         for field in fields(sums):
             assert np.array_equal(getattr(sums, field.name), getattr(same, field.name))
-        server = server.take(sums.combined())
+        server = server.take(sums.total())
     counted = sum((np.asarray(each.sensitive_features) == 0).sum() for each in others.values())
     assert server.result.mass[0] == pytest.approx(counted)
 
@@ -80,7 +80,7 @@ def best_by_trying(plan, mass, positives, prices, weights, group, chances):
     chance = np.zeros(chances.size)
     for price, weight in zip(prices, weights, strict=True):
         worth = 2 * chances - 1
-        for k, rate in enumerate(plan.global_rates):
+        for k, rate in enumerate(plan.over_all.rates):
             base = rate.denominator(mass, positives)[group] / mass.sum()
             worth = worth - price[group, k] * (rate.constant + rate.slope * chances) / base
         chance += weight * (worth > 0)

@@ -57,7 +57,7 @@ def recorded(name: str) -> tuple[Sums, ...]:
     batch, server, totals = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), []
     while not server.done:
         batch, sums = batch.answer(server.request)
-        total = _in_steps(sums.combined())
+        total = _in_steps(sums.total())
         totals.append(total)
         server = server.take(total)
     assert server.result.holds

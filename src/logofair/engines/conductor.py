@@ -115,8 +115,8 @@ def conduct(
     save(state)
     while not state.server.done:
         server, start = state.server, time.monotonic()
-        sentence = f"exchange {server.number} ({server.purpose}): {spoken_names(server.sites)} are asked"
-        values = {"exchange": server.number, "purpose": server.purpose, "sites": list(server.sites)}
+        sentence = f"exchange {server.number} ({server.phase.name}): {spoken_names(server.sites)} are asked"
+        values = {"exchange": server.number, "purpose": server.phase.name, "sites": list(server.sites)}
         tell(Event("request", sentence, values))
         if server.plan.secure and not isinstance(server.phase, PublishExchange):
             state, report = _secure_exchange(state, transport, timeout, retries)
@@ -157,7 +157,7 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
         else:
             bad[site] = str(read)
     back = max((len(each) for each in replies.values() if isinstance(each, bytes)), default=0)
-    report = ExchangeReport(server.number, server.purpose, tuple(good), bad, len(data), back)
+    report = ExchangeReport(server.number, server.phase.name, tuple(good), bad, len(data), back)
     after, usable = server.without(bad, _totals_left(state, bad, replies)) if bad else (server, True)
     if not usable:
         kept = state.row_replies if isinstance(after.phase, AfterTotals) else ()
@@ -168,7 +168,7 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
         raise RunError(f"run {server.plan.run}: no site answered; bring the sites back and resume.")
     of_rows = tuple((site, sums) for site, sums in sorted(good.items()) if sums.row_counts is not None)
     sums = list(good.values())
-    total = type(sums[0]).stacked(sums).combined()
+    total = type(sums[0]).stacked(sums).total()
     return replace(state, server=after.take(total), row_replies=of_rows or state.row_replies), report
 
 
@@ -178,7 +178,7 @@ def _totals_left(state: ServerState, gone: Mapping[str, str], replies: Mapping[s
     totals = [sums for sums in left if isinstance(sums, Totals)]
     if not left or len(totals) < len(left) or any(isinstance(replies[site], bytes) for site in gone):
         return None
-    return Totals.stacked(totals).combined()
+    return Totals.stacked(totals).total()
 
 
 def _replies(transport: Transport, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | NoReply]:
@@ -258,7 +258,7 @@ def _secure_exchange(
     if stage in _COUNTED:
         server = server.counted(_COUNTED[stage])
     before = state.server
-    report = ExchangeReport(before.number, f"{before.purpose} ({stage})", tuple(replies), excluded, *sizes)
+    report = ExchangeReport(before.number, f"{before.phase.name} ({stage})", tuple(replies), excluded, *sizes)
     return replace(state, server=server, masks=encode(masks)), report
 
 

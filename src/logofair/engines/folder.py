@@ -36,7 +36,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class StoredPlan:
+class _StoredPlan:
     """A plan with the options of its server."""
 
     plan: Plan
@@ -44,7 +44,7 @@ class StoredPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class StoredState:
+class _StoredState:
     """A server's state; the number and purpose of the exchange under way tell people how far it got."""
 
     state: ServerState
@@ -53,23 +53,23 @@ class StoredState:
 
 
 @dataclass(frozen=True, eq=False)
-class StoredResult:
+class _StoredResult:
     """A result: the published summary, and all that a site needs to make its own policy later."""
 
     summary: PublishedInfo
     result: RunResult
 
 
-PLAN = Document(StoredPlan, "logofair plan", 3, "plan")
+PLAN = Document(_StoredPlan, "logofair plan", 3, "plan")
 STATE = Document(
-    StoredState, "logofair state", 3, "state", "restore it from a backup, or start a new run", private=True
+    _StoredState, "logofair state", 3, "state", "restore it from a backup, or start a new run", private=True
 )
-RESULT = Document(StoredResult, "logofair result", 3, "result", "get the file again from the server")
+RESULT = Document(_StoredResult, "logofair result", 3, "result", "get the file again from the server")
 
 
 def write_plan(path: str | Path, plan: Plan, options: RunOptions) -> None:
     """Store a plan with the options of its server."""
-    PLAN.write(path, StoredPlan(plan, options))
+    PLAN.write(path, _StoredPlan(plan, options))
 
 
 def read_plan(path: str | Path) -> tuple[Plan, RunOptions]:
@@ -80,7 +80,7 @@ def read_plan(path: str | Path) -> tuple[Plan, RunOptions]:
 
 def write_result(path: str | Path, result: RunResult) -> None:
     """Store a result: for people, and for sites that join later."""
-    RESULT.write(path, StoredResult(result.published(), result))
+    RESULT.write(path, _StoredResult(result.published(), result))
 
 
 def read_result(path: str | Path) -> RunResult:
@@ -145,7 +145,7 @@ def resume_without(folder: str | Path, sites: Sequence[str]) -> None:
 
 def _write_state(folder: Path, state: ServerState) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    STATE.write(folder / _STATE, StoredState(state, state.server.number, state.server.purpose))
+    STATE.write(folder / _STATE, _StoredState(state, state.server.number, state.server.phase.name))
 
 
 def _wait_for_sites(transport: Transport, options: RunOptions, tell: Tell) -> tuple[str, ...]:

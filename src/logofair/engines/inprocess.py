@@ -59,7 +59,7 @@ def run(plan: Plan, sites: Mapping[str, SiteColumns], progress: Progress = no_pr
             batch, sums = batch.answer(server.request)
         except RefusedError as error:
             raise RunError(f"run {plan.run}: {error}") from None
-        total = sums.combined()
+        total = sums.total()
         wrong = fault(total, server.request, plan, server.roster_counts, server.roster_counts)
         if wrong is not None:
             raise RunError(f"run {plan.run}: the sites together {wrong}; please report the case.")

@@ -102,7 +102,7 @@ class StoredSite:
 
 
 @dataclass(frozen=True)
-class UnfitPlan:
+class _UnfitPlan:
     """A plan that the rows here did not fit."""
 
     run: str
@@ -113,7 +113,7 @@ SETTINGS = Document(SiteSettings, "logofair site", 2, "site settings", "start th
 CLIENT = Document(
     StoredSite, "logofair client", 3, "client state", "restore it from a backup, or leave the run", private=True
 )
-UNFIT = Document(UnfitPlan, "logofair unfit plan", 1, "unfit plan", "remove it", private=True)
+UNFIT = Document(_UnfitPlan, "logofair unfit plan", 1, "unfit plan", "remove it", private=True)
 RELEASE = Document(StoredRelease, "logofair release", 2, "release", "restore the file", private=True)
 
 
@@ -165,7 +165,7 @@ def _write_event(folder: Path, event: Event) -> None:
 
 def read_site(settings: SiteSettings, plan: Plan) -> SiteColumns:
     """The columns of a site's file that a plan needs."""
-    needed = ("group", "score", "weight", *(("label",) if plan.needs_labels else ()))
+    needed = ("group", "score", "weight", *(("label",) if plan.calibration != "none" else ()))
     for role in needed:
         if role != "weight" and not getattr(settings.columns, role):
             raise InputError(f"{settings.data}: the plan needs a {role} column; name it with --{role}.")
@@ -286,7 +286,7 @@ def _fitting_columns(settings: SiteSettings, plan: Plan) -> SiteColumns:
         columns = read_site(settings, plan)
         site_rows(columns, plan)
     except (InputError, RefusedError):
-        UNFIT.write(path, UnfitPlan(plan.run, plan.fingerprint))
+        UNFIT.write(path, _UnfitPlan(plan.run, plan.fingerprint))
         raise
     return columns
 

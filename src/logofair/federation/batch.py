@@ -41,7 +41,7 @@ LARGEST_PRICE = 1e10
 
 
 @dataclass(frozen=True, eq=False)
-class BatchAnswer:
+class _BatchAnswer:
     """The sites' optimal rules at given prices of the global rates, inside their local requirements."""
 
     u: Floats  # (sites, groups)
@@ -51,7 +51,7 @@ class BatchAnswer:
     bound: Floats  # (sites,), dual: no rule that meets the local requirements is worth more at these prices
 
 
-def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
+def best_answer(problem: Problem, prices: Floats) -> _BatchAnswer:
     """Every site's optimum at given prices (groups, global rates), with the dual bound that proves it."""
     gain_u, gain_v = problem.priced_gain(prices)
     u, v, local_prices = np.zeros_like(gain_u), np.zeros_like(gain_v), np.zeros_like(problem.local[0])
@@ -64,7 +64,7 @@ def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
         one, own = _of_sites(problem, loose[loose == site]), slice(site, site + 1)
         unpriced = local_bound(one, gain_u[own], gain_v[own], np.zeros_like(local_prices[own]))
         bound[own] = np.minimum(bound[own], unpriced)
-    return BatchAnswer(u, v, problem.site_gains(u, v), problem.site_shares(u, v), problem.site_mass * bound)
+    return _BatchAnswer(u, v, problem.site_gains(u, v), problem.site_shares(u, v), problem.site_mass * bound)
 
 
 def _by_method(problem: Problem, gain_v: Floats) -> list[Indices]:
@@ -167,7 +167,7 @@ class ClientState:
 
 
 @dataclass(frozen=True, eq=False)
-class Derived:
+class _Derived:
     """What follows from rows and state: chances, cells, and the problem once the totals are known."""
 
     chances: Chances
@@ -200,7 +200,7 @@ class ClientBatch:
 
     preparation: Preparation  # the rows
     state: ClientState
-    derived: Derived | None = None
+    derived: _Derived | None = None
 
     @classmethod
     def of(cls, columns: dict[str, SiteColumns], plan: Plan) -> ClientBatch:
@@ -217,8 +217,20 @@ class ClientBatch:
 
     @classmethod
     def resumed(cls, rows: Sequence[SiteRows], state: ClientState) -> ClientBatch:
-        """The batch of rows and a state, which may come from an earlier process."""
-        return cls(Preparation.of(rows, state.plan, state.sites), state)
+        """The batch of rows and a state, which may come from an earlier process.
+
+        Rows count in groups with at least the plan's smallest cell of rows at their site.
+        """
+        plan, counted = state.plan, []
+        for own in rows:
+            there = own.groups if own.weights is None else own.groups[own.weights > 0]
+            stay = np.bincount(there, minlength=len(plan.groups))[own.groups] >= plan.smallest_cell
+            if plan.smallest_cell > 1 and not stay.all():
+                labels = None if own.labels is None else own.labels[stay]
+                weights = None if own.weights is None else own.weights[stay]
+                own = SiteRows(own.groups[stay], own.scores[stay], labels, weights)
+            counted.append(own)
+        return cls(Preparation(tuple(counted), plan, state.sites), state)
 
     def answer(self, request: object) -> tuple[ClientBatch, Sums]:
         """Answer a request: the next state, and sums whose first axis counts the sites."""
@@ -228,10 +240,6 @@ class ClientBatch:
             raise RefusedError(Refusal.BAD_REQUEST, "a request has a number that is not finite.")
         return request.exchange.answer(self, request)
 
-    def with_derived(self) -> ClientBatch:
-        """The same batch with its chances and cells computed once, for several uses."""
-        return replace(self, derived=self.derive())
-
     @property
     def problem(self) -> Problem:
         """The sites' part of the federation's problem; known once its totals are."""
@@ -240,12 +248,7 @@ class ClientBatch:
             raise RefusedError(Refusal.OUT_OF_TURN)
         return problem
 
-    @property
-    def chances(self) -> Chances:
-        """The sites' rows with calibrated chances, and their calibrator."""
-        return self.derive().chances
-
-    def derive(self) -> Derived:
+    def derive(self) -> _Derived:
         """Chances, cells and, once totals are known, the problem: computed from the rows unless at hand."""
         if self.derived is not None:
             return self.derived
@@ -256,7 +259,7 @@ class ClientBatch:
         if state.priors is not None:
             cells, borrowed = self.preparation.borrowing(chances, state.priors)
             cells = replace(cells, rows=own.rows)
-        return Derived(chances, own, cells, borrowed, None if state.totals is None else _problem(cells, state))
+        return _Derived(chances, own, cells, borrowed, None if state.totals is None else _problem(cells, state))
 
     def with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
         """The batch that knows the totals of the roster; refuses totals that cannot be the roster's."""
@@ -294,18 +297,8 @@ class ClientBatch:
         problem = self.problem
         if problem.costs is None:
             return np.zeros(problem.shape[0])
-        most = self.state.plan.largest_costs[1] / self.state.plan.cost_unit
+        most = self.state.plan.cost_scale.largest[1] / self.state.plan.cost_scale.unit
         return np.asarray((most - problem.costs[:, 1]) * problem.positives.sum(axis=1))
-
-    def counted_answer(self, prices: Floats) -> tuple[Floats, Floats]:
-        """(u, v) of the answer to some prices: the stored one that the server has counted, where there is one."""
-        state = self.state
-        if state.prices is not None and state.u is not None and state.v is not None:
-            same = np.flatnonzero((state.prices == prices).reshape(len(state.prices), -1).all(axis=1))
-            if same.size:
-                return state.u[same[0]], state.v[same[0]]
-        answer = best_answer(self.problem, broadcast_prices(prices, state.plan))
-        return answer.u, answer.v
 
     def wrong_in(self, result: PublishedInfo, *, counted: bool = True) -> str | None:
         """Why the sites refuse a published result; None where it agrees with what they know.
@@ -319,13 +312,17 @@ class ClientBatch:
         assert state.totals is not None
         gain, shares, _ = measure(problem, state.rules)
         of_groups, of_combinations = split_combinations(shares, state.plan)
+        totals = state.totals.mass, state.totals.positives
         own = (each.reshape(problem.shape).sum(axis=0) for each in (problem.cells.mass, problem.cells.positives))
+        others = [np.maximum(total - counted * each, 0.0) for total, each in zip(totals, own, strict=True)]
+        sites = len(state.sites) if members is None else members.number
         figures = OwnFigures(
             state.plan,
+            GlobalRequirements(state.plan, *totals),
             state.sites if counted else (),
             members,
-            GroupCounts(*(counted * each for each in own)),
-            GroupCounts(**vars(state.totals), sites=len(state.sites) if members is None else members.number),
+            GroupCounts(*totals, sites),
+            GroupCounts(others[0], others[1], sites),
             counted * float((gain + self.cost_offset).sum()),
             counted * of_groups.sum(axis=0),
             counted * of_combinations.sum(axis=0),
@@ -343,18 +340,18 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
     own = inside(state.requirements, cells)
     problem, costs = make_problem(own, cells, totals), own.costs
     if costs is not None:  # in the plan's unit, so that sums over sites are in one
-        pairs = cost_pairs(costs, plan.cost_unit, cells.n_sites)
-        problem = replace(problem, costs=pairs, cost_unit=plan.cost_unit)
+        pairs = cost_pairs(costs, plan.cost_scale.unit, cells.n_sites)
+        problem = replace(problem, costs=pairs, cost_unit=plan.cost_scale.unit)
     required = GlobalRequirements(plan, totals.mass, totals.positives)
     problem = replace(
         problem,
-        global_rates=plan.global_rates,
+        global_rates=plan.over_all.rates,
         global_tolerance=required.bands,
         global_limits=required.of_totals,
-        global_units=np.ones(len(plan.global_rates)),
+        global_units=np.ones(len(plan.over_all.rates)),
     )
     tied = problem.tied()
-    if tied is problem or not plan.limited_inside:
+    if tied is problem or not plan.inside.limited:
         return tied
     # A global rate of 1 ties rows that a site may have to tell apart to meet its own requirements.
     each = (_of_sites(tied, np.array([site])) for site in range(cells.n_sites))
@@ -370,14 +367,14 @@ def inside(required: Requirements, cells: Cells) -> Requirements:
 
 def broadcast_prices(prices: Floats, plan: Plan) -> Floats:
     """Prices (..., groups, rates) with those of combinations in every group; messages hold them for the first alone."""
-    if not plan.combinations:
+    if not plan.over_all.combinations:
         return prices
-    first = len(plan.group_rates)
+    first = len(plan.over_all.group_rates)
     of_all = np.broadcast_to(prices[..., :1, first:], prices[..., first:].shape)
     return np.concatenate([prices[..., :first], of_all], axis=-1)
 
 
 def split_combinations(shares: Floats, plan: Plan) -> tuple[Floats, Floats]:
     """Shares (..., groups, rates) as replies hold them: of each group, and of combinations the sum over groups."""
-    rates = len(plan.group_rates)
+    rates = len(plan.over_all.group_rates)
     return shares[..., :rates], shares[..., rates:].sum(axis=-2)

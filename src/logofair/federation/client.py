@@ -108,7 +108,19 @@ class Client:
         because no refusal after the first message depends on the rows.
         """
         try:
-            return self._handled(message)
+            stored, digest = self.stored, hashlib.sha256(encode(message)).digest()
+            position = (message.run, message.roster, message.number, message.step)
+            if position == (stored.run, stored.roster, stored.number, stored.step) and stored.reply is not None:
+                if digest != stored.digest:
+                    raise RefusedError(Refusal.OTHER_REQUEST)
+                return replace(self, problem=""), stored.reply
+            client = replace(self, problem="")._opened(message)
+            client._check_plan(message)
+            after, body = client._answer(message)
+            reply = ReplyMessage(message.run, message.roster, message.number, self.site, body)
+            run, roster, number, step = position
+            stored = replace(after.stored, run=run, roster=roster, number=number, step=step, digest=digest, reply=reply)
+            return replace(after, stored=stored, problem=after.problem or after.forged), reply
         except RefusedError as error:
             refusal, sentence = Refusal(error.refusal), str(error)
         except InputError as error:
@@ -117,21 +129,6 @@ class Client:
             refusal, sentence = Refusal.INTERNAL, traceback.format_exc()
         reply = ReplyMessage(message.run, message.roster, message.number, self.site, None, refusal.name)
         return replace(self, problem=sentence), reply
-
-    def _handled(self, message: RequestMessage) -> tuple[Client, ReplyMessage]:
-        stored, digest = self.stored, hashlib.sha256(encode(message)).digest()
-        position = (message.run, message.roster, message.number, message.step)
-        if position == (stored.run, stored.roster, stored.number, stored.step) and stored.reply is not None:
-            if digest != stored.digest:
-                raise RefusedError(Refusal.OTHER_REQUEST)
-            return replace(self, problem=""), stored.reply
-        client = replace(self, problem="")._opened(message)
-        client._check_plan(message)
-        after, body = client._answer(message)
-        reply = ReplyMessage(message.run, message.roster, message.number, self.site, body)
-        run, roster, number, step = position
-        stored = replace(after.stored, run=run, roster=roster, number=number, step=step, digest=digest, reply=reply)
-        return replace(after, stored=stored, problem=after.problem or after.forged), reply
 
     @property
     def finished(self) -> bool:
@@ -218,7 +215,7 @@ class Client:
         """The client's own sums, checked as the server would check them."""
         request = message.request
         batch, stacked = self.batch.answer(request)
-        own, counts, roster = stacked.client(0), None, None
+        own, counts, roster = stacked.total(), None, None
         assert request is not None  # which has been answered
         if issubclass(request.exchange, AfterTotals):
             cells = batch.problem.cells

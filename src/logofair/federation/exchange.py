@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import KW_ONLY, Field, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, get_type_hints
 
 import numpy as np
@@ -149,10 +149,10 @@ class Sums(Body):
         known = {
             "groups": groups,
             "1+groups": 1 + groups,
-            "rates": len(plan.group_rates),
-            "today": len(plan.today_rates),
-            "combinations": len(plan.combinations),
-            "inside": int(plan.limited_inside),
+            "rates": len(plan.over_all.group_rates),
+            "today": len(plan.over_all.today),
+            "combinations": len(plan.over_all.combinations),
+            "inside": int(plan.inside.limited),
             "pairs": groups * (groups - 1),
             "fits": plan.folds + 1,
             "folds": plan.folds,
@@ -179,21 +179,27 @@ class Sums(Body):
         return None
 
     def total(self) -> Self:
-        """The sites' total over the first axis, rounded once: their order does not matter."""
-        return type(self)(**{f.name: _exact_sum(getattr(self, f.name)) for f in fields(self)})
+        """What the server works with of the sites along the first axis, unless a type says otherwise their sum.
 
-    def combined(self) -> Self:
-        """What the server works with of the sites along the first axis: their total, unless a type says otherwise."""
-        return self.total()
+        Entry by entry that is rounded once, so that the order of the sites does not matter.
+        """
+        summed = {}
+        for each in fields(self):
+            stacked = getattr(self, each.name)
+            flat = stacked.reshape(stacked.shape[0], -1)
+            if flat.shape[0] == 1:
+                summed[each.name] = np.array(stacked[0])
+            elif not np.isfinite(flat).all():  # fsum refuses infinities of both signs; the checks of replies name them
+                summed[each.name] = np.asarray(stacked.sum(axis=0))
+            else:  # column by column: numbers of a hundred thousand sites would fill the memory as Python's
+                sums = [math.fsum(column.tolist()) for column in flat.T]
+                summed[each.name] = np.array(sums).reshape(stacked.shape[1:])
+        return type(self)(**summed)
 
     @classmethod
     def stacked(cls, parts: Sequence[Self]) -> Self:
         """The numbers of several sites along a first axis."""
         return cls(**{f.name: np.stack([getattr(part, f.name) for part in parts]) for f in fields(cls)})
-
-    def client(self, number: int) -> Self:
-        """The numbers of one client out of several."""
-        return type(self)(**{f.name: np.array(getattr(self, f.name)[number]) for f in fields(self)})
 
     def vector(self) -> Floats:
         """All numbers in one row, as secure sums take them."""
@@ -214,17 +220,6 @@ class Sums(Body):
         return cls(**{f.name: part.reshape(s) for f, part, s in zip(fields(cls), parts, shapes, strict=True)})
 
 
-def _exact_sum(stacked: Floats) -> Floats:
-    """Entry by entry the correctly rounded sum over the first axis."""
-    flat = stacked.reshape(stacked.shape[0], -1)
-    if flat.shape[0] == 1:
-        return np.array(stacked[0])
-    if not np.isfinite(flat).all():  # fsum refuses infinities of both signs; the checks of replies name them
-        return np.asarray(stacked.sum(axis=0))
-    # Column by column: numbers of a hundred thousand sites would fill the memory as Python's.
-    return np.array([math.fsum(column.tolist()) for column in flat.T]).reshape(stacked.shape[1:])
-
-
 class Exchange(Family):
     """One exchange as the server knows it: the request under way, and what it will need with the sum of the replies.
 
@@ -237,6 +232,7 @@ class Exchange(Family):
     name: ClassVar[str]  # what the exchange is counted as
     reply: ClassVar[type[Sums]]
     request: Request  # what is sent to every client
+    prices: Floats | None = None  # before the totals of a roster: those worth sending then, from the roster before
 
     def __init_subclass__(cls, request: type[Request] | None = None, reply: type[Sums] | None = None) -> None:
         super().__init_subclass__()
@@ -258,38 +254,21 @@ class Exchange(Family):
 
     def warm_start(self, plan: Plan) -> Floats | None:
         """The prices worth sending to a new roster at once."""
-        return None
+        return self.prices
 
 
 @dataclass(frozen=True, eq=False)
-class RosterTotals:
+class RosterTotals(GroupCounts):
     """The totals of a roster, and what its sites counted with."""
 
-    mass: Floats
-    positives: Floats
-    sites: int
+    _: KW_ONLY
     today: Floats  # what is accepted where nothing is required, (groups, rates of today)
     maps: GroupMaps | None = None
     priors: GroupPriors | None = None  # where small cells borrow
 
-    @property
-    def counts(self) -> GroupCounts:
-        """The rows of the roster."""
-        return GroupCounts(self.mass, self.positives, self.sites)
-
     def required(self, plan: Plan) -> GlobalRequirements:
         """What is required over all sites."""
         return GlobalRequirements(plan, self.mass, self.positives, self.today)
-
-
-class BeforeTotals(Exchange):
-    """An exchange up to the totals of its roster; it keeps prices worth sending then, from a roster before this one."""
-
-    prices: Floats | None
-
-    def warm_start(self, plan: Plan) -> Floats | None:
-        """The same prices."""
-        return self.prices
 
 
 class AfterTotals(Exchange):
@@ -337,10 +316,10 @@ def beyond_rows(
     own = counts.mass.sum() / roster.mass.sum() + ROUNDING
     if np.abs(gain).max(initial=0.0) > own:
         return "claims more accuracy than its rows allow"
-    least, most = combination_limits(plan.combinations, counts, roster)
+    least, most = combination_limits(plan.over_all.combinations, counts, roster)
     if np.any(combinations < least) or np.any(combinations > most):
         return "claims a part of a limited rate that its rows do not allow"
-    low, high = share_limits(plan.group_rates, counts, roster)
+    low, high = share_limits(plan.over_all.group_rates, counts, roster)
     if np.any(shares < low) or np.any(shares > high):
         return "claims a larger share of a group's rate than its rows allow"
     return None

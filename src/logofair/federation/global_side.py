@@ -15,7 +15,7 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.errors import InfeasibleError
-from logofair.federation.plan import Plan
+from logofair.federation.plan import Plan, strictest
 from logofair.notions import Rate
 from logofair.requirement import TODAY, People, Requirement
 from logofair.requirements import Combination, Holding, conflict_sentence, tolerance_of
@@ -44,36 +44,37 @@ class GlobalRequirements:
     @cached_property
     def defined(self) -> Booleans:
         """Which groups have a part in which rate, (groups, rates); of a combination the first group, if any has."""
-        n, first = self.mass.sum(), len(self.plan.group_rates)
-        found = rates_defined(self.plan.global_rates, self.mass / n, self.positives / n).copy()
+        n, over_all = self.mass.sum(), self.plan.over_all
+        first = len(over_all.group_rates)
+        found = rates_defined(over_all.rates, self.mass / n, self.positives / n).copy()
         found[:, first:] = (np.arange(self.mass.size) == 0)[:, None] & found[:, first:].any(axis=0)
         return found
 
     @property
     def bands(self) -> Floats:
         """The tolerance of every rate, infinite where it is free, (rates,)."""
-        units, found = self.plan.global_tolerances[1], np.full(len(self.plan.global_rates), np.inf)
-        found[: units.size] = [tolerance_of(each) for each in self.plan.bands(self.relaxation)]
-        found[: units.size] *= units
+        over_all, found = self.plan.over_all, np.full(len(self.plan.over_all.rates), np.inf)
+        bands = strictest(over_all.required, self.relaxation)
+        found[: len(bands)] = np.array([tolerance_of(each) for each in bands], dtype=float) * over_all.units
         return found
 
     @cached_property
     def tolerance(self) -> Floats:
         """Tolerances by group, (groups, rates): infinite where a group is not compared, 1 where a ratio alone does."""
-        bands, compared = self.bands, np.arange(len(self.plan.global_rates)) < len(self.plan.constrained)
+        bands, compared = self.bands, np.arange(self.defined.shape[1]) < len(self.plan.over_all.compared)
         counts = self.defined & (self.defined.sum(axis=0) > 1) & compared
         return np.where(counts, np.where(np.isfinite(bands), bands, 1.0), np.inf)
 
     @cached_property
     def limits(self) -> Limits | None:
         """Ratios, floors, ceilings and combinations; None: there are tolerances alone."""
-        plan = self.plan
-        if not plan.limits_global:
+        over_all = self.plan.over_all
+        if over_all.only_tolerances:
             return None
-        found, terms = Limits.none(1, *self.defined.shape), [each.terms for each in plan.combinations]
-        for k, band in enumerate(plan.bands(self.relaxation)):
+        found, terms = Limits.none(1, *self.defined.shape), [each.terms for each in over_all.combinations]
+        for k, band in enumerate(strictest(over_all.required, self.relaxation)):
             found.ratio[0, k] = band.ratio or 0.0
-        for each in plan.over_all:
+        for each in over_all.required:
             if each.measure in ("gap", "ratio"):
                 continue
             (of, unit), bound = each.of.normalised(), each.requirement.bound
@@ -83,9 +84,9 @@ class GlobalRequirements:
                 value = self._today(each) if bound == TODAY else np.asarray(each.bounds[0])
             own: int | slice
             if isinstance(of, Combination):
-                k, own, value = len(plan.group_rates) + terms.index(of.terms), 0, value * unit
+                k, own, value = len(over_all.group_rates) + terms.index(of.terms), 0, value * unit
             else:
-                k, own = plan.group_rates.index(of), slice(None) if each.group is None else each.group
+                k, own = over_all.group_rates.index(of), slice(None) if each.group is None else each.group
                 value = np.broadcast_to(value, self.mass.shape)[own]
             given = self.relaxation.get(each.requirement, 0.0) * unit
             given = np.inf if bound == TODAY and self.today is None else given  # nobody knows it here
@@ -102,11 +103,12 @@ class GlobalRequirements:
     @property
     def of_totals(self) -> Limits | None:
         """The limits with combinations as those of a total over the groups, as a client's problem has them."""
-        if self.limits is None or not self.plan.combinations:
+        over_all = self.plan.over_all
+        if self.limits is None or not over_all.combinations:
             return self.limits
         least, most = self.limits.least.copy(), self.limits.most.copy()
         total_least, total_most = self.limits.total_least.copy(), self.limits.total_most.copy()
-        for k, each in enumerate(self.plan.combinations, len(self.plan.group_rates)):
+        for k, each in enumerate(over_all.combinations, len(over_all.group_rates)):
             if self.defined[0, k]:
                 low, high = each.ends
                 total_least[0, k], total_most[0, k] = max(least[0, 0, k], low), min(most[0, 0, k], high)
@@ -121,11 +123,11 @@ class GlobalRequirements:
         if self.today is None:
             return np.full(self.mass.shape if isinstance(each.of, Rate) else (), 0.5)
         if isinstance(each.of, Rate):
-            return self._accepted(self.today, self.plan.today_rates.index(each.of.normalised()[0]))
+            return self._accepted(self.today, self.plan.over_all.today.index(each.of.normalised()[0]))
         of, unit = each.of.normalised()
         found = 0.0
         for number, rate, group in of.terms:
-            k = self.plan.today_rates.index(rate)
+            k = self.plan.over_all.today.index(rate)
             if group is not None:
                 found += number * float(self._accepted(self.today, k)[group])
             else:
@@ -135,26 +137,26 @@ class GlobalRequirements:
 
     def _accepted(self, today: Floats, number: int) -> Floats:
         """A rate of today of every group, (groups,)."""
-        base = self.plan.today_rates[number].denominator(self.mass, self.positives)
+        base = self.plan.over_all.today[number].denominator(self.mass, self.positives)
         share = np.divide(today[:, number], base, out=np.zeros(base.shape), where=base > 0)
         return np.asarray(np.clip(share, 0.0, 1.0))
 
     def decomposition(self, tried: TriedPrices) -> Decomposition:
         """The state of the rounds once some prices were tried."""
-        return Decomposition(self.tolerance, tried, self.limits, self.plan.may_reject)
+        return Decomposition(self.tolerance, tried, self.limits, self.plan.inside.may_reject)
 
     @cached_property
     def marks(self) -> PriceMarks:
         """What the totals tell about prices."""
         n = self.mass.sum()
-        return price_marks(self.mass / n, self.positives / n, self.plan.global_rates, self.plan.row_worth)
+        return price_marks(self.mass / n, self.positives / n, self.plan.over_all.rates, self.plan.cost_scale.row_worth)
 
     def reported(self, gain: float) -> float:
         """Accuracy of a rule that gains so much over rejecting everybody; or its cost per row, in the user's units."""
         n, positives = float(self.mass.sum()), float(self.positives.sum())
         if self.plan.objective == "accuracy":
             return (n - positives) / n + gain
-        return self.plan.largest_costs[1] * positives / n - gain * self.plan.cost_unit
+        return self.plan.cost_scale.largest[1] * positives / n - gain * self.plan.cost_scale.unit
 
     @property
     def limited(self) -> tuple[int, ...]:
@@ -163,10 +165,10 @@ class GlobalRequirements:
 
     def by_name(self, rates: Floats, which: tuple[int, ...]) -> dict[str, dict[str, float]]:
         """Some rates, (groups, rates), by their name and group; combinations under their own name."""
-        names, plan = [str(group) for group in self.plan.groups], self.plan
+        names, over_all = list(map(str, self.plan.groups)), self.plan.over_all
         return {
-            plan.global_rates[k].name: {ALL_GROUPS: float(rates[0, k])}
-            if k >= len(plan.group_rates)
+            over_all.rates[k].name: {ALL_GROUPS: float(rates[0, k])}
+            if k >= len(over_all.group_rates)
             else {name: float(rates[a, k]) for a, name in enumerate(names) if self.defined[a, k]}
             for k in which
         }
@@ -174,12 +176,11 @@ class GlobalRequirements:
     def from_names(self, named: Mapping[str, Mapping[str, float]], which: tuple[int, ...]) -> Floats | None:
         """The inverse of :meth:`by_name`; None where the names are others."""
         found = np.zeros(self.defined.shape)
-        if named.keys() != {self.plan.global_rates[k].name for k in which}:
+        expected = self.by_name(found, which)
+        if named.keys() != expected.keys() or any(own.keys() != expected[rate].keys() for rate, own in named.items()):
             return None
         for k in which:
-            own = named[self.plan.global_rates[k].name]
-            if own.keys() != self.by_name(found, (k,))[self.plan.global_rates[k].name].keys():
-                return None
+            own = named[self.plan.over_all.rates[k].name]
             for a, name in enumerate(map(str, self.plan.groups)):
                 found[a, k] = own.get(name, own.get(ALL_GROUPS, 0.0) if a == 0 else 0.0)
         return found
@@ -188,56 +189,56 @@ class GlobalRequirements:
     def today_by_name(self) -> dict[str, dict[str, float]]:
         """The rates of today by name and group."""
         assert self.today is not None
-        rates = {rate.name: self._accepted(self.today, i) for i, rate in enumerate(self.plan.today_rates)}
+        rates = {rate.name: self._accepted(self.today, i) for i, rate in enumerate(self.plan.over_all.today)}
         return {name: dict(zip(map(str, self.plan.groups), own.tolist(), strict=True)) for name, own in rates.items()}
 
     def with_today(self, named: Mapping[str, Mapping[str, float]]) -> GlobalRequirements | None:
         """The same with rates of today by name and group; None where the names are others."""
-        names, groups = [rate.name for rate in self.plan.today_rates], list(map(str, self.plan.groups))
+        names, groups = [rate.name for rate in self.plan.over_all.today], list(map(str, self.plan.groups))
         if named.keys() != set(names) or any(own.keys() != set(groups) for own in named.values()):
             return None
         today = np.zeros((len(groups), len(names)))
-        for i, rate in enumerate(self.plan.today_rates):
+        for i, rate in enumerate(self.plan.over_all.today):
             own = np.array([named[rate.name][group] for group in groups])
             today[:, i] = own * rate.denominator(self.mass, self.positives)
         return replace(self, today=today)
 
     def columns(self, shares: Floats, combined: Floats) -> Floats:
         """What replies say of some rules as (..., groups, rates): combinations in the first group's place."""
-        if not self.plan.combinations:
+        if not self.plan.over_all.combinations:
             return shares
-        first = np.zeros((*shares.shape[:-1], len(self.plan.combinations)))
+        first = np.zeros((*shares.shape[:-1], len(self.plan.over_all.combinations)))
         first[..., 0, :] = combined
         return np.concatenate([shares, first], axis=-1)
 
     def gaps(self, rates: Floats) -> Floats:
         """The gap of each compared rate, in the user's units; rates (groups, rates)."""
-        compared = len(self.plan.constrained)
+        compared = len(self.plan.over_all.compared)
         counts = np.isfinite(self.tolerance[:, :compared])
-        return np.asarray(gap_of(rates[:, :compared], counts, axis=0) / self.plan.global_tolerances[1])
+        return np.asarray(gap_of(rates[:, :compared], counts, axis=0) / self.plan.over_all.units)
 
     def excess(self, rates: Floats) -> float:
         """Largest excess over a requirement, in the user's units (0: none); rates (groups, rates)."""
-        tolerances, units = self.plan.global_tolerances
-        found = float(np.max(self.gaps(rates) - tolerances / units, initial=0.0))
+        over_all = self.plan.over_all
+        found = float(np.max(self.gaps(rates) - over_all.tolerances / over_all.units, initial=0.0))
         free = np.full((1, rates.shape[1]), np.inf)
         limits = Regions(free, np.isfinite(self.tolerance)[None], self.defined[None], self.limits)
         return max(found, float(np.max(limits.excess(rates[None]), initial=0.0)))
 
     def prices(self, prices: Floats) -> dict[Requirement, float]:
         """What a unit less of each requirement wins at most, at prices (groups, rates), in the user's units."""
-        state, rates = self.decomposition(TriedPrices.none(*prices.shape)), [r.rate for r in self.plan.constrained]
+        state, over_all = self.decomposition(TriedPrices.none(*prices.shape)), self.plan.over_all
+        rates = [band.rate for band in over_all.compared]
         found: dict[Requirement, float] = {}
-        for item in dict.fromkeys(each.requirement for each in self.plan.over_all):
+        for item in dict.fromkeys(each.requirement for each in over_all.required):
             numbers = [rates.index(rate) for rate in item.rates] if item.measure == "gap" else []
             if numbers and not state.limited[numbers].any():
-                units = self.plan.global_tolerances[1]
-                binds = [k for k in numbers if self.plan.constrained[k].tolerance == item.bound]
-                won = sum(0.5 * float(np.abs(prices[:, k]).sum()) * float(units[k]) for k in binds)
+                binds = [k for k in numbers if over_all.compared[k].tolerance == item.bound]
+                won = sum(0.5 * float(np.abs(prices[:, k]).sum()) * float(over_all.units[k]) for k in binds)
             else:
                 more = replace(self, relaxation={item: _STEP}).decomposition(state.tried)
                 won = float(more.worth(prices[None])[0] - state.worth(prices[None])[0]) / _STEP
-            found[item] = won * self.plan.cost_unit
+            found[item] = won * self.plan.cost_scale.unit
         return found
 
     def impossible(self, state: Decomposition) -> bool:
@@ -250,27 +251,26 @@ class GlobalRequirements:
         A requirement here is what was typed: on several rates, or for every group. One is left out where the others are
         proved to conflict without it. Requirements inside sites are held.
         """
-        every = list(dict.fromkeys(each.requirement for each in self.plan.over_all))
+        every = list(dict.fromkeys(each.requirement for each in self.plan.over_all.required))
         few = list(every)
         # An amount after which nothing is left of any requirement: shares differ by 1 at most, other rates by 2.
-        room = 2.0 / float(np.min(self.plan.global_tolerances[1], initial=1.0))
+        room = 2.0 / float(np.min(self.plan.over_all.units, initial=1.0))
         for item in every:
             rest = [each for each in few if each != item]
             out = [each for each in every if each not in rest]
             if self._short(state, dict.fromkeys(out, room)):
                 few = rest
-        amounts = {item: None if self._short(state, {item: room}) else self._least(state, item, room) for item in few}
-        inside = "what is required inside sites" if self.plan.inside else ""
+        amounts: dict[Requirement, float | None] = dict.fromkeys(few)
+        for item in few:
+            if not self._short(state, {item: room}):  # the least by which it has to give way, as far as is proved
+                low, high = 0.0, room
+                for _ in range(_HALVINGS):
+                    middle = 0.5 * (low + high)
+                    low, high = (middle, high) if self._short(state, {item: middle}) else (low, middle)
+                amounts[item] = low
+        inside = "what is required inside sites" if self.plan.inside.required else ""
         return InfeasibleError(amounts, conflict_sentence(amounts, held=inside, at_least=True))
 
     def _short(self, state: Decomposition, relaxation: Mapping[Requirement, float]) -> bool:
         """Whether no rule is left even where some requirements are looser by an amount."""
         return self.impossible(replace(self, relaxation=relaxation).decomposition(state.tried))
-
-    def _least(self, state: Decomposition, item: Requirement, most: float) -> float:
-        """The least by which a requirement has to give way, as far as is proved."""
-        low, high = 0.0, most
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self._short(state, {item: middle}) else (low, middle)
-        return low

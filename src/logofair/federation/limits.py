@@ -166,8 +166,8 @@ class SiteLimits:
         if not self.pooling and plan.pooling != "none":
             yield "it pools, for which histograms of scores are sent; this site sends none"
         yield from self._about_gaps(plan, site)
-        largest = plan.largest_costs
-        if self.costs is not None and plan.priced is None:
+        largest = plan.cost_scale.largest
+        if self.costs is not None and plan.cost_scale.every is None:
             yield "it counts accuracy; this site's own costs can only take the place of others"
         elif self.costs is not None and any(own > most for own, most in zip(self.costs, largest, strict=True)):
             own, theirs = (f"{accepted:g} and {rejected:g}" for accepted, rejected in (self.costs, largest))
@@ -177,9 +177,10 @@ class SiteLimits:
 
     def _about_gaps(self, plan: Plan, site: str) -> Iterator[str]:
         """Gaps that may be wider than this site allows; within a ratio shares differ by 1 less the ratio at most."""
+        shown = [band.rate for band in plan.over_all.compared] or [plan.named_rates[name] for name in plan.looked_at[1]]
         for where, rates, most, own in (
-            ("inside this site", plan.local_rates, self.most_local_tolerance, self.local_tolerance),
-            ("over all sites", plan.shown_rates, self.most_global_tolerance, None),
+            ("inside this site", plan.inside.rates, self.most_local_tolerance, self.local_tolerance),
+            ("over all sites", shown, self.most_global_tolerance, None),
         ):
             for rate in rates:
                 bounds: dict[str, list[float]] = {"gap": [], "ratio": []}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -20,11 +20,6 @@ class Opening:
 
     plan: Plan
     members: Members
-
-    @classmethod
-    def of(cls, plan: Plan, sites: Sequence[str]) -> Opening:
-        """The opening of a roster of these sites."""
-        return cls(plan, Members.of(sites, named=plan.secure))
 
 
 @dataclass(frozen=True, eq=False)

@@ -91,15 +91,89 @@ class Members:
         """The members of a roster of these sites."""
         return cls(len(sites), _names_digest(sites), tuple(sites) if named else ())
 
-    def within(self, others: Members) -> bool:
-        """Whether these may be some of the others, or all: as far as is known of them."""
-        if self.names and others.names:
-            return set(self.names) <= set(others.names)
-        return (self.number, self.digest) == (others.number, others.digest) if self.number >= others.number else True
-
 
 def _names_digest(sites: Sequence[str]) -> str:
     return hashlib.sha256(encode(tuple(sorted(sites)))).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class _CostScale:
+    """What errors cost in all of a run, in whose dearest error sites count."""
+
+    every: Costs | None  # each pair that some site may have; None: accuracy counts
+    largest: tuple[float, float]  # the most that a wrongly accepted row costs at any site, and a wrongly rejected one
+    unit: float  # what the dearest error costs; 1 where accuracy counts
+    # What accepting a row adds where errors are dearest, as a line in its chance: constant and slope, in these units.
+    # Sites whose errors cost less count their gains from the same start (``ClientBatch.cost_offset``), so that limits
+    # on totals that hold at these costs hold at theirs.
+    row_worth: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class _OverAll:
+    """What must hold over all sites, and the rates that have a price for it, in units of order 1."""
+
+    required: tuple[Holding, ...]  # spelt out by its rates
+    compared: tuple[Band, ...]  # the strictest of each rate that is compared: a tolerance, a ratio or both
+    tolerances: Floats  # of these (infinite: a ratio alone)
+    units: Floats  # of these
+    # Those that are compared, then those that have a floor or a ceiling and are not compared; replies hold these.
+    group_rates: tuple[Rate, ...]
+    combinations: tuple[Combination, ...]  # of no group's rate alone; replies have a number each
+    rates: tuple[Rate | Combination, ...]  # both, which have a price; that of a combination stands for the first group
+    today: tuple[Rate, ...]  # that have to be what they are where nothing is required
+    only_tolerances: bool  # whether no ratio, floor, ceiling or combination is required
+
+    @classmethod
+    def of(cls, required: tuple[Holding, ...]) -> _OverAll:
+        """What follows from requirements that are spelt out."""
+        compared = strictest(required, {})
+        units = np.array([each.rate.normalised()[1] for each in compared])
+        limited = [each.of for each in required if each.measure == "rate" and isinstance(each.of, Rate)]
+        group_rates = dict.fromkeys(rate.normalised()[0] for rate in (*(each.rate for each in compared), *limited))
+        combined = [each.of.normalised()[0] for each in required if isinstance(each.of, Combination)]
+        combinations = tuple({each.terms: each for each in reversed(combined)}.values())[::-1]
+        of_today = [each.requirement for each in required if each.requirement.bound == TODAY]
+        today = (rate.normalised()[0] for item in of_today for rate in item.rates or (KNOWN_RATES["selection rate"],))
+        return cls(
+            required,
+            compared,
+            np.array([tolerance_of(each) for each in compared], dtype=float) * units,
+            units,
+            tuple(group_rates),
+            combinations,
+            (*group_rates, *combinations),
+            tuple(dict.fromkeys(today)),
+            all(each.ratio is None for each in compared)
+            and not combinations
+            and not any(each.measure == "rate" for each in required),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _InsideSites:
+    """What must hold inside sites."""
+
+    required: tuple[Requirement, ...]
+    rates: tuple[Rate, ...]  # whose gaps are required or looked at
+    may_reject: bool  # whether every site may reject everybody, as far as its own requirements go
+    limited: bool  # whether a site may be unable to meet them
+
+
+def strictest(required: Sequence[Holding], relaxation: Mapping[Requirement, float]) -> tuple[Band, ...]:
+    """What is required at most of each rate that is compared, where some requirements give way by an amount."""
+    found: dict[Rate, Band] = {}
+    for each in required:
+        if each.measure not in ("gap", "ratio") or not isinstance(each.of, Rate):
+            continue
+        known = found.setdefault(each.of, Band(each.of, None))
+        bound, given = float(each.bounds[0]), relaxation.get(each.requirement, 0.0)
+        if each.measure == "gap":
+            known = replace(known, tolerance=min(tolerance_of(known), bound + given))
+        else:
+            known = replace(known, ratio=max(known.ratio or 0.0, bound - given, _SMALLEST_RATIO))
+        found[each.of] = known
+    return tuple(found.values())
 
 
 @dataclass(frozen=True)
@@ -228,14 +302,18 @@ class Plan:
         return read_requirements(self.require, self.rates)
 
     @cached_property
-    def over_all(self) -> tuple[Holding, ...]:
-        """What must hold over all sites, spelt out by its rates."""
-        return tuple(self.requirements(()).holding("global"))
+    def over_all(self) -> _OverAll:
+        """What must hold over all sites."""
+        return _OverAll.of(tuple(self.requirements(()).holding("global")))
 
     @cached_property
-    def inside(self) -> tuple[Requirement, ...]:
+    def inside(self) -> _InsideSites:
         """What must hold inside sites."""
-        return tuple(item for item in self.items if not item.scope.is_global)
+        items = tuple(item for item in self.items if not item.scope.is_global)
+        gaps = [item for item in items if item.measure in ("gap", "ratio")]
+        rates = tuple(dict.fromkeys(rate for item in gaps for rate in item.rates))
+        looked_at = tuple(self.named_rates[name] for name in self.looked_at[0])
+        return _InsideSites(items, rates or looked_at, all(map(allows_rejecting, items)), len(gaps) < len(items))
 
     @property
     def named_sites(self) -> tuple[str, ...]:
@@ -252,18 +330,17 @@ class Plan:
         """Price vectors that a site answers in one roster at most; what they tell is written in ``docs/THREATS.md``."""
         if self.solver is not None:  # one in each round, and the last one once more
             return self.solver.rounds + 1
-        groups, rates = len(self.groups), max(1, len(self.global_rates))
-        sides = 3 if self.limits_global else 2
+        sides, rates = 2 if self.over_all.only_tolerances else 3, max(1, len(self.over_all.rates))
         # A roster may begin with the mixture of the one before, which has at most one answer per row of its program.
-        return self.rounds * self.trials_at_most() + sides * groups * rates + 1
+        return self.rounds * self.trials_at_most() + sides * len(self.groups) * rates + 1
 
     def trials_at_most(self, spare: int = 0) -> int:
         """Price vectors of one message, which carries so many bytes besides."""
-        groups, compared = len(self.groups), self.constrained
-        limited = {each.of.normalised()[0] for each in self.global_limits}
-        plain = sum(r.ratio is None and r.rate.normalised()[0] not in limited for r in compared)
-        axes = groups * len(self.group_rates) - plain + len(self.combinations)
-        return self.trials or trial_size(groups, max(len(self.global_rates), 1), spare, max(axes, groups - 1))
+        groups, over_all = len(self.groups), self.over_all
+        limited = {each.of.normalised()[0] for each in over_all.required if each.measure == "rate"}
+        plain = sum(each.ratio is None and each.rate.normalised()[0] not in limited for each in over_all.compared)
+        axes = groups * len(over_all.group_rates) - plain + len(over_all.combinations)
+        return self.trials or trial_size(groups, max(len(over_all.rates), 1), spare, max(axes, groups - 1))
 
     @property
     def fingerprint(self) -> str:
@@ -271,72 +348,24 @@ class Plan:
         return spoken_digest(self.digest)
 
     @property
-    def needs_labels(self) -> bool:
-        """Whether a site must have labels."""
-        return self.calibration != "none"
-
-    @property
     def deals_folds(self) -> bool:
         """Whether sites deal their rows into folds, of which they send sums."""
         return self.calibration != "none" or self.pooling == "auto"
 
-    def selection_only(self, own: float | None = None) -> bool:
-        """Whether nothing but plain selection rates is constrained, at any site or over all, or by a site's own."""
-        rates = {rate for item in self.items for rate in item.rates}
-        return all(rate.slope == 0 for rate in (*rates, *(() if own is None else self.local_rates)))
-
-    @property
-    def local_rates(self) -> tuple[Rate, ...]:
-        """The rates whose gaps inside sites are required or looked at."""
-        required = dict.fromkeys(r for item in self.inside if item.measure in ("gap", "ratio") for r in item.rates)
-        return tuple(required) or tuple(self.named_rates[name] for name in self.looked_at[0])
-
-    @property
-    def shown_rates(self) -> tuple[Rate, ...]:
-        """The rates whose gaps over all sites are required or looked at."""
-        return tuple(r.rate for r in self.constrained) or tuple(self.named_rates[name] for name in self.looked_at[1])
-
-    @property
-    def may_reject(self) -> bool:
-        """Whether every site may reject everybody, as far as its own requirements go."""
-        return all(map(allows_rejecting, self.inside))
-
-    @property
-    def limited_inside(self) -> bool:
-        """Whether a site may be unable to meet what is required inside it."""
-        return not all(item.measure in ("gap", "ratio") for item in self.inside)
-
-    @property
-    def row_worth(self) -> tuple[float, float]:
-        """What accepting a row adds where errors are dearest, as a line in its chance: constant and slope.
-
-        In units of the dearest error. Sites whose errors cost less count their gains from the same start
-        (``ClientBatch.cost_offset``), so that limits on totals that hold at these costs hold at theirs.
-        """
-        accepted, rejected = (each / self.cost_unit for each in self.largest_costs)
-        return -accepted, accepted + rejected
-
-    @property
-    def priced(self) -> Costs | None:
-        """What errors cost, each pair that some site may have; None: accuracy counts."""
+    @cached_property
+    def cost_scale(self) -> _CostScale:
+        """What errors cost in all."""
         pairs = [*(() if self.costs is None else (self.costs,)), *(pair for _, pair in self.site_costs)]
-        return Costs.of(pairs) if pairs else None
+        every = Costs.of(pairs) if pairs else None
+        priced = every or ACCURACY
+        largest = float(priced.wrongly_accepted.max()), float(priced.wrongly_rejected.max())
+        accepted, rejected = (each / max(largest) for each in largest)
+        return _CostScale(every, largest, max(largest), (-accepted, accepted + rejected))
 
     @property
     def objective(self) -> str:
         """What is best: the "accuracy", or the "cost"."""
-        return "accuracy" if self.priced is None else "cost"
-
-    @property
-    def largest_costs(self) -> tuple[float, float]:
-        """The most that a wrongly accepted row costs at any site, and a wrongly rejected one."""
-        priced = self.priced or ACCURACY
-        return float(priced.wrongly_accepted.max()), float(priced.wrongly_rejected.max())
-
-    @property
-    def cost_unit(self) -> float:
-        """What the dearest error costs; 1 where accuracy counts."""
-        return max(self.largest_costs)
+        return "accuracy" if self.cost_scale.every is None else "cost"
 
     def has_costs(self, site: str) -> bool:
         """Whether it says what errors cost at a site, or that accuracy counts at all of them."""
@@ -349,70 +378,8 @@ class Plan:
         """
         if own is not None:
             return Costs.of([own])
-        single, others = dict(self.site_costs), self.costs or self.largest_costs
-        return Costs.of([single.get(site, others) for site in sites]) if single and sites else self.priced
-
-    @cached_property
-    def constrained(self) -> tuple[Band, ...]:
-        """The strictest that is required over all sites of each rate that is compared: a tolerance, a ratio or both."""
-        return self.bands({})
-
-    def bands(self, relaxation: Mapping[Requirement, float]) -> tuple[Band, ...]:
-        """The same where some give way by an amount."""
-        found: dict[Rate, Band] = {}
-        for each in self.over_all:
-            if each.measure not in ("gap", "ratio") or not isinstance(each.of, Rate):
-                continue
-            known = found.setdefault(each.of, Band(each.of, None))
-            bound, given = float(each.bounds[0]), relaxation.get(each.requirement, 0.0)
-            if each.measure == "gap":
-                known = replace(known, tolerance=min(tolerance_of(known), bound + given))
-            else:
-                known = replace(known, ratio=max(known.ratio or 0.0, bound - given, _SMALLEST_RATIO))
-            found[each.of] = known
-        return tuple(found.values())
-
-    @property
-    def global_limits(self) -> tuple[Holding, ...]:
-        """The floors and ceilings of groups over all sites."""
-        return tuple(each for each in self.over_all if each.measure == "rate")
-
-    @cached_property
-    def group_rates(self) -> tuple[Rate, ...]:
-        """The global rates of the groups on which there are requirements, in units of order 1; replies hold these.
-
-        First those that are compared, then those that have a floor or a ceiling and are not compared.
-        """
-        compared = [r.rate for r in self.constrained]
-        limited = [each.of for each in self.global_limits if isinstance(each.of, Rate)]
-        return tuple(dict.fromkeys(rate.normalised()[0] for rate in (*compared, *limited)))
-
-    @cached_property
-    def combinations(self) -> tuple[Combination, ...]:
-        """What is required over all sites of no group's rate alone, in units of order 1; replies have a number each."""
-        found = [each.of.normalised()[0] for each in self.over_all if isinstance(each.of, Combination)]
-        return tuple({each.terms: each for each in reversed(found)}.values())[::-1]
-
-    @property
-    def global_rates(self) -> tuple[Rate | Combination, ...]:
-        """The global rates that have a price: those of the groups, then combinations.
-
-        The price of a combination stands in the place of the first group.
-        """
-        return (*self.group_rates, *self.combinations)
-
-    @property
-    def global_tolerances(self) -> tuple[Floats, Floats]:
-        """Tolerances of the compared rates in units of order 1 (infinite: a ratio alone), and those units."""
-        units = np.array([r.rate.normalised()[1] for r in self.constrained])
-        return np.array([tolerance_of(r) for r in self.constrained], dtype=float) * units, units
-
-    @cached_property
-    def today_rates(self) -> tuple[Rate, ...]:
-        """The global rates that have to be what they are where nothing is required."""
-        of_today = (each.requirement for each in self.over_all if each.requirement.bound == TODAY)
-        rates = (rate.normalised()[0] for item in of_today for rate in item.rates or (KNOWN_RATES["selection rate"],))
-        return tuple(dict.fromkeys(rates))
+        single, others = dict(self.site_costs), self.costs or self.cost_scale.largest
+        return Costs.of([single.get(site, others) for site in sites]) if single and sites else self.cost_scale.every
 
     def requirements(
         self,
@@ -435,7 +402,7 @@ class Plan:
             at = Scope("at", tuple(sites))
             items += [
                 Requirement(measure="gap", rates=(rate,), relation="<=", bound=own, scope=at)
-                for rate in self.local_rates
+                for rate in self.inside.rates
             ]
         inside, over_all = (tuple(self.named_rates[name] for name in names) for names in self.looked_at)
         costs, required = self.costs_at(sites, own_costs), tuple(dict.fromkeys(items))
@@ -443,13 +410,7 @@ class Plan:
 
     def published_requirements(self) -> Requirements:
         """What sites are told of the requirements: of costs, every pair that there is."""
-        return replace(self.requirements(self.named_sites), costs=self.priced)
-
-    @property
-    def limits_global(self) -> bool:
-        """Whether more than tolerances holds over all sites."""
-        ratios = any(r.ratio is not None for r in self.constrained)
-        return ratios or bool(self.global_limits or self.combinations)
+        return replace(self.requirements(self.named_sites), costs=self.cost_scale.every)
 
 
 def make_plan(
@@ -563,9 +524,9 @@ def _is_name(name: object) -> bool:
 def _check_choices(plan: Plan) -> None:
     """Refuse what cannot be combined with secure sums, with differential privacy, or with Algorithm 1."""
     secure, private, solver = plan.secure, plan.privacy is not None, plan.solver
-    rates_inside = {rate for item in plan.inside for rate in item.rates or (KNOWN_RATES["selection rate"],)}
+    rates_inside = {rate for item in plan.inside.required for rate in item.rates or (KNOWN_RATES["selection rate"],)}
     many = len(rates_inside) > 2 or (len(rates_inside) == 2 and not all(rate.is_share for rate in rates_inside))
-    limited = {rate for item in plan.inside if item.measure not in ("gap", "ratio") for rate in item.rates}
+    limited = {rate for item in plan.inside.required if item.measure not in ("gap", "ratio") for rate in item.rates}
     refused = (
         (
             private and plan.calibration != "none",
@@ -616,7 +577,7 @@ def _check_choices(plan: Plan) -> None:
             "one group alone; require less inside each site, or the others over all sites.",
         ),
         (
-            secure and any(population for item in plan.inside for population in item.who),
+            secure and any(population for item in plan.inside.required for population in item.who),
             "require: with secure sums what holds inside sites holds for every group: if it named one, sites that "
             "compare it with others might have no choice left, so that a total is that of a site without it; name no "
             "group, or require it over all sites.",
@@ -628,7 +589,7 @@ def _check_choices(plan: Plan) -> None:
             "highest scores; require them over all sites.",
         ),
         (
-            solver is not None and not (only_gaps(plan.items) and plan.priced is None),
+            solver is not None and not (only_gaps(plan.items) and plan.cost_scale.every is None),
             "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs.",
         ),
         (

@@ -126,13 +126,13 @@ def _policy(batch: ClientBatch, number: int, result: PublishedInfo | None, note:
         releases = state.releases[number : number + 1]
         own = replace(without_answers, sites=(site,), releases=releases, rules=rules)
         batch = ClientBatch.resumed([batch.preparation.rows[number]], own)
-    one = batch.with_derived()
+    one = replace(batch, derived=batch.derive())
     return Policy(
         groups=plan.groups,
         sites=(site,),
         # On a histogram thresholds stand at the edges of bins, whose rows are treated alike.
         mixtures=rules if plan.privacy is None else at_edges(rules, plan.privacy.bins),
-        calibrator=one.chances.calibrator,
+        calibrator=one.derive().chances.calibrator,
         merged_rules=None,
         # One key for all sites of a run: runs of other names toss other coins.
         key=int.from_bytes(hashlib.sha256(f"coins|{plan.run}".encode()).digest()[:8], "big"),
@@ -200,7 +200,7 @@ def _figures(one: ClientBatch) -> SiteInfo:
 
 def _warnings(one: ClientBatch) -> Iterator[FitWarning]:
     """Warnings about the site's own small cells; they never leave the site."""
-    rows, plan = one.chances.rows, one.state.plan
+    rows, plan = one.derive().chances.rows, one.state.plan
     if plan.privacy is None:
         yield from cell_warnings(one.problem, rows, merged=True, smallest_cell=plan.smallest_cell)
         return

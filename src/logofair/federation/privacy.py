@@ -107,12 +107,7 @@ class Release:
     epsilon: float  # what was spent, by the accountant
     delta: float
     scale: float  # standard deviation of the noise on every count
-    mechanism: str  # how the noise was made
-
-    @property
-    def private(self) -> bool:
-        """Whether the noise is secret; that of a rehearsal can be repeated."""
-        return self.mechanism == _PRIVATE
+    mechanism: str  # how the noise was made: secretly, or for a rehearsal, which can be repeated
 
     def rows(self) -> tuple[Floats, Integers, Floats]:
         """Chances (midpoints), group codes and weights (whole numbers from 0) that stand for the client's rows."""
@@ -187,7 +182,7 @@ def release_once(
         "rows are": stored.fingerprint == fingerprint,
         "privacy settings are": before.privacy == privacy,
         "groups are": before.counts.shape[0] == n_groups,
-        "kind of noise is": before.private == (random_state is None),
+        "kind of noise is": (before.mechanism == _PRIVATE) == (random_state is None),
     }
     changed = next((what for what, holds in same.items() if not holds), None)
     if changed is not None:
@@ -277,7 +272,7 @@ def at_edges(rules: Mixtures, bins: int) -> Mixtures:
 
 
 @dataclass(frozen=True)
-class NoiseCost:
+class _NoiseCost:
     """Standard deviation of the noise, and what one release with it costs."""
 
     scale: float
@@ -286,7 +281,7 @@ class NoiseCost:
 
 
 @lru_cache(maxsize=64)
-def smallest_scale(epsilon: float, delta: float, sensitivity: float) -> NoiseCost:
+def smallest_scale(epsilon: float, delta: float, sensitivity: float) -> _NoiseCost:
     """The least noise whose release costs at most (epsilon, delta); ``sensitivity`` as :attr:`Privacy.sensitivity`."""
     library = _library()
 
@@ -297,7 +292,7 @@ def smallest_scale(epsilon: float, delta: float, sensitivity: float) -> NoiseCos
     # T says that a real number is sought: the default search stops at whole numbers.
     scale = float(library.binary_search_param(accounted, d_in=sensitivity, d_out=(epsilon, delta), T=float))
     spent, at = accounted(scale).map(sensitivity)
-    return NoiseCost(scale, float(spent), float(at))
+    return _NoiseCost(scale, float(spent), float(at))
 
 
 def add_noise(counts: Counts, scale: float, random_state: int | None = None) -> Counts:

@@ -42,28 +42,17 @@ class OwnFigures:
     """What a site (or several) has measured of its own stored policy, and of whom it was told that they take part."""
 
     plan: Plan
+    required: GlobalRequirements  # over all sites, but for what is accepted today
     sites: tuple[str, ...]  # these, whose figures follow
     members: Members | None  # of the roster; None: not known
-    own: GroupCounts
     roster: GroupCounts
+    others: GroupCounts  # of it: the rows of everybody else
     gain: float  # above rejecting everybody, as a share of all rows
     shares: Floats  # of each group's global rates, (groups, rates)
     combinations: Floats  # the site's part of each combination of rates that is limited, (combinations,)
     pooling: PoolingInfo  # as it was sent
     on_own_rows: Floats  # with pooling: weight accepted, positives among them and in all, (groups, 3)
     prices: Floats | None  # that were answered, (answers, groups, global rates); None: not known
-
-    @property
-    def others(self) -> GroupCounts:
-        """The rows of everybody else."""
-        own, roster = self.own, self.roster
-        mass, positives = roster.mass - own.mass, roster.positives - own.positives
-        return GroupCounts(np.maximum(mass, 0.0), np.maximum(positives, 0.0), roster.sites)
-
-    @property
-    def required(self) -> GlobalRequirements:
-        """What is required over all sites, but for what is accepted today."""
-        return GlobalRequirements(self.plan, self.roster.mass, self.roster.positives)
 
 
 def published_pooling(maps: GroupMaps | None, priors: GroupPriors | None) -> PoolingInfo:
@@ -83,8 +72,7 @@ def contradiction(result: PublishedInfo, own: OwnFigures) -> str | None:
     except InputError:
         return "it is malformed"
     figures = (
-        _about_run(run, own),
-        _about_others(members, result.requirements, own),
+        _about_run(run, members, result.requirements, own),
         _about_proof(run, proof, own),
         _beyond_own(run, proof, own),
         _about_pooling(result.pooling, result.own_rows, run, proof, own),
@@ -93,26 +81,27 @@ def contradiction(result: PublishedInfo, own: OwnFigures) -> str | None:
     return next(chain(*figures), None)
 
 
-def _about_others(members: Members, requirements: RequirementsInfo, own: OwnFigures) -> Iterator[str]:
-    """Where it is about other sites than those of the roster, or requires something else of them."""
+def _about_run(run: FederationInfo, members: Members, requirements: RequirementsInfo, own: OwnFigures) -> Iterator[str]:
+    """Where it is of another run than the site took part in, of other sites, rows or requirements."""
     plan, names = own.plan, set(members.names)
-    if (names or plan.secure) and not names >= set(own.sites):
-        yield "it leaves this site out"
-    if own.members is not None and not members.within(own.members):
-        yield "it is about sites that were not in the roster"
-    if requirements != plan.published_requirements().info:
-        yield "it has other requirements than the plan"
-
-
-def _about_run(run: FederationInfo, own: OwnFigures) -> Iterator[str]:
-    """Where it is of another run than the site took part in, or counts other rows."""
-    plan = own.plan
     if run.run != plan.run or run.secure_sums != plan.secure:
         yield "it is of another run"
     totals = dict(zip(map(str, plan.groups), own.roster.mass.tolist(), strict=True))
     known = run.groups.keys() == totals.keys()
     if not known or any(abs(run.groups[name] - mass) > _ROUNDING * (1.0 + mass) for name, mass in totals.items()):
         yield "it has other numbers of rows than the server said before"
+    if (names or plan.secure) and not names >= set(own.sites):
+        yield "it leaves this site out"
+    if own.members is not None:  # these, or some of them: as far as is known of both
+        if names and own.members.names:
+            within = names <= set(own.members.names)
+        else:
+            alike = (members.number, members.digest) == (own.members.number, own.members.digest)
+            within = alike or members.number < own.members.number
+        if not within:
+            yield "it is about sites that were not in the roster"
+    if requirements != plan.published_requirements().info:
+        yield "it has other requirements than the plan"
     if plan.secure:
         return
     # There are exchanges for all that the plan asks, and rounds for the exchanges. A result's file, unlike what is
@@ -135,7 +124,7 @@ def _about_run(run: FederationInfo, own: OwnFigures) -> Iterator[str]:
 def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -> Iterator[str]:
     """Where its own figures do not fit together."""
     plan = own.plan
-    if list(run.global_gaps) != [r.rate.name for r in plan.constrained]:
+    if list(run.global_gaps) != [r.rate.name for r in plan.over_all.compared]:
         yield "it has gaps of other rates than the plan requires"
         return
     required = own.required.with_today(run.today)
@@ -143,13 +132,15 @@ def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -
     if required is None or rates is None:
         yield "it has other rates than the plan limits"
         return
-    excess = max([required.excess(rates), *(run.global_gaps[r.rate.name] - tolerance_of(r) for r in plan.constrained)])
-    precision = LARGEST_VIOLATION / float(np.min([1.0, *plan.global_tolerances[1]]))
+    excess = max(
+        [required.excess(rates), *(run.global_gaps[r.rate.name] - tolerance_of(r) for r in plan.over_all.compared)]
+    )
+    precision = LARGEST_VIOLATION / float(np.min([1.0, *plan.over_all.units]))
     if abs(excess - proof.violation) > precision:
         yield f"it claims a violation of {proof.violation:.5f}, and its gaps have one of {excess:.5f}"
     if plan.solver is None and proof.violation > precision:
         yield f"it misses a requirement by {proof.violation:.5f}"
-    rounding, sign = BEATEN * plan.cost_unit, 1.0 if plan.objective == "accuracy" else -1.0
+    rounding, sign = BEATEN * plan.cost_scale.unit, 1.0 if plan.objective == "accuracy" else -1.0
     # Algorithm 1 may exceed tolerances, and so its bound.
     beaten = plan.solver is None and proof.optimality_gap < -rounding
     if beaten or sign * (proof.dual - proof.primal) != proof.optimality_gap:
@@ -158,7 +149,7 @@ def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -
     rounded = proof.rounding != 0.0 and not plan.secure
     if (proof.objective, proof.basis, proof.empty_ratios) != (plan.objective, "eta", 0) or rounded:
         yield "it counts something else than the plan"
-    holds = proof.optimality_gap <= plan.optimality_gap * plan.cost_unit and proof.violation <= precision
+    holds = proof.optimality_gap <= plan.optimality_gap * plan.cost_scale.unit and proof.violation <= precision
     if proof.holds and not holds:
         yield "it claims to hold, and its own figures do not"
     if holds and not proof.holds and plan.solver is None:  # Algorithm 1 may miss requirements inside other sites
@@ -176,16 +167,16 @@ def _about_pooling(
         if (borrowed.accuracy, dict(borrowed.global_gaps)) != (proof.primal, dict(run.global_gaps)):
             yield "nobody borrows, and its figures on the sites' own rows are others"
         return
-    units = dict(zip((r.rate.name for r in plan.constrained), plan.global_tolerances[1].tolist(), strict=True))
+    units = dict(zip((r.rate.name for r in plan.over_all.compared), plan.over_all.units.tolist(), strict=True))
     gaps = borrowed.global_gaps
     if gaps.keys() != units.keys() or not all(0.0 <= gap <= (1.0 + _ROUNDING) / units[r] for r, gap in gaps.items()):
         yield "its gaps on the sites' own rows cannot be"
     if (borrowed.accuracy is None) != bool(plan.site_costs):
         yield "its figures on the sites' own rows are incomplete"
     if borrowed.accuracy is not None:
-        constant, slope = plan.row_worth
+        constant, slope = plan.cost_scale.row_worth
         accepted, among, positives = own.on_own_rows.T
-        total, unit = float(own.roster.mass.sum()), plan.cost_unit
+        total, unit = float(own.roster.mass.sum()), plan.cost_scale.unit
         gain = float((constant * accepted + slope * among).sum()) / total
         # The others decide all of their rows right, none of them positive; or all of them wrong.
         right = replace(required, positives=positives).reported(gain)
@@ -201,7 +192,7 @@ def _about_prices(run: FederationInfo, own: OwnFigures) -> Iterator[str]:
     required = own.required.with_today(run.today)
     if required is None or own.prices is None:
         return
-    published, precision = list(run.prices.values()), _ROUNDING * own.plan.cost_unit
+    published, precision = list(run.prices.values()), _ROUNDING * own.plan.cost_scale.unit
     answered = (required.prices(each) for each in own.prices)
     known = (list(each.values()) for each in answered if list(map(str, each)) == list(run.prices))
     if not any(np.allclose(published, each, 0, precision) for each in known):
@@ -213,18 +204,18 @@ def _beyond_own(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) ->
     roster, others = own.roster, own.others
     total = float(roster.mass.sum())
     slack = _ROUNDING * (1.0 + roster.sites / total)
-    constant, slope = own.plan.row_worth
+    constant, slope = own.plan.cost_scale.row_worth
     worst = own.gain + constant * float((others.mass - others.positives).sum()) / total
     best = own.gain + (constant + slope) * float(others.positives.sum()) / total
     least, most = sorted(map(own.required.reported, (worst, best)))
-    if not least - slack * own.plan.cost_unit <= proof.primal <= most + slack * own.plan.cost_unit:
+    if not least - slack * own.plan.cost_scale.unit <= proof.primal <= most + slack * own.plan.cost_scale.unit:
         article, form = ("an", ".2%") if own.plan.objective == "accuracy" else ("a", ".4f")
         yield (
             f"it claims {article} {own.plan.objective} of {proof.primal:{form}}, which with this site's own figures "
             f"lies between {least:{form}} and {most:{form}}"
         )
-    units = own.plan.global_tolerances[1]
-    low, high = (own.shares + each for each in share_limits(own.plan.group_rates, others, roster))
+    units = own.plan.over_all.units
+    low, high = (own.shares + each for each in share_limits(own.plan.over_all.group_rates, others, roster))
     yield from _beyond_own_rates(run, own, low, high, slack)
     counts = np.isfinite(own.required.tolerance)
     for k, (name, gap) in enumerate(run.global_gaps.items()):
@@ -241,8 +232,8 @@ def _beyond_own(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) ->
 def _beyond_own_rates(run: FederationInfo, own: OwnFigures, low: Floats, high: Floats, slack: float) -> Iterator[str]:
     """Where a rate that is limited over all, or everybody's share, is not what this site's own figures allow."""
     required = own.required
-    if own.plan.combinations:
-        others = combination_limits(own.plan.combinations, own.others, own.roster)
+    if own.plan.over_all.combinations:
+        others = combination_limits(own.plan.over_all.combinations, own.others, own.roster)
         low, high = (
             required.columns(each, own.combinations + more) for each, more in zip((low, high), others, strict=True)
         )

@@ -89,7 +89,7 @@ class RunResult(Reportable):
         With pooling, on the sites' own rows alone and per group: weight accepted, positives expected among them, and in
         all, (groups, 3).
     rates : array
-        The global rates of the stored policies, (groups, rates), in the order of ``plan.global_rates``.
+        The global rates of the stored policies, (groups, rates), in the order of ``plan.over_all.rates``.
     today : array
         What is accepted where nothing is required, (groups, rates of today).
 
@@ -146,19 +146,19 @@ class RunResult(Reportable):
         A cost is that of the plan's pair, whatever sites have set themselves; None where the plan has several, since
         which rows are whose is not known from totals.
         """
-        names = [requirement.rate.name for requirement in self.plan.constrained]
+        names = [requirement.rate.name for requirement in self.plan.over_all.compared]
         if not self.own.size:
             return OwnRowsInfo(self.accuracy, dict(zip(names, self.global_gaps.tolist(), strict=True)))
         accepted, positives, of_all = self.own.T
         required = replace(self.required, positives=of_all)
         reached, gaps = None, self.global_gaps
         if not self.plan.site_costs:
-            constant, slope = self.plan.row_worth
+            constant, slope = self.plan.cost_scale.row_worth
             all_accepted, all_positives, _ = self.own.sum(axis=0)
             gain = float((slope * all_positives + constant * all_accepted) / self.mass.sum())
             reached = required.reported(gain)
         if names:
-            rates, units = self.plan.group_rates[: len(names)], self.plan.global_tolerances[1]
+            rates, units = self.plan.over_all.group_rates[: len(names)], self.plan.over_all.units
             base = [rate.denominator(self.mass, of_all) for rate in rates]
             above = [rate.numerator(accepted, positives) for rate in rates]
             shares = np.divide(above, base, out=np.zeros((len(rates), len(self.mass))), where=np.array(base) > 0).T
@@ -171,21 +171,20 @@ class RunResult(Reportable):
 
         By how much a site exceeds a local tolerance stays there too: the violation is infinite where one does.
         """
-        _, units = self.plan.global_tolerances
         return Certificate(
             primal=self.accuracy,
             dual=self.bound,
             optimality_gap=self.bound - self.accuracy if self.objective == "accuracy" else self.accuracy - self.bound,
             violation=math.inf if self.exceeding else self.violation,
             prices=TolerancePrices(
-                np.array(list(self.prices_by_name.values())), np.zeros((0, len(self.plan.local_rates)))
+                np.array(list(self.prices_by_name.values())), np.zeros((0, len(self.plan.inside.rates)))
             ),
             basis="eta",
-            precision=LARGEST_VIOLATION / float(min([1.0, *units.tolist()])),
-            largest_optimality_gap=self.plan.optimality_gap * self.plan.cost_unit,
+            precision=LARGEST_VIOLATION / float(min([1.0, *self.plan.over_all.units.tolist()])),
+            largest_optimality_gap=self.plan.optimality_gap * self.plan.cost_scale.unit,
             pooling=self.pooling.prior,
             objective=self.objective,
-            cost_unit=self.plan.cost_unit,
+            cost_unit=self.plan.cost_scale.unit,
         )
 
     @property
@@ -206,7 +205,7 @@ class RunResult(Reportable):
         step = 0.5 * len(self.sites) * Totals.steps_of([(1,), (1,), (1, 0), (0,)])[1]  # of the expected positives
         shares = 0.5 * len(self.sites) * FinalFigures.steps_of([(1,), (1, 1), (1,), (0,), (0, 3)])[1]
         off = [2.0 * shares]
-        for rate in self.plan.group_rates:
+        for rate in self.plan.over_all.group_rates:
             base = rate.denominator(self.mass, self.positives)
             slope = abs(float(rate.denominator(np.zeros(1), np.ones(1))[0]))
             off += (2.0 * slope * step / base[base > 0]).tolist()
@@ -221,7 +220,7 @@ class RunResult(Reportable):
     def published(self) -> PublishedInfo:
         """What the sites are sent of it: the roster as a number and a fingerprint, its names only with secure sums."""
         who, certificate = Members.of(self.sites, named=self.plan.secure), self.certificate
-        names = [r.rate.name for r in self.plan.constrained]
+        names = [r.rate.name for r in self.plan.over_all.compared]
         return PublishedInfo(
             logofair=__version__,
             run=FederationInfo(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, encode_known
-from logofair.columns.segments import Booleans, cell_numbers
+from logofair.columns.segments import cell_numbers
 from logofair.errors import InputError, RefusedError
 from logofair.federation.exchange import Refusal
 from logofair.federation.plan import Plan
@@ -61,14 +60,6 @@ class SiteRows:
     labels: Binary | None
     weights: Floats | None
 
-    def at(self, which: Booleans) -> SiteRows:
-        """Some of the rows."""
-
-        def some(part: Any) -> Any:
-            return None if part is None else part[which]
-
-        return SiteRows(*(some(getattr(self, each.name)) for each in fields(self)))
-
 
 def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
     """Check a site's columns against the plan."""
@@ -87,7 +78,7 @@ def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
             f"sensitive_features: row {row} is of a group that is not in the plan "
             f"({', '.join(map(repr, plan.groups))}); drop such rows, or agree on a plan that names it.",
         )
-    if plan.needs_labels and columns.labels is None:
+    if plan.calibration != "none" and columns.labels is None:
         raise RefusedError(Refusal.NO_LABELS, "labels: missing, but the plan calibrates; name their column.")
     score = probabilities(columns.scores)
     label = None if columns.labels is None else binary(columns.labels)
@@ -122,10 +113,6 @@ class ScoredRows:
             None if all(each is None for each in weights) else np.concatenate(filled),
         )
 
-    def cells(self, n_groups: int) -> Integers:
-        """The cell of every row."""
-        return cell_numbers(self.groups, self.sites, n_groups)
-
     def of_sites(self, first: int, last: int) -> ScoredRows:
         """The rows of the sites from number ``first`` up to, not with, ``last``, numbered from 0 again."""
         low, high = np.searchsorted(self.sites, [first, last])
@@ -150,32 +137,6 @@ class Preparation:
     rows: tuple[SiteRows, ...]
     plan: Plan
     sites: tuple[str, ...]
-
-    @classmethod
-    def of(cls, rows: Sequence[SiteRows], plan: Plan, sites: tuple[str, ...]) -> Preparation:
-        """Keep the rows that count: those of groups with at least the plan's smallest cell of rows at their site."""
-        counted = []
-        for own in rows if plan.smallest_cell > 1 else ():
-            there = own.groups if own.weights is None else own.groups[own.weights > 0]
-            stay = np.bincount(there, minlength=len(plan.groups))[own.groups] >= plan.smallest_cell
-            counted.append(own if stay.all() else own.at(stay))
-        return cls(tuple(counted or rows), plan, sites)
-
-    @property
-    def weight(self) -> Floats:
-        """Total weight of each site's rows, (sites,)."""
-        return np.array([float(each.groups.size if each.weights is None else each.weights.sum()) for each in self.rows])
-
-    @property
-    def numbers(self) -> tuple[Floats, Floats]:
-        """The number of rows of positive weight in each cell and their weight, each (sites, groups)."""
-        rows, shape = self.scored, (len(self.rows), len(self.plan.groups))
-        cells, weights = rows.cells(shape[1]), np.ones(rows.scores.size) if rows.weights is None else rows.weights
-        number, mass = (
-            np.bincount(cells, each, shape[0] * shape[1]).reshape(shape).astype(np.float64)
-            for each in (weights > 0, weights)
-        )
-        return number, mass
 
     @cached_property
     def scored(self) -> ScoredRows:
@@ -214,7 +175,7 @@ class Preparation:
     def _for_pooling(self, rows: ScoredRows, n_sites: int) -> pooling.ScoredRows:
         """Rows of some sites as pooling takes them."""
         n_groups = len(self.plan.groups)
-        cells = rows.cells(n_groups)
+        cells = cell_numbers(rows.groups, rows.sites, n_groups)
         return pooling.ScoredRows.of(rows.scores, cells, rows.weights, n_groups, n_sites)
 
     def borrowing(
@@ -235,14 +196,14 @@ class Preparation:
 
     def chances(self, maps: GroupMaps | None, made: tuple[Release, ...]) -> Chances:
         """The rows with their chances: the scores themselves, cross-fitted ones, or those of noised histograms."""
-        none = Calibrator("none", len(self.plan.groups), len(self.rows), None)
-        if self.plan.privacy is not None:
-            return Chances(self._columns(self.noised(made)), none)
-        if self.plan.calibration == "none":
-            return Chances(self._columns(self.scored), none)
+        plan, scored = self.plan, self.scored if self.plan.privacy is None else self.noised(made)
+        groups, sites = Codes(plan.groups, scored.groups), Codes(self.sites, scored.sites)
+        rows = CalibrationRows(scored.scores, scored.labels, groups, sites, scored.weights)
+        if plan.privacy is not None or plan.calibration == "none":
+            return Chances(rows, Calibrator("none", len(plan.groups), len(self.rows), None))
         if maps is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        rows, fits = self._columns(self.scored), [cell_calibrators(each, maps) for each in self.folded]
+        fits = [cell_calibrators(each, maps) for each in self.folded]
         calibrator = Calibrator.joined([fit.calibrator for fit in fits])
         eta, order = np.concatenate([fit.eta for fit in fits]), order_by_cell(rows)
         return Chances(with_chances(rows, calibrator, order, lambda: eta[order.rows], eta), calibrator)
@@ -251,11 +212,6 @@ class Preparation:
         """The sites' noised histograms as rows: one per bin, weighted by its count."""
         tables = (each.rows() for each in made)
         return ScoredRows.joined([(middle, codes, None, counts) for middle, codes, counts in tables])
-
-    def _columns(self, rows: ScoredRows) -> CalibrationRows:
-        """The rows under the names of the plan."""
-        groups, sites = Codes(self.plan.groups, rows.groups), Codes(self.sites, rows.sites)
-        return CalibrationRows(rows.scores, rows.labels, groups, sites, rows.weights)
 
 
 def _site_rng(plan: Plan, site: str, purpose: str) -> np.random.Generator:

@@ -23,7 +23,6 @@ from logofair.federation.messages import Opening, RequestMessage, next_history
 from logofair.federation.plan import Members, Plan
 from logofair.federation.published import BEATEN
 from logofair.federation.result import ExcludedSite, RunResult
-from logofair.records import encode
 
 # Under secure sums every site gets what all the others contributed: its messages grow with the roster.
 MOST_SECURE_SITES = 100
@@ -90,19 +89,16 @@ class Server:
             return self.phase.request or PublishRequest(self.result.published())
         return self.phase.request
 
-    @property
-    def purpose(self) -> str:
-        """What the exchange under way is for."""
-        return self.phase.name
-
     def message(self) -> RequestMessage:
         """The message to every site of the roster; the first of a roster carries the plan and who takes part."""
-        opening = Opening.of(self.plan, self.sites) if self.number == self.opened else None
+        opening = None
+        if self.number == self.opened:
+            opening = Opening(self.plan, Members.of(self.sites, named=self.plan.secure))
         return RequestMessage(self.plan.run, self.roster, self.number, self.request, opening)
 
     def take(self, total: Sums) -> Server:
         """The next state, given the total of the replies of the roster."""
-        counted = self.counted(self.purpose)
+        counted = self.counted(self.phase.name)
         if isinstance(self.phase, PublishExchange):
             return replace(counted, done=True)
         self._check_rows(total)
@@ -132,11 +128,6 @@ class Server:
                 "its data and start a new run."
             )
         return self.take(total)
-
-    def following(self, request: Request) -> Server:
-        """The state with the request that was received: a replica's own may differ from it by rounding alone."""
-        same = encode(self.request) == encode(request)
-        return self if same else replace(self, phase=replace(self.phase, request=request))
 
     def _check_rows(self, total: Sums) -> None:
         """Raise where no site has a row that counts; a single site may have small groups alone."""
@@ -168,7 +159,7 @@ class Server:
         phase = self.phase
         kept = isinstance(phase, AfterTotals) and totals is not None
         gone = tuple(
-            ExcludedSite(site, reason, self.number, self.purpose, kept) for site, reason in sorted(reasons.items())
+            ExcludedSite(site, reason, self.number, self.phase.name, kept) for site, reason in sorted(reasons.items())
         )
         if isinstance(phase, PublishExchange):  # every policy is final: a site that missed the result can get it later
             return replace(self, excluded=self.excluded + gone), True
@@ -183,7 +174,7 @@ class Server:
             return after, True
         else:
             phase = first_exchange(self.plan, left, phase.warm_start(self.plan))
-        void = replace(after.counted(self.purpose), phase=phase)
+        void = replace(after.counted(self.phase.name), phase=phase)
         return void.begun(self.roster + 1, self.number + 1), False
 
     def reopened(self, reasons: Mapping[str, str]) -> Server:
@@ -202,7 +193,7 @@ class Server:
         if isinstance(phase, CurvatureExchange):
             return GroupCounts(phase.mass, np.zeros_like(phase.mass), len(self.sites))
         if isinstance(phase, AfterTotals):
-            return phase.totals.counts
+            return phase.totals
         reference = getattr(phase, "reference", None) or getattr(phase.request, "reference", None)
         if reference is not None:
             return GroupCounts(reference.mass, np.zeros_like(reference.mass), len(self.sites))
@@ -246,7 +237,7 @@ def check_result(server: Server) -> None:
         return
     result = server.result
     certificate = result.certificate
-    if certificate.optimality_gap < -BEATEN * server.plan.cost_unit:
+    if certificate.optimality_gap < -BEATEN * server.plan.cost_scale.unit:
         raise RunError(
             f"run {server.plan.run}: the policies beat their own bound (optimality gap "
             f"{certificate.optimality_gap:.1e}), so it is wrong and nothing is published; please report the case."

@@ -43,7 +43,7 @@ def run_page(result: RunResult, *, written: tuple[str, ...] = (), next_: str = "
     # Gaps inside a site are known there alone.
     gaps = [
         (each.rate.name, Cell(points(float(gap)), float(gap)), limit_points(round(each.tolerance, 5)))
-        for each, gap in zip(plan.constrained, result.global_gaps, strict=True)
+        for each, gap in zip(plan.over_all.compared, result.global_gaps, strict=True)
         if each.tolerance is not None
     ]
     head, after = ("gap over all sites, points", "now", "limit"), "Gaps inside a site stand in its own policy."
@@ -119,10 +119,10 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
         f"violation {tiny(result.violation)}), in calibrated chances on the sites' calibration rows"
         f"{added_to_rows(certificate.pooling)}.",
     )
-    for requirement, gap in zip(plan.constrained, result.global_gaps, strict=True):
+    for requirement, gap in zip(plan.over_all.compared, result.global_gaps, strict=True):
         if requirement.tolerance is not None:
             yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."
-    ratios = {each.rate.name for each in plan.constrained if each.ratio is not None}
+    ratios = {each.rate.name for each in plan.over_all.compared if each.ratio is not None}
     for name, own in result.required.by_name(result.rates, result.required.limited).items():
         rates = ", ".join(f"{group} {rate:.5f}" for group, rate in own.items())
         nothing = name in ratios and max(own.values(), default=0.0) < 1e-9
@@ -187,7 +187,7 @@ def _own_rows(result: RunResult) -> str:
     if rows.accuracy is not None:
         costs = "" if result.objective == "accuracy" else " at the plan's costs"
         own.append(f"expected {result.objective} {rows.accuracy:.5f}{costs}")
-    if SELECTED.terms in [each.terms for each in result.plan.combinations] and result.own.size:
+    if SELECTED.terms in [each.terms for each in result.plan.over_all.combinations] and result.own.size:
         own.append(f"share of people selected {result.own[:, 0].sum() / result.mass.sum():.5f}")
     if rows.global_gaps:
         own.append("gaps over all sites: " + ", ".join(f"{name} {gap:.5f}" for name, gap in rows.global_gaps.items()))

@@ -39,7 +39,7 @@ def plan_sentences(plan: Plan, members: Members | None = None) -> Iterator[tuple
         yield "Sites", f"{members.number:,}{names}; the run fails with fewer than {plan.quorum}."
     yield "Groups", f"{', '.join(map(str, plan.groups))}."
     yield "Required", required_sentence(plan)
-    if not plan.may_reject or plan.limited_inside:
+    if not plan.inside.may_reject or plan.inside.limited:
         yield (
             "Feasible",
             "Whether the requirements inside this site can be met here is sent, as the sum of what they would have "
@@ -60,7 +60,7 @@ def plan_sentences(plan: Plan, members: Members | None = None) -> Iterator[tuple
         "To every site and to whom the server's people choose: requirements, "
         f"{'names' if plan.secure else 'number'} of the sites, names of those that dropped out, rows of each group "
         f"over all of them, expected {plan.objective} and its bound, gaps over all"
-        f"{', the rates that are limited over all' if plan.limits_global else ''}, prices"
+        f"{', the rates that are limited over all' if not plan.over_all.only_tolerances else ''}, prices"
         f"{', scores of each group over all' if plan.pooling != 'none' else ''}. This site's policy stays here.",
     )
 

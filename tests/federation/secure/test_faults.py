@@ -165,7 +165,7 @@ def lying(number, change):
 
     def sums(self, message):
         batch, stacked = self.batch.answer(message.request)
-        own = stacked.client(0)
+        own = stacked.total()
         own = change(own) if message.number == number else own
         return replace(self, cached=batch, stored=replace(self.stored, state=batch.state)), own
 

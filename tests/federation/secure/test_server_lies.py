@@ -20,6 +20,7 @@ from logofair.federation.exchanges.final import FinalRequest, PublishRequest
 from logofair.federation.exchanges.pooling import ScoreMomentsRequest
 from logofair.federation.exchanges.totals import TotalsRequest
 from logofair.federation.messages import Opening, RequestMessage, agrees, next_history
+from logofair.federation.plan import Members
 from logofair.federation.secure import SecureServer, new_signing_key, public_line
 from logofair.federation.secure.primitives import private_text
 from logofair.notions import Notion, Rate
@@ -58,7 +59,7 @@ class HostileServer:
         self.sites = {site: Client(site, columns[site], identity=keys[site]) for site in SITES}
         self.server, self.relay = Server.start(plans["a"], SITES), None
         self.masks = SecureServer.start("r", SITES)
-        openings = {site: Opening.of(plans[site], SITES) for site in SITES}
+        openings = {site: Opening(plans[site], Members.of(SITES, named=True)) for site in SITES}
         heard = {site: self.say(site, "keys", opening=openings[site]) for site in SITES}
         self.masks = self.masks.collect_keys(heard)
         dealt = {site: self.say(site, "shares", keys=dict(self.masks.keys)) for site in SITES}
@@ -133,7 +134,8 @@ def test_a_server_whose_numbers_are_rounded_otherwise_is_followed_to_the_end():
         request = server.server.request
         name = next((name for name in ("at", "prices") if hasattr(request, name)), None)
         if name is not None:
-            server.server = server.server.following(replace(request, **{name: getattr(request, name) * (1 + 1e-12)}))
+            other = replace(request, **{name: getattr(request, name) * (1 + 1e-12)})
+            server.server = replace(server.server, phase=replace(server.server.phase, request=other))
             nudged += encode(server.server.request) != encode(request)
         server.honest()
     assert nudged > 3
@@ -189,7 +191,7 @@ def test_no_secure_plan_requires_so_much_inside_sites_that_only_one_with_one_gro
     server = Server.start(batch.state.plan, SITES)
     for _ in range(3):
         batch, sums = batch.answer(server.request)
-        server = server.take(sums.combined())
+        server = server.take(sums.total())
         if isinstance(sums, Answers):
             assert np.all(np.abs(sums.shares[1:]) < 1e-12)  # the attack is a real one
             assert np.any(sums.shares[0] > 0.0)
@@ -208,7 +210,7 @@ def choices(columns, **settings):
         batch, sums = batch.answer(request)
         if isinstance(sums, Answers):
             accepted.append(sums.shares[:, :, 1, 0] * request.mass[1])
-        server = server.take(sums.combined())
+        server = server.take(sums.total())
     return np.concatenate(accepted, axis=1)
 
 

@@ -33,7 +33,7 @@ def totals_of(plan, sites):
     batch, server, found = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), []
     while not server.done:
         batch, sums = batch.answer(server.request)
-        found.append(sums.combined())
+        found.append(sums.total())
         server = server.take(found[-1])
     return found
 
@@ -153,8 +153,8 @@ def test_many_rows_of_little_weight_make_no_fold_sums_of_the_others():
     light = {**sites, "a": replace(sites["a"], sample_weight=np.full(520, 0.02))}
     for given, full in ((sites, 1.0), (light, 0.0)):
         _, marks = ClientBatch.of(given, plan).answer(Server.start(plan, list(given)).request)
-        assert marks.client(0).groups[0].tolist() == [1.0, 1.0]  # its rows weigh as much as some people
-        assert marks.client(0).folds[0, :, 0].max() == full
+        assert marks.groups[0, 0].tolist() == [1.0, 1.0]  # its rows weigh as much as some people
+        assert marks.folds[0, 0, :, 0].max() == full
 
 
 @pytest.mark.parametrize("weight", [1e-6, 1e-3])
@@ -180,8 +180,8 @@ def rows_shown(secure, few):
     batch = ClientBatch.of(sites, server.plan)
     while not isinstance(server.phase, GroupRowsExchange):
         batch, sums = batch.answer(server.request)
-        server = server.take(sums.combined())
-    return batch.answer(server.request)[1].combined().rows[1]
+        server = server.take(sums.total())
+    return batch.answer(server.request)[1].total().rows[1]
 
 
 def test_the_number_of_a_groups_rows_does_not_tell_those_of_the_one_site_that_has_few():
@@ -247,7 +247,7 @@ def test_a_site_that_steers_calibration_by_its_sums_does_so_for_ten_rounds_at_mo
     batch, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
     while rounds == 0 or isinstance(server.phase, CurvatureExchange):
         batch, sums = batch.answer(server.request)
-        total = sums.combined()
+        total = sums.total()
         if isinstance(server.phase, CurvatureExchange):
             steered = total.sums.copy()
             steered[0] = 1e6 - 1e3 * rounds  # ever lower losses, and gradients that lead away

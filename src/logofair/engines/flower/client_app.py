@@ -33,14 +33,14 @@ def site_of(context: Context) -> tuple[str, str]:
     return str(own["site"]), str(own["settings"])
 
 
-def handler_on_disk(context: Context) -> Callable[[bytes], bytes]:
+def _handler_on_disk(context: Context) -> Callable[[bytes], bytes]:
     """Return the handler of a site whose state lies on disk between two messages."""
     from logofair.engines.site import answer_on_disk  # slow to import, and not needed for the name
 
     return partial(answer_on_disk, site_of(context)[1])
 
 
-def client_app(handler: Handler = handler_on_disk) -> ClientApp:
+def client_app(handler: Handler = _handler_on_disk) -> ClientApp:
     """Return a client app that answers each request with what ``handler(context)`` returns for it."""
     made = ClientApp()
 

@@ -47,7 +47,7 @@ class Smoothness(Sums):
         Disclosure("smoothness constants of the client's dual, global and local", "2", OF_SHARES, low=0, high=1e14),
     ]
 
-    def combined(self) -> Self:
+    def total(self) -> Self:
         """The largest of any client."""
         return type(self)(constant=np.max(self.constant, axis=0))
 
@@ -97,8 +97,8 @@ class Steps(Sums):
         counts, roster, plan = context.counts, context.roster, context.plan
         if counts is None or roster is None:
             return None
-        low, high = share_limits(plan.group_rates, counts, roster)
-        tolerance = plan.global_tolerances[0].max(initial=0.0)
+        low, high = share_limits(plan.over_all.group_rates, counts, roster)
+        tolerance = plan.over_all.tolerances.max(initial=0.0)
         slope = tolerance + 2.0 * max(high.max(initial=0.0), -low.min(initial=0.0))
         longest = 1 if plan.solver is None else plan.solver.local_steps * context.request.step * slope
         wrong = np.abs(self.change).max(initial=0.0) > longest * (1 + ROUNDING) + ROUNDING
@@ -117,7 +117,7 @@ class StepsExchange(AfterTotals, request=StepsRequest, reply=Steps):
     def start(cls, totals: RosterTotals, plan: Plan, step: float) -> StepsExchange:
         """All multipliers are 0 at first."""
         groups = len(plan.groups)
-        multipliers = np.zeros((groups * (groups - 1), len(plan.global_rates)))
+        multipliers = np.zeros((groups * (groups - 1), len(plan.over_all.rates)))
         return cls(StepsRequest(totals.mass, totals.positives, multipliers, step, 1, totals.sites), totals)
 
     @staticmethod

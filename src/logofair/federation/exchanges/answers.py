@@ -72,7 +72,8 @@ class Answers(Sums):
 
     def wrong(self, context: Context) -> str | None:
         """Gains and shares must be within what rows allow, dual values at least the value of their own answers."""
-        counts, roster, request, rates = context.counts, context.roster, context.request, context.plan.group_rates
+        counts, roster, request = context.counts, context.roster, context.request
+        rates = context.plan.over_all.group_rates
         if counts is None or roster is None:
             return None
         beyond = beyond_rows(self.gain, self.shares, self.combinations, context.plan, counts, roster)
@@ -85,7 +86,7 @@ class Answers(Sums):
         low, high = share_limits(rates, counts, roster)
         own = counts.mass.sum() / roster.mass.sum() + ROUNDING
         largest = np.sum(np.abs(prices) * np.maximum(high, -low), axis=(1, 2))
-        least, most = combination_limits(context.plan.combinations, counts, roster)
+        least, most = combination_limits(context.plan.over_all.combinations, counts, roster)
         largest = largest + own + np.sum(np.abs(others) * np.maximum(most, -least), axis=1)
         if np.any(self.bound < value - allowed) or np.any(self.bound > largest + allowed):
             return "sent a dual value that its own answer contradicts"
@@ -105,7 +106,7 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
     @classmethod
     def start(cls, totals: RosterTotals, plan: Plan, again: Floats | None) -> PricingExchange:
         """Begin with the prices that the last roster ended with (``again``), or else with the usual first ones."""
-        none = TriedPrices.none(len(plan.groups), len(plan.global_rates))
+        none = TriedPrices.none(len(plan.groups), len(plan.over_all.rates))
         state = totals.required(plan).decomposition(none)
         if again is None:
             prices = _next_prices(plan, totals, state)
@@ -157,7 +158,12 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
                 f"run {plan.run}: after {self.round} rounds no rule that meets all requirements was found, nor a proof "
                 "that there is none; allow more rounds, or require slightly less."
             )
-        return FinalExchange.mixture(self.totals, tried, state.incumbent, self.round)
+        # The answers that count; the weight of the first column is that of rejecting everybody.
+        found, used = state.incumbent, np.flatnonzero(state.incumbent.weights[1:] > 0)
+        mixture = FinalRequest(tried.prices[used], found.weights[1:][used])
+        if not used.size:  # everybody is rejected: any answer with weight 0 says so
+            mixture = FinalRequest(tried.prices[:1], np.zeros(1))
+        return FinalExchange(mixture, self.totals, found.bound, found.centre, self.round)
 
     def warm_start(self, plan: Plan) -> Floats | None:
         """The prices of the best mixture so far, of its bound, and those under way."""

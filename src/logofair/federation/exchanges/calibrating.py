@@ -11,7 +11,7 @@ import numpy as np
 from logofair.calibration.federated import Levels, Points, calibration_counts, calibration_sums, placed
 from logofair.calibration.fits import LEAST_ROWS, PARTS, clipped_counts, summed_at
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Booleans
+from logofair.columns.segments import Booleans, cell_numbers
 from logofair.errors import RunError
 from logofair.federation.batch import ClientBatch
 from logofair.federation.exchange import (
@@ -19,7 +19,6 @@ from logofair.federation.exchange import (
     OF_ROWS,
     ROUNDING,
     SLACK,
-    BeforeTotals,
     Context,
     Disclosure,
     Exchange,
@@ -43,18 +42,18 @@ _ROW_LEVELS = np.array([0.0, 1.0, 10.0, 50.0, 125.0, 167.0, 250.0])
 _LARGEST_FEATURE = 14.0
 
 
-def first_exchange(plan: Plan, sites: Sequence[str], prices: Floats | None = None) -> Exchange:
-    """Where a roster of these sites begins; ``prices`` are worth sending once totals are known."""
-    if plan.secure:
+def first_exchange(
+    plan: Plan, sites: Sequence[str], prices: Floats | None = None, fed: Booleans | None = None
+) -> Exchange:
+    """Where a roster of these sites begins; ``prices`` are worth sending once totals are known.
+
+    ``fed``, under secure sums, says which groups enough sites contribute to, once that was counted.
+    """
+    if plan.secure and fed is None:
         return ContributorsExchange(ContributorsRequest(tuple(sites)), prices)
-    return _before_calibration(plan, prices, np.ones(len(plan.groups), dtype=bool))
-
-
-def _before_calibration(plan: Plan, prices: Floats | None, fed: Booleans) -> Exchange:
-    """Calibration where the plan has one, else what follows; ``fed``: which groups enough sites contribute to."""
     if plan.calibration == "none":
         return after_calibration(plan, TotalsExchange(TotalsRequest(), prices))
-    return GroupRowsExchange(GroupRowsRequest(), fed, prices)
+    return GroupRowsExchange(GroupRowsRequest(), np.ones(len(plan.groups), dtype=bool) if fed is None else fed, prices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +118,7 @@ class Contributors(Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class ContributorsExchange(BeforeTotals, request=ContributorsRequest, reply=Contributors):
+class ContributorsExchange(Exchange, request=ContributorsRequest, reply=Contributors):
     """Secure sums: how many sites contribute to each number to come, since a sum of few is next to one site's."""
 
     request: ContributorsRequest
@@ -132,17 +131,17 @@ class ContributorsExchange(BeforeTotals, request=ContributorsRequest, reply=Cont
         state = replace(batch.state, releases=batch.preparation.releases(batch.state.releases))
         prepared, plan, noised = batch.preparation, state.plan, state.plan.privacy is not None
         rows = prepared.noised(state.releases) if noised else prepared.scored
-        shape, cells = (len(prepared.rows), len(plan.groups)), rows.cells(len(plan.groups))
+        shape, cells = (len(prepared.rows), len(plan.groups)), cell_numbers(rows.groups, rows.sites, len(plan.groups))
         # A row of little weight is less than a person: with such rows alone a site would hide nobody's numbers.
         counted = np.ones(cells.size) if rows.weights is None else rows.weights if noised else rows.weights.clip(max=1)
-        chances = rows.scores if rows.labels is None or not plan.needs_labels else rows.labels
+        chances = rows.scores if rows.labels is None or plan.calibration == "none" else rows.labels
         people, positives = (
             np.bincount(cells, each, shape[0] * shape[1]).reshape(shape).astype(np.float64)
             for each in (counted, counted * chances)
         )
-        expected = [rate.denominator(people, positives) for rate in plan.group_rates]
+        expected = [rate.denominator(people, positives) for rate in plan.over_all.group_rates]
         full = np.zeros((*shape, len(PARTS)))
-        if plan.needs_labels:  # each fold of a group holds both labels, and the group has its part of rows
+        if plan.calibration != "none":  # each fold of a group holds both labels, and the group has its part of rows
             every = np.arange(len(plan.groups))
             mass = np.concatenate([calibration_counts(rows, every)[:, :, -1] for rows in prepared.folded])
             both = np.all(mass[:, :, -1:] > mass[:, :, :-1], axis=(1, 2))
@@ -164,7 +163,7 @@ class ContributorsExchange(BeforeTotals, request=ContributorsRequest, reply=Cont
         of_groups = [(str(group), number) for group, number in zip(plan.groups, groups, strict=True)]
         of_rates = [
             (f"{group}, as far as the {rate.name} counts them", number)
-            for rate, numbers in zip(plan.group_rates, rates.T, strict=True)
+            for rate, numbers in zip(plan.over_all.group_rates, rates.T, strict=True)
             for group, number in zip(plan.groups, numbers, strict=True)
         ]
         few = next(((who, number) for who, number in (*of_groups, *of_rates) if number < FEWEST_CONTRIBUTORS), None)
@@ -174,7 +173,7 @@ class ContributorsExchange(BeforeTotals, request=ContributorsRequest, reply=Cont
                 f"people, and a total of fewer than {FEWEST_CONTRIBUTORS} could be one site's; drop the group's rows "
                 "and agree on a plan without it, or run without secure sums."
             )
-        return _before_calibration(plan, self.prices, (folds > PARTS).any(axis=1))
+        return first_exchange(plan, self.request.sites, self.prices, (folds > PARTS).any(axis=1))
 
     def survives_dropout(self, plan: Plan) -> bool:
         """The marks of those who remain."""
@@ -216,7 +215,7 @@ class GroupRows(Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class GroupRowsExchange(BeforeTotals, request=GroupRowsRequest, reply=GroupRows):
+class GroupRowsExchange(Exchange, request=GroupRowsRequest, reply=GroupRows):
     """Which groups have rows enough for sums of their own."""
 
     request: GroupRowsRequest
@@ -227,7 +226,13 @@ class GroupRowsExchange(BeforeTotals, request=GroupRowsRequest, reply=GroupRows)
     @staticmethod
     def answer(batch: ClientBatch, request: GroupRowsRequest) -> tuple[ClientBatch, GroupRows]:
         """Rows up to what is enough, and what they weigh."""
-        number, mass = batch.preparation.numbers
+        rows, shape = batch.preparation.scored, (len(batch.preparation.rows), len(batch.state.plan.groups))
+        weights = np.ones(rows.scores.size) if rows.weights is None else rows.weights
+        cells = cell_numbers(rows.groups, rows.sites, shape[1])
+        number, mass = (
+            np.bincount(cells, each, shape[0] * shape[1]).reshape(shape).astype(np.float64)
+            for each in (weights > 0, weights)
+        )
         of_groups, of_all = clipped_counts(number)
         if batch.state.plan.secure:
             of_groups, of_all = (
@@ -283,7 +288,7 @@ class Curvature(Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class CurvatureExchange(BeforeTotals, request=CurvatureRequest, reply=Curvature):
+class CurvatureExchange(Exchange, request=CurvatureRequest, reply=Curvature):
     """The calibrators of all rows and of the groups, by Newton's method on additive sums."""
 
     request: CurvatureRequest

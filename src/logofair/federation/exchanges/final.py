@@ -6,17 +6,20 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
+from scipy.optimize import linprog
 
+from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans
 from logofair.errors import RefusedError
 from logofair.federation.batch import (
     LARGEST_PRICE,
     ClientBatch,
+    best_answer,
     broadcast_prices,
     measure,
     split_combinations,
 )
-from logofair.federation.empty_cells import held_rules, merged_rules
 from logofair.federation.exchange import (
     OF_CHANCES,
     OF_SHARES,
@@ -33,9 +36,12 @@ from logofair.federation.exchange import (
 )
 from logofair.federation.plan import Plan
 from logofair.policy.info import PublishedInfo
-from logofair.policy.mixtures import filled, reduce
+from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, base_rule, evaluate, filled, reduce
 from logofair.solvers.certificate import LARGEST_VIOLATION
-from logofair.solvers.decomposition import Incumbent, TriedPrices
+from logofair.solvers.problem import Problem
+
+# What leaving a tolerance costs in a cell without rows, against a gain of at most 1 per row: as little as must be.
+_EXCESS = 1e3
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,15 +109,6 @@ class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
     rounds: int
     name = "final"
 
-    @classmethod
-    def mixture(cls, totals: RosterTotals, tried: TriedPrices, found: Incumbent, rounds: int) -> FinalExchange:
-        """Keep the answers that count; the weight of the first column is that of rejecting everybody."""
-        used = np.flatnonzero(found.weights[1:] > 0)
-        prices, weights = tried.prices[used], found.weights[1:][used]
-        if not used.size:  # everybody is rejected: any answer with weight 0 says so
-            prices, weights = tried.prices[:1], np.zeros(1)
-        return cls(FinalRequest(prices, weights), totals, found.bound, found.centre, rounds)
-
     @staticmethod
     def answer(batch: ClientBatch, request: FinalRequest) -> tuple[ClientBatch, FinalFigures]:
         """Mix the answers that were counted into rules, store these, and measure what is stored."""
@@ -121,19 +118,30 @@ class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
         fits = np.all(weights >= 0) and weights.sum() <= 1 + 1e-9 and len(weights) == len(request.prices) > 0
         if not (fits and np.all(np.abs(request.prices) <= LARGEST_PRICE)):
             raise RefusedError(Refusal.BAD_REQUEST)
-        after = batch.with_derived()
-        problem, selection_only = after.problem, plan.selection_only(after.state.local_tolerance)
-        u, v = (np.stack(each) for each in zip(*map(after.counted_answer, request.prices), strict=True))
-        at = (broadcast_prices(request.prices, plan), weights)
+        after = replace(batch, derived=batch.derive())
+        problem, rates = after.problem, {rate for item in plan.items for rate in item.rates}
+        if after.state.local_tolerance is not None:
+            rates |= set(plan.inside.rates)
+        selection_only = all(rate.slope == 0 for rate in rates)
+        state, at, answers = after.state, (broadcast_prices(request.prices, plan), weights), []
+        for asked, prices in zip(request.prices, at[0], strict=True):
+            if state.prices is not None and state.u is not None and state.v is not None:
+                same = np.flatnonzero((state.prices == asked).reshape(len(state.prices), -1).all(axis=1))
+                if same.size:  # the very answer that was counted
+                    answers.append((state.u[same[0]], state.v[same[0]]))
+                    continue
+            answer = best_answer(problem, prices)
+            answers.append((answer.u, answer.v))
+        u, v = (np.stack(each) for each in zip(*answers, strict=True))
         # Term by term: a matrix product sums in an order that depends on how many sites are in the batch.
         mixed_u, mixed_v = (sum(w * a for w, a in zip(weights, each, strict=True)).ravel() for each in (u, v))
         mixed = reduce(problem.cells, mixed_u, mixed_v, selection_only=selection_only)
-        rules = filled(problem.cells, mixed, merged_rules(problem, *at))
+        rules = filled(problem.cells, mixed, _merged_rules(problem, *at))
         priors, derived = after.state.priors, after.derive()
         if priors is not None and not derived.cells.mass.all():
             # With their group's scores at all sites in cells without rows.
             expected, _ = after.preparation.borrowing(derived.chances, priors, fill=True)
-            rules = held_rules(problem, expected, rules, *at, selection_only=selection_only)
+            rules = _held_rules(problem, expected, rules, *at, selection_only=selection_only)
         gain, shares, excess = measure(problem, rules)
         shares, combinations = split_combinations(shares, plan)
         rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
@@ -191,3 +199,127 @@ class PublishExchange(Exchange, request=PublishRequest, reply=Received):
         if wrong is not None:
             return replace(batch, state=replace(batch.state, forged=wrong)), Received()
         return replace(batch, state=replace(batch.state, result=request.result, forged="")), Received()
+
+
+# A cell has no rows where nobody of the group was there, or fewer people than the plan's smallest cell: nothing can be
+# measured there, and some row may come one day.
+
+
+def _merged_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
+    """The rules of cells without rows, where nothing can be required: one for each group.
+
+    Where errors do not cost the same at all sites, one for each cell. A rule is what a client that requires nothing
+    inside answers to the prices that are mixed: at each of them a threshold on the chance. Where they are more than a
+    stored rule has room for, the heaviest stand for all.
+    """
+    if problem.costs is None:
+        return _group_rules(problem, prices, weights)
+    pairs, which = np.unique(problem.costs, axis=0, return_inverse=True)
+    first, *others = (_group_rules(replace(problem, costs=pair[None]), prices, weights) for pair in pairs)
+    if not others:
+        return first
+    groups = problem.shape[1]
+    return first.and_also(*others).at((which.reshape(-1, 1) * groups + np.arange(groups)).ravel())
+
+
+def _group_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
+    """The rule of each group where errors cost the same."""
+    groups = np.arange(problem.shape[1], dtype=np.int32)
+    # What accepting a row gains is linear in its chance, so that one row tells the whole line.
+    row = build_cells(np.full(groups.size, 0.5), groups, 0 * groups, n_groups=groups.size, n_sites=1)
+    gains = [replace(problem, cells=row).priced_gain(each) for each in prices]
+    rules = base_rule(groups.size)
+    for a in groups:
+        weight_of: dict[tuple[float, bool], float] = {}  # by threshold, and whether chances from it on are accepted
+        for (u, v), weight in zip(gains, weights, strict=True):
+            constant, slope = float(u[0, a]), float(v[0, a])
+            if slope == 0.0:
+                gains_somewhere, threshold = constant > 0, 0.0
+            else:
+                threshold = -constant / slope
+                gains_somewhere = threshold <= 1.0 if slope > 0 else threshold >= 0.0
+            if gains_somewhere:
+                rule = (min(max(threshold, 0.0), 1.0), slope >= 0)
+                weight_of[rule] = weight_of.get(rule, 0.0) + float(weight)
+        # The heaviest of them share the weight of all; the rest of 1 rejects.
+        heaviest = sorted(weight_of, key=weight_of.__getitem__, reverse=True)[: rules.weight.shape[1]]
+        total, kept = min(sum(weight_of.values()), 1.0), sum(weight_of[rule] for rule in heaviest)
+        rules.weight[a], rules.threshold[a], rules.above[a] = 0.0, 0.0, True
+        for place, (threshold, above) in enumerate(heaviest if kept > 0 else ()):
+            share = total * weight_of[threshold, above] / kept
+            rules.weight[a, place] = 1.0 if share > 1.0 - NEGLIGIBLE else share
+            rules.threshold[a, place], rules.above[a, place] = threshold, above
+        accepts = kept > 0 and total >= 0.5
+        rules.single[a] = rules.threshold[a, 0] if accepts and rules.above[a, 0] else np.inf
+    return rules
+
+
+def _held_rules(
+    problem: Problem, expected: Cells, rules: Mixtures, prices: Floats, weights: Floats, *, selection_only: bool
+) -> Mixtures:
+    """The rules, with those of cells without rows held to the local requirements as far as their rows are expected.
+
+    ``expected`` are the cells with their group's scores at all sites where there are no rows. The rules of the other
+    cells stay as they are, and those of the client's other groups say between which limits a rate has to lie.
+    """
+    full = replace(problem, cells=expected)
+    u, v = (each.reshape(problem.shape) for each in evaluate(expected, rules))
+    empty = problem.mass == 0
+    rates, counts = full.local_values(u, v), full.local_limited
+    known = full.local_counts & ~empty[..., None]
+    low, high = _allowed(problem, rates, known)
+    outside = (rates < low) | (rates > high)
+    moved = np.argwhere(np.any(outside & counts, axis=2) & empty & (~empty).any(axis=1)[:, None])
+    if not moved.size:
+        return rules
+    gains = [weight * np.stack(full.priced_gain(each)) for each, weight in zip(prices, weights, strict=True)]
+    for client, group in moved:
+        held = counts[client, group] & (np.isfinite(low[client, group]) | np.isfinite(high[client, group]))
+        rate = np.stack([each[client, group, held] for each in full.local])
+        limits = low[client, group, held], high[client, group, held]
+        cell = client * problem.shape[1] + group
+        u[client, group], v[client, group] = _best_within(expected, cell, sum(gains)[:, client, group], rate, *limits)
+    found = reduce(expected, u.ravel(), v.ravel(), selection_only=selection_only)
+    which = np.arange(empty.size)
+    which[moved @ [problem.shape[1], 1]] += empty.size
+    return rules.and_also(found).at(which)
+
+
+def _allowed(problem: Problem, rates: Floats, known: Booleans) -> tuple[Floats, Floats]:
+    """Between which limits every group's local rates have to lie, given those of the groups with rows.
+
+    A capacity is met by these alone: nobody knows how many others will come.
+    """
+    most = np.max(np.where(known, rates, -np.inf), axis=1, keepdims=True)
+    least = np.min(np.where(known, rates, np.inf), axis=1, keepdims=True)
+    low, high = most - problem.local_tolerance[:, None], least + problem.local_tolerance[:, None]
+    limits, shape = problem.local_limits, rates.shape
+    if limits is not None:
+        ratio = limits.ratio[:, None]
+        within = (ratio > 0) & np.isfinite(most)
+        low = np.where(within, np.maximum(low, ratio * np.where(within, most, 0.0)), low)
+        high = np.where(within, np.minimum(high, np.where(within, least, 0.0) / np.where(within, ratio, 1.0)), high)
+        low, high = np.maximum(low, limits.least), np.minimum(high, limits.most)
+    return np.broadcast_to(low, shape), np.broadcast_to(high, shape)
+
+
+def _best_within(cells: Cells, cell: int, gain: Floats, rate: Floats, low: Floats, high: Floats) -> tuple[float, float]:
+    """(u, v) of the rule of a cell that gains most with its rates between limits, or as near to them as can be.
+
+    ``gain`` and ``rate`` hold the coefficients of u and v, (2,) and (2, rates).
+    """
+    cuts = np.tile(np.arange(cells.starts[cell + 1] - cells.starts[cell] + 1), 2)
+    upper = np.arange(cuts.size) < cuts.size // 2
+    corners = np.stack(cells.corner(np.full(cuts.size, cell), cuts, upper))
+    reached, excess = rate.T @ corners, np.eye(low.size)
+    far = 1e6  # of a limit that there is not
+    found = linprog(
+        np.concatenate([-gain @ corners, np.full(low.size, _EXCESS)]),
+        A_ub=np.block([[reached, -excess], [-reached, -excess]]),
+        b_ub=np.concatenate([np.minimum(high, far), -np.maximum(low, -far)]),
+        A_eq=np.concatenate([np.ones(cuts.size), np.zeros(low.size)])[None],
+        b_eq=[1.0],
+    )
+    assert found.x is not None  # some rule is always nearest
+    u, v = corners @ found.x[: cuts.size]
+    return float(u), float(v)

@@ -18,7 +18,6 @@ from logofair.federation.exchange import (
     OF_ROWS,
     OF_SHARES,
     ROUNDING,
-    BeforeTotals,
     Context,
     Disclosure,
     Exchange,
@@ -87,14 +86,14 @@ class Totals(Sums):
             return "claims another number of rows than before"
         if np.any(self.positives < -slack) or np.any(self.positives > self.mass + slack):
             return "sent more expected positives than rows, or fewer than none"
-        for rate, accepted in zip(plan.today_rates, self.today.T, strict=True):
+        for rate, accepted in zip(plan.over_all.today, self.today.T, strict=True):
             if np.any(accepted < -slack) or np.any(accepted > rate.denominator(self.mass, self.positives) + slack):
                 return "claims that more is accepted today than there is"
         return "sent a slack below 0" if self.slack.min(initial=0.0) < 0 else None
 
 
 @dataclass(frozen=True, eq=False)
-class TotalsExchange(BeforeTotals, request=TotalsRequest, reply=Totals):
+class TotalsExchange(Exchange, request=TotalsRequest, reply=Totals):
     """Rows and expected positives of the roster; ``prices`` were sent to a roster before this one."""
 
     request: TotalsRequest
@@ -116,12 +115,17 @@ class TotalsExchange(BeforeTotals, request=TotalsRequest, reply=Totals):
         state = replace(batch.state, maps=request.maps)
         state = replace(state, releases=batch.preparation.releases(state.releases))
         opened = replace(state.opened(state.roster), priors=request.priors, pooling_steps=state.pooling_steps)
-        after = replace(batch, state=opened, derived=None).with_derived()
+        after = replace(batch, state=opened, derived=None)
+        after = replace(after, derived=after.derive())
         cells, shape = after.derive().cells, (len(state.sites), len(state.plan.groups))
+        rates, mass, today = state.plan.over_all.today, cells.mass.reshape(shape), np.zeros((*shape, 0))
+        if rates:  # what the rows accepted without any requirement count in them
+            u, v = unconstrained(cells, make_problem(inside(opened.requirements, cells), cells).row_worth)
+            today = np.stack([rate.numerator(mass * u, mass * v) for rate in rates], axis=2)
         totals = Totals(
-            mass=cells.mass.reshape(shape),
+            mass=mass,
             positives=cells.positives.reshape(shape),
-            today=_accepted_today(cells, opened),
+            today=today,
             slack=_least_slack(cells, opened),
         )
         return after, totals
@@ -143,7 +147,7 @@ class TotalsExchange(BeforeTotals, request=TotalsRequest, reply=Totals):
                 "fitting its own rows.",
             )
         maps, priors = self.request.maps, self.request.priors
-        totals = RosterTotals(total.mass, total.positives, sites, total.today, maps, priors)
+        totals = RosterTotals(total.mass, total.positives, sites, today=total.today, maps=maps, priors=priors)
         if plan.solver is None:
             return PricingExchange.start(totals, plan, self.prices)
         if plan.solver.step is None:
@@ -155,23 +159,13 @@ class TotalsExchange(BeforeTotals, request=TotalsRequest, reply=Totals):
         return self.request.maps is None and self.request.priors is None and not plan.secure
 
 
-def _accepted_today(cells: Cells, state: ClientState) -> Floats:
-    """What the rows accepted without any requirement count in some global rates, (sites, groups, such rates)."""
-    shape, rates = (cells.n_sites, cells.n_groups), state.plan.today_rates
-    if not rates:
-        return np.zeros((*shape, 0))
-    u, v = unconstrained(cells, make_problem(inside(state.requirements, cells), cells).row_worth)
-    mass = cells.mass.reshape(shape)
-    return np.stack([rate.numerator(mass * u, mass * v) for rate in rates], axis=2)
-
-
 def _least_slack(cells: Cells, state: ClientState) -> Floats:
     """By how much the sites' own requirements would have to give way, (sites, 1); none where they can be met.
 
     Only floors, ceilings and capacities can fail: all else allows to reject everybody.
     """
     sites = len(state.sites)
-    if not state.plan.limited_inside:
+    if not state.plan.inside.limited:
         return np.zeros((sites, 0))
     found = np.zeros((sites, 1))
     for number, site in enumerate(state.sites):

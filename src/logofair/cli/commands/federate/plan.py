@@ -101,8 +101,8 @@ plan_options = together(
 _IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
     "groups": ("--groups", lambda plan: plan.groups),
     "notion": ("--notion", lambda plan: (plan.looked_at, {item.rates for item in plan.items})),
-    "local_tolerance": ("--local", lambda plan: set(plan.inside)),
-    "global_tolerance": ("--global", lambda plan: set(plan.items) - set(plan.inside)),
+    "local_tolerance": ("--local", lambda plan: set(plan.inside.required)),
+    "global_tolerance": ("--global", lambda plan: set(plan.items) - set(plan.inside.required)),
     "require": ("--require", lambda plan: set(plan.items)),
     "costs": ("--costs", lambda plan: (plan.costs, plan.site_costs)),
     "calibration": ("--calibration", lambda plan: plan.calibration),

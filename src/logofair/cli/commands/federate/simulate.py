@@ -157,7 +157,7 @@ def _plan_and_parts(
     rows = read_client_file(data, columns, progress)
     groups = encode(rows.groups, "groups").names
     plan = planned(options, sorted(groups, key=lambda value: (str(type(value)), value)))
-    for role, needed in (("label", plan.needs_labels), ("score", True)):
+    for role, needed in (("label", plan.calibration != "none"), ("score", True)):
         if needed and getattr(columns, role) is None:
             raise InputError(f"--{role}: missing, but the plan needs it; name the column of {data}.")
     known = {str(group) for group in plan.groups}

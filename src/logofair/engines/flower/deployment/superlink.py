@@ -31,7 +31,7 @@ def admitted(path: str, peer: str | None, own: str | None) -> bool:
         return False
 
 
-class LocalOperatorsOnly:
+class _LocalOperatorsOnly:
     """ASGI middleware that answers 403 to operators' requests from other machines."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -56,7 +56,7 @@ def main() -> None:
 
     # Flower (1.41, 1.42) has no option to add one.
     inherited = extensions.get_middleware
-    extensions.get_middleware = lambda: (Middleware(LocalOperatorsOnly), *inherited())
+    extensions.get_middleware = lambda: (Middleware(_LocalOperatorsOnly), *inherited())
     flower_superlink()
 
 
