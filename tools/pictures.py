@@ -76,7 +76,7 @@ def frontier() -> None:
 
 
 def report() -> None:
-    """The first page of the report that ``logofair fit --report`` writes."""
+    """The first screen of the report that ``logofair fit --report`` writes."""
     words = "--test data/others.csv --local 0.02 --global 0.01 --out policy.json --report report.html"
     _shown(f"fit {_COLUMNS} {words}", "report.html", None)
 
@@ -91,7 +91,7 @@ def _shown(command: str, file: str, part: str | None) -> None:
             if done.exit_code:
                 raise SystemExit(f"{each}: {done.stderr}")
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 1900})
+        page = browser.new_page(viewport={"width": 1280, "height": 720})
         page.set_content(Path(file).read_text("utf-8"))
         picture = IMAGES / f"{Path(file).stem}.png"
         (page.locator(part) if part else page).screenshot(path=str(picture), timeout=300_000)
