@@ -45,7 +45,6 @@ def test_one_pair_is_that_of_every_site():
     costs = read_costs(np.array([1, 3]), SITES)
     assert costs.only(1) is costs.at(SITES.codes) is costs
     assert costs.as_dict() == {"wrongly_accepted": 1.0, "wrongly_rejected": 3.0}
-    assert costs.summary() == "A wrongly accepted row costs 1, a wrongly rejected one 3."
 
 
 @pytest.mark.parametrize(

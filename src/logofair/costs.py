@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from logofair.columns.checks import Floats, Integers, Label, shown
+from logofair.columns.checks import Floats, Integers, shown
 from logofair.columns.labels import Codes, check_sites
 from logofair.errors import InputError
 from logofair.notions import as_number
@@ -30,8 +30,6 @@ class Costs:
     [-0.6, 0.0, 1.0]
     >>> costs.even.tolist()
     [0.25]
-    >>> costs.summary()
-    'A wrongly accepted row costs 1, a wrongly rejected one 3.'
     """
 
     wrongly_accepted: Floats
@@ -94,13 +92,6 @@ class Costs:
         """The chance at which accepting and rejecting cost the same, ``c_FP / (c_FP + c_FN)``, by site."""
         return np.asarray(self.wrongly_accepted / (self.wrongly_accepted + self.wrongly_rejected))
 
-    def summary(self) -> str:
-        """Say what errors cost."""
-        if not self.alike:
-            return "A wrongly accepted and a wrongly rejected row cost what their site says."
-        accepted, rejected = float(self.wrongly_accepted[0]), float(self.wrongly_rejected[0])
-        return f"A wrongly accepted row costs {accepted:g}, a wrongly rejected one {rejected:g}."
-
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON: numbers where all sites have the same, else lists by site."""
         found = {"wrongly_accepted": self.wrongly_accepted, "wrongly_rejected": self.wrongly_rejected}
@@ -126,13 +117,10 @@ def read_costs(costs: object, sites: Codes, where: str = "costs") -> Costs:
     if sites.names == (None,):
         raise InputError(f"{where}: names sites, but sites= is missing; pass one pair, or the site of each row.")
     check_sites(costs, sites, where)
-    return Costs.of([read_pair(_own(costs, name, where), f"{where}: site {name!r}") for name in sites.names])
-
-
-def _own(costs: Mapping[Any, Any], name: Label, where: str) -> object:
-    if name not in costs:
-        raise InputError(f"{where}: has no pair for site {name!r}; pass one for every site.")
-    return costs[name]
+    for name in sites.names:
+        if name not in costs:
+            raise InputError(f"{where}: has no pair for site {name!r}; pass one for every site.")
+    return Costs.of([read_pair(costs[name], f"{where}: site {name!r}") for name in sites.names])
 
 
 def read_pair(costs: object, where: str) -> tuple[float, float]:

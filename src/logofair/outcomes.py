@@ -237,7 +237,7 @@ class Outcomes(Sequence[Outcome]):
         kept: list[Outcome] = []
         for basis in dict.fromkeys(each.basis for each in self.entries):
             for requirement in self.requirements:
-                own = [each for each in self.entries if each.basis == basis and each.requirement == requirement]
+                own = self.where(basis=basis, requirement=requirement)
                 left = np.array([np.nan if each.room is None else each.room for each in own])
                 states, rows = np.array([each.state for each in own]), np.array([each.rows or 0 for each in own])
                 kept += [own[place] for place in sorted(telling_most(states, left, rows)[:most].tolist())]

@@ -282,11 +282,6 @@ class Requirements:
         required = dict.fromkeys(each.of for each in self.holding(side) if each.measure in ("gap", "ratio"))
         return tuple(required) or self.looked_at[0 if side == "local" else 1]  # type: ignore[arg-type]
 
-    def summary(self) -> str:
-        """What must hold, in words."""
-        said = [f"{item}." for item in self.items] or ["Nothing is required."]
-        return " ".join(said if self.costs is None else [*said, self.costs.summary()])
-
     @property
     def info(self) -> RequirementsInfo:
         """The same as files hold it."""

@@ -67,6 +67,11 @@ class TableFile:
         """Whether its bytes are not those of the table itself."""
         return self.path.suffix.lower() == _PACKED
 
+    @property
+    def size(self) -> int:
+        """Its bytes, unpacked; of a GZIP file about so many."""
+        return self.path.stat().st_size * (4 if self.is_packed else 1)  # text shrinks to about a quarter
+
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """Open it for reading bytes."""
@@ -268,8 +273,7 @@ def estimated_rows(file: FileName | TableFile) -> int:
             return int(_stored(source, kind).select(pl.len()).collect().item())
         with source.open() as raw:
             head = raw.read(1 << 16)
-    size = source.path.stat().st_size * (4 if source.is_packed else 1)  # text shrinks to about a quarter
-    return size * head.count(b"\n") // max(1, len(head))
+    return source.size * head.count(b"\n") // max(1, len(head))
 
 
 def fingerprint(path: FileName) -> str:
@@ -312,7 +316,7 @@ def reading(file: TableFile, kind: str) -> Iterator[None]:
 
 def _found(file: FileName | TableFile) -> tuple[TableFile, str]:
     source = file if isinstance(file, TableFile) else TableFile(regular_file(file))
-    return source, kind_of(source.path)
+    return source, kind_of(Path(source.name))
 
 
 def _stored(file: TableFile, kind: str) -> Any:

@@ -86,13 +86,6 @@ def as_numbers(cells: Any, kind: Any, scale: str = "chance") -> Any:
     return cells.cast(pl.Float64, strict=False)
 
 
-def number(name: str) -> polars.Expr:
-    """A column as numbers, null where one is missing or a cell holds something else."""
-    pl = polars_module()
-    cells: polars.Expr = pl.col(name).cast(pl.Float64, strict=False).fill_nan(None)
-    return cells
-
-
 def combine_columns(parts: Sequence[polars.Series], names: Sequence[str], csv: Sequence[bool]) -> polars.Series:
     """One column of what several files hold: text, or numbers where every file holds numbers.
 

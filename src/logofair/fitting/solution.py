@@ -73,8 +73,8 @@ class Solution(Reportable):
     --------
     >>> import logofair
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=["a", "b", "a", "b"], calibration="none")
-    >>> print(solution.requirements.summary())
-    selection rate gap <= 0.02 overall.
+    >>> print(*solution.requirements.items)
+    selection rate gap <= 0.02 overall
     >>> solution.policy.decide([0.7, 0.3], sensitive_features=["a", "b"]).tolist()
     [1, 0]
     """

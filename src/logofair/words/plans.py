@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from logofair.columns.checks import listed
-from logofair.costs import Costs
 from logofair.federation.plan import Members, Plan
 from logofair.requirement import own_rates
 from logofair.words.phrases import counted
@@ -16,7 +15,8 @@ def required_sentence(plan: Plan) -> str:
     said = [f"{each}." for each in plan.require] or ["Nothing is required."]
     single = [f"{accepted:g} and {rejected:g} at {site}" for site, (accepted, rejected) in plan.site_costs]
     if plan.costs is not None:
-        alike = Costs.of([plan.costs]).summary().removesuffix(".")
+        accepted, rejected = plan.costs
+        alike = f"A wrongly accepted row costs {accepted:g}, a wrongly rejected one {rejected:g}"
         said.append(f"{alike}; {', '.join(single) if single else 'a site may count less'}.")
     elif single:
         said.append(f"A wrongly accepted row and a wrongly rejected one cost {', '.join(single)}.")

@@ -15,7 +15,6 @@ import polars as pl
 from logofair.datasets.table import Dataset, Feature, chosen, feature_table
 from logofair.errors import InputError
 from logofair.files.tables import TableFile, open_table
-from logofair.files.values import number
 from logofair.progress import Progress, no_progress
 from logofair_reproduction.datasets.preparing import (
     BATCH,
@@ -26,6 +25,7 @@ from logofair_reproduction.datasets.preparing import (
     find_tables,
     load_rows,
     named,
+    number,
     prepare_table,
     terms_of,
     within,

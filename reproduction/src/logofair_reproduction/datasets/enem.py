@@ -16,7 +16,6 @@ import polars as pl
 
 from logofair.datasets.table import Dataset, Feature, chosen, feature_table
 from logofair.errors import InputError
-from logofair.files.values import number
 from logofair.progress import Progress, no_progress
 from logofair_reproduction.datasets.preparing import (
     BATCH,
@@ -27,6 +26,7 @@ from logofair_reproduction.datasets.preparing import (
     find_tables,
     load_rows,
     named,
+    number,
     prepare_table,
     terms_of,
     within,

@@ -39,7 +39,6 @@ from logofair.files.tables import (
     open_table,
     regular_file,
 )
-from logofair.files.values import number
 from logofair.files.writing import reason_of
 from logofair.progress import Progress
 
@@ -352,6 +351,11 @@ def check_columns(file: TableFile, header: Iterable[str], recipe: Recipe, advice
     if missing:
         raise InputError(f"{file}: lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; {advice}.")
     return recipe
+
+
+def number(name: str) -> pl.Expr:
+    """A column as numbers, null where one is missing or a cell holds something else."""
+    return pl.col(name).cast(pl.Float64, strict=False).fill_nan(None)
 
 
 def within(name: str, low: int, high: int) -> pl.Expr:
