@@ -281,9 +281,8 @@ def _gaps_picture(audited: Audited, places: Places) -> Picture | None:
         for (name, gap), (low, high), note in zip(known, ends, notes, strict=True)
     ]
     caption = f"{what} in points, with 95 % intervals"
-    label = f"{caption}. {' '.join(f'{line.name}: {line.note}.' for line in lines)}"
     rows = tuple((name, points(gap), span(gap.low, gap.high)) for name, gap in known)
-    return Picture(dumbbells(lines, label=label), caption, Table(caption, ("", "gap", "could be"), rows, "lrr"))
+    return Picture(dumbbells(lines, caption), caption, Table(caption, ("", "gap", "could be"), rows, "lrr"))
 
 
 def _between(gap: Gap) -> str:

@@ -121,8 +121,9 @@ class Dumbbell:
     note: str
 
 
-def dumbbells(lines: Sequence[Dumbbell], *, label: str) -> Svg:
+def dumbbells(lines: Sequence[Dumbbell], caption: str) -> Svg:
     """Draw a line for each place: an open circle before, a filled one after on its interval, and a dashed limit."""
+    label = f"{caption}. {' '.join(f'{line.name}: {line.note}.' for line in lines)}"
     return Svg(_dumbbells(lines, label, _WIDE, 22), label, _dumbbells(lines, label, _NARROW, 18))
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from logofair.columns.harmless import harmless
 from logofair.words import charts
@@ -39,7 +39,9 @@ def environment() -> Environment:
     made = templates(lambda value: value if isinstance(value, Markup) else readable(str(value)), autoescape=True)
     made.tests["cell"] = lambda value: isinstance(value, Cell)
     made.filters["kind"] = lambda value: type(value).__name__
-    made.filters["as_typed"] = lambda value: escape(harmless(value))
+    # A line breaks between words alone, never within --option.
+    word = Markup("<span>{}</span>")
+    made.filters["as_typed"] = lambda typed: Markup(" ").join(word.format(each) for each in harmless(typed).split(" "))
     return made
 
 

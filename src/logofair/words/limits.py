@@ -291,10 +291,9 @@ def limits_picture(outcomes: Outcomes, places: Places) -> Picture | None:
     marks = "○ before, ● after" if any(line.before is not None for line in lines) else "● now"
     bar = ", with its 95 % interval" if any(line.low is not None for line in lines) else ""
     caption = f"{what[:1].upper()}{what[1:]}{f' in {unit}' if unit else ''}: {marks}{bar}; dashed: limit"
-    label = f"{caption}. {' '.join(f'{line.name}: {line.note}.' for line in lines)}"
     table = limits_table(Outcomes(tuple(first)), places, _DRAWN)
     after = " ".join(filter(None, (_left_out(outcomes, first, places), "" if table is None else table.after)))
-    return Picture(dumbbells(lines, label=label), caption, table, after)
+    return Picture(dumbbells(lines, caption), caption, table, after)
 
 
 def _in_words(each: Outcome) -> str:

@@ -94,8 +94,7 @@ def _picture(found: Recommendation) -> Picture | None:
     if not lines:
         return None
     caption = f"What it costs in {unit}: ● these limits, ○ limits of 2 points"
-    label = f"{caption}. {' '.join(f'{line.name}: {line.note}.' for line in lines)}"
-    return Picture(dumbbells(lines, label=label), caption)
+    return Picture(dumbbells(lines, caption), caption)
 
 
 def _figure(found: Recommendation, value: float) -> str:

@@ -38,6 +38,15 @@ def frontier_page(frontier: Frontier, about: About | None = None, *, next_: str 
     title = title_line(about, frontier.rows, frontier.sites, frontier.groups)
     tested = f" Tested on {frontier.test_rows:,} others." if frontier.test_rows else ""
     picture = frontier_plot(frontier)
+    warnings: tuple[str, ...] = ()
+    if frontier.infeasible:
+        first = frontier.infeasible[0]
+        warnings = (f"No rule meets {len(frontier.infeasible):,} of the pairs; the first: {first.error}",)
+    facts = (
+        ("people, others to test on", f"{frontier.rows:,}, {frontier.test_rows:,}"),
+        ("notion", ", ".join(dict.fromkeys(name.replace("_", " ") for name in frontier.notions))),
+        ("counted by, calibration", f"{frontier.basis}, {frontier.calibration}"),
+    )
     return Page(
         "Frontier",
         f"{title}.{tested}",
@@ -45,9 +54,9 @@ def frontier_page(frontier: Frontier, about: About | None = None, *, next_: str 
         answers=tuple(_answers(frontier)),
         picture=Picture(picture, picture.label),
         beside=(_table(frontier, "all are listed below"),),
-        warnings=tuple(_warnings(frontier)),
+        warnings=warnings,
         next=next_,
-        sections=(*_sections(frontier), sources_section(about, _facts(frontier))),
+        sections=(*_sections(frontier), sources_section(about, iter(facts))),
         about=about.heading,
         values=frontier.as_dict(),
         written=about.written,
@@ -173,12 +182,6 @@ def _where(frontier: Frontier, point: Point) -> str:
     return f"{limit_text(point.local_tolerance)} per site, {over_all} overall"
 
 
-def _warnings(frontier: Frontier) -> Iterator[str]:
-    if frontier.infeasible:
-        first = frontier.infeasible[0]
-        yield f"No rule meets {len(frontier.infeasible):,} of the pairs; the first: {first.error}"
-
-
 def _sections(frontier: Frontier) -> Iterator[Section]:
     head = ("per site", "overall", "expected", "lost", "gap per site", "gap overall", "measured")
 
@@ -211,12 +214,6 @@ def _sections(frontier: Frontier) -> Iterator[Section]:
     yield Section("proof", "What is proved", tuple(rest))
 
 
-def _facts(frontier: Frontier) -> Iterator[tuple[str, str]]:
-    yield "people, others to test on", f"{frontier.rows:,}, {frontier.test_rows:,}"
-    yield "notion", ", ".join(dict.fromkeys(name.replace("_", " ") for name in frontier.notions))
-    yield "counted by, calibration", f"{frontier.basis}, {frontier.calibration}"
-
-
 def frontier_plot(frontier: Frontier) -> Svg:
     """Return a frontier as a picture: what is expected against one limit, a line for each of a few others.
 
@@ -246,7 +243,9 @@ def frontier_plot(frontier: Frontier) -> Svg:
         Curve(
             f"{limit_text(others[other])} {name}" if len(others) > 1 else "",
             tuple((place, scale * point.value) for place, point in found),
-            tuple(_tip(frontier, point) for _, point in found),
+            tuple(
+                f"{_where(frontier, point)}: {_value(frontier, point.value)} {_unit(frontier)}" for _, point in found
+            ),
         )
         for other, found in lines.items()
     ]
@@ -273,10 +272,6 @@ def frontier_plot(frontier: Frontier) -> Svg:
 def _position(tolerance: float | Ratio) -> float:
     """Where a limit lies: a gap in points, of a ratio what it lacks to 1."""
     return 100.0 * (1.0 - tolerance.least if isinstance(tolerance, Ratio) else tolerance)
-
-
-def _tip(frontier: Frontier, point: Point) -> str:
-    return f"{_where(frontier, point)}: {_value(frontier, point.value)} {_unit(frontier)}"
 
 
 def _band(
