@@ -23,7 +23,14 @@ PAGES = [
     *sorted((_DOCS / "formats").glob("*.md")),
     *(
         _DOCS / page
-        for page in ("start/own-file.md", "start/auditor.md", "reading-the-report.md", "PROMISES.md", "case.md")
+        for page in (
+            "start/own-file.md",
+            "start/auditor.md",
+            "start/flower.md",
+            "reading-the-report.md",
+            "PROMISES.md",
+            "case.md",
+        )
     ),
 ]
 
