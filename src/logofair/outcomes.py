@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MET, EXCEEDED, UNCLEAR, NOT_MEASURED = "met", "exceeded", "unclear", "not measured"
 CALIBRATION_ROWS, TEST_ROWS, NEW_ROWS = "calibration rows", "test rows", "new rows"
+_BASES = (CALIBRATION_ROWS, TEST_ROWS, NEW_ROWS)
 FEW_ROWS = 30  # rates on fewer rows make no headline; a large cell has as many or more
 ROUNDING = 1e-9  # an excess up to here is none
 _GRAVEST = (EXCEEDED, UNCLEAR, NOT_MEASURED, MET)  # first
@@ -87,6 +88,11 @@ class Outcome:
     rows_needed: int | None = None
     rate: str | None = None
     groups: tuple[Label, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse words that no page knows: outcomes also come from files."""
+        if self.state not in _GRAVEST or self.basis not in _BASES:
+            raise ValueError("state or basis")
 
     @property
     def room(self) -> float | None:

@@ -29,6 +29,11 @@ class PoolingInfo:
     largest_share: float | None = 0.0  # of a cell that is borrowed; None: known to each site of a federation alone
     strength: float | None = None  # how many rows a group's calibration map is worth in its cells; None: uncalibrated
 
+    def __post_init__(self) -> None:
+        """Refuse a prior that no page knows: a policy's also comes from its file."""
+        if self.prior not in ("group", "site", "cell", "none"):
+            raise ValueError("prior")
+
     def __str__(self) -> str:
         if self.prior == "none":
             return "none"
