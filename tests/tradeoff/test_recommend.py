@@ -152,6 +152,17 @@ def test_next_to_certain_the_call_of_a_line_is_still_one_that_fit_takes(confiden
         assert claimed(line.certified) <= claimed(fitted(line, rows).outcomes.where(basis=NEW_ROWS, state="met"))
 
 
+def test_the_call_of_a_line_about_a_notion_of_ones_own_names_its_rates():
+    rng = np.random.default_rng(0)
+    score, group = rng.random(3000), rng.integers(0, 2, 3000)
+    own = logofair.Notion("ours", given=(logofair.Rate("benefit", -1.0, 2.0, base=(1.0, 0.0)),))
+    rows = score, (rng.random(3000) < score).astype(int), group, None
+    (line,) = recommend(*rows[:2], sensitive_features=group, notion=own).lines
+    assert line.arguments["notion"] == own
+    assert line.as_dict()["rates"] == ["benefit"]
+    fitted(replace(line, global_limit=0.1), rows)
+
+
 def test_without_labels_only_what_needs_none_is_tried():
     rng = np.random.default_rng(0)
     found = recommend(rng.random(2000), None, sensitive_features=rng.integers(0, 2, 2000), calibration="none")

@@ -84,7 +84,7 @@ class RecommendedLimits:
     """
 
     notion: str
-    rates: tuple[str, ...]
+    rates: tuple[Rate, ...]
     local_limit: float | None
     global_limit: float | None
     confidence: float
@@ -122,11 +122,12 @@ class RecommendedLimits:
     def arguments(self) -> dict[str, Any]:
         """What :func:`logofair.fit` must be given, beside the rows and as ``random_state`` the recommendation's."""
         limits = {"local_tolerance": self.local_limit, "global_tolerance": self.global_limit}
-        return {"notion": self.notion, **limits, "confidence": self.confidence}
+        notion = self.notion if self.notion in NOTIONS else Notion(self.notion, given=self.rates)
+        return {"notion": notion, **limits, "confidence": self.confidence}
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        named = {"rates": list(self.rates), "certified": self.certified.as_dict()}
+        named = {"rates": [rate.name for rate in self.rates], "certified": self.certified.as_dict()}
         return vars(self) | named | {"too_small": [plain(site) for site in self.too_small]}
 
 
@@ -308,7 +309,7 @@ class _Search:
         )
         return RecommendedLimits(
             notion=self.notion.name,
-            rates=tuple(rate.name for rate in self.notion.rates),
+            rates=self.notion.rates,
             local_limit=None if found is None else found.local,
             global_limit=None if found is None else found.over_all,
             confidence=confidence,

@@ -42,7 +42,7 @@ def recommend_page(found: Recommendation, about: About | None = None, *, command
 
 def subject_of(line: RecommendedLimits) -> str:
     """Return what a line is about: its rate, or its notion where that compares several."""
-    return line.rates[0] if len(line.rates) == 1 else line.notion.replace("_", " ")
+    return line.rates[0].name if len(line.rates) == 1 else line.notion.replace("_", " ")
 
 
 def fit_command(found: Recommendation, line: RecommendedLimits, command: str) -> str:
@@ -53,7 +53,7 @@ def fit_command(found: Recommendation, line: RecommendedLimits, command: str) ->
         given = (f"{name}={value!r}" for name, value in line.arguments.items())
         return f"logofair.fit(..., {', '.join(given)}, random_state={found.random_state})"
     limits = ["none" if limit is None else f"{limit:g}" for limit in (line.local_limit, line.global_limit)]
-    asked = f"--notion {line.notion} --local {limits[0]} --global {limits[1]} --confidence {line.confidence:.8g}"
+    asked = f"--notion {line.notion} --local {limits[0]} --global {limits[1]} --confidence {line.confidence!r}"
     return f"{command} {asked} --seed {found.random_state} --out policy.json"
 
 
@@ -138,7 +138,7 @@ def _warnings(found: Recommendation) -> Iterator[str]:
     """What to do where a limit says little, or where one notion costs far more than another."""
     for line in found.lines:
         if line.is_void:
-            rate, limit = line.rates[0], max(line.local_limit or 0.0, line.global_limit or 0.0)
+            rate, limit = line.rates[0].name, max(line.local_limit or 0.0, line.global_limit or 0.0)
             yield (
                 f"The {rate} is {points(line.share)} %, so {limit_points(limit)} points say little. "
                 f"Use a ratio: --require '{rate} ratio >= 0.8 overall'."
