@@ -7,9 +7,10 @@ objects as the sentences do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import TypeAlias
 
 import numpy as np
@@ -222,16 +223,14 @@ class Requirements:
         items = tuple(replace(item, scope=Scope("overall")) for item in self.items)
         return replace(self, items=items, looked_at=((), (*self.looked_at[0], *self.looked_at[1])))
 
-    def holding(self, side: str) -> tuple[Holding, ...]:
+    def holding(self, side: str) -> Sequence[Holding]:
         """Every requirement of a side, "local" or "global", spelt out by its rates."""
         return self._holding[side]
 
     @cached_property
-    def _holding(self) -> dict[str, tuple[Holding, ...]]:
-        return {side: tuple(self._spelt_out(side)) for side in ("local", "global")}
-
-    def _spelt_out(self, side: str) -> Iterator[Holding]:
-        for item in self.items:
+    def _holding(self) -> dict[str, list[Holding]]:
+        found: dict[str, list[Holding]] = {"local": [], "global": []}
+        for side, item in product(found, self.items):
             at = self._at(item, side)
             if not at.any():
                 continue
@@ -246,13 +245,15 @@ class Requirements:
             numbers = [self._groups_by_text[who[0]] if who else None for who in item.who]  # None: everyone
             shares = all(rate.is_share for rate in item.rates)
             if item.measure in ("gap", "ratio") or (item.measure == "rate" and not numbers and shares):
-                yield from (Holding(item, rate, None, at, bounds) for rate in item.rates)
+                found[side] += [Holding(item, rate, None, at, bounds) for rate in item.rates]
             elif item.measure == "rate" and shares and numbers[0] is not None:
-                yield Holding(item, item.rates[0], numbers[0], at, bounds)
+                found[side].append(Holding(item, item.rates[0], numbers[0], at, bounds))
             elif item.measure == "rate" and not numbers:
-                yield from (Holding(item, _combined(item, [a]), a, at, bounds) for a in range(len(self.groups)))
+                groups = range(len(self.groups))
+                found[side] += [Holding(item, _combined(item, [a]), a, at, bounds) for a in groups]
             else:
-                yield Holding(item, _combined(item, numbers), None, at, bounds)
+                found[side].append(Holding(item, _combined(item, numbers), None, at, bounds))
+        return found
 
     def _at(self, item: Requirement, side: str) -> Booleans:
         """At which sites a requirement holds on a side; over all sites it is one place."""

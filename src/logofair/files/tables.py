@@ -50,7 +50,7 @@ _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel saves "Unicode te
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table on disk."""
+    """A table on disk; one inside an archive may have a name, a size and a way to be opened of its own."""
 
     path: Path
 
