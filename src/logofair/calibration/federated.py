@@ -1,17 +1,17 @@
-"""Federated calibration: all rows and every group fitted by a server through totals of the sites' sums, no row.
+"""Federated calibration: a server fits the maps of all rows and of every group through totals of sums, without a row.
 
-There are ``folds + 1`` fits side by side: fit f leaves out fold f, the last one leaves out nothing. Sites draw
-their own folds. A fit has the units "all rows" (number 0) and group g (number 1 + g). Sites' counts and sums
-simply add up to those of the federation. Many sites can be worked on at once: each has the numbers it has alone.
+There are ``folds + 1`` fits side by side: fit f leaves out fold f, the last one leaves out nothing. Sites draw their
+own folds. A fit has the units "all rows" (number 0) and group g (number 1 + g). The sites' counts and sums add up to
+those of the federation. Several sites may be in one batch: each has the numbers that it has alone.
 
-The formulas are those of :func:`~logofair.calibration.fits.fit_logistic`, and a site fits its cells by the very same
-code. A round costs a real engine seconds, and two things save rounds:
+The formulas are those of :func:`~logofair.calibration.fits.fit_logistic`, and a site fits its cells by the same code.
+Since a round takes a real engine seconds, two things save rounds:
 
-* The groups do not wait until all rows are fitted. Sums over rows know nothing of priors, so every round asks for
+* The groups are fitted at the same time as all rows. Sums over rows do not depend on priors, so every round asks for
   both, and the groups' prior follows the fit of all rows.
-* The first round asks for the groups at the identity map, which add up to all rows, and for all rows at softened maps,
-  another one for each fit. Scores that are far too sure of themselves (naive Bayes, random forests) would send Newton's
-  method astray from the identity; from the best softened map it needs as few steps as from the identity otherwise.
+* The first round asks for the groups' sums at the identity map, which add up to those of all rows, and for all rows'
+  at maps with smaller slopes, another one in each fit. From the identity Newton's method would diverge where scores are
+  far overconfident (naive Bayes, random forests); from the best of these maps it takes few steps there, too.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from logofair.errors import InputError
 
 # Rows of several sites worked on at once, so that small sites are quick and large ones do not fill the memory.
 ROWS_AT_ONCE = 1 << 20
-# A fit is done when its next step, which is still taken, would gain less than this many nats. Against 1e-10, as in a
-# central fit, this saved up to one round on Adult and ACS, and no chance moved by more than 3e-5.
+# A fit is done when its next step, which is still taken, would gain less than this many nats. Compared with the 1e-10
+# of a central fit, this saved up to one round on Adult and ACS, and no chance moved by more than 3e-5.
 _LEAST_GAIN = 1e-6
-# The same of a site's cells, per row: sites' fits cost no rounds.
+# The same per row for a site's cells, whose fits cost no rounds.
 _LEAST_CELL_GAIN = 1e-13
-# Newton's method needs 3 to 8, for a handful of rows up to 12; many more mean that the totals do not belong to one
-# set of rows.
+# Newton's method takes 3 to 8 rounds, up to 12 for a handful of rows; many more mean that the totals are not sums over
+# one set of rows.
 _MOST_ROUNDS = 60
 
 
@@ -77,11 +77,11 @@ def _summable_family(method: str) -> Family:
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Where sums are asked for."""
+    """The points at which the server asks for sums."""
 
     at: Floats  # one point per fit and unit, (k, fits, 1 + groups)
-    places: Indices  # as which group each group's rows are summed, -1: not at all, (groups,)
-    live: npt.NDArray[np.bool_]  # which of them are asked for, (fits, 1 + groups); the sums of the others are 0
+    places: Indices  # the group as which each group's rows are summed, -1: not summed, (groups,)
+    live: npt.NDArray[np.bool_]  # which points are asked for, (fits, 1 + groups); the sums of others are 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,12 +92,12 @@ class FoldedRows:
     folds: int  # how many the federation agreed on; a site of few rows may lack some
     sample: Sample  # the rows by site, then group, then fold
     fold: npt.NDArray[np.int16]  # of each of them
-    order: Indices  # their places in the order in which they came
+    order: Indices  # their places in input order
     by_score: RowOrder  # the rows by cell and score
 
     @cached_property
     def runs(self) -> FoldRuns:
-        """The rows as a logistic regression has them, one run for each cell and fold."""
+        """The rows of the logistic regressions, one run for each cell and fold."""
         sample = self.sample
         keys = sample.cells.astype(np.int64) * self.folds + self.fold
         counts = np.bincount(keys, minlength=sample.units.n_cells * self.folds).reshape(-1, self.folds)
@@ -117,10 +117,9 @@ def fold_rows(
     folds: int = 5,
     rngs: Sequence[np.random.Generator],
 ) -> FoldedRows:
-    """Assign the rows of each site, one for each of ``rngs``, to random folds, stratified by group.
+    """Assign the rows of each site to random folds, stratified by group; one rng for each site.
 
-    As in :func:`cross_fit`. The same rows and the same state of a site's generator give the same folds, so that a
-    site may draw them again for every message.
+    The same rows and the same state of a site's rng give the same folds, so a site may draw them again in every round.
     """
     _summable_family(method)
     if labels is None:
@@ -140,9 +139,9 @@ def fold_rows(
 def calibration_counts(rows: FoldedRows, places: Indices) -> Floats:
     """Count each site's rows by label, fit and group, (sites, 2, m, fits, groups); the mass stands last.
 
-    The ``places`` say as which group each group's rows are counted (:func:`~logofair.calibration.fits.summed_at`).
-    Only for "platt" the sum of ``logit(score)`` comes before it: his targets, which depend on the counts of all
-    sites, then need no round of their own.
+    ``places`` are the groups as which groups are counted (:func:`~logofair.calibration.fits.summed_at`). For "platt"
+    alone the sum of ``logit(score)`` stands before the mass: with it Platt's targets, which depend on the counts of all
+    sites, take no round of their own.
     """
     units = rows.sample.units
     by_label = rows.runs.by_label(units.n_cells)
@@ -153,7 +152,7 @@ def calibration_counts(rows: FoldedRows, places: Indices) -> Floats:
 
 
 def placed(tables: Floats, places: Indices) -> Floats:
-    """Numbers of groups, which are the last axis, added up as those of the groups as which they are summed."""
+    """Numbers of groups (the last axis), each added to those of the group as which it is summed."""
     found = np.zeros_like(tables)
     for group, place in enumerate(places):
         if place >= 0:
@@ -162,9 +161,9 @@ def placed(tables: Floats, places: Indices) -> Floats:
 
 
 def calibration_sums(rows: FoldedRows, points: Points) -> Floats:
-    """Sum the log-loss of each site's labels, its gradient and packed Hessian, at one point per fit and unit.
+    """Each site's log-loss, gradient and packed Hessian at one point per fit and unit.
 
-    The sums are (sites, 1 + k + k(k+1)/2, fits, 1 + groups).
+    (sites, 1 + k + k(k+1)/2, fits, 1 + groups).
     """
     (k, fits, n_units), n_sites = points.at.shape, rows.sample.units.n_sites
     runs, groups = rows.runs.summed(points.places), n_units - 1
@@ -209,16 +208,16 @@ class GroupMaps:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Fits of all rows and of the groups, on their way; state in, state out."""
+    """The server's state: the fits of all rows and of the groups under way."""
 
     method: str
     strength: float  # of every prior, in rows
     everyone: Descent  # all rows; one unit per fit
     groups: Descent  # unit fit * groups + group
-    places: Indices  # as which group each group's rows are summed, -1: not at all, (groups,)
-    counts: Floats | None = None  # the summed calibration_counts, once known
-    rounds: int = 0  # how many totals were taken
-    most_rounds: int | None = None  # after which the maps are taken as they are; None: as many as it takes
+    places: Indices  # the group as which each group's rows are summed, -1: not summed, (groups,)
+    counts: Floats | None = None  # the total of calibration_counts, once known
+    rounds: int = 0  # how many totals of sums were taken
+    most_rounds: int | None = None  # the maps are published after so many; None: after as many as it takes
 
     @classmethod
     def start(
@@ -232,10 +231,10 @@ class Levels:
         slack: float = _LEAST_GAIN,
         most_rounds: int | None = None,
     ) -> Levels:
-        """Begin with the groups at the identity map and all rows at softened ones.
+        """Begin with the groups at the identity map, and with all rows at maps of smaller slopes.
 
-        ``places`` are those of :func:`~logofair.calibration.fits.summed_at`.
-        ``least_gain`` and ``slack`` are those of :class:`Descent`; both should exceed the rounding of summed losses.
+        ``places`` are those of :func:`~logofair.calibration.fits.summed_at`, ``least_gain`` and ``slack`` those of
+        :class:`Descent`: both should exceed the rounding of summed losses.
         """
         family = _summable_family(method)
         prior, fits = Prior.on_identity(family).normal, folds + 1
@@ -262,7 +261,7 @@ class Levels:
 
     @property
     def done(self) -> bool:
-        """Whether nothing more is needed."""
+        """Whether no more sums are needed."""
         spent = self.most_rounds is not None and self.rounds >= self.most_rounds
         return spent or (self.everyone.done and self.groups.done)
 
@@ -283,11 +282,11 @@ class Levels:
         )
 
     def count(self, counts: Floats) -> Levels:
-        """Take the totals of the sites' counts; needed before any sums, and may come with the first of them."""
+        """Take the total of the sites' counts, before or with the first sums."""
         return replace(self, counts=counts)
 
     def take(self, sums: Floats) -> Levels:
-        """Take the totals of the sites' sums at the points asked for."""
+        """Take the total of the sites' sums at the points asked for."""
         if self.rounds >= _MOST_ROUNDS:
             raise InputError(
                 f"calibration: no end after {self.rounds} rounds of sums, so they are not sums over one set of rows; "
@@ -300,7 +299,7 @@ class Levels:
             sums = with_targets(sums, self.request.at, shift)
         everyone, groups, followed = self.everyone, self.groups, self.everyone.live
         if self.rounds == 0:
-            # From the identity map, or from the softened one that has a lower loss on the same rows.
+            # Go on from the identity map, or from a map of smaller slopes that has a lower loss on the same rows.
             all_rows = sums[:, :, 1:].sum(axis=2)
             lower = (all_rows[0] - sums[0, :, 0]) / np.maximum(self._mass.sum(axis=(0, 2)), 1.0)
             best = int(np.argmax(lower))
@@ -312,13 +311,13 @@ class Levels:
         else:
             everyone = _taken(everyone, sums[:, :, 0])
         after = replace(self, everyone=everyone, groups=_taken(groups, sums[:, :, 1:]), rounds=self.rounds + 1)
-        # The groups' prior is where the fit of all rows is now.
+        # The groups' prior follows the fit of all rows.
         of_fits = np.repeat(followed, self._shape[1])
         units = of_fits * self._shape[1] + np.tile(np.arange(self._shape[1]), followed.size)
         return replace(after, groups=after.groups.under(after._prior().normal.of(of_fits), units))
 
     def _prior(self) -> Prior:
-        """The groups' prior: all rows of their fit, as far as known."""
+        """The groups' prior, centred at the present fit of all rows."""
         identity = Prior.on_identity(FAMILIES[self.method])
         return identity.on(self.everyone.ahead, self._mass.sum(axis=(0, 2)), self.strength)
 
@@ -336,7 +335,7 @@ class Levels:
 
 
 def _taken(descent: Descent, sums: Floats) -> Descent:
-    """Hand a descent the sums of its live units."""
+    """The descent after the sums of its live units, if there are any."""
     return descent if descent.done else descent.take(sums.reshape(len(sums), -1)[:, descent.live])
 
 
@@ -346,23 +345,20 @@ def _taken(descent: Descent, sums: Floats) -> Descent:
 def cell_calibrators(rows: FoldedRows, maps: GroupMaps) -> CrossFit:
     """Fit sites' cells around the groups' maps: out-of-fold chances, and the calibrator of all their rows.
 
-    The answer is that of :func:`cross_fit` on all rows of the federation, for these sites' rows, with the folds
-    as assigned; the calibrator knows these sites alone. It needs nothing but the published maps, so a site that joins
-    later gets its own in the same way. Where all rows of a fit are one site's, its cells have the groups' maps.
+    For these sites' rows and folds it is what :func:`cross_fit` gives on all rows of the federation; the calibrator
+    knows these sites alone. Since it needs no more than the published maps, a site that joins later gets its own in the
+    same way. Where all rows of a fit are of one site, its cells have the groups' maps.
     """
     *without, calibrator = _calibrators(rows, maps, _cell_fits(rows, maps))
     fold, order = np.empty_like(rows.fold), rows.by_score
     fold[rows.order] = rows.fold
-    sample = rows.sample.at(np.argsort(rows.order))  # as the rows came
+    sample = rows.sample.at(np.argsort(rows.order))  # in input order
     held_out = HeldOut(sample.scores, order, fold[order.rows], tuple(without))
     return CrossFit.measured(calibrator, held_out, sample, maps.strength)
 
 
 def strength_losses(rows: FoldedRows, maps: GroupMaps, strengths: tuple[float, ...]) -> Floats:
-    """Log-loss of sites' held-out labels under each strength of the cells' prior.
-
-    (sites, strengths, folds).
-    """
+    """Log-loss of held-out labels under each strength of the cells' prior, (sites, strengths, folds)."""
     sample, shape = rows.sample, (rows.sample.units.n_sites, rows.folds)
     unit = sample.units.of(sample.group_codes, sample.site_codes)
     places = sample.site_codes.astype(np.int64) * rows.folds + rows.fold
@@ -375,19 +371,19 @@ def strength_losses(rows: FoldedRows, maps: GroupMaps, strengths: tuple[float, .
 
 
 def least_loss(losses: Floats, strengths: tuple[float, ...], rows: int) -> float:
-    """The strength that :func:`cross_fit` takes, from the losses of all sites with so many rows."""
+    """The strength that :func:`cross_fit` would choose, from the total losses over so many rows."""
     first = folds_compared(losses.shape[1], rows)
     return local_search(strengths, lambda each: float(losses[strengths.index(each), :first].sum()))
 
 
 def _cell_fits(rows: FoldedRows, maps: GroupMaps) -> CellFits:
-    """The fits of the sites' cells, each as precise as if its site were alone."""
+    """The fits of the sites' cells; their tolerance is per row, so that a site's are as precise as if it were alone."""
     start = np.tile(maps.groups[:, -1], (1, rows.sample.units.n_sites))
     return CellFits(rows.runs, start, np.append(np.arange(rows.folds), NO_FOLD), maps.mass, _LEAST_CELL_GAIN)
 
 
 def _calibrators(rows: FoldedRows, maps: GroupMaps, fits: CellFits) -> list[Calibrator]:
-    """The sites' calibrator of every fit."""
+    """The calibrator of these sites in every fit."""
     every, units = np.arange(rows.folds + 1), rows.sample.units
     prior = Prior(FAMILIES[maps.method], maps.prior(every), maps.strength)
     own = fits.parameters(prior, every).reshape(-1, every.size, units.n_sites, units.n_groups)

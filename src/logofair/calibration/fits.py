@@ -1,9 +1,10 @@
-"""Logistic maps of all rows, every group and every cell, in several fits side by side, each without one fold.
+"""Logistic maps of all rows, every group and every cell: several fits side by side, each without one fold.
 
-All fits of a unit share most of their rows, so they start at one point: one pass over the rows there, summed by cell
-and fold, gives every fit its first Newton step. That point is where the fit that leaves out nothing ends, which itself
-starts at the optimum for a few hundred coarse rows in place of the unit's own, or at the group's map where a cell has
-too few rows to be made coarse. The other fits go on from there, each by itself, until their steps are small.
+The fits of a unit (all rows, a group or a cell) share most of their rows, so they have one starting point: sums over
+the rows there, by cell and fold, give each fit its first Newton step. The starting point is the optimum of the fit that
+leaves out nothing. That fit comes first, and starts at the optimum for a few hundred coarse rows (means of the unit's
+rows of about equal scores), or at the group's map where a cell has too few rows for that. Then the other fits go on,
+each by itself, until their steps are small.
 """
 
 from __future__ import annotations
@@ -29,44 +30,43 @@ from logofair.columns.acceleration import piece_by_piece, pieces, side_by_side
 from logofair.columns.checks import Binary, Floats
 from logofair.columns.segments import Booleans, Indices, level_changes, narrowest
 
-# The number of the fold that a fit leaves out which leaves out none.
+# A fit that leaves out no fold says so by this number.
 NO_FOLD = -1
-# In a federation all sites see sums over the rows of a fold, and each can take its own part off: those of a few rows of
-# the others would tell every row's score and label. So a group has a map of its own above the cells where, whichever
-# site is left out, the others have this many of its rows: about 50 in each of five folds.
+# In a federation every site sees sums over the rows of a fold and can subtract its own part. If few rows of the others
+# were left, their sums would reveal each row's score and label. So a group has a map of its own only if, whichever site
+# is left out, the others have this many of its rows: about 50 in each of five folds.
 LEAST_ROWS = 250
-# What sites say of themselves can be untrue of one of them, and each can take its own part off: under secure sums these
-# rows are at two sites, or five, or 25, that hold an equal part of them each, and one site more says so of itself.
+# A site can subtract its own part, and another may lie about its rows: under secure sums these rows must be at 2, 5 or
+# 25 sites that hold an equal part of them each, and one site more must claim such a part.
 PARTS = (2, 5, 25)
-# A fit has converged when its next step, which is still taken, would gain less than this many nats per row. Tried on
-# units of 20 to 100,000 rows: after that step no chance is off by more than 14 times as much. With fewer rows in all
-# than the second number the tolerance is smaller in proportion, since more steps cost nothing.
+# A fit has converged when its next step, which is still taken, would gain less than this many nats per row. On units of
+# 20 to 100,000 rows no chance was off by more than 14 times as much after that step. With fewer rows in all than the
+# second number the tolerance is smaller in proportion, since more steps cost nothing.
 _LEAST_GAIN, _FULL_ROWS = 2e-6, 1_000_000
-# Coarse rows are the means of a unit's rows of about the same log-odds: between -8 and 8 there are at least so many
-# classes and at most so many, as long as a class has a handful of rows.
+# Coarse rows are means over classes of log-odds between -8 and 8. There are so many classes at least and at most, and
+# so many rows in each on average.
 _WIDEST_ODDS = 8.0
 _FEWEST_CLASSES, _MOST_CLASSES = 16, 512
 _ROWS_PER_CLASS = 8
-# Where cells have this many rows on average, those of a run are put into bins of log-odds, so many in a unit, before
-# anything is fitted: a mean in place of its bin's rows moves no chance by more than 1e-6.
+# Where cells have this many rows on average, each run's are replaced by means over bins of log-odds, so many in a unit:
+# no chance moves by more than 1e-6.
 _LARGE_CELL, _BINS_PER_UNIT = 20_000, 128
-_CELLS_AT_ONCE = 4_000  # small ones, of which numpy works on many at once
+_CELLS_AT_ONCE = 4_000  # so many small cells are fitted in one vectorised pass
 
 
 def clipped_counts(rows: Floats) -> tuple[Floats, Floats]:
     """Each site's rows of each group, (sites, groups), and in all, (sites,), clipped at the least number.
 
-    Where clipped numbers add up to ``PARTS`` times the least, those of all sites but any one still add up to it.
+    Where clipped numbers add up to twice the least, those of all sites but any one still add up to the least.
     """
     return np.minimum(rows, LEAST_ROWS), np.minimum(rows.sum(axis=1), LEAST_ROWS)
 
 
 def summed_at(rows: Floats, everybody: float, fed: Booleans | None = None) -> Indices:
-    """As which group each group's rows are summed above its cells, -1: not at all; from totals of clipped counts.
+    """The group as which each group's rows are summed above the cells, -1: not summed; from totals of clipped counts.
 
-    A group with enough of them stands for itself, and the map of such groups serves the others. Where no group has
-    enough, and all together have, they are summed as one. ``fed`` says which groups enough sites contribute to,
-    where that matters.
+    A group with enough rows is summed as itself, and only such groups make up all rows. Where no group has enough, but
+    all together have, they are summed as one. ``fed`` says which groups enough sites contribute to, where that matters.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def summed_at(rows: Floats, everybody: float, fed: Booleans | None = None) -> In
 
 @dataclass(frozen=True, eq=False)
 class FoldRuns:
-    """Labelled rows of positive weight, those of a cell and fold next to one another: a run."""
+    """Labelled rows of positive weight in runs: the rows of one cell and fold stand next to one another."""
 
     family: Family
     units: Units
@@ -124,7 +124,7 @@ class FoldRuns:
         return cls(family, units, runs, cell, fold, counts.shape[1], np.diff(starts))
 
     def of_sites(self, sites: slice) -> FoldRuns:
-        """Those of some sites, numbered anew."""
+        """The runs of some sites, whose numbers begin at 0 again."""
         units = Units(self.units.n_groups, sites.stop - sites.start)
         first, last = np.searchsorted(self.cell, np.array([sites.start, sites.stop]) * units.n_groups)
         starts = self.runs.starts[first : last + 1]
@@ -145,9 +145,9 @@ class FoldRuns:
         return mass.reshape(-1, self.folds).astype(np.float64)
 
     def by_label(self, size: int) -> Floats:
-        """Weight of the rows of each label by unit and fold, (2, m, units, folds), of units as in :meth:`sums`.
+        """Sums over the rows of each label by unit and fold, (2, m, units, folds), with units as in :meth:`sums`.
 
-        It stands last; before it, for Platt's targets alone, stand the summed features that vary.
+        The last is the weight; before it stand, for Platt's targets alone, the features that vary.
         """
         weights = 1.0 if self.runs.weights is None else self.runs.weights
         positives = np.asarray(self.runs.targets * weights, dtype=np.float64)
@@ -166,7 +166,7 @@ class FoldRuns:
 
     @property
     def places(self) -> Indices:
-        """As which group each group's rows are summed above its cells; those of one site all as their own."""
+        """The group as which each group's rows are summed above the cells (:func:`summed_at`); of one site, itself."""
         units = self.units
         if units.n_sites == 1:
             return np.arange(units.n_groups)
@@ -185,27 +185,27 @@ class FoldRuns:
         return replace(self, runs=self.runs.keep(stay), cell=cell, fold=self.fold[stay], counts=self.counts[stay])
 
     def sums(self, at: Floats, wanted: Booleans, without: int = NO_FOLD) -> Floats:
-        """Sums of wanted units as in :meth:`Runs.sums`, but fold by fold without one, (m, units, folds).
+        """Sums of wanted units as in :meth:`Runs.sums`, by fold, (m, units, folds); those of fold ``without`` are 0.
 
-        ``at`` are the points of units, (k, units). The unit of a run is its cell modulo their number: if there is one,
-        all rows are its, if there is one for each group, the group's.
+        ``at`` are the points of units, (k, units). A run belongs to the unit of its cell modulo their number: with one
+        unit to that of all rows, with as many as groups to its group.
         """
         owner = self.cell % at.shape[1]
         some = wanted[owner] & (self.fold != without)
         return self._added(self.runs.keep(some).sums(at[:, owner[some]]), at.shape[1], some)
 
     def _added(self, by_run: Floats, size: int, some: Booleans) -> Floats:
-        """What there is of some runs, (m, some), added up by unit and fold, (m, units, folds)."""
+        """Numbers of some runs, (m, some), added up by unit and fold, (m, units, folds)."""
         keys = (self.cell % size * self.folds + self.fold)[some]
         tables = [np.bincount(keys, weights=row, minlength=size * self.folds) for row in by_run]
         return np.asarray(np.reshape(tables, (-1, size, self.folds)), dtype=np.float64)  # of no rows: whole
 
 
 def _binned_runs(family: Family, scores: Floats, labels: Binary, weights: Floats | None, starts: Indices) -> Runs:
-    """The means of each bin of log-odds in runs of rows by score, a piece of the rows at a time.
+    """Runs of rows by score with the means over bins of log-odds in place of rows; a piece of the rows at a time.
 
-    The log-loss of labels is that of no label, which is smooth in the features, less the summed features of label 1,
-    which are kept as they are.
+    The log-loss is a function that is smooth in the features, which the means approximate, less the summed features of
+    label 1, which are kept exactly.
     """
     some_rows = pieces(scores.size)
     tables = [np.zeros((0, 0))] * len(some_rows)
@@ -233,7 +233,7 @@ def _binned_runs(family: Family, scores: Floats, labels: Binary, weights: Floats
 
 @dataclass(frozen=True, eq=False)
 class CoarseRows:
-    """Means of rows by class of log-odds in place of the rows, one run for each unit that has rows."""
+    """Means of rows by class of log-odds in place of the rows: one run for each unit that has rows."""
 
     runs: Runs
     unit: Indices  # of each run, rising
@@ -258,22 +258,22 @@ class CoarseRows:
         return cls(Runs(tuple(columns), runs.intercept, targets, mass, np.append(first, present.size)), units)
 
     def summed(self, places: Indices) -> CoarseRows:
-        """Those of groups' cells that count above the cells, as one unit for each group as which they are summed."""
+        """Those that are summed above the cells, in units of the groups as which they are (:func:`summed_at`)."""
         place = places[self.unit % places.size]
         stay = place >= 0
         return CoarseRows(self.runs.keep(stay), place[stay])
 
     def optimum(self, prior: Prior, fits: int) -> Floats:
-        """Parameters of least penalised loss of the units of the last of several fits, (k, units)."""
+        """Parameters of least penalised loss, (k, units), under the prior of the last of several fits."""
         size = prior.normal.centre.shape[1] // fits
         last = prior.normal.of(np.arange((fits - 1) * size, fits * size))
         return map_estimate(self.runs, self.unit, last, prior.family.slopes).centre
 
     def sums_near(self, start: Floats, sums: Floats, share: Floats, point: Floats, live: Indices) -> Floats:
-        """Sums of live units at points near a start, (m, live), from the ``sums`` of all units there.
+        """Approximate sums of live units at points near a start, (m, live), from the ``sums`` of all units there.
 
-        ``share`` is what part of a unit's rows each fit sees. The log-loss without labels changes between the points as
-        that of the coarse rows does; what labels add to it is linear in the point, and known.
+        ``share`` is the part of a unit's rows that each fit sees. The smooth part of the log-loss changes between the
+        points as that of the coarse rows does; what labels add is linear in the point, and known.
         """
         k, size = start.shape
         fit, unit = np.divmod(live, size)
@@ -292,9 +292,9 @@ class CoarseRows:
         return known + change
 
     def known(self, descent: Descent, seen: Floats, fits: int) -> Normal:
-        """Parameters at the end of a descent of units in several fits, and the curvature there, (fits * units).
+        """The posterior at the end of a descent: parameters and curvature of units in several fits, (fits * units).
 
-        A descent knows the curvature before its last step; its change over that step is taken from the coarse rows.
+        A descent knows the curvature before its last step; its change over that step is that of the coarse rows.
         """
         end, bends = descent.result, []
         k, units = len(end.centre), end.centre.shape[1] // fits
@@ -316,12 +316,12 @@ class ParentMaps:
     everyone: Floats  # (k, fits, 1)
     groups: Floats  # (k, fits, groups)
     prior: Prior  # of the groups in every fit
-    level: Normal  # their posterior
-    seen: Floats  # the weight of their rows, (fits * groups,)
+    level: Normal  # the groups' posterior
+    seen: Floats  # the weight of the groups' rows, (fits * groups,)
     labels: Floats  # the weight of the rows of each label in each fit, (2, fits)
     of_cells: CoarseRows | None  # coarse rows of the cells, where they have enough
-    summed: FoldRuns  # the rows that count above the cells
-    places: Indices  # as which group each group is summed there, (groups,)
+    summed: FoldRuns  # the rows that are summed above the cells
+    places: Indices  # the group as which each group is summed there, (groups,)
 
     @classmethod
     def of(cls, rows: FoldRuns, strengths: tuple[float, float], without: Indices) -> ParentMaps:
@@ -355,14 +355,14 @@ class ParentMaps:
         )
 
     def on_cells(self, strength: float, fits: Indices) -> Prior:
-        """The cells' prior of a strength, in rows, in some of the fits."""
+        """The cells' prior of this strength, in rows, in some of the fits."""
         groups = self.groups.shape[2]
         units = (fits[:, None] * groups + np.arange(groups)).ravel()
         return self.prior.on(self.level.of(units), self.seen[units], strength)
 
     @cached_property
     def cells(self) -> CellFits:
-        """The fits of the cells, which start at their optimum under the prior of a strength near theirs."""
+        """The fits of the cells; they start at the optimum under a prior of ``cell_strength``."""
         units, last, coarse = self.rows.units, np.array([self.without.size - 1]), self.of_cells
         prior = self.on_cells(self.cell_strength, last).of(_parent_units(1, units.n_groups, units.n_cells))
         start = prior.normal.centre if coarse is None else coarse.optimum(prior, 1)
@@ -371,7 +371,7 @@ class ParentMaps:
 
 @dataclass(frozen=True, eq=False)
 class CellFits:
-    """Fits of sites' cells around their groups' maps, which start at one point whatever the strength and the fold."""
+    """Fits of sites' cells around their groups' maps; all strengths and folds have one starting point."""
 
     rows: FoldRuns
     start: Floats  # (k, cells)
@@ -388,8 +388,8 @@ class CellFits:
     def parameters(self, prior: Prior, fits: Indices, *, to_compare: bool = False) -> Floats:
         """Parameters of the cells in some of the fits, (k, fits, cells), from the priors of their groups there.
 
-        Those ``to_compare`` strengths by need less precision than held-out losses have: after the first step, coarse
-        rows stand for the rows.
+        Fits that only serve ``to_compare`` strengths need no more precision than held-out losses have: after the first
+        step, coarse rows stand for the rows.
         """
         n_groups, n_sites, without = self.rows.units.n_groups, self.rows.units.n_sites, self.without[fits]
         found = np.empty((len(self.start), fits.size, n_groups * n_sites))
@@ -409,12 +409,12 @@ class CellFits:
 
 
 def serving_maps(places: Indices) -> Indices:
-    """Whose map serves each group: that of the group as which it is summed, else its own, which knows no rows."""
+    """The group whose map serves each group: the one as which it is summed, or itself, whose map is its prior then."""
     return np.where(places >= 0, places, np.arange(places.size))
 
 
 def has_own_map(places: Indices) -> Booleans:
-    """Which groups are summed, and with no other's rows."""
+    """Which groups are summed by themselves."""
     serving = serving_maps(places)
     return np.asarray((places >= 0) & (np.bincount(serving, minlength=places.size)[serving] == 1))
 
@@ -422,10 +422,10 @@ def has_own_map(places: Indices) -> Booleans:
 def fit_logistic(
     method: str, parents: ParentMaps, strength: float, fits: Indices, *, to_compare: bool = False
 ) -> list[LogisticMaps]:
-    """Fit the cells around their groups with a strength, in some of the fits of those.
+    """Fit the cells around their groups under a prior of this strength, in some of the fits.
 
-    Where all rows of a fit are one site's, its cells are the groups and have their maps: fitted again, the same rows
-    would count twice.
+    Where all rows of a fit are of one site, its cells have the maps of their groups: fitted again, the same rows would
+    count twice.
     """
     without, groups, units = parents.without[fits], parents.groups[:, fits], parents.rows.units
     mass = parents.summed.seen(units.n_cells, without).reshape(-1, units.n_sites, units.n_groups)
@@ -440,12 +440,12 @@ def fit_logistic(
 
 
 def _tolerance(rows: FoldRuns) -> float:
-    """What a step must gain per row, in nats, for another to follow."""
+    """The gain per row, in nats, below which a step is a fit's last."""
     return _LEAST_GAIN * min(float(rows.counts.sum()) / _FULL_ROWS, 1.0)
 
 
 def _parent_units(fits: int, size: int, below: int) -> Indices:
-    """The units of a level, in every fit, from which those below inherit; cells have their groups in turn."""
+    """For every fit and unit of the level below, the unit that is its parent; cells stand by site, then by group."""
     return (np.arange(fits)[:, None] * size + np.arange(below) % size).ravel()
 
 
@@ -473,18 +473,23 @@ def _level(
 ) -> Descent:
     """Fit the units of one level in every fit, (fits * units); a unit without rows keeps its prior exactly.
 
-    The fits start at one point, (k, units), where the ``sums`` by fold are known, (m, units, folds); where the last one
-    leaves out nothing, it goes ahead, and the others start where it ends.
-    ``labels`` are the weights of the rows of each label which Platt's targets are of, (2, fits); ``coarse`` rows may
-    stand for the rows elsewhere.
+    ``start``, (k, units), is where the ``sums`` by fold are known, (m, units, folds). If the last fit leaves out
+    nothing, it is made first, and the others start near its optimum. ``labels`` are the weights of the rows of each
+    label, (2, fits), from which Platt's targets follow. At other points ``coarse`` rows may stand for the rows.
     """
     fits, slopes, size = without.size, rows.family.slopes, start.shape[1]
-    seen, shift = rows.seen(size, without), _shift(rows, size, without, labels)
+    seen, shift = rows.seen(size, without), np.zeros((len(start), fits * size))
+    if rows.family.smoothed:
+        # Platt's targets in place of the labels: a term of the gradient. They follow from all labels of a fit,
+        # whichever sites' rows these are.
+        negatives, positives = (_outside(table, without) for table in rows.by_label(size))
+        low, high = (np.repeat(target, size) for target in platt_targets(*labels))
+        shift = (1.0 - high) * positives - low * negatives
     least_gain = tolerance * (seen + prior.rows)
     if without[-1] == NO_FOLD:
         last = np.arange((fits - 1) * size, fits * size)
         ahead = Descent.start(prior.normal.of(last), slopes, at=start, least_gain=least_gain[last])
-        start, sums = _where_it_ends(rows, ahead, start, sums, shift[:, last])
+        start, sums = _moved_start(rows, ahead, start, sums, shift[:, last])
     share = seen / np.tile(np.maximum(rows.seen(size, np.array([NO_FOLD])), 1e-300), fits)
     sums = _outside(sums, without)
     sums[:, seen == 0.0] = 0.0
@@ -506,12 +511,10 @@ def _level(
     return descent
 
 
-def _where_it_ends(
-    rows: FoldRuns, descent: Descent, start: Floats, sums: Floats, shift: Floats
-) -> tuple[Floats, Floats]:
-    """Where the fit that leaves out nothing was last measured, and the sums by fold there, from those at its start.
+def _moved_start(rows: FoldRuns, descent: Descent, start: Floats, sums: Floats, shift: Floats) -> tuple[Floats, Floats]:
+    """The best point of the fit that leaves out nothing, and the sums by fold there.
 
-    The other fits end near it: a pass over all rows for this one spares each of them a pass of its own.
+    The other fits end near it: each pass over all rows for this fit spares each of them one.
     """
     descent = descent.take(with_targets(over_folds(sums), start, shift))
     for _ in range(MOST_STEPS):
@@ -524,16 +527,3 @@ def _where_it_ends(
         lower = wanted & (descent.best == point).all(axis=0)
         start, sums = np.where(lower, point, start), np.where(lower[:, None], there, sums)
     return start, sums
-
-
-def _shift(rows: FoldRuns, size: int, without: Indices, labels: Floats) -> Floats:
-    """What Platt's targets in place of the labels add to the gradient of each unit in each fit.
-
-    His targets are of all labels of a fit that are summed, whichever sites' rows these are.
-    """
-    k = len(rows.family.identity)
-    if not rows.family.smoothed:
-        return np.zeros((k, without.size * size))
-    negatives, positives = (_outside(table, without) for table in rows.by_label(size))
-    low, high = (np.repeat(target, size) for target in platt_targets(*labels))
-    return (1.0 - high) * positives - low * negatives

@@ -7,6 +7,7 @@ Own curves are constant on each block of scores with one value and linear betwee
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +44,13 @@ class IsotonicMaps(Maps):
     def _blended(self, parent: Floats, scores: Floats, units: Indices) -> Floats:
         """The units' own values at the scores, mixed with the parent's; its alone where a unit has no knots."""
         first, last = self.starts[units], self.starts[units + 1] - 1
-        left = np.minimum(_last_not_above(self.scores, scores, first, last), self.scores.size - 1)
+        # A binary search in all units at once: the last knot at or below each score, or the unit's first.
+        low, high = first, last
+        for _ in range(int(np.max(last - first, initial=0)).bit_length()):
+            middle = (low + high + 1) // 2
+            fits = self.scores[np.clip(middle, 0, self.scores.size - 1)] <= scores
+            low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+        left = np.minimum(low, self.scores.size - 1)
         right = np.clip(left + 1, 0, np.maximum(last, 0))
         width = np.where(right > left, self.scores[right] - self.scores[left], 1.0)
         along = np.clip((scores - self.scores[left]) / width, 0.0, 1.0)
@@ -70,12 +77,22 @@ class IsotonicMaps(Maps):
             raise InputError("'scores' must rise and 'values' must not fall along a unit's knots.")
 
 
+class Level(NamedTuple):
+    """Labelled rows of positive weight, ordered by the units of one level and by score."""
+
+    unit: Indices
+    scores: Floats
+    labels: Floats
+    weights: Floats
+    fold: npt.NDArray[np.int16]
+
+
 @dataclass(frozen=True, eq=False)
 class SortedRows:
-    """Labelled rows of positive weight by score, by group and score, and by cell and score."""
+    """The same rows on three levels: all together, by group, and by cell."""
 
     units: Units
-    levels: tuple[tuple[Indices, Floats, Floats, Floats, npt.NDArray[np.int16]], ...]
+    levels: tuple[Level, Level, Level]
 
     @classmethod
     def of(
@@ -87,26 +104,29 @@ class SortedRows:
         fold: npt.NDArray[np.int16],
         units: Units,
     ) -> SortedRows:
-        """From columns by cell and score."""
+        """Order columns, which stand by cell and score, by each level."""
         weights = np.ones_like(scores) if weights is None else weights
-        aims = labels.astype(np.float64)
-        by_cell = (cells, scores, aims, weights, fold)
-        levels = []
-        for size in (1, units.n_groups):
-            unit = cells % size
-            at = RowOrder.of(scores, unit, size).rows
-            levels.append((unit[at], scores[at], aims[at], weights[at], fold[at]))
-        return cls(units, (*levels, by_cell))
+        by_cell = Level(cells, scores, labels.astype(np.float64), weights, fold)
+
+        def by(size: int) -> Level:
+            level = by_cell._replace(unit=cells % size)
+            at = RowOrder.of(scores, level.unit, size).rows
+            return Level(*(column[at] for column in level))
+
+        return cls(units, (by(1), by(units.n_groups), by_cell))
 
 
 def fit_isotonic(rows: SortedRows, strengths: tuple[float, float], without: int) -> IsotonicMaps:
-    """Fit the curve of all rows, every group and every cell outside a fold; one site's cells as in logistic fits."""
+    """Fit the curves of all rows, of every group and of every cell, without the rows of one fold.
+
+    Where all rows are of one site, cells have their groups' curves, as in logistic fits.
+    """
     units = rows.units
     sizes, prior_strengths = (1, units.n_groups, units.n_cells), (IDENTITY_ROWS, *strengths)
     shares: list[Floats] = []
     lengths, knots = [], []
     for level, size, prior_strength in zip(rows.levels, sizes, prior_strengths, strict=True):
-        inside = level[-1] != without
+        inside = level.fold != without
         unit, scores, labels, weights = (column[inside] for column in level[:-1])
         if len(shares) == 2 and np.unique(unit // units.n_groups).size <= 1:
             unit, scores, labels, weights = unit[:0], scores[:0], labels[:0], weights[:0]
@@ -136,13 +156,3 @@ def isotonic_knots(units: Indices, scores: Floats, labels: Floats, weights: Floa
     # A knot where a pool begins, and one where it ends.
     knots, place = np.unique(np.concatenate([pools, bounds[1:] - 1]), return_index=True)
     return units[knots], scores[knots], means[place % pools.size]
-
-
-def _last_not_above(knots: Floats, scores: Floats, first: Indices, last: Indices) -> Indices:
-    """Place of the last knot <= score between ``first`` and ``last``; ``first`` where there is none."""
-    low, high = first, last
-    for _ in range(int(np.max(last - first, initial=0)).bit_length()):
-        middle = (low + high + 1) // 2
-        fits = knots[np.clip(middle, 0, knots.size - 1)] <= scores
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
-    return low

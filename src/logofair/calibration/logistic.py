@@ -18,9 +18,9 @@ from logofair.columns.segments import Indices
 from logofair.errors import InputError
 from logofair.records import checked
 
-# Scores are moved into [EDGE, 1 - EDGE] before a logarithm is taken: 0 and 1 have none.
+# Scores are moved into [EDGE, 1 - EDGE] before a logarithm is taken: those of 0 and 1 have infinite log-odds.
 EDGE = 1e-6
-# Parameters have so many binary digits behind the point: no chance is off by more than 1e-10.
+# Parameters are rounded to so many binary digits behind the point, which moves no chance by more than 1e-10.
 _BINARY_DIGITS = 36
 # How many evenly spread scores stand for "a row" where no data has been seen yet.
 _REFERENCE_SCORES = 1000
@@ -53,7 +53,7 @@ class Family:
         scores = (np.arange(_REFERENCE_SCORES) + 0.5) / _REFERENCE_SCORES
         columns = np.vstack([*self.features(scores), *[np.ones_like(scores)] * self.intercept])
         sums = (columns[:, None] * columns * (scores * (1.0 - scores))).sum(axis=2)
-        # No two machines have the same logarithms: the last of their digits are left out.
+        # Rounded, since the last digits of logarithms differ between machines.
         return np.asarray(np.ldexp(np.rint(np.ldexp(sums / _REFERENCE_SCORES, 40)) + 0.0, -40))
 
 
@@ -79,8 +79,8 @@ FAMILIES = {
 }
 
 
-# No prior is weaker than this many rows of the parent's information and as many of the identity's: else an empty cell
-# would have no parameters, and one whose parent is sure of every label would have no finite ones.
+# Every prior has at least the information of this many rows of the parent and as many of the identity map. Otherwise an
+# empty cell would have no parameters, and one whose parent is sure of every label would have none that are finite.
 _FEWEST_ROWS = 1e-6
 
 
@@ -93,7 +93,7 @@ class LogisticMaps(Maps):
 
     @classmethod
     def of(cls, method: str, parameters: Floats) -> LogisticMaps:
-        """Maps of fitted parameters, without the last digits, in which machines differ; files are shorter by them."""
+        """Maps of fitted parameters, rounded: their last digits differ between machines, and files are shorter."""
         return cls(method, np.ldexp(np.rint(np.ldexp(parameters, _BINARY_DIGITS)) + 0.0, -_BINARY_DIGITS))
 
     def __call__(self, scores: Floats, unit: Indices, n_groups: int) -> Floats:
@@ -121,16 +121,16 @@ class Prior:
 
     @classmethod
     def on_identity(cls, family: Family) -> Prior:
-        """Of all rows, on the map that changes nothing; one unit."""
+        """The prior of all rows, centred at the identity map; one unit."""
         centre, information = np.array(family.identity)[:, None], family.reference_information()[:, :, None]
         return cls(family, gaussian_prior(family, centre, information, IDENTITY_ROWS), IDENTITY_ROWS)
 
     def of(self, units: Indices) -> Prior:
-        """The prior of units whose parents these are."""
+        """The prior of each unit of the next level, given the number of its parent."""
         return Prior(self.family, self.normal.of(units), self.rows)
 
     def on(self, level: Normal, seen: Floats, strength: float) -> Prior:
-        """Of the next level, on this level's fitted units, which have seen so many rows each, (units,)."""
+        """The prior of the next level, centred at this level's fitted units; ``seen`` are their rows, (units,)."""
         normal = gaussian_prior(self.family, level.centre, self.information(level, seen), strength)
         return Prior(self.family, normal, max(strength, _FEWEST_ROWS))
 
@@ -149,8 +149,8 @@ def gaussian_prior(family: Family, centre: Floats, information: Floats, rows: fl
 def platt_targets(negatives: Floats, positives: Floats) -> tuple[Floats, Floats]:
     """Platt's targets: 1/(N- + 2) for label 0 and (N+ + 1)/(N+ + 2) for label 1.
 
-    The counts are those of all rows: his prior stands for "nothing known yet", and below that level the
-    parent's map is what is known. Of a label that was not counted the targets are the labels themselves.
+    The counts are those of all rows, on every level: his prior stands for knowing nothing, and groups and cells know
+    their parent's map. A label without rows keeps itself as target.
     """
     low = np.where(negatives > 0.0, 1.0 / (negatives + 2.0), 0.0)
     high = np.where(positives > 0.0, (positives + 1.0) / (positives + 2.0), 1.0)

@@ -1,8 +1,8 @@
-"""Many small convex fits at once by Newton's method: state in, state out, fed with sums over rows.
+"""Many small penalised logistic regressions at once by Newton's method: state in, state out, fed with sums over rows.
 
-A descent sees no row. It names the points at which it needs sums over the rows of its units, and takes the sums: from
-the rows at hand (:class:`Runs`, :func:`map_estimate`), or from many sites' added up. Units are what has a map of its
-own: all rows, every group, every cell.
+A unit is what has a calibration map of its own: all rows, a group, or a cell. A :class:`Descent` sees no row. It names
+the points at which it needs sums over the rows of its units (log-loss, gradient, Hessian), and takes these sums: from
+rows in memory (:class:`Runs`, :func:`map_estimate`), or added up over many sites.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.records import Family
 
 _SMALLEST_PIVOT = 1e-14
-_SURE = 1e-8  # where the odds against a label are below this, log(1 + odds) is the odds, and loses no digits
-# The identity map counts as this many rows of evenly spread scores: enough to keep one row, one label or
-# one score finite, too few to be seen in a hundred rows.
+_SURE = 1e-8  # for odds below this log(1 + odds) is replaced by the odds, which have all digits
+# The prior on the identity map is worth this many rows of evenly spread scores: enough to keep the map of one row, one
+# label or one score finite, and invisible among a hundred rows.
 IDENTITY_ROWS = 1.0
-# A unit is done when its next step would gain less than this many nats. The step (some 1e-5 standard
-# errors) is still taken, and leaves about its square.
+# A unit is done when its next step would gain less than this many nats. That step (some 1e-5 standard errors) is still
+# taken, and what is left is about its square.
 _LEAST_GAIN = 1e-10
 _ROUNDING = 1e-12  # an increase below this share of the loss is rounding, not a step too long
 MOST_STEPS = 200
@@ -38,14 +38,14 @@ def packed_places(k: int) -> Indices:
 
 @dataclass(frozen=True)
 class Runs:
-    """Rows of a logistic regression, those of a cell next to one another."""
+    """Rows of many logistic regressions: those of one run stand next to one another."""
 
     columns: tuple[Floats, ...]  # the features that vary, each (n,)
     intercept: bool  # whether a constant feature follows
     targets: Floats | Binary  # labels, or chances of label 1, (n,)
     weights: Floats | None  # all positive; None: each row counts once
     starts: Indices  # run r holds the rows starts[r] to starts[r + 1], at least one; (runs + 1,)
-    linear: Floats | None = None  # what rows that stand for several leave out of the gradient of each run, (k, runs)
+    linear: Floats | None = None  # a term of each run's gradient that means over rows leave out, (k, runs)
 
     @property
     def mass(self) -> Floats:
@@ -55,7 +55,7 @@ class Runs:
         return np.add.reduceat(self.weights, self.starts[:-1]) if self.starts.size > 1 else np.zeros(0)
 
     def keep(self, wanted: Booleans) -> Runs:
-        """Only the wanted runs."""
+        """The wanted runs alone."""
         if wanted.all():
             return self
         lengths = np.diff(self.starts)
@@ -75,8 +75,8 @@ class Runs:
         Parameters (k, runs) to sums (1 + k + k(k+1)/2, runs).
         """
         k, size = len(parameters), self.starts.size - 1
-        # A long run is cut at places counted from its own start, a short one never: so its sums are the same, to the
-        # last digit, whatever runs stand beside it.
+        # Long runs are cut at places counted from their own start, short ones never: so a run's sums are the same, to
+        # the last digit, whatever runs stand beside it.
         pieces = -(-np.diff(self.starts) // chunk)
         first_piece = np.concatenate(([0], np.cumsum(pieces)))
         run = np.repeat(np.arange(size), pieces)
@@ -100,14 +100,14 @@ class Runs:
         return totals
 
     def _terms(self, rows: slice, parameters: list[Floats]) -> Floats:
-        """The rows' own shares of the sums."""
+        """Each row's terms of these sums."""
         features, targets = [column[rows] for column in self.columns], self.targets[rows]
         if self.intercept:
             features.append(np.ones(targets.size))
         margin = parameters[0] * features[0]
         for parameter, feature in zip(parameters[1:], features[1:], strict=True):
             margin += parameter * feature
-        # Written in terms of the unlikelier label, whose chance and loss keep their digits however small.
+        # In terms of the less likely label, whose chance and loss keep all digits however small they are.
         size, up = np.abs(margin), margin >= 0.0
         tail = np.exp(-size)
         likely = 1.0 / (1.0 + tail)
@@ -182,7 +182,7 @@ class Normal:
 
 
 def penalised_loss(sums: Floats, prior: Normal, point: Floats) -> Floats:
-    """Loss of the rows, the first of their sums, and of leaving the prior, at a point (k, units); (units,)."""
+    """Log-loss of the rows (the first of their sums) and penalty of the prior at a point (k, units); (units,)."""
     away = point - prior.centre
     return np.asarray(sums[0] + 0.5 * _added(away * _product(prior.precision, away)))
 
@@ -197,8 +197,8 @@ def penalised_derivatives(sums: Floats, prior: Normal, point: Floats) -> tuple[F
 def solve(matrix: Floats, right: Floats) -> Floats:
     """Solve positive definite systems by elimination: (k, k, ...) and (k, ...), one system for each of what follows.
 
-    Libraries add up in an order that depends on the processor; products, quotients and differences in a fixed order,
-    each rounded as IEEE 754 says, give the same bits on every machine.
+    Linear algebra libraries add in an order that depends on the processor. Here the order is fixed, and each operation
+    is rounded as IEEE 754 says: the bits are the same on every machine.
 
     Examples
     --------
@@ -220,9 +220,9 @@ def solve(matrix: Floats, right: Floats) -> Floats:
 
 
 def bounded_step(hessian: Floats, gradient: Floats, point: Floats, slopes: tuple[int, ...]) -> Floats:
-    """Step to the minimum of the quadratic model among points whose slopes are not negative, (k, units).
+    """Newton step under the constraint that slopes are not negative, (k, units): to the quadratic model's minimum.
 
-    Where the free minimum has a negative slope, the best of the faces "these slopes are 0" is taken.
+    Where the unconstrained minimum has a negative slope, all sets of slopes that may be 0 are tried.
     """
     step = solve(hessian, -gradient)
     outside = np.flatnonzero(np.any((point + step)[list(slopes)] < 0.0, axis=0))
@@ -256,8 +256,7 @@ def _product(matrix: Floats, vector: Floats) -> Floats:
 def _added(terms: Floats) -> Floats:
     """Sum over the first axis, one term after the other.
 
-    numpy's own sums round as they like: otherwise for one unit than for the same unit among others, and once where a
-    processor can.
+    How numpy's sums round depends on the number of units and on the processor (fused multiply-add).
     """
     total = terms[0]
     for term in terms[1:]:
@@ -267,16 +266,16 @@ def _added(terms: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Units on their way to the least penalised loss; it asks for sums over rows and never sees one."""
+    """The state of Newton's method for many units; asks for sums over rows and never sees a row."""
 
     prior: Normal  # of each unit's parameters: the penalty
     slopes: tuple[int, ...]  # the places of the parameters that must not be negative
-    best: Floats  # the lowest point known of each unit, (k, units)
-    sums: Floats  # there, without the penalty, as in Runs.sums; before anything is known the loss is infinite
+    best: Floats  # the point of least loss known of each unit, (k, units)
+    sums: Floats  # there, without the penalty, as in Runs.sums; at first the loss is infinite
     step: Floats  # from best to the point to try next, (k, units)
     live: Indices  # the units not done yet, ascending
     least_gain: Floats  # a unit is done when its next step would gain no more than this many nats; (units,)
-    slack: float  # an increase up to this many nats does not count as one; for sums of limited precision
+    slack: float  # an increase by up to this many nats is taken for rounding, for sums of limited precision
 
     @classmethod
     def start(
@@ -312,13 +311,13 @@ class Descent:
 
     @property
     def ahead(self) -> Normal:
-        """Parameters as if every unit took its next step and stopped, and the curvature before that step."""
+        """Parameters after every unit's next step, and the curvature before that step."""
         hessian = self.sums[1 + len(self.best) :][packed_places(len(self.best))]
         return Normal(self.best + self.step, hessian + self.prior.precision)
 
     @property
     def result(self) -> Normal:
-        """Parameters of least penalised loss, and the curvature there; live units stay at their best."""
+        """Parameters of least penalised loss, and the curvature there; live units are given at their best point."""
         ahead = self.ahead
         ahead.centre[:, self.live] = self.best[:, self.live]
         return ahead
@@ -337,13 +336,13 @@ class Descent:
         return replace(self, best=best, sums=known, step=step)._with_next_step(ahead)
 
     def under(self, prior: Normal, units: Indices) -> Descent:
-        """The same sums under new priors of some units, each with at least one point known."""
+        """The same state under new priors of some units, of which sums must be known."""
         centre, precision = self.prior.centre.copy(), self.prior.precision.copy()
         centre[:, units], precision[:, :, units] = prior.centre, prior.precision
         return replace(self, prior=Normal(centre, precision))._with_next_step(units)
 
     def _with_next_step(self, units: Indices) -> Descent:
-        """Choose the next step of some units from their best point, and whether they go on."""
+        """Choose the next step of some units from their best point; they are live if it gains enough."""
         best = self.best[:, units]
         gradient, hessian = penalised_derivatives(self.sums[:, units], self.prior.of(units), best)
         move = bounded_step(hessian, gradient, best, self.slopes)
