@@ -175,8 +175,8 @@ def compared_audits(
 ) -> Comparison:
     """Compare two rules on checked rows: ``(labels, weights, groups, sites, ids)`` as `tally_of` takes them.
 
-    The second is judged by requirements, which are about the sites that are ``known``; the first is then the
-    unconstrained rule. ``shares`` are what bounds in people come to.
+    The second is judged by requirements, which are about the sites that are ``known``, the first being the
+    unconstrained rule. ``shares`` are the shares of the rows that bounds in people come to.
     """
     rules = CountedRules.of(before, after, rows)
     comparisons = count_comparisons(requirements, rules, local, global_)
@@ -189,8 +189,8 @@ def compared_audits(
     inside, everywhere = rules.changes
     mass = float(everywhere.rises.mass.sum())
     changed = float(everywhere.rises.accepted.sum() + everywhere.falls.sum()) / mass if mass > 0 else None
-    accuracy = None if rows[0] is None else _won(after - before, rows, ACCURACY)
-    won = None if rows[0] is None or costs is None else _won(after - before, rows, costs)
+    accuracy = None if rows[0] is None else _gain_per_row(after - before, rows, ACCURACY)
+    saved = None if rows[0] is None or costs is None else _gain_per_row(after - before, rows, costs)
     return Comparison(
         first,
         second,
@@ -198,13 +198,13 @@ def compared_audits(
         accepted=_mean(everywhere),
         global_gap=_gap_change(first.global_, second.global_, everywhere),
         local_gap=_gap_change(first.local, second.local, inside),
-        cost=None if won is None else won.times(-1.0),
+        cost=None if saved is None else saved.times(-1.0),
         changed=changed,
     )
 
 
-def _won(change: Floats, rows: tuple[Any, ...], costs: Costs) -> Measured | None:
-    """What the second rule wins over the first by row, which is the first's cost less its own."""
+def _gain_per_row(change: Floats, rows: tuple[Any, ...], costs: Costs) -> Measured | None:
+    """The first rule's cost per row less the second's; ``change`` are the second's chances less the first's."""
     unit = costs.largest
     gain = change * costs.at(rows[3].codes).gain(rows[0]) / unit
     mean = _mean(Changes.of(gain, as_one_site(rows)))
@@ -212,7 +212,7 @@ def _won(change: Floats, rows: tuple[Any, ...], costs: Costs) -> Measured | None
 
 
 def _mean(changes: Changes) -> Measured | None:
-    """The mean change over all rows with its interval."""
+    """The mean change over all rows, with its interval."""
     falls, squared = (part.sum(1, keepdims=True) for part in (changes.falls, changes.squared))
     everybody = Changes(changes.rises.summed(1), falls, squared)
     (mean,), (error,) = (part[0] for part in everybody.rates(_EVERYBODY))
@@ -223,13 +223,13 @@ def _mean(changes: Changes) -> Measured | None:
 
 
 def _gap_change(first: Side, second: Side, changes: Changes) -> Measured | None:
-    """Change of the largest gap, with an interval that holds whichever pairs of groups are the worst in truth."""
+    """Change of the largest gap, with an interval that is valid whichever pairs of groups are the worst in truth."""
     if np.isnan(first.gaps).all() or np.isnan(second.gaps).all():
         return None
     difference = float(np.nanmax(second.gaps) - np.nanmax(first.gaps))
     means, errors = map(np.stack, zip(*map(changes.rates, first.rates), strict=True))
-    high = min(_most(second, first, errors), _most_changed(second, means, errors))
-    low = -min(_most(first, second, errors), _most_changed(first, -means, errors))
+    high = min(_bound_by_pairs(second, first, errors), _bound_by_changes(second, means, errors))
+    low = -min(_bound_by_pairs(first, second, errors), _bound_by_changes(first, -means, errors))
     known = np.isfinite(low) and np.isfinite(high)
     return Measured(
         difference,
@@ -239,12 +239,13 @@ def _gap_change(first: Side, second: Side, changes: Changes) -> Measured | None:
     )
 
 
-def _most(side: Side, other: Side, changed: Floats) -> float:
-    """What the largest gap of a side exceeds that of the other by at most.
+def _bound_by_pairs(side: Side, other: Side, changed: Floats) -> float:
+    """Upper bound on this side's largest gap less the other's, from pairs of groups.
 
-    The other's largest is no less than the gap of the pair that looks worst there. Which pair is worst on this side is
-    open among those that could be; which looks worst on the other was chosen by the same rows, so the error is divided
-    among all that could have been chosen. ``changed`` are the squared standard errors of the changes of the rates.
+    The other's largest gap is at least that of the pair that looks worst there. This side's is that of one of its
+    candidates, and the bound holds for each of them. The pair that looks worst on the other side was chosen by the same
+    rows, so the error is divided among all of its candidates. ``changed`` are squared standard errors of the changes of
+    rates.
     """
     at = np.unravel_index(int(np.nanargmax(other.gaps)), other.gaps.shape)
     ends = int(other.highest[at]), int(other.lowest[at])
@@ -265,10 +266,10 @@ def _most(side: Side, other: Side, changed: Floats) -> float:
     return most
 
 
-def _most_changed(side: Side, change: Floats, errors: Floats) -> float:
-    """What the largest gap of a side exceeds that of the other by at most, since no pair has changed by more.
+def _bound_by_changes(side: Side, change: Floats, errors: Floats) -> float:
+    """Upper bound on this side's largest gap less the other's: the largest change of any candidate's gap.
 
-    The pair that is worst on this side is no worse on the other than the worst there.
+    Whichever pair is worst on this side, its gap on the other side is at most the largest there.
     """
     most = -np.inf
     for rate, first in np.ndindex(len(side.rates), len(side.groups)):
@@ -279,5 +280,5 @@ def _most_changed(side: Side, change: Floats, errors: Floats) -> float:
 
 
 def _largest(values: Floats, which: Booleans) -> float:
-    """The largest value of those meant; minus infinity where there are none."""
+    """The largest of the marked values; minus infinity where there are none."""
     return float(np.max(values, where=which & ~np.isnan(values), initial=-np.inf))

@@ -1,7 +1,7 @@
-"""Rows of files counted as a tally, in one pass.
+"""Rows of files counted as a tally, in one pass over each file.
 
-No file needs to fit into memory: each becomes a table with a line per site, group, label and decision, and its columns
-are checked on the way.
+No file needs to fit into memory: it becomes a table with a line for every site, group, label and decision, and its
+columns are checked on the way.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ def count_rows(
 
 
 def _tallied(lines: dict[str, polars.Series], groups: Codes, sites: Codes, *, labelled: bool) -> Tally:
-    """The lines of the table, each of several rows, as a tally."""
+    """The tally of a table's lines, each of which stands for several rows."""
     shape, group = (len(sites.names), len(groups.names)), groups.codes.astype(np.intp)
     cell = sites.codes * shape[1] + group
     label = lines["label"].to_numpy().astype(np.intp) if labelled else np.zeros_like(cell)
     numbers = {role: lines[role].cast(polars_module().Float64).to_numpy() for role in _COUNTS if role in lines}
-    rows, taken = numbers["rows"], lines["decision"].to_numpy() if "decision" in lines else None
+    rows, decision = numbers["rows"], lines["decision"].to_numpy() if "decision" in lines else None
     mass = numbers.get("mass", rows)
-    accepted = numbers["accepted"] if taken is None else mass * taken
+    accepted = numbers["accepted"] if decision is None else mass * decision
 
     def summed(values: Floats) -> Floats:
         sums = np.bincount(2 * cell + label, values, minlength=2 * shape[0] * shape[1])
@@ -97,23 +97,24 @@ def _tallied(lines: dict[str, polars.Series], groups: Codes, sites: Codes, *, la
         return summed(values).round().astype(np.intp)
 
     if "id" not in lines:
-        squares = numbers.get("squares", rows)
-        products = numbers.get("accepted squares", accepted if taken is None else squares * taken)
-        counts = integers(numbers.get("people", rows)), summed(squares), summed(products)
-        people, weights, both = map(with_both_labels, counts)
-        return Tally(integers(rows), summed(mass), summed(accepted), people, weights, labelled, both)
+        squared = numbers.get("squares", rows)
+        accepted_squared = numbers.get("accepted squares", accepted if decision is None else squared * decision)
+        counts = integers(numbers.get("people", rows)), summed(squared), summed(accepted_squared)
+        people, squares, products = map(with_both_labels, counts)
+        return Tally(integers(rows), summed(mass), summed(accepted), people, squares, labelled, products)
     chance = np.divide(accepted, mass, out=np.zeros_like(mass), where=mass > 0)
     ids = encode(lines["id"].to_list(), "ids")
-    people, weights, both = people_of(cell, label, mass, chance, ids, shape)
-    tally = Tally(integers(rows), summed(mass), summed(accepted), people, weights, labelled, both)
-    people, weights, both = people_of(group, label, mass, chance, ids, (1, shape[1]))
-    return replace(tally, over_all=replace(tally.summed(0), people=people, squares=weights, products=both))
+    people, squares, products = people_of(cell, label, mass, chance, ids, shape)
+    tally = Tally(integers(rows), summed(mass), summed(accepted), people, squares, labelled, products)
+    # Over all sites people are counted again: one who is at two of them is one person.
+    people, squares, products = people_of(group, label, mass, chance, ids, (1, shape[1]))
+    return replace(tally, over_all=replace(tally.summed(0), people=people, squares=squares, products=products))
 
 
 def _part(
     path: Path, columns: ColumnNames, threshold: float, seen: Callable[[int], None], *, unknown: bool
 ) -> tuple[polars.DataFrame, int]:
-    """One file's table, checked; and how many rows were left out; with ``unknown`` none for lack of a group."""
+    """One file's table, checked, and how many rows were left out; rows without a group stay with ``unknown``."""
     pl = polars_module()
     with open_table(path, columns.by_role(), columns.where, missing=columns.na, seen=seen) as table:
         numbers = [role for role in ("score", "weight") if role in table.names]
@@ -134,7 +135,7 @@ def _part(
 
 
 def _number(role: str, kind: Any, scale: str) -> list[Any]:
-    """A column of numbers, null where one is missing; and, of text, whether a cell holds something else."""
+    """A column of numbers, null where one is missing; and for text a mark on cells that hold something else."""
     pl = polars_module()
     read = as_numbers(pl.col(role), kind, scale if role == "score" else "chance")
     unread = pl.col(role).is_not_null() & read.is_null()  # NaN can be read
@@ -142,7 +143,7 @@ def _number(role: str, kind: Any, scale: str) -> list[Any]:
 
 
 def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> list[Any]:
-    """What is counted in each line: all rows, complete rows and their mass, accepted mass, and what checks need."""
+    """What each line sums: all rows, complete rows and their mass, accepted mass, and what checks need."""
     pl = polars_module()
     if not numbers:
         return [pl.len().alias("lines"), pl.len().alias("rows")]
@@ -167,7 +168,7 @@ def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> lis
 def _check(
     table: Table, counted: polars.DataFrame, keys: Sequence[str], needed: Sequence[str], columns: ColumnNames
 ) -> None:
-    """Raise where a column of the file cannot be used, or one that is needed lacks values."""
+    """Raise where a column of the file cannot be used, or a needed one lacks values."""
     pl, rows = polars_module(), int(counted["lines"].sum())
     if not rows and not columns.where:
         raise InputError(f"{table.file}: has columns but no rows; pass a file with at least one.")

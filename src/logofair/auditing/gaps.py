@@ -61,11 +61,11 @@ class Gap:
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The rates of one side: ``values[rate, site, group]`` and ``gaps[rate, site]``, NaN where undefined.
+    """The rates of one side, local or global: ``values[rate, site, group]`` and ``gaps[rate, site]``, NaN if undefined.
 
-    Only rates that rest on ``fewest`` rows or more have a value. ``comparisons`` is how many statements are judged
-    together, over which lower limits are corrected. ``like`` is another rule on the same rows whose noise floor serves:
-    it hardly depends on the rule, and is the dearest figure where many rules are measured.
+    Only rates that rest on ``fewest`` rows or more have a value. Lower limits are corrected for ``comparisons``. The
+    noise floor is that of ``like``, where given, another rule on the same rows: it hardly depends on the rule, and is
+    the most expensive figure where many rules are measured.
     """
 
     rates: tuple[Rate, ...]
@@ -93,7 +93,7 @@ class Side:
         fewest: int = 1,
         like: Side | None = None,
     ) -> Side:
-        """Measure every rate, and its gap at every site; what is looked at are by default these pairs of groups."""
+        """Measure every rate, and its gap at every site; comparisons are by default these pairs of groups."""
         values = np.stack([tally.rate(rate) for rate in rates]) if values is None else values
         known = ~np.isnan(values)
         high, low = np.where(known, values, -np.inf), np.where(known, values, np.inf)
@@ -109,7 +109,7 @@ class Side:
 
     @cached_property
     def effective(self) -> Floats:
-        """How many rows of equal weight would leave as much to chance, (rates, sites, groups)."""
+        """Effective number of rows behind each rate, (rates, sites, groups)."""
         return np.stack([self.tally.effective_rows(rate) for rate in self.rates])
 
     @cached_property
@@ -120,15 +120,15 @@ class Side:
 
     @cached_property
     def large(self) -> Side:
-        """The same over large cells alone: rates that rest on :data:`FEW_ROWS` rows or more."""
+        """The side without small cells: rates that rest on :data:`FEW_ROWS` rows or more."""
         return self._only(self.rows >= FEW_ROWS, FEW_ROWS, None if self.like is None else self.like.large)
 
     @cached_property
     def headline(self) -> Side:
-        """What is told: gaps between large cells, so that a few people make none.
+        """The side that pages show first: large cells, so that the noise of a few people makes no gap.
 
-        Of all cells where a rate has no gap between large ones, and where one is shown beyond chance among all and none
-        among the large: that must not be hidden. Each rate by itself, so a gap of two is never below that of one.
+        A rate keeps all cells where large ones have no gap, or where a gap is shown beyond chance among all cells and
+        none among the large. Rates are chosen one by one, so that adding a rate never lowers the gap.
         """
         shown, large = (np.fmax.reduce(side.limits[0], axis=1) > 0.0 for side in (self, self.large))
         every = np.isnan(self.large.gaps).all(axis=1) | (shown & ~large)
@@ -141,7 +141,7 @@ class Side:
 
     @cached_property
     def _shares(self) -> Floats:
-        """The values of those rates that are shares of rows; NaN elsewhere, which no limit here is for."""
+        """The values of those rates that are shares of rows; NaN for others, which have no such intervals."""
         counted = np.array([counts_rows(rate) for rate in self.rates])[:, None, None]
         return np.where(counted, self.values, np.nan)
 
@@ -154,9 +154,9 @@ class Side:
     def limits(self) -> tuple[Floats, Floats]:
         """Both ends of the 95% interval of every gap, (rates, sites); NaN where undefined, or of no shares of rows.
 
-        The upper end is that of the gap by itself: the pair of groups that is worst in truth is one fixed pair, so the
-        largest upper end of some gaps is that of the largest of them too. The lower end is corrected over all that is
-        looked at, so the largest lower end of some gaps is that of the largest of them.
+        Upper ends are not corrected: the pair of groups that is worst in truth is one fixed pair, so the largest upper
+        end of several gaps is one of the largest gap. Lower ends are corrected for all comparisons, so that the largest
+        of several is one of the largest gap, too.
         """
         tail = np.full(self.gaps.shape, TAIL)
         lower = pair_limits(self._shares, self.effective, tail / max(self.comparisons, 1), upper=False)
@@ -164,11 +164,11 @@ class Side:
 
     @cached_property
     def floor(self) -> Floor:
-        """What rules without any gap would show on these rows."""
+        """Gaps that rules without any true gap would show on these rows by chance."""
         return self.floor_at(0.0) if self.like is None else self.like.floor
 
     def floor_at(self, gap: float) -> Floor:
-        """What rules would show on these rows whose true gap is so large at every site."""
+        """Gaps that rules would show on these rows if the true one were ``gap`` at every site."""
         return noise_floor(self._shares, self.effective, [rate.name for rate in self.rates], gap)
 
     def candidates(self, rate: int, first: int) -> Booleans:
@@ -180,7 +180,7 @@ class Side:
 
     @property
     def squared_errors(self) -> Floats:
-        """Squared standard error of every rate, (rates, sites, groups), one row of either kind added."""
+        """Squared standard error of every rate, (rates, sites, groups), one hit and one miss added."""
         centre = (self._shares * self.effective + 1.0) / (self.effective + 2.0)
         return np.asarray(centre * (1.0 - centre) / (self.effective + 2.0))
 
@@ -219,9 +219,9 @@ class Side:
         *,
         anywhere: bool = False,
     ) -> Gap:
-        """One gap with these limits of the largest gap in truth, which may be of another pair than that found.
+        """One gap with given limits, which are of the largest true gap: that may be between another pair of groups.
 
-        One that is undefined ``anywhere`` has no site.
+        An undefined gap has no site where it is the largest ``anywhere``.
         """
         name, site, gap = self.rates[rate].name, self.sites[place], float(self.gaps[rate, place])
         if math.isnan(gap):
