@@ -15,7 +15,7 @@ from logofair.words.phrases import width
 
 MARKS = {MET: "✓", EXCEEDED: "✗", UNCLEAR: "?", NOT_MEASURED: "–"}
 _PHONE = 42  # letters beside one another on a phone
-_NAMES = 11  # of which names have at least
+_NAMES, _SENTENCE = 11, 24  # of which names have so many at most, and what is said of them
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class Table:
         """Whether it is too wide for a phone, which then shows each row as lines of its own."""
 
         def needed(at: int) -> int:
-            texts = [cell.text if isinstance(cell, Cell) else cell for cell in (line[at] for line in self.rows)]
-            words = self.head[at].split()  # names may be broken between words, figures not
-            words += texts if self.align[at] == "r" else [word for text in texts for word in text.split()]
-            return max([_NAMES if at == 0 else 0, *map(width, words)])
+            texts = [width(cell.text if isinstance(cell, Cell) else cell) for cell in (line[at] for line in self.rows)]
+            longest = max([0, *texts])  # figures are not broken over lines, sentences and names are
+            room = longest if self.align[at] == "r" else min(longest, _NAMES if at == 0 else _SENTENCE)
+            return max([room, *map(width, self.head[at].split())])
 
         return sum(needed(at) + 1 for at in range(len(self.head))) > _PHONE
 
