@@ -18,7 +18,6 @@ from logofair.federation.exchange import AfterTotals, Refusal, Sums, fault
 from logofair.federation.exchanges.final import PublishExchange, Received
 from logofair.federation.exchanges.totals import Totals
 from logofair.federation.messages import ReplyMessage, RequestMessage
-from logofair.federation.result import RunResult
 from logofair.federation.server import Server, check_result
 from logofair.records import decode, encode
 
@@ -127,14 +126,6 @@ def conduct(
         report = replace(report, seconds=time.monotonic() - start)
         tell(report.event())
         yield state, report
-
-
-def result_of(steps: Iterator[tuple[ServerState, ExchangeReport]]) -> RunResult:
-    """Go to the end of a run and return its result."""
-    done = [state for state, _ in steps]
-    if not done:
-        raise InputError("run: it has no steps left; its result was published before.")
-    return done[-1].server.result
 
 
 def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple[ServerState, ExchangeReport]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from logofair.engines.conductor import NoReply, ServerState, conduct, result_of
+from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.errors import InputError, RefusedError, RunError
 from logofair.federation.batch import ClientBatch
 from logofair.federation.client import Client, SecureIdentity
@@ -105,5 +105,7 @@ def run_apart(
     if plan.secure and set(keys) != set(sites):
         raise InputError("identities: secure sums need the keys of every site; pass one SecureIdentity each.")
     transport = LocalTransport({site: Client(site, rows, identity=keys.get(site)) for site, rows in sites.items()})
-    result = result_of(conduct(ServerState(Server.start(plan, transport.present())), transport))
-    return FederatedRun(result, {site: SitePolicies(client.batch)[site] for site, client in transport.sites.items()})
+    *_, (state, _) = conduct(ServerState(Server.start(plan, transport.present())), transport)
+    return FederatedRun(
+        state.server.result, {site: SitePolicies(client.batch)[site] for site, client in transport.sites.items()}
+    )

@@ -47,12 +47,9 @@ class SecureIdentity:
     (['south'], ())
     """
 
-    private_key: str
+    private_key: str = field(repr=False)
     peers: Mapping[str, str]
     agreed_without: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"SecureIdentity(peers={sorted(self.peers)})"  # never the key
 
 
 @dataclass(frozen=True, eq=False)

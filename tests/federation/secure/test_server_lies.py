@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import logofair.federation.client
-from logofair.engines.conductor import NoReply, ServerState, conduct, result_of
+from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import GarbledTotalError, InputError, RunError
 from logofair.federation import Client, ClientBatch, Server, SiteColumns, make_plan
@@ -376,7 +376,8 @@ def test_the_bound_stays_true_when_the_only_site_with_a_group_is_lost(notion, at
     )
     truth = run(plan, {name: sites[name] for name in "ab"}).result
     transport = Dropping({name: Client(name, rows) for name, rows in sites.items()}, at)
-    result = result_of(conduct(ServerState(Server.start(plan, ("a", "b", "c"))), transport))
+    *_, (state, _) = conduct(ServerState(Server.start(plan, ("a", "b", "c"))), transport)
+    result = state.server.result
     assert result.sites == ("a", "b")
     assert result.bound >= truth.accuracy - 1e-9
     assert result.accuracy == pytest.approx(truth.accuracy, abs=2e-5)
