@@ -12,7 +12,7 @@ import logofair.engines.site as on_disk
 from logofair.engines.inprocess import run
 from logofair.errors import InputError, RefusedError
 from logofair.federation import Client, Server, late_policy
-from logofair.federation.exchanges.final import FinalRequest, PublishRequest, Received
+from logofair.federation.exchanges.final import FinalRequest, PublishRequest, Received, wrong_in
 from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.plan import Members
 from logofair.federation.policies import SitePolicies
@@ -176,13 +176,13 @@ PLANS = {
 def test_no_single_change_of_a_published_result_is_believed_but_of_what_others_alone_know(name):
     server, every = at_publication(plan_of(**PLANS[name]))
     client, believed = every["a"], set()
-    assert client.batch.wrong_in(server.request.result) is None
+    assert wrong_in(client.batch, server.request.result) is None
     for path, how, values in single_changes(plain(server.request.result)):
         try:
             result = read(values, PublishedInfo)
         except FAULTS:
             continue  # such a message cannot be read
-        if result != server.request.result and client.batch.wrong_in(result) is None:
+        if result != server.request.result and wrong_in(client.batch, result) is None:
             believed.add(" ".join([*map(str, path), how]))
     assert believed <= BELIEVED[name]
 

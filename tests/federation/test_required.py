@@ -330,17 +330,17 @@ def test_a_published_rate_that_this_site_contradicts_is_refused():
     batch = ClientBatch.of({"a": sites["a"]}, plan)
     state = replace(batch.state, totals=GroupTotals(done.result.mass, done.result.positives))
     published = done.result.published()
-    from logofair.federation.exchanges.final import FinalRequest
+    from logofair.federation.exchanges.final import FinalRequest, wrong_in
 
     batch, _ = replace(batch, state=state).answer(FinalRequest(done.result.prices, done.result.weights))
-    assert batch.wrong_in(published) is None
+    assert wrong_in(batch, published) is None
     for rate, own in published.run.global_rates.items():
         for group in own:
             forged = {**published.run.global_rates, rate: {**own, group: own[group] + 0.2}}
             forged = replace(published, run=replace(published.run, global_rates=forged))
-            assert batch.wrong_in(forged) is not None
+            assert wrong_in(batch, forged) is not None
     none = replace(published, run=replace(published.run, global_rates={}))
-    assert "other rates" in batch.wrong_in(none)
+    assert "other rates" in wrong_in(batch, none)
 
 
 @pytest.mark.parametrize(

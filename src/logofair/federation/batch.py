@@ -17,16 +17,15 @@ from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InfeasibleError, InputError, RefusedError
-from logofair.federation.exchange import GroupCounts, Refusal, Request, Sums, all_finite
+from logofair.federation.exchange import Refusal, Request, Sums, all_finite
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.privacy import Release
-from logofair.federation.published import OwnFigures, contradiction, published_pooling
 from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, site_rows
 from logofair.fitting.pooling import Borrowed, GroupPriors
 from logofair.fitting.prepare import ordered_cells
 from logofair.policy.info import PublishedInfo
-from logofair.policy.mixtures import Mixtures, evaluate
+from logofair.policy.mixtures import Mixtures
 from logofair.requirements import Requirements
 from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.joint import solve_joint
@@ -115,13 +114,6 @@ def _of_sites(problem: Problem, sites: Indices) -> Problem:
     if sites.size == problem.shape[0]:
         return problem
     return replace(problem.of_sites(sites), totals=problem.totals)
-
-
-def measure(problem: Problem, rules: Mixtures) -> tuple[Floats, Floats, Floats]:
-    """Of stored rules every site's gain, its shares, and its largest local excess in the user's units."""
-    u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, rules))
-    excess = problem.local_excess(u, v) / problem.local_units
-    return problem.site_gains(u, v), problem.site_shares(u, v), np.max(excess, axis=1, initial=0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,18 +267,6 @@ class ClientBatch:
         state = replace(state, totals=GroupTotals(mass, positives))
         return replace(self, state=state, derived=replace(derived, problem=_problem(derived.cells, state)))
 
-    def on_own_rows(self, rules: Mixtures) -> Floats:
-        """Rules measured on the sites' own rows, nothing borrowed, (sites, groups, 3); empty without pooling.
-
-        Weight accepted, positives expected among the accepted, and positives expected in all.
-        """
-        shape = (len(self.state.sites), len(self.state.plan.groups))
-        if self.state.plan.pooling == "none":
-            return np.zeros((shape[0], 0, 3))
-        cells = self.derive().own_cells
-        u, v = evaluate(cells, rules)
-        return np.stack([each.reshape(shape) for each in (cells.mass * u, cells.mass * v, cells.positives)], axis=2)
-
     @property
     def cost_offset(self) -> Floats:
         """How much cheaper it is to reject everybody at a site's own costs than at the plan's dearest, (sites,).
@@ -299,38 +279,6 @@ class ClientBatch:
             return np.zeros(problem.shape[0])
         most = self.state.plan.cost_scale.largest[1] / self.state.plan.cost_scale.unit
         return np.asarray((most - problem.costs[:, 1]) * problem.positives.sum(axis=1))
-
-    def wrong_in(self, result: PublishedInfo, *, counted: bool = True) -> str | None:
-        """Why the sites refuse a published result; None where it agrees with what they know.
-
-        ``counted`` says whether their rows are among those that it is about.
-        """
-        state, problem, members = self.state, self.problem, self.state.members
-        if state.exceeding:
-            return "the rule misses a requirement inside this site"
-        assert state.rules is not None
-        assert state.totals is not None
-        gain, shares, _ = measure(problem, state.rules)
-        of_groups, of_combinations = split_combinations(shares, state.plan)
-        totals = state.totals.mass, state.totals.positives
-        own = (each.reshape(problem.shape).sum(axis=0) for each in (problem.cells.mass, problem.cells.positives))
-        others = [np.maximum(total - counted * each, 0.0) for total, each in zip(totals, own, strict=True)]
-        sites = len(state.sites) if members is None else members.number
-        figures = OwnFigures(
-            state.plan,
-            GlobalRequirements(state.plan, *totals),
-            state.sites if counted else (),
-            members,
-            GroupCounts(*totals, sites),
-            GroupCounts(others[0], others[1], sites),
-            counted * float((gain + self.cost_offset).sum()),
-            counted * of_groups.sum(axis=0),
-            counted * of_combinations.sum(axis=0),
-            published_pooling(state.maps, state.priors),
-            counted * self.on_own_rows(state.rules).sum(axis=0),
-            state.prices,
-        )
-        return contradiction(result, figures)
 
 
 def _problem(cells: Cells, state: ClientState) -> Problem:

@@ -11,7 +11,7 @@ import numpy as np
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
 from logofair.federation.exchange import Refusal
-from logofair.federation.exchanges.final import FinalRequest
+from logofair.federation.exchanges.final import FinalRequest, wrong_in
 from logofair.federation.limits import SiteLimits
 from logofair.federation.privacy import Release, at_edges
 from logofair.federation.result import RunResult
@@ -110,7 +110,7 @@ def late_policy(
     batch, figures = replace(batch, state=state).answer(FinalRequest(result.prices, result.weights))
     if figures.exceeding.any():  # type: ignore[attr-defined]
         raise RefusedError(Refusal.NO_SOLUTION, f"site {site!r}: no rule found that meets its local requirements.")
-    wrong = batch.wrong_in(result.published(), counted=site in result.sites)
+    wrong = wrong_in(batch, result.published(), counted=site in result.sites)
     if wrong is not None:
         raise InputError(f"result: {wrong}; get the file again from the server.")
     return _policy(batch, 0, result.published(), note=None if site in result.sites else _LATE)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +32,9 @@ from logofair.policy.info import (
 from logofair.requirements import RequirementsInfo, tolerance_of
 from logofair.solvers.certificate import LARGEST_VIOLATION
 
+if TYPE_CHECKING:
+    from logofair.federation.exchanges.final import FinalFigures
+
 # Rounding of sums, of stored rules and of fixed-point totals.
 _ROUNDING = 1e-6
 # By how much policies may seem to beat their bound: rounding of sums and of stored rules.
@@ -47,11 +51,8 @@ class OwnFigures:
     members: Members | None  # of the roster; None: not known
     roster: GroupCounts
     others: GroupCounts  # of it: the rows of everybody else
-    gain: float  # above rejecting everybody, as a share of all rows
-    shares: Floats  # of each group's global rates, (groups, rates)
-    combinations: Floats  # the site's part of each combination of rates that is limited, (combinations,)
+    measured: FinalFigures  # of the sites together
     pooling: PoolingInfo  # as it was sent
-    on_own_rows: Floats  # with pooling: weight accepted, positives among them and in all, (groups, 3)
     prices: Floats | None  # that were answered, (answers, groups, global rates); None: not known
 
 
@@ -175,7 +176,7 @@ def _about_pooling(
         yield "its figures on the sites' own rows are incomplete"
     if borrowed.accuracy is not None:
         constant, slope = plan.cost_scale.row_worth
-        accepted, among, positives = own.on_own_rows.T
+        accepted, among, positives = own.measured.own.T
         total, unit = float(own.roster.mass.sum()), plan.cost_scale.unit
         gain = float((constant * accepted + slope * among).sum()) / total
         # The others decide all of their rows right, none of them positive; or all of them wrong.
@@ -205,8 +206,9 @@ def _beyond_own(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) ->
     total = float(roster.mass.sum())
     slack = _ROUNDING * (1.0 + roster.sites / total)
     constant, slope = own.plan.cost_scale.row_worth
-    worst = own.gain + constant * float((others.mass - others.positives).sum()) / total
-    best = own.gain + (constant + slope) * float(others.positives.sum()) / total
+    gain = float(own.measured.gain[0])
+    worst = gain + constant * float((others.mass - others.positives).sum()) / total
+    best = gain + (constant + slope) * float(others.positives.sum()) / total
     least, most = sorted(map(own.required.reported, (worst, best)))
     if not least - slack * own.plan.cost_scale.unit <= proof.primal <= most + slack * own.plan.cost_scale.unit:
         article, form = ("an", ".2%") if own.plan.objective == "accuracy" else ("a", ".4f")
@@ -215,7 +217,7 @@ def _beyond_own(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) ->
             f"lies between {least:{form}} and {most:{form}}"
         )
     units = own.plan.over_all.units
-    low, high = (own.shares + each for each in share_limits(own.plan.over_all.group_rates, others, roster))
+    low, high = (own.measured.shares + each for each in share_limits(own.plan.over_all.group_rates, others, roster))
     yield from _beyond_own_rates(run, own, low, high, slack)
     counts = np.isfinite(own.required.tolerance)
     for k, (name, gap) in enumerate(run.global_gaps.items()):
@@ -235,7 +237,8 @@ def _beyond_own_rates(run: FederationInfo, own: OwnFigures, low: Floats, high: F
     if own.plan.over_all.combinations:
         others = combination_limits(own.plan.over_all.combinations, own.others, own.roster)
         low, high = (
-            required.columns(each, own.combinations + more) for each, more in zip((low, high), others, strict=True)
+            required.columns(each, own.measured.combinations + more)
+            for each, more in zip((low, high), others, strict=True)
         )
     lows, highs = (required.by_name(each, required.limited) for each in (low, high))
     for name, rates in run.global_rates.items():

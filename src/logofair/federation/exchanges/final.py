@@ -17,7 +17,6 @@ from logofair.federation.batch import (
     ClientBatch,
     best_answer,
     broadcast_prices,
-    measure,
     split_combinations,
 )
 from logofair.federation.exchange import (
@@ -28,13 +27,16 @@ from logofair.federation.exchange import (
     Context,
     Disclosure,
     Exchange,
+    GroupCounts,
     Refusal,
     Request,
     RosterTotals,
     Sums,
     beyond_rows,
 )
+from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Plan
+from logofair.federation.published import OwnFigures, contradiction, published_pooling
 from logofair.policy.info import PublishedInfo
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, base_rule, evaluate, filled, reduce
 from logofair.solvers.certificate import LARGEST_VIOLATION
@@ -142,17 +144,8 @@ class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
             # With their group's scores at all sites in cells without rows.
             expected, _ = after.preparation.borrowing(derived.chances, priors, fill=True)
             rules = _held_rules(problem, expected, rules, *at, selection_only=selection_only)
-        gain, shares, excess = measure(problem, rules)
-        shares, combinations = split_combinations(shares, plan)
-        rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
-        figures = FinalFigures(
-            gain=(gain + after.cost_offset)[:, None],
-            shares=shares,
-            exceeding=(excess > rounding).astype(float)[:, None],
-            combinations=combinations,
-            own=after.on_own_rows(rules),
-        )
-        exceeding = bool(np.any(~(excess <= rounding)))
+        figures = _measured(after, rules)
+        exceeding = bool(figures.exceeding.any())
         return replace(after, state=replace(after.state, rules=rules, exceeding=exceeding)), figures
 
     def take(self, total: FinalFigures, plan: Plan, sites: int) -> Exchange:
@@ -195,10 +188,61 @@ class PublishExchange(Exchange, request=PublishRequest, reply=Received):
         """Store the result, unless it cannot be true; what is wrong with it is for this site's own people alone."""
         if batch.state.rules is None or batch.state.result is not None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        wrong = batch.wrong_in(request.result)
+        wrong = wrong_in(batch, request.result)
         if wrong is not None:
             return replace(batch, state=replace(batch.state, forged=wrong)), Received()
         return replace(batch, state=replace(batch.state, result=request.result, forged="")), Received()
+
+
+def wrong_in(batch: ClientBatch, result: PublishedInfo, *, counted: bool = True) -> str | None:
+    """Why the sites refuse a published result; None where it agrees with what they know.
+
+    ``counted`` says whether their rows are among those that it is about.
+    """
+    state, members = batch.state, batch.state.members
+    if state.exceeding:
+        return "the rule misses a requirement inside this site"
+    batch = replace(batch, derived=batch.derive())
+    problem = batch.problem
+    assert state.rules is not None
+    assert state.totals is not None
+    totals = state.totals.mass, state.totals.positives
+    own = (each.reshape(problem.shape).sum(axis=0) for each in (problem.cells.mass, problem.cells.positives))
+    others = [np.maximum(total - counted * each, 0.0) for total, each in zip(totals, own, strict=True)]
+    sites = len(state.sites) if members is None else members.number
+    figures = OwnFigures(
+        state.plan,
+        GlobalRequirements(state.plan, *totals),
+        state.sites if counted else (),
+        members,
+        GroupCounts(*totals, sites),
+        GroupCounts(others[0], others[1], sites),
+        FinalFigures(**{name: counted * value for name, value in vars(_measured(batch, state.rules).total()).items()}),
+        published_pooling(state.maps, state.priors),
+        state.prices,
+    )
+    return contradiction(result, figures)
+
+
+def _measured(batch: ClientBatch, rules: Mixtures) -> FinalFigures:
+    """What stored rules do at every site, on its rows with what they borrow and on its own rows alone."""
+    problem, plan, own_cells = batch.problem, batch.state.plan, batch.derive().own_cells
+    u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, rules))
+    excess = np.max(problem.local_excess(u, v) / problem.local_units, axis=1, initial=0.0)
+    rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
+    shares, combinations = split_combinations(problem.site_shares(u, v), plan)
+    own = np.zeros((problem.shape[0], 0, 3))
+    if plan.pooling != "none":
+        own_u, own_v = evaluate(own_cells, rules)
+        parts = own_cells.mass * own_u, own_cells.mass * own_v, own_cells.positives
+        own = np.stack([each.reshape(problem.shape) for each in parts], axis=2)
+    return FinalFigures(
+        gain=(problem.site_gains(u, v) + batch.cost_offset)[:, None],
+        shares=shares,
+        exceeding=(~(excess <= rounding)).astype(float)[:, None],
+        combinations=combinations,
+        own=own,
+    )
 
 
 # A cell has no rows where nobody of the group was there, or fewer people than the plan's smallest cell: nothing can be
