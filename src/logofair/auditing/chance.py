@@ -71,11 +71,11 @@ def limits_against(first: int, shares: Floats, low: Floats, high: Floats, *, upp
 
 
 def ratio_limits(shares: Floats, people: Floats, tail: Floats | float, *, upper: bool) -> Floats:
-    """The least limit of any group's share divided by another's; the last axis are the groups.
+    """One end of the interval of the smallest ratio of two groups' shares; the last axis are the groups.
 
-    ``upper`` says which end: the limit that the smallest quotient stays below, or above. In truth the smallest is that
-    of one fixed pair, so that the least of all lower limits is low enough; no pair's quotient is below it, so that the
-    least upper limit serves where the error is divided among the pairs. NaN where fewer than two shares are known.
+    Which pair is the smallest in truth is not known, but it is one fixed pair: the least of all lower limits is a lower
+    limit of its ratio. It is at most the ratio of any pair, so the least of all upper limits is an upper limit, where
+    the error is divided among the pairs. NaN where fewer than two shares are known.
 
     Examples
     --------
@@ -89,9 +89,9 @@ def ratio_limits(shares: Floats, people: Floats, tail: Floats | float, *, upper:
 
 
 def quotient_limits(shares: Floats, people: Floats, tail: Floats | float, *, upper: bool) -> Floats:
-    """The least limit of each group's share divided by any other's; infinite where there is no other.
+    """The least of the limits of each group's share divided by another's; infinite where there is no other.
 
-    The limits of a quotient combine those of its two shares (Donner and Zou 2012, with exact limits of the shares).
+    The limits of a quotient follow from those of its two shares (Donner and Zou 2012, with exact limits of the shares).
 
     Examples
     --------
@@ -99,7 +99,7 @@ def quotient_limits(shares: Floats, people: Floats, tail: Floats | float, *, upp
     [1.467, 0.937]
     """
     low, high = share_limits(shares, people, np.asarray(tail)[..., None])
-    near, far = (high, low) if upper else (low, high)  # the ends of the numerator and of the denominator that count
+    near, far = (high, low) if upper else (low, high)  # the limits of the numerator, and of the denominator
     product = shares[..., :, None] * shares[..., None, :]
     top, bottom = (near * (2.0 * shares - near))[..., :, None], (far * (2.0 * shares - far))[..., None, :]
     root = np.sqrt(np.maximum(product * product - top * bottom, 0.0))
@@ -111,7 +111,7 @@ def quotient_limits(shares: Floats, people: Floats, tail: Floats | float, *, upp
 
 
 class Floor(NamedTuple):
-    """Gaps that rules without any gap show by chance.
+    """The noise floor: gaps that rules without any true gap show by chance.
 
     ``mean`` and ``detectable`` are of the largest gap of all, ``by_rate`` of each rate's largest (columns: both), and
     ``by_site`` the mean of each site's largest.
@@ -124,13 +124,13 @@ class Floor(NamedTuple):
 
 
 def noise_floor(shares: Floats, people: Floats, names: Sequence[str], gap: float = 0.0) -> Floor:
-    """What a rule would show that treats all groups of a site alike, on as many people: (rates, sites, groups).
+    """Gaps that a rule with equal rates at every site would show on as many people; arrays (rates, sites, groups).
 
-    A parametric bootstrap with equal rates: in every draw each group's share is drawn again around the site's common
-    share (with one person of either kind added: nobody accepted does not mean that nobody will be). A gap up to the 95%
-    quantile of the largest, ``detectable``, cannot be told from chance. A rate of the same name has the same draws,
-    whichever others stand beside it. With a ``gap`` the groups that a site has differ by so much in truth, at
-    equal steps about the common share, or as near to it as shares can be.
+    A parametric bootstrap: in every draw each group's share is binomial around the site's common share (to which one
+    hit and one miss are added, since no acceptance among few does not make it impossible). A gap up to the 95% quantile
+    of the largest, ``detectable``, cannot be told from chance. A rate of the same name has the same draws, whichever
+    others are measured with it. With ``gap`` the true rates of a site's groups differ by so much, at equal steps around
+    the common share, or by as much as shares in [0, 1] can.
     """
     compared = (~np.isnan(shares) & (people > 0)).sum(axis=-1) >= 2
     by_site, largest = np.zeros(shares.shape[1]), []
@@ -149,10 +149,10 @@ def noise_floor(shares: Floats, people: Floats, names: Sequence[str], gap: float
 
 
 def ratio_floor(shares: Floats, people: Floats, name: str) -> tuple[float, float]:
-    """The least share divided by the largest that a rule with equal rates shows on as many people, by chance.
+    """The smallest ratio of two shares that a rule with equal rates shows on as many people, by chance.
 
-    Its mean, and the 5% quantile: 19 of 20 draws show more. Draws in which nobody is accepted show nothing and are left
-    out; NaN where fewer than two shares are known, or nobody is accepted in any draw.
+    Its mean and 5% quantile over draws. Draws in which nobody is accepted have no ratio and are left out; NaN where
+    fewer than two shares are known, or nobody is accepted in any draw.
     """
     every = list(_drawn_ends(shares[None, None], people[None, None], [name]))
     low, high = (np.concatenate(ends).ravel() for ends in zip(*every, strict=True))
