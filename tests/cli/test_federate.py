@@ -816,7 +816,7 @@ def test_a_sites_policy_explains_its_own_figures_and_those_of_all_sites_apart(pu
 
 def test_what_small_cells_borrow_is_said_to_all_and_to_each_site(file: Path, tmp_path: Path) -> None:
     output = simulate(file, tmp_path / "try", *TIGHT[:-1], "full")
-    assert "6 cells borrow their group's scores at all sites: all of it" in words(output)
+    assert "6 small groups are smoothed with the same group at the other sites" in words(output)
     assert "On the sites' own rows alone: expected accuracy" in words(output)
     page = words(run("explain", tmp_path / "try" / "policies" / "north.json")[1])
     assert "borrow" not in page

@@ -315,9 +315,9 @@ def test_a_site_learns_what_its_own_cells_borrow_and_do():
             accepted[sites["b"].sensitive_features == group].mean()
         )
     said = said_of_run(done.result)
-    assert "Pooling: 8 cells borrow their group's scores at all sites: all of it, at most 100% of a cell." in said
+    assert "Pooling: 8 small groups are smoothed with the same group at the other sites" in said
     assert "On the sites' own rows alone" in said
-    assert "and what small cells borrow" in said
+    assert "and what small groups borrow" in said
     plain = done.result.as_dict()
     assert plain["pooling"]["prior"] == plain["certificate"]["pooling"] == "group"
     assert plain["own_rows"]["accuracy"] == done.result.own_rows.accuracy

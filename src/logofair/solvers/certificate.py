@@ -116,10 +116,10 @@ class Certificate:
         return -beaten <= self.optimality_gap <= self.largest_optimality_gap and self.meets_requirements
 
     def summary(self) -> str:
-        """Return the proof in one sentence for people."""
-        from logofair.words.certificates import proof_sentence
+        """Return what is proved, in a sentence or two for people."""
+        from logofair.words.proof import proof_sentences
 
-        return proof_sentence(self.info)
+        return " ".join(proof_sentences(self.info, rows="the rows of the fit"))
 
     @property
     def info(self) -> CertificateInfo:

@@ -12,9 +12,9 @@ from logofair.columns.checks import listed as listed_in_full
 from logofair.federation.result import RunResult
 from logofair.policy.info import relief_sentence
 from logofair.requirements import SELECTED
-from logofair.words.certificates import added_to_rows, borrowed_sentence, no_rule, reached_and_bound, tiny
 from logofair.words.phrases import counted, limit_points, listed, name_of, people, points, short_number
 from logofair.words.plans import required_sentence
+from logofair.words.proof import pooling_sentence, proof_sentences
 from logofair.words.sections import Answer, Cell, Facts, Page, Section, Table
 
 _SITES = 6  # named in the title
@@ -107,18 +107,10 @@ def run_sentences(result: RunResult) -> Iterator[tuple[str, str]]:
 def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
     plan, certificate = result.plan, result.certificate
     yield "Required", required_sentence(plan)
-    reached, bound = reached_and_bound(result.accuracy, result.bound, result.objective, 5)
-    none = f"{no_rule('eta')} within the requirements"
-    if result.objective == "accuracy":
-        bounded = f"accuracy {reached}; {none} exceeds {bound}"
-    else:
-        bounded = f"cost {reached} per person; {none} is below {bound}"
-    yield (
-        "Holds" if certificate.holds else "Found",
-        f"Expected {bounded} (optimality gap {tiny(certificate.optimality_gap)}, "
-        f"violation {tiny(result.violation)}), in calibrated chances on the sites' calibration rows"
-        f"{added_to_rows(certificate.pooling)}.",
-    )
+    rows = f"the rows of {counted(len(result.sites), 'site')}"
+    solver = None if plan.solver is None else "algorithm1"
+    proved = proof_sentences(certificate.info, rows=rows, solver=solver, calibration=plan.calibration)
+    yield "Holds" if certificate.holds else "Found", " ".join(proved)
     for requirement, gap in zip(plan.over_all.compared, result.global_gaps, strict=True):
         if requirement.tolerance is not None:
             yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."
@@ -137,7 +129,7 @@ def _sources(result: RunResult) -> Iterator[tuple[str, str]]:
     """How the numbers came together."""
     plan = result.plan
     if result.priors is not None:
-        yield "Pooling", f"{borrowed_sentence(result.pooling)} {_own_rows(result)}"
+        yield "Pooling", f"{pooling_sentence(result.pooling)} {_own_rows(result)}"
     if result.maps is not None:
         names, places = np.array([str(group) for group in plan.groups]), result.maps.places
         for place in np.unique(places).tolist():

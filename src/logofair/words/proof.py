@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from logofair.columns.checks import Label
@@ -55,33 +56,38 @@ def proof_sentences(
     borrowed = "" if proof.pooling == "none" else " and what small groups borrow"
     cost = proof.objective == "cost"
     reached = (
-        f"expected cost {short_number(proof.primal)} per person"
-        if cost
-        else f"expected accuracy {points(proof.primal, 2)} %"
+        f"expected cost {_cost(proof.primal)} per person" if cost else f"expected accuracy {points(proof.primal, 2)} %"
     )
     kept = (
         "every limit holds"
         if proof.meets_requirements
         else f"a limit is exceeded by up to {short_number(proof.violation)}"
+        if math.isfinite(proof.violation)
+        else "a limit is exceeded inside a site"
     )
     first = f"On {rows}{borrowed}, counted by {counting}: {kept}, {reached}."
     if solver == "algorithm1":
         return (first, "Algorithm 1 proves neither that limits hold nor that no rule is better.")
     which = (
-        "weighted thresholds of the score"
+        "rule of weighted thresholds of the score"
         if proof.basis == "labels"
         else f"rule of {'score, group and site' if sites else 'score and group'}"
     )
-    bound = (
-        f"costs less than {short_number(proof.dual)}" if cost else f"is more accurate than {points(proof.dual, 2)} %"
-    )
+    bound = f"costs less than {_cost(proof.dual)}" if cost else f"is more accurate than {points(proof.dual, 2)} %"
     excess = f"{proof.optimality_gap:.0e}" if proof.optimality_gap > 0 else "0"
     found = [first, f"No {which} that keeps the limits {bound} (optimality gap {excess})."]
     if proof.empty_ratios:
-        found.append(f"{counted(proof.empty_ratios, 'ratio')} say nothing: nobody is selected there. Add a floor.")
+        silent = f"{counted(proof.empty_ratios, 'ratio')} {'says' if proof.empty_ratios == 1 else 'say'} nothing"
+        found.append(f"{silent}: nobody is selected there. Add a floor.")
     if calibration == "none" and proof.basis != "labels":
         found.append("Scores are taken as probabilities as they are.")
     return tuple(found)
+
+
+def _cost(value: float) -> str:
+    """A cost to four digits that matter, in any unit; no rule earns: below 0 is rounding."""
+    decimals = 4 if not 0 < value < math.inf else max(4, 3 - math.floor(math.log10(value)))
+    return f"{max(0.0, value):.{decimals}f}"
 
 
 def pooling_sentence(pooling: PoolingInfo) -> str:
