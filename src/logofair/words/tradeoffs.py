@@ -150,7 +150,7 @@ def _answers(frontier: Frontier) -> Iterator[Answer]:
     change = objective.changed(compared)
     if change is not None and change.low is not None and change.high is not None and objective.costs is None:
         on = f"{frontier.test_rows:,} other people" if frontier.test_rows else "the people of the fit"
-        found = f"from the strictest to none {span(change.low, change.high)} points, counted on {on}"
+        found = f"the strictest limits cost {span(change.low, change.high)} points, counted on {on}"
         yield Answer("Can I rely on it?", "Rely on it", "Measured" if frontier.test_rows else "Not yet", "", found)
     else:
         yield Answer(
