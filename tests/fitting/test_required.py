@@ -154,6 +154,18 @@ def test_a_floor_of_1_accepts_all_that_count_however_small_their_chance(notion, 
         assert np.all(chances[scores == 0] == 0)
 
 
+def test_a_conflict_on_which_an_interior_point_turns_in_circles_is_proved_none_the_less():
+    scores = [1, 0.9695276873032964, 0, 1e-13, 0.22286442979244192, 0.00867842635262328, 0, 0.1993119237553982]
+    scores += [0.49752395051302967, 0, 0.07388432688749924, 0.15565430579360828, 1, 1, 1e-8, 0.06567493978310301]
+    scores += [0.043775079526701344, 0.00831665260974579, 0.9862774464169486, 1, 1, 1e-11, 1e-11, 1]
+    scores += [0.46274042770669677, 0.2578355240849527, 1e-7, 0.6162172966408751]
+    groups = [int(each) for each in "0121001001021100121221221021"]
+    weights = [1, 0.5, 1, 1, 2, 2, 0.5, 0.5, 1, 0, 0, 0.5, 2, 1, 0.5, 0.5, 2, 1, 2, 0, 1, 1, 0.5, 0.5, 0.5, 0.5, 1, 1]
+    given = {"sensitive_features": groups, "sample_weight": weights, "calibration": "none", "pooling": "none"}
+    with pytest.raises(logofair.InfeasibleError, match="would have to be 0.2 looser"):
+        logofair.fit(scores, None, require=["accepted = 0.7 overall", "true positive rate >= 1 overall"], **given)
+
+
 @pytest.mark.parametrize("tolerance", [0.0, ("ratio", 1.0)])
 def test_a_ceiling_of_0_rejects_all_that_count_and_a_gap_of_0_those_of_the_other_group(tolerance):
     scores, groups, sites = with_tiny_chances(1)

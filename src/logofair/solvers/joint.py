@@ -190,7 +190,9 @@ class Program:
         # known as exactly.
         methods = ("highs-ipm", "highs") if elastic and cells > _MANY_CELLS else ("highs", "highs-ipm")
         attempts = [*((method, HIGHS) for method in methods), ("highs", dict.fromkeys(HIGHS, SHORT))]
-        for method, options in attempts if elastic else attempts[:2]:
+        most = max(20_000, 50 * width)  # steps: a method that fails on such coefficients may go on for ever
+        for method, exactness in attempts if elastic else attempts[:2]:
+            options = {**exactness, "maxiter": most}
             solved = linprog(  # type: ignore[call-overload]  # the stubs do not know sparse matrices
                 cost, inequality, limit, equality, np.ones(cells), bounds, method, options=options
             )
