@@ -162,7 +162,7 @@ def test_a_conflict_on_which_an_interior_point_turns_in_circles_is_proved_none_t
     groups = [int(each) for each in "0121001001021100121221221021"]
     weights = [1, 0.5, 1, 1, 2, 2, 0.5, 0.5, 1, 0, 0, 0.5, 2, 1, 0.5, 0.5, 2, 1, 2, 0, 1, 1, 0.5, 0.5, 0.5, 0.5, 1, 1]
     given = {"sensitive_features": groups, "sample_weight": weights, "calibration": "none", "pooling": "none"}
-    with pytest.raises(logofair.InfeasibleError, match="would have to be 0.2 looser"):
+    with pytest.raises(logofair.InfeasibleError, match=r"would have to be 0\.2 looser"):
         logofair.fit(scores, None, require=["accepted = 0.7 overall", "true positive rate >= 1 overall"], **given)
 
 
