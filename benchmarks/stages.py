@@ -43,7 +43,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     "rules stored": ("logofair.policy.mixtures:reduce",),
     "certificate": ("logofair.solvers.certificate:certify",),
     "merged rule": ("logofair.fitting.solving:merged_cells", "logofair.fitting.solving:merged_rules"),
-    "policy and warnings": ("logofair.fitting.fit:_handed_over",),
+    "policy and warnings": ("logofair.fitting.fit:_make_solution",),
 }
 REST = "the rest"
 

@@ -168,7 +168,10 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
         "Fitting LoGoFair",
         total=len(_VARIANTS),
     )
-    solutions, plain = dict(zip(_VARIANTS, fits, strict=True)), test.scores >= 0.5
+    solutions = dict(zip(_VARIANTS, fits, strict=True))
+    # The model's most accurate decisions, by the same calibrated scores: what every page calls before.
+    calibrated = solutions["LoGoFair_l&g"].policy
+    plain = calibrated.unconstrained(test.scores, on_unknown="merged", **test.places)
     measured: dict[str, Any] = {"notion": settings.notion, **test.places}
     outcomes = [MethodResult(BASE, audit(plain, test.labels, **measured))]
     for name, solution in solutions.items():  # in expectation over its coins, beside the base model

@@ -37,7 +37,7 @@ class PoolingInfo:
     def __str__(self) -> str:
         if self.prior == "none":
             return "none"
-        return f"{self.prior}, kappa {'infinite' if self.kappa is None else f'{self.kappa:g}'}"
+        return f"{self.prior}, {'infinitely many' if self.kappa is None else f'{self.kappa:g}'} rows"
 
 
 @dataclass(frozen=True)

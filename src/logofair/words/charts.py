@@ -24,7 +24,7 @@ _DARK = "--ink:#e8ebf0;--soft:#aab4c3;--line:#38414f;--paper:#14181f;--after:#6f
 _SHAPES = f"""
 .chart text{{font:13px {_FONT};fill:var(--ink)}}.chart .soft{{fill:var(--soft);font-size:12px}}
 .chart .grid{{stroke:var(--line)}}.chart .joint{{stroke:var(--before);stroke-width:2}}
-.chart .interval{{stroke:var(--after);stroke-width:3;stroke-linecap:round;opacity:.55}}
+.chart .interval{{stroke:var(--after);stroke-width:9;stroke-linecap:round;opacity:.25}}
 .chart .before{{fill:var(--paper);stroke:var(--before);stroke-width:2}}.chart .after{{fill:var(--after)}}
 .chart .limit{{stroke:var(--limit);stroke-width:2;stroke-dasharray:3 3}}
 .chart .limit-name{{fill:var(--limit);font-size:12px}}
@@ -154,8 +154,8 @@ def _dumbbells(lines: Sequence[Dumbbell], label: str, wide: float, name: int) ->
         if line.low is not None and line.high is not None:
             marks.append(_line((x(line.low), x(line.high)), (y, y), "interval"))
         if line.before is not None:
-            marks.append(_tag("circle", cx=x(line.before), cy=y, r=5.0, class_="before"))
-        marks.append(_tag("circle", cx=x(line.after), cy=y, r=6.0, class_="after"))
+            marks.append(_tag("circle", cx=x(line.before), cy=y, r=7.5, class_="before"))
+        marks.append(_tag("circle", cx=x(line.after), cy=y, r=5.0, class_="after"))
         parts.append(_tag("g", *marks))
     limits = sorted({line.limit for line in lines if line.limit is not None})
     if limits:

@@ -50,7 +50,7 @@ BASES = {
     NEW_ROWS: "certified for new people drawn like these",
     CALIBRATION_ROWS: "proved of the people of the fit alone",
 }
-GUARANTEED = "the limits that these people can guarantee"
+GUARANTEED = "find limits that this many people can guarantee"
 _CHEAPER = 0.005  # accuracy by which another notion must be cheaper to be worth a line
 _SITES = 1000  # whose rules a report lists
 
@@ -163,7 +163,7 @@ def _it_takes(evidence: Outcomes, places: Places, found: Comparison | None) -> s
         few = f"{counted(len(local), places.word)} have too few" if some else f"no {places.word} has enough"
         sentences.append(f"{few} for {limit_words(nearest, nearest.limit)}")
     if nearest is not None and first is None:
-        sentences.append(_people_for(nearest, f"{places.name(nearest, 24)}'s smallest group", None))
+        sentences.append(_people_for(nearest, f"{places.name(nearest, 24)} comes nearest: its smallest group", None))
     return ". ".join(f"{each[:1].upper()}{each[1:]}" if at else each for at, each in enumerate(sentences))
 
 
@@ -184,8 +184,9 @@ def _people_for(each: Outcome, who: str, found: Comparison | None) -> str:
     if not needed:
         return f"{has}, and chance may explain that the limit is exceeded" if (each.room or 0.0) < 0 else has
     if needed <= (each.rows or 0):
-        return f"{has}, enough for {asked}, but the figure is too close to it"
-    return f"{has}{f', enough for {could}' if could else ''}; {asked} would take about {float(f'{needed:.2g}'):,.0f}"
+        return f"{has}, enough to check {asked}, but the figure is too close to it"
+    enough = f", enough to check {could}" if could else ""
+    return f"{has}{enough}; {asked} takes about {float(f'{needed:.2g}'):,.0f} of them"
 
 
 def _could_check(each: Outcome) -> str:
@@ -225,9 +226,9 @@ def _warnings(solution: Solution, found: Comparison | None, *, from_command: boo
     selection = {item.rates for item in solution.outcomes.requirements} == {DEMOGRAPHIC_PARITY.rates}
     costs = solution.prices_with(EQUAL_OPPORTUNITY) if differ and selection else None
     if costs is not None and costs[0] - costs[1] >= _CHEAPER:
-        dear, cheap = map(points, costs)
+        less = points(costs[0] - costs[1])
         hint = "--notion equal_opportunity" if from_command else 'notion="equal_opportunity"'
-        yield f"{differ}: equal selection rates are expensive here. {hint} would cost {cheap} points, not {dear}."
+        yield f"{differ}: equal selection rates are expensive here. {hint} would cost about {less} points less."
 
 
 def _sections(solution: Solution, about: About, places: Places, frontier: Frontier | None) -> Iterator[Section]:

@@ -164,7 +164,7 @@ def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Tabl
     before, now = any(each.before is not None for each in first), any(each.after is not None for each in first)
     known = any(each.low is not None or each.high is not None for each in first)
     fitted = all(each.basis == CALIBRATION_ROWS for each in first)
-    states = not fitted and len({each.state for each in first}) > 1
+    states = not fitted and {each.state for each in first} != {MET}
     unit = units.pop() if len(units) == 1 else None
     gaps = len(subjects) > 1 and all(each.requirement.measure == "gap" and each.rate for each in first)
     head = "gap" if gaps else subjects.copy().pop() if len(subjects) == 1 else "limit on"
@@ -213,7 +213,9 @@ def _left_out(outcomes: Outcomes, first: Sequence[Outcome], places: Places) -> s
             if (those := rest.where(state=state))
         ]
         found = ", ".join(states) if len(states) > 1 else f"{'both' if len(rest) == 2 else 'all'} {rest[0].state}"
-        words.append(f"{len(rest):,} more limits: {found}." if len(rest) > 1 else f"1 more limit: {rest[0].state}.")
+        sites = all(each.site is not None for each in rest) and len(rest.requirements) == 1
+        what = counted(len(rest), f"more {places.word if sites else 'limit'}")
+        words.append(f"{what}: {found if len(rest) > 1 else rest[0].state}.")
     sites = list(dict.fromkeys(each.site for each in small if each.site is not None))
     if sites:
         rows = {site: min(each.rows or 0 for each in small if each.site == site) for site in sites}
@@ -247,7 +249,7 @@ def every_limit(outcomes: Outcomes, places: Places, caption: str) -> Table:
     names = [places.word if places.several else "where", *(["requirement"] if several else [])]
     names += [
         *([] if certifying else ["before"]),
-        "now",
+        "now" if certifying else "after",
         "could be",
         "limit",
         "people",

@@ -50,12 +50,9 @@ def _difference(change: Measured, figure: object, words: tuple[str, str]) -> str
     if low >= 0 or high <= 0:
         ends = sorted((abs(low), abs(high)))
         first, last = figure(ends[0]), figure(ends[1])
-        return (
-            f"{first} to {last} {more if low >= 0 else less}"
-            if first != last
-            else f"{first} {more if low >= 0 else less}"
-        )
-    return f"{figure(-low)} {less} to {figure(high)} {more}"
+        way = more if low >= 0 else less
+        return f"could be {first} to {last} {way}" if first != last else f"{first} {way}"
+    return f"could be {figure(-low)} {less} or {figure(high)} {more}"
 
 
 def accepted_shares(audit: Audit) -> tuple[Floats, Floats]:
@@ -97,7 +94,11 @@ def changes_table(found: Comparison, accepted: str) -> Table:
 def _changed(found: Comparison) -> str:
     """How many decisions change."""
     rows = found.second.global_.tally.rows.sum()
-    return "" if found.changed is None else f"{found.changed * rows:,.0f} of {counted(rows, 'decision')} change"
+    if found.changed is None:
+        return ""
+    number = found.changed * rows  # expected over coins, where there are any
+    about = "" if abs(number - round(number)) < 1e-6 * max(rows, 1) else "about "
+    return f"{about}{number:,.0f} of {counted(rows, 'decision')} change"
 
 
 def rates_table(audits: Sequence[tuple[str, Audit]], caption: str) -> Table:
