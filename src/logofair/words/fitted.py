@@ -186,7 +186,7 @@ def _people_for(each: Outcome, who: str, found: Comparison | None) -> str:
     if needed <= (each.rows or 0):
         return f"{has}, enough to check {asked}, but the figure is too close to it"
     enough = f", enough to check {could}" if could else ""
-    return f"{has}{enough}; {asked} takes about {float(f'{needed:.2g}'):,.0f} of them"
+    return f"{has}{enough}; {asked} would take about {float(f'{needed:.2g}'):,.0f} of them"
 
 
 def _could_check(each: Outcome) -> str:
