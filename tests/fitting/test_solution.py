@@ -305,7 +305,7 @@ def test_what_is_proved_names_the_rules_that_are_meant():
     assert "No rule of score, group and site that keeps the limits is more accurate" in said(calibration="beta")
     labels = said(basis="labels")
     assert "counted by labels" in labels
-    assert "No weighted thresholds of the score that keeps the limits" in labels
+    assert "No rule of weighted thresholds of the score that keeps the limits" in labels
     assert "No rule" not in labels
     paper = said(solver="algorithm1", local_tolerance=0.001)
     assert "Algorithm 1 proves neither" in paper
@@ -432,3 +432,12 @@ def test_counted_with_labels_it_measures_itself_as_an_audit_of_its_decisions_wou
         assert second.rates == {rate: pytest.approx(row) for rate, row in found.rates.items()}
         assert [gap.value for gap in second.local_gaps] == pytest.approx([gap.value for gap in found.local_gaps])
         assert [gap.value.high for gap in second.local_gaps] == pytest.approx([g.value.high for g in found.local_gaps])
+
+
+def test_a_rate_that_next_to_nobody_counts_in_is_undefined_for_the_certificate_and_for_the_outcomes():
+    scores = [0.9, 0.8, 0.3, 0.2, 0.0, 1e-6, 0.0, 0.0]
+    rows = {"sensitive_features": list("aaaabbbb"), "calibration": "none"}
+    solution = logofair.fit(scores, None, **rows, require="true positive rate gap <= 0.05 overall")
+    assert solution.certificate.holds
+    (found,) = solution.outcomes
+    assert (found.state, found.after) == ("not measured", None)

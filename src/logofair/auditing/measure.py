@@ -95,6 +95,9 @@ class Tally:
     labelled: bool
     products: Floats | None = None
     over_all: Tally | None = None
+    least_share: float = (
+        0.0  # of its cell that a rate must count to be defined: expected masses may be next to 0
+    )
 
     @classmethod
     def counted(cls, rows: npt.NDArray[np.intp], mass: Floats, accepted: Floats) -> Tally:
@@ -123,7 +126,8 @@ class Tally:
     def _each(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Tally:
         rows, mass, accepted = map(change, (self.rows, self.mass, self.accepted))
         products = None if self.products is None else change(self.products)
-        return Tally(rows, mass, accepted, change(self.people), change(self.squares), self.labelled, products)
+        people, squares = change(self.people), change(self.squares)
+        return Tally(rows, mass, accepted, people, squares, self.labelled, products, least_share=self.least_share)
 
     def accepting(self, accepted: Floats) -> Tally:
         """The same rows with another rule's accepted mass; how far weights go with its decisions is not known."""
@@ -141,7 +145,8 @@ class Tally:
             top = [rate.numerator(self.accepted[..., label], label * self.accepted[..., label]) for label in (0, 1)]
             bottom = self.mass_behind(rate)
             value = (top[0] + top[1]) / bottom
-            defined = (bottom > 0) & (bottom < np.inf) & (np.abs(value) < _LARGEST_RATE)
+            enough = bottom > self.least_share * self.mass.sum(axis=-1)
+            defined = enough & (bottom < np.inf) & (np.abs(value) < _LARGEST_RATE)
         return np.where(defined, value, np.nan)
 
     def mass_behind(self, rate: Rate) -> Floats:

@@ -33,7 +33,7 @@ from logofair.reportable import Reportable
 from logofair.requirements import Requirements
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.decomposition import solve_exact
-from logofair.solvers.problem import Problem, make_problem, unconstrained
+from logofair.solvers.problem import LEAST_COUNTED, Problem, make_problem, unconstrained
 
 STORED_OUTCOMES = 50  # of each requirement on each basis, in a policy
 _NAMED_BRIEFLY = 3
@@ -325,7 +325,8 @@ def expected_tally(problem: Problem, u: Floats, v: Floats) -> Tally:
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(mass.sum(-1, keepdims=True) > 0.0, mass / mass.sum(-1, keepdims=True), 0.0)
     rows = np.rint(share * problem.cells.rows.reshape(problem.shape)[..., None]).astype(np.intp)
-    return Tally.counted(rows, mass, np.minimum(np.maximum(accepted, 0.0), mass))
+    tally = Tally.counted(rows, mass, np.minimum(np.maximum(accepted, 0.0), mass))
+    return replace(tally, least_share=LEAST_COUNTED)  # what the certificate takes for undefined is nowhere measured
 
 
 def _check_others(fitted: CalibrationRows, rows: AuditedRows) -> None:

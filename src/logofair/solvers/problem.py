@@ -23,7 +23,7 @@ from logofair.requirements import Combination, Holding, Requirements
 from logofair.solvers.limits import Limits, Regions, gap_of, range_of
 
 # A rate that counts less than this share of a cell's mass is undefined: it would be noise, and lost in rounding.
-_LEAST_COUNTED = 1e-5
+LEAST_COUNTED = 1e-5
 _ONE = 1.0 - 1e-12  # a rate this large is 1 but for rounding
 _ROUNDING = 1e-15  # as a share of the dearest error: sums that should be a cost of 0 leave this much
 
@@ -610,7 +610,7 @@ def rates_defined(rates: tuple[Rate | Combination, ...], mass: Floats, positives
         for _, rate, group in _terms(each):
             everybody = isinstance(each, Combination) and group is None
             own_mass, own_positives = _of_group(mass, everybody), _of_group(positives, everybody)
-            there = rate.denominator(own_mass, own_positives) > _LEAST_COUNTED * own_mass
+            there = rate.denominator(own_mass, own_positives) > LEAST_COUNTED * own_mass
             if not isinstance(each, Combination):
                 some |= there
                 continue

@@ -213,8 +213,8 @@ def _left_out(outcomes: Outcomes, first: Sequence[Outcome], places: Places) -> s
             if (those := rest.where(state=state))
         ]
         found = ", ".join(states) if len(states) > 1 else f"{'both' if len(rest) == 2 else 'all'} {rest[0].state}"
-        sites = all(each.site is not None for each in rest) and len(rest.requirements) == 1
-        what = counted(len(rest), f"more {places.word if sites else 'limit'}")
+        one_each = all(each.site is not None for each in rest) and len(rest.requirements) == 1
+        what = counted(len(rest), f"more {places.word if one_each else 'limit'}")
         words.append(f"{what}: {found if len(rest) > 1 else rest[0].state}.")
     sites = list(dict.fromkeys(each.site for each in small if each.site is not None))
     if sites:
