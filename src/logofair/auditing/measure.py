@@ -95,9 +95,7 @@ class Tally:
     labelled: bool
     products: Floats | None = None
     over_all: Tally | None = None
-    least_share: float = (
-        0.0  # of its cell that a rate must count to be defined: expected masses may be next to 0
-    )
+    least_share: float = 0.0  # of its cell that a rate must count to be defined: expected masses may be next to 0
 
     @classmethod
     def counted(cls, rows: npt.NDArray[np.intp], mass: Floats, accepted: Floats) -> Tally:
