@@ -264,7 +264,7 @@ def test_every_line_of_a_report_about_a_requirement_is_an_outcome(doors, door):
         place = None if line["site"] == "all sites" else line["site"]
         (outcome,) = known.where(requirement=requirement, site=place, basis=CALIBRATION_ROWS if proved else TEST_ROWS)
         assert line["before"] == f"{100 * outcome.before:.1f}"
-        assert line["now"] == f"{100 * outcome.after:.1f}"
+        assert line["after"] == f"{100 * outcome.after:.1f}"
         assert line["limit"] == f"{100 * outcome.limit:g}"
         assert (int(line["people"]), line["state"]) == (outcome.rows, outcome.state)
         assert ends(line["could be"]) == pytest.approx(interval(outcome), abs=0.5)
@@ -352,18 +352,19 @@ FORM_LINE = re.compile(
 )
 COULD = re.compile(r"could be ([\d.]+ to [\d.]+)")
 LINE = re.compile(
-    r"^(?:[A-Z ]+  +|  +)(\S.*?)  +([\d.]+)  +([\d.]+)  +([\d.]+ to [\d.]+|[\d.]+)  +([\d.]+)$", re.MULTILINE
+    r"^(?:[A-Z ]+  +|  +)(\S.*?)  +([\d.]+)  +([\d.]+)  +([\d.]+ to [\d.]+|[\d.]+)  +([\d.]+)  +([a-z ]+)$",
+    re.MULTILINE,
 )
 
 
 def lines_about_outcomes(text, outcomes):
     """How many lines of a screen are about an outcome; each says its figures."""
     found = LINE.findall(text)
-    for where, before, after, could, limit in found:
+    for where, before, after, could, limit, state in found:
         place = where.rpartition(", ")[2].strip()
         (outcome,) = outcomes.where(site=None if place == "all sites" else place)
         figures = f"{100 * outcome.before:.1f}", f"{100 * outcome.after:.1f}", f"{100 * outcome.limit:g}"
-        assert (before, after, limit) == figures
+        assert (before, after, limit, state) == (*figures, outcome.state)
         assert ends(could) == pytest.approx(interval(outcome), abs=0.5)
     return len(found)
 

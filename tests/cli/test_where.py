@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,6 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from markupsafe import escape
 
 from logofair.cli.console import showing_progress
 from logofair.files.inputs import ColumnNames, find_files
@@ -101,7 +102,7 @@ def test_the_report_repeats_the_condition_and_its_command_makes_the_same_policy(
     page, first = Path("report.html").read_text(), Path("policy.json").read_bytes()
     command = shlex.join(["logofair", *words, "--report", "report.html"])
     assert "--where 'the part=test'" in command
-    assert f"<code>{escape(command)}</code>" in page
+    assert command in unescape(re.sub("<[^>]+>", "", page))
     assert run(*shlex.split(command)[1:], "--force")[0] == 0
     assert Path("policy.json").read_bytes() == first
 

@@ -45,7 +45,7 @@ class Comparison(Reportable):
     selection rate    100.0        0.0    0 to 18   –
     <BLANKLINE>
     Gap        No gap detected: up to 18 points could hide
-    Cost       50.0 -> 100.0 % accuracy; 40.9 to 59.1 points won
+    Cost       50.0 -> 100.0 % accuracy; could be 40.9 to 59.1 points won
     Accepted   F 0 -> 67 %, M 100 -> 67 %; 60 of 120 decisions change
     <BLANKLINE>
     """

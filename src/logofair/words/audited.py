@@ -171,7 +171,7 @@ def comparison_page(found: Comparison, about: About | None = None) -> Page:
     >>> import logofair
     >>> found = logofair.auditing.compare([1, 1, 0, 1], [1, 1, 1, 1], [1, 0, 1, 1], sensitive_features=[*"aabb"])
     >>> comparison_page(found).answers[-2].line
-    '50.0 -> 75.0 % accuracy; 39.8 points lost to 89.8 points won'
+    '50.0 -> 75.0 % accuracy; could be 39.8 points lost or 89.8 points won'
     """
     notion = listed([rate.name for rate in found.second.global_.rates])
     audited = Audited({notion: found.second}, found.second.outcomes, found)

@@ -249,7 +249,7 @@ def find_tables(source: Path, mark: str, what: str) -> dict[TableFile, tuple[str
         )
     known: dict[str, TableFile] = {}
     for file in found:  # packed and unpacked, its people would count twice
-        if (other := known.setdefault(file.path.name, file)) != file:
+        if (other := known.setdefault(file.name, file)) != file:
             raise InputError(f"{file}: the same table as {other}; leave one of them.")
     return found
 
