@@ -64,7 +64,7 @@ def beside_flower(cases: Sequence[tuple[int, int, int]], rows: int | None = None
     of all processes at work.
     """
     from logofair.engines.events import ignore
-    from logofair.engines.flower.deployment.processes import app_folder, simulator
+    from logofair.engines.flower.processes import app_folder, simulator
 
     ours, apps = "logofair.engines.flower", "reproduction.bench.training_apps"
     with tempfile.TemporaryDirectory() as name, simulator(Path(name) / "flower", _environment()) as flower:

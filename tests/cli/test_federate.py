@@ -476,7 +476,7 @@ def test_a_run_that_has_begun_keeps_its_sites(stopped: Path) -> None:
 def served(monkeypatch: pytest.MonkeyPatch, ends: str) -> list[Any]:
     """Replace Flower by a SuperLink whose run fails at once; what it was given, in order."""
     pytest.importorskip("flwr")
-    from logofair.engines.flower.deployment import processes
+    from logofair.engines.flower import processes
 
     given: list[Any] = []
 
@@ -991,7 +991,7 @@ def test_a_site_that_cannot_take_part_says_why_before_it_connects(
 def connected(monkeypatch: pytest.MonkeyPatch, policy: Policy, run: str = "spring") -> list[dict[str, Any]]:
     """Replace the engine by one whose run ends at once, and return the settings it was given."""
     pytest.importorskip("flwr")
-    from logofair.engines.flower.deployment import node
+    from logofair.engines.flower import node
     from logofair.engines.site import SiteSettings
 
     seen: list[dict[str, Any]] = []
@@ -1102,7 +1102,7 @@ def test_a_result_that_is_not_believed_ends_the_command_with_a_failure_and_no_po
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("flwr")
-    from logofair.engines.flower.deployment import node
+    from logofair.engines.flower import node
 
     def take_part(settings: Path, **others: Any) -> None:
         raise RunError("run 'spring': the published result is refused, since it is forged.")

@@ -15,11 +15,11 @@ import pytest
 pytest.importorskip("flwr")
 pytest.importorskip("cryptography")
 
-from logofair.engines.flower.deployment import keys as key_files
-from logofair.engines.flower.deployment import node
-from logofair.engines.flower.deployment.children import free_port
-from logofair.engines.flower.deployment.keys import check_certificate, check_site_key, make_authority, make_site_key
-from logofair.engines.flower.deployment.node import check_clock, check_server
+from logofair.engines.flower import keys as key_files
+from logofair.engines.flower import node
+from logofair.engines.flower.keys import check_certificate, check_site_key, make_authority, make_site_key
+from logofair.engines.flower.node import check_clock, check_server
+from logofair.engines.flower.processes import free_port
 from logofair.errors import InputError, RunError
 
 

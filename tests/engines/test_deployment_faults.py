@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("flwr")
 pytest.importorskip("polars")
 
-from logofair.engines.flower.deployment.children import free_port
+from logofair.engines.flower.processes import free_port
 from support.processes import (
     GROUPS,
     LABELLED,

@@ -26,10 +26,9 @@ from flwr.serverapp import ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 
 from logofair.engines.events import Event, read_events
-from logofair.engines.flower.client_app import client_app, site_of
-from logofair.engines.flower.deployment.children import child, environment, executable, free_port, node_config
-from logofair.engines.flower.deployment.node import reply_to
-from logofair.engines.flower.records import MESSAGE_QUERY, NAME_QUERY, Envelope, pack, unpack
+from logofair.engines.flower.client_app import MESSAGE_QUERY, NAME_QUERY, Envelope, client_app, pack, site_of, unpack
+from logofair.engines.flower.node import reply_to
+from logofair.engines.flower.processes import child, environment, executable, free_port, node_config
 from logofair.engines.flower.server_app import conduct_run, recorded
 from logofair.engines.folder import RunOptions, write_plan
 from logofair.engines.inprocess import run

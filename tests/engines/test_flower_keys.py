@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from logofair.engines.flower.deployment.keys import checked_site_name, make_authority, make_site_key
+from logofair.engines.flower.keys import checked_site_name, make_authority, make_site_key
 from logofair.errors import InputError
 
 

@@ -21,12 +21,19 @@ from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object
 from flwr.supercore.inflatable.inflatable_utils import pull_objects
 
 from logofair.engines.events import Event, append_event
-from logofair.engines.flower import require_flower
-from logofair.engines.flower.deployment import node, processes
-from logofair.engines.flower.deployment.children import child, environment, executable, free_port, node_config
-from logofair.engines.flower.deployment.keys import make_authority, make_site_key
-from logofair.engines.flower.deployment.processes import ServerCredentials, SuperLink, superlink
-from logofair.engines.flower.deployment.superlink import admitted
+from logofair.engines.flower import node, processes, require_flower
+from logofair.engines.flower.keys import make_authority, make_site_key
+from logofair.engines.flower.processes import (
+    ServerCredentials,
+    SuperLink,
+    admitted,
+    child,
+    environment,
+    executable,
+    free_port,
+    node_config,
+    superlink,
+)
 from logofair.errors import InputError, RunError
 
 NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
@@ -248,7 +255,7 @@ time.sleep(60)
 @NEEDS_PROC
 @pytest.mark.parametrize("leave", [None, KeyboardInterrupt, InputError])
 def test_no_process_is_left_however_the_block_is_left(tmp_path, leave, monkeypatch):
-    monkeypatch.setattr("logofair.engines.flower.deployment.children._GRACE", 0.5)
+    monkeypatch.setattr("logofair.engines.flower.processes._GRACE", 0.5)
     pids = []
     with contextlib.suppress(*([leave] if leave else [])), child("c", script(PARENT), tmp_path, os.environ) as parent:
         assert until(lambda: "up" in parent.text().split())
@@ -261,7 +268,7 @@ def test_no_process_is_left_however_the_block_is_left(tmp_path, leave, monkeypat
 
 KILLED = """
 import os, sys, pathlib
-from logofair.engines.flower.deployment.children import child
+from logofair.engines.flower.processes import child
 with child("child", [sys.executable, "-c", sys.argv[2]], pathlib.Path(sys.argv[1]), os.environ) as started:
     while not started.text().strip():
         pass

@@ -19,14 +19,14 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
-from logofair.engines.flower.records import (
+from logofair.engines.flower.client_app import (
     MESSAGE_QUERY,
     NAME_QUERY,
     Envelope,
     pack,
     unpack,
 )
-from logofair.engines.flower.transport import FlowerTransport, nodes_by_site
+from logofair.engines.flower.server_app import FlowerTransport, nodes_by_site
 from support.examples import examples
 
 Reply = Callable[[Message], Message | None]

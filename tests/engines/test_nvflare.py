@@ -41,7 +41,7 @@ if __name__ == "__main__":
     policy.write_text(json.dumps({"format_version": 2, "class_allow_list": [*DEFAULT_CLASS_ALLOW_LIST, *CLASSES]}))
     recipe = JobRecipe(home / "plan.json", home / "server", sites=len(sites), simulated=home / "sites")
     recipe.export(str(home / "job"))
-    recipe.run(SimEnv(sites=sites, workspace_root=str(home / "flare")))
+    recipe.run(SimEnv(clients=sites, workspace_root=str(home / "flare")))
 """
 
 

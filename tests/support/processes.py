@@ -22,8 +22,8 @@ import polars
 import pytest
 
 from logofair.cli.commands.federate.setup import fingerprints
-from logofair.engines.flower.deployment.children import free_port
-from logofair.engines.flower.deployment.keys import make_authority, make_site_key
+from logofair.engines.flower.keys import make_authority, make_site_key
+from logofair.engines.flower.processes import free_port
 from logofair.engines.folder import PLAN, RESULT, STATE, read_plan, read_result, read_state
 from logofair.engines.inprocess import run
 from logofair.engines.site import CLIENT, SETTINGS

@@ -17,7 +17,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from logofair.columns.checks import Label, whole_number
-from logofair.engines.flower.transport import nodes_by_site
+from logofair.engines.flower.server_app import nodes_by_site
 from logofair.errors import InputError
 from logofair_reproduction.flower.records import (
     ARRAYS,

@@ -280,8 +280,8 @@ def _run_of(policy: Policy) -> str | None:
 def _take_part(settings: SiteSettings, server: str, authority: Path | None, insecure: bool, screen: Screen) -> None:
     """Connect, and stay until the policy is written."""
     require_flower()
-    from logofair.engines.flower.deployment.keys import check_site_key, checked_site_name
-    from logofair.engines.flower.deployment.node import SiteCredentials, take_part
+    from logofair.engines.flower.keys import check_site_key, checked_site_name
+    from logofair.engines.flower.node import SiteCredentials, take_part
     from logofair.engines.site import forget_unfit_plan
 
     folder, path = Path(settings.folder), Path(settings.folder) / f"{checked_site_name(settings.site)}.site.json"

@@ -26,7 +26,7 @@ from logofair.errors import InputError, RunError
 from logofair.files.writing import locked
 
 if TYPE_CHECKING:
-    from logofair.engines.flower.deployment.processes import ServerCredentials
+    from logofair.engines.flower.processes import ServerCredentials
     from logofair.engines.folder import RunOptions
     from logofair.federation import Plan
 
@@ -138,7 +138,7 @@ def _serve(
 ) -> None:
     """Store the plan once the server listens, run it, and leave the result in the folder."""
     require_flower()
-    from logofair.engines.flower.deployment.processes import superlink
+    from logofair.engines.flower.processes import superlink
     from logofair.engines.folder import write_plan
 
     with locked(folder / "command.lock", patience=0.0):
@@ -169,7 +169,7 @@ def _serve(
 
 
 def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:
-    from logofair.engines.flower.deployment.processes import ServerCredentials
+    from logofair.engines.flower.processes import ServerCredentials
 
     if keys is None and not insecure:
         raise InputError(
@@ -184,7 +184,7 @@ def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:
         if not file.is_file():
             raise InputError(f"--keys: there is no {file}; make it with logofair federate keys server --out {keys}.")
     require_flower()
-    from logofair.engines.flower.deployment.keys import check_certificate, check_private
+    from logofair.engines.flower.keys import check_certificate, check_private
 
     check_private(credentials.key)
     for certificate in (credentials.authority, credentials.certificate):

@@ -58,7 +58,7 @@ def server_keys(out: Path, hosts: tuple[str, ...]) -> None:
     server.key.
     """
     _require_cryptography()
-    from logofair.engines.flower.deployment.keys import make_authority
+    from logofair.engines.flower.keys import make_authority
 
     authority, secret, certificate, key = make_authority(out, hosts)
     click.echo(f"{authority}: give it to every site; it tells your server from any other.")
@@ -76,7 +76,7 @@ def site_keys(name: str, out: Path) -> None:
     goes to the server and, for secure sums, to the other sites.
     """
     _require_cryptography()
-    from logofair.engines.flower.deployment.keys import make_site_key
+    from logofair.engines.flower.keys import make_site_key
 
     private, public = make_site_key(out / KEYS_OF_SITES, name)
     click.echo(f"{private}: secret; keep it at the site.")

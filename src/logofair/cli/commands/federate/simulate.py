@@ -208,8 +208,8 @@ def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings], screen: Sc
     """Run in Flower's simulation, in which sites and server write their files themselves; return their warnings."""
     from dataclasses import replace
 
-    from logofair.engines.flower.deployment.keys import make_site_key
-    from logofair.engines.flower.deployment.processes import simulator
+    from logofair.engines.flower.keys import make_site_key
+    from logofair.engines.flower.processes import simulator
     from logofair.engines.folder import RunOptions, write_plan
     from logofair.policy.policy import Policy
 

@@ -1,6 +1,9 @@
-"""The two ends of a job: the server conducts the plan, a site answers each message; FLARE calls between them.
+"""NVIDIA FLARE carries the messages: a transport over its Collab API, the two ends of a job, and its recipe.
 
-Both work from disk, so that a job that was stopped is submitted again and goes on where it was.
+An administrator submits the job, to the simulator or to a deployment. The server conducts the plan, a site answers each
+message, and FLARE calls between them; both work from disk, so that a job that was stopped is submitted again and goes
+on where it was. Needs ``pip install 'logofair[nvflare]'``, in an environment without Flower: each wants a protobuf that
+the other refuses.
 """
 
 from __future__ import annotations
@@ -11,12 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from nvflare.collab import CollabCallError, collab
+from nvflare.collab import CollabCallError, CollabRecipe, collab
 
 from logofair.engines.conductor import NoReply
 from logofair.engines.folder import conduct_from_disk
 from logofair.engines.site import answer_on_disk
 
+# What a site has to allow by name (class_allow_list) so that it needs to allow no code from outside.
+CLASSES = ("logofair.engines.nvflare", "nvflare.collab.runtime")
 # Where a site's people name its settings: in the part of FLARE's folder that is theirs, which no job writes.
 SETTINGS = "logofair-site.json"
 
@@ -77,3 +82,31 @@ class FlareSite:
         if self.simulated and not own.exists():
             own = Path(self.simulated) / f"{collab.site_name}.json"
         return answer_on_disk(str(own), message)
+
+
+class JobRecipe(CollabRecipe):  # type: ignore[misc]
+    """A plan as a job of NVIDIA FLARE; it carries names of installed classes and no code.
+
+    Parameters
+    ----------
+    plan : path
+        The plan's file on the server's machine (:func:`logofair.engines.folder.write_plan`).
+    folder : path
+        Where the server keeps state and result.
+    sites : int
+        How many sites must be there before the job starts.
+    simulated : path, optional
+        For the simulator alone: the folder of all sites' settings, ``NAME.json``.
+    """
+
+    def __init__(self, plan: str | Path, folder: str | Path, *, sites: int = 2, simulated: str | Path = "") -> None:
+        where = {"plan": str(Path(plan).resolve()), "folder": str(Path(folder).resolve())}
+        settings = str(Path(simulated).resolve()) if simulated else ""
+        super().__init__("logofair", FlareServer(**where), FlareSite(settings), min_clients=sites)
+        # Sources would travel with the job, which then counts as code from outside (BYOC): sites switch that off.
+        self._job.set_app_packages(["logofair"])
+
+    @staticmethod
+    def _user_source_entries(objs: Any) -> list[tuple[str, str | None]]:
+        """Likewise the files of server and site themselves, which a recipe adds in another way."""
+        return []

@@ -36,8 +36,8 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 
 from logofair.engines.events import Event, Tell
 from logofair.engines.flower.client_app import client_app
-from logofair.engines.flower.deployment.children import Child, child, environment, executable, free_port, node_config
-from logofair.engines.flower.deployment.keys import check_certificate
+from logofair.engines.flower.keys import check_certificate
+from logofair.engines.flower.processes import Child, child, environment, executable, free_port, node_config
 from logofair.engines.site import answer_on_disk
 from logofair.errors import RunError
 
