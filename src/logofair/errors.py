@@ -72,14 +72,7 @@ class DiskFullError(InputError):
 
 
 class SolverError(LogofairError, RuntimeError):
-    """No policy with a valid certificate was found; none is returned.
-
-    Examples
-    --------
-    >>> from logofair.errors import LogofairError, SolverError
-    >>> issubclass(SolverError, (LogofairError, RuntimeError))
-    True
-    """
+    """No policy with a valid certificate was found; none is returned."""
 
 
 class InfeasibleError(SolverError):
@@ -122,14 +115,7 @@ class RefusedError(LogofairError, RuntimeError):
 
 
 class RunError(LogofairError, RuntimeError):
-    """The run cannot go on; the sentence says why and what to do. Its state is stored.
-
-    Examples
-    --------
-    >>> from logofair.errors import LogofairError, RunError
-    >>> issubclass(RunError, (LogofairError, RuntimeError))
-    True
-    """
+    """The run cannot go on; the sentence says why and what to do. Its state is stored."""
 
 
 class QuorumLostError(RunError):

@@ -184,7 +184,7 @@ def test_the_file_is_plain_json_with_format_version_and_the_checksum_of_its_cont
     _, data = saved
     document = json.loads(data)
     assert list(document) == ["format", "version", "checksum", "policy"]
-    assert (document["format"], document["version"]) == ("logofair policy", 5)
+    assert (document["format"], document["version"]) == ("logofair policy", 6)
     assert document["checksum"] == checksum(document["policy"])
     assert "Clínica" in data.decode("utf-8")
     assert document["policy"]["info"]["version"] == logofair.__version__
@@ -317,16 +317,16 @@ def test_other_json_is_refused(data, tmp_path):
         load_bytes(data, tmp_path)
 
 
-@pytest.mark.parametrize("version", [6, 10, 10**30])
+@pytest.mark.parametrize("version", [7, 10, 10**30])
 def test_a_newer_file_asks_for_an_upgrade_whatever_else_it_holds(version, tmp_path):
     newer = {"format": "logofair policy", "version": version, "rules": "in some new form"}
-    with pytest.raises(InputError, match=rf"written by a newer version \(file {version}, known 5\); upgrade logofair"):
+    with pytest.raises(InputError, match=rf"written by a newer version \(file {version}, known 6\); upgrade logofair"):
         load_bytes(json.dumps(newer).encode(), tmp_path)
 
 
 def test_a_file_whose_coins_knew_no_sites_asks_to_be_made_again(saved, tmp_path):
     document = {**json.loads(saved[1]), "version": 1}
-    with pytest.raises(InputError, match=r"written by an older version \(file 1, known 5\); make the policy again\.$"):
+    with pytest.raises(InputError, match=r"written by an older version \(file 1, known 6\); make the policy again\.$"):
         load_bytes(json.dumps(document).encode(), tmp_path)
 
 
@@ -398,7 +398,6 @@ WRONG = [
     ("info.certificate.primal", None),
     ("info.certificate.holds", 1),
     ("info.warnings", "few rows"),
-    ("info.price_sentences", {"selection rate": 0.1}),
     ("info.columns", {"score": 1}),
     ("info.federation", {"run": "spring"}),
     ("info.pooling.prior", "hearsay"),

@@ -39,7 +39,6 @@ FULL = PolicyInfo(
     solver="exact",
     promises=PromisesInfo(0.95, "by rank", 0.001, largest_local_bound=0.03),
     version="1.0",
-    price_sentences=("0.01 more tolerance ...",),
     warnings=("group 'F': one row only.",),
     coin_share=0.03,
     score_blind_rules=2,

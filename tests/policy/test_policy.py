@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import pickle
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas
@@ -19,7 +20,7 @@ from logofair.calibration import Calibrator
 from logofair.errors import InputError
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures
-from logofair.policy.policy import DeferredRules, Policy
+from logofair.policy.policy import Policy
 from support.examples import examples
 
 modest = examples(80)
@@ -562,7 +563,7 @@ def test_merged_rules_are_made_once_when_an_unknown_site_comes():
         made.append(1)
         return certain(0.2, 0.8)
 
-    policy = policy_of(certain(0.5, 0.5, 0.5, 0.5), sites=("X", "Y"), merged=DeferredRules(make))
+    policy = policy_of(certain(0.5, 0.5, 0.5, 0.5), sites=("X", "Y"), merged=cache(make))
     assert policy.has_merged
     assert policy.decide([0.6, 0.4], sensitive_features=["a", "b"], sites=["X", "Y"]).tolist() == [1, 0]
     assert not made
@@ -575,6 +576,6 @@ def test_merged_rules_are_made_once_when_an_unknown_site_comes():
 
 
 def test_a_pickled_policy_holds_the_merged_rules():
-    policy = policy_of(certain(0.5, 0.5), sites=("X",), merged=DeferredRules(lambda: certain(0.2, 0.8)))
+    policy = policy_of(certain(0.5, 0.5), sites=("X",), merged=lambda: certain(0.2, 0.8))
     copied = pickle.loads(pickle.dumps(policy))
     np.testing.assert_array_equal(copied.merged.threshold, certain(0.2, 0.8).threshold)

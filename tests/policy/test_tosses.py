@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from logofair.calibration import Calibrator
 from logofair.errors import InputError
+from logofair.policy.coins import in_steps
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
-from logofair.policy.tosses import in_steps
 from support.examples import examples
 
 modest = examples(80)

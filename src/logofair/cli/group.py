@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from logofair._version import __version__
+from logofair import __version__
 from logofair.cli.harmless import harmless_streams
 from logofair.cli.options import examples
 from logofair.errors import InfeasibleError, InputError, LogofairError, RefusedError

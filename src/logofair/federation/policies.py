@@ -23,7 +23,6 @@ from logofair.policy.info import (
     PoolingInfo,
     PublishedInfo,
     SiteInfo,
-    relief_sentence,
 )
 from logofair.policy.mixtures import coin_share, evaluate, score_blind_rules
 from logofair.policy.policy import Policy
@@ -156,11 +155,6 @@ def _info(one: ClientBatch, result: PublishedInfo | None) -> PolicyInfo:
             requirements=result.requirements,
             certificate=result.certificate,
             version=result.logofair,
-            price_sentences=tuple(
-                relief_sentence(price, name, result.certificate.objective)
-                for name, price in result.run.prices.items()
-                if price > 1e-9
-            ),
             federation=result.run,
         )
     required = replace(info.requirements, costs=None if costs is None else costs.as_dict())

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from logofair._version import __version__
+from logofair import __version__
 from logofair.calibration.federated import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.federation.exchanges.final import FinalFigures

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 
-from logofair._version import __version__
+from logofair import __version__
 from logofair.columns.checks import random_number
 from logofair.errors import InputError
 from logofair.fitting.certifying import certify_for_new_rows, check_confidence, split_rows

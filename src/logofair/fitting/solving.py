@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from logofair.cells.cells import Cells
 from logofair.errors import InfeasibleError, SolverError
 from logofair.fitting.prepare import CalibrationRows, Prepared, ordered_cells, prepare, with_merged
 from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
-from logofair.policy.policy import DeferredRules
 from logofair.requirements import Requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
 from logofair.solvers.certificate import Certificate, certify
@@ -41,7 +41,7 @@ class Solved:
     prepared: Prepared
     problem: Problem
     mixtures: Mixtures
-    merged: Mixtures | DeferredRules | None  # for sites that are not known yet
+    merged: Mixtures | Callable[[], Mixtures | None] | None  # for sites that are not known yet, or how to make them
     certificate: Certificate
     optimum: Optimum
 
@@ -68,7 +68,7 @@ def solve_prepared(prepared: Prepared, requirements: Requirements, settings: Fit
         # more than gaps, whether there are any is a warning of the fit.
         own = prepared.rows.calibration is not None  # which copied them
         kept = prepared if own else replace(prepared, rows=prepared.rows.copied())
-        later = DeferredRules(lambda: merged_rules(merged_cells(kept, basis), requirements, basis))
+        later = cache(lambda: merged_rules(merged_cells(kept, basis), requirements, basis))
     elif prepared.rows.has_sites:
         now = merged_rules(merged_cells(prepared, basis), requirements, basis)
     mixtures = filled(problem.cells, mixtures, now, requirements.costs)

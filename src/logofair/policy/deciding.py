@@ -31,9 +31,8 @@ from logofair.files.values import (
     plain_values,
 )
 from logofair.files.writing import TableWriter, replacing
-from logofair.policy.coins import Words
+from logofair.policy.coins import Tosses, Words, exact_counts
 from logofair.policy.policy import Policy
-from logofair.policy.tosses import Tosses, exact_counts
 
 if TYPE_CHECKING:
     import polars

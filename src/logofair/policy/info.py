@@ -168,7 +168,6 @@ class PolicyInfo:
     solver: str | None = None
     promises: PromisesInfo | None = None  # None: no confidence was given
     version: str = ""
-    price_sentences: tuple[str, ...] = ()  # what more tolerance would win
     warnings: tuple[str, ...] = ()  # sentences: which cells rest on little
     coin_share: float | None = None  # of the rows it was made from: those decided by a coin
     score_blind_rules: int | None = None  # of cells with rows: those that give every score the same chance
@@ -185,15 +184,3 @@ class PolicyInfo:
     def outcomes(self) -> Outcomes:
         """What was found about the requirements: of many sites those that tell most."""
         return Outcomes(self.found)
-
-
-def relief_sentence(price: float, required: str, objective: str = "accuracy") -> str:
-    """What a requirement that is looser by 0.01 would win at most.
-
-    Examples
-    --------
-    >>> relief_sentence(0.5, "accepted <= 0.2 overall")
-    "'accepted <= 0.2 overall' looser by 0.01 wins at most 0.00500 accuracy."
-    """
-    wins, what = ("wins", "accuracy") if objective == "accuracy" else ("saves", "a person")
-    return f"{required!r} looser by 0.01 {wins} at most {0.01 * price:.5f} {what}."

@@ -29,12 +29,11 @@ from logofair.columns.segments import Booleans, cell_numbers
 from logofair.costs import ACCURACY, Costs
 from logofair.errors import InputError
 from logofair.files.documents import Document
-from logofair.policy.coins import Words, coin_words, id_words, place_words, read_ids
+from logofair.policy.coins import Tosses, Words, coin_words, id_words, place_words, read_ids
+from logofair.policy.coins import exact_counts as counted
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures, base_rule
 from logofair.policy.rules import RuleTable
-from logofair.policy.tosses import Tosses
-from logofair.policy.tosses import exact_counts as counted
 from logofair.records import plain
 from logofair.reportable import Reportable
 
@@ -43,22 +42,6 @@ _ADVICE_ON_GROUPS = "drop such rows or use on_unknown='base' for raw score >= 1/
 _ADVICE_ON_SITES = "use on_unknown='merged' for the merged rule, or 'base'"
 _ADVICE_ON_OTHER_SITES = "take that site's policy, leave such rows out, or use on_unknown='base' for raw score >= 1/2"
 _CHUNK = 1 << 16
-
-
-class DeferredRules:
-    """Rules that are made when they are first asked for: many policies are never asked for them."""
-
-    def __init__(self, make: Callable[[], Mixtures | None]) -> None:
-        self._make: Callable[[], Mixtures | None] | None = make
-        self._rules: Mixtures | None = None
-
-    @property
-    def rules(self) -> Mixtures | None:
-        """The rules; what they are made of is let go once they are."""
-        make = self._make
-        if make is not None:
-            self._rules, self._make = make(), None
-        return self._rules
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +77,7 @@ class Policy(Reportable):
     sites: tuple[Label, ...]
     mixtures: Mixtures
     calibrator: Calibrator
-    merged_rules: Mixtures | DeferredRules | None  # for sites that are not known yet; see ``merged``
+    merged_rules: Mixtures | Callable[[], Mixtures | None] | None  # for sites that are not known yet; see ``merged``
     key: int
     info: PolicyInfo = field(default_factory=PolicyInfo)
 
@@ -105,7 +88,11 @@ class Policy(Reportable):
         None where there are none (:attr:`has_merged`). After a fit they are made when first asked for; saving or
         copying the policy asks for them.
         """
-        return self.merged_rules.rules if isinstance(self.merged_rules, DeferredRules) else self.merged_rules
+        rules = self.merged_rules
+        if callable(rules):  # which is let go, with what they are made of
+            rules = rules()
+            object.__setattr__(self, "merged_rules", rules)
+        return rules
 
     @property
     def has_merged(self) -> bool:
@@ -476,7 +463,7 @@ class _Stored:
             raise ValueError("sites")
 
 
-_FILE = Document(_Stored, "logofair policy", 5, "policy")
+_FILE = Document(_Stored, "logofair policy", 6, "policy")
 
 
 def _check_label(label: Label, what: str) -> None:

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
-from logofair._version import __version__
+from logofair import __version__
 from logofair.columns.checks import Label
 from logofair.files.inputs import DataSource
 from logofair.fitting.solution import Solution

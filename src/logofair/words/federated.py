@@ -10,7 +10,6 @@ import numpy as np
 
 from logofair.columns.checks import listed as listed_in_full
 from logofair.federation.result import RunResult
-from logofair.policy.info import relief_sentence
 from logofair.requirements import SELECTED
 from logofair.words.phrases import counted, limit_points, listed, name_of, people, points, short_number
 from logofair.words.plans import required_sentence
@@ -122,7 +121,8 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
         yield "Rates", f"{name} over all sites: {rates}.{none}"
     for name, price in result.prices_by_name.items():
         if price > 1e-9:
-            yield "Price", relief_sentence(price, name, result.objective)
+            won = ("saves", "a person") if result.objective == "cost" else ("wins", "accuracy")
+            yield "Price", f"{name!r} looser by 0.01 {won[0]} at most {0.01 * price:.5f} {won[1]}."
 
 
 def _sources(result: RunResult) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from jinja2 import Environment
 
-from logofair._version import __version__
+from logofair import __version__
 from logofair.auditing import Audit, Gap, Measured
 from logofair.auditing.files import FileAudit
 from logofair.auditing.impact import SMALL_SHARE, ImpactRatios

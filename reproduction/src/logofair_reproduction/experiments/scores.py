@@ -21,7 +21,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from logofair._version import __version__
+from logofair import __version__
 from logofair.auditing import Audit, audit
 from logofair.columns.checks import Floats
 from logofair.datasets import Dataset, partition_rows, split
