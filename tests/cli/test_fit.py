@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 
 import logofair
+import logofair.cli.commands.fit as fit_module
 from logofair import words as words_room
-from logofair.cli import fitting as fit_solve
 from logofair.cli.options import typed_command
 from logofair.files.tables import fingerprint
 from logofair.policy.info import ColumnsInfo
@@ -207,7 +207,7 @@ def test_the_command_told_makes_the_same_policy_again(
 ) -> None:
     json_of: list[str] = []
     monkeypatch.setattr(words_room, "write_report", lambda *_: json_of.append(typed_command()))
-    monkeypatch.setattr(fit_solve, "trade_off", lambda *_: None)
+    monkeypatch.setattr(fit_module, "_trade_off", lambda *_: None)
     words = ("--global", "0.05", "--require", "selection rate gap <= 0.01 at north", "--seed", "5")
     fitted(file, *COLUMNS, *words, "--drop-missing", "--out", tmp_path / "a.json", "--report", tmp_path / "a.html")
     again = shlex.split(json_of[0])

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColu
 from rich.segment import Segment
 from rich.table import Table
 
-from logofair.cli.harmless import unfiltered
+from logofair.cli.group import unfiltered
 from logofair.columns.harmless import harmless
 from logofair.progress import Progress, no_progress
 
@@ -81,8 +81,11 @@ _COLOURS = {"MET": "green", "EXCEEDED": "red", "UNCLEAR": "yellow"}
 _STATES = re.compile(r"\b(MET|EXCEEDED|UNCLEAR|met|exceeded|unclear)(?=  |$)", re.MULTILINE)
 
 
-def show(shown: Page, *, verbose: bool = False) -> None:
-    """Print a page; a terminal that has colours has them where words say the same."""
+def show(shown: Page, *, as_json: bool = False, verbose: bool = False, **first: Any) -> None:
+    """Print a page, or its values as JSON behind ``first``; a terminal has colours where words say the same."""
+    if as_json:
+        print_json(first | shown.values)
+        return
     console = page()
     text = shown.text(verbose=verbose, width=console.width)
     if console.is_terminal and not console.no_color:

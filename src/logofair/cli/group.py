@@ -1,18 +1,22 @@
-"""The ``logofair`` command: subcommands are imported when they run, and failures become one sentence."""
+"""The ``logofair`` command: subcommands are imported when they run, and failures become one sentence.
+
+All text to a terminal passes through here: control characters are shown and not obeyed.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
 from logofair import __version__
-from logofair.cli.harmless import harmless_streams
 from logofair.cli.options import examples
+from logofair.columns.harmless import harmless
 from logofair.errors import InfeasibleError, InputError, LogofairError, RefusedError
 
 _BAD_INPUT, _FAILED, _INTERRUPTED = 2, 1, 130
@@ -178,6 +182,42 @@ def _explained(error: Exception) -> tuple[str, int]:
         "please report it with what LOGOFAIR_TRACEBACK=1 shows.",
         _FAILED,
     )
+
+
+class _HarmlessStream:
+    """A stream of text that writes nothing but harmless text."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write text."""
+        self.stream.write(harmless(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write lines."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def unfiltered(stream: TextIO) -> TextIO:
+    """The stream behind one of ours, for what makes its own text harmless and uses control characters itself."""
+    return stream.stream if isinstance(stream, _HarmlessStream) else stream
+
+
+@contextmanager
+def harmless_streams() -> Iterator[None]:
+    """Let nothing but harmless text reach standard output and standard error while the block runs."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (_HarmlessStream(unfiltered(stream)) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
 
 
 _BEGINNING = """Fair decisions inside every site and over all of them.

@@ -1,4 +1,4 @@
-"""Options that several commands share: names, numbers, tolerances, data files and what their columns mean.
+"""Options that several commands share: names, numbers, requirements, data files and what their columns mean.
 
 Their checks refuse with what was got and what to do.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import click
 
 from logofair.errors import InputError
-from logofair.files.inputs import MISSING, SCALES, ColumnNames, one_file
+from logofair.files.inputs import MISSING, SCALES, ColumnNames, find_files, one_file
 from logofair.progress import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 # As in logofair.notions, whose import would bring numpy.
 NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
-TOLERANCE = 0.05  # by which an audit judges sites where nobody said
 BASES = ("eta", "labels")
 CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
 POOLING = ("auto", "none", "full")  # as in logofair.fitting.pooling
@@ -121,11 +120,6 @@ def constrained(number: float | None) -> float | None:
     return None if number == math.inf else number
 
 
-def typed(number: float | None) -> str:
-    """Return a tolerance as it is typed."""
-    return _FREE if number is None else f"{number:g}"
-
-
 def typed_command() -> str:
     """Return the command that runs as it was typed, so that a report says what makes the same again.
 
@@ -166,17 +160,12 @@ def command_of_same_rows(name: str, read: ColumnNames | None = None) -> str:
 
 
 def name_option(
-    option: str,
-    names: Sequence[str],
-    purpose: str,
-    default: str | None = None,
-    *,
-    required: bool = False,
-    parameter: str = "",
+    option: str, names: Sequence[str], purpose: str, default: str | None = None, *parameter: str, required: bool = False
 ) -> Decorator[Any]:
     """Return an option that takes one of some names; without a default it may be left out, unless required."""
     return click.option(
-        *((option, parameter) if parameter else (option,)),
+        option,
+        *parameter,
         metavar="NAME",
         default=default,
         show_default=default is not None,
@@ -188,11 +177,12 @@ def name_option(
 
 
 def number_option(
-    option: str, kind: type, check: Check, purpose: str, default: float | None = None, *, parameter: str = ""
+    option: str, kind: type, check: Check, purpose: str, default: float | None = None, *parameter: str
 ) -> Decorator[Any]:
     """Return an option that takes a number; without a default it may be left out."""
     return click.option(
-        *((option, parameter) if parameter else (option,)),
+        option,
+        *parameter,
         type=kind,
         default=default,
         show_default=default is not None,
@@ -219,11 +209,6 @@ def json_option(purpose: str = "Print JSON in place of tables.") -> Decorator[An
 verbose_option = click.option("--verbose", "-v", is_flag=True, help="Print everything there is to say.")
 
 
-def format_option(names: Sequence[str], purpose: str) -> Decorator[Any]:
-    """Return the option ``--format``, which is passed as ``form``."""
-    return name_option("--format", names, purpose, parameter="form")
-
-
 def check_format(form: str | None, *, as_json: bool) -> None:
     """Raise where a form is asked for together with JSON."""
     if form is not None and as_json:
@@ -233,7 +218,13 @@ def check_format(form: str | None, *, as_json: bool) -> None:
 def seed_option(purpose: str, parameter: str = "seed", *, default: int | None = 0) -> Decorator[Any]:
     """Return the option ``--seed``, whose help says what it is for."""
     check = such_that(lambda seed: seed >= 0, "pass a whole number from 0")
-    return number_option("--seed", int, check, purpose, default, parameter=parameter)
+    return number_option("--seed", int, check, purpose, default, parameter)
+
+
+def confidence_option(purpose: str, default: float | None = None) -> Decorator[Any]:
+    """Return the option ``--confidence``, whose help says of what."""
+    check = such_that(lambda confidence: 0 < confidence < 1, "pass a number above 0 and below 1, such as 0.95")
+    return number_option("--confidence", float, check, purpose, default)
 
 
 def tolerance_option(side: str, where: str, *, default: str | None = None, otherwise: str = "") -> Decorator[Any]:
@@ -262,17 +253,13 @@ basis_option = name_option(
     "--basis", BASES, "What rates are counted with: eta (calibrated chances) or labels.", default="eta"
 )
 
-
-pooling_option = click.option(
+pooling_option = name_option(
     "--pooling",
-    metavar="NAME",
-    default="auto",
-    show_default=True,
-    callback=one_of(POOLING),
-    help="What small cells (a group at a site) borrow from their group at other sites: auto (what cross-validation "
+    POOLING,
+    "What small cells (a group at a site) borrow from their group at other sites: auto (what cross-validation "
     "supports), none, or full (all sites of a group count as one).",
+    default="auto",
 )
-
 
 id_option = click.option(
     "--id",
@@ -319,6 +306,65 @@ def together(*options: Decorator[Any]) -> Decorator[Any]:
         return command
 
     return decorated
+
+
+def _sentences(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[str, ...]:
+    """Read sentences, as they are typed or from files with one a line."""
+    if not texts:
+        return ()
+    from logofair.files.documents import read_bytes  # these bring numpy: only where they are needed
+    from logofair.requirement import Requirement, requirement_lines
+
+    found: list[str] = []
+    for text in texts:
+        try:
+            if text.startswith("@"):
+                found += map(str, requirement_lines(read_bytes(Path(text[1:])).decode("utf-8-sig")))
+            else:
+                found.append(str(Requirement.parse(text)))
+        except UnicodeDecodeError:
+            raise click.BadParameter(f"{text[1:]}: is no text; write one requirement a line.", ctx, param) from None
+        except InputError as error:
+            where = f"{text[1:]}: " if text.startswith("@") else ""
+            raise click.BadParameter(f"{where}{str(error).removeprefix('require: ')}", ctx, param) from None
+    return tuple(dict.fromkeys(found))
+
+
+def require_option(place: str = "site") -> Decorator[Any]:
+    """Return the option for requirements, at participants of this word."""
+    return click.option(
+        "--require",
+        metavar="SENTENCE",
+        multiple=True,
+        callback=_sentences,
+        help="What must hold, such as 'true positive rate ratio >= 0.8 per site', 'selection rate of F >= 0.2 overall' "
+        f"or 'accepted = 150 people at NAME', a {place}'s; may be given again; @FILE: one a line.",
+    )
+
+
+def short_way_options() -> Decorator[Any]:
+    """Return the options for a notion with two tolerances."""
+    return together(
+        name_option(
+            "--notion", NOTIONS, f"What is fair: {', '.join(NOTIONS)}.  [default: demographic_parity, if not --require]"
+        ),
+        tolerance_option("local", "inside each site", otherwise="0.02 with neither this nor --global"),
+        tolerance_option("global", "over all sites together", otherwise="0.02 with neither this nor --local"),
+    )
+
+
+def requirement_options(place: str = "site") -> Decorator[Any]:
+    """Return the options for all that is required, and for costs."""
+    return together(short_way_options(), require_option(place), costs_option(place))
+
+
+def short_way(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the short way out of a command's options, as the library takes it: what was not given is left out."""
+    given = {name: options.pop(name) for name in ("notion", "local_tolerance", "global_tolerance")}
+    tolerances = {
+        name: constrained(given[name]) for name in ("local_tolerance", "global_tolerance") if given[name] is not None
+    }
+    return tolerances | ({} if given["notion"] is None else {"notion": given["notion"]})
 
 
 report_options = together(
@@ -431,6 +477,25 @@ def _with_columns(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(columns=ColumnNames(**named), **values)
 
     return with_columns
+
+
+def read_to_fit(
+    data: Sequence[str], columns: ColumnNames, options: dict[str, Any], progress: Progress
+) -> tuple[DataRows, DataRows | None, dict[str, Any]]:
+    """Read the rows to fit on and those to test on; also what to call the library with: these rows and the options."""
+    from logofair.files.rows import read_parts
+    from logofair.files.values import costs_by_site
+
+    test, test_where = (options.pop(name, ()) for name in ("test", "test_where"))
+    files = find_files(data, site=columns.site)
+    columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
+    if options["basis"] == "labels":
+        columns.require(files, label="labels, which --basis labels counts with")
+    rows, other = read_parts(files, columns, test, test_where, progress)
+    options["calibration"] = options["calibration"] or ("none" if rows.labels is None else "beta")
+    sites = None if rows.sites is None else list(dict.fromkeys(rows.sites.tolist()))
+    options["costs"] = costs_by_site(options["costs"], sites)
+    return rows, other, {**rows.arguments, **options, "progress": progress}
 
 
 def read_client_file(data: Path, columns: ColumnNames, progress: Progress = no_progress) -> DataRows:

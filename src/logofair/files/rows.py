@@ -58,6 +58,18 @@ class DataRows:
     source: DataSource
     group_parts: Mapping[Any, tuple[Any, ...]]
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The columns as the library's functions name them."""
+        return {
+            "scores": self.scores,
+            "labels": self.labels,
+            "sensitive_features": self.groups,
+            "sites": self.sites,
+            "sample_weight": self.weights,
+            "ids": self.ids,
+        }
+
 
 def read_rows(
     files: DataFiles,

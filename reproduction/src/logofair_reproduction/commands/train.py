@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from logofair.cli.commands.apply import out_option
 from logofair.cli.options import (
     examples,
     force_option,
@@ -96,7 +95,7 @@ def _settings(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
 )
 @seed_option("Of the dealing, the splitting and the training.")
 @name_option("--device", ("auto", "cpu", "cuda"), "auto (a GPU where there is one), cpu or cuda.", "auto")
-@out_option("scores")
+@path_option("--out", "Where to write the scores; the ending says how: Parquet, CSV or Arrow.", required=True)
 @force_option()
 @json_option()
 def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str, **options: Any) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from logofair.cli.options import (
-    Decorator,
     SectionedCommand,
     drop_missing_option,
     examples,
@@ -22,20 +21,8 @@ from logofair.cli.options import (
     seed_option,
 )
 from logofair.errors import InputError
-from logofair.files.inputs import SCALES, ColumnNames, DataFiles, find_files
+from logofair.files.inputs import SCALES, ColumnNames, find_files
 from logofair.files.writing import TABLE, check_output
-
-if TYPE_CHECKING:
-    from logofair.policy.policy import Policy
-
-
-def out_option(what: str) -> Decorator[Any]:
-    """Return the option ``--out`` of a table in any format we write."""
-    return path_option(
-        "--out",
-        f"Where to write the {what}; the ending says how: Parquet, CSV or Arrow.",
-        required=True,
-    )
 
 
 @click.command(
@@ -58,7 +45,7 @@ def out_option(what: str) -> Decorator[Any]:
 @na_option(default=None, otherwise="as in the fit")
 @click.option("--id", "id_column", metavar="COLUMN", help="Ids of people: the same id always gets the same decision.")
 @click.option("--keep", metavar="COLUMN", multiple=True, help="Column to copy into the output; may be given again.")
-@out_option("decisions")
+@path_option("--out", "Where to write the decisions; the ending says how: Parquet, CSV or Arrow.", required=True)
 @name_option(
     "--on-unknown",
     ("raise", "merged", "base"),
@@ -84,11 +71,7 @@ def out_option(what: str) -> Decorator[Any]:
 def apply(
     policy: Path,
     new: Sequence[str],
-    score: str | None,
-    group: tuple[str, ...],
-    site: str | None,
     scale: str | None,
-    drop_missing: bool,
     na: tuple[str, ...] | None,
     id_column: str | None,
     keep: tuple[str, ...],
@@ -99,6 +82,7 @@ def apply(
     seed: int | None,
     force: bool,
     as_json: bool,
+    **named: Any,
 ) -> None:
     """Decide on the rows of NEW by a policy: 1 accept, 0 reject.
 
@@ -107,51 +91,28 @@ def apply(
     row's number from 1), the decision, and the columns to keep.
     """
     check_output(out, force=force, endings=TABLE)
-    from logofair.cli.console import print_json, show, showing_progress
+    from logofair.cli.console import show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.files.tables import column_names
         from logofair.policy.deciding import Decider, decide_files
+        from logofair.policy.info import ColumnsInfo
         from logofair.policy.policy import Policy
+        from logofair.words.applied import applied_page
 
         rules = Policy.load(policy)
-        columns = replace(_columns(rules, score, group, site, scale, na), drop_missing=drop_missing)
-        if site is None and columns.site not in (None, *column_names(find_files(new, site="any").paths[0])):
+        columns = (rules.info.columns or ColumnsInfo()).filling(ColumnNames(**named), scale, na)
+        if named["site"] is None and columns.site not in (None, *column_names(find_files(new, site="any").paths[0])):
             columns = replace(columns, site=None)  # then the file's name is the site, or all rows are the site's
         files = find_files(new, site=columns.site)
-        _check(rules, columns, files, out)
+        columns.require(files, score="the model's scores", group="the groups")
+        if columns.site is not None and not rules.has_sites and rules.site is None:
+            raise InputError("--site: the policy was fitted without sites; leave it out.")
+        if any(out.exists() and path.exists() and out.samefile(path) for path in files.paths):
+            raise InputError(f"{out}: is one of the files to decide on; choose another name for --out.")
         kept = tuple(dict.fromkeys(keep))
         decider = Decider(rules, columns, id_column, kept, on_unknown, seed, deterministic, exact_counts, policy)
         totals = decide_files(decider, files, out, progress)
-        from logofair.words.applied import applied_page
-
         checked = columns.site is not None
         page = applied_page(totals, str(out), by_position=decider.by_position, site=rules.site, site_checked=checked)
-    if as_json:
-        print_json(page.values)
-    else:
-        show(page)
-
-
-def _columns(
-    policy: Policy,
-    score: str | None,
-    group: tuple[str, ...],
-    site: str | None,
-    scale: str | None,
-    na: tuple[str, ...] | None,
-) -> ColumnNames:
-    """The columns named, and for the others those of the fit."""
-    from logofair.policy.info import ColumnsInfo
-
-    known = policy.info.columns or ColumnsInfo()
-    return known.filling(ColumnNames(score=score, group=group, site=site), scale, na)
-
-
-def _check(policy: Policy, columns: ColumnNames, files: DataFiles, out: Path) -> None:
-    """Raise where policy and data do not fit together."""
-    columns.require(files, score="the model's scores", group="the groups")
-    if columns.site is not None and not policy.has_sites and policy.site is None:
-        raise InputError("--site: the policy was fitted without sites; leave it out.")
-    if any(out.exists() and path.exists() and out.samefile(path) for path in files.paths):
-        raise InputError(f"{out}: is one of the files to decide on; choose another name for --out.")
+    show(page, as_json=as_json)

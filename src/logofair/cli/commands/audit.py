@@ -21,18 +21,18 @@ from logofair.cli.options import (
     data_options,
     examples,
     force_option,
-    format_option,
     id_option,
     json_option,
+    name_option,
     number_option,
     one_of,
     path_option,
     report_options,
+    require_option,
     such_that,
     tolerance_option,
     verbose_option,
 )
-from logofair.cli.requiring import require_option
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.writing import REPORT, check_output
@@ -76,19 +76,18 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
     callback=lambda ctx, param, names: tuple(one_of(NOTIONS)(ctx, param, name) for name in names),
     help=f"What is fair: {', '.join(NOTIONS)}; may be given again.  [default: all of them]",
 )
-@tolerance_option(
-    "local",
-    "inside each site",
-    otherwise="with --policy as it requires, else none",
-)
+@tolerance_option("local", "inside each site", otherwise="with --policy as it requires, else none")
 @tolerance_option("global", "over all sites together", otherwise="with --policy as it requires, else none")
 @require_option()
 @costs_option()
 @report_options
-@format_option(
+@name_option(
+    "--format",
     FORMATS,
     "Print another form in place of tables: ll144 (selection rates and impact ratios by each --group and by all), "
     "model-card, or annex-iv (the parts that can be stated).",
+    None,
+    "form",
 )
 @verbose_option
 @force_option()
@@ -130,7 +129,7 @@ def audit(
         if form == "ll144":
             raise InputError("--format: ll144 also counts people whom a report leaves out; leave --report out.")
         check_output(report, force=force, endings=REPORT)
-    from logofair.cli.console import print_json, show, showing_progress
+    from logofair.cli.console import show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
         # here, while the reader sees that work goes on
@@ -178,6 +177,4 @@ def audit(
         if report is not None:
             (write,) = progress([write_report], "Writing the report", 1)
             write(report, page)
-    if as_json:
-        return print_json({"report": None if report is None else str(report), **page.values})
-    return show(page, verbose=verbose)
+    return show(page, as_json=as_json, verbose=verbose, report=None if report is None else str(report))

@@ -87,7 +87,7 @@ def demo(
     (LoGoFair_l) and both (LoGoFair_l&g), compares them on held-out test rows, and
     writes a report of the last. It takes a few seconds and needs no network.
     """
-    from logofair.cli.console import print_json, show, showing_progress
+    from logofair.cli.console import show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.datasets import load_adult  # here, while the reader sees that work goes on
@@ -110,7 +110,4 @@ def demo(
             (written,) = progress(map(demo_report, [comparison], [about]), "Writing the report", total=1)
             write_report(report, written)
     page = demo_page(comparison, report=str(report), kept=written is None)
-    if as_json:
-        print_json(page.values)
-    else:
-        show(page, verbose=verbose)
+    show(page, as_json=as_json, verbose=verbose)

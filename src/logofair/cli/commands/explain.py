@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @json_option("Print JSON in place of words: every rule as bands of scores.")
 def explain(policy: Path, site: str | None, group: str | None, verbose: bool, as_json: bool) -> None:
     """Say in words whom a policy accepts, what was required of it and how good it is."""
-    from logofair.cli.console import print_json, show, showing_progress
+    from logofair.cli.console import show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.policy.policy import Policy
@@ -39,10 +39,7 @@ def explain(policy: Path, site: str | None, group: str | None, verbose: bool, as
     sites, groups = _chosen(rules, site, group)
     only = site is not None or group is not None
     page = policy_page(rules, policy.name, sites, groups, only=only)
-    if as_json:
-        print_json(page.values)
-    else:
-        show(page, verbose=verbose or only)
+    show(page, as_json=as_json, verbose=verbose or only)
 
 
 def _chosen(policy: Policy, site: str | None, group: str | None) -> tuple[list[int], list[int]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,25 +18,33 @@ from logofair.cli.options import (
     calibration_option,
     check_format,
     command_of_same_rows,
+    confidence_option,
     data_options,
     examples,
     force_option,
-    format_option,
     id_option,
     json_option,
     name_option,
-    number_option,
     path_option,
     pooling_option,
+    read_to_fit,
     report_options,
+    requirement_options,
     seed_option,
-    such_that,
+    short_way,
     test_options,
     verbose_option,
 )
-from logofair.cli.requiring import requirement_options, short_way
-from logofair.files.inputs import ColumnNames, find_files
+from logofair.errors import InputError
+from logofair.files.inputs import ColumnNames
 from logofair.files.writing import POLICY, REPORT, check_outputs
+
+if TYPE_CHECKING:
+    from logofair.files.rows import DataRows
+    from logofair.fitting.solution import Solution
+    from logofair.tradeoff import Frontier
+
+_HEADING = ("title", "purpose", "author", "decision_word")
 
 
 @click.command(
@@ -61,22 +71,27 @@ from logofair.files.writing import POLICY, REPORT, check_outputs
 @calibration_option
 @basis_option
 @pooling_option
-@number_option(
-    "--confidence",
-    float,
-    such_that(lambda confidence: 0 < confidence < 1, "pass a number above 0 and below 1, such as 0.95"),
-    "Also certify with this confidence, such as 0.95, which gaps stay within tolerance on new rows.",
-)
+@confidence_option("Also certify with this confidence, such as 0.95, which gaps stay within tolerance on new rows.")
 @name_option(
     "--solver",
     ("exact", "algorithm1"),
     "exact, or the paper's algorithm1, which may miss its tolerances.",
     default="exact",
 )
-@seed_option("Of the calibration's folds and the policy's coins.  [default: folds by 0, coins at random]", default=None)
+@seed_option(
+    "Of the calibration's folds and the policy's coins.  [default: folds by 0, coins at random]",
+    "random_state",
+    default=None,
+)
 @path_option("--out", "Where to write the policy (JSON).", required=True)
 @report_options
-@format_option(FORMATS[1:], "Print a model-card, or the parts of annex-iv that can be stated, in place of tables.")
+@name_option(
+    "--format",
+    FORMATS[1:],
+    "Print a model-card, or the parts of annex-iv that can be stated, in place of tables.",
+    None,
+    "form",
+)
 @verbose_option
 @force_option()
 @json_option()
@@ -102,40 +117,72 @@ def fit(
     """
     check_format(form, as_json=as_json)
     check_outputs({"--out": out, "--report": report}, force=force, endings={"--out": POLICY, "--report": REPORT})
-    from logofair.cli.console import print_json, show, showing_progress
+    if options["confidence"] is not None and options["pooling"] == "full" and options["basis"] == "eta":
+        raise InputError(
+            "--pooling full: given together with --confidence, whose promises rest on labelled rows of each site "
+            "alone; use one of the two."
+        )
+    from logofair.cli.console import show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.cli import fitting as work  # here, while the reader sees that work goes on
-        from logofair.files.rows import read_parts
+        import logofair  # here, while the reader sees that work goes on
+        from logofair.policy.info import ColumnsInfo
+        from logofair.records import plain
         from logofair.words import write_report
         from logofair.words.fitted import fit_page
         from logofair.words.forms import FORMS
 
-        wanted = work.FitOptions(short_way=short_way(options), **options)
-        files = find_files(data, site=columns.site)
-        columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
-        if wanted.basis == "labels":
-            columns.require(files, label="labels, which --basis labels counts with")
-        wanted.check_pooling()
-        rows, other = read_parts(files, columns, wanted.test, wanted.test_where, progress)
-        solution = work.solve(rows, wanted, progress)
-        solution = work.annotated(solution, rows, columns)
+        heading, required = {name: options.pop(name) for name in _HEADING}, short_way(options)
+        rows, other, arguments = read_to_fit(data, columns, options, progress)
+        solution = logofair.fit(**arguments, **required)
+        # What apply and explain want to know.
+        named = ColumnsInfo(columns.score, tuple(columns.group), columns.site, columns.scale, columns.na)
+        solution = solution.with_info(replace(solution.policy.info, columns=named, data=rows.source))
         if other is not None:
-            (solution,) = progress(map(work.measured_on, [other], [solution]), "Testing", total=1)
+            (solution,) = progress(map(_tested, [solution], [other]), "Testing", total=1)
         solution.policy.save(out)
         written = tuple(str(path) for path in (out, report) if path is not None)
-        about = about_page(rows.source, **wanted.heading, left_out=rows.dropped, written=written)
-        frontier = None if report is None else work.trade_off(rows, wanted, progress)
-        parts: dict[str, Any] = {"frontier": frontier, "next_": work.next_command(solution, out)}
-        parts["recommend"] = command_of_same_rows("recommend")
-        values = work.values_of(solution, rows)
+        about = about_page(rows.source, **heading, left_out=rows.dropped, written=written)
+        frontier = None if report is None else _trade_off(arguments, required)
+        info, values = plain(solution.policy.info), solution.as_dict()
+        if values["tested"] is not None:
+            values["tested"] |= {"data": info["tested"]["data"]}
+        values |= {"data": info["data"], "rows_left_out": rows.dropped}
+        ids = " --id COLUMN" if solution.policy.mixtures.mixed.any() else ""
+        parts: dict[str, Any] = {"frontier": frontier, "recommend": command_of_same_rows("recommend")}
+        parts["next_"] = f"logofair apply {shlex.quote(str(out))} NEW.csv{ids} --out decisions.csv"
         (page,) = progress((fit_page(each, about, values=values, **parts) for each in [solution]), "Measuring", total=1)
         if report is not None:
             (write,) = progress([write_report], "Writing the report", 1)
             write(report, page)
     if form is not None:
         click.echo(FORMS[form](solution, about), nl=False)
-    elif as_json:
-        print_json({"policy": str(out), "report": None if report is None else str(report)} | page.values)
     else:
-        show(page, verbose=verbose)
+        files = {"policy": str(out), "report": None if report is None else str(report)}
+        show(page, as_json=as_json, verbose=verbose, **files)
+
+
+def _tested(solution: Solution, other: DataRows) -> Solution:
+    """Test a solution on other rows, and note in its policy which."""
+    try:
+        solution = solution.test(**other.arguments)
+    except InputError as error:
+        raise InputError(f"--test: {error}") from None
+    info = solution.policy.info
+    assert info.tested is not None
+    return solution.with_info(replace(info, tested=replace(info.tested, data=other.source)))
+
+
+def _trade_off(arguments: Mapping[str, Any], required: Mapping[str, Any]) -> Frontier:
+    """The frontier that stands in the report: of the short way's notion."""
+    from logofair.requirements import DEFAULT, short_way
+    from logofair.tradeoff import frontier
+
+    given = [required.get(name, DEFAULT) for name in ("notion", "local_tolerance", "global_tolerance")]
+    items = short_way(*given, alone=bool(arguments["require"]))[0]
+    bounds = {item.scope.is_global: item.bound for item in items}
+    kept = {name: value for name, value in arguments.items() if name not in ("solver", "confidence", "ids")}
+    if arguments["confidence"] is not None:
+        kept["pooling"] = "none"  # as the certificate
+    notion = required.get("notion", "demographic_parity")
+    return frontier(**kept, notion=notion, chosen=(bounds.get(False), bounds.get(True)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -24,20 +24,15 @@ from logofair.cli.options import (
     notion_option,
     path_option,
     pooling_option,
+    read_to_fit,
+    require_option,
     seed_option,
     test_options,
     tolerance,
     verbose_option,
 )
-from logofair.cli.requiring import require_option
-from logofair.files.inputs import ColumnNames, DataSource, find_files
+from logofair.files.inputs import ColumnNames
 from logofair.files.writing import LIST, PICTURE, check_outputs, put_whole
-
-if TYPE_CHECKING:
-    from logofair.files.rows import DataRows
-    from logofair.progress import Progress
-    from logofair.tradeoff import Frontier
-
 
 MEASURES = ("gap", "ratio")  # as in logofair.tradeoff.grid, whose import would bring numpy
 
@@ -112,69 +107,20 @@ def frontier(
     shown with the requirements that conflict. Use rows the model was not trained
     on; then make the rules with logofair fit.
     """
-    from logofair.cli.console import print_json, show, showing_progress
-
     check_outputs({"--out": out, "--plot": plot}, force=force, endings={"--out": LIST, "--plot": PICTURE})
+    from logofair.cli.console import show, showing_progress
+
     with showing_progress(quiet=as_json) as progress:
-        source, surface = _solve(data, columns, options, progress)
-        _write(surface, out, plot)
-        from logofair.words.tradeoffs import frontier_page
+        from logofair.tradeoff import frontier as solve  # here, while the reader sees that work goes on
+        from logofair.words.tradeoffs import frontier_page, frontier_plot
 
+        rows, other, arguments = read_to_fit(data, columns, options, progress)
+        surface = solve(**arguments, test_rows=None if other is None else other.arguments)
+        for path, text in ((out, surface.as_csv), (plot, lambda: f"{frontier_plot(surface)}\n")):
+            if path is not None:
+                put_whole(path, text().encode("utf-8"))
         written = tuple(str(path) for path in (out, plot) if path is not None)
-        page = frontier_page(surface, about_page(source, written=written))
-    if as_json:
-        where = source.columns.get("where")
-        files = {
-            "data": f"{source.name} where {where}" if where else source.name,
-            "table": out and str(out),
-            "plot": plot and str(plot),
-        }
-        print_json(files | page.values)
-    else:
-        show(page, verbose=verbose)
-
-
-def _solve(
-    data: Sequence[str], columns: ColumnNames, options: dict[str, Any], progress: Progress
-) -> tuple[DataSource, Frontier]:
-    """Read the rows and solve the grid; where the rows came from and the frontier."""
-    from logofair.files.rows import read_parts  # here, while the reader sees that work goes on
-    from logofair.files.values import costs_by_site
-    from logofair.tradeoff import frontier as solve
-
-    test, test_where, costs = (options.pop(name) for name in ("test", "test_where", "costs"))
-    files = find_files(data, site=columns.site)
-    columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
-    if options["basis"] == "labels":
-        columns.require(files, label="labels, which --basis labels counts with")
-    rows, other = read_parts(files, columns, test, test_where, progress)
-    options["calibration"] = options["calibration"] or ("none" if rows.labels is None else "beta")
-    surface = solve(
-        rows.scores,
-        rows.labels,
-        sensitive_features=rows.groups,
-        sites=rows.sites,
-        sample_weight=rows.weights,
-        ids=rows.ids,
-        test_rows=None if other is None else _columns(other),
-        progress=progress,
-        costs=costs_by_site(costs, None if rows.sites is None else list(dict.fromkeys(rows.sites.tolist()))),
-        **options,
-    )
-    return rows.source, surface
-
-
-def _columns(rows: DataRows) -> dict[str, Any]:
-    """Test rows as the library takes them."""
-    names = {"scores": rows.scores, "labels": rows.labels, "sensitive_features": rows.groups}
-    return names | {"sites": rows.sites, "sample_weight": rows.weights, "ids": rows.ids}
-
-
-def _write(surface: Frontier, out: Path | None, plot: Path | None) -> None:
-    """Write the files asked for, each whole or not at all."""
-    from logofair.words.tradeoffs import frontier_plot
-
-    texts = ((out, surface.as_csv), (plot, lambda: f"{frontier_plot(surface)}\n"))
-    for path, text in texts:
-        if path is not None:
-            put_whole(path, text().encode("utf-8"))
+        page = frontier_page(surface, about_page(rows.source, written=written))
+    where = rows.source.columns.get("where")
+    name = f"{rows.source.name} where {where}" if where else rows.source.name
+    show(page, as_json=as_json, verbose=verbose, data=name, table=out and str(out), plot=plot and str(plot))

@@ -14,19 +14,19 @@ from logofair.cli.options import (
     basis_option,
     calibration_option,
     command_of_same_rows,
+    confidence_option,
     costs_option,
     data_options,
     examples,
     id_option,
     json_option,
     name_option,
-    number_option,
     pooling_option,
+    read_to_fit,
     seed_option,
-    such_that,
     verbose_option,
 )
-from logofair.files.inputs import ColumnNames, find_files
+from logofair.files.inputs import ColumnNames
 
 
 @click.command(
@@ -42,22 +42,14 @@ from logofair.files.inputs import ColumnNames, find_files
 @id_option
 @name_option("--notion", NOTIONS, f"What is fair: {', '.join(NOTIONS)}.  [default: all that the labels allow]")
 @costs_option()
-@number_option(
-    "--confidence",
-    float,
-    such_that(lambda confidence: 0 < confidence < 1, "pass a number above 0 and below 1, such as 0.95"),
-    "With which everything on the page holds for new people.",
-    0.95,
-)
+@confidence_option("With which everything on the page holds for new people.", 0.95)
 @calibration_option
 @basis_option
 @pooling_option
 @seed_option("Of the split: part of what is claimed, so do not try many.", "random_state")
 @verbose_option
 @json_option()
-def recommend(
-    data: Sequence[str], columns: ColumnNames, verbose: bool, as_json: bool, costs: Any, **options: Any
-) -> None:
+def recommend(data: Sequence[str], columns: ColumnNames, verbose: bool, as_json: bool, **options: Any) -> None:
     """Find the tightest limits these rows can guarantee for new people.
 
     For every notion of fairness: how small a gap these people suffice to guarantee,
@@ -66,34 +58,14 @@ def recommend(
     holds together at the confidence asked for, the search included. Use rows the
     model was not trained on.
     """
-    from logofair.cli.console import print_json, show, showing_progress
+    from logofair.cli.console import show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.files.rows import read_parts  # here, while the reader sees that work goes on
-        from logofair.files.values import costs_by_site
         from logofair.tradeoff import recommend as search
         from logofair.words.recommended import recommend_page
 
-        files = find_files(data, site=columns.site)
-        columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
-        if options["basis"] == "labels":
-            columns.require(files, label="labels, which --basis labels counts with")
-        rows, _ = read_parts(files, columns, (), (), progress)
-        options["calibration"] = options["calibration"] or ("none" if rows.labels is None else "beta")
-        found = search(
-            rows.scores,
-            rows.labels,
-            sensitive_features=rows.groups,
-            sites=rows.sites,
-            sample_weight=rows.weights,
-            ids=rows.ids,
-            costs=costs_by_site(costs, None if rows.sites is None else list(dict.fromkeys(rows.sites.tolist()))),
-            progress=progress,
-            **options,
-        )
+        rows, _, arguments = read_to_fit(data, columns, options, progress)
+        found = search(**arguments)
         about = about_page(rows.source, left_out=rows.dropped)
         page = recommend_page(found, about, command=command_of_same_rows("fit"))
-    if as_json:
-        print_json({"data": rows.source.name} | page.values)
-    else:
-        show(page, verbose=verbose)
+    show(page, as_json=as_json, verbose=verbose, data=rows.source.name)

@@ -15,10 +15,10 @@ from logofair.cli.options import (
     POOLING,
     constrained,
     name_option,
+    requirement_options,
     seed_option,
     together,
 )
-from logofair.cli.requiring import requirement_options
 from logofair.errors import InputError
 
 if TYPE_CHECKING:
