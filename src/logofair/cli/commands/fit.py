@@ -181,7 +181,7 @@ def _trade_off(arguments: Mapping[str, Any], required: Mapping[str, Any]) -> Fro
     given = [required.get(name, DEFAULT) for name in ("notion", "local_tolerance", "global_tolerance")]
     items = short_way(*given, alone=bool(arguments["require"]))[0]
     bounds = {item.scope.is_global: item.bound for item in items}
-    kept = {name: value for name, value in arguments.items() if name not in ("solver", "confidence", "ids")}
+    kept = {name: value for name, value in arguments.items() if name not in ("solver", "confidence")}
     if arguments["confidence"] is not None:
         kept["pooling"] = "none"  # as the certificate
     notion = required.get("notion", "demographic_parity")
