@@ -184,5 +184,5 @@ def _trade_off(arguments: Mapping[str, Any], required: Mapping[str, Any]) -> Fro
     kept = {name: value for name, value in arguments.items() if name not in ("solver", "confidence")}
     if arguments["confidence"] is not None:
         kept["pooling"] = "none"  # as the certificate
-    notion = required.get("notion", "demographic_parity")
-    return frontier(**kept, notion=notion, chosen=(bounds.get(False), bounds.get(True)))
+    chosen: Any = bounds.get(False), bounds.get(True)
+    return frontier(**kept, notion=required.get("notion", "demographic_parity"), chosen=chosen)
