@@ -55,7 +55,7 @@ decided = policy.probabilities(
     people.scores(others), sensitive_features=others.sensitive, sites=others.sites, on_unknown="merged"
 )
 seen = logofair.audit(decided, **columns(others), chances=True)
-worst = seen.local.worst()
+worst = seen.local.gap()
 print(worst)
 print(f"chance alone shows {worst.value.floor:.4f} on average, up to {worst.value.detectable:.4f}")
 

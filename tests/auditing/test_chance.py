@@ -63,9 +63,9 @@ def audit_of(*cells, **options):
 def test_a_largest_gap_is_bounded_by_every_pair_and_not_by_the_largest_found():
     # The largest gap found rests on many rows; a pair on few rows may in truth have a larger one.
     found = audit_of(("a", "F", 400, 100), ("a", "M", 400, 140), ("b", "F", 12, 6), ("b", "M", 12, 6))
-    gap = found.local.worst().value
+    gap = found.local.gap().value
     assert gap == pytest.approx(0.1)
-    alone = audit_of(("a", "F", 400, 100), ("a", "M", 400, 140)).local.worst().value
+    alone = audit_of(("a", "F", 400, 100), ("a", "M", 400, 140)).local.gap().value
     assert gap.high > 0.4 > alone.high
     assert gap.low < alone.low
 
@@ -145,19 +145,19 @@ def test_the_floor_agrees_with_the_law_of_two_binomials():
 
 def test_a_gap_within_chance_is_not_shown():
     found = audit_of(("a", "F", 40, 12), ("a", "M", 40, 16), ("b", "F", 40, 13), ("b", "M", 40, 12))
-    gap = found.local.worst()
+    gap = found.local.gap()
     assert gap.value.low == 0.0 < gap.value < gap.value.detectable
     assert not gap.shown
 
 
 def test_where_nobody_is_accepted_chance_still_has_a_floor():
-    gap = audit_of(("a", "F", 20, 0), ("a", "M", 20, 0)).global_.worst()
+    gap = audit_of(("a", "F", 20, 0), ("a", "M", 20, 0)).global_.gap()
     assert gap.value == 0.0
     assert gap.value.detectable > 0.05
 
 
 def test_a_gap_above_what_chance_shows_may_still_not_be_shown():
-    gap = audit_of(("a", "F", 30, 15), ("a", "M", 30, 23)).global_.worst()
+    gap = audit_of(("a", "F", 30, 15), ("a", "M", 30, 23)).global_.gap()
     assert not gap.shown
     assert gap.value > gap.value.detectable
 
@@ -176,7 +176,7 @@ def test_the_floor_of_two_rates_is_no_smaller_than_that_of_either():
 
 def test_a_small_groups_gap_that_is_shown_is_not_hidden():
     found = audit_of(("a", "F", 4000, 2000), ("a", "M", 4000, 2010), ("a", "X", 24, 0))
-    assert found.headline_global == found.global_.worst()
+    assert found.headline_global == found.global_.gap()
     assert 0.2 <= found.headline_global.value.low < 0.3
 
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import logofair
-from logofair.auditing.counting import count_rows
+from logofair.auditing.files import count_rows
 from logofair.auditing.measure import tally_of
 from logofair.cli.options import NOTIONS
 from logofair.columns.labels import encode

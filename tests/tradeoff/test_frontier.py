@@ -223,7 +223,7 @@ def test_the_base_rules_gaps_are_those_of_score_at_least_a_half():
     assert base.local_gap == pytest.approx(audited.local_gap)
     assert base.global_gap == pytest.approx(audited.global_gap)
     assert base.measured.fitted_rows
-    assert base.measured.local.worst().site == audited.local.worst().site
+    assert base.measured.local.gap().site == audited.local.gap().site
     assert base.measured.global_gap.rows == audited.global_gap.rows
 
 
@@ -473,7 +473,7 @@ def test_a_gap_on_few_test_rows_does_not_make_the_headline():
     rows = {"scores": scores, "labels": scores > 0.5, "sensitive_features": group, "sites": site}
     found = frontier(**rows, calibration="none", local_tolerances=[None], test_rows=rows)
     measured = found.points[-1].measured
-    worst = measured.local.worst()
+    worst = measured.local.gap()
     assert (worst.value, worst.site) == (1.0, "tiny")
     assert worst.value.rows < 30
     assert measured.local_gap == measured.headline_local.value < 0.1

@@ -99,7 +99,7 @@ def test_it_is_never_below_a_fitted_policy_at_that_policys_own_gaps(seed, notion
     measured = logofair.audit(
         fitted.policy.probabilities(scores, **columns), labels, **columns, notion=notion, chances=True
     )
-    tolerances = {"local_tolerance": measured.local.worst().value, "global_tolerance": measured.global_.worst().value}
+    tolerances = {"local_tolerance": measured.local.gap().value, "global_tolerance": measured.global_.gap().value}
     assert oracle(scores, labels, **columns, notion=notion, **tolerances).accuracy >= measured.accuracy - 1e-6
 
 
@@ -111,10 +111,10 @@ def test_its_audit_on_the_rows_agrees_with_its_own_figures(seed, notion):
     found = oracle(scores, labels, **columns, notion=notion, local_tolerance=0.05, global_tolerance=0.01)
     chance = found.solution.policy.probabilities(scores, **columns)
     measured = logofair.audit(chance, labels, **columns, notion=notion, chances=True)
-    assert measured.local.worst().value <= 0.05 + 1e-9
-    assert measured.global_.worst().value <= 0.01 + 1e-9
-    assert found.audit.local.worst().value == pytest.approx(measured.local.worst().value, abs=1e-12)
-    assert found.audit.global_gap == pytest.approx(measured.global_.worst().value, abs=1e-12)
+    assert measured.local.gap().value <= 0.05 + 1e-9
+    assert measured.global_.gap().value <= 0.01 + 1e-9
+    assert found.audit.local.gap().value == pytest.approx(measured.local.gap().value, abs=1e-12)
+    assert found.audit.global_gap == pytest.approx(measured.global_.gap().value, abs=1e-12)
     assert found.accuracy == pytest.approx(measured.accuracy, abs=1e-12)
     assert found.accuracy == pytest.approx(np.mean(np.where(labels == 1, chance, 1 - chance)), abs=1e-12)
     assert found.accuracy == pytest.approx(found.solution.certificate.primal, abs=1e-9)

@@ -6,12 +6,10 @@ nobody counts in, and a gap between fewer than two rates, is undefined: ``None``
 carries its interval and the rows it rests on, every largest gap the noise floor, since a gap on few rows is chance.
 """
 
-from logofair.auditing.comparison import Comparison, compare
-from logofair.auditing.gaps import Gap
 from logofair.auditing.impact import CategoryTable, ImpactRatios, impact_ratios
 from logofair.auditing.measure import Measured
-from logofair.auditing.result import Audit, SiteAudit
-from logofair.auditing.rows import audit
+from logofair.auditing.result import Audit, Comparison, Gap, SiteAudit
+from logofair.auditing.rows import audit, compare
 from logofair.outcomes import FEW_ROWS, Outcome, Outcomes
 
 __all__ = [

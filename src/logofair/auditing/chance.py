@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import betaincinv
 
 from logofair.columns.checks import Floats
@@ -57,6 +58,33 @@ def pair_limits(shares: Floats, people: Floats, tail: Floats | float, *, upper: 
         limit = limits_against(first, shares, low, high, upper=upper)
         best = np.fmax(best, np.max(limit, axis=-1, where=~np.isnan(limit), initial=-np.inf))
     return np.where(np.isinf(best), np.nan, np.clip(best, 0.0, 1.0))
+
+
+def pair_figure(shares: Floats, *, ratio: bool = False) -> tuple[Floats, npt.NDArray[np.intp]]:
+    """The largest share less the smallest, or the smallest divided by it; the last axis are the groups.
+
+    NaN where fewer than two shares are known, and where all are 0 of a ratio. With the places of the largest share and
+    of the smallest, (..., 2).
+
+    Examples
+    --------
+    >>> gaps, at = pair_figure(np.array([[0.5, 0.25, np.nan], [0.5, np.nan, np.nan]]))
+    >>> gaps.tolist(), at[0].tolist()
+    ([0.25, nan], [0, 1])
+    """
+    known = ~np.isnan(shares)
+    high, low = np.where(known, shares, -np.inf), np.where(known, shares, np.inf)
+    at = np.stack([high.argmax(axis=-1), low.argmin(axis=-1)], axis=-1)
+    ends = np.take_along_axis(shares, at, axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = ends[..., 1] / ends[..., 0] if ratio else ends[..., 0] - ends[..., 1]
+    return np.where(known.sum(axis=-1) >= 2, found, np.nan), at
+
+
+def count_pairs(shares: Floats) -> int:
+    """How many pairs of one group and another are compared, of shares by (..., group), NaN where there is none."""
+    known = (~np.isnan(shares)).sum(axis=-1)
+    return int((known * (known - 1)).sum())
 
 
 def limits_against(first: int, shares: Floats, low: Floats, high: Floats, *, upper: bool) -> Floats:

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from logofair.auditing.chance import TAIL, quotient_limits, ratio_floor
-from logofair.auditing.gaps import Gap, Side
 from logofair.auditing.measure import Measured, Tally, tally_of, value_of
-from logofair.auditing.result import plain_figures
+from logofair.auditing.result import Gap, Side, plain_figures
 from logofair.auditing.rows import checked_chances
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Label
@@ -198,7 +197,7 @@ def _table(tally: Tally, names: Sequence[tuple[Any, ...]], by: tuple[str, ...], 
         why = "fewer than two categories have a selection rate"
     if not why:
         floor, detectable = map(value_of, ratio_floor(side.values[0, 0], side.effective[0, 0], "selection rate"))
-    return CategoryTable(by, found, people - int(counts.sum()), side.worst(), floor, detectable, why)
+    return CategoryTable(by, found, people - int(counts.sum()), side.gap(), floor, detectable, why)
 
 
 def _ratios(side: Side, which: Booleans) -> list[Measured | None]:

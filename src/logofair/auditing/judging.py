@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 
-from logofair.auditing.chance import TAIL, pair_limits, ratio_limits, share_limits
-from logofair.auditing.gaps import count_pairs
+from logofair.auditing.chance import TAIL, count_pairs, pair_figure, pair_limits, ratio_limits, share_limits
 from logofair.auditing.measure import Changes, Tally, as_one_site, counts_rows, tally_of, value_of
 from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Booleans, Indices
@@ -115,7 +114,7 @@ def judge(
         side, tail = sides[each.scope.is_global], TAIL / counts[each.scope.is_global]
         bound = (shares or {}).get(each, np.nan) if isinstance(each.bound, People) else each.bound
         fixed = None if bound == TODAY else float(bound)
-        found = _worst([_figure(own, fixed, tail, exact=exact) for own in compared(each, side)], each.relation)
+        found = _figure(compared(each, side), fixed, tail, exact=exact)
         limit = found.before if fixed is None else np.full(found.after.shape, fixed)
         if exact:
             states = np.where(room(each.relation, limit, found.after) >= -precision, MET, EXCEEDED).astype(object)
@@ -177,55 +176,26 @@ def count_comparisons(
     return max(counts[0], 1), max(counts[1], 1)
 
 
-# ---------------------------------------------------------------- the figure of one rate
-
-
-@dataclass(frozen=True, eq=False)
-class _Figure:
-    """A gap, ratio, rate or difference at every place (a site, or all together); NaN where undefined."""
-
-    before: Floats
-    after: Floats
-    low: Floats
-    high: Floats
-    rows: Indices
-    rate: list[str]
-    groups: list[tuple[Label, ...]]
-
-
-def _worst(parts: list[_Figure], relation: str) -> _Figure:
-    """The worst of several rates' figures at every place, and the worst of their ends: they need not be of one rate."""
-    if len(parts) == 1:
-        return parts[0]
-    least = relation == ">="
-    after, reduced = np.array([part.after for part in parts]), np.fmin.reduce if least else np.fmax.reduce
-    known = np.where(np.isnan(after), np.inf if least else -np.inf, after)
-    worst = [parts[k] for k in (known.argmin(axis=0) if least else known.argmax(axis=0)).tolist()]
-    return _Figure(
-        **{name: reduced([getattr(part, name) for part in parts]) for name in ("before", "after", "low", "high")},
-        rows=np.array([part.rows[c] for c, part in enumerate(worst)]),
-        rate=[part.rate[c] for c, part in enumerate(worst)],
-        groups=[part.groups[c] for c, part in enumerate(worst)],
-    )
+# ---------------------------------------------------------------- figures with their intervals
 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Shares of some populations at every place, (places, populations), of which a requirement's figure is made.
+    """Shares of some populations at every place, (rates, places, populations), of which a requirement's figure is made.
 
     ``names`` are the groups that a population is named after, ``rows`` how many rows its share rests on, ``people`` the
     effective number of rows. ``limits`` gives the interval of a single share.
     """
 
     requirement: Requirement
-    rate: str
+    rates: tuple[str, ...]
     names: list[tuple[Label, ...]]
     before: Floats
     after: Floats
     rows: Indices
     people: Floats
     limits: Limits
-    has_interval: bool  # whether shares are of rows that count or do not: others have no binomial interval
+    has_interval: Booleans  # (rates, 1): whether a rate is a share of rows; others have no binomial interval
 
     @property
     def of_pairs(self) -> bool:
@@ -238,67 +208,80 @@ class Compared:
         of_today = self.requirement.bound == TODAY and not self.of_pairs
         return np.where(of_today & ~np.isnan(self.before), self.before, 0.0)
 
-    def only(self, population: int) -> Compared:
-        """One of the populations by itself."""
-        one = slice(population, population + 1)
-        arrays = {name: getattr(self, name)[:, one] for name in ("before", "after", "rows", "people")}
-
-        def limits(tail: Floats) -> tuple[Floats, Floats]:
-            low, high = self.limits(tail)
-            return low[:, one], high[:, one]
-
-        return replace(self, names=self.names[one], limits=limits, **arrays)
-
     def figure(self, values: Floats) -> tuple[Floats, Indices]:
         """The figure at every place, and the populations that it is of: the ends of a gap or ratio, or the worst."""
-        known = ~np.isnan(values)
-        top = np.where(known, values, -np.inf).argmax(axis=1)
-        bottom = np.where(known, values, np.inf).argmin(axis=1)
-        every = np.arange(len(values))
-        if not self.of_pairs:
-            worst = bottom if self.requirement.relation == ">=" else top
-            return values[every, worst], worst[:, None]
-        largest, smallest = values[every, top], values[every, bottom]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found = largest - smallest if self.requirement.measure == "gap" else smallest / largest  # 0 / 0: NaN
-        return np.where(known.sum(axis=1) >= 2, found, np.nan), np.stack([top, bottom], axis=1)
+        if self.of_pairs:
+            return pair_figure(values, ratio=self.requirement.measure == "ratio")
+        least = self.requirement.relation == ">="
+        known = np.where(np.isnan(values), np.inf if least else -np.inf, values)
+        worst = (known.argmin if least else known.argmax)(axis=-1)[..., None]
+        return np.take_along_axis(values, worst, axis=-1)[..., 0], worst
 
     def end(self, which: Booleans, tail: Floats, *, kept: bool) -> Floats:
         """The end of the figure's interval that can show that a limit is ``kept``, or else that it is exceeded.
 
-        ``which`` populations count. ``tail`` is the error of the end, (places,): of the worst comparison where it is
-        kept, of each comparison where it is exceeded.
+        ``which`` populations count. ``tail`` is the error of the end, (rates, places): of the worst comparison where it
+        is kept, of each comparison where it is exceeded.
         """
         measure, at_most = self.requirement.measure, self.requirement.relation != ">="
         shares = np.where(which, self.after, np.nan)
-        if not self.has_interval or (self.requirement.bound == TODAY and self.of_pairs):
-            return np.full(len(shares), np.nan)  # today's gap as a limit is uncertain too, and has no interval yet
         if self.of_pairs:
             limits = pair_limits if measure == "gap" else ratio_limits
-            return limits(shares, self.people, tail, upper=kept == (measure == "gap"))
-        low, high = (np.where(which, end - self.beside, np.nan) for end in self.limits(tail[:, None]))
-        return np.asarray((np.fmax if at_most else np.fmin).reduce(high if kept == at_most else low, axis=1))
+            found = limits(shares, self.people, tail, upper=kept == (measure == "gap"))
+        else:
+            low, high = (np.where(which, end - self.beside, np.nan) for end in self.limits(tail[..., None]))
+            found = (np.fmax if at_most else np.fmin).reduce(high if kept == at_most else low, axis=-1)
+        # Today's gap as a limit is uncertain too, and has no interval yet.
+        known = self.has_interval & (not self.of_pairs or self.requirement.bound != TODAY)
+        return np.where(known, found, np.nan)
+
+    def only(self, rate: int, population: int | None = None) -> Compared:
+        """One of the rates, of one population or of all: (places, populations)."""
+        which = slice(None) if population is None else slice(population, population + 1)
+        arrays: dict[str, Any] = {
+            name: getattr(self, name)[rate][:, which] for name in ("before", "after", "rows", "people")
+        }
+
+        def limits(tail: Floats) -> tuple[Floats, Floats]:
+            low, high = self.limits(tail)
+            return low[rate][:, which], high[rate][:, which]
+
+        arrays |= {"rates": (self.rates[rate],), "names": self.names[which], "has_interval": self.has_interval[rate]}
+        return replace(self, **arrays, limits=limits)
+
+
+class _Figure(NamedTuple):
+    """A gap, ratio, rate or difference at every place (a site, or all together); NaN where undefined."""
+
+    before: Floats
+    after: Floats
+    low: Floats
+    high: Floats
+    rows: Indices
+    rate: list[str]
+    groups: list[tuple[Label, ...]]
 
 
 def _figure(own: Compared, limit: float | None, tail: float, *, exact: bool) -> _Figure:
-    """The figure of one rate at every place, with its interval; ``limit`` None is what the unconstrained rule gives.
+    """The figure at every place, of the worst rate, with its interval.
 
-    ``tail`` is the error of a single comparison once it is corrected for all. On other rows than those that chose the
-    rule, populations of few rows are left out where enough others can be compared, unless they show, however few, that
-    the limit is exceeded.
+    ``limit`` None is what the unconstrained rule gives, ``tail`` the error of a single comparison once it is corrected
+    for all. On other rows than those that chose the rule, populations of few rows are left out where enough others can
+    be compared, unless they show, however few, that the limit is exceeded. Of several rates the worst ends are taken,
+    which need not be of the worst rate.
     """
     relation, among = own.requirement.relation, np.ones(own.after.shape, dtype=bool)
-    corrected = np.full(len(among), tail)
-    single = corrected if relation == "=" else np.full(len(among), TAIL)  # "=" can be exceeded at both ends
+    corrected = np.full(among.shape[:-1], tail)
+    single = corrected if relation == "=" else np.full(among.shape[:-1], TAIL)  # "=" can be exceeded at both ends
     if not exact:
         large = (own.rows >= FEW_ROWS) & ~np.isnan(own.after)
-        among = large | (large.sum(axis=1, keepdims=True) < (2 if own.of_pairs else 1))
+        among = large | (large.sum(axis=-1, keepdims=True) < (2 if own.of_pairs else 1))
         if limit is not None and not among.all():
             ends = (own.end(which, corrected, kept=False) for which in (np.ones_like(among), among))
             by_all, by_large = (room(relation, np.array(limit), end) < 0.0 for end in ends)
-            among |= (by_all & ~by_large)[:, None]
+            among |= (by_all & ~by_large)[..., None]
     after, at = own.figure(np.where(among, own.after - own.beside, np.nan))
-    beside = np.take_along_axis(own.beside, at, axis=1)[:, 0]
+    beside = np.take_along_axis(own.beside, at, axis=-1)[..., 0]
     before = own.figure(np.where(among, own.before - own.beside, np.nan))[0] + beside
     known, low = ~np.isnan(after), np.full(after.shape, np.nan)
     high = low
@@ -307,15 +290,21 @@ def _figure(own: Compared, limit: float | None, tail: float, *, exact: bool) -> 
         low, high = (kept, exceeded) if relation == ">=" else (exceeded, kept)
         low, high = np.where(known, np.minimum(low, after), np.nan), np.where(known, np.maximum(high, after), np.nan)
     # A ratio of rates that are all 0 is undefined, yet it rests on rows.
-    all_zero = (own.requirement.measure == "ratio") & ((~np.isnan(own.after)).sum(axis=1) >= 2)
+    all_zero = (own.requirement.measure == "ratio") & ((~np.isnan(own.after)).sum(axis=-1) >= 2)
+    rows = np.where(known | all_zero, np.take_along_axis(own.rows, at, axis=-1).min(axis=-1), 0)
+    least = relation == ">="
+    after = after + beside
+    known_first = np.where(np.isnan(after), np.inf if least else -np.inf, after)
+    worst = (known_first.argmin if least else known_first.argmax)(axis=0).tolist()
+    reduced = (np.fmin if least else np.fmax).reduce
     return _Figure(
-        before,
-        after + beside,
-        low + beside,
-        high + beside,
-        np.where(known | all_zero, np.take_along_axis(own.rows, at, axis=1).min(axis=1), 0),
-        [own.rate] * len(after),
-        [tuple(name for a in ends for name in own.names[a]) for ends in at.tolist()],
+        before=reduced(before, axis=0),
+        after=reduced(after, axis=0),
+        low=reduced(low + beside, axis=0),
+        high=reduced(high + beside, axis=0),
+        rows=np.array([rows[k, c] for c, k in enumerate(worst)]),
+        rate=[own.rates[k] for k in worst],
+        groups=[tuple(name for a in at[k, c].tolist() for name in own.names[a]) for c, k in enumerate(worst)],
     )
 
 
@@ -324,10 +313,10 @@ def rates_of(requirement: Requirement) -> tuple[Rate, ...]:
     return requirement.rates or DEMOGRAPHIC_PARITY.rates
 
 
-def compared(requirement: Requirement, rules: CountedRules) -> list[Compared]:
-    """For each rate the shares that a requirement compares: of all groups, or of the one population it is about."""
+def compared(requirement: Requirement, rules: CountedRules) -> Compared:
+    """The shares that a requirement compares: of all groups, or of the one population it is about."""
     if requirement.measure == "difference":
-        return [_difference(requirement, rules)]
+        return _difference(requirement, rules)
     place = list(range(len(rules.groups)))
     names: list[tuple[Label, ...]] = [(group,) for group in rules.groups]
     if requirement.who or requirement.measure == "accepted":
@@ -335,23 +324,25 @@ def compared(requirement: Requirement, rules: CountedRules) -> list[Compared]:
         members = rules.members(population)
         place = np.where(members, 0, -1).tolist()
         names = [tuple(group for group, own in zip(rules.groups, members, strict=True) if population and own)]
-    after = rules.after.gathered(place, len(names))
-    before = None if rules.before is None else rules.before.gathered(place, len(names))
-    found = []
-    for rate in rates_of(requirement):
-        values, people = after.rate(rate), after.effective_rows(rate)
-        first = np.full(values.shape, np.nan) if before is None else before.rate(rate)
-        limits: Limits = partial(share_limits, values, people)
-        if requirement.bound == TODAY and before is not None:  # of the change, since both rules decide on the same rows
-            change = None if rules.changes is None else rules.changes[0].gathered(place, len(names)).rates(rate)
-            limits = partial(_limits_of_change, first, change, (0.0, 1.0))
-        rows = after.rows_behind(rate)
-        found.append(Compared(requirement, rate.name, names, first, values, rows, people, limits, counts_rows(rate)))
-    return found
+    after, rates = rules.after.gathered(place, len(names)), rates_of(requirement)
+    values, people = (np.stack([of(rate) for rate in rates]) for of in (after.rate, after.effective_rows))
+    rows, before = np.stack([after.rows_behind(rate) for rate in rates]), np.full(values.shape, np.nan)
+    limits: Limits = partial(share_limits, values, people)
+    if rules.before is not None:
+        first = rules.before.gathered(place, len(names))
+        before = np.stack([first.rate(rate) for rate in rates])
+        if requirement.bound == TODAY:  # of the change, since both rules decide on the same rows
+            change = None
+            if rules.changes is not None:
+                changes = rules.changes[0].gathered(place, len(names))
+                change = tuple(map(np.stack, zip(*map(changes.rates, rates), strict=True)))
+            limits = partial(_limits_of_change, before, change, (0.0, 1.0))
+    counted, called = np.array([[counts_rows(rate)] for rate in rates]), tuple(rate.name for rate in rates)
+    return Compared(requirement, called, names, before, values, rows, people, limits, counted)
 
 
 def _limits_of_change(
-    before: Floats, change: tuple[Floats, Floats] | None, range_: tuple[float, float], tail: Floats
+    before: Floats, change: tuple[Floats, ...] | None, range_: tuple[float, float], tail: Floats
 ) -> tuple[Floats, Floats]:
     """Both ends of a share from its change (mean and squared error); NaN where changes were not counted."""
     if change is None:
@@ -384,12 +375,13 @@ def _difference(requirement: Requirement, rules: CountedRules) -> Compared:
     before = np.full(after.shape, np.nan) if rules.before is None else summed([rules.before.rate(r) for r in rates])
 
     def limits(tail: Floats) -> tuple[Floats, Floats]:
+        tail = tail.reshape(-1, 1)  # by place: there is one figure
         low, high = share_limits(shares, people, tail)
         below = np.where(weight > 0.0, shares - low, high - shares)
         above = np.where(weight > 0.0, high - shares, shares - low)
         mixed = _mix_errors(requirement, rules, tail)
         ends = summed([below**2], weight**2) + mixed[0], summed([above**2], weight**2) + mixed[1]
-        return after - np.sqrt(ends[0]), after + np.sqrt(ends[1])
+        return (after - np.sqrt(ends[0]))[None], (after + np.sqrt(ends[1]))[None]
 
     own: Limits = limits
     if requirement.bound == TODAY and rules.before is not None:
@@ -397,8 +389,8 @@ def _difference(requirement: Requirement, rules: CountedRules) -> Compared:
         if rules.changes is not None:
             by_rate = [rules.changes[0].rates(rate) for rate in rates]
             mean, error = (summed([each[k] for each in by_rate], weight ** (k + 1)) for k in (0, 1))
-            change = mean, error
-        own = partial(_limits_of_change, before, change, (-np.inf, np.inf))
+            change = mean[None], error[None]
+        own = partial(_limits_of_change, before[None], change, (-np.inf, np.inf))
     rows = np.min(
         [
             rules.after.gathered(np.where(rules.members(population), 0, -1).tolist(), 1).rows_behind(rate)
@@ -407,8 +399,9 @@ def _difference(requirement: Requirement, rules: CountedRules) -> Compared:
         axis=0,
     )
     names = [tuple(group for group in rules.groups if any(str(group) in each for each in requirement.who))]
-    known, name = all(map(counts_rows, rates)), requirement.rates[0].name
-    return Compared(requirement, name, names, before, after, rows, rows.astype(float), own, known)
+    called, known = (requirement.rates[0].name,), np.array([[all(map(counts_rows, rates))]])
+    figures = before[None], after[None], rows[None], rows[None].astype(float)
+    return Compared(requirement, called, names, *figures, own, known)
 
 
 def _mix_errors(requirement: Requirement, rules: CountedRules, tail: Floats) -> tuple[Floats, Floats]:

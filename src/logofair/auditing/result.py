@@ -1,22 +1,266 @@
-"""What an audit found: the table of outcomes, and the rates and gaps behind it, over all sites and at each."""
+"""What an audit found: rates and gaps with what they rest on, over all sites and at each, and the table of outcomes."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from logofair.auditing.gaps import Gap, Side
-from logofair.auditing.measure import Measured, Tally, value_of
-from logofair.columns.checks import Label
+from logofair.auditing.chance import (
+    TAIL,
+    Floor,
+    count_pairs,
+    limits_against,
+    noise_floor,
+    pair_figure,
+    pair_limits,
+    share_limits,
+)
+from logofair.auditing.measure import Measured, Tally, counting_labels, counts_rows, value_of
+from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import plain
+from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
 from logofair.notions import Rate
 from logofair.outcomes import FEW_ROWS, Outcomes
 from logofair.reportable import Reportable
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The largest rate over the groups minus the smallest; ``value`` is None where ``reason`` says why.
+
+    ``highest`` and ``lowest`` are the groups concerned, ``site`` is None for all sites together. ``value`` is a
+    :class:`Measured`; its interval is None where the rate is not the share of some rows that is accepted.
+
+    Examples
+    --------
+    >>> print(Gap(Measured(0.25, low=0.03, high=0.42, rows=40), "selection rate", "M", "F", site="north"))
+    0.2500 (selection rate, 'M' over 'F', site 'north'; 95%: 0.0300 to 0.4200; 40 rows)
+    """
+
+    value: Measured | None
+    rate: str
+    highest: Label | None = None
+    lowest: Label | None = None
+    site: Label | None = None
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        what = self.reason if self.value is None else self.rate
+        what = f"{what}, {self.highest!r} over {self.lowest!r}" if self.value else what
+        what = f"{what}{'' if self.site is None else f', site {self.site!r}'}"
+        figure, _, rests = str("undefined" if self.value is None else self.value).partition(" (")
+        return f"{figure} ({what}{f'; {rests}' if rests else ')'}"
+
+    @property
+    def shown(self) -> bool:
+        """Whether a gap is shown beyond chance."""
+        return self.value is not None and self.value.low is not None and self.value.low >= 0.00005
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        named = {name: plain(getattr(self, name)) for name in ("highest", "lowest", "site")}
+        figure = {"value": None} if self.value is None else self.value.as_dict()
+        return figure | {"rate": self.rate} | named | {"reason": self.reason}
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The rates of one side, local or global: ``values[rate, site, group]``, NaN if undefined, and their gaps.
+
+    Only rates that rest on ``fewest`` rows or more have a value. Lower limits are corrected for ``comparisons``. The
+    noise floor is that of ``like``, where given, another rule on the same rows: it hardly depends on the rule, and is
+    the most expensive figure where many rules are measured.
+    """
+
+    rates: tuple[Rate, ...]
+    groups: tuple[Label, ...]
+    sites: tuple[Label | None, ...]
+    tally: Tally
+    values: Floats
+    comparisons: int
+    fewest: int = 1
+    like: Side | None = None
+
+    @classmethod
+    def of(
+        cls,
+        rates: tuple[Rate, ...],
+        groups: tuple[Label, ...],
+        sites: tuple[Label | None, ...],
+        tally: Tally,
+        *,
+        comparisons: int | None = None,
+        like: Side | None = None,
+    ) -> Side:
+        """Measure every rate; comparisons are by default these pairs of groups."""
+        values = np.stack([tally.rate(rate) for rate in rates])
+        comparisons = count_pairs(values) if comparisons is None else comparisons
+        return cls(rates, groups, sites, tally, values, comparisons, like=like)
+
+    @cached_property
+    def _gaps(self) -> tuple[Floats, npt.NDArray[np.intp]]:
+        return pair_figure(self.values)
+
+    @property
+    def gaps(self) -> Floats:
+        """The gap of every rate at every site, (rates, sites); NaN if undefined."""
+        return self._gaps[0]
+
+    @property
+    def ends(self) -> npt.NDArray[np.intp]:
+        """The groups with the largest and with the smallest rate, (rates, sites, 2)."""
+        return self._gaps[1]
+
+    @cached_property
+    def rows(self) -> Indices:
+        """Rows behind each rate, (rates, sites, groups)."""
+        return np.stack([self.tally.rows_behind(rate) for rate in self.rates])
+
+    @cached_property
+    def effective(self) -> Floats:
+        """Effective number of rows behind each rate, (rates, sites, groups)."""
+        return np.stack([self.tally.effective_rows(rate) for rate in self.rates])
+
+    @cached_property
+    def gap_rows(self) -> Indices:
+        """Rows behind each gap: the fewer of those behind its two rates, (rates, sites); 0 where undefined."""
+        return np.where(np.isnan(self.gaps), 0, np.take_along_axis(self.rows, self.ends, axis=-1).min(axis=-1))
+
+    @cached_property
+    def large(self) -> Side:
+        """The side without small cells: rates that rest on :data:`FEW_ROWS` rows or more."""
+        values = np.where(self.rows >= FEW_ROWS, self.values, np.nan)
+        return replace(self, values=values, fewest=FEW_ROWS, like=None if self.like is None else self.like.large)
+
+    @cached_property
+    def headline(self) -> Side:
+        """The side that pages show first: large cells, so that the noise of a few people makes no gap.
+
+        A rate keeps all cells where large ones have no gap, or where a gap is shown beyond chance among all cells and
+        none among the large. Rates are chosen one by one, so that adding a rate never lowers the gap.
+        """
+        shown, large = (np.fmax.reduce(side.limits[0], axis=1) > 0.0 for side in (self, self.large))
+        every = np.isnan(self.large.gaps).all(axis=1) | (shown & ~large)
+        return replace(self, values=np.where(every[:, None, None], self.values, self.large.values))
+
+    @cached_property
+    def _shares(self) -> Floats:
+        """The values of those rates that are shares of rows; NaN for others, which have no such intervals."""
+        counted = np.array([counts_rows(rate) for rate in self.rates])[:, None, None]
+        return np.where(counted, self.values, np.nan)
+
+    @cached_property
+    def rate_limits(self) -> tuple[Floats, Floats]:
+        """Ends of the 95% interval of every rate, each (rates, sites, groups); NaN where there is none."""
+        return share_limits(self._shares, self.effective)
+
+    @cached_property
+    def limits(self) -> tuple[Floats, Floats]:
+        """Both ends of the 95% interval of every gap, (rates, sites); NaN where undefined, or of no shares of rows.
+
+        Upper ends are not corrected: the pair of groups that is worst in truth is one fixed pair, so the largest upper
+        end of several gaps is one of the largest gap. Lower ends are corrected for all comparisons, so that the largest
+        of several is one of the largest gap, too.
+        """
+        tail = np.full(self.gaps.shape, TAIL)
+        lower = pair_limits(self._shares, self.effective, tail / max(self.comparisons, 1), upper=False)
+        return lower, pair_limits(self._shares, self.effective, tail, upper=True)
+
+    @cached_property
+    def floor(self) -> Floor:
+        """Gaps that rules without any true gap would show on these rows by chance."""
+        return self.floor_at(0.0) if self.like is None else self.like.floor
+
+    def floor_at(self, gap: float) -> Floor:
+        """Gaps that rules would show on these rows if the true one were ``gap`` at every site."""
+        return noise_floor(self._shares, self.effective, [rate.name for rate in self.rates], gap)
+
+    def candidates(self, rate: int, first: int) -> Booleans:
+        """Which pairs of a group and another, (sites, groups), may be those of the largest gap in truth."""
+        low, high = (part[rate] for part in self.rate_limits)
+        with np.errstate(invalid="ignore"):
+            limits = limits_against(first, self._shares[rate], low, high, upper=True)
+            return np.asarray(limits >= np.fmax.reduce(self.limits[0], axis=None))
+
+    @property
+    def squared_errors(self) -> Floats:
+        """Squared standard error of every rate, (rates, sites, groups), one hit and one miss added."""
+        centre = (self._shares * self.effective + 1.0) / (self.effective + 2.0)
+        return np.asarray(centre * (1.0 - centre) / (self.effective + 2.0))
+
+    def gap(self, rate: int | None = None, place: int | None = None) -> Gap:
+        """The largest gap of one rate, or of any, at one site, or at any.
+
+        Its limits are of the largest true gap, which may be between another pair of groups. Where there was something
+        to choose from it has a noise floor. An undefined gap has no site where it is the largest of any site.
+        """
+        rates = slice(None) if rate is None else slice(rate, rate + 1)
+        places = slice(None) if place is None else slice(place, place + 1)
+        known = np.where(np.isnan(self.gaps), -1.0, self.gaps)[rates, places]
+        at = np.unravel_index(known.argmax(), known.shape)
+        k, c = int(at[0]) + (rate or 0), int(at[1]) + (place or 0)
+        name, gap = self.rates[k].name, float(self.gaps[k, c])
+        if math.isnan(gap):
+            have = f"a {name} on {self.fewest} rows or more" if self.fewest > 1 else f"a defined {name}"
+            site = None if place is None else self.sites[place]
+            return Gap(None, name, site=site, reason=f"fewer than two groups have {have}")
+        floor = detectable = math.nan
+        if rate is None or place is None:
+            if place is not None:
+                floor = float(self.floor.by_site[place])
+            else:
+                floor, detectable = self.floor[:2] if rate is None else self.floor.by_rate[rate]
+        low, high = (float(np.fmax.reduce(end[rates, places], axis=None)) for end in self.limits)
+        value = Measured(
+            gap,
+            low=None if math.isnan(low) else min(low, gap),
+            high=None if math.isnan(high) else max(high, gap),
+            rows=int(self.gap_rows[k, c]),
+            floor=value_of(floor),
+            detectable=value_of(detectable),
+        )
+        highest, lowest = (self.groups[at] for at in self.ends[k, c].tolist())
+        return Gap(value, name, highest, lowest, self.sites[c])
+
+    def largest(self) -> tuple[Gap, ...]:
+        """The gap of every rate at the site where it is largest."""
+        return tuple(self.gap(rate) for rate in range(len(self.rates)))
+
+    def measured_rates(self, place: int) -> dict[str, dict[Label, Measured | None]]:
+        """Every rate of every group at one site; None where undefined."""
+        low, high = self.rate_limits
+
+        def measured(at: tuple[int, int, int]) -> Measured | None:
+            if math.isnan(self.values[at]):
+                return None
+            ends = {"low": value_of(low[at]), "high": value_of(high[at])}
+            return Measured(float(self.values[at]), **ends, rows=int(self.rows[at]))
+
+        return {
+            rate.name: {group: measured((k, place, a)) for a, group in enumerate(self.groups)}
+            for k, rate in enumerate(self.rates)
+        }
+
+    def undefined(self, place: int) -> Iterator[str]:
+        """Sentences on the undefined rates of one site, with the reason of each."""
+        site = self.sites[place]
+        for k, a in np.argwhere(np.isnan(self.values[:, place])).tolist():
+            counting = counting_labels(self.rates[k])
+            those = f"rows with label {counting[0]}" if len(counting) == 1 else "rows"
+            why = "its value is not finite"
+            if not self.tally.rows[place, a, counting].any():
+                why = f"no {those}"
+            elif not self.tally.mass[place, a, counting].any():
+                why = f"all {those} have weight 0"
+            where = f"group {self.groups[a]!r}{'' if site is None else f' at site {site!r}'}"
+            yield f"{self.rates[k].name} of {where} is undefined: {why}"
 
 
 @dataclass(frozen=True)
@@ -131,12 +375,12 @@ class Audit(Reportable):
     @cached_property
     def headline_global(self) -> Gap:
         """The largest gap of any rate over all sites together, between large groups (``Side.headline``)."""
-        return self.global_.headline.worst()
+        return self.global_.headline.gap()
 
     @cached_property
     def headline_local(self) -> Gap:
         """The largest gap of any rate at any site, between large groups (``Side.headline``)."""
-        return self.headline_global if self.local is self.global_ else self.local.headline.worst()
+        return self.headline_global if self.local is self.global_ else self.local.headline.gap()
 
     @property
     def global_gap(self) -> Measured | None:
@@ -161,7 +405,7 @@ class Audit(Reportable):
     @cached_property
     def site_gaps(self) -> tuple[Gap, ...]:
         """The largest gap of any rate at every site."""
-        return self.local.by_site()
+        return tuple(self.local.gap(place=place) for place in range(len(self.sites)))
 
     @cached_property
     def by_site(self) -> tuple[SiteAudit, ...]:
@@ -191,11 +435,6 @@ class Audit(Reportable):
         return int((self.local.rows < FEW_ROWS).any(axis=(0, 2)).sum())
 
     @property
-    def undefined_sites(self) -> int:
-        """Number of sites where the gap of at least one rate is undefined."""
-        return int(np.isnan(self.local.gaps).any(0).sum())
-
-    @property
     def undefined(self) -> tuple[str, ...]:
         """A sentence for everything that could not be measured, with its reason."""
         found = [*self._missing, *self.global_.undefined(0)]
@@ -206,7 +445,7 @@ class Audit(Reportable):
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON; what is undefined is None."""
-        names = ("groups", "sites", "accuracy", "cost", "accepted", "score_auc", "fitted_rows", "undefined_sites")
+        names = ("groups", "sites", "accuracy", "cost", "accepted", "score_auc", "fitted_rows")
         more = ("rates", "global_gap", "local_gap", "global_gaps", "local_gaps", "undefined")
         rows = self.local.tally.rows
         return {
@@ -242,6 +481,99 @@ class Audit(Reportable):
 
     def __repr__(self) -> str:
         return self.summary()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Reportable):
+    """The second rule less the first on the same rows, as :func:`compare` found it.
+
+    ``accuracy``, ``cost``, ``accepted``, ``global_gap`` and ``local_gap`` are differences, each a :class:`Measured`
+    with its 95% interval, or None where undefined; ``first`` and ``second`` are the audits of the two rules.
+    ``changed`` is the share of the rows whose decision changes, in expectation; None where it was not counted.
+
+    Examples
+    --------
+    >>> from logofair.auditing import compare
+    >>> group, label = ["M"] * 60 + ["F"] * 60, [1] * 40 + [0] * 20 + [1] * 40 + [0] * 20
+    >>> print(compare([1] * 60 + [0] * 60, [1] * 40 + [0] * 20 + [1] * 40 + [0] * 20, label, sensitive_features=group))
+    These decisions: 120 people, F and M.
+    <BLANKLINE>
+    gap in points    before   everyone   could be   between
+    selection rate    100.0        0.0    0 to 18   –
+    <BLANKLINE>
+    Gap        No gap detected: up to 18 points could hide
+    Cost       50.0 -> 100.0 % accuracy; could be 40.9 to 59.1 points won
+    Accepted   F 0 -> 67 %, M 100 -> 67 %; 60 of 120 decisions change
+    <BLANKLINE>
+    """
+
+    first: Audit
+    second: Audit
+    accuracy: Measured | None
+    accepted: Measured | None
+    global_gap: Measured | None
+    local_gap: Measured | None
+    cost: Measured | None = None
+    changed: float | None = None
+
+    @classmethod
+    def of(cls, first: Audit, second: Audit) -> Comparison:
+        """Compare two audits by their figures alone: differences have no interval."""
+
+        def difference(name: str) -> Measured | None:
+            before, after = getattr(first, name), getattr(second, name)
+            return None if before is None or after is None else Measured(after - before, rows=after.rows)
+
+        names = ("accuracy", "accepted", "global_gap", "local_gap", "cost")
+        return cls(first, second, **{name: difference(name) for name in names})
+
+    @property
+    def rows(self) -> int:
+        """How many rows were measured."""
+        return int(self.second.global_.tally.rows.sum())
+
+    def unknown_sites(self, sites: Sequence[Label | None]) -> tuple[list[Label], int]:
+        """The sites of the rows that are not among these, which a policy knows, and their rows."""
+        found, known = self.second, set(sites)
+        if known == {None}:
+            return [], 0
+        unknown = [place for place, name in enumerate(found.sites) if name not in known]
+        return [found.sites[place] for place in unknown], int(found.local.tally.rows[unknown].sum())
+
+    def figures(self) -> dict[str, Any]:
+        """Return both rules' rates, accuracy and cost as plain values, ready for JSON."""
+        before, after = self.first, self.second
+        names = ("accuracy", "accepted", *([] if after.cost is None else ["cost"]))
+        first, second = before.rates, after.rates
+        figures: dict[str, Any] = {
+            "rates": {
+                rate: {group: {"before": first[rate][group], "after": row[group]} for group in row}
+                for rate, row in second.items()
+            },
+            **{
+                name: {
+                    "before": getattr(before, name),
+                    "after": getattr(after, name),
+                    "difference": getattr(self, name),
+                }
+                for name in names
+            },
+            "by_site": [vars(each) for each in after.by_site] if len(after.sites) > 1 else [],
+        }
+        return {"rows": self.rows, "fitted_rows": after.fitted_rows, **plain_figures(figures)}
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """What was found about requirements of the second rule, the first's figures beside."""
+        return self.second.outcomes
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        names = ("accuracy", "cost", "accepted", "global_gap", "local_gap", "changed")
+        return {name: plain_figures(getattr(self, name)) for name in names}
 
 
 def measured_values(audit: Audit) -> dict[str, Any]:

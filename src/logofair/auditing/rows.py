@@ -1,28 +1,35 @@
-"""The audit of rows: check the columns, tally the cells, measure both sides."""
+"""Checked rows measured: the audit of one rule, and two rules compared on the same rows.
+
+The difference of a figure has the interval that pairing allows: chance in who was drawn largely cancels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
+from logofair.auditing.chance import TAIL
 from logofair.auditing.judging import CountedRules, count_comparisons, judge
-from logofair.auditing.measure import tally_of
-from logofair.auditing.result import Audit
+from logofair.auditing.measure import Changes, Measured, as_one_site, tally_of
+from logofair.auditing.result import Audit, Comparison, Side
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Binary, Floats, Label
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
-from logofair.costs import Costs, read_costs
+from logofair.columns.segments import Booleans
+from logofair.costs import ACCURACY, Costs, read_costs
 from logofair.errors import InputError
-from logofair.notions import Notion, named_notion, sides
+from logofair.notions import Notion, Rate, named_notion, sides
 from logofair.outcomes import TEST_ROWS
 from logofair.policy.policy import Policy
-from logofair.requirement import TODAY
+from logofair.requirement import TODAY, Requirement
 from logofair.requirements import Requirements, make_requirements
 
 _MOST_CELLS = 20_000_000  # more (site, group) pairs than this are ids passed by mistake
+_EVERYBODY = Rate("everybody", constant=1.0, slope=0.0)
 
 
 def audit(
@@ -125,38 +132,95 @@ def audit(
         required = make_requirements(require, measured, *tolerances, rows.site, rows.group.names)
     else:
         required, there = policy_requirements(policy, *names)
-    items = required.items
-    if policy is None:
-        if unknown := [str(item) for item in items if item.bound == TODAY]:
-            raise InputError(
-                f"require: {unknown[0]!r}: 'today' is what a policy's unconstrained rule gives; pass policy=, or a "
-                "number."
-            )
-        rules = CountedRules(tally_of(rows.chance, *rows.columns), *names)
-    else:
-        before, of_today = (
-            unconstrained(policy, scores, sensitive_features, sites),
-            any(item.bound == TODAY for item in items),
+    of_today = [str(item) for item in required.items if item.bound == TODAY]
+    if policy is not None:
+        before = unconstrained(policy, scores, sensitive_features, sites)
+        rules = CountedRules.of(before, rows.chance, rows.columns, changes=bool(of_today))
+    elif of_today:
+        raise InputError(
+            f"require: {of_today[0]!r}: 'today' is what a policy's unconstrained rule gives; pass policy=, or a number."
         )
-        rules = CountedRules.of(before, rows.chance, rows.columns, changes=of_today)
+    else:
+        rules = CountedRules(tally_of(rows.chance, *rows.columns), *names)
     priced = policy_costs(policy, rows.site.names) if costs is None else read_costs(costs, rows.site)
     missing = {
         "accuracy is undefined: there are no labels": rows.positive is None,
         "cost is undefined: there are no labels": rows.positive is None and priced is not None,
         "score_auc is undefined: it needs rows of both labels": rows.score is not None and auc is None,
     }
-    comparisons = count_comparisons(items, rules, *rates)
-    outcomes = judge(items, rules, TEST_ROWS, known=there, shares=required.shares, comparisons=comparisons)
-    return Audit.of(
-        rules.after,
-        *names,
+    return audited(
+        rules,
         *rates,
-        comparisons=comparisons,
+        required.items,
+        there,
+        required.shares,
         score_auc=auc,
         costs=priced,
-        outcomes=outcomes,
         _missing=tuple(sentence for sentence, applies in missing.items() if applies),
     )
+
+
+def compare(
+    decisions: object,
+    others: object,
+    labels: object,
+    *,
+    sensitive_features: object,
+    sites: object = None,
+    notion: object = "demographic_parity",
+    sample_weight: object = None,
+    ids: object = None,
+    chances: bool = False,
+    costs: object = None,
+) -> Comparison:
+    """Compare two decision rules on the same rows; arguments as for :func:`logofair.audit`.
+
+    Each row is decided by both, so chance in who was drawn largely cancels: the interval of a difference is much
+    narrower than two intervals side by side suggest.
+
+    Parameters
+    ----------
+    decisions, others : columns
+        0 and 1, of the first and the second rule.
+    labels, sensitive_features, sites, notion, sample_weight, ids, chances, costs
+        As for :func:`logofair.audit`.
+
+    Returns
+    -------
+    Comparison
+        The second rule's figures less the first's.
+
+    Examples
+    --------
+    >>> found = compare([1, 1, 0, 1], [1, 1, 1, 1], [1, 0, 1, 1], sensitive_features=["a", "a", "b", "b"])
+    >>> float(found.accuracy), float(found.global_gap)
+    (0.25, -0.5)
+    """
+    inputs.same_order(decisions=decisions, others=others)
+    columns = (labels, sensitive_features, sites, notion, None, sample_weight, ids)
+    first, second = (checked_columns(each, *columns, chances=chances) for each in (decisions, others))
+    priced = None if costs is None else read_costs(costs, first.site)
+    return compared_audits(first.chance, second.chance, first.columns, first.local.rates, first.global_.rates, priced)
+
+
+def audited(
+    rules: CountedRules,
+    local: tuple[Rate, ...],
+    global_: tuple[Rate, ...],
+    requirements: Iterable[Requirement] = (),
+    known: Iterable[Label | None] | None = None,
+    shares: Mapping[Requirement, float] | None = None,
+    **others: Any,
+) -> Audit:
+    """Measure a counted rule, and judge it by requirements on sites that are ``known``.
+
+    ``shares`` are the shares of the rows that bounds in people come to. All that is looked at corrects the intervals.
+    """
+    items = tuple(requirements)
+    comparisons = count_comparisons(items, rules, local, global_)
+    outcomes = judge(items, rules, TEST_ROWS, known=known, shares=shares, comparisons=comparisons)
+    names = rules.groups, rules.sites
+    return Audit.of(rules.after, *names, local, global_, comparisons=comparisons, outcomes=outcomes, **others)
 
 
 def policy_requirements(
@@ -295,3 +359,125 @@ def _auc(score: Floats, positive: Binary, weight: Floats | None) -> float | None
     if not high.any() or not low.any():
         return None
     return float(high / high.sum() @ ((np.cumsum(low) - low / 2) / low.sum()))
+
+
+# ---------------------------------------------------------------- two rules on the same rows
+
+
+def compared_audits(
+    before: Floats,
+    after: Floats,
+    rows: tuple[Any, ...],
+    local: tuple[Rate, ...],
+    global_: tuple[Rate, ...],
+    costs: Costs | None = None,
+    requirements: tuple[Requirement, ...] = (),
+    known: tuple[Label | None, ...] | None = None,
+    shares: Mapping[Requirement, float] | None = None,
+) -> Comparison:
+    """Compare two rules on checked rows: ``(labels, weights, groups, sites, ids)`` as `tally_of` takes them.
+
+    The second is judged by requirements, as by `audited`, the first being the unconstrained rule.
+    """
+    rules = CountedRules.of(before, after, rows)
+    assert rules.before is not None
+    assert rules.changes is not None
+    second = audited(rules, local, global_, requirements, known, shares, costs=costs)
+    comparisons = second.local.comparisons, second.global_.comparisons
+    first = Audit.of(rules.before, rules.groups, rules.sites, local, global_, comparisons=comparisons, costs=costs)
+    inside, everywhere = rules.changes
+    mass = float(everywhere.rises.mass.sum())
+    changed = float(everywhere.rises.accepted.sum() + everywhere.falls.sum()) / mass if mass > 0 else None
+    accuracy = None if rows[0] is None else _gain_per_row(after - before, rows, ACCURACY)
+    saved = None if rows[0] is None or costs is None else _gain_per_row(after - before, rows, costs)
+    return Comparison(
+        first,
+        second,
+        accuracy=accuracy,
+        accepted=_mean(everywhere),
+        global_gap=_gap_change(first.global_, second.global_, everywhere),
+        local_gap=_gap_change(first.local, second.local, inside),
+        cost=None if saved is None else saved.times(-1.0),
+        changed=changed,
+    )
+
+
+def _gain_per_row(change: Floats, rows: tuple[Any, ...], costs: Costs) -> Measured | None:
+    """The first rule's cost per row less the second's; ``change`` are the second's chances less the first's."""
+    unit = costs.largest
+    gain = change * costs.at(rows[3].codes).gain(rows[0]) / unit
+    mean = _mean(Changes.of(gain, as_one_site(rows)))
+    return None if mean is None else mean.times(unit)
+
+
+def _mean(changes: Changes) -> Measured | None:
+    """The mean change over all rows, with its interval."""
+    falls, squared = (part.sum(1, keepdims=True) for part in (changes.falls, changes.squared))
+    everybody = Changes(changes.rises.summed(1), falls, squared)
+    (mean,), (error,) = (part[0] for part in everybody.rates(_EVERYBODY))
+    if np.isnan(mean):
+        return None
+    half, rows = float(-ndtri(TAIL)) * np.sqrt(error), int(everybody.rises.people[..., 2].sum())
+    return Measured(mean, low=max(-1.0, float(mean - half)), high=min(1.0, float(mean + half)), rows=rows)
+
+
+def _gap_change(first: Side, second: Side, changes: Changes) -> Measured | None:
+    """Change of the largest gap, with an interval that is valid whichever pairs of groups are the worst in truth."""
+    if np.isnan(first.gaps).all() or np.isnan(second.gaps).all():
+        return None
+    difference = float(np.nanmax(second.gaps) - np.nanmax(first.gaps))
+    means, errors = map(np.stack, zip(*map(changes.rates, first.rates), strict=True))
+    high = min(_bound_by_pairs(second, first, errors), _bound_by_changes(second, means, errors))
+    low = -min(_bound_by_pairs(first, second, errors), _bound_by_changes(first, -means, errors))
+    known = np.isfinite(low) and np.isfinite(high)
+    return Measured(
+        difference,
+        low=max(-1.0, min(low, difference)) if known else None,
+        high=min(1.0, max(high, difference)) if known else None,
+        rows=int(min(side.gap_rows.ravel()[np.nanargmax(side.gaps)] for side in (first, second))),
+    )
+
+
+def _bound_by_pairs(side: Side, other: Side, changed: Floats) -> float:
+    """Upper bound on this side's largest gap less the other's, from pairs of groups.
+
+    The other's largest gap is at least that of the pair that looks worst there. This side's is that of one of its
+    candidates, and the bound holds for each of them. The pair that looks worst on the other side was chosen by the same
+    rows, so the error is divided among all of its candidates. ``changed`` are squared standard errors of the changes of
+    rates.
+    """
+    at = np.unravel_index(int(np.nanargmax(other.gaps)), other.gaps.shape)
+    ends = other.ends[at].tolist()
+    pairs = np.ndindex(len(other.rates), len(other.groups))
+    chosen = sum(int(other.candidates(rate, first).sum()) for rate, first in pairs)
+    errors, (own, others) = float(-ndtri(0.5 * TAIL / max(chosen, 1))), (each.squared_errors for each in (side, other))
+    covariance = 0.5 * (own + others - changed)[at]  # covariance of the two rules' rates of each group, at that site
+    most = -np.inf
+    for rate, first in np.ndindex(len(side.rates), len(side.groups)):
+        squared = own[rate, :, first : first + 1] + own[rate] + others[at][ends].sum()
+        if rate == at[0]:
+            for end, sign in zip(ends, (2.0, -2.0), strict=True):  # the same people count in both gaps
+                squared[at[1], end] += sign * covariance[end]
+                squared[at[1]] -= sign * covariance[first] * (first == end)
+        gaps = side.values[rate, :, first : first + 1] - side.values[rate] - other.gaps[at]
+        limits = gaps + errors * np.sqrt(np.maximum(squared, 0.0))
+        most = max(most, _largest(limits, side.candidates(rate, first)))
+    return most
+
+
+def _bound_by_changes(side: Side, change: Floats, errors: Floats) -> float:
+    """Upper bound on this side's largest gap less the other's: the largest change of any candidate's gap.
+
+    Whichever pair is worst on this side, its gap on the other side is at most the largest there.
+    """
+    most = -np.inf
+    for rate, first in np.ndindex(len(side.rates), len(side.groups)):
+        changed = change[rate, :, first : first + 1] - change[rate]
+        half = float(-ndtri(0.5 * TAIL)) * np.sqrt(errors[rate, :, first : first + 1] + errors[rate])
+        most = max(most, _largest(changed + half, side.candidates(rate, first)))
+    return most
+
+
+def _largest(values: Floats, which: Booleans) -> float:
+    """The largest of the marked values; minus infinity where there are none."""
+    return float(np.max(values, where=which & ~np.isnan(values), initial=-np.inf))

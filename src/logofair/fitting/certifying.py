@@ -134,9 +134,9 @@ class _Statement:
 
     def measured(self, rules: CountedRules) -> Compared:
         """The shares it is about, with their limits, at every place."""
-        found = compared(self.requirement, rules if self.side == "local" else rules.over_all())[self.of_rate]
+        found = compared(self.requirement, rules if self.side == "local" else rules.over_all())
         of_each = self.requirement.measure == "rate" and not self.requirement.who
-        return found.only(self.group) if of_each and self.group is not None else found
+        return found.only(self.of_rate, self.group if of_each else None)
 
     def judged(self, own: Compared) -> Booleans:
         """Where there is a bound, and every share is known."""
@@ -308,7 +308,7 @@ def _outcomes(
                 state=MET if all(found[k].shown[place] for k in own) else UNCLEAR,
                 basis=NEW_ROWS,
                 rows_needed=None if None in needed else max(each for each in needed if each is not None),
-                rate=behind[smallest].rate,
+                rate=behind[smallest].rates[0],
                 groups=behind[smallest].names[int(counts.argmin())],
             )
 

@@ -11,10 +11,9 @@ import numpy as np
 
 from logofair import records
 from logofair.auditing import Audit, Comparison
-from logofair.auditing.comparison import compared_audits
 from logofair.auditing.judging import CountedRules, judge
 from logofair.auditing.measure import Tally
-from logofair.auditing.rows import AuditedRows, checked_columns, policy_costs
+from logofair.auditing.rows import AuditedRows, checked_columns, compared_audits, policy_costs
 from logofair.auditing.rows import unconstrained as unconstrained_chances
 from logofair.calibration import CalibrationErrors
 from logofair.columns.acceleration import pieces

@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from logofair.auditing import Audit, Comparison
-from logofair.auditing.comparison import compared_audits
 from logofair.auditing.measure import Tally, tally_of
+from logofair.auditing.rows import compared_audits
 from logofair.calibration import Calibrator
 from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import Floats, Label, listed, same_length

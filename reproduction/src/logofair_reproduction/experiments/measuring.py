@@ -202,10 +202,10 @@ def _figures(case: Case, rows: SplitData, chances: object) -> dict[str, float | 
     floor, floor_at_tolerance = (None if np.isnan(mean) else mean for mean in floors)
     return {
         "accuracy": local.accuracy,
-        "local_gap": local.local.worst().value,
-        "local_gap_30": local.local.large.worst().value,
+        "local_gap": local.local.gap().value,
+        "local_gap_30": local.local.large.gap().value,
         "mean_local_gap": float(np.mean(gaps)) if gaps else None,
-        "global_gap": global_.global_.worst().value,
+        "global_gap": global_.global_.gap().value,
         "floor": floor,
         "floor_at_tolerance": floor_at_tolerance,
         "global_floor": global_.global_.floor.mean,
@@ -258,7 +258,7 @@ def _bound(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Out
         local, global_ = (test.audit(chances, notion) for notion in case.notions)
         of_local, of_global = (named_notion(each, "notion") for each in case.notions)
         limits = [(of_local, _as_tolerance(each.gap), Scope("at", (str(each.site),))) for each in local.by_site]
-        limits.append((of_global, _as_tolerance(global_.global_.worst().value), Scope("overall")))
+        limits.append((of_global, _as_tolerance(global_.global_.gap().value), Scope("overall")))
         required |= {"local_tolerance": None, "global_tolerance": None}
         required["require"] = [
             item for notion, own, where in limits if own is not None for item in gaps(notion, own, where)

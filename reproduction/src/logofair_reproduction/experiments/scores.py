@@ -228,7 +228,7 @@ def _did(rows: Rows, scores: Floats, notion: str | None) -> dict[str, Any]:
     """Accuracy and gaps of a model's decisions; the local gap is that of rates on 30 rows or more."""
     found = rows.audit(scores >= 0.5, notion or "demographic_parity")
     local = found.headline_local.value
-    figures = zip(_MEASURED, (found.accuracy, local, found.global_.worst().value), strict=True)
+    figures = zip(_MEASURED, (found.accuracy, local, found.global_.gap().value), strict=True)
     return {name: None if value is None else round(float(value), 5) for name, value in figures}
 
 

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.gaps import Side
 from logofair.auditing.measure import Tally
+from logofair.auditing.result import Side
 from logofair.columns.checks import Floats, Label, not_negative
 from logofair.datasets.table import chosen
 from logofair.notions import Notion
