@@ -38,13 +38,13 @@ def test_every_site_may_have_costs_of_its_own():
     assert costs.wrongly_rejected.tolist() == [4.0, 0.5]
     assert (costs.alike, costs.largest, costs.only(1).largest) == (False, 4.0, 2.0)
     assert costs.at(SITES.codes).gain(np.ones(3)).tolist() == [4.0, 0.5, 0.5]
-    assert costs.as_dict() == {"wrongly_accepted": [0.0, 2.0], "wrongly_rejected": [4.0, 0.5]}
+    assert costs.condensed() == {"wrongly_accepted": [0.0, 2.0], "wrongly_rejected": [4.0, 0.5]}
 
 
 def test_one_pair_is_that_of_every_site():
     costs = read_costs(np.array([1, 3]), SITES)
     assert costs.only(1) is costs.at(SITES.codes) is costs
-    assert costs.as_dict() == {"wrongly_accepted": 1.0, "wrongly_rejected": 3.0}
+    assert costs.condensed() == {"wrongly_accepted": 1.0, "wrongly_rejected": 3.0}
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,14 @@ from logofair.columns.checks import Floats, Integers, shown
 from logofair.columns.labels import Codes, check_sites
 from logofair.errors import InputError
 from logofair.notions import as_number
+from logofair.records import Condensed
 
 _ERRORS = ("wrongly accepted", "wrongly rejected")
 _MOST = 1e100  # beyond, sums of costs overflow
 
 
 @dataclass(frozen=True, eq=False)
-class Costs:
+class Costs(Condensed):
     """What a wrongly accepted and a wrongly rejected row cost (c_FP and c_FN), by site code; one entry: all sites.
 
     The cost of a rule is the mean over its rows. With costs 1 and 1 it is 1 less the accuracy.
@@ -42,12 +43,12 @@ class Costs:
         return cls(table[:, 0], table[:, 1])
 
     @classmethod
-    def from_dict(cls, costs: Mapping[str, Any]) -> Costs:
-        """The inverse of :meth:`as_dict`."""
-        accepted, rejected = (
-            np.atleast_1d(np.asarray(costs[f"wrongly_{error}"], dtype=np.float64)) for error in ("accepted", "rejected")
-        )
-        return cls(accepted, rejected)
+    def expanded(cls, value: Mapping[str, Any]) -> Costs:
+        """Return the costs that :meth:`condensed` wrote."""
+        return cls(*(np.atleast_1d(np.array(value[f"wrongly_{error}"], float)) for error in ("accepted", "rejected")))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Costs) and self.condensed() == other.condensed()
 
     @property
     def alike(self) -> bool:
@@ -92,7 +93,7 @@ class Costs:
         """The chance at which accepting and rejecting cost the same, ``c_FP / (c_FP + c_FN)``, by site."""
         return np.asarray(self.wrongly_accepted / (self.wrongly_accepted + self.wrongly_rejected))
 
-    def as_dict(self) -> dict[str, Any]:
+    def condensed(self) -> dict[str, Any]:
         """Return plain values, ready for JSON: numbers where all sites have the same, else lists by site."""
         found = {"wrongly_accepted": self.wrongly_accepted, "wrongly_rejected": self.wrongly_rejected}
         return {name: float(each[0]) if self.alike else each.tolist() for name, each in found.items()}

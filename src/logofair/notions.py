@@ -12,7 +12,7 @@ largest value over the groups minus its smallest; a rule is fair when every gap 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, TypeAlias
@@ -21,6 +21,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats, nearest_name
 from logofair.errors import InputError
+from logofair.records import Condensed
 
 
 def as_number(value: object) -> float:
@@ -34,7 +35,7 @@ def as_number(value: object) -> float:
 
 
 @dataclass(frozen=True)
-class Rate:
+class Rate(Condensed):
     """A rate of a group, linear in the chance of label 1: who counts in the numerator, and who in the denominator.
 
     Parameters
@@ -95,30 +96,14 @@ class Rate:
             found += [top / bottom if bottom > 0 else np.inf * top] if top else []
         return min(found), max(found)
 
-    @property
-    def line(self) -> tuple[float, ...] | None:
-        """Constant and slope in eta of what is accepted and, where it has one of its own, of the denominator.
-
-        None for the rates of our notions, whose names say all; so a file holds a user's own rates too.
-        """
-        if self in KNOWN_RATES.values():
-            return None
-        return (float(self.constant), float(self.slope), *(map(float, self.base or ())))
+    def condensed(self) -> Any:
+        """Return its name where it is one of our notions', else all that it is."""
+        return self.name if KNOWN_RATES.get(self.name) == self else vars(self)
 
     @classmethod
-    def called(cls, name: str, line: Sequence[float] | None) -> Rate:
-        """The rate of this name and :attr:`line`; None: that of one of our notions.
-
-        Examples
-        --------
-        >>> error = Rate("error rate", 1.0, -2.0, base=(1.0, 0.0))
-        >>> error.line, Rate.called("error rate", error.line) == error, Rate.called("selection rate", None).line
-        ((1.0, -2.0, 1.0, 0.0), True, None)
-        """
-        if line is None:
-            return KNOWN_RATES[name]
-        constant, slope, *base = line
-        return cls(name, constant, slope, tuple(base) or None)  # type: ignore[arg-type]
+    def expanded(cls, value: Any) -> Rate:
+        """Return the rate that :meth:`condensed` wrote."""
+        return KNOWN_RATES[value] if isinstance(value, str) else cls(**value)
 
     @property
     def needs_labels(self) -> bool:

@@ -77,7 +77,7 @@ class Condensed:
 
     @classmethod
     def expanded(cls, value: Any) -> Any:
-        """Return the record that :meth:`condensed` wrote; raise one of :data:`FAULTS` on anything else."""
+        """Return the record that :meth:`condensed` wrote; on anything else another, or raise one of :data:`FAULTS`."""
         raise NotImplementedError
 
 
@@ -155,7 +155,10 @@ def _special(kind: Any, value: Any) -> Any:
     if (get_origin(kind) or kind) is np.ndarray:
         return _array(value, get_args(get_args(kind)[1])[0])
     if get_origin(kind) is InBrief:
-        return get_args(kind)[0].expanded(value)
+        found = get_args(kind)[0].expanded(value)
+        if plain(found) != value:
+            raise ValueError("written otherwise")
+        return found
     if kind is Hashable:
         return _label(value)
     if isinstance(kind, type) and issubclass(kind, Family):

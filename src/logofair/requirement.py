@@ -178,18 +178,15 @@ class Requirement(Condensed):
         return _Sentence(text, own_rates(rates)).requirement()
 
     def condensed(self) -> Any:
-        """Return the sentence; with the lines of the user's own rates where it names some."""
-        own = {name: list(rate.line or ()) for name, rate in own_rates(self.rates).items()}
+        """Return the sentence; with the user's own rates where it names some."""
+        own = [rate.condensed() for rate in own_rates(self.rates).values()]
         return {"require": str(self), "rates": own} if own else str(self)
 
     @classmethod
     def expanded(cls, value: Any) -> Requirement:
         """Return the requirement that :meth:`condensed` wrote."""
-        text, own = (value["require"], value["rates"]) if isinstance(value, dict) else (value, {})
-        found = cls.parse(text, [Rate.called(name, line) for name, line in own.items()])
-        if found.condensed() != value:
-            raise ValueError("a requirement that is written otherwise")
-        return found
+        text, own = (value["require"], value["rates"]) if isinstance(value, dict) else (value, [])
+        return cls.parse(text, map(Rate.expanded, own))
 
     def __str__(self) -> str:
         rates, who = iter(self._rate_names), ("".join(map(_name_text, each)) or "everyone" for each in self.who)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from typing import TypeAlias
 
 import numpy as np
@@ -21,15 +21,8 @@ from logofair.columns.segments import Booleans
 from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.notions import EQUALIZED_ODDS, KNOWN_RATES, Notion, Rate, as_number, named_notion, sides
-from logofair.requirement import (
-    LARGEST_BOUND,
-    TODAY,
-    People,
-    Requirement,
-    Scope,
-    own_rates,
-    read_requirements,
-)
+from logofair.records import InBrief
+from logofair.requirement import LARGEST_BOUND, TODAY, People, Requirement, Scope, read_requirements
 
 # Below this a tolerance is noise to a solver working in doubles, and is treated as 0.
 SMALLEST_TOLERANCE = 1e-9
@@ -97,52 +90,28 @@ class Holding:
 
 
 @dataclass(frozen=True)
-class Band:
-    """What is required of the gap of one rate: a tolerance, a ratio, or (None) neither."""
-
-    rate: Rate
-    tolerance: float | None
-    ratio: float | None = None
-
-
-@dataclass(frozen=True)
 class RequirementsInfo:
-    """Requirements as files hold them: sentences, and what they rest on that they do not say."""
+    """Requirements as files hold them, without the names of sites and groups, which stand elsewhere."""
 
-    require: tuple[str, ...] = ()
-    rates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # the user's own (:attr:`Rate.line`)
-    looked_at: tuple[tuple[str, ...], ...] = ((), ())  # rates that are shown inside sites and over all
+    require: tuple[InBrief[Requirement], ...] = ()
+    looked_at: tuple[tuple[InBrief[Rate], ...], tuple[InBrief[Rate], ...]] = ((), ())  # inside sites and over all
     people: tuple[float, ...] = ()  # how many rows every site had, where a number of people is required
-    costs: Mapping[str, float | tuple[float, ...]] | None = None  # of errors; None: accuracy
-
-    def __post_init__(self) -> None:
-        known = {*KNOWN_RATES, *self.rates}
-        if len(self.looked_at) != 2 or not {name for names in self.looked_at for name in names} <= known:
-            raise ValueError("rates that are looked at and are not known")
-        if tuple(map(str, self.items)) != self.require:
-            raise ValueError("requirements that are written otherwise, or twice")
-
-    @property
-    def items(self) -> tuple[Requirement, ...]:
-        """The requirements."""
-        rates = (Rate.called(name, line) for name, line in self.rates.items())
-        return read_requirements(self.require, rates)
+    costs: InBrief[Costs] | None = None  # of errors; None: accuracy
 
     def about(self, sites: Sequence[Label | None], groups: Sequence[Label]) -> Requirements:
-        """The same of sites and groups of these names; what is of one that is not among them has no place there."""
-        rates = KNOWN_RATES | {name: Rate.called(name, line) for name, line in self.rates.items()}
-        known_sites, known_groups = set(map(str, sites)), set(map(str, groups))
-        items = []
-        for item in self.items:
-            scope, named = item.scope, tuple(site for site in item.scope.sites if site in known_sites)
-            if {name for population in item.who for name in population} <= known_groups:
-                if scope.where != "at":
-                    items.append(replace(item, scope=Scope(scope.where, named)))
-                elif named:
-                    items.append(replace(item, scope=Scope("at", named)))
-        costs = None if self.costs is None else Costs.from_dict(self.costs)
-        local, global_ = (tuple(rates[name] for name in side) for side in self.looked_at)
-        return Requirements(tuple(items), tuple(sites), tuple(groups), costs, self.people, (local, global_))
+        """The same of sites and groups of these names; what is of others has no place there."""
+        items = of_places(self.require, map(str, sites), map(str, groups))
+        return Requirements(items, tuple(sites), tuple(groups), self.costs, self.people, self.looked_at)
+
+
+def of_places(items: Iterable[Requirement], sites: Iterable[str], groups: Iterable[str]) -> tuple[Requirement, ...]:
+    """Requirements as far as they are about these sites and groups."""
+    known_sites, known_groups, found = set(sites), set(groups), []
+    for item in items:
+        named = tuple(site for site in item.scope.sites if site in known_sites)
+        if set().union(*item.who) <= known_groups and (named or item.scope.where != "at"):
+            found.append(replace(item, scope=Scope(item.scope.where, named)))
+    return tuple(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)
@@ -197,11 +166,6 @@ class Requirements:
         """Whether nothing but gaps is required to be within tolerances."""
         return only_gaps(self.items)
 
-    @property
-    def are_tolerances(self) -> bool:
-        """Whether tolerances are all that is required, and accuracy is all that counts."""
-        return self.only_gaps and self.costs is None
-
     def only(self, items: Iterable[Requirement]) -> Requirements:
         """Some of them."""
         return replace(self, items=tuple(items))
@@ -223,12 +187,9 @@ class Requirements:
         items = tuple(replace(item, scope=Scope("overall")) for item in self.items)
         return replace(self, items=items, looked_at=((), (*self.looked_at[0], *self.looked_at[1])))
 
-    def holding(self, side: str) -> Sequence[Holding]:
-        """Every requirement of a side, "local" or "global", spelt out by its rates."""
-        return self._holding[side]
-
     @cached_property
-    def _holding(self) -> dict[str, list[Holding]]:
+    def holding(self) -> dict[str, list[Holding]]:
+        """Every requirement of each side, "local" and "global", spelt out by its rates."""
         found: dict[str, list[Holding]] = {"local": [], "global": []}
         for side, item in product(found, self.items):
             at = self._at(item, side)
@@ -271,7 +232,7 @@ class Requirements:
     def shares(self) -> dict[Requirement, float]:
         """What bounds in people come to: of one that holds at several sites, at the first of them."""
         found = {}
-        for each in (*self.holding("local"), *self.holding("global")):
+        for each in chain(*self.holding.values()):
             if isinstance(each.requirement.bound, People):
                 found[each.requirement] = float(each.bounds[int(np.argmax(each.at))])
         return found
@@ -280,23 +241,14 @@ class Requirements:
         """The rates whose gaps a side is about: those required, or where none is those looked at."""
         if side == "global" and self.alone:
             return ()
-        required = dict.fromkeys(each.of for each in self.holding(side) if each.measure in ("gap", "ratio"))
+        required = dict.fromkeys(each.of for each in self.holding[side] if each.measure in ("gap", "ratio"))
         return tuple(required) or self.looked_at[0 if side == "local" else 1]  # type: ignore[arg-type]
 
     @property
     def info(self) -> RequirementsInfo:
         """The same as files hold it."""
-        rates = own_rates(rate for rates in (*(item.rates for item in self.items), *self.looked_at) for rate in rates)
         counted = any(isinstance(item.bound, People) for item in self.items)
-        costs = {} if self.costs is None else self.costs.as_dict()
-        local, global_ = (tuple(rate.name for rate in side) for side in self.looked_at)
-        return RequirementsInfo(
-            require=tuple(map(str, self.items)),
-            rates={name: rate.line or () for name, rate in rates.items()},
-            looked_at=(local, global_),
-            people=self.people if counted else (),
-            costs={name: tuple(each) if isinstance(each, list) else each for name, each in costs.items()} or None,
-        )
+        return RequirementsInfo(self.items, self.looked_at, self.people if counted else (), self.costs)
 
 
 def _combined(item: Requirement, groups: Sequence[int | None]) -> Combination:
@@ -332,31 +284,31 @@ def make_requirements(
 
     With ``require`` alone the short way adds nothing.
     """
-    typed = () if require is None else read_requirements(require)
-    items, looked_at = short_way(notion, local_tolerance, global_tolerance, alone=bool(typed))
-    if sites.names == (None,):  # which makes both sides the same
-        strictest = {item.rates: item for item in sorted(items, key=lambda item: -float(item.bound))}  # type: ignore[arg-type]
-        items = tuple(replace(item, scope=Scope("overall")) for item in strictest.values())
+    one_site = sites.names == (None,)
+    items, looked_at = read_items(require, notion, local_tolerance, global_tolerance, one_site=one_site)
     found = Requirements(
-        tuple(dict.fromkeys((*items, *typed))),
+        items,
         sites.names,
         tuple(groups),
         None if costs is None else read_costs(costs, sites),
         tuple(np.bincount(sites.codes, minlength=len(sites.names)).astype(float).tolist()),
         looked_at,
     )
-    for each in (*found.holding("local"), *found.holding("global")):
+    for each in chain(*found.holding.values()):
         if isinstance(each.requirement.bound, People) and np.max(each.bounds[each.at]) > 1.0:
             raise InputError(f"require: {str(each.requirement)!r} is about more people than there are; ask for fewer.")
     return found
 
 
 def read_items(
-    require: object, notion: object, local_tolerance: object, global_tolerance: object
+    require: object, notion: object, local_tolerance: object, global_tolerance: object, *, one_site: bool = False
 ) -> tuple[tuple[Requirement, ...], tuple[tuple[Rate, ...], tuple[Rate, ...]]]:
     """What was typed in either way, each once, and the rates that are looked at on either side."""
     typed = () if require is None else read_requirements(require)
     items, looked_at = short_way(notion, local_tolerance, global_tolerance, alone=bool(typed))
+    if one_site:  # which makes both sides the same
+        strictest = {item.rates: item for item in sorted(items, key=lambda item: -float(item.bound))}  # type: ignore[arg-type]
+        items = tuple(replace(item, scope=Scope("overall")) for item in strictest.values())
     return tuple(dict.fromkeys((*items, *typed))), looked_at
 
 
@@ -442,11 +394,6 @@ loosening 'selection rate >= 0.3 overall' alone is not enough.
     more += [f"loosening {' or '.join(vain)} alone is not enough"] if vain else []
     tail = "; ".join(more)
     return f"requirements: no rule meets all of them: {named}. {tail[:1].upper()}{tail[1:]}."
-
-
-def tolerance_of(band: Band) -> float:
-    """The tolerance as a number: infinity where the rate is free."""
-    return np.inf if band.tolerance is None else band.tolerance
 
 
 def only_gaps(items: Iterable[Requirement]) -> bool:

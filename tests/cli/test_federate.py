@@ -173,7 +173,7 @@ def test_options_make_the_plan_they_name() -> None:
         )
     )
     assert plan.groups == ("Female", "Male")
-    assert plan.require == ("equalized odds gap <= 0.01 overall", "equalized odds gap <= 0.05 at north")
+    assert list(map(str, plan.require)) == ["equalized odds gap <= 0.01 overall", "equalized odds gap <= 0.05 at north"]
     assert (plan.calibration, plan.optimality_gap, plan.quorum, plan.random_state, plan.run) == (
         "platt",
         1e-4,
@@ -195,7 +195,7 @@ def test_what_is_not_said_is_left_to_make_plan() -> None:
 def test_numbers_arrive_as_they_were_written_and_zero_is_a_number(local: float, global_: float, seed: int) -> None:
     said = options("--groups", "F,M", "--local", repr(local), "--global", repr(global_), "--seed", str(seed))
     plan = planned(said)
-    bounds = {item.scope.is_global: item.bound for item in plan.items}
+    bounds = {item.scope.is_global: item.bound for item in plan.require}
     small = (0.0 if number < 1e-9 else number for number in (local, global_))
     assert (bounds[False], bounds[True], plan.random_state) == (*small, seed)
     check_same(said, plan, "state")

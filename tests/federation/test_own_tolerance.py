@@ -59,11 +59,11 @@ def test_secure_sums_reach_the_optimum_of_a_fit_with_the_same_tolerances_of_sing
         for site, own_ in tolerances.items()
         for rate in rates
     ]
-    best = central(SITES, {"require": [*plan.items, *single], "local_tolerance": None, "global_tolerance": None})
+    best = central(SITES, {"require": [*plan.require, *single], "local_tolerance": None, "global_tolerance": None})
     assert result.holds
     assert result.accuracy == pytest.approx(best.certificate.primal, abs=2e-6)
     assert abs(result.accuracy - central(SITES, settings).certificate.primal) > 1e-4  # they cost something
-    named = replace(plan, secure=False, require=(*plan.require, *map(str, single)))
+    named = replace(plan, secure=False, require=(*plan.require, *single))
     accuracy, global_excess, local_excess = measured(SITES, policies, named)
     assert accuracy == pytest.approx(result.accuracy, abs=1e-6)
     assert max(global_excess, local_excess) <= 1e-7

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.federation
 def checked(sites, plan, chances=None, *, may_creep=False):
     """A run whose certificate was recomputed row by row."""
     done = run(plan, sites)
-    result, unit = done.result, max([1.0, *(1 / rate.normalised()[1] for item in plan.items for rate in item.rates)])
+    result, unit = done.result, max([1.0, *(1 / rate.normalised()[1] for item in plan.require for rate in item.rates)])
     accuracy, global_excess, local_excess = measured(sites, done.policies, plan, chances)
     assert result.accuracy == pytest.approx(accuracy, abs=1e-10)
     assert result.violation == pytest.approx(global_excess, abs=1e-10 * unit)

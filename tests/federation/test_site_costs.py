@@ -10,6 +10,7 @@ import pytest
 
 import logofair
 from logofair import InfeasibleError
+from logofair.costs import Costs
 from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError, RefusedError
 from logofair.federation import ClientBatch, Server, SiteColumns, SiteLimits, late_policy
@@ -106,7 +107,7 @@ def test_sites_apart_give_to_the_bit_what_one_process_gives_and_each_knows_its_o
         assert same_policy(policy, other.policies[site])
         assert same_policy(late_policy(one.result, columns, site), policy)
         accepted, rejected = COSTS[site]
-        assert policy.info.requirements.costs == {"wrongly_accepted": accepted, "wrongly_rejected": rejected}
+        assert policy.info.requirements.costs == Costs.of([(accepted, rejected)])
         audit = logofair.audit(
             None, columns.labels, sensitive_features=columns.sensitive_features, scores=columns.scores, policy=policy
         )
@@ -234,7 +235,7 @@ def test_a_site_that_comes_later_has_costs_or_is_refused():
     with pytest.raises(RefusedError, match="not at this one"):
         late_policy(result, SITES["a"], "east")
     late = late_policy(result, SITES["a"], "east", costs=(1, 1))
-    assert late.info.requirements.costs == {"wrongly_accepted": 1.0, "wrongly_rejected": 1.0}
+    assert late.info.requirements.costs == Costs.of([(1.0, 1.0)])
 
 
 def test_people_are_told_what_errors_cost_where():

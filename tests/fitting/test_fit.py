@@ -610,7 +610,7 @@ def test_what_is_required_of_single_sites_stands_in_the_summary_and_in_the_file(
         calibration="none",
         require=required,
     )
-    assert solution.policy.info.requirements.require == required
+    assert tuple(map(str, solution.policy.info.requirements.require)) == required
 
 
 def test_every_step_of_a_fit_is_handed_to_progress_and_changes_nothing():

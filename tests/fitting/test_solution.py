@@ -286,7 +286,7 @@ def test_without_sites_there_is_one_requirement_and_no_site_is_spoken_of(toleran
     solution = logofair.fit(
         scores, rng.random(200) < scores, sensitive_features=groups, local_tolerance=local, global_tolerance=global_
     )
-    assert solution.policy.info.requirements.require == ("selection rate gap <= 0.05 overall",)
+    assert list(map(str, solution.policy.info.requirements.require)) == ["selection rate gap <= 0.05 overall"]
 
 
 def test_rows_that_took_no_part_come_first_or_it_is_said_that_there_are_none():

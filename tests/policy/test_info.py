@@ -7,8 +7,9 @@ from dataclasses import fields
 
 import pytest
 
+from logofair.costs import Costs
 from logofair.files.inputs import DataSource
-from logofair.notions import Rate
+from logofair.notions import KNOWN_RATES, Rate
 from logofair.outcomes import Outcome
 from logofair.policy.info import (
     CertificateInfo,
@@ -24,13 +25,16 @@ from logofair.records import FAULTS, plain, read
 from logofair.requirement import Requirement
 from logofair.requirements import RequirementsInfo
 
-BENEFIT = Rate.called("benefit", (-1.0, 2.0, 1.0, 0.0))
+BENEFIT = Rate("benefit", -1.0, 2.0, (1.0, 0.0))
 FULL = PolicyInfo(
     requirements=RequirementsInfo(
-        ("selection rate gap <= 0.02 per site except north", "benefit gap <= 0.1 at north"),
-        {"benefit": (-1.0, 2.0, 1.0, 0.0)},
-        (("selection rate",), ("benefit",)),
+        (
+            Requirement.parse("selection rate gap <= 0.02 per site except north"),
+            Requirement.parse("benefit gap <= 0.1 at north", [BENEFIT]),
+        ),
+        ((KNOWN_RATES["selection rate"],), (BENEFIT,)),
         (120.0, 80.0),
+        Costs.of([(1.0, 2.0), (3.0, 1.0)]),
     ),
     certificate=CertificateInfo(0.8, 0.81, 0.01, 0.0, "eta", holds=False, rounding=1e-9),
     rows=12,
@@ -119,7 +123,8 @@ def test_outcomes_are_stored_with_their_requirements_as_typed():
     assert FULL.outcomes.entries == FULL.found
     first, second = plain(FULL)["found"]
     assert first["requirement"] == "selection rate gap <= 0.02 per site except north"
-    own = {"require": "benefit gap <= 0.1 at north", "rates": {"benefit": [-1.0, 2.0, 1.0, 0.0]}}
+    benefit = {"name": "benefit", "constant": -1.0, "slope": 2.0, "base": [1.0, 0.0]}
+    own = {"require": "benefit gap <= 0.1 at north", "rates": [benefit]}
     assert second["requirement"] == own
     assert read(second, Outcome).requirement == Requirement.parse("benefit gap <= 0.1 at north", [BENEFIT])
     for other in (
@@ -127,7 +132,8 @@ def test_outcomes_are_stored_with_their_requirements_as_typed():
         "selection rate gap  <= 0.02 per site",
         "benefit gap <= 0.1 at north",
         own | {"note": ""},
-        own | {"rates": own["rates"] | {"unused": [0.0, 1.0, 1.0, 0.0]}},
+        own | {"rates": [benefit, benefit | {"name": "unused"}]},
+        own | {"rates": [benefit | {"note": ""}]},
         {"require": own["require"]},
         ["selection rate gap <= 0.02 per site"],
         None,

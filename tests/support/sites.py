@@ -112,7 +112,7 @@ def measured(sites, policies, plan, chances=None):
         table += list(zip([site] * eta.size, codes, eta, accepted, weight, strict=True))
     total = math.fsum(row[4] for row in table)
     accuracy = math.fsum(w * (e * h + (1 - e) * (1 - h)) for _, _, e, h, w in table) / total
-    gaps = [(item, rate) for item in plan.items if item.measure == "gap" for rate in item.rates]
+    gaps = [(item, rate) for item in plan.require if item.measure == "gap" for rate in item.rates]
     global_excess = [_excess(table, rate, item.bound, plan) for item, rate in gaps if item.scope.is_global]
     local_excess = [
         _excess([row for row in table if row[0] == site], rate, item.bound, plan)

@@ -135,7 +135,7 @@ class FileAudit:
             "rows_left_out": self.dropped,
             "groups": [plain(name) for name in first.groups],
             "fitted_rows": first.fitted_rows,
-            "costs": None if first.costs is None else first.costs.as_dict(),
+            "costs": None if first.costs is None else first.costs.condensed(),
             **rules,
             "outcomes": self.outcomes.as_dict(),
             "notions": {name: gaps[name] | {"small": each.small_as_dict()} for name, each in self.by_notion.items()},

@@ -452,7 +452,7 @@ class Audit(Reportable):
             **{name: plain_figures(getattr(self, name)) for name in (*names, *more)},
             "counts": {"rows": rows.sum(2).tolist()}
             | ({"positives": rows[..., 1].tolist()} if self.local.tally.labelled else {}),
-            "costs": None if self.costs is None else self.costs.as_dict(),
+            "costs": None if self.costs is None else self.costs.condensed(),
             "outcomes": self.outcomes.as_dict(),
             "headline": self.largest_as_dict(),
             "small": self.small_as_dict(),

@@ -245,7 +245,7 @@ def policy_costs(policy: Policy | None, sites: Sequence[Label | None]) -> Costs 
         return None
     place = {str(name): i for i, name in enumerate(policy.sites)}
     at = np.array([place.get(str(name), -1) for name in sites])
-    return Costs.from_dict(policy.info.requirements.costs).at(at)
+    return policy.info.requirements.costs.at(at)
 
 
 def unconstrained(policy: Policy, scores: object, groups: object, sites: object) -> Floats:

@@ -60,11 +60,11 @@ class _StoredResult:
     result: RunResult
 
 
-PLAN = Document(_StoredPlan, "logofair plan", 3, "plan")
+PLAN = Document(_StoredPlan, "logofair plan", 4, "plan")
 STATE = Document(
-    _StoredState, "logofair state", 3, "state", "restore it from a backup, or start a new run", private=True
+    _StoredState, "logofair state", 4, "state", "restore it from a backup, or start a new run", private=True
 )
-RESULT = Document(_StoredResult, "logofair result", 3, "result", "get the file again from the server")
+RESULT = Document(_StoredResult, "logofair result", 4, "result", "get the file again from the server")
 
 
 def write_plan(path: str | Path, plan: Plan, options: RunOptions) -> None:

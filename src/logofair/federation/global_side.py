@@ -18,7 +18,7 @@ from logofair.errors import InfeasibleError
 from logofair.federation.plan import Plan, strictest
 from logofair.notions import Rate
 from logofair.requirement import TODAY, People, Requirement
-from logofair.requirements import Combination, Holding, conflict_sentence, tolerance_of
+from logofair.requirements import Combination, Holding, conflict_sentence
 from logofair.solvers.decomposition import Decomposition, TriedPrices
 from logofair.solvers.limits import Limits, Regions, gap_of
 from logofair.solvers.problem import rates_defined
@@ -55,7 +55,7 @@ class GlobalRequirements:
         """The tolerance of every rate, infinite where it is free, (rates,)."""
         over_all, found = self.plan.over_all, np.full(len(self.plan.over_all.rates), np.inf)
         bands = strictest(over_all.required, self.relaxation)
-        found[: len(bands)] = np.array([tolerance_of(each) for each in bands], dtype=float) * over_all.units
+        found[: len(bands)] = np.array([each.tolerance for each in bands], dtype=float) * over_all.units
         return found
 
     @cached_property

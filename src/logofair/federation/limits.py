@@ -177,14 +177,14 @@ class SiteLimits:
 
     def _about_gaps(self, plan: Plan, site: str) -> Iterator[str]:
         """Gaps that may be wider than this site allows; within a ratio shares differ by 1 less the ratio at most."""
-        shown = [band.rate for band in plan.over_all.compared] or [plan.named_rates[name] for name in plan.looked_at[1]]
+        shown = [band.rate for band in plan.over_all.compared] or plan.looked_at[1]
         for where, rates, most, own in (
             ("inside this site", plan.inside.rates, self.most_local_tolerance, self.local_tolerance),
             ("over all sites", shown, self.most_global_tolerance, None),
         ):
             for rate in rates:
                 bounds: dict[str, list[float]] = {"gap": [], "ratio": []}
-                for item in plan.items:
+                for item in plan.require:
                     there = item.scope.is_global if where == "over all sites" else item.scope.covers(site)
                     if there and rate in item.rates and item.measure in bounds and isinstance(item.bound, float):
                         bounds[item.measure].append(item.bound)

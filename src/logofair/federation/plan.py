@@ -27,19 +27,18 @@ from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
 from logofair.fitting.pooling import POOLING
 from logofair.notions import KNOWN_RATES, NotionLike, Rate
-from logofair.records import encode, spoken_digest
-from logofair.requirement import TODAY, Requirement, Scope, own_rates, read_requirements
+from logofair.records import InBrief, encode, spoken_digest
+from logofair.requirement import TODAY, Requirement, Scope, own_rates
 from logofair.requirements import (
     DEFAULT,
-    Band,
     Combination,
     Given,
     Holding,
     Requirements,
     allows_rejecting,
+    of_places,
     only_gaps,
     read_items,
-    tolerance_of,
 )
 from logofair.solvers.algorithm1 import Algorithm1, solver_settings
 from logofair.solvers.trials import trial_size
@@ -138,7 +137,7 @@ class _OverAll:
         return cls(
             required,
             compared,
-            np.array([tolerance_of(each) for each in compared], dtype=float) * units,
+            np.array([each.tolerance for each in compared], dtype=float) * units,
             units,
             tuple(group_rates),
             combinations,
@@ -160,16 +159,25 @@ class _InsideSites:
     limited: bool  # whether a site may be unable to meet them
 
 
+@dataclass(frozen=True)
+class Band:
+    """What is required of the gap of one rate: a tolerance (infinite: free), a ratio, or both."""
+
+    rate: Rate
+    tolerance: float = np.inf
+    ratio: float | None = None
+
+
 def strictest(required: Sequence[Holding], relaxation: Mapping[Requirement, float]) -> tuple[Band, ...]:
     """What is required at most of each rate that is compared, where some requirements give way by an amount."""
     found: dict[Rate, Band] = {}
     for each in required:
         if each.measure not in ("gap", "ratio") or not isinstance(each.of, Rate):
             continue
-        known = found.setdefault(each.of, Band(each.of, None))
+        known = found.setdefault(each.of, Band(each.of))
         bound, given = float(each.bounds[0]), relaxation.get(each.requirement, 0.0)
         if each.measure == "gap":
-            known = replace(known, tolerance=min(tolerance_of(known), bound + given))
+            known = replace(known, tolerance=min(known.tolerance, bound + given))
         else:
             known = replace(known, ratio=max(known.ratio or 0.0, bound - given, _SMALLEST_RATIO))
         found[each.of] = known
@@ -186,13 +194,11 @@ class Plan:
         Name of the run; two runs never share state.
     groups : tuple
         The groups compared, in the order of all tables.
-    require : tuple of str
-        What must hold, as sentences (:class:`logofair.Requirement`). With secure sums they name no sites, where a site
-        sets its own tolerance (:class:`SiteLimits`).
-    rates : tuple of Rate
-        The rates that these sentences name beside the usual ones.
-    looked_at : pair of tuples of str
-        Names of the rates whose gaps are shown inside sites and over all, required or not.
+    require : tuple of Requirement
+        What must hold. With secure sums they name no sites, where a site sets its own tolerance
+        (:class:`SiteLimits`).
+    looked_at : pair of tuples of Rate
+        The rates whose gaps are shown inside sites and over all, required or not.
     costs : tuple of two floats, or None
         What a wrongly accepted and a wrongly rejected row cost, at every site that ``site_costs`` does not name.
         None, and none there: accuracy counts.
@@ -227,15 +233,14 @@ class Plan:
     Examples
     --------
     >>> plan = make_plan(groups=["F", "M"], local_tolerance=0.05, global_tolerance=None, run="spring")
-    >>> plan.require
-    ('selection rate gap <= 0.05 per site',)
+    >>> print(*plan.require)
+    selection rate gap <= 0.05 per site
     """
 
     run: str
     groups: tuple[Label, ...]
-    require: tuple[str, ...]
-    rates: tuple[Rate, ...] = ()
-    looked_at: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    require: tuple[InBrief[Requirement], ...]
+    looked_at: tuple[tuple[InBrief[Rate], ...], tuple[InBrief[Rate], ...]] = ((), ())
     costs: tuple[float, float] | None = None
     site_costs: tuple[tuple[str, tuple[float, float]], ...] = ()
     calibration: str = "beta"
@@ -279,46 +284,40 @@ class Plan:
         checked["optimality_gap"] = positive_number(self.optimality_gap, "optimality_gap", 1.0)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        if tuple(map(str, self.items)) != self.require:  # read again as people write them
-            raise InputError("plan: its requirements are malformed; get the plan again.")
-        if not {name for names in self.looked_at for name in names} <= set(self.named_rates):
-            raise InputError("plan: the rates that it looks at are malformed; get the plan again.")
-        Requirements(self.items, self.named_sites or ("a site",), self.groups)
-        for item in self.items:
+        own_rates(self.rates)  # no two of one name
+        Requirements(self.require, self.named_sites or ("a site",), self.groups)
+        for item in self.require:
             if item.measure in ("gap", "ratio") and item.bound == TODAY:
                 raise InputError(f"require: {str(item)!r}: in a federation 'today' is for rates; pass a number.")
         _check_choices(self)
         if self.secure or self.privacy is not None:  # a prior would be a second look at the rows, and hold single ones
             object.__setattr__(self, "pooling", "none")
 
-    @cached_property
-    def named_rates(self) -> dict[str, Rate]:
-        """The rates that sentences may name."""
-        return KNOWN_RATES | own_rates(self.rates)
-
-    @cached_property
-    def items(self) -> tuple[Requirement, ...]:
-        """What must hold."""
-        return read_requirements(self.require, self.rates)
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """The rates that it is about, each once."""
+        every = (*(item.rates for item in self.require), *self.looked_at)
+        return tuple(dict.fromkeys(rate for rates in every for rate in rates))
 
     @cached_property
     def over_all(self) -> _OverAll:
         """What must hold over all sites."""
-        return _OverAll.of(tuple(self.requirements(()).holding("global")))
+        return _OverAll.of(tuple(self.requirements(()).holding["global"]))
 
     @cached_property
     def inside(self) -> _InsideSites:
         """What must hold inside sites."""
-        items = tuple(item for item in self.items if not item.scope.is_global)
+        items = tuple(item for item in self.require if not item.scope.is_global)
         gaps = [item for item in items if item.measure in ("gap", "ratio")]
         rates = tuple(dict.fromkeys(rate for item in gaps for rate in item.rates))
-        looked_at = tuple(self.named_rates[name] for name in self.looked_at[0])
-        return _InsideSites(items, rates or looked_at, all(map(allows_rejecting, items)), len(gaps) < len(items))
+        return _InsideSites(
+            items, rates or self.looked_at[0], all(map(allows_rejecting, items)), len(gaps) < len(items)
+        )
 
     @property
     def named_sites(self) -> tuple[str, ...]:
         """The sites that requirements name."""
-        return tuple(dict.fromkeys(site for item in self.items for site in item.scope.sites))
+        return tuple(dict.fromkeys(site for item in self.require for site in item.scope.sites))
 
     @property
     def digest(self) -> bytes:
@@ -393,20 +392,15 @@ class Plan:
         ``own_costs`` likewise; ``people`` are their rows, where a number of people is required. What names other sites
         is left out.
         """
-        items = []
-        for item in self.items:
-            scope, named = item.scope, tuple(site for site in item.scope.sites if site in sites)
-            if scope.where != "at" or named:
-                items.append(replace(item, scope=Scope(scope.where, named)))
+        items = of_places(self.require, sites, map(str, self.groups))
         if own is not None and sites:
             at = Scope("at", tuple(sites))
-            items += [
+            items += tuple(
                 Requirement(measure="gap", rates=(rate,), relation="<=", bound=own, scope=at)
                 for rate in self.inside.rates
-            ]
-        inside, over_all = (tuple(self.named_rates[name] for name in names) for names in self.looked_at)
+            )
         costs, required = self.costs_at(sites, own_costs), tuple(dict.fromkeys(items))
-        return _SeveralSites(required, tuple(sites), self.groups, costs, tuple(people), (inside, over_all))
+        return _SeveralSites(required, tuple(sites), self.groups, costs, tuple(people), self.looked_at)
 
     def published_requirements(self) -> Requirements:
         """What sites are told of the requirements: of costs, every pair that there is."""
@@ -445,11 +439,10 @@ def make_plan(
     Examples
     --------
     >>> plan = make_plan(groups=["F", "M"], notion="equal_opportunity", global_tolerance=0.02, run="spring")
-    >>> plan.require
-    ('true positive rate gap <= 0.02 overall',)
+    >>> print(*plan.require)
+    true positive rate gap <= 0.02 overall
     """
     items, looked_at = read_items(require, notion, local_tolerance, global_tolerance)
-    rates = own_rates(rate for rates in (*(item.rates for item in items), *looked_at) for rate in rates)
     if isinstance(costs, Mapping):
         if site_costs is not None:
             raise InputError("site_costs: beside costs that name sites; pass one pair as costs, or all in one of them.")
@@ -459,9 +452,8 @@ def make_plan(
     return Plan(
         run=secrets.token_hex(8) if run is None else run,
         groups=groups,  # type: ignore[arg-type]  # which the plan checks
-        require=tuple(map(str, items)),
-        rates=tuple(rates.values()),
-        looked_at=(tuple(rate.name for rate in looked_at[0]), tuple(rate.name for rate in looked_at[1])),
+        require=items,
+        looked_at=looked_at,
         costs=None if costs is None else read_pair(costs, "costs"),
         site_costs=_named_costs({} if site_costs is None else site_costs),
         calibration=calibration,
@@ -589,7 +581,7 @@ def _check_choices(plan: Plan) -> None:
             "highest scores; require them over all sites.",
         ),
         (
-            solver is not None and not (only_gaps(plan.items) and plan.cost_scale.every is None),
+            solver is not None and not (only_gaps(plan.require) and plan.cost_scale.every is None),
             "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs.",
         ),
         (

@@ -157,9 +157,9 @@ def _info(one: ClientBatch, result: PublishedInfo | None) -> PolicyInfo:
             version=result.logofair,
             federation=result.run,
         )
-    required = replace(info.requirements, costs=None if costs is None else costs.as_dict())
+    required = replace(info.requirements, costs=costs)
     if state.local_tolerance is not None:
-        own = map(str, plan.requirements(state.sites, state.local_tolerance).items)
+        own = plan.requirements(state.sites, state.local_tolerance).items
         required = replace(required, require=tuple(dict.fromkeys((*required.require, *own))))
     pooling = PoolingInfo(strength=None if state.maps is None else state.maps.strength)
     if state.priors is not None and derived.borrowed is not None:

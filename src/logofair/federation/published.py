@@ -29,7 +29,7 @@ from logofair.policy.info import (
     PoolingInfo,
     PublishedInfo,
 )
-from logofair.requirements import RequirementsInfo, tolerance_of
+from logofair.requirements import RequirementsInfo
 from logofair.solvers.certificate import LARGEST_VIOLATION
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -
         yield "it has other rates than the plan limits"
         return
     excess = max(
-        [required.excess(rates), *(run.global_gaps[r.rate.name] - tolerance_of(r) for r in plan.over_all.compared)]
+        [required.excess(rates), *(run.global_gaps[r.rate.name] - r.tolerance for r in plan.over_all.compared)]
     )
     precision = LARGEST_VIOLATION / float(np.min([1.0, *plan.over_all.units]))
     if abs(excess - proof.violation) > precision:

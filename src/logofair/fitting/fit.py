@@ -143,7 +143,7 @@ def fit(
     )
     algorithm1 = solver_settings(solver)
     confidence = check_confidence(confidence)
-    if algorithm1 is not None and not requirements.are_tolerances:
+    if algorithm1 is not None and not (requirements.only_gaps and requirements.costs is None):
         raise InputError(
             "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs."
         )

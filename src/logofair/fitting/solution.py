@@ -136,7 +136,8 @@ class Solution(Reportable):
         In expectation on the rows of the fit; None: more than gaps of one notion is required.
         """
         items, cells = self.requirements.items, self.problem.cells
-        if not self.requirements.are_tolerances or len({item.rates for item in items}) != 1:
+        tolerances = self.requirements.only_gaps and self.requirements.costs is None
+        if not tolerances or len({item.rates for item in items}) != 1:
             return None
         asked = tuple(replace(item, rates=notion.rates) for item in items)
         problem = make_problem(replace(self.requirements, items=asked), cells)

@@ -26,7 +26,7 @@ from logofair.columns.checks import (
 )
 from logofair.columns.labels import Codes, encode, encode_known
 from logofair.columns.segments import Booleans, cell_numbers
-from logofair.costs import ACCURACY, Costs
+from logofair.costs import ACCURACY
 from logofair.errors import InputError
 from logofair.files.documents import Document
 from logofair.policy.coins import Tosses, Words, coin_words, id_words, place_words, read_ids
@@ -265,8 +265,7 @@ class Policy(Reportable):
         It gains most at the policy's costs; arguments as in :meth:`decide`.
         """
         eta, cells = self._rows(scores, sensitive_features, sites, on_unknown)
-        given = self.info.requirements.costs
-        costs = ACCURACY if given is None else Costs.from_dict(given)
+        costs = self.info.requirements.costs or ACCURACY
         site = np.where(cells < len(self.groups) * len(self.sites), cells // len(self.groups), -1)
         return np.asarray(costs.at(site).gain(eta) >= 0.0, dtype=np.float64)
 

@@ -533,7 +533,7 @@ def _today(measure: str, values: Floats, defined: Booleans) -> Floats:
 def _columns(requirements: Requirements, side: str) -> list[_Column]:
     """The requirements of a side by rate: gaps and ratios first, then groups' rates, then combinations."""
     found: dict[tuple[str, object], list[Holding]] = {}
-    for each in requirements.holding(side):
+    for each in requirements.holding[side]:
         key = each.of.terms if isinstance(each.of, Combination) else each.of
         measure = "band" if each.measure in ("gap", "ratio") else each.measure
         found.setdefault((measure, key), []).append(each)

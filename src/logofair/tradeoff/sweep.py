@@ -327,6 +327,6 @@ def frontier(
         infeasible=infeasible,
         held={
             "require": list(map(str, held.items)),
-            "costs": None if held.costs is None else held.costs.as_dict(),
+            "costs": None if held.costs is None else held.costs.condensed(),
         },
     )

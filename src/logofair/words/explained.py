@@ -116,7 +116,7 @@ def _sections(policy: Policy, sites: Sequence[int], groups: Sequence[int], place
         for basis in dict.fromkeys(each.basis for each in stored)
         for each in stored.where(basis=basis).requirements
     ]
-    required = [] if limits or not info.requirements.require else [Bullets(tuple(info.requirements.require))]
+    required = [] if limits or not info.requirements.require else [Bullets(tuple(map(str, info.requirements.require)))]
     if limits or required:
         yield Section("fair", "Is it fair?" if limits else "What was required", (*limits, *required))
     yield Section("rules", "Every rule", tuple(every_rule(policy, sites, groups)))

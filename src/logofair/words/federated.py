@@ -111,7 +111,7 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
     proved = proof_sentences(certificate.info, rows=rows, solver=solver, calibration=plan.calibration)
     yield "Holds" if certificate.holds else "Found", " ".join(proved)
     for requirement, gap in zip(plan.over_all.compared, result.global_gaps, strict=True):
-        if requirement.tolerance is not None:
+        if np.isfinite(requirement.tolerance):
             yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."
     ratios = {each.rate.name for each in plan.over_all.compared if each.ratio is not None}
     for name, own in result.required.by_name(result.rates, result.required.limited).items():

@@ -219,7 +219,7 @@ def _facts(about: About, policy: Policy | None, rule: str) -> Iterator[tuple[str
         yield "accepted by", rule
     yield from data_facts(about.data)
     if policy is not None:
-        required = "; ".join(policy.info.requirements.require)
+        required = "; ".join(map(str, policy.info.requirements.require))
         yield "the policy was made for", required or "no requirement"
         yield "checksum of the policy", policy.checksum
     yield from made_facts(about)

@@ -121,7 +121,7 @@ class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
         if not (fits and np.all(np.abs(request.prices) <= LARGEST_PRICE)):
             raise RefusedError(Refusal.BAD_REQUEST)
         after = replace(batch, derived=batch.derive())
-        problem, rates = after.problem, {rate for item in plan.items for rate in item.rates}
+        problem, rates = after.problem, {rate for item in plan.require for rate in item.rates}
         if after.state.local_tolerance is not None:
             rates |= set(plan.inside.rates)
         selection_only = all(rate.slope == 0 for rate in rates)

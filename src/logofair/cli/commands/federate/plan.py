@@ -100,10 +100,10 @@ plan_options = together(
 # What each option says about a plan: a stored plan is compared with a new command line by these.
 _IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
     "groups": ("--groups", lambda plan: plan.groups),
-    "notion": ("--notion", lambda plan: (plan.looked_at, {item.rates for item in plan.items})),
+    "notion": ("--notion", lambda plan: (plan.looked_at, {item.rates for item in plan.require})),
     "local_tolerance": ("--local", lambda plan: set(plan.inside.required)),
-    "global_tolerance": ("--global", lambda plan: set(plan.items) - set(plan.inside.required)),
-    "require": ("--require", lambda plan: set(plan.items)),
+    "global_tolerance": ("--global", lambda plan: set(plan.require) - set(plan.inside.required)),
+    "require": ("--require", lambda plan: set(plan.require)),
     "costs": ("--costs", lambda plan: (plan.costs, plan.site_costs)),
     "calibration": ("--calibration", lambda plan: plan.calibration),
     "pooling": ("--pooling", lambda plan: plan.pooling),
