@@ -108,7 +108,7 @@ def dual(problem, local, global_) -> float:
 def prices(problem, rng, size=1.0):
     """Random prices: 0 where a rate does not count, summing to 0 over the groups."""
     found = []
-    for counts, axis in ((problem.local_counts, 1), (problem.global_counts, 0)):
+    for counts, axis in ((problem.inside.compared, 1), (problem.over_all.compared[0], 0)):
         drawn = np.where(counts, size * rng.normal(size=counts.shape), 0.0)
         mean = drawn.sum(axis=axis, keepdims=True) / np.maximum(counts.sum(axis=axis, keepdims=True), 1)
         found.append(np.where(counts, drawn - mean, 0.0))
@@ -155,7 +155,9 @@ def slopes(problem, local, global_):
     every = np.arange(problem.mass.size)
     line = (gain_v - np.sum(local * lv, axis=2)).ravel(), (gain_u - np.sum(local * lu, axis=2)).ravel()
     _, u, v = (array.reshape(problem.shape) for array in problem.cells.best_corner(every, *line))
-    bounds = [np.where(np.isfinite(t), t, 0.0) for t in (problem.local_tolerance, problem.global_tolerance)]
+    bounds = [
+        np.where(np.isfinite(t), t, 0.0) for t in (problem.local_limits.tolerance, problem.global_limits.tolerance[0])
+    ]
     own = 0.5 * bounds[0][:, None, :] * np.sign(local) - problem.local_values(u, v)
     return own * problem.site_mass[:, None, None], 0.5 * bounds[1] * np.sign(global_) - problem.global_shares(u, v)
 

@@ -52,8 +52,8 @@ def test_prices_sum_to_zero_over_the_groups_and_are_zero_where_nothing_counts(ca
     optimum = solve_joint(problem)
     np.testing.assert_allclose(optimum.local_prices.sum(axis=1), 0.0, atol=1e-9)
     np.testing.assert_allclose(optimum.global_prices.sum(axis=0), 0.0, atol=1e-9)
-    assert not optimum.local_prices[~problem.local_counts].any()
-    assert not optimum.global_prices[~problem.global_counts].any()
+    assert not optimum.local_prices[~problem.inside.compared].any()
+    assert not optimum.global_prices[~problem.over_all.compared[0]].any()
 
 
 def test_a_site_with_a_millionth_of_the_weight_is_solved_too():

@@ -14,7 +14,7 @@ from logofair.solvers.limits import Limits, Regions, gap_of, tolerances_worth, z
 from logofair.solvers.master import Master
 from logofair.solvers.rational import best_mixture
 from support.examples import examples
-from support.oracles import HIGHS
+from support.oracles import HIGHS, regions
 
 modest = examples(60)
 WIDER = 2e-11  # by which every tolerance may be exceeded
@@ -61,8 +61,7 @@ def masters(draw):
 
 
 def started(tolerance, bunches) -> Master:
-    counts = np.isfinite(tolerance)[None]
-    return Master.start(Regions(tolerance.min(axis=0)[None], counts, counts, None).layout, np.ones(bunches, dtype=bool))
+    return Master.start(regions(tolerance).layout, np.ones(bunches, dtype=bool))
 
 
 def solved(gains, rates, tolerance) -> Master:
@@ -97,7 +96,7 @@ def test_its_prices_prove_that_no_mixture_gains_more(answers):
 
 def limited(rng, groups):
     """Two rates, the first compared by a ratio and between floors and ceilings, the second adding up to a total."""
-    limits = Limits.none(1, groups, 2)
+    limits = Limits.within(np.full((1, 2), np.inf), groups)
     limits.ratio[0, 0] = rng.choice([0.0, 0.5, 0.9, 1.0])
     if rng.random() < 0.7:
         limits.least[0, :, 0] = rng.choice([-np.inf, 0.2, 0.5], groups)
@@ -143,10 +142,8 @@ def test_ratios_floors_and_totals_are_met_or_nothing_meets_them():
             rng.normal(0.05, 0.1, (size, bunches)) / bunches,
             rng.random((size, bunches, groups, 2)) / bunches,
         )
-        limits, counts = limited(rng, groups), np.zeros((1, groups, 2), dtype=bool)
-        counts[..., 0] = limits.ratio[0, 0] > 0
-        rejecting = rng.random(bunches) < 0.5
-        rows = Regions(np.full((1, 2), np.inf), counts, np.ones_like(counts), limits).layout
+        limits, rejecting = limited(rng, groups), rng.random(bunches) < 0.5
+        rows = Regions(limits, np.ones((1, groups, 2), dtype=bool)).layout
         best, master = best_limited(gains, rates, limits, rejecting), Master.start(rows, rejecting)
         for gain, rate in zip(gains, rates, strict=True):
             master.add(gain[None], rate[None])
@@ -174,7 +171,7 @@ def test_answers_that_come_one_after_the_other_end_in_the_same_value(answers):
 def test_one_bunch_gains_what_the_master_in_whole_numbers_does_and_more_bunches_no_less(answers):
     gains, rates, tolerance = answers
     summed = gains.sum(axis=1), rates.sum(axis=1)
-    whole = best_mixture(*summed, tolerance).value
+    whole = best_mixture(*summed, regions(tolerance)).value
     one = solved(summed[0][:, None], summed[1][:, None], tolerance)
     assert np.sum(one.weights[1:, 0] * summed[0]) == pytest.approx(whole, abs=1e-9)
     assert np.sum(solved(*answers).weights[1:] * gains) >= whole - 1e-9

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from logofair.solvers.limits import Limits, Regions, gap_of
+from logofair.solvers.limits import Limits, gap_of
 from logofair.solvers.rational import best_mixture
 from support.examples import examples
-from support.oracles import HIGHS
+from support.oracles import HIGHS, regions
 
 ROUNDING = 2.0**-36  # by which every tolerance may be exceeded
 
@@ -55,7 +55,7 @@ def masters(draw):
 @given(masters())
 def test_it_is_the_optimum_of_the_linear_program_within_the_tolerances(master):
     gains, rates, tolerance = master
-    found, counts = best_mixture(gains, rates, tolerance), np.isfinite(tolerance)
+    found, counts = best_mixture(gains, rates, regions(tolerance)), np.isfinite(tolerance)
     best = best_value(gains, rates, tolerance)
     assert best - 1e-9 <= found.value <= best + 1e-9 + ROUNDING * np.abs(found.prices).sum()
     assert found.value == pytest.approx(found.weights[1:] @ gains, abs=1e-14)
@@ -70,7 +70,7 @@ def test_it_is_the_optimum_of_the_linear_program_within_the_tolerances(master):
 @given(masters())
 def test_its_prices_prove_that_no_mixture_gains_more(master):
     gains, rates, tolerance = master
-    found, counts = best_mixture(gains, rates, tolerance), np.isfinite(tolerance)
+    found, counts = best_mixture(gains, rates, regions(tolerance)), np.isfinite(tolerance)
     assert np.all(found.prices[~counts] == 0)
     size = 1.0 + np.abs(found.prices).max()
     assert np.abs(found.prices.sum(axis=0)).max() <= 1e-12 * size
@@ -82,7 +82,7 @@ def test_its_prices_prove_that_no_mixture_gains_more(master):
 def test_the_numbers_are_the_exact_ones_rounded_once():
     # Two answers with gaps of 1/3 and 1/7 on either side, by hand: x/3 - (1-x)/7 = tolerance.
     rates = np.array([[[1 / 3], [0.0]], [[0.0], [1 / 7]]])
-    found = best_mixture(np.array([0.5, 0.25]), rates, np.full((2, 1), 1 / 64))
+    found = best_mixture(np.array([0.5, 0.25]), rates, regions(np.full((2, 1), 1 / 64)))
     one, other = (Fraction(round(Fraction(each) * 2**60), 2**60) for each in (1 / 3, 1 / 7))
     tolerance = Fraction(1, 64) + Fraction(ROUNDING)
     share = (tolerance + other) / (one + other)
@@ -96,10 +96,10 @@ def test_the_numbers_are_the_exact_ones_rounded_once():
 @given(masters())
 def test_answers_that_come_twice_or_are_worthless_change_nothing_but_their_own_weights(master):
     gains, rates, tolerance = master
-    once = best_mixture(gains, rates, tolerance)
-    twice = best_mixture(np.append(gains, gains), np.concatenate([rates, rates]), tolerance)
+    once = best_mixture(gains, rates, regions(tolerance))
+    twice = best_mixture(np.append(gains, gains), np.concatenate([rates, rates]), regions(tolerance))
     assert twice.value == once.value
-    worse = best_mixture(np.append(gains, gains - 1.0), np.concatenate([rates, rates]), tolerance)
+    worse = best_mixture(np.append(gains, gains - 1.0), np.concatenate([rates, rates]), regions(tolerance))
     assert worse.value == once.value
     assert worse.weights[: once.weights.size].tolist() == once.weights.tolist()
 
@@ -110,7 +110,9 @@ def test_a_corner_where_everything_is_tied_does_not_make_it_go_round_in_circles(
     rates = rng.integers(0, 2, (200, 4, 2)).astype(float)
     gains = rng.integers(0, 3, 200) / 8
     tolerance = np.zeros((4, 2))
-    assert best_mixture(gains, rates, tolerance).value == pytest.approx(best_value(gains, rates, tolerance), abs=1e-9)
+    assert best_mixture(gains, rates, regions(tolerance)).value == pytest.approx(
+        best_value(gains, rates, tolerance), abs=1e-9
+    )
 
 
 @st.composite
@@ -119,7 +121,7 @@ def limited_masters(draw):
     gains, rates, tolerance = draw(masters())
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     groups, kinds = tolerance.shape
-    limits = Limits.none(1, groups, kinds)
+    limits = Limits.within(np.full((1, kinds), np.inf), groups)
     for k in range(kinds):
         if draw(st.booleans()):
             limits.ratio[0, k] = draw(st.sampled_from([0.5, 0.8, 1.0]))
@@ -157,15 +159,12 @@ def least_excess(gains, rates, tolerance, limits, rejecting):
 @given(limited_masters())
 def test_ratios_floors_and_ceilings_hold_or_the_mixture_that_misses_them_is_known(master):
     gains, rates, tolerance, limits, rejecting = master
-    found = best_mixture(gains, rates, tolerance, limits, rejecting=rejecting)
+    found = best_mixture(gains, rates, regions(tolerance, limits), rejecting=rejecting)
     best, missed = least_excess(gains, rates, tolerance, limits, rejecting)
     assert found.weights.sum() == pytest.approx(1.0, abs=1e-12)
     priced = np.append([0.0] if rejecting else [], -np.tensordot(rates, found.prices, 2))
-    compared, size = np.isfinite(tolerance), 1.0 + np.abs(found.prices).sum()
     limits = replace(limits, least=np.maximum(limits.least, 0.0), most=np.minimum(limits.most, 1.0))
-    region = Regions(np.min(tolerance, axis=0)[None], compared[None], compared[None], limits).worth(found.prices[None])[
-        0
-    ]
+    size, region = 1.0 + np.abs(found.prices).sum(), regions(tolerance, limits).worth(found.prices[None])[0]
     if best is None:
         assert found.value == -np.inf
         assert missed > 0

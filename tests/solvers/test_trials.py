@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations, product
 
 import numpy as np
@@ -15,7 +16,7 @@ from logofair.datasets import dirichlet_sites, load_adult
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices, solve_exact
 from logofair.solvers.joint import solve_joint
-from logofair.solvers.limits import gap_of
+from logofair.solvers.limits import Limits
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem
 from logofair.solvers.trials import PriceMarks, largest_size, price_marks, trial_prices, trial_size
@@ -27,8 +28,7 @@ WIDER = 2e-11  # rows of the master are a little wider than required
 
 
 def beginning(problem: Problem) -> Decomposition:
-    tolerance = np.where(problem.global_counts, problem.global_tolerance, np.inf)
-    return Decomposition(tolerance, TriedPrices.none(*tolerance.shape))
+    return Decomposition(problem.over_all, TriedPrices.none(*problem.over_all.defined.shape[1:]))
 
 
 def answered(problem: Problem, state: Decomposition, prices: np.ndarray) -> Decomposition:
@@ -41,7 +41,7 @@ def answered(problem: Problem, state: Decomposition, prices: np.ndarray) -> Deco
         rates = problem.global_shares(answer.u, answer.v)
         bound = float(problem.site_mass @ local_bound(problem, *gain, answer.prices))
         tried = tried.and_also(TriedPrices(each[None], np.array([gained]), rates[None], np.array([bound])))
-    return Decomposition(state.tolerance, tried)
+    return Decomposition(state.required, tried)
 
 
 def marks_of(problem: Problem) -> PriceMarks:
@@ -60,8 +60,7 @@ def solved(problem: Problem, target: float, *, size: int, most: int, hints: bool
 
 def excess(found: Incumbent, state: Decomposition) -> float:
     rates = np.tensordot(found.weights[1:], state.tried.rates, 1)
-    gaps = gap_of(rates, np.isfinite(state.tolerance), axis=0)
-    return float(np.max(gaps - state.tolerance.min(axis=0), initial=0.0))
+    return float(np.max(state.required.excess(rates[None]), initial=0.0))
 
 
 def small_problem(seed: int, **given) -> Problem:
@@ -73,7 +72,7 @@ def small_problem(seed: int, **given) -> Problem:
 def test_trials_are_new_few_enough_and_sum_to_zero_over_the_groups_that_count(seed, size, hints):
     problem = small_problem(seed)
     state, marks = beginning(problem), marks_of(problem) if hints else None
-    counts = np.isfinite(state.tolerance)
+    counts = state.counts
     for _ in range(3):
         prices = trial_prices(state, size, marks)
         assert len(prices) <= size
@@ -122,7 +121,7 @@ def test_the_loop_reaches_the_exact_value_and_its_mixture_is_fair(seed, groups, 
     assert excess(found, state) <= WIDER
     assert found.weights.min() >= 0
     assert found.weights.sum() == pytest.approx(1.0, abs=1e-14)
-    assert np.count_nonzero(found.weights) <= 1 + state.tolerance.size
+    assert np.count_nonzero(found.weights) <= 1 + state.counts.size
 
 
 @examples(8)
@@ -141,7 +140,7 @@ def test_no_price_exceeds_what_can_be_optimal_and_without_that_limit_the_best_wo
 def test_rules_that_pay_the_largest_price_for_excess_are_no_better_than_those_within_the_tolerances(seed, tolerance):
     problem = small_problem(seed, groups=3, global_=["equalized_odds"], tolerances=(tolerance,))
     _, state = solved(problem, 1e-6, size=6, most=3)
-    tried, counts = state.tried, np.isfinite(state.tolerance)
+    tried, counts = state.tried, state.counts
     largest = np.full(2, marks_of(problem).largest)
     # One column for every answer, one for the excess of each rate; a row for every pair of groups.
     rows, limits = [np.append(np.ones(tried.gains.size), np.zeros(2))], [1.0]
@@ -182,7 +181,7 @@ def test_the_first_batch_contains_the_zero_price_so_loose_tolerances_need_one_ro
 def test_no_global_constraint_needs_one_trial():
     problem = small_problem(6, global_=["equalized_odds"], tolerances=(np.inf,))
     prices = trial_prices(beginning(problem), 20, marks_of(problem))
-    assert prices.tolist() == np.zeros((1, *beginning(problem).tolerance.shape)).tolist()
+    assert prices.tolist() == np.zeros((1, *beginning(problem).counts.shape)).tolist()
     state = answered(problem, beginning(problem), prices)
     assert state.incumbent.optimality_gap == pytest.approx(0.0, abs=1e-12)
     assert len(trial_prices(state, 20, marks_of(problem))) == 0
@@ -195,15 +194,13 @@ def test_a_group_without_positives_does_not_count_in_their_rate():
     rates = rates_of(["equalized_odds"])
     bounds = np.full((2, 2), 0.05), np.full(2, 0.01)
     problem = Case(scores, groups, np.arange(90) % 2, 3, 2, rates, rates, *bounds).problem()
-    assert beginning(problem).tolerance.tolist() == [[0.01, 0.01], [0.01, 0.01], [np.inf, 0.01]]
+    assert beginning(problem).counts.tolist() == [[True, True], [True, True], [False, True]]
     assert solved(problem, 1e-6, size=20, most=12)[0] <= 12
 
 
 def test_one_of_two_rates_may_be_free():
     problem = small_problem(3, groups=3, global_=["equalized_odds"], tolerances=(0.01,))
-    free = Problem(
-        problem.cells, problem.local_rates, problem.global_rates, problem.local_tolerance, np.array([np.inf, 0.01])
-    )
+    free = replace(problem, global_limits=Limits.within(np.array([[np.inf, 0.01]]), 3))
     rounds, state = solved(free, 1e-6, size=20, most=12)
     assert rounds <= 12
     assert np.all(state.tried.prices[:, :, 0] == 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.optimize import linprog
 
 from logofair.cells.cells import build_cells
 from logofair.notions import NOTIONS, Notion, Rate
+from logofair.solvers.limits import Limits, Regions
 from logofair.solvers.problem import Problem
 from support.sentences import asking
 
@@ -29,6 +30,13 @@ TOLERANCES = (0.0, 1e-6, 0.01, 0.05, 0.2, math.inf)
 # A rate whose denominator is this small a share of its rows' mass is a rate of nobody.
 NOBODY = 1e-5
 HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+def regions(tolerance: np.ndarray, limits: Limits | None = None) -> Regions:
+    """What has to hold over all sites, of tolerances by group and rate: inf where a group does not count."""
+    within = Limits.within(tolerance.min(axis=0)[None], len(tolerance))
+    limits = within if limits is None else replace(limits, tolerance=within.tolerance)
+    return Regions(limits, np.isfinite(tolerance)[None])
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,9 @@ class Case:
             values=self.labels,
             weights=self.weights,
         )
-        return Problem(cells, self.local_rates, self.global_rates, self.local_tolerance, self.global_tolerance)
+        tolerances = self.local_tolerance, self.global_tolerance[None]
+        limits = (Limits.within(np.asarray(each, dtype=float), self.n_groups) for each in tolerances)
+        return Problem(cells, self.local_rates, self.global_rates, *limits)
 
     def constraints(self) -> Iterator[tuple[Rate, float, int | None, list[np.ndarray]]]:
         """Every gap that is not free: rate, tolerance, site, and each group's rate as coefficients of the rows."""

@@ -69,15 +69,14 @@ def best_answer(problem: Problem, prices: Floats) -> _BatchAnswer:
 def _by_method(problem: Problem, gain_v: Floats) -> list[Indices]:
     """The sites in parts that one method solves: which method a site gets must not depend on the others."""
     limits, sites = problem.local_limits, problem.shape[0]
-    if limits is not None:  # a site alone has limits or ratios of its own only
-        ratio = (limits.ratio > 0).any(axis=1)
-        limited = np.stack([ratio, limits.anything.any(axis=1)], axis=1)
-        kinds = [np.flatnonzero((limited == kind).all(axis=1)) for kind in np.unique(limited, axis=0)]
-        if len(kinds) > 1:
-            return [own[each] for own in kinds for each in _by_method(_of_sites(problem, own), gain_v[own])]
+    ratio = (limits.ratio > 0).any(axis=1)  # a site alone has limits or ratios of its own only
+    limited = np.stack([ratio, limits.besides.any(axis=1)], axis=1)
+    kinds = [np.flatnonzero((limited == kind).all(axis=1)) for kind in np.unique(limited, axis=0)]
+    if len(kinds) > 1:
+        return [own[each] for own in kinds for each in _by_method(_of_sites(problem, own), gain_v[own])]
     if not problem.compares_selection:
         return [np.arange(sites)]
-    by_rank = (gain_v.min(axis=1) >= 0) | ~problem.local_counts.any(axis=(1, 2))
+    by_rank = (gain_v.min(axis=1) >= 0) | ~problem.inside.compared.any(axis=(1, 2))
     return [some for some in (np.flatnonzero(by_rank), np.flatnonzero(~by_rank)) if some.size]
 
 
@@ -97,10 +96,10 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
             solved = None
         if solved is not None and problem.local_excess(solved.u, solved.v).max(initial=0.0) < _EXCESS:
             u, v, local_prices = solved.u, solved.v, solved.local_prices
-        elif problem.local_limits is None:  # rejecting everybody meets all gaps, and any prices prove a bound
+        elif problem.local_limits.only_tolerances:  # rejecting everybody meets all gaps, and any prices prove a bound
             u, v = np.zeros_like(u), np.zeros_like(v)
     # Sites without requirements take the best corner itself, which no pivoting has rounded.
-    free = np.flatnonzero(~problem.local_limited.any(axis=(1, 2)))
+    free = np.flatnonzero(~problem.inside.limited.any(axis=(1, 2)))
     if free.size:
         cells = (free[:, None] * problem.shape[1] + np.arange(problem.shape[1])).ravel()
         _, corner_u, corner_v = problem.cells.best_corner(cells, gain_v[free].ravel(), gain_u[free].ravel())
@@ -294,9 +293,7 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
     problem = replace(
         problem,
         global_rates=plan.over_all.rates,
-        global_tolerance=required.bands,
         global_limits=required.of_totals,
-        global_units=np.ones(len(plan.over_all.rates)),
     )
     tied = problem.tied()
     if tied is problem or not plan.inside.limited:

@@ -59,19 +59,17 @@ class GlobalRequirements:
         return found
 
     @cached_property
-    def tolerance(self) -> Floats:
-        """Tolerances by group, (groups, rates): infinite where a group is not compared, 1 where a ratio alone does."""
-        bands, compared = self.bands, np.arange(self.defined.shape[1]) < len(self.plan.over_all.compared)
-        counts = self.defined & (self.defined.sum(axis=0) > 1) & compared
-        return np.where(counts, np.where(np.isfinite(bands), bands, 1.0), np.inf)
+    def limits(self) -> Limits:
+        """What is required, in numbers: combinations as floors and ceilings in the first group's place.
 
-    @cached_property
-    def limits(self) -> Limits | None:
-        """Ratios, floors, ceilings and combinations; None: there are tolerances alone."""
-        over_all = self.plan.over_all
+        Where a ratio alone compares groups their tolerance is 1.
+        """
+        over_all, bands = self.plan.over_all, self.bands
+        compared = np.arange(bands.size) < len(over_all.compared)
+        tolerance = np.where(compared, np.where(np.isfinite(bands), bands, 1.0), np.inf)
+        found, terms = Limits.within(tolerance[None], len(self.mass)), [each.terms for each in over_all.combinations]
         if over_all.only_tolerances:
-            return None
-        found, terms = Limits.none(1, *self.defined.shape), [each.terms for each in over_all.combinations]
+            return found
         for k, band in enumerate(strictest(over_all.required, self.relaxation)):
             found.ratio[0, k] = band.ratio or 0.0
         for each in over_all.required:
@@ -100,20 +98,23 @@ class GlobalRequirements:
         least, most = np.where(self.defined, found.least, -np.inf), np.where(self.defined, found.most, np.inf)
         return replace(found, least=least, most=most)
 
+    @cached_property
+    def regions(self) -> Regions:
+        """The same, of the groups that have these rates."""
+        return Regions(self.limits, self.defined[None])
+
     @property
-    def of_totals(self) -> Limits | None:
+    def of_totals(self) -> Limits:
         """The limits with combinations as those of a total over the groups, as a client's problem has them."""
-        over_all = self.plan.over_all
-        if self.limits is None or not over_all.combinations:
-            return self.limits
-        least, most = self.limits.least.copy(), self.limits.most.copy()
-        total_least, total_most = self.limits.total_least.copy(), self.limits.total_most.copy()
+        over_all, limits = self.plan.over_all, self.limits
+        least, most = limits.least.copy(), limits.most.copy()
+        total_least, total_most = limits.total_least.copy(), limits.total_most.copy()
         for k, each in enumerate(over_all.combinations, len(over_all.group_rates)):
             if self.defined[0, k]:
                 low, high = each.ends
                 total_least[0, k], total_most[0, k] = max(least[0, 0, k], low), min(most[0, 0, k], high)
             least[..., k], most[..., k] = -np.inf, np.inf
-        return Limits(self.limits.ratio, least, most, total_least, total_most)
+        return Limits(self.bands[None], limits.ratio, least, most, total_least, total_most, limits.unit)
 
     def _today(self, each: Holding) -> Floats:
         """What a requirement is of today, of every group, (groups,), or of a combination.
@@ -143,7 +144,7 @@ class GlobalRequirements:
 
     def decomposition(self, tried: TriedPrices) -> Decomposition:
         """The state of the rounds once some prices were tried."""
-        return Decomposition(self.tolerance, tried, self.limits, self.plan.inside.may_reject)
+        return Decomposition(self.regions, tried, self.plan.inside.may_reject)
 
     @cached_property
     def marks(self) -> PriceMarks:
@@ -161,7 +162,7 @@ class GlobalRequirements:
     @property
     def limited(self) -> tuple[int, ...]:
         """The numbers of the rates that are within more than tolerances."""
-        return () if self.limits is None else tuple(np.flatnonzero(self.limits.anything[0]).tolist())
+        return tuple(np.flatnonzero(self.limits.besides[0]).tolist())
 
     def by_name(self, rates: Floats, which: tuple[int, ...]) -> dict[str, dict[str, float]]:
         """Some rates, (groups, rates), by their name and group; combinations under their own name."""
@@ -214,16 +215,15 @@ class GlobalRequirements:
     def gaps(self, rates: Floats) -> Floats:
         """The gap of each compared rate, in the user's units; rates (groups, rates)."""
         compared = len(self.plan.over_all.compared)
-        counts = np.isfinite(self.tolerance[:, :compared])
+        counts = self.regions.compared[0, :, :compared]
         return np.asarray(gap_of(rates[:, :compared], counts, axis=0) / self.plan.over_all.units)
 
     def excess(self, rates: Floats) -> float:
         """Largest excess over a requirement, in the user's units (0: none); rates (groups, rates)."""
         over_all = self.plan.over_all
         found = float(np.max(self.gaps(rates) - over_all.tolerances / over_all.units, initial=0.0))
-        free = np.full((1, rates.shape[1]), np.inf)
-        limits = Regions(free, np.isfinite(self.tolerance)[None], self.defined[None], self.limits)
-        return max(found, float(np.max(limits.excess(rates[None]), initial=0.0)))
+        besides = replace(self.limits, tolerance=np.full_like(self.limits.tolerance, np.inf))
+        return max(found, float(np.max(Regions(besides, self.defined[None]).excess(rates[None]), initial=0.0)))
 
     def prices(self, prices: Floats) -> dict[Requirement, float]:
         """What a unit less of each requirement wins at most, at prices (groups, rates), in the user's units."""

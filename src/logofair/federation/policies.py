@@ -180,8 +180,8 @@ def _figures(one: ClientBatch) -> SiteInfo:
     problem, groups = replace(one.problem, cells=one.derive().own_cells), one.state.plan.groups
     assert one.state.rules is not None
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, one.state.rules))
-    gaps = (problem.local_gaps(u, v) / problem.local_units)[0].tolist()
-    measured = problem.local_counts[0].any(axis=0)
+    gaps = (problem.local_gaps(u, v) / problem.local_limits.unit)[0].tolist()
+    measured = problem.inside.compared[0].any(axis=0)
     counted, mass = problem.mass[0] > 0, float(problem.mass.sum())
     return SiteInfo(
         accuracy=replace(problem, costs=None).accuracy(u, v) / mass if mass else None,

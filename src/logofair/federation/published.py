@@ -219,7 +219,7 @@ def _beyond_own(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) ->
     units = own.plan.over_all.units
     low, high = (own.measured.shares + each for each in share_limits(own.plan.over_all.group_rates, others, roster))
     yield from _beyond_own_rates(run, own, low, high, slack)
-    counts = np.isfinite(own.required.tolerance)
+    counts = own.required.regions.compared[0]
     for k, (name, gap) in enumerate(run.global_gaps.items()):
         if counts[:, k].any():
             lows, highs = low[counts[:, k], k], high[counts[:, k], k]

@@ -162,7 +162,7 @@ class RunResult(Reportable):
             base = [rate.denominator(self.mass, of_all) for rate in rates]
             above = [rate.numerator(accepted, positives) for rate in rates]
             shares = np.divide(above, base, out=np.zeros((len(rates), len(self.mass))), where=np.array(base) > 0).T
-            gaps = gap_of(shares, np.isfinite(required.tolerance[:, : len(names)]), axis=0) / units
+            gaps = gap_of(shares, required.regions.compared[0, :, : len(names)], axis=0) / units
         return OwnRowsInfo(reached, dict(zip(names, np.asarray(gaps).tolist(), strict=True)))
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr
@@ -40,7 +40,6 @@ from logofair.policy.policy import Policy
 from logofair.requirement import TODAY, Requirement
 from logofair.requirements import Requirements
 from logofair.solvers.certificate import certify
-from logofair.solvers.limits import Limits
 from logofair.solvers.problem import Problem, make_problem
 
 BY_RANK, HELD_OUT = "by rank", "on rows held out"
@@ -158,8 +157,8 @@ def _statements(requirements: Requirements, problem: Problem) -> list[_Statement
     """
     found = []
     for side, columns, defined in (
-        ("local", problem.local_holding, problem.local_defined),
-        ("global", problem.global_holding, problem.global_defined[None]),
+        ("local", problem.local_holding, problem.inside.defined),
+        ("global", problem.global_holding, problem.over_all.defined),
     ):
         for k, each in ((k, each) for k, column in enumerate(columns) for each in column):
             item, today = each.requirement, each.requirement.bound == TODAY
@@ -471,11 +470,13 @@ def _with_room(problem: Problem, statements: Sequence[_Statement], rules: Counte
     parts = [(each, each.measured(rules)) for each in statements]
     parts = [(each, own) for each, own in parts if own.has_interval]
     error /= max(sum(int(each.judged(own).sum()) for each, own in parts), 1)
-    tolerances = {"local": problem.local_tolerance.copy(), "global": problem.global_tolerance[None].copy()}
-    limits = {"local": _copied(problem.local_limits), "global": _copied(problem.global_limits)}
+    # Copies, which may be written to.
+    limits = {
+        side: each.of(np.arange(len(each.unit))) for side, each in zip(("local", "global"), problem.limits, strict=True)
+    }
     for each, own in parts:
         requirement, k, judged = each.requirement, each.column, each.judged(own)
-        own_limits, tolerance = limits[each.side], tolerances[each.side]
+        own_limits = limits[each.side]
         if requirement.measure in ("gap", "ratio"):
             tally = rules.after if each.side == "local" else rules.over_all().after
             of_all = tally.summed(1).rate(requirement.rates[each.of_rate])[:, 0]
@@ -483,13 +484,13 @@ def _with_room(problem: Problem, statements: Sequence[_Statement], rules: Counte
             if requirement.measure == "gap":
                 wanted = np.where(judged, each.bounds, np.inf)
                 target = targets_on_held_out_rows(own.people, common, wanted, error)
-                tolerance[:, k] = np.minimum(tolerance[:, k], target)
-            elif own_limits is not None:
+                own_limits.tolerance[:, k] = np.minimum(own_limits.tolerance[:, k], target)
+            else:
                 target = targets_on_held_out_rows(own.people, common, each.bounds, error, ratio=True)
                 own_limits.ratio[:, k] = np.where(
                     judged, np.maximum(own_limits.ratio[:, k], target), own_limits.ratio[:, k]
                 )
-        elif requirement.relation != "=" and own_limits is not None:
+        elif requirement.relation != "=":
             floor, bound = requirement.relation == ">=", each.bounds[:, None]
             with np.errstate(divide="ignore", invalid="ignore"):  # where there is nobody, there is no room
                 share = np.clip(bound, *_RATES)
@@ -505,15 +506,4 @@ def _with_room(problem: Problem, statements: Sequence[_Statement], rules: Counte
             else:
                 end, target = (own_limits.total_least if floor else own_limits.total_most)[:, k], target[:, 0]
             end[...] = np.maximum(end, target) if floor else np.minimum(end, target)
-    return replace(
-        problem,
-        local_tolerance=tolerances["local"],
-        global_tolerance=tolerances["global"][0],
-        local_limits=limits["local"],
-        global_limits=limits["global"],
-    )
-
-
-def _copied(limits: Limits | None) -> Limits | None:
-    """Limits that may be written to."""
-    return None if limits is None else Limits(*(getattr(limits, each.name).copy() for each in fields(limits)))
+    return replace(problem, local_limits=limits["local"], global_limits=limits["global"])

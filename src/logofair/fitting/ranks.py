@@ -117,14 +117,17 @@ def choose_ranks(
 
     def at(scale: Floats) -> Ranks:
         with np.errstate(invalid="ignore"):  # infinity times 0: what is free stays free
-            local, over_all = problem.local_tolerance * scale[:-1, None], problem.global_tolerance * scale[-1]
-        local, over_all = (np.where(np.isnan(each), np.inf, each) for each in (local, over_all))
-        scaled = replace(problem, local_tolerance=local, global_tolerance=over_all)
+            both = zip(problem.limits, (scale[:-1, None], scale[-1]), strict=True)
+            tolerances = [limits.tolerance * each for limits, each in both]
+        local, over_all = (
+            replace(limits, tolerance=np.where(np.isnan(own), np.inf, own))
+            for limits, own in zip(problem.limits, tolerances, strict=True)
+        )
+        scaled = replace(problem, local_limits=local, global_limits=over_all)
         targets = _targets(problem.cells, solve(scaled), rate).reshape(problem.shape)
         return Ranks.nearest(targets, rows, counts, required)
 
-    inside = problem.local_tolerance.min(axis=1, initial=np.inf)
-    required = np.append(inside, problem.global_tolerance.min(initial=np.inf))
+    required = np.concatenate([limits.tolerance.min(axis=1, initial=np.inf) for limits in problem.limits])
     found, due = at(np.ones(required.size)), np.isfinite(required)
     if added_up(found.risks, error)[due].all():
         return found

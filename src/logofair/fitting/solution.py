@@ -449,13 +449,12 @@ def _unmeasured(side: str, problem: Problem, rows: CalibrationRows) -> Iterator[
     local = side == "local"
     where = ("inside the site" if rows.has_sites else "") if local else "over all sites"
     for k, rate in enumerate(problem.local_rates if local else problem.global_rates):
-        if problem.kind(side, k) in ("limit", "capacity"):
+        regions = problem.inside if local else problem.over_all
+        if regions.limits.on_groups[..., k].any():
             continue
-        if local:
-            counts, there = problem.local_counts[..., k], problem.mass > 0
-            required = np.isfinite(problem.local_tolerance[:, k]) | (problem.kind(side, k) == "ratio")
-        else:
-            counts, there, required = problem.global_counts[None, :, k], np.array([[True]]), np.array([True])
+        counts = regions.compared[..., k]
+        there = problem.mass > 0 if local else np.array([[True]])
+        required = np.isfinite(regions.limits.tolerance[:, k]) | (regions.limits.ratio[:, k] > 0).any() | (not local)
         places = rows.sites.names if local else (None,)
         blind = np.flatnonzero(required & ~counts.any(axis=1))
         if blind.size:

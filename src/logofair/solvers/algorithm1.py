@@ -156,11 +156,12 @@ class OrderedPairs:
         ends = problem.cells.starts[1:] + np.arange(1, sizes.size + 1)
         steps = np.ones(sizes.sum()) if mass is None else np.delete(np.diff(mass, prepend=0.0), ends[:-1])[1:]
         self.share = steps * np.repeat(problem.cells.scale, sizes)
-        both = problem.local_counts[:, self.ahead] & problem.local_counts[:, self.behind]
-        self.local_pairs, global_ = both, problem.global_counts
+        compared = problem.inside.compared
+        both = compared[:, self.ahead] & compared[:, self.behind]
+        self.local_pairs, global_ = both, problem.over_all.compared[0]
         self.global_pairs: Booleans = global_[self.ahead] & global_[self.behind]
-        self.local_tolerance = np.where(both, problem.local_tolerance[:, None, :], 0.0)
-        self.global_tolerance = np.where(self.global_pairs, problem.global_tolerance, 0.0)
+        self.local_tolerance = np.where(both, problem.local_limits.tolerance[:, None, :], 0.0)
+        self.global_tolerance = np.where(self.global_pairs, problem.global_limits.tolerance, 0.0)
 
     def zeros(self) -> tuple[Floats, Floats]:
         """Starting multipliers: global (pairs, rates) and local (sites, pairs, rates)."""
@@ -239,7 +240,9 @@ class OrderedPairs:
         weight = np.where(p.site_mass > 0, p.site_mass, 1.0)[:, None, None]
         gain_u, gain_v = p.priced_gain(prices)
         bound = local_bound(p, gain_u, gain_v, local_prices / weight)
-        objective = p.baseline + float(p.site_mass @ bound) + float(tolerances_worth(prices, p.global_tolerance))
+        objective = (
+            p.baseline + float(p.site_mass @ bound) + float(tolerances_worth(prices, p.global_limits.tolerance[0]))
+        )
         constant, slope = self.lines(np.broadcast_to(global_, (p.shape[0], *global_.shape)), local)
         _, u, v = p.cells.best_corner(np.arange(constant.size), slope, constant)
         u, v = u.reshape(p.shape), v.reshape(p.shape)

@@ -17,8 +17,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from logofair.columns.checks import Floats
 from logofair.policy.info import CertificateInfo
 from logofair.policy.mixtures import Mixtures, evaluate
@@ -153,15 +151,13 @@ def certify(
     won = problem.cost_unit  # a unit of the objective, in the user's
     local_worth = problem.inside.relief(local_prices) * problem.site_mass[:, None]
     in_users_units = TolerancePrices(
-        global_worth * problem.global_units * won,
-        local_worth * problem.local_units * won,
+        global_worth * problem.global_limits.unit[0] * won,
+        local_worth * problem.local_limits.unit * won,
         {
             (item, side): price * won * (problem.site_mass if side == "local" else 1.0)
             for (item, side), price in problem.requirement_prices(local_prices, global_prices).items()
         },
     )
-    units = [1.0, *np.ravel(problem.local_units), *np.ravel(problem.global_units)]
-    precision = LARGEST_VIOLATION / float(min(units))
     return Certificate(
         problem.reported(primal),
         problem.reported(dual),
@@ -169,7 +165,7 @@ def certify(
         problem.violation(u, v),
         in_users_units,
         basis,
-        precision,
+        LARGEST_VIOLATION / float(problem.units.min()),
         LARGEST_OPTIMALITY_GAP * won,
         objective=problem.measure,
         empty_ratios=problem.empty_ratios(u, v),

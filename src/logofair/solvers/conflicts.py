@@ -14,7 +14,7 @@ from logofair.cells.cells import Cells
 from logofair.errors import InfeasibleError
 from logofair.requirements import Requirements, conflict_sentence
 from logofair.solvers.decomposition import solve_exact
-from logofair.solvers.joint import SHORT, OwnedRow, Program, Solved
+from logofair.solvers.joint import SHORT, Program, Row, Solved
 from logofair.solvers.limits import Limits
 from logofair.solvers.problem import make_problem
 
@@ -38,19 +38,13 @@ def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
 def _apart(requirements: Requirements, cells: Cells) -> Program:
     """A program in which every requirement has rates of its own, so that one can give way while all others hold."""
     alone = {str(item): make_problem(requirements.only([item]), cells) for item in requirements.items}
-    problems, (sites, groups) = list(alone.values()), (cells.n_sites, cells.n_groups)
-    local = [each.local_limits or Limits.none(sites, groups, len(each.local_rates)) for each in problems]
-    over_all = [each.global_limits or Limits.none(1, groups, len(each.global_rates)) for each in problems]
+    problems = list(alone.values())
     together = replace(
         problems[0],
         local_rates=tuple(rate for each in problems for rate in each.local_rates),
         global_rates=tuple(rate for each in problems for rate in each.global_rates),
-        local_tolerance=np.hstack([each.local_tolerance for each in problems]),
-        global_tolerance=np.hstack([each.global_tolerance for each in problems]),
-        local_units=np.hstack([each.local_units for each in problems]),
-        global_units=np.hstack([each.global_units for each in problems]),
-        local_limits=Limits.beside(local),
-        global_limits=Limits.beside(over_all),
+        local_limits=Limits.beside([each.local_limits for each in problems]),
+        global_limits=Limits.beside([each.global_limits for each in problems]),
     )
     names = {
         "local": [name for name, each in alone.items() for _ in each.local_rates],
@@ -91,27 +85,24 @@ def _least(program: Program, name: str) -> float | None:
     without = _solved(program, program.items - {name})  # also finds the corners that it takes
     if without is None or without.short:
         return None
-    own = [each for each in program.rows if each.item == name]
-    ratios = [1.0 / each.row.slope for each in own if each.row.what[0] == "ratio"]
+    own = [row for row in program.rows if row.item == name]
+    ratios = [1.0 / row.slope for row in own if row.is_ratio]
     solved = None if ratios else program.generate(_ITERATIONS, elastic=frozenset({name}))
     if solved is not None:
         return solved.shortfall
     # A ratio is no row's end, and where chances are extreme HiGHS may fail on a single row that gives way.
-    low, high = 0.0, max(ratios, default=max(2.0 / program.problem.unit(each.side, each.row.rate) for each in own))
+    low, high = 0.0, max(ratios, default=max(2.0 / row.unit for row in own))
     while high - low > _RATIO_STEP:
         middle = 0.5 * (low + high)
-        rows = [_looser(program, each, middle) if each.item == name else each for each in program.rows]
+        rows = [_looser(row, middle) if row.item == name else row for row in program.rows]
         found = replace(program, rows=rows).generate(_ITERATIONS, elastic=program.items)
         low, high = (low, middle) if found is not None and found.shortfall <= SHORT else (middle, high)
     return high
 
 
-def _looser(program: Program, owned: OwnedRow, amount: float) -> OwnedRow:
+def _looser(row: Row, amount: float) -> Row:
     """A row of a requirement that gives way by an amount; a ratio of 0 says nothing."""
-    row, more = owned.row, amount * program.problem.unit(owned.side, owned.row.rate)
-    if row.what[0] != "ratio":
-        low = row.low if row.level >= 0 else row.low - more  # that no rate is below the lowest is no requirement
-        return replace(owned, row=replace(row, low=low, high=row.high + more))
+    if not row.is_ratio:
+        return row.looser(amount * row.unit)
     ratio = 1.0 / row.slope - amount
-    high = row.high if ratio > 0 else np.inf
-    return replace(owned, row=replace(row, slope=1.0 / ratio if ratio > 0 else 1.0, high=high))
+    return replace(row, slope=1.0 / ratio) if ratio > 0 else replace(row, slope=1.0, high=np.inf)

@@ -22,7 +22,7 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InfeasibleError
 from logofair.solvers.certificate import LARGEST_VIOLATION
-from logofair.solvers.limits import Limits, Regions, tolerances_worth, zero_sum
+from logofair.solvers.limits import Regions, tolerances_worth, zero_sum
 from logofair.solvers.local import LocalAnswer, local_bound, solve_local
 from logofair.solvers.master import Master
 from logofair.solvers.problem import Problem
@@ -107,13 +107,12 @@ class Incumbent:
 class Decomposition:
     """A decomposition under way: what was tried, and all that follows from it, the same on every machine.
 
-    ``tolerance`` is that of every group and global rate, infinite where a group is not compared; 1 where a ratio alone
-    compares it. ``limits`` are those of the rates besides. ``rejecting``: whether every site may reject everybody.
+    ``required`` is what has to hold over all sites, with a tolerance of 1 where a ratio alone compares groups.
+    ``rejecting``: whether every site may reject everybody.
     """
 
-    tolerance: Floats  # (groups, global rates)
+    required: Regions
     tried: TriedPrices
-    limits: Limits | None = None
     rejecting: bool = True
 
     @cached_property
@@ -125,8 +124,8 @@ class Decomposition:
         """
 
         def best(widened: float) -> Mixture:
-            answers = self.tried.gains, self.tried.rates
-            return best_mixture(*answers, self.tolerance, self.limits, rejecting=self.rejecting, widened=widened)
+            tried = self.tried
+            return best_mixture(tried.gains, tried.rates, self.required, rejecting=self.rejecting, widened=widened)
 
         found, widened = best(ROUNDING), ROUNDING
         if not np.isfinite(found.value) and np.isfinite((wider := best(_MISSED_AT_MOST)).value):
@@ -145,23 +144,22 @@ class Decomposition:
         prices = self.tried.prices
         return np.asarray(self.worth(prices, widened) + _ROUNDED * np.abs(prices).sum(axis=(1, 2)))
 
-    @cached_property
+    @property
     def limited(self) -> Booleans:
         """Which rates are within more than tolerances, (rates,)."""
-        return np.zeros(self.tolerance.shape[1], dtype=bool) if self.limits is None else self.limits.anything[0]
+        return np.asarray(self.required.limits.besides[0])
 
-    @cached_property
+    @property
     def counts(self) -> Booleans:
         """Which groups have a part in a requirement on which rate, (groups, rates)."""
-        compared = np.isfinite(self.tolerance)
-        return compared if self.limits is None else compared | self.limits.on_groups[0]
+        return np.asarray(self.required.limited[0])
 
     def worth(self, prices: Floats, widened: float = 0.0) -> Floats:
         """What the requirements are worth at prices (t, groups, rates), (t,), where all may be missed by an amount."""
-        if self.limits is None:
-            return tolerances_worth(prices, self.tolerance + widened)
-        bands, compared = np.min(self.tolerance, axis=0, initial=np.inf)[None], np.isfinite(self.tolerance)[None]
-        return Regions(bands, compared, compared, self.limits).worth(prices, widened)
+        if not self.required.limits.only_tolerances:
+            return self.required.worth(prices, widened)
+        tolerance = np.where(self.required.compared, self.required.limits.tolerance[:, None], np.inf)[0]
+        return tolerances_worth(prices, tolerance + widened)
 
     def repaired(self, prices: Floats) -> Floats:
         """Prices (t, groups, rates) that may be worth a try: summing to 0 where tolerances are all that compares.
@@ -169,16 +167,16 @@ class Decomposition:
         Where a ratio is all there is, those above 0 sum to the ratio times those below: elsewhere the ratio is worth
         less, or the lowest rate would be 0.
         """
-        balanced = zero_sum(prices, np.isfinite(self.tolerance)[None], 1)
-        if self.limits is None:
+        limits, balanced = self.required.limits, zero_sum(prices, self.required.compared, 1)
+        if limits.only_tolerances:
             return balanced
         found = np.where(self.limited, np.where(self.counts, prices, 0.0), balanced)
-        alone = (self.limits.ratio[0] > 0) & ~self.limits.on_groups[0].any(axis=0)
-        for k in np.flatnonzero(alone & (np.min(self.tolerance, axis=0, initial=np.inf) >= 1.0)):
+        alone = (limits.ratio[0] > 0) & ~limits.on_groups[0].any(axis=0) & (limits.tolerance[0] >= 1.0)
+        for k in np.flatnonzero(alone):
             above, below = np.maximum(found[..., k], 0.0), np.maximum(-found[..., k], 0.0)
             up, down = above.sum(axis=1, keepdims=True), below.sum(axis=1, keepdims=True)
-            level = 0.5 * (up / self.limits.ratio[0, k] + down) * ((up > 0) & (down > 0))
-            found[..., k] = above * level * self.limits.ratio[0, k] / np.where(up > 0, up, 1.0)
+            level = 0.5 * (up / limits.ratio[0, k] + down) * ((up > 0) & (down > 0))
+            found[..., k] = above * level * limits.ratio[0, k] / np.where(up > 0, up, 1.0)
             found[..., k] -= below * level / np.where(down > 0, down, 1.0)
         return np.asarray(found)
 
@@ -234,7 +232,7 @@ class ExactSolver:
     def solve(self, problem: Problem) -> Optimum | None:
         """Solve one problem to a certified gap; None where that fails."""
         unpriced = np.zeros((problem.shape[1], len(problem.global_rates)))
-        if not problem.global_limited.any():
+        if not problem.over_all.limited.any():
             local = self._local(problem, problem.priced_gain(unpriced), 0.0)
             return Optimum(local.u, local.v, local.prices, unpriced, 1, "exact") if local.sound else None
         bunches = _bunches(problem)
@@ -280,8 +278,8 @@ class ExactSolver:
         Of a program in floating point that ends without a rule that alone is proof.
         """
         assert self.tried is not None
-        prices, units = self.tried.prices[-1], [1.0, *np.ravel(problem.local_units), *np.ravel(problem.global_units)]
-        missed = LARGEST_VIOLATION * max(units) / min(units)
+        prices = self.tried.prices[-1]
+        missed = LARGEST_VIOLATION * float(problem.units.max() / problem.units.min())
         local = local_bound(problem, *problem.priced_gain(prices, gains=False), self.answers[-1].prices, missed)
         bound = float(problem.site_mass @ local) + float(problem.over_all.worth(prices[None], missed)[0])
         return bound < -_ROUNDED * float(np.abs(prices).sum())

@@ -6,7 +6,7 @@ corners; HiGHS solves the restricted program, its prices find new corners, until
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,7 +18,6 @@ from logofair.columns.segments import Indices
 from logofair.errors import InfeasibleError
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import Optimum
-from logofair.solvers.limits import Row
 from logofair.solvers.problem import Problem
 
 HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -55,7 +54,7 @@ def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
     InfeasibleError
         Where no rule meets all requirements.
     """
-    program, limited = Program.of(problem), problem.local_limits is not None or problem.global_limits is not None
+    program, limited = Program.of(problem), not all(each.only_tolerances for each in problem.limits)
     if limited:
         found = program.generate(iterations, elastic=program.items)  # rejecting everybody may not meet them
         if found is None:
@@ -64,9 +63,7 @@ def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
             raise InfeasibleError({})  # which conflict is found where they have names (logofair.solvers.conflicts)
     solved = program.generate(iterations)
     if solved is None and limited:  # a floor of 1 may be missed for want of a chance of 1e-9, which no certificate sees
-        more = 0.9 * LARGEST_VIOLATION
-        ends = [(each, each.row.low if each.row.level >= 0 else each.row.low - more) for each in program.rows]
-        wider = [replace(each, row=replace(each.row, low=low, high=each.row.high + more)) for each, low in ends]
+        wider = [row.looser(0.9 * LARGEST_VIOLATION) for row in program.rows]
         solved = replace(program, rows=wider).generate(iterations)
     return None if solved is None else _read(problem, program.columns, solved)
 
@@ -97,12 +94,49 @@ class Solved:
 
 
 @dataclass(frozen=True)
-class OwnedRow:
-    """A row of a side of the problem, and the requirement it is of."""
+class Row:
+    """One row of the program: ``low <= sum of the groups' rates - slope * lowest rate <= high``."""
 
+    item: str  # the requirement it is of
     side: str
-    row: Row
-    item: str
+    site: int
+    groups: Indices  # one, or all of them
+    rate: int
+    level: int  # the number of the lowest rate that it compares with; -1: none
+    slope: float
+    low: float
+    high: float
+    unit: float
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether it is of a ratio, which is one over the slope."""
+        return self.level >= 0 and self.low == -np.inf
+
+    def looser(self, amount: float) -> Row:
+        """The same with ends that give way; that no rate is below the lowest is no requirement."""
+        return replace(self, low=self.low if self.level >= 0 else self.low - amount, high=self.high + amount)
+
+
+def _rows(problem: Problem, names: Mapping[str, Sequence[str]] | None) -> Iterator[Row]:
+    """The requirements as rows, each with its name: that of its rate, or (None) one of its own kind, rate and group."""
+    levels = 0
+    for side, regions in (("local", problem.inside), ("global", problem.over_all)):
+        layout, units = regions.layout, regions.limits.unit
+        for site, i in np.argwhere(np.isfinite(layout.low) | np.isfinite(layout.high)).tolist():
+            rate, slope = int(layout.family[i]), float(layout.slope[site, i])
+            groups = np.flatnonzero((layout.touched == i).any(axis=1))
+            level = levels + site * layout.rates + rate if slope > 0 else -1
+            low, high = float(layout.low[site, i]), float(layout.high[site, i])
+            ends = [("tolerance" if np.isfinite(low) else "ratio", low, high)]
+            if slope == 0:  # a floor and a ceiling may be of two requirements
+                ends = [(f"floor of {groups}", low, np.inf), (f"ceiling of {groups}", -np.inf, high)]
+            for kind, least, most in ends:
+                if np.isfinite(least) or np.isfinite(most):
+                    item = f"{side} {rate} {kind}" if names is None else names[side][rate]
+                    unit = float(units[site, rate])
+                    yield Row(item, side, site, groups, rate, level, slope, least, most, unit)
+        levels += regions.limits.tolerance.size
 
 
 @dataclass(eq=False)
@@ -111,7 +145,7 @@ class Program:
 
     problem: Problem
     columns: _Columns
-    rows: list[OwnedRow]
+    rows: list[Row]
 
     @classmethod
     def of(cls, problem: Problem, names: Mapping[str, Sequence[str]] | None = None) -> Program:
@@ -126,15 +160,10 @@ class Program:
         columns.add(every, np.zeros(every.size), np.zeros(every.size))
         gain_u, gain_v = (g.ravel() for g in problem.gain)
         columns.add(every, *problem.cells.best_corner(every, gain_v, gain_u)[1:])
-        for threshold in _FIRST if problem.local_limits is not None or problem.global_limits is not None else ():
+        for threshold in _FIRST if not all(each.only_tolerances for each in problem.limits) else ():
             line = np.ones(every.size), np.full(every.size, -threshold)
             columns.add(every, *problem.cells.best_corner(every, *line)[1:])
-        rows = [
-            OwnedRow(side, row, f"{side} {row.what}" if names is None else names[side][row.rate])
-            for side, own in (("local", problem.inside.rows()), ("global", problem.over_all.rows()))
-            for row in own
-        ]
-        return cls(problem, columns, rows)
+        return cls(problem, columns, list(_rows(problem, names)))
 
     @property
     def items(self) -> frozenset[str]:
@@ -173,7 +202,7 @@ class Program:
         """Solve over the known corners; elastic requirements may give way, at a cost of 1 a unit."""
         p, columns = self.problem, self.columns
         n, cells = columns.cell.size, p.mass.size
-        levels = p.local_tolerance.size + p.global_tolerance.size
+        levels = sum(each.tolerance.size for each in p.limits)
         width = n + levels + len(elastic)
         cost = np.zeros(width)
         if elastic:
@@ -210,14 +239,13 @@ class Program:
     def _prices(self, prices: Floats, owners: list[tuple[int, float, str]]) -> tuple[Floats, Floats]:
         """The prices of the rows' ends, added up by rate."""
         p = self.problem
-        local, global_ = np.zeros(p.local_counts.shape), np.zeros(p.global_counts.shape)
+        local, global_ = np.zeros(p.inside.defined.shape), np.zeros(p.over_all.defined.shape[1:])
         for price, (i, sign, _) in zip(prices, owners, strict=True):
-            row = self.rows[i].row
-            groups = list(row.groups)
-            if self.rows[i].side == "global":
-                global_[groups, row.rate] += sign * price
+            row = self.rows[i]
+            if row.side == "global":
+                global_[row.groups, row.rate] += sign * price
             else:
-                local[row.site, groups, row.rate] += sign * price / p.site_mass[row.site]
+                local[row.site, row.groups, row.rate] += sign * price / p.site_mass[row.site]
         return local, global_
 
     def _inequalities(
@@ -232,34 +260,27 @@ class Program:
             side: cu[site, group] * columns.u[:, None] + cv[site, group] * columns.v[:, None]
             for side, (cu, cv) in (("local", p.local), ("global", p.global_))
         }
-        first_level = {"local": columns.cell.size, "global": columns.cell.size + p.local_tolerance.size}
         parts: list[tuple[Floats, Indices]] = []
         limit: list[float] = []
         owners: list[tuple[int, float, str]] = []
-        units = {
-            "local": np.broadcast_to(p.local_units, (len(p.local_rates),)),
-            "global": np.broadcast_to(p.global_units, (len(p.global_rates),)),
-        }
-        for i, owned in enumerate(self.rows):
-            side, row, item = owned.side, owned.row, owned.item
-            of = by_group if side == "global" else by_cell[row.site * p.shape[1] : (row.site + 1) * p.shape[1]]
+        for i, row in enumerate(self.rows):
+            of = by_group if row.side == "global" else by_cell[row.site * p.shape[1] : (row.site + 1) * p.shape[1]]
             members = np.concatenate([of[a] for a in row.groups])
-            at, value = members, values[side][members, row.rate]
+            at, value = members, values[row.side][members, row.rate]
             if row.level >= 0:
-                at, value = np.append(at, first_level[side] + row.level), np.append(value, -row.slope)
+                at, value = np.append(at, columns.cell.size + row.level), np.append(value, -row.slope)
             for sign, end in ((1.0, row.high), (-1.0, row.low)):
                 lowest = row.level >= 0 and sign < 0  # that no rate is below the lowest is no requirement
-                if not np.isfinite(end) or not (lowest or item in held):
+                if not np.isfinite(end) or not (lowest or row.item in held):
                     continue
-                gives = item in giving and not lowest
-                unit = -units[side][row.rate]  # ways to give are told in the user's
+                gives = row.item in giving and not lowest  # in the user's units
                 line, end = sign * value, sign * end
                 if giving:
                     line, left_out = self._without_small(line, members)
                     end += left_out
-                parts.append((np.append(line, unit), np.append(at, giving[item])) if gives else (line, at))
+                parts.append((np.append(line, -row.unit), np.append(at, giving[row.item])) if gives else (line, at))
                 limit.append(end)
-                owners.append((i, sign, item))
+                owners.append((i, sign, row.item))
         if not limit:
             return None, None, owners
         where = np.repeat(np.arange(len(limit)), [at.size for _, at in parts]), np.concatenate([at for _, at in parts])

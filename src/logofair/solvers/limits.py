@@ -12,7 +12,7 @@ tolerance alone and prices that sum to 0 that is the tolerance times half their 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -28,57 +28,60 @@ _EMPTY = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """The numbers of the regions, for every site or once for all of them (n = 1)."""
+    """What is required of some rates, in numbers, for every site or (n = 1) once over all of them.
 
+    Rates are scaled to order 1: a unit of the user's is ``unit`` of these.
+    """
+
+    tolerance: Floats  # (n, rates), of the gap; inf: free
     ratio: Floats  # (n, rates); 0: none
     least: Floats  # (n, groups, rates); -inf: no floor
     most: Floats  # (n, groups, rates); inf: no ceiling
     # (n, rates), of the sum over the groups, (numbers of) a combination of rates; both are finite, or there is none
     total_least: Floats
     total_most: Floats
+    unit: Floats  # (n, rates)
 
     @classmethod
-    def none(cls, n: int, groups: int, rates: int) -> Limits:
-        """Regions that are limited by nothing but tolerances."""
-        infinite = np.full((n, groups, rates), np.inf)
-        total = infinite[:, 0].copy()
-        return cls(np.zeros((n, rates)), -infinite, infinite, -total, total)
+    def within(cls, tolerance: Floats, groups: int, unit: Floats | None = None) -> Limits:
+        """Tolerances, (n, rates), and nothing besides."""
+        (n, rates), none = tolerance.shape, np.full_like(tolerance, np.inf)
+        ends = np.full((n, groups, rates), np.inf)
+        units = np.ones((n, rates)) if unit is None else np.broadcast_to(unit, (n, rates))
+        return cls(tolerance, np.zeros((n, rates)), -ends, ends, -none, none, units)
 
     @property
     def on_totals(self) -> Booleans:
         """Which rates have a limited total, (n, rates)."""
         return np.asarray(np.isfinite(self.total_least) | np.isfinite(self.total_most))
 
-    @property
+    @cached_property
     def on_groups(self) -> Booleans:
         """Which groups have a floor, a ceiling or a part in a total, (n, groups, rates)."""
         return np.asarray(np.isfinite(self.least) | np.isfinite(self.most) | self.on_totals[:, None, :])
 
-    @property
-    def anything(self) -> Booleans:
-        """Which rates are limited at all, (n, rates)."""
+    @cached_property
+    def besides(self) -> Booleans:
+        """Which rates are limited by more than a tolerance, (n, rates)."""
         return np.asarray((self.ratio > 0) | self.on_groups.any(axis=1))
+
+    @cached_property
+    def only_tolerances(self) -> bool:
+        """Whether tolerances are all there is."""
+        return not self.besides.any()
 
     def of(self, which: Indices | Booleans) -> Limits:
         """Those of some sites."""
         return Limits(*(getattr(self, field.name)[which] for field in fields(self)))
 
-    @classmethod
-    def beside(cls, several: Sequence[Limits]) -> Limits:
-        """Those of the rates of each, one after the other."""
-        return cls(*(np.concatenate([getattr(each, f.name) for each in several], axis=-1) for f in fields(cls)))
-
     def rates(self, which: slice) -> Limits:
         """Those of some rates."""
         return Limits(*(getattr(self, field.name)[..., which] for field in fields(self)))
 
-    def kind(self, rate: int) -> str:
-        """What is required of a rate: "ratio", "limit" (floors and ceilings), "capacity", or "tolerance" alone."""
-        if np.isfinite(self.total_most[:, rate]).any() or np.isfinite(self.total_least[:, rate]).any():
-            return "capacity"
-        if np.isfinite(self.least[..., rate]).any() or np.isfinite(self.most[..., rate]).any():
-            return "limit"
-        return "ratio" if (self.ratio[:, rate] > 0).any() else "tolerance"
+    @classmethod
+    def beside(cls, several: Sequence[Limits]) -> Limits:
+        """Those of the rates of each, one after the other."""
+        return cls(*(np.concatenate([getattr(each, f.name) for each in several], axis=-1) for f in fields(cls)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,62 +123,52 @@ class Layout:
         return values if self.rate.size == self.rates else values[..., self.rate]
 
 
-@dataclass(frozen=True)
-class Row:
-    """One row of a linear program: ``low <= sum of rates - slope * lowest rate <= high``.
-
-    ``groups`` is one group or all; ``level`` the number of the lowest rate it compares with (-1: none). ``what`` says
-    which requirement it is of: its kind, the rate's number, and the group where it is of one.
-    """
-
-    site: int
-    groups: tuple[int, ...]
-    rate: int
-    level: int
-    slope: float
-    low: float
-    high: float
-    what: tuple[str, int, int]
-
-
 _STEP = 1e-6  # of a ratio, over which what it is worth is a line
 
 
 @dataclass(frozen=True, eq=False)
 class Regions:
-    """What is required of some rates at n places: inside every site, or (n = 1) over all of them."""
+    """What is required of some rates at n places, of the groups that have these rates there."""
 
-    tolerance: Floats  # (n, rates), infinite where free
-    compared: Booleans  # (n, groups, rates): which groups the gap and the ratio of which rate are between
+    limits: Limits
     defined: Booleans  # (n, groups, rates): which groups have which rate
-    limits: Limits | None  # what is required besides tolerances
+
+    @cached_property
+    def compared(self) -> Booleans:
+        """Which groups the gap and the ratio of which rate are between, (n, groups, rates)."""
+        enough = self.defined.sum(axis=1, keepdims=True) > 1
+        bound = np.isfinite(self.limits.tolerance) | (self.limits.ratio > 0)
+        return np.asarray(self.defined & enough & bound[:, None, :])
+
+    @cached_property
+    def limited(self) -> Booleans:
+        """Which groups take part in any requirement on which rate, (n, groups, rates)."""
+        return np.asarray(self.compared | (self.defined & self.limits.on_groups))
 
     def excess(self, rates: Floats) -> Floats:
         """Largest excess over a requirement on each rate (negative: room left), (n, rates)."""
-        low, high = range_of(rates, self.compared, 1)
-        some = high > low
-        found = np.where(some, high, 0.0) - np.where(some, low, 0.0) - self.tolerance
-        if self.limits is None:
+        limits = self.limits
+        found = gap_of(rates, self.compared, 1) - limits.tolerance
+        if limits.only_tolerances:
             return np.asarray(found)
-        has = (self.limits.ratio > 0) & (high >= low)
-        ratio = np.where(has, self.limits.ratio * np.where(has, high, 0.0) - np.where(has, low, 0.0), -np.inf)
-        outside = np.maximum(self.limits.least - rates, rates - self.limits.most)
+        low, high = range_of(rates, self.compared, 1)
+        has = (limits.ratio > 0) & (high >= low)
+        ratio = np.where(has, limits.ratio * np.where(has, high, 0.0) - np.where(has, low, 0.0), -np.inf)
+        outside = np.maximum(limits.least - rates, rates - limits.most)
         outside = np.max(np.where(self.defined, outside, -np.inf), axis=1, initial=-np.inf)
         total = np.sum(np.where(self.defined, rates, 0.0), axis=1)
-        of_total = np.maximum(self.limits.total_least - total, total - self.limits.total_most)
+        of_total = np.maximum(limits.total_least - total, total - limits.total_most)
         return np.asarray(np.maximum.reduce([found, ratio, outside, of_total]))
 
     def empty_ratios(self, rates: Floats) -> int:
         """How many ratios are of rates that are all 0: they are met, and say nothing."""
-        if self.limits is None:
-            return 0
         _, high = range_of(rates, self.compared, 1)
         return int(np.sum((self.limits.ratio > 0) & self.compared.any(axis=1) & (high <= 0.0)))
 
     def repaired(self, prices: Floats) -> Floats:
         """Prices that prove a bound, whatever rounding did to them: where tolerances alone compare they sum to 0."""
         balanced = zero_sum(prices, self.compared, 1)
-        return balanced if self.limits is None else np.where(self.limits.anything[:, None, :], prices, balanced)
+        return np.where(self.limits.besides[:, None, :], prices, balanced)
 
     def worth(self, prices: Floats, missed: float = 0.0) -> Floats:
         """The most that prices times rates, (n, groups, rates), can be where all is required, (n,).
@@ -183,11 +176,10 @@ class Regions:
         -inf where a region is empty, which proves that nothing is inside. Every requirement may be ``missed`` by an
         amount.
         """
-        tolerance, limits = self.tolerance + missed, self.limits
+        limits = self.limits
+        tolerance = limits.tolerance + missed
         found = np.asarray(0.5 * np.where(np.isfinite(tolerance), tolerance, 0.0) * np.abs(prices).sum(axis=1))
-        if limits is None:
-            return np.asarray(found.sum(axis=1))
-        for k in np.flatnonzero(limits.anything.any(axis=0)):
+        for k in np.flatnonzero(limits.besides.any(axis=0)):
             least, most = limits.total_least[:, k] - missed, limits.total_most[:, k] + missed
             end = np.where(prices[:, 0, k] > 0, most, least)
             of_total = prices[:, 0, k] * np.where(np.isfinite(end), end, 0.0)
@@ -201,7 +193,7 @@ class Regions:
                 missed,
             )
             of_groups = np.where(empty, -np.inf, (prices[..., k] * point).sum(axis=1))
-            of_groups = np.where(limits.anything[:, k], of_groups, found[:, k])
+            of_groups = np.where(limits.besides[:, k], of_groups, found[:, k])
             found[:, k] = np.where(limits.on_totals[:, k], of_total, of_groups)
         return np.asarray(found.sum(axis=1))
 
@@ -212,23 +204,20 @@ class Regions:
         unit.
         """
         found, limits = np.asarray(0.5 * np.abs(prices).sum(axis=1)), self.limits
-        if limits is None:
+        if limits.only_tolerances:
             return found
         ends = (np.isfinite(limits.least) | np.isfinite(limits.most)).any(axis=1)
         found = np.where(ends, np.abs(prices).sum(axis=1), found)
         found = np.where(limits.on_totals, np.abs(prices[:, 0]), found)
         for k in np.flatnonzero((limits.ratio > 0).any(axis=0)):
             one = slice(k, k + 1)
-            given, ratio = limits.rates(one), limits.ratio[:, one]
-            lower = replace(given, ratio=np.maximum(ratio - _STEP, 0.5 * ratio))
-            alone = replace(
-                self,
-                tolerance=self.tolerance[:, one],
-                compared=self.compared[..., one],
-                defined=self.defined[..., one],
-                limits=lower,
+            alone, price, ratio = (
+                Regions(limits.rates(one), self.defined[..., one]),
+                prices[..., one],
+                limits.ratio[:, one],
             )
-            won = alone.worth(prices[..., one]) - replace(alone, limits=given).worth(prices[..., one])
+            lower = replace(alone.limits, ratio=np.maximum(ratio - _STEP, 0.5 * ratio))
+            won = replace(alone, limits=lower).worth(price) - alone.worth(price)
             by_ratio = won / np.where(ratio > 0, ratio - lower.ratio, 1.0)[:, 0]
             found[:, k] = np.where(limits.ratio[:, k] > 0, by_ratio, found[:, k])
         return np.asarray(found)
@@ -236,24 +225,22 @@ class Regions:
     @cached_property
     def layout(self) -> Layout:
         """The requirements as rows of n small programs alike; rows that a program does not have are free in it."""
-        (n, groups, rates), limits = self.compared.shape, self.limits
-        nothing = np.full((n, groups), np.inf)
+        (n, groups, rates), limits = self.defined.shape, self.limits
+        nothing, limited = np.full((n, groups), np.inf), np.asarray(limits.besides.any(axis=0))
         kinds: list[tuple[int, Floats, Floats, Floats]] = []  # rate, low, high, slope: each (n, groups)
         totals: list[tuple[int, Floats, Floats]] = []
-        limited = np.asarray(np.zeros(rates, dtype=bool) if limits is None else limits.anything.any(axis=0))
         for k in range(rates):
             own = self.compared[..., k]
             if not limited[k] or own.any():
-                width = np.where(own, self.tolerance[:, None, k], np.inf)
+                width = np.where(own, limits.tolerance[:, None, k], np.inf)
                 kinds.append((k, np.where(own, 0.0, -np.inf), width, np.ones((n, groups))))
-            if limits is None or not limited[k]:
+            if not limited[k]:
                 continue
             ratio = limits.ratio[:, None, k]
             if (ratio > 0).any():
                 has = own & (ratio > 0)
-                kinds.append(
-                    (k, -nothing, np.where(has, 0.0, np.inf), np.where(has, 1.0 / np.maximum(ratio, 1e-300), 1.0))
-                )
+                slope = np.where(has, 1.0 / np.maximum(ratio, 1e-300), 1.0)
+                kinds.append((k, -nothing, np.where(has, 0.0, np.inf), slope))
             least, most = (
                 np.where(self.defined[..., k], ends[..., k], free)
                 for ends, free in ((limits.least, -np.inf), (limits.most, np.inf))
@@ -280,32 +267,6 @@ class Regions:
             rate=rate,
             rates=rates,
         )
-
-    def rows(self) -> Iterator[Row]:
-        """The requirements as rows of one linear program; levels are numbered by place and rate."""
-        (n, groups, rates), limits = self.compared.shape, self.limits
-        for site in range(n):
-            for k in range(rates):
-                level, width = site * rates + k, float(self.tolerance[site, k])
-                ratio = 0.0 if limits is None else float(limits.ratio[site, k])
-                for a in np.flatnonzero(self.compared[site, :, k]).tolist():
-                    yield Row(site, (a,), k, level, 1.0, 0.0, width, ("tolerance", k, -1))
-                    if ratio > 0:
-                        yield Row(site, (a,), k, level, 1.0 / ratio, -np.inf, 0.0, ("ratio", k, -1))
-                if limits is None:
-                    continue
-                ends = [
-                    ((a,), ("floor", "ceiling"), a, limits.least[site, a, k], limits.most[site, a, k])
-                    for a in np.flatnonzero(self.defined[site, :, k]).tolist()
-                ]
-                total = limits.total_least[site, k], limits.total_most[site, k]
-                for groups_of, kinds, a, *both in [*ends, (tuple(range(groups)), _OF_ALL, -1, *total)]:
-                    for kind, low, high in zip(kinds, (both[0], -np.inf), (np.inf, both[1]), strict=True):
-                        if np.isfinite(low) or np.isfinite(high):
-                            yield Row(site, groups_of, k, -1, 0.0, float(low), float(high), (kind, k, a))
-
-
-_OF_ALL = "least selected", "most selected"
 
 
 def _band_support(

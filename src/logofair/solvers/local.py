@@ -48,12 +48,12 @@ def solve_local(
     A tableau continues an earlier solve. An answer may gain less than a site's best by what may be ``missed``.
     """
     sites, groups = problem.shape
-    if not problem.local_limited.any():
+    if not problem.inside.limited.any():
         _, u, v = _best_corners(problem, gain_u, gain_v, np.arange(sites))
         return LocalAnswer(u, v, np.zeros((sites, groups, len(problem.local_rates))))
     if problem.compares_selection and gain_v.min() >= 0:
         u, v, prices = solve_by_rank(problem, gain_u, gain_v)
-        return LocalAnswer(u, v, zero_sum(prices, problem.local_counts, 1), bool(_within(problem, u, v).all()))
+        return LocalAnswer(u, v, zero_sum(prices, problem.inside.compared, 1), bool(_within(problem, u, v).all()))
     return _solve_by_simplex(problem, gain_u, gain_v, tableau, missed)
 
 
@@ -142,8 +142,8 @@ def solve_by_rank(problem: Problem, gain_u: Floats, gain_v: Floats) -> tuple[Flo
     every = np.arange(sites * groups)
     _, free_u, free_v = problem.cells.best_corner(every, gain_v.ravel(), gain_u.ravel())
     u, v = free_u.reshape(problem.shape), free_v.reshape(problem.shape)
-    counts = problem.local_counts[..., 0]
-    tolerance = problem.local_tolerance[:, 0]
+    counts = problem.inside.compared[..., 0]
+    tolerance = problem.local_limits.tolerance[:, 0]
     low, high = range_of(u, counts, 1)
     prices = np.zeros((sites, groups, 1))
     tight = np.flatnonzero(high - low > tolerance)
@@ -164,12 +164,12 @@ class _Windows:
     def __init__(self, problem: Problem, sites: Indices, gain_u: Floats, gain_v: Floats) -> None:
         cells = problem.cells
         groups = problem.shape[1]
-        self.cells, self.counts = cells, np.ascontiguousarray(problem.local_counts[sites, :, 0].T)
+        self.cells, self.counts = cells, np.ascontiguousarray(problem.inside.compared[sites, :, 0].T)
         self.number = sites * groups + np.arange(groups)[:, None]
         self.first, self.size = cells.starts[self.number], np.diff(cells.starts)[self.number]
         self.mass = cells.mass[self.number]
         self.gain_u, self.gain_v = np.ascontiguousarray(gain_u), np.ascontiguousarray(gain_v)
-        self.tolerance = problem.local_tolerance[sites, 0]
+        self.tolerance = problem.local_limits.tolerance[sites, 0]
 
     def block(self, u: Floats, group: int | slice, *, rising: bool) -> Indices:
         """Block that the top share u takes in next (rising), or gives up first; -1: none left, size: none taken."""

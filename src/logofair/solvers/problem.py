@@ -6,7 +6,7 @@ own mass, so every number here is of order 1 whatever the size of a site.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -40,32 +40,25 @@ class GroupTotals:
 class Problem:
     """Maximise expected accuracy, or minus the expected cost, over all rules that meet the requirements.
 
-    ``local_tolerance`` is ``(sites, local rates)`` and ``global_tolerance`` ``(global rates,)``; infinity means free.
-    ``local_limits`` and ``global_limits`` are what is required besides tolerances (None: nothing). ``local_holding``
-    and ``global_holding`` name the requirements on each rate, with the numbers that "today" stands for.
+    ``local_limits`` and ``global_limits`` say in numbers what is required of the rates, at every site and, as of one
+    place, over all of them. ``local_holding`` and ``global_holding`` name the requirements on each rate, with the
+    numbers that "today" stands for.
 
-    Rates are scaled to order 1: one unit of the user's is ``local_units`` (``global_units``) of them, by default 1.
-    Violations and prices are told in the user's. ``costs``, (sites, 2), are those of a wrongly accepted and of a
-    wrongly rejected row in units of ``cost_unit``; None: accuracy counts, which is 1 less a cost of 1 each.
-    ``objective`` replaces the gain where something else is maximised.
+    Rates are scaled to order 1; violations and prices are told in the user's units. ``costs``, (sites, 2), are those of
+    a wrongly accepted and of a wrongly rejected row in units of ``cost_unit``; None: accuracy counts, which is 1 less a
+    cost of 1 each. ``objective`` replaces the gain where something else is maximised.
 
     Where the cells are only some sites of a federation, ``totals`` has its totals: accuracies and global shares are
-    then these sites' part of it, and add up over sites. Cells that are ``left_out``, (sites, groups), are compared with
-    no other cell of their site, nor their group with others over all sites if all of its cells are left out.
+    then these sites' part of it, and add up over sites.
     """
 
     cells: Cells
     local_rates: tuple[Rate | Combination, ...]
     global_rates: tuple[Rate | Combination, ...]
-    local_tolerance: Floats
-    global_tolerance: Floats
-    local_units: Floats | float = 1.0
-    global_units: Floats | float = 1.0
+    local_limits: Limits
+    global_limits: Limits
     totals: GroupTotals | None = None
     objective: tuple[Floats, Floats] | None = None
-    left_out: Booleans | None = None
-    local_limits: Limits | None = None
-    global_limits: Limits | None = None
     costs: Floats | None = None
     cost_unit: float = 1.0
     local_holding: tuple[tuple[Holding, ...], ...] = ()
@@ -132,69 +125,43 @@ class Problem:
         return -self.costs[:, :1], self.costs.sum(axis=1, keepdims=True)
 
     @cached_property
+    def inside(self) -> Regions:
+        """What is required inside sites."""
+        defined = rates_defined(self.local_rates, self.mass, self.positives)
+        # A site without weight has no share selected either.
+        return Regions(self.local_limits, defined & (self.site_mass > 0)[:, None, None])
+
+    @cached_property
+    def over_all(self) -> Regions:
+        """What is required over all sites, as of one place."""
+        return Regions(
+            self.global_limits, rates_defined(self.global_rates, self.group_mass, self.group_positives)[None]
+        )
+
+    @cached_property
+    def units(self) -> Floats:
+        """How large the user's units are in the scales used, that of shares (1) first."""
+        return np.concatenate([[1.0], self.local_limits.unit.ravel(), self.global_limits.unit.ravel()])
+
+    @cached_property
     def local(self) -> tuple[Floats, Floats]:
         """Coefficients of u and v in each cell's local rates; 0 where the rate is undefined or free."""
-        return self._coefficients(self.local_rates, self.mass, self.positives, self.local_limited)
-
-    @cached_property
-    def local_defined(self) -> Booleans:
-        """Which local rates of which cells are defined, (sites, groups, local rates)."""
-        out = False if self.left_out is None else self.left_out
-        mass, positives = np.where(out, 0.0, self.mass), np.where(out, 0.0, self.positives)
-        # A site without weight has no share selected either.
-        return rates_defined(self.local_rates, mass, positives) & (self.site_mass > 0)[:, None, None]
-
-    @cached_property
-    def local_counts(self) -> Booleans:
-        """Which cells are compared in which local rate, (sites, groups, local rates)."""
-        enough = self.local_defined.sum(axis=1, keepdims=True) > 1
-        bound = np.isfinite(self.local_tolerance)
-        bound = bound if self.local_limits is None else bound | (self.local_limits.ratio > 0)
-        return np.asarray(self.local_defined & enough & bound[:, None, :])
-
-    @cached_property
-    def local_limited(self) -> Booleans:
-        """Which cells take part in any requirement on which local rate, (sites, groups, local rates)."""
-        if self.local_limits is None:
-            return self.local_counts
-        return np.asarray(self.local_counts | (self.local_defined & self.local_limits.on_groups))
+        return self._coefficients(self.local_rates, self.mass, self.positives, self.inside.limited)
 
     @cached_property
     def global_(self) -> tuple[Floats, Floats]:
         """Coefficients of u and v in each cell's share of its group's global rates."""
-        counts = np.broadcast_to(self.global_limited, (*self.shape, len(self.global_rates)))
-        return self._coefficients(self.global_rates, self.group_mass, self.group_positives, counts)
-
-    @cached_property
-    def global_defined(self) -> Booleans:
-        """Which global rates of which groups are defined, (groups, global rates)."""
-        out = False if self.left_out is None else self.left_out.all(axis=0)
-        mass, positives = np.where(out, 0.0, self.group_mass), np.where(out, 0.0, self.group_positives)
-        return rates_defined(self.global_rates, mass, positives)
-
-    @cached_property
-    def global_counts(self) -> Booleans:
-        """Which groups are compared in which global rate, (groups, global rates)."""
-        bound = np.isfinite(self.global_tolerance)
-        bound = bound if self.global_limits is None else bound | (self.global_limits.ratio[0] > 0)
-        return np.asarray(self.global_defined & (self.global_defined.sum(axis=0) > 1) & bound)
-
-    @cached_property
-    def global_limited(self) -> Booleans:
-        """Which groups take part in any requirement on which global rate, (groups, global rates)."""
-        if self.global_limits is None:
-            return self.global_counts
-        return np.asarray(self.global_counts | (self.global_defined & self.global_limits.on_groups[0]))
+        return self._coefficients(self.global_rates, self.group_mass, self.group_positives, self.over_all.limited)
 
     @cached_property
     def compares_selection(self) -> bool:
         """Whether tolerances on the gaps of the selection rate are all that is required inside sites."""
-        if len(self.local_rates) != 1 or self.local_limits is not None:
+        if len(self.local_rates) != 1 or not self.local_limits.only_tolerances:
             return False
         (rate,) = self.local_rates
         if isinstance(rate, Combination) or rate.slope != 0:
             return False
-        return bool(np.all(np.abs(self.local[0][self.local_counts] - 1.0) < 1e-14))
+        return bool(np.all(np.abs(self.local[0][self.inside.compared] - 1.0) < 1e-14))
 
     @cached_property
     def gain(self) -> tuple[Floats, Floats]:
@@ -204,6 +171,11 @@ class Problem:
         share = self.mass / np.where(self.site_mass > 0, self.site_mass, 1.0)[:, None]
         constant, slope = self.row_worth
         return constant * share, slope * share
+
+    @property
+    def limits(self) -> tuple[Limits, Limits]:
+        """What is required inside sites and over all of them, in numbers."""
+        return self.local_limits, self.global_limits
 
     def priced_gain(self, prices: Floats, *, gains: bool = True) -> tuple[Floats, Floats]:
         """Reduced gain: less the price of the cells' shares in global rates (F in the paper), per mass of the site.
@@ -226,10 +198,8 @@ class Problem:
         listed in ``apart`` are not tied.
         """
         cells, values = self.cells, self.cells.values
-        limited = [each for each in (self.local_limits, self.global_limits) if each is not None]
-        if cells.hull_of is not None or not any(
-            (each.least >= _ONE).any() or (each.most <= 1.0 - _ONE).any() for each in limited
-        ):
+        fixed = ((each.least >= _ONE).any() or (each.most <= 1.0 - _ONE).any() for each in self.limits)
+        if cells.hull_of is not None or not any(fixed):
             return self
         begins = np.ones(values.size, dtype=bool)
         number = np.repeat(np.arange(cells.rows.size), np.diff(cells.starts))
@@ -247,15 +217,12 @@ class Problem:
 
         Bounds on the rate are propagated between cells and over all sites until no more become 0 or 1.
         """
-        local = self.local_rates, self.local_limits, self.local_tolerance, self.local_counts, self.local_defined
-        over_all = self.global_tolerance[None], self.global_counts[None], self.global_defined[None]
         found = np.zeros(self.shape, dtype=bool)
         low, high = np.zeros(self.shape), np.ones(self.shape)
         while True:
-            low, high = _narrowed(rate, low, high, *local)
-            least, most = _narrowed(
-                rate, low.min(axis=0)[None], high.max(axis=0)[None], self.global_rates, self.global_limits, *over_all
-            )
+            low, high = _narrowed(rate, low, high, self.local_rates, self.inside)
+            ends = low.min(axis=0)[None], high.max(axis=0)[None]
+            least, most = _narrowed(rate, *ends, self.global_rates, self.over_all)
             low, high = np.where(least >= _ONE, 1.0, low), np.where(most <= 1.0 - _ONE, 0.0, high)
             before, found = found, (low >= _ONE) | (high <= 1.0 - _ONE)
             if np.array_equal(before, found):
@@ -266,23 +233,18 @@ class Problem:
         return replace(
             self,
             global_rates=(),
-            global_tolerance=np.zeros(0),
-            global_units=np.zeros(0),
-            global_limits=None,
+            global_limits=Limits.within(np.zeros((1, 0)), self.shape[1]),
             objective=self.priced_gain(prices),
         )
 
     def of_sites(self, sites: Indices) -> Problem:
         """The problem of some sites, as if there were no others."""
-        limits = None if self.local_limits is None else self.local_limits.of(sites)
         return replace(
             self,
             cells=self.cells.of_sites(sites),
-            local_tolerance=self.local_tolerance[sites],
+            local_limits=self.local_limits.of(sites),
             totals=None,
             objective=None if self.objective is None else (self.objective[0][sites], self.objective[1][sites]),
-            left_out=None if self.left_out is None else self.left_out[sites],
-            local_limits=limits if limits is not None and limits.anything.any() else None,
             costs=None if self.costs is None else self.costs[sites],
         )
 
@@ -318,22 +280,11 @@ class Problem:
 
     def local_gaps(self, u: Floats, v: Floats) -> Floats:
         """Each site's gap in each local rate, (sites, local rates)."""
-        return gap_of(self.local_values(u, v), self.local_counts, axis=1)
+        return gap_of(self.local_values(u, v), self.inside.compared, axis=1)
 
     def global_gaps(self, u: Floats, v: Floats) -> Floats:
         """The gap in each global rate, (global rates,)."""
-        return gap_of(self.global_shares(u, v), self.global_counts, axis=0)
-
-    @cached_property
-    def inside(self) -> Regions:
-        """What is required inside sites."""
-        return Regions(self.local_tolerance, self.local_counts, self.local_defined, self.local_limits)
-
-    @cached_property
-    def over_all(self) -> Regions:
-        """What is required over all sites, as of one place."""
-        tolerance, counts, defined = self.global_tolerance[None], self.global_counts[None], self.global_defined[None]
-        return Regions(tolerance, counts, defined, self.global_limits)
+        return gap_of(self.global_shares(u, v), self.over_all.compared[0], axis=0)
 
     def local_excess(self, u: Floats, v: Floats) -> Floats:
         """Largest excess over a requirement on each local rate (negative: room left), (sites, local rates)."""
@@ -351,18 +302,14 @@ class Problem:
 
     def violation(self, u: Floats, v: Floats) -> float:
         """Largest excess over any requirement (0: none)."""
-        local, global_ = self.local_excess(u, v) / self.local_units, self.global_excess(u, v) / self.global_units
-        return max(0.0, float(np.max(local, initial=0.0)), float(np.max(global_, initial=0.0)))
+        local, global_ = self.local_excess(u, v), self.global_excess(u, v)
+        each = local / self.local_limits.unit, global_ / self.global_limits.unit[0]
+        return max(0.0, *(float(np.max(excess, initial=0.0)) for excess in each))
 
     def empty_ratios(self, u: Floats, v: Floats) -> int:
         """How many required ratios are of rates that are all 0, and so say nothing."""
         over_all = self.over_all.empty_ratios(self.global_shares(u, v)[None])
         return self.inside.empty_ratios(self.local_values(u, v)) + over_all
-
-    def kind(self, side: str, rate: int) -> str:
-        """What is required of a rate on a side (:meth:`Limits.kind`)."""
-        limits = self.local_limits if side == "local" else self.global_limits
-        return "tolerance" if limits is None else limits.kind(rate)
 
     def requirement_prices(self, local: Floats, global_: Floats) -> dict[tuple[Requirement, str], Floats]:
         """The shadow price of each requirement, by requirement and side, (n,): 0 where it does not bind.
@@ -372,61 +319,17 @@ class Problem:
         binds, and of equal ones the first.
         """
         found: dict[tuple[Requirement, str], Floats] = {}
-        for side, holding, prices, won in (
-            ("local", self.local_holding, local, self.inside.relief(local)),
-            ("global", self.global_holding, global_[None], self.over_all.relief(global_[None])),
+        for side, regions, holding, prices in (
+            ("local", self.inside, self.local_holding, local),
+            ("global", self.over_all, self.global_holding, global_[None]),
         ):
+            won, unit = regions.relief(prices), regions.limits.unit
             for k, each_of_rate in enumerate(holding):
                 taken = np.zeros((len(won), self.shape[1], 2), dtype=bool)  # ends whose price an earlier one has
                 for each in each_of_rate:
-                    own = self._shadow_price(each, side, k, prices[..., k], won[:, k], taken)
+                    own = _shadow_price(each, regions.limits, k, prices[..., k], won[:, k], taken)
                     key = each.requirement, side
-                    found[key] = found.get(key, 0.0) + own * self.unit(side, k)
-        return found
-
-    def unit(self, side: str, k: int) -> float:
-        """How many units of order 1 one of the user's has."""
-        units = np.ravel(self.local_units if side == "local" else self.global_units)
-        return float(units[k if units.size > 1 else 0])
-
-    def _shadow_price(self, each: Holding, side: str, k: int, prices: Floats, won: Floats, taken: Booleans) -> Floats:
-        """The shadow price of one requirement on rate k, (n,); marks the ends that it binds at as ``taken``.
-
-        ``prices`` are the rate's, (n, groups); ``won`` is what relaxing all that is required of it would gain.
-        """
-        tolerance = self.local_tolerance if side == "local" else self.global_tolerance[None]
-        limits = self.local_limits if side == "local" else self.global_limits
-        unit = self.unit(side, k)
-        bounds, here = each.bounds * unit, np.asarray(each.at)[:, None]
-        ends: list[tuple[int, Floats]] = []  # 0: at least, 1: at most
-        if each.measure == "gap":
-            ends = [(1, tolerance[:, k, None])]
-        elif limits is not None and each.measure == "ratio":
-            ends = [(0, limits.ratio[:, k, None])]
-        elif limits is not None and each.measure == "rate":
-            ends = [(0, limits.least[..., k]) if each.requirement.relation == ">=" else (1, limits.most[..., k])]
-        elif limits is not None:
-            both = [(0, limits.total_least[:, k, None]), (1, limits.total_most[:, k, None])]
-            ends = [
-                end
-                for end, relation in zip(both, (">=", "<="), strict=True)
-                if each.requirement.relation in (relation, "=")
-            ]
-        found = np.zeros(len(won))
-        for place, end in ends:
-            binds = here & (bounds == end) & ~taken[..., place]
-            if each.group is not None and each.measure == "rate":
-                binds &= np.arange(taken.shape[1]) == each.group
-            taken[..., place] |= binds
-            sided = np.maximum(-prices if place == 0 else prices, 0.0)
-            if each.measure == "rate":
-                found += np.where(binds, sided, 0.0).sum(axis=1)
-            elif each.measure == "combination":
-                found += np.where(binds[:, 0], sided[:, 0], 0.0)
-            elif each.measure == "gap":
-                found += np.where(binds[:, 0], 0.5 * np.abs(prices).sum(axis=1), 0.0)
-            else:
-                found += np.where(binds[:, 0], won, 0.0)
+                    found[key] = found.get(key, 0.0) + own * unit[:, k]
         return found
 
     def _coefficients(
@@ -456,22 +359,20 @@ def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals |
     local, global_ = _columns(requirements, "local"), _columns(requirements, "global")
     costs, sites = requirements.costs, cells.n_sites
     problem = Problem(
-        cells=cells,
-        local_rates=tuple(each.of for each in local),
-        global_rates=tuple(each.of for each in global_),
-        local_tolerance=np.full((sites, len(local)), np.inf),
-        global_tolerance=np.full(len(global_), np.inf),
-        local_units=np.array([each.unit for each in local]),
-        global_units=np.array([each.unit for each in global_]),
+        cells,
+        tuple(each.of for each in local),
+        tuple(each.of for each in global_),
+        _free(cells, local, sites),
+        _free(cells, global_, 1),
         totals=totals,
         costs=None if costs is None else cost_pairs(costs, costs.largest, sites),
         cost_unit=1.0 if costs is None else costs.largest,
     )
-    found = _bounded(problem, local, global_, None, None)
+    found = _bounded(problem, (local, global_), (None, None))
     if all(each.requirement.bound != TODAY for column in (*local, *global_) for each in column.holding):
         return found
     u, v = unconstrained(cells, problem.row_worth)
-    return _bounded(problem, local, global_, found.local_values(u, v), found.global_shares(u, v)[None])
+    return _bounded(problem, (local, global_), (found.local_values(u, v), found.global_shares(u, v)[None]))
 
 
 @dataclass(frozen=True)
@@ -482,38 +383,64 @@ class _Column:
     unit: float  # of the user's, in this scale
     holding: tuple[Holding, ...]
 
-    def write(
-        self, k: int, tolerance: Floats, limits: Limits, defined: Booleans, today: Floats | None
-    ) -> Iterator[Holding]:
-        """Write the requirements' bounds into column k, the strictest of several, and yield them with these numbers.
+    def write(self, limits: Limits, k: int, defined: Booleans, today: Floats | None) -> tuple[Holding, ...]:
+        """Write the requirements' bounds into column k, the strictest of several; return them with these numbers.
 
         ``today`` are the groups' values under the unconstrained rule, (n, groups); None: not known yet, and any bound
         will do.
         """
+        found = []
         for each in self.holding:
-            at = np.flatnonzero(each.at)
             bounds = np.repeat((each.bounds * self.unit)[:, None], defined.shape[1], axis=1)
             if each.requirement.bound == TODAY:
                 bounds = np.full(bounds.shape, 0.5) if today is None else _today(each.measure, today, defined)
-            own, relation = slice(None) if each.group is None else each.group, each.requirement.relation
-            if each.measure == "gap":
-                tolerance[at, k] = np.minimum(tolerance[at, k], bounds[at, 0])
-            elif each.measure == "ratio":
-                limits.ratio[at, k] = np.maximum(limits.ratio[at, k], bounds[at, 0])
-            elif each.measure == "rate" and relation == ">=":
-                limits.least[at, own, k] = np.maximum(limits.least[at, own, k], bounds[at][:, own])
-            elif each.measure == "rate":
-                limits.most[at, own, k] = np.minimum(limits.most[at, own, k], bounds[at][:, own])
-            else:
-                assert isinstance(self.of, Combination)
-                low, high = self.of.ends
-                least, most = (
-                    bounds[at, 0] if relation in (end, "=") else at_most for end, at_most in ((">=", low), ("<=", high))
-                )
-                old_least, old_most = limits.total_least[at, k], limits.total_most[at, k]
-                limits.total_least[at, k] = np.maximum(old_least, least)
-                limits.total_most[at, k] = np.minimum(old_most, most)
-            yield replace(each, bounds=bounds / self.unit)
+            own, wanted = slice(None) if each.group is None else each.group, _numbers_of(each)
+            written = dict.fromkeys(wanted, bounds)
+            if isinstance(self.of, Combination):  # both ends are finite, or there is none
+                free = zip(("total_least", "total_most"), self.of.ends, strict=True)
+                written = {name: bounds if name in wanted else np.full(bounds.shape, end) for name, end in free}
+            for name, numbers in written.items():
+                limit = getattr(limits, name)[..., k]
+                strictest = np.maximum if name in _FLOORS else np.minimum
+                place = (each.at, own) if limit.ndim == 2 else (each.at,)
+                limit[place] = strictest(limit[place], numbers[each.at, own if limit.ndim == 2 else 0])
+            found.append(replace(each, bounds=bounds / self.unit))
+        return tuple(found)
+
+
+_FLOORS = ("ratio", "least", "total_least")  # the limits of which the largest is the strictest
+
+
+def _numbers_of(each: Holding) -> tuple[str, ...]:
+    """The limits that a requirement sets."""
+    if each.measure in ("gap", "ratio"):
+        return ("tolerance",) if each.measure == "gap" else ("ratio",)
+    least, most = ("least", "most") if each.measure == "rate" else ("total_least", "total_most")
+    return {">=": (least,), "<=": (most,), "=": (least, most)}[each.requirement.relation]
+
+
+def _shadow_price(each: Holding, limits: Limits, k: int, prices: Floats, won: Floats, taken: Booleans) -> Floats:
+    """The shadow price of one requirement on rate k, (n,); marks the ends that it binds at as ``taken``.
+
+    ``prices`` are the rate's, (n, groups); ``won`` is what relaxing all that is required of it would gain.
+    """
+    bounds, here, found = each.bounds * limits.unit[:, k, None], np.asarray(each.at)[:, None], np.zeros(len(won))
+    for name in _numbers_of(each):
+        limit, most = getattr(limits, name)[..., k], int(name not in _FLOORS)
+        binds = here & (bounds == (limit if limit.ndim == 2 else limit[:, None])) & ~taken[..., most]
+        if each.group is not None and each.measure == "rate":
+            binds &= np.arange(taken.shape[1]) == each.group
+        taken[..., most] |= binds
+        sided = np.maximum(prices if most else -prices, 0.0)
+        if each.measure == "rate":
+            found += np.where(binds, sided, 0.0).sum(axis=1)
+        elif each.measure == "combination":
+            found += np.where(binds[:, 0], sided[:, 0], 0.0)
+        elif each.measure == "gap":
+            found += np.where(binds[:, 0], 0.5 * np.abs(prices).sum(axis=1), 0.0)
+        else:
+            found += np.where(binds[:, 0], won, 0.0)
+    return found
 
 
 def _today(measure: str, values: Floats, defined: Booleans) -> Floats:
@@ -549,37 +476,28 @@ def _columns(requirements: Requirements, side: str) -> list[_Column]:
 
 
 def _bounded(
-    problem: Problem,
-    local: list[_Column],
-    global_: list[_Column],
-    today_local: Floats | None,
-    today_global: Floats | None,
+    problem: Problem, columns: tuple[list[_Column], list[_Column]], today: tuple[Floats | None, Floats | None]
 ) -> Problem:
-    """The problem with tolerances and limits filled in; nothing is required where a rate is undefined."""
-    sides = []
-    for columns, defined, today in (
-        (local, problem.local_defined, today_local),
-        (global_, problem.global_defined[None], today_global),
-    ):
-        tolerance, limits = np.full((defined.shape[0], len(columns)), np.inf), Limits.none(*defined.shape)
+    """The problem with its limits filled in; nothing is required where a rate is undefined."""
+    filled = []
+    for of_side, regions, values in zip(columns, (problem.inside, problem.over_all), today, strict=True):
+        defined, limits = regions.defined, _free(problem.cells, of_side, len(regions.defined))
         holding = tuple(
-            tuple(column.write(k, tolerance, limits, defined[..., k], None if today is None else today[..., k]))
-            for k, column in enumerate(columns)
+            column.write(limits, k, defined[..., k], None if values is None else values[..., k])
+            for k, column in enumerate(of_side)
         )
         limits.least[~defined], limits.most[~defined] = -np.inf, np.inf
         nothing = ~defined.any(axis=1)
         limits.total_least[nothing], limits.total_most[nothing] = -np.inf, np.inf
-        sides.append((tolerance, limits, holding))
-    limited = any(limits.anything.any() for _, limits, _ in sides)
-    return replace(
-        problem,
-        local_tolerance=sides[0][0],
-        global_tolerance=sides[1][0][0],
-        local_limits=sides[0][1] if limited else None,
-        global_limits=sides[1][1] if limited else None,
-        local_holding=sides[0][2],
-        global_holding=sides[1][2],
-    )
+        filled.append((limits, holding))
+    (local, of_local), (global_, of_global) = filled
+    return replace(problem, local_limits=local, global_limits=global_, local_holding=of_local, global_holding=of_global)
+
+
+def _free(cells: Cells, columns: list[_Column], places: int) -> Limits:
+    """Limits of a side on which nothing is required yet."""
+    units = np.array([each.unit for each in columns])
+    return Limits.within(np.full((places, len(columns)), np.inf), cells.n_groups, units)
 
 
 def cost_pairs(costs: Costs, unit: float, sites: int) -> Floats:
@@ -637,22 +555,17 @@ def _of_group(counted: Floats, everybody: bool) -> Floats:
 
 
 def _narrowed(
-    rate: Rate,
-    low: Floats,
-    high: Floats,
-    rates: tuple[Rate | Combination, ...],
-    limits: Limits | None,
-    tolerance: Floats,
-    compared: Booleans,
-    defined: Booleans,
+    rate: Rate, low: Floats, high: Floats, rates: tuple[Rate | Combination, ...], regions: Regions
 ) -> tuple[Floats, Floats]:
     """Bounds on a rate, (n, groups), narrowed by what is required of it on one side."""
-    own, given = [k for k, each in enumerate(rates) if each == rate], limits or Limits.none(*defined.shape)
+    limits, defined, compared = regions.limits, regions.defined, regions.compared
+    own = [k for k, each in enumerate(rates) if each == rate]
     for k in own:
-        low = np.where(defined[..., k], np.maximum(low, given.least[..., k]), low)
-        high = np.where(defined[..., k], np.minimum(high, given.most[..., k]), high)
+        low = np.where(defined[..., k], np.maximum(low, limits.least[..., k]), low)
+        high = np.where(defined[..., k], np.minimum(high, limits.most[..., k]), high)
     for k in own:  # by its tolerance and ratio to the bounds of the other groups
-        width, ratio = np.where(np.isfinite(tolerance[:, k]), tolerance[:, k], 1.0)[:, None], given.ratio[:, k, None]
+        tolerance, ratio = limits.tolerance[:, k, None], limits.ratio[:, k, None]
+        width = np.where(np.isfinite(tolerance), tolerance, 1.0)
         most = np.min(np.where(compared[..., k], high, 1.0), axis=1, keepdims=True, initial=1.0)
         most = np.minimum(most + width, np.where(ratio > 0, most / np.maximum(ratio, 1e-300), 1.0))
         least = np.max(np.where(compared[..., k], low, 0.0), axis=1, keepdims=True, initial=0.0)

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
-from logofair.solvers.limits import Limits
+from logofair.solvers.limits import Regions
 
 Wholes = npt.NDArray[np.object_]  # Python's integers, of any size
 
@@ -53,28 +53,28 @@ class Mixture:
 def best_mixture(
     gains: Floats,
     rates: Floats,
-    tolerance: Floats,
-    limits: Limits | None = None,
+    required: Regions,
     *,
     rejecting: bool = True,
     widened: float = ROUNDING,
 ) -> Mixture:
     """The mixture of answers, and of rejecting everybody, that gains most within the requirements.
 
-    Gains are (t,), rates (t, groups, rates), tolerances (groups, rates), infinite where a group is not compared;
-    ``limits`` those of the rates besides (of their totals none). ``rejecting`` says whether everybody may be rejected.
-    Every requirement may be missed by as much as is ``widened``.
+    Gains are (t,), rates (t, groups, rates); nothing may be required of totals. ``rejecting`` says whether everybody
+    may be rejected. Every requirement may be missed by as much as is ``widened``.
     Every number that is returned is the exact one, rounded once.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from logofair.solvers.limits import Limits, Regions
     >>> rates = np.array([[[0.5], [0.25]], [[0.25], [0.5]]])
-    >>> found = best_mixture(np.array([0.3, 0.2]), rates, np.full((2, 1), 0.125))
+    >>> required = Regions(Limits.within(np.array([[0.125]]), 2), np.ones((1, 2, 1), dtype=bool))
+    >>> found = best_mixture(np.array([0.3, 0.2]), rates, required)
     >>> found.weights.round(9).tolist(), round(found.value, 9), found.prices.round(9).tolist()
     ([0.0, 0.75, 0.25], 0.275, [[0.2], [-0.2]])
     """
-    rows = list(_rows(tolerance, limits, widened))
+    rows, shape = list(_rows(required, widened)), required.defined.shape[1:]
     place, times = np.array([row.place for row in rows], dtype=np.int64), np.array([row.times for row in rows])
     answers = rates.reshape(gains.size, -1)[:, place] * times
     if rejecting:
@@ -84,10 +84,10 @@ def best_mixture(
     while (entering := program.entering()) is not None:
         program.enter(entering)
     value, weights, prices = program.optimum()
-    every = np.zeros(tolerance.size)
+    every = np.zeros(shape[0] * shape[1])
     np.add.at(every, place, times * prices)
     weights = weights if rejecting else np.append(0.0, weights)
-    return Mixture(value, weights, every.reshape(tolerance.shape))
+    return Mixture(value, weights, every.reshape(shape))
 
 
 @dataclass(frozen=True)
@@ -101,19 +101,18 @@ class _Row:
     high: float
 
 
-def _rows(tolerance: Floats, limits: Limits | None, widened: float) -> Iterator[_Row]:
+def _rows(required: Regions, widened: float) -> Iterator[_Row]:
     """The requirements as rows: gaps first, then ratios, then floors and ceilings."""
-    shape = tolerance.shape
-    for group, k in np.argwhere(np.isfinite(tolerance)).tolist():
-        yield _Row(group * shape[1] + k, 1.0, k, 0.0, float(tolerance[group, k]) + widened)
-    if limits is None:
-        return
-    for group, k in np.argwhere(np.isfinite(tolerance) & (limits.ratio > 0)).tolist():
-        yield _Row(group * shape[1] + k, float(limits.ratio[0, k]), k, -np.inf, widened)
+    compared, limits = required.compared[0], required.limits
+    tolerance, rates = limits.tolerance[0], compared.shape[1]
+    for group, k in np.argwhere(compared).tolist():
+        yield _Row(group * rates + k, 1.0, k, 0.0, float(tolerance[k]) + widened)
+    for group, k in np.argwhere(compared & (limits.ratio > 0)).tolist():
+        yield _Row(group * rates + k, float(limits.ratio[0, k]), k, -np.inf, widened)
     for group, k in np.argwhere(np.isfinite(limits.least[0]) | np.isfinite(limits.most[0])).tolist():
         low, high = float(limits.least[0, group, k]) - widened, float(limits.most[0, group, k]) + widened
         ends = [(low, high)] if low <= high else [(low, np.inf), (-np.inf, high)]  # which contradict each other
-        yield from (_Row(group * shape[1] + k, 1.0, -1, *pair) for pair in ends)
+        yield from (_Row(group * rates + k, 1.0, -1, *pair) for pair in ends)
 
 
 def _steps(numbers: Floats) -> Wholes:

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Booleans
 from logofair.notions import Rate
 from logofair.requirements import Combination
 from logofair.solvers.certificate import LARGEST_VIOLATION
@@ -128,7 +127,7 @@ def trial_prices(state: Decomposition, size: int, marks: PriceMarks | None = Non
 
     Those of the first round contain the zero price. Without marks scales are guessed and kinks have to be found.
     """
-    shape, known = state.tolerance.shape, state.tried.prices
+    shape, known = state.counts.shape, state.tried.prices
     if marks is None:
         marks = PriceMarks(np.full(shape, 1.0 / shape[0]), np.full(shape, np.nan), 1.0, 1.0)
     if not len(known):
@@ -151,7 +150,7 @@ def trial_prices(state: Decomposition, size: int, marks: PriceMarks | None = Non
 def _first(state: Decomposition, marks: PriceMarks) -> Iterator[Floats]:
     """No price at all; prices at and around the kinks; then along the rays, up to what a group's rows are worth."""
     kinks, rays = _kinks(state, marks), _rays(state, marks)
-    yield np.zeros((1, *state.tolerance.shape))
+    yield np.zeros((1, *state.counts.shape))
     yield kinks
     for kink in kinks if len(kinks) == 2 else ():
         yield kink + _NEAR * rays
@@ -209,7 +208,7 @@ def _rays(state: Decomposition, marks: PriceMarks) -> Floats:
 
 def _kinks(state: Decomposition, marks: PriceMarks) -> Floats:
     """Every group but one idle, and that one paying for all, where these are all that is compared."""
-    counts: Booleans = np.isfinite(state.tolerance)
+    counts = state.required.compared[0]
     members = np.flatnonzero(counts.all(axis=1) & np.isfinite(marks.idle).all(axis=1))
     if members.size < max(2, int(counts.any(axis=1).sum())):
         return np.zeros((0, *counts.shape))

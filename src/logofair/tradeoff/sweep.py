@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -24,6 +24,7 @@ from logofair.requirement import Requirement, Scope
 from logofair.requirements import Combination, Requirements, make_requirements
 from logofair.solvers.conflicts import conflict_of
 from logofair.solvers.decomposition import ExactSolver
+from logofair.solvers.limits import Limits
 from logofair.solvers.problem import Problem, make_problem
 from logofair.tradeoff.grid import Grid, Ratio, Tolerance, Tolerances
 from logofair.tradeoff.measured import MeasuredRows, checked_test_rows
@@ -86,10 +87,8 @@ class _Sweep:
             cells=cells,
             local_rates=tuple(rate for rate, _ in local_rates),
             global_rates=tuple(rate for rate, _ in global_rates),
-            local_tolerance=np.zeros((cells.n_sites, len(local_rates))),
-            global_tolerance=np.zeros(len(global_rates)),
-            local_units=np.array([unit for _, unit in local_rates]),
-            global_units=np.array([unit for _, unit in global_rates]),
+            local_limits=_no_gaps(cells, cells.n_sites, local_rates),
+            global_limits=_no_gaps(cells, 1, global_rates),
         )
         try:
             mixtures, certificate, _ = certified(make_problem(free, cells), basis)
@@ -186,20 +185,26 @@ class _Sweep:
         )
 
 
+def _no_gaps(cells: Cells, places: int, rates: Sequence[tuple[Rate, float]]) -> Limits:
+    """Limits that compare every rate, each given with its unit."""
+    return Limits.within(np.zeros((places, len(rates))), cells.n_groups, np.array([unit for _, unit in rates]))
+
+
 def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
     """Local and global gaps in expectation, (sites, local rates) and (global rates,); -1 if not compared."""
     u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
-    local, global_ = problem.local_gaps(u, v) / problem.local_units, problem.global_gaps(u, v) / problem.global_units
-    local = np.where(problem.local_counts.any(axis=1), local, -1.0)
-    return local, np.where(problem.global_counts.any(axis=0), global_, -1.0)
+    local = problem.local_gaps(u, v) / problem.local_limits.unit
+    global_ = problem.global_gaps(u, v) / problem.global_limits.unit[0]
+    local = np.where(problem.inside.compared.any(axis=1), local, -1.0)
+    return local, np.where(problem.over_all.compared[0].any(axis=0), global_, -1.0)
 
 
 def _smallest_ratios(problem: Problem, mixtures: Mixtures) -> tuple[float | None, float | None]:
     """The smallest rate against the largest in expectation, local and global; None where nobody is selected."""
     u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
     sides = (
-        (problem.local_values(u, v), problem.local_counts),
-        (problem.global_shares(u, v)[None], problem.global_counts[None]),
+        (problem.local_values(u, v), problem.inside.compared),
+        (problem.global_shares(u, v)[None], problem.over_all.compared),
     )
     found = []
     for rates, counts in sides:

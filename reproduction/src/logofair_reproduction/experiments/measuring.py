@@ -156,7 +156,7 @@ def _solver(
         for state in states:
             if state.number in wanted and (rule := finish(problem, state)) is not None:
                 gaps = problem.local_gaps(rule.u, rule.v), problem.global_gaps(rule.u, rule.v)
-                limits = problem.local_tolerance, problem.global_tolerance
+                limits = problem.local_limits.tolerance, problem.global_limits.tolerance[0]
                 excess = max(float(np.max(gap - most, initial=0.0)) for gap, most in zip(gaps, limits, strict=True))
                 accuracy = problem.accuracy(rule.u, rule.v)
                 did = {

@@ -179,7 +179,7 @@ class PricingExchange(AfterTotals, request=AnswersRequest, reply=Answers):
 def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floats:
     """The prices of the next round; those of 0 alone where nothing global is constrained."""
     if not state.counts.any():
-        return np.zeros((1, *state.tolerance.shape))
+        return np.zeros((1, *state.counts.shape))
     size = plan.trials_at_most(_SECURE_BYTES * totals.sites if plan.secure else 0)
     return trial_prices(state, size, totals.required(plan).marks)
 

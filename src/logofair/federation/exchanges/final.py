@@ -228,8 +228,8 @@ def _measured(batch: ClientBatch, rules: Mixtures) -> FinalFigures:
     """What stored rules do at every site, on its rows with what they borrow and on its own rows alone."""
     problem, plan, own_cells = batch.problem, batch.state.plan, batch.derive().own_cells
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, rules))
-    excess = np.max(problem.local_excess(u, v) / problem.local_units, axis=1, initial=0.0)
-    rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
+    excess = np.max(problem.local_excess(u, v) / problem.local_limits.unit, axis=1, initial=0.0)
+    rounding = LARGEST_VIOLATION / float(np.min(problem.local_limits.unit, initial=1.0))
     shares, combinations = split_combinations(problem.site_shares(u, v), plan)
     own = np.zeros((problem.shape[0], 0, 3))
     if plan.pooling != "none":
@@ -309,8 +309,8 @@ def _held_rules(
     full = replace(problem, cells=expected)
     u, v = (each.reshape(problem.shape) for each in evaluate(expected, rules))
     empty = problem.mass == 0
-    rates, counts = full.local_values(u, v), full.local_limited
-    known = full.local_counts & ~empty[..., None]
+    rates, counts = full.local_values(u, v), full.inside.limited
+    known = full.inside.compared & ~empty[..., None]
     low, high = _allowed(problem, rates, known)
     outside = (rates < low) | (rates > high)
     moved = np.argwhere(np.any(outside & counts, axis=2) & empty & (~empty).any(axis=1)[:, None])
@@ -336,14 +336,13 @@ def _allowed(problem: Problem, rates: Floats, known: Booleans) -> tuple[Floats, 
     """
     most = np.max(np.where(known, rates, -np.inf), axis=1, keepdims=True)
     least = np.min(np.where(known, rates, np.inf), axis=1, keepdims=True)
-    low, high = most - problem.local_tolerance[:, None], least + problem.local_tolerance[:, None]
     limits, shape = problem.local_limits, rates.shape
-    if limits is not None:
-        ratio = limits.ratio[:, None]
-        within = (ratio > 0) & np.isfinite(most)
-        low = np.where(within, np.maximum(low, ratio * np.where(within, most, 0.0)), low)
-        high = np.where(within, np.minimum(high, np.where(within, least, 0.0) / np.where(within, ratio, 1.0)), high)
-        low, high = np.maximum(low, limits.least), np.minimum(high, limits.most)
+    low, high = most - limits.tolerance[:, None], least + limits.tolerance[:, None]
+    ratio = limits.ratio[:, None]
+    within = (ratio > 0) & np.isfinite(most)
+    low = np.where(within, np.maximum(low, ratio * np.where(within, most, 0.0)), low)
+    high = np.where(within, np.minimum(high, np.where(within, least, 0.0) / np.where(within, ratio, 1.0)), high)
+    low, high = np.maximum(low, limits.least), np.minimum(high, limits.most)
     return np.broadcast_to(low, shape), np.broadcast_to(high, shape)
 
 
