@@ -29,7 +29,7 @@ from benchmarks.frontiers import PEERS, Frontier, GivenScores, Rows, Rule, accur
 from benchmarks.measurements import Size, best, drawn_labels, federation, sort_seconds
 from benchmarks.memory import available
 from logofair.calibration import Sample, cross_fit, fit_calibrator
-from logofair.calibration.newton import Units
+from logofair.calibration.maps import Units
 from logofair.cli.console import lined, showing_progress
 from logofair.cli.options import examples
 from logofair.columns.checks import Floats

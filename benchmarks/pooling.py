@@ -21,7 +21,7 @@ from scipy.special import expit, ndtri, rel_entr
 
 import logofair
 from logofair.calibration import METHODS, Sample, cross_fit
-from logofair.calibration.newton import Units
+from logofair.calibration.maps import Units
 from logofair.columns.checks import Floats
 from logofair.fitting.pooling import STRENGTHS
 

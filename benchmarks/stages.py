@@ -22,23 +22,25 @@ from logofair.cli.console import lined
 
 # The functions of each stage: module, colon, name.
 STAGES: dict[str, tuple[str, ...]] = {
-    "columns checked and numbered": ("logofair.fitting.prepare:checked_rows",),
+    "columns checked and numbered": ("logofair.fitting.solving:checked_rows",),
     "rows ordered, folds drawn": (
-        "logofair.fitting.prepare:order_by_cell",
+        "logofair.fitting.solving:order_by_cell",
         "logofair.calibration.crossfit:two_at_once",
     ),
     "folds assigned": (
-        "logofair.calibration.crossfit:DrawnFolds.assigned_to",
-        "logofair.calibration.calibrator:Fits.of",
+        "logofair.calibration.crossfit:assign_folds",
+        "logofair.calibration.fits:FoldRuns.of",
     ),
-    "maps fitted, with and without folds": ("logofair.calibration.calibrator:Fits.calibrators",),
+    "maps fitted, with and without folds": (
+        "logofair.calibration.fits:LogisticFits.of",
+        "logofair.calibration.fits:LogisticFits.maps",
+    ),
     "out-of-fold chances": ("logofair.calibration.crossfit:held_out_chances",),
-    "calibration errors": ("logofair.calibration.crossfit:calibration_errors",),
-    "isotonic chances": ("logofair.fitting.prepare:with_fitted",),
+    "isotonic chances": ("logofair.fitting.solving:isotonic_chances",),
     "pooling": tuple(
-        f"logofair.fitting.prepare:{name}" for name in ("choose", "group_priors", "borrow", "cells_with_borrowed")
+        f"logofair.fitting.solving:{name}" for name in ("choose", "group_priors", "borrow", "cells_with_borrowed")
     ),
-    "cells and hulls": ("logofair.fitting.prepare:ordered_cells", "logofair.solvers.problem:make_problem"),
+    "cells and hulls": ("logofair.fitting.solving:ordered_cells", "logofair.solvers.problem:make_problem"),
     "solver": ("logofair.solvers.decomposition:solve_exact", "logofair.solvers.joint:solve_joint"),
     "rules stored": ("logofair.policy.mixtures:reduce",),
     "certificate": ("logofair.solvers.certificate:certify",),

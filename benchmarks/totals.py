@@ -32,7 +32,7 @@ from scipy.optimize import least_squares
 from scipy.special import expit, logit
 
 from logofair.calibration import fits
-from logofair.calibration.logistic import FAMILIES
+from logofair.calibration.maps import FAMILIES
 from logofair.columns.checks import Floats
 from logofair.federation import ClientBatch, Plan, Server, SiteColumns, make_plan
 from logofair.federation.exchanges.algorithm1 import Steps, StepsRequest

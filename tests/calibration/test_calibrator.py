@@ -15,9 +15,7 @@ from scipy.special import expit, logit, xlogy
 from sklearn.linear_model import LogisticRegression
 
 from logofair.calibration import METHODS, Calibrator, Sample, fit_calibrator
-from logofair.calibration.isotonic import IsotonicMaps
-from logofair.calibration.logistic import FAMILIES
-from logofair.calibration.newton import Units
+from logofair.calibration.maps import FAMILIES, IsotonicMaps, Units
 from logofair.errors import InputError
 from logofair.records import FAULTS, plain, read
 from support.examples import examples

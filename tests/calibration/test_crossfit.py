@@ -1,9 +1,8 @@
-"""Cross-fitting: the folds, the rows left out, the errors measured."""
+"""Cross-fitting: the folds, the rows left out, the error that is left."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,17 +13,15 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from logofair.calibration import (
-    CalibrationErrors,
     CrossFit,
     Sample,
-    calibration_errors,
     cross_fit,
     fit_calibrator,
     fits,
 )
 from logofair.calibration.crossfit import assign_folds
-from logofair.calibration.logistic import FAMILIES, Prior
-from logofair.calibration.newton import Units
+from logofair.calibration.maps import FAMILIES, Units
+from logofair.calibration.newton import Prior
 from logofair.columns.segments import RowOrder
 from logofair.fitting.pooling import STRENGTHS
 from support.examples import examples
@@ -341,67 +338,23 @@ def test_out_of_fold_chances_cannot_tell_coins(method: str) -> None:
 # Errors
 
 
+def calibration_error(scores: Array, predictions: Array, labels: Array) -> float:
+    """Expected calibration error over 15 bins of equal count."""
+    bins = np.array_split(np.argsort(scores), 15)
+    return float(sum(abs((labels - predictions)[rows].sum()) for rows in bins)) / scores.size
+
+
 @fitted
 def test_calibration_takes_most_of_the_error_of_distorted_scores(method: str) -> None:
     # No shifts between the cells: a temperature could not follow them.
-    errors = fit(drawn(20_000, width=0.0), method).errors
-    assert errors.global_before > 0.1
-    assert errors.global_after < 0.3 * errors.global_before
-    assert np.all(errors.after < errors.before)
-
-
-def naive_error(scores: Array, predictions: Array, labels: Array, weights: Array) -> float:
-    """Expected calibration error of one cell without ties, bin by bin."""
-    order = np.argsort(scores)
-    n, total = scores.size, 0.0
-    bins = min(15, max(1, n // 25))
-    edges = [-(-number * n // bins) for number in range(bins + 1)]
-    for low, high in pairwise(edges):
-        rows = order[low:high]
-        mean_label = np.average(labels[rows], weights=weights[rows])
-        mean_prediction = np.average(predictions[rows], weights=weights[rows])
-        total += weights[rows].sum() * abs(mean_label - mean_prediction)
-    return float(total / weights.sum())
-
-
-def measured_errors(sample: Sample, eta: Array) -> CalibrationErrors:
-    order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
-    return calibration_errors(*sample.columns_at(order.rows), eta[order.rows], order.starts)
-
-
-@examples(25)
-@given(seed=st.integers(0, 1000), n=st.integers(1, 4000))
-def test_errors_are_those_of_a_plain_computation(seed: int, n: int) -> None:
-    rng = np.random.default_rng(seed)
-    weights, eta = rng.uniform(0.1, 2.0, n), rng.random(n)
-    sample = replace(drawn(n, seed=seed), weights=weights)
-    errors = measured_errors(sample, eta)
-    for cell in range(6):
-        there = sample.cells == cell
-        assert errors.counts[cell] == there.sum()
-        if not there.any():
-            assert np.isnan(errors.before[cell])
-            assert np.isnan(errors.after[cell])
-            continue
-        rows = (sample.labels[there], weights[there])
-        assert errors.before[cell] == pytest.approx(naive_error(sample.scores[there], sample.scores[there], *rows))
-        assert errors.after[cell] == pytest.approx(naive_error(sample.scores[there], eta[there], *rows))
-    mass = np.bincount(sample.cells, weights=weights, minlength=6)
-    assert errors.global_after == pytest.approx(np.nansum(mass * errors.after) / mass.sum())
-
-
-def test_rows_of_equal_score_share_a_bin_so_their_order_does_not_matter() -> None:
-    scores, labels = np.full(100, 0.5), np.repeat([0.0, 1.0], 50)
-    codes = np.zeros(100, dtype=np.int32)
-    errors = measured_errors(Sample(scores, labels, codes, codes, None, Units(1, 1)), scores)
-    assert errors.before.tolist() == [0.0]
-
-
-def test_a_cell_whose_rows_all_weigh_nothing_has_no_error() -> None:
-    scores, codes = np.array([0.1, 0.9]), np.zeros(2, dtype=np.int32)
-    sites = np.array([0, 1], dtype=np.int32)
-    sample = Sample(scores, np.ones(2), codes, sites, np.array([0.0, 2.0]), Units(1, 2))
-    errors = measured_errors(sample, scores)
-    assert np.isnan(errors.before[0])
-    assert errors.before[1] == pytest.approx(0.1)
-    assert errors.global_before == pytest.approx(0.1)
+    sample = drawn(20_000, width=0.0)
+    predicted = sample.scores, fit(sample, method).eta
+    before, after = np.array(
+        [
+            [calibration_error(sample.scores[here], each[here], sample.labels[here]) for each in predicted]
+            for here in (sample.cells == cell for cell in range(sample.units.n_cells))
+        ]
+    ).T
+    assert before.mean() > 0.1
+    assert after.mean() < 0.3 * before.mean()
+    assert np.all(after < before)

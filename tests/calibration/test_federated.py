@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from logofair.calibration import Calibrator, fit_calibrator, fits
-from logofair.calibration.calibrator import Sample
+from logofair.calibration import Calibrator, Sample, fit_calibrator, fits
 from logofair.calibration.crossfit import assign_folds
 from logofair.calibration.federated import (
     FoldedRows,
@@ -25,8 +24,7 @@ from logofair.calibration.federated import (
     fold_rows,
     strength_losses,
 )
-from logofair.calibration.logistic import FAMILIES, LogisticMaps
-from logofair.calibration.newton import Units
+from logofair.calibration.maps import FAMILIES, LogisticMaps, Units
 from logofair.columns.segments import RowOrder
 from logofair.errors import InputError
 from support.examples import examples

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from logofair.calibration import Sample, cross_fit, fit_calibrator, fits
 from logofair.calibration.federated import Levels, calibration_counts, calibration_sums, cell_calibrators, fold_rows
 from logofair.calibration.fits import clipped_counts, summed_at
-from logofair.calibration.newton import Units
+from logofair.calibration.maps import Units
 
 METHODS = ("beta", "platt", "temperature")
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
 from logofair.calibration import Sample, fit_calibrator
-from logofair.calibration.isotonic import isotonic_knots
-from logofair.calibration.newton import Units
+from logofair.calibration.maps import Units, isotonic_knots
 from support.examples import examples
 
 Array = NDArray[np.float64]

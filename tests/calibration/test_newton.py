@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear, minimize
 from scipy.special import expit
 
-from logofair.calibration.logistic import EDGE, FAMILIES
+from logofair.calibration.maps import EDGE, FAMILIES
 from logofair.calibration.newton import (
     Descent,
     Normal,

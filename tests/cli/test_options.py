@@ -7,7 +7,7 @@ import pytest
 from logofair.calibration import METHODS
 from logofair.cli import options
 from logofair.fitting.pooling import POOLING
-from logofair.fitting.prepare import BASES
+from logofair.fitting.solving import BASES
 from logofair.notions import NOTIONS
 from support.commandline import refused
 

@@ -13,9 +13,9 @@ import logofair
 from benchmarks.pooling import excess_losses
 from logofair.errors import InputError
 from logofair.fitting import pooling as of_pooling
-from logofair.fitting import prepare as preparing
+from logofair.fitting import solving as preparing
 from logofair.fitting.pooling import Choice, Reference, ScoredRows, ShiftRule, borrow, choose, group_priors
-from logofair.fitting.prepare import checked_rows, prepare
+from logofair.fitting.solving import checked_rows, prepare
 from logofair.notions import NOTIONS
 from logofair.records import plain
 from support.oracles import Case, spelled_out

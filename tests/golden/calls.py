@@ -14,8 +14,7 @@ from golden.cases import Case
 from golden.columns import Columns, columns
 from logofair.auditing import compare
 from logofair.calibration import Calibrator
-from logofair.calibration.isotonic import IsotonicMaps
-from logofair.calibration.logistic import LogisticMaps
+from logofair.calibration.maps import IsotonicMaps, LogisticMaps
 from logofair.columns.labels import encode, one_site
 from logofair.engines.inprocess import FederatedRun, run, run_apart
 from logofair.federation import Plan, SiteColumns, make_plan

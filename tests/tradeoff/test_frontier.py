@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 
 import logofair
 from logofair.errors import InputError
-from logofair.fitting import prepare as preparing
+from logofair.fitting import solving as preparing
 from logofair.notions import NOTIONS, Notion, Rate
 from logofair.solvers.certificate import Certificate, TolerancePrices
 from logofair.solvers.decomposition import ExactSolver

@@ -8,25 +8,24 @@ regressions on features of the score, "isotonic" is a free nondecreasing curve, 
 
 from __future__ import annotations
 
-from logofair.calibration.calibrator import METHODS, STRENGTH, Calibrator, Sample, fit_calibrator
 from logofair.calibration.crossfit import (
-    CalibrationErrors,
+    STRENGTH,
     CrossFit,
     HeldOut,
-    calibration_errors,
+    Sample,
     cross_fit,
+    fit_calibrator,
     isotonic_chances,
 )
+from logofair.calibration.maps import METHODS, Calibrator
 
 __all__ = [
     "METHODS",
     "STRENGTH",
-    "CalibrationErrors",
     "Calibrator",
     "CrossFit",
     "HeldOut",
     "Sample",
-    "calibration_errors",
     "cross_fit",
     "fit_calibrator",
     "isotonic_chances",

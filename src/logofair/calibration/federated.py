@@ -24,10 +24,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.calibrator import STRENGTH, Calibrator, Sample
 from logofair.calibration.crossfit import (
+    STRENGTH,
     CrossFit,
     HeldOut,
+    Sample,
     assign_folds,
     folds_compared,
     held_out_chances,
@@ -35,16 +36,8 @@ from logofair.calibration.crossfit import (
     log_losses,
 )
 from logofair.calibration.fits import NO_FOLD, CellFits, FoldRuns, has_own_map, over_folds, serving_maps
-from logofair.calibration.logistic import (
-    FAMILIES,
-    Family,
-    LogisticMaps,
-    Prior,
-    gaussian_prior,
-    platt_targets,
-    with_targets,
-)
-from logofair.calibration.newton import Descent, Normal, Units, packed_places
+from logofair.calibration.maps import FAMILIES, Calibrator, Family, LogisticMaps, Units
+from logofair.calibration.newton import Descent, Prior, packed_places, platt_targets, with_targets
 from logofair.columns.checks import Binary, Floats, Integers, nearest_name
 from logofair.columns.segments import Indices, RowOrder, grouped
 from logofair.errors import InputError
@@ -199,11 +192,11 @@ class GroupMaps:
     places: Indices  # as which group each group was summed, -1: not at all, (groups,)
     strength: float = STRENGTH  # of the cells' prior, in rows
 
-    def prior(self, fits: Indices) -> Normal:
+    def prior(self, fits: Indices) -> Prior:
         """The priors of a site's cells in some fits; unit ``place * groups + group``."""
         k = len(self.groups)
         information = self.information[packed_places(k)][:, :, fits].reshape(k, k, -1)
-        return gaussian_prior(FAMILIES[self.method], self.groups[:, fits].reshape(k, -1), information, self.strength)
+        return Prior.around(FAMILIES[self.method], self.groups[:, fits].reshape(k, -1), information, self.strength)
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,9 +345,9 @@ def cell_calibrators(rows: FoldedRows, maps: GroupMaps) -> CrossFit:
     *without, calibrator = _calibrators(rows, maps, _cell_fits(rows, maps))
     fold, order = np.empty_like(rows.fold), rows.by_score
     fold[rows.order] = rows.fold
-    sample = rows.sample.at(np.argsort(rows.order))  # in input order
-    held_out = HeldOut(sample.scores, order, fold[order.rows], tuple(without))
-    return CrossFit.measured(calibrator, held_out, sample, maps.strength)
+    scores = rows.sample.scores[np.argsort(rows.order)]  # in input order
+    held_out = HeldOut(scores, order, fold[order.rows], tuple(without))
+    return CrossFit(calibrator, held_out, maps.strength)
 
 
 def strength_losses(rows: FoldedRows, maps: GroupMaps, strengths: tuple[float, ...]) -> Floats:
@@ -385,8 +378,7 @@ def _cell_fits(rows: FoldedRows, maps: GroupMaps) -> CellFits:
 def _calibrators(rows: FoldedRows, maps: GroupMaps, fits: CellFits) -> list[Calibrator]:
     """The calibrator of these sites in every fit."""
     every, units = np.arange(rows.folds + 1), rows.sample.units
-    prior = Prior(FAMILIES[maps.method], maps.prior(every), maps.strength)
-    own = fits.parameters(prior, every).reshape(-1, every.size, units.n_sites, units.n_groups)
+    own = fits.parameters(maps.prior(every), every).reshape(-1, every.size, units.n_sites, units.n_groups)
     mass = calibration_counts(rows, maps.places)[:, :, -1].sum(axis=3)
     alone = np.isclose(mass, maps.mass, rtol=1e-9, atol=0.0).all(axis=1)[:, :, None] & has_own_map(maps.places)
     found = []

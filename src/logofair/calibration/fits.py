@@ -15,16 +15,17 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.logistic import Family, LogisticMaps, Prior, platt_targets, with_targets
+from logofair.calibration.maps import Family, LogisticMaps, Units
 from logofair.calibration.newton import (
     MOST_STEPS,
     Descent,
     Normal,
+    Prior,
     Runs,
-    Units,
     map_estimate,
     packed_places,
-    unit_sums,
+    platt_targets,
+    with_targets,
 )
 from logofair.columns.acceleration import piece_by_piece, pieces, side_by_side
 from logofair.columns.checks import Binary, Floats
@@ -184,14 +185,33 @@ class FoldRuns:
         cell = (self.cell - self.cell % groups + place)[stay]
         return replace(self, runs=self.runs.keep(stay), cell=cell, fold=self.fold[stay], counts=self.counts[stay])
 
-    def sums(self, at: Floats, wanted: Booleans, without: int = NO_FOLD) -> Floats:
-        """Sums of wanted units as in :meth:`Runs.sums`, by fold, (m, units, folds); those of fold ``without`` are 0.
+    def coarse(self, size: int, classes: int) -> FoldRuns:
+        """Means of rows by class of log-odds in place of the rows: in one fold, one run for each unit that has rows."""
+        runs, unit, per_odds = self.runs, self.cell % size, classes / (2.0 * _WIDEST_ODDS)
+        place = sum(runs.columns[1:], runs.columns[0]) + _WIDEST_ODDS
+        place *= per_odds
+        keys = np.clip(place, 0, classes - 1, out=place).astype(np.int64)
+        del place  # eight bytes a row, before more are made
+        keys += np.repeat((unit * classes).astype(narrowest(size * classes)), np.diff(runs.starts))
+        of_rows: list[Floats | Binary | None] = [None, *runs.columns, runs.targets]
+        if runs.weights is not None:
+            of_rows = [runs.weights, *(column * runs.weights for column in (*runs.columns, runs.targets))]
+        mass, *sums = (np.bincount(keys, column, size * classes).astype(np.float64) for column in of_rows)
+        present = np.flatnonzero(mass)
+        mass = mass[present]
+        *columns, targets = (each[present] / mass for each in sums)
+        units, first = np.unique(present // classes, return_index=True)
+        means = Runs(tuple(columns), runs.intercept, targets, mass, np.append(first, present.size))
+        return FoldRuns(self.family, self.units, means, units, np.zeros_like(units), 1, np.diff(means.starts))
+
+    def sums(self, at: Floats, wanted: Booleans | None = None, without: int = NO_FOLD) -> Floats:
+        """Sums of units as in :meth:`Runs.sums`, by fold, (m, units, folds); those not wanted, or in a fold, are 0.
 
         ``at`` are the points of units, (k, units). A run belongs to the unit of its cell modulo their number: with one
         unit to that of all rows, with as many as groups to its group.
         """
         owner = self.cell % at.shape[1]
-        some = wanted[owner] & (self.fold != without)
+        some = self.fold != without if wanted is None else wanted[owner] & (self.fold != without)
         return self._added(self.runs.keep(some).sums(at[:, owner[some]]), at.shape[1], some)
 
     def _added(self, by_run: Floats, size: int, some: Booleans) -> Floats:
@@ -232,141 +252,100 @@ def _binned_runs(family: Family, scores: Floats, labels: Binary, weights: Floats
 
 
 @dataclass(frozen=True, eq=False)
-class CoarseRows:
-    """Means of rows by class of log-odds in place of the rows: one run for each unit that has rows."""
-
-    runs: Runs
-    unit: Indices  # of each run, rising
-
-    @classmethod
-    def of(cls, runs: Runs, unit: Indices, classes: int) -> CoarseRows:
-        """Average the rows of every unit by class; ``unit`` is that of each run."""
-        size, per_odds = (int(unit.max(initial=-1)) + 1) * classes, classes / (2.0 * _WIDEST_ODDS)
-        place = sum(runs.columns[1:], runs.columns[0]) + _WIDEST_ODDS
-        place *= per_odds
-        keys = np.clip(place, 0, classes - 1, out=place).astype(np.int64)
-        del place  # eight bytes a row, before more are made
-        keys += np.repeat((unit * classes).astype(narrowest(size)), np.diff(runs.starts))
-        of_rows: list[Floats | Binary | None] = [None, *runs.columns, runs.targets]
-        if runs.weights is not None:
-            of_rows = [runs.weights, *(column * runs.weights for column in (*runs.columns, runs.targets))]
-        mass, *sums = (np.bincount(keys, column, size).astype(np.float64) for column in of_rows)
-        present = np.flatnonzero(mass)
-        mass = mass[present]
-        *columns, targets = (each[present] / mass for each in sums)
-        units, first = np.unique(present // classes, return_index=True)
-        return cls(Runs(tuple(columns), runs.intercept, targets, mass, np.append(first, present.size)), units)
-
-    def summed(self, places: Indices) -> CoarseRows:
-        """Those that are summed above the cells, in units of the groups as which they are (:func:`summed_at`)."""
-        place = places[self.unit % places.size]
-        stay = place >= 0
-        return CoarseRows(self.runs.keep(stay), place[stay])
-
-    def optimum(self, prior: Prior, fits: int) -> Floats:
-        """Parameters of least penalised loss, (k, units), under the prior of the last of several fits."""
-        size = prior.normal.centre.shape[1] // fits
-        last = prior.normal.of(np.arange((fits - 1) * size, fits * size))
-        return map_estimate(self.runs, self.unit, last, prior.family.slopes).centre
-
-    def sums_near(self, start: Floats, sums: Floats, share: Floats, point: Floats, live: Indices) -> Floats:
-        """Approximate sums of live units at points near a start, (m, live), from the ``sums`` of all units there.
-
-        ``share`` is the part of a unit's rows that each fit sees. The smooth part of the log-loss changes between the
-        points as that of the coarse rows does; what labels add is linear in the point, and known.
-        """
-        k, size = start.shape
-        fit, unit = np.divmod(live, size)
-        away = point[:, live] - start[:, unit]
-        there = unit_sums(self.runs, self.unit, start)[:, unit]
-        here = np.empty_like(there)
-        for number in np.unique(fit):
-            mine = fit == number
-            place = np.full(size, -1)
-            place[unit[mine]] = np.arange(np.count_nonzero(mine))
-            wanted = place[self.unit] >= 0
-            here[:, mine] = unit_sums(self.runs.keep(wanted), place[self.unit[wanted]], point[:, live[mine]])
-        change = share[live] * (here - there)
-        known = sums[:, live]
-        change[0] += ((known - share[live] * there)[1 : 1 + k] * away).sum(axis=0)
-        return known + change
-
-    def known(self, descent: Descent, seen: Floats, fits: int) -> Normal:
-        """The posterior at the end of a descent: parameters and curvature of units in several fits, (fits * units).
-
-        A descent knows the curvature before its last step; its change over that step is that of the coarse rows.
-        """
-        end, bends = descent.result, []
-        k, units = len(end.centre), end.centre.shape[1] // fits
-        mass = np.bincount(self.unit, weights=self.runs.mass, minlength=units)
-        for fit in range(fits):
-            some = slice(fit * units, (fit + 1) * units)
-            before, after = (unit_sums(self.runs, self.unit, p[:, some]) for p in (descent.best, end.centre))
-            bends.append((after - before)[1 + k :][packed_places(k)] / np.where(mass > 0.0, mass, 1.0))
-        return Normal(end.centre, end.precision + seen * np.concatenate(bends, axis=2))
-
-
-@dataclass(frozen=True, eq=False)
-class ParentMaps:
-    """The maps of all rows and of every group in several fits, around which those of the cells are fitted."""
+class LogisticFits:
+    """The maps of all rows and of every group in several fits, and those of the cells around them."""
 
     rows: FoldRuns
     cell_strength: float  # of the cells' prior at whose optimum their fits start, in rows
     without: Indices  # the fold that each fit leaves out, ``NO_FOLD`` last
-    everyone: Floats  # (k, fits, 1)
+    everyone: Floats  # parameters, (k, fits, 1)
     groups: Floats  # (k, fits, groups)
-    prior: Prior  # of the groups in every fit
-    level: Normal  # the groups' posterior
-    seen: Floats  # the weight of the groups' rows, (fits * groups,)
+    information: Floats  # of a row of each group in each fit, (k, k, fits, groups)
     labels: Floats  # the weight of the rows of each label in each fit, (2, fits)
-    of_cells: CoarseRows | None  # coarse rows of the cells, where they have enough
+    tolerance: float  # the gain per row, in nats, below which a step is a fit's last
+    coarse: FoldRuns | None  # coarse rows of the cells, where they have enough
     summed: FoldRuns  # the rows that are summed above the cells
     places: Indices  # the group as which each group is summed there, (groups,)
 
     @classmethod
-    def of(cls, rows: FoldRuns, strengths: tuple[float, float], without: Indices) -> ParentMaps:
+    def of(cls, rows: FoldRuns, strengths: tuple[float, float], without: Indices) -> LogisticFits:
         """Fit all rows, then the groups around them; one fit for each number of ``without``, the fold it leaves out."""
         units, fits, places = rows.units, without.size, rows.places
-        classes = int(rows.counts.sum()) // (_ROWS_PER_CLASS * max(units.n_cells, 1))
-        enough = classes >= _FEWEST_CLASSES
-        of_cells = CoarseRows.of(rows.runs, rows.cell, min(classes, _MOST_CLASSES)) if enough else None
-        finest = (CoarseRows(rows.runs, rows.cell) if of_cells is None else of_cells).summed(places)
-        of_groups = CoarseRows.of(finest.runs, finest.unit, _MOST_CLASSES)
+        number = int(rows.counts.sum())
+        classes = min(number // (_ROWS_PER_CLASS * max(units.n_cells, 1)), _MOST_CLASSES)
+        of_cells = rows.coarse(max(units.n_cells, 1), classes) if classes >= _FEWEST_CLASSES else None
         summed = rows.summed(places)
-        of_all = CoarseRows(of_groups.runs, np.zeros_like(of_groups.unit))
-        prior = Prior.on_identity(rows.family).of(np.zeros(fits, dtype=np.int64))
-        seen_of_all, seen = summed.seen(1, without), summed.seen(units.n_groups, without)
+        of_groups = (summed if of_cells is None else of_cells.summed(places)).coarse(units.n_groups, _MOST_CLASSES)
         labels = _outside(summed.by_label(1)[:, -1], without)
+        tolerance = _LEAST_GAIN * min(number / _FULL_ROWS, 1.0)
 
-        def fitted(prior: Prior, coarse: CoarseRows, seen: Floats) -> Normal:
-            start = coarse.optimum(prior, fits)
-            first = summed.sums(start, np.ones(start.shape[1], dtype=bool))
-            level = _level(summed, prior, start, first, without, labels, _tolerance(rows))
-            return coarse.known(level, seen, fits)
+        def fitted(prior: Prior, size: int, seen: Floats) -> Normal:
+            """The posterior of a level, (fits * units); it starts at the optimum for coarse rows of the last fit."""
+            last = prior.normal.of(np.arange((fits - 1) * size, fits * size))
+            start = map_estimate(of_groups.runs, of_groups.cell % size, last, prior.family.slopes).centre
+            descent = _level(summed, prior, start, summed.sums(start), without, labels, tolerance)
+            # A descent knows the curvature before its last step; its change over that step is that of the coarse rows.
+            end, k, bends = descent.result, len(start), []
+            mass = of_groups.seen(size, np.array([NO_FOLD]))
+            for before, after in zip(*(np.split(p, fits, axis=1) for p in (descent.best, end.centre)), strict=True):
+                change = (of_groups.sums(after) - of_groups.sums(before))[1 + k :, :, 0]
+                bends.append(change[packed_places(k)] / np.where(mass > 0.0, mass, 1.0))
+            return Normal(end.centre, end.precision + seen * np.concatenate(bends, axis=2))
 
-        everyone = fitted(prior, of_all, seen_of_all)
+        seen_of_all, seen = summed.seen(1, without), summed.seen(units.n_groups, without)
+        prior = Prior.on_identity(rows.family).of(np.zeros(fits, dtype=np.int64))
+        everyone = fitted(prior, 1, seen_of_all)
         prior = prior.on(everyone, seen_of_all, strengths[0]).of(_parent_units(fits, 1, units.n_groups))
-        level = fitted(prior, of_groups, seen)
-        serving = (np.arange(fits)[:, None] * units.n_groups + serving_maps(places)).ravel()
-        level, seen = level.of(serving), seen[serving]
-        of_everyone, groups = (each.centre.reshape(len(each.centre), fits, -1) for each in (everyone, level))
+        level = fitted(prior, units.n_groups, seen)
+        k, serving = len(level.centre), serving_maps(places)
+        of_everyone, groups = (each.centre.reshape(k, fits, -1) for each in (everyone, level))
+        information = prior.information(level, seen).reshape(k, k, fits, -1)[..., serving]
         return cls(
-            rows, strengths[1], without, of_everyone, groups, prior, level, seen, labels, of_cells, summed, places
+            rows,
+            strengths[1],
+            without,
+            of_everyone,
+            groups[:, :, serving],
+            information,
+            labels,
+            tolerance,
+            of_cells,
+            summed,
+            places,
         )
 
     def on_cells(self, strength: float, fits: Indices) -> Prior:
-        """The cells' prior of this strength, in rows, in some of the fits."""
-        groups = self.groups.shape[2]
-        units = (fits[:, None] * groups + np.arange(groups)).ravel()
-        return self.prior.on(self.level.of(units), self.seen[units], strength)
+        """The cells' prior of this strength, in rows, in some of the fits; for each group there."""
+        k = len(self.groups)
+        centre, information = self.groups[:, fits].reshape(k, -1), self.information[:, :, fits].reshape(k, k, -1)
+        return Prior.around(self.rows.family, centre, information, strength)
 
     @cached_property
     def cells(self) -> CellFits:
         """The fits of the cells; they start at the optimum under a prior of ``cell_strength``."""
-        units, last, coarse = self.rows.units, np.array([self.without.size - 1]), self.of_cells
-        prior = self.on_cells(self.cell_strength, last).of(_parent_units(1, units.n_groups, units.n_cells))
-        start = prior.normal.centre if coarse is None else coarse.optimum(prior, 1)
-        return CellFits(self.rows, start, self.without, self.labels, _tolerance(self.rows), coarse)
+        units, coarse = self.rows.units, self.coarse
+        prior = self.on_cells(self.cell_strength, np.array([self.without.size - 1]))
+        start = prior.normal.of(_parent_units(1, units.n_groups, units.n_cells))
+        if coarse is not None:
+            start = map_estimate(coarse.runs, coarse.cell, start, prior.family.slopes)
+        return CellFits(self.rows, start.centre, self.without, self.labels, self.tolerance, coarse)
+
+    def maps(self, method: str, strength: float, fits: Indices, *, to_compare: bool = False) -> list[LogisticMaps]:
+        """The maps under a prior of the cells of this strength, in some of the fits.
+
+        Where all rows of a fit are of one site, its cells have the maps of their groups: fitted again, the same rows
+        would count twice.
+        """
+        without, groups, units = self.without[fits], self.groups[:, fits], self.rows.units
+        mass = self.summed.seen(units.n_cells, without).reshape(-1, units.n_sites, units.n_groups)
+        one_site = np.count_nonzero(mass.any(axis=2), axis=1) <= 1
+        alone = one_site[:, None] & np.tile(has_own_map(self.places), units.n_sites)
+        cells = np.tile(groups, (1, 1, units.n_sites)) if alone.any() else groups
+        if not alone.all():
+            own = self.cells.parameters(self.on_cells(strength, fits), fits, to_compare=to_compare)
+            cells = np.where(alone, cells, own) if alone.any() else own
+        tables = np.concatenate([self.everyone[:, fits], groups, cells], axis=2)
+        return [LogisticMaps.of(method, table.T) for table in tables.swapaxes(0, 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -378,12 +357,12 @@ class CellFits:
     without: Indices  # the fold that each fit leaves out
     labels: Floats  # the weight of the rows of each label of which Platt's targets are, (2, fits)
     tolerance: float  # what a step must gain per row, in nats, for another to follow
-    coarse: CoarseRows | None = None  # where cells have enough rows
+    coarse: FoldRuns | None = None  # where cells have enough rows
 
     @cached_property
     def sums(self) -> Floats:
         """The cells' sums at the start, (m, cells, folds)."""
-        return self.rows.sums(self.start, np.ones(self.rows.units.n_cells, dtype=bool))
+        return self.rows.sums(self.start)
 
     def parameters(self, prior: Prior, fits: Indices, *, to_compare: bool = False) -> Floats:
         """Parameters of the cells in some of the fits, (k, fits, cells), from the priors of their groups there.
@@ -419,31 +398,6 @@ def has_own_map(places: Indices) -> Booleans:
     return np.asarray((places >= 0) & (np.bincount(serving, minlength=places.size)[serving] == 1))
 
 
-def fit_logistic(
-    method: str, parents: ParentMaps, strength: float, fits: Indices, *, to_compare: bool = False
-) -> list[LogisticMaps]:
-    """Fit the cells around their groups under a prior of this strength, in some of the fits.
-
-    Where all rows of a fit are of one site, its cells have the maps of their groups: fitted again, the same rows would
-    count twice.
-    """
-    without, groups, units = parents.without[fits], parents.groups[:, fits], parents.rows.units
-    mass = parents.summed.seen(units.n_cells, without).reshape(-1, units.n_sites, units.n_groups)
-    one_site = np.count_nonzero(mass.any(axis=2), axis=1) <= 1
-    alone = one_site[:, None] & np.tile(has_own_map(parents.places), units.n_sites)
-    cells = np.tile(groups, (1, 1, units.n_sites)) if alone.any() else groups
-    if not alone.all():
-        own = parents.cells.parameters(parents.on_cells(strength, fits), fits, to_compare=to_compare)
-        cells = np.where(alone, cells, own) if alone.any() else own
-    tables = np.concatenate([parents.everyone[:, fits], groups, cells], axis=2)
-    return [LogisticMaps.of(method, table.T) for table in tables.swapaxes(0, 1)]
-
-
-def _tolerance(rows: FoldRuns) -> float:
-    """The gain per row, in nats, below which a step is a fit's last."""
-    return _LEAST_GAIN * min(float(rows.counts.sum()) / _FULL_ROWS, 1.0)
-
-
 def _parent_units(fits: int, size: int, below: int) -> Indices:
     """For every fit and unit of the level below, the unit that is its parent; cells stand by site, then by group."""
     return (np.arange(fits)[:, None] * size + np.arange(below) % size).ravel()
@@ -469,7 +423,7 @@ def _level(
     without: Indices,
     labels: Floats,
     tolerance: float,
-    coarse: CoarseRows | None = None,
+    coarse: FoldRuns | None = None,
 ) -> Descent:
     """Fit the units of one level in every fit, (fits * units); a unit without rows keeps its prior exactly.
 
@@ -500,7 +454,7 @@ def _level(
             break
         live, point = descent.live, descent.best + descent.step
         if coarse is not None:
-            found = coarse.sums_near(start, sums, share, point, live)
+            found = _sums_near(coarse, start, sums, share, point, live)
         else:
             wanted = np.zeros(fits * size, dtype=bool)
             wanted[live] = True
@@ -527,3 +481,24 @@ def _moved_start(rows: FoldRuns, descent: Descent, start: Floats, sums: Floats, 
         lower = wanted & (descent.best == point).all(axis=0)
         start, sums = np.where(lower, point, start), np.where(lower[:, None], there, sums)
     return start, sums
+
+
+def _sums_near(coarse: FoldRuns, start: Floats, sums: Floats, share: Floats, point: Floats, live: Indices) -> Floats:
+    """Approximate sums of live units at their points near a start, (m, live), from the ``sums`` of all units there.
+
+    ``share`` is the part of a unit's rows that each fit sees. The smooth part of the log-loss changes between the
+    points as that of the coarse rows does; what labels add is linear in the point, and known.
+    """
+    k, size = start.shape
+    fit, unit = np.divmod(live, size)
+    there = coarse.sums(start)[:, unit, 0]
+    here = np.empty_like(there)
+    for number in np.unique(fit):
+        mine, wanted = fit == number, np.zeros(size, dtype=bool)
+        wanted[unit[mine]] = True
+        own = point[:, number * size : (number + 1) * size]
+        here[:, mine] = coarse.sums(own, wanted)[:, unit[mine], 0]
+    change = share[live] * (here - there)
+    known = sums[:, live]
+    change[0] += ((known - share[live] * there)[1 : 1 + k] * (point[:, live] - start[:, unit])).sum(axis=0)
+    return known + change

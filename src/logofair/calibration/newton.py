@@ -3,6 +3,10 @@
 A unit is what has a calibration map of its own: all rows, a group, or a cell. A :class:`Descent` sees no row. It names
 the points at which it needs sums over the rows of its units (log-loss, gradient, Hessian), and takes these sums: from
 rows in memory (:class:`Runs`, :func:`map_estimate`), or added up over many sites.
+
+All rows, every group and every cell are levels, each with the one above as its :class:`Prior`: a level's parameters are
+the most probable ones under a Gaussian centred at the parent's, as sharp as ``strength`` rows of the parent. So an
+empty cell has its group's map, and a large one its own.
 """
 
 from __future__ import annotations
@@ -12,16 +16,16 @@ from itertools import combinations
 
 import numpy as np
 
+from logofair.calibration.maps import IDENTITY_ROWS, Family
 from logofair.columns.acceleration import PIECE, side_by_side
-from logofair.columns.checks import Binary, Floats, Integers
-from logofair.columns.segments import Booleans, Indices, cell_numbers
-from logofair.records import Family
+from logofair.columns.checks import Binary, Floats
+from logofair.columns.segments import Booleans, Indices
 
 _SMALLEST_PIVOT = 1e-14
 _SURE = 1e-8  # for odds below this log(1 + odds) is replaced by the odds, which have all digits
-# The prior on the identity map is worth this many rows of evenly spread scores: enough to keep the map of one row, one
-# label or one score finite, and invisible among a hundred rows.
-IDENTITY_ROWS = 1.0
+# Every prior has at least the information of this many rows of the parent and as many of the identity map. Otherwise an
+# empty cell would have no parameters, and one whose parent is sure of every label would have none that are finite.
+_FEWEST_ROWS = 1e-6
 # A unit is done when its next step would gain less than this many nats. That step (some 1e-5 standard errors) is still
 # taken, and what is left is about its square.
 _LEAST_GAIN = 1e-10
@@ -129,44 +133,6 @@ class Runs:
                 np.multiply(bent, other, out=table[place])
                 place += 1
         return table
-
-
-@dataclass(frozen=True)
-class Units:
-    """Unit 0 is all rows, unit 1 + g group g, unit 1 + n_groups + cell a cell.
-
-    A cell is one (group, site) pair, numbered by :func:`cell_numbers`.
-    """
-
-    n_groups: int
-    n_sites: int
-
-    @property
-    def n_cells(self) -> int:
-        """How many (group, site) pairs there are."""
-        return self.n_groups * self.n_sites
-
-    @property
-    def size(self) -> int:
-        """How many units there are."""
-        return 1 + self.n_groups + self.n_cells
-
-    def of(self, group_codes: Integers, site_codes: Integers) -> Indices:
-        """The unit that serves every row: its cell, or its group where the site is unknown (-1)."""
-        # Site -1 falls on the numbers just before the cells, which are the groups'.
-        return cell_numbers(group_codes, site_codes, self.n_groups).astype(np.int64) + (1 + self.n_groups)
-
-
-class Maps(Family):
-    """From scores to chances: one map per unit, in the order of :class:`Units`."""
-
-    def __call__(self, scores: Floats, unit: Indices, n_groups: int) -> Floats:
-        """Eta of every row by its unit's map."""
-        raise NotImplementedError
-
-    def check(self, units: Units) -> None:
-        """Raise where these are not maps of such units."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,3 +341,60 @@ def unit_sums(runs: Runs, owner: Indices, point: Floats) -> Floats:
     """Each unit's sums over its runs, as in :meth:`Runs.sums`, at one point per unit, (k, units)."""
     by_run = runs.sums(point[:, owner])
     return np.vstack([np.bincount(owner, weights=row, minlength=point.shape[1]) for row in by_run])
+
+
+# ---------------------------------------------------------------- priors and targets
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """The prior of a level of units, and its strength in rows."""
+
+    family: Family
+    normal: Normal
+    rows: float
+
+    @classmethod
+    def on_identity(cls, family: Family) -> Prior:
+        """The prior of all rows, centred at the identity map; one unit."""
+        centre, information = np.array(family.identity)[:, None], family.reference_information()[:, :, None]
+        return cls.around(family, centre, information, IDENTITY_ROWS)
+
+    @classmethod
+    def around(cls, family: Family, centre: Floats, information: Floats, rows: float) -> Prior:
+        """Gaussian priors at the centres of units, each with the information of this many rows."""
+        rows = max(rows, _FEWEST_ROWS)
+        least = _FEWEST_ROWS * family.reference_information()[:, :, None]
+        return cls(family, Normal(centre, rows * information + least), rows)
+
+    def of(self, units: Indices) -> Prior:
+        """The prior of each unit of the next level, given the number of its parent."""
+        return replace(self, normal=self.normal.of(units))
+
+    def on(self, level: Normal, seen: Floats, strength: float) -> Prior:
+        """The prior of the next level, centred at this level's fitted units; ``seen`` are their rows, (units,)."""
+        return Prior.around(self.family, level.centre, self.information(level, seen), strength)
+
+    def information(self, level: Normal, seen: Floats) -> Floats:
+        """Fisher information of one row about each of these units' parameters."""
+        # The prior's rows count as rows here: so a unit without any passes its parent's information on.
+        return level.precision / (seen + self.rows)
+
+
+def platt_targets(negatives: Floats, positives: Floats) -> tuple[Floats, Floats]:
+    """Platt's targets: 1/(N- + 2) for label 0 and (N+ + 1)/(N+ + 2) for label 1.
+
+    The counts are those of all rows, on every level: his prior stands for knowing nothing, and groups and cells know
+    their parent's map. A label without rows keeps itself as target.
+    """
+    low = np.where(negatives > 0.0, 1.0 / (negatives + 2.0), 0.0)
+    high = np.where(positives > 0.0, (positives + 1.0) / (positives + 2.0), 1.0)
+    return low, high
+
+
+def with_targets(sums: Floats, point: Floats, shift: Floats) -> Floats:
+    """Turn sums with labels as targets into sums with other targets: the difference is linear in the point."""
+    sums = sums.copy()
+    sums[0] += np.sum(shift * point, axis=0)
+    sums[1 : 1 + len(shift)] += shift
+    return sums

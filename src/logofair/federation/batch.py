@@ -23,7 +23,7 @@ from logofair.federation.plan import Members, Plan
 from logofair.federation.privacy import Release
 from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, site_rows
 from logofair.fitting.pooling import Borrowed, GroupPriors
-from logofair.fitting.prepare import ordered_cells
+from logofair.fitting.solving import ordered_cells
 from logofair.policy.info import PublishedInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.requirements import Requirements
@@ -245,7 +245,7 @@ class ClientBatch:
             return self.derived
         state = self.state
         chances = self.preparation.chances(state.maps, state.releases)
-        own = cells = ordered_cells(chances.rows, "eta", None)
+        own = cells = ordered_cells(chances.rows, "eta")
         borrowed: Borrowed | None = None
         if state.priors is not None:
             cells, borrowed = self.preparation.borrowing(chances, state.priors)

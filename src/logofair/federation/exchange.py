@@ -18,7 +18,7 @@ import numpy as np
 
 from logofair.calibration.federated import GroupMaps
 from logofair.calibration.fits import PARTS
-from logofair.calibration.logistic import FAMILIES
+from logofair.calibration.maps import FAMILIES
 from logofair.columns.checks import Floats
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -31,7 +31,7 @@ from logofair.federation.exchange import Refusal
 from logofair.federation.plan import Plan
 from logofair.federation.privacy import Release, release
 from logofair.fitting import pooling
-from logofair.fitting.prepare import CalibrationRows, cells_with_borrowed, order_by_cell, with_chances
+from logofair.fitting.solving import CalibrationRows, cells_with_borrowed, order_by_cell, with_chances
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +206,7 @@ class Preparation:
         fits = [cell_calibrators(each, maps) for each in self.folded]
         calibrator = Calibrator.joined([fit.calibrator for fit in fits])
         eta, order = np.concatenate([fit.eta for fit in fits]), order_by_cell(rows)
-        return Chances(with_chances(rows, calibrator, order, lambda: eta[order.rows], eta), calibrator)
+        return Chances(with_chances(rows, calibrator, order, partial(np.take, eta, order.rows)), calibrator)
 
     def noised(self, made: tuple[Release, ...]) -> ScoredRows:
         """The sites' noised histograms as rows: one per bin, weighted by its count."""

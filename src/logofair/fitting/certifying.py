@@ -29,9 +29,21 @@ from logofair.calibration.crossfit import assign_folds, assign_folds_by_person
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InfeasibleError, InputError
-from logofair.fitting.prepare import CalibrationRows, Prepared, order_by_cell, ordered_cells, with_fitted
-from logofair.fitting.ranks import Ranks, choose_ranks, place_thresholds
-from logofair.fitting.solving import FitSettings, Solved, merged_cells, merged_rules, solve, solve_prepared
+from logofair.fitting.ranks import choose_ranks, place_thresholds
+from logofair.fitting.solving import (
+    CalibrationRows,
+    FitSettings,
+    Prepared,
+    Solved,
+    merged_cells,
+    merged_rules,
+    order_by_cell,
+    ordered_cells,
+    prepare,
+    solve,
+    solve_prepared,
+    with_fitted,
+)
 from logofair.notions import Rate, as_number
 from logofair.outcomes import MET, NEW_ROWS, TRUE_GAP, UNCLEAR, Outcome, Outcomes, room
 from logofair.policy.info import PoolingInfo, PromisesInfo
@@ -100,16 +112,16 @@ def split_rows(prepared: Prepared, requirements: Requirements, settings: FitSett
         n_cells = len(rows.groups.names) * len(rows.sites.names)
         chooses = assign_folds_by_person(rows.people.codes, rows.cells, n_cells, _PARTS, rng) < _CHOOSE[method]
     else:
-        order = prepared.order or order_by_cell(rows)
+        order = order_by_cell(rows) if prepared.fitted.held_out is None else prepared.fitted.held_out.order
         chooses = np.empty(rows.scores.size, dtype=bool)
         chooses[order.rows] = assign_folds(order, _PARTS, rng) < _CHOOSE[method]
     if not chooses.any():  # fewer rows than parts
         chooses[:] = True
-    part = settings.prepare(rows.at(chooses))
+    part = prepare(rows.at(chooses), settings)
     fitted = replace(prepared.fitted, calibrator=part.fitted.calibrator)  # chances are still those of all folds
     all_rows = with_fitted(rows, fitted)
-    cells = ordered_cells(all_rows, settings.basis, prepared.order)
-    return CalibrationSplit(method, chooses, part, Prepared(all_rows, cells, fitted, prepared.order, PoolingInfo()))
+    cells = ordered_cells(all_rows, settings.basis)
+    return CalibrationSplit(method, chooses, part, Prepared(all_rows, cells, fitted, PoolingInfo()))
 
 
 # ---------------------------------------------------------------- what is to be certified
@@ -352,21 +364,6 @@ def _by_rank(
         ends, rates = inside if each.side == "local" else over_all
         found.append(_Found(own, ends, rates, np.full(own.size, np.nan)))
     return mixtures, found, int((ranks.risks <= 1.0).sum()), placed.largest_local_bound(error)
-
-
-def gap_bounds_by_rank(rates: Floats, counts: Indices, error: float) -> tuple[Floats, Floats]:
-    """What gaps can be certified by rank, before anybody looks: inside sites, (sites,), and over all of them, (1,).
-
-    ``rates`` are the targets and ``counts`` how many rows count in the rate, both (sites, groups). Each bound by itself
-    is exceeded with a chance of ``error``; NaN where a group has no row left to place its threshold.
-
-    Examples
-    --------
-    >>> inside, over_all = gap_bounds_by_rank(np.full((2, 2), 0.2), np.array([[1000, 1000], [250, 250]]), 0.05)
-    >>> np.round(inside, 3).tolist(), np.round(over_all, 3).tolist()
-    ([0.042, 0.083], [0.037])
-    """
-    return Ranks.nearest(rates, counts - counts * _CHOOSE[BY_RANK] // _PARTS, counts).bounds(error)
 
 
 # ---------------------------------------------------------------- on rows held out

@@ -10,9 +10,8 @@ from logofair import __version__
 from logofair.columns.checks import random_number
 from logofair.errors import InputError
 from logofair.fitting.certifying import certify_for_new_rows, check_confidence, split_rows
-from logofair.fitting.prepare import checked_pooling, checked_rows
 from logofair.fitting.solution import NO_MERGED_RULE, Solution, cell_warnings, empty_ratios
-from logofair.fitting.solving import FitSettings, Solved, solve_prepared
+from logofair.fitting.solving import FitSettings, Solved, checked_pooling, checked_rows, prepare, solve_prepared
 from logofair.notions import NotionLike
 from logofair.outcomes import MET, Outcomes
 from logofair.policy.info import PolicyInfo, PromisesInfo
@@ -149,7 +148,7 @@ def fit(
         )
     settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), random_state or 0, algorithm1)
     stages.done(1)
-    prepared = settings.prepare(rows)
+    prepared = prepare(rows, settings)
     stages.done(1)
     solved = solve_prepared(prepared, requirements, settings)
     certified, promises = Outcomes(), None
@@ -157,7 +156,7 @@ def fit(
         split = split_rows(prepared, requirements, settings)
         found = certify_for_new_rows(split, requirements, confidence, settings)
         if found.outcomes.where(state=MET):
-            lost = solved.own_value(basis) - found.solved.certificate.primal
+            lost = solved.own_value - found.solved.certificate.primal
             price = lost if requirements.costs is None else -lost
             solved, certified, promises = found.solved, found.outcomes, replace(found.info, price=price)
         else:
@@ -208,7 +207,6 @@ def _make_solution(
         warnings=(*warnings, *([NO_MERGED_RULE] if rows.has_sites and solved.merged is None else [])),
         solver=solved.optimum.solver,
         rounds=solved.optimum.rounds,
-        calibration_errors=prepared.fitted.errors,
         rows=rows,
         pooling=prepared.pooling,
         certified=certified,

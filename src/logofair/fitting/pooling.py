@@ -24,10 +24,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from logofair.calibration.calibrator import STRENGTH
-from logofair.calibration.crossfit import assign_folds, assign_folds_by_person
-from logofair.calibration.logistic import log_odds
-from logofair.calibration.newton import IDENTITY_ROWS
+from logofair.calibration.crossfit import STRENGTH, assign_folds, assign_folds_by_person
+from logofair.calibration.maps import IDENTITY_ROWS, log_odds
 from logofair.columns.acceleration import PIECE, side_by_side
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Indices, RowOrder

@@ -15,18 +15,17 @@ from logofair.auditing.judging import CountedRules, judge
 from logofair.auditing.measure import Tally
 from logofair.auditing.rows import AuditedRows, checked_columns, compared_audits, policy_costs
 from logofair.auditing.rows import unconstrained as unconstrained_chances
-from logofair.calibration import CalibrationErrors
 from logofair.columns.acceleration import pieces
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.costs import Costs
 from logofair.errors import InputError
-from logofair.fitting.prepare import CalibrationRows, check_other_people, ordered_cells
+from logofair.fitting.solving import CalibrationRows, check_other_people, ordered_cells, own_problem, shares_of
 from logofair.notions import Notion, Rate
 from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, Outcomes
 from logofair.policy.info import PolicyInfo, PoolingInfo, PromisesInfo, TestedInfo
-from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, score_blind_rules
+from logofair.policy.mixtures import coin_share, evaluate_single, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.reportable import Reportable
 from logofair.requirements import Requirements
@@ -57,8 +56,6 @@ class Solution(Reportable):
         Groups at sites with no rows, one row, one label or few rows, on which a requirement rests on little.
     solver : str
         Which solver found the policy; ``rounds``: in how many rounds.
-    calibration_errors : CalibrationErrors or None
-        Calibration error per cell before and after calibration.
     pooling : PoolingInfo
         What small groups borrow from other sites; the certificate is then about rows and what they borrow.
     certified : Outcomes
@@ -85,7 +82,6 @@ class Solution(Reportable):
     warnings: tuple[FitWarning, ...]
     solver: str
     rounds: int
-    calibration_errors: CalibrationErrors | None
     rows: CalibrationRows
     pooling: PoolingInfo = field(default_factory=PoolingInfo)
     certified: Outcomes = field(default_factory=Outcomes)
@@ -107,9 +103,7 @@ class Solution(Reportable):
     def coin_share(self) -> float:
         """Share of the calibration rows (by weight) whose chance of acceptance is strictly between 0 and 1."""
         borrowed = self.certificate.pooling != "none"
-        return coin_share(
-            ordered_cells(self.rows, "scores", None) if borrowed else self.problem.cells, self.policy.mixtures
-        )
+        return coin_share(ordered_cells(self.rows, "scores") if borrowed else self.problem.cells, self.policy.mixtures)
 
     @cached_property
     def score_blind_rules(self) -> int:
@@ -119,16 +113,13 @@ class Solution(Reportable):
     @cached_property
     def _own_problem(self) -> Problem:
         """The problem on the sites' own rows alone."""
-        if self.certificate.pooling == "none":
-            return self.problem
-        return replace(self.problem, cells=ordered_cells(self.rows, self.certificate.basis, None))
+        return own_problem(self.problem, self.certificate, self.rows)
 
     @cached_property
     def own_accuracy(self) -> float:
         """Expected accuracy, or cost, on the sites' own rows alone, where cells borrow from other sites."""
         problem = self._own_problem
-        u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, self.policy.mixtures))
-        return problem.reported(problem.accuracy(u, v))
+        return problem.reported(problem.accuracy(*shares_of(problem, self.policy.mixtures)))
 
     def prices_with(self, notion: Notion) -> tuple[float, float] | None:
         """What its gaps cost in accuracy, and what the same limits would with another notion, both against no limits.
@@ -159,9 +150,8 @@ class Solution(Reportable):
 
     def _counted(self, problem: Problem) -> CountedRules:
         """What the policy and the unconstrained rule do on the rows of a problem, in expectation."""
-        after = tuple(part.reshape(problem.shape) for part in evaluate(problem.cells, self.policy.mixtures))
         before = unconstrained(problem.cells, problem.row_worth)
-        tallies = (expected_tally(problem, *shares) for shares in (after, before))
+        tallies = (expected_tally(problem, *shares) for shares in (shares_of(problem, self.policy.mixtures), before))
         return CountedRules(next(tallies), self.policy.groups, self.policy.sites, next(tallies))
 
     @cached_property

@@ -1,14 +1,48 @@
-"""From prepared rows and requirements to rules that can be stored, with a certificate that was measured on these."""
+"""From users' columns to rules that can be stored: check, calibrate, borrow, order into cells, solve, certify.
+
+Rows are ordered as the stored policy compares them with its thresholds, and the certificate is measured on these rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property, partial
 
-from logofair.cells.cells import Cells
-from logofair.errors import InfeasibleError, SolverError
-from logofair.fitting.prepare import CalibrationRows, Prepared, ordered_cells, prepare, with_merged
+import numpy as np
+
+from logofair.calibration import METHODS, STRENGTH, Calibrator, CrossFit, Sample, cross_fit, isotonic_chances
+from logofair.calibration.maps import Units
+from logofair.cells.cells import Cells, build_cells, cells_in_order
+from logofair.columns.acceleration import piece_by_piece
+from logofair.columns.checks import (
+    Binary,
+    Floats,
+    Integers,
+    binary,
+    nearest_name,
+    not_empty,
+    probabilities,
+    same_length,
+    same_order,
+    shown,
+    weights,
+)
+from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
+from logofair.columns.segments import Booleans, RowOrder, cell_numbers, gather
+from logofair.errors import InfeasibleError, InputError, SolverError
+from logofair.fitting.pooling import (
+    POOLING,
+    STRENGTHS,
+    Borrowed,
+    Choice,
+    ScoredRows,
+    borrow,
+    cells_may_borrow,
+    choose,
+    group_priors,
+)
+from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
 from logofair.requirements import Requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
@@ -17,6 +51,9 @@ from logofair.solvers.conflicts import conflict_of
 from logofair.solvers.decomposition import Optimum, solve_exact
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.problem import Problem, make_problem
+
+BASES = ("eta", "labels")
+FOLDS = 5  # of the calibration, and of what pooling is chosen by
 
 
 @dataclass(frozen=True)
@@ -29,9 +66,296 @@ class FitSettings:
     random_state: int  # of folds and splits
     algorithm1: Algorithm1 | None = None  # None: the certified optimum
 
-    def prepare(self, rows: CalibrationRows) -> Prepared:
-        """Calibrate checked rows and order them into cells."""
-        return prepare(rows, self.calibration, self.basis, self.random_state, self.pooling)
+
+# ---------------------------------------------------------------- rows, checked
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedScores:
+    """What calibration made of rows, in their ``order`` by cell and score.
+
+    ``scores`` is what the stored policy compares with its thresholds, ``chances()`` are out of fold, and ``eta`` is the
+    chance each row counts with: those of rows side by side, averaged until they rise with ``scores``.
+    """
+
+    order: RowOrder
+    scores: Floats
+    chances: Callable[[], Floats]
+    weights: Floats | None  # of the rows as they came
+
+    @cached_property
+    def eta(self) -> Floats:
+        """The chance each row counts with; made when it is first asked for."""
+        weights = None if self.weights is None else self.weights[self.order.rows]
+        return isotonic_chances(self.order, self.scores, self.chances(), weights)
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationRows:
+    """The calibration rows after checking; ``calibration`` is None where scores are taken as they are."""
+
+    scores: Floats
+    labels: Binary | None
+    groups: Codes
+    sites: Codes
+    weights: Floats | None
+    calibration: CalibratedScores | None = None
+    ids: Codes | None = None  # the person of each row, where ids were given
+
+    def at(self, which: Booleans) -> CalibrationRows:
+        """Some of the rows, not yet calibrated, with the names of all groups and sites."""
+        return CalibrationRows(
+            self.scores[which],
+            None if self.labels is None else self.labels[which],
+            Codes(self.groups.names, self.groups.codes[which]),
+            Codes(self.sites.names, self.sites.codes[which]),
+            None if self.weights is None else self.weights[which],
+            ids=None if self.ids is None else Codes(self.ids.names, self.ids.codes[which]),
+        )
+
+    def copied(self) -> CalibrationRows:
+        """Rows that do not change when the caller writes into his arrays; labels and codes are copies already."""
+        return replace(self, scores=self.scores.copy(), weights=None if self.weights is None else self.weights.copy())
+
+    @cached_property
+    def calibrated(self) -> Floats:
+        """What the stored policy compares with its thresholds."""
+        made = self.calibration
+        return self.scores if made is None else made.order.in_input_order(made.scores)
+
+    @cached_property
+    def eta(self) -> Floats:
+        """The chance of label 1 each row counts with."""
+        made = self.calibration
+        return self.scores if made is None else made.order.in_input_order(made.eta)
+
+    @cached_property
+    def people(self) -> Codes | None:
+        """The person of each row; None where nobody has several rows, or no ids were given."""
+        return None if self.ids is None or np.bincount(self.ids.codes).max() <= 1 else self.ids
+
+    @property
+    def has_sites(self) -> bool:
+        """Whether the user said which site each row is of."""
+        return self.sites.names != (None,)
+
+    @property
+    def cells(self) -> Integers:
+        """Number of each row's cell."""
+        return cell_numbers(self.groups.codes, self.sites.codes, len(self.groups.names))
+
+
+def checked_rows(
+    scores: object,
+    labels: object,
+    sensitive_features: object,
+    sites: object,
+    sample_weight: object,
+    calibration: str,
+    basis: str,
+    ids: object = None,
+) -> CalibrationRows:
+    """Check every column."""
+    for value, known, where in ((calibration, METHODS, "calibration"), (basis, BASES, "basis")):
+        if not isinstance(value, str) or value not in known:
+            raise InputError(f"{where}: got {value!r}{nearest_name(value, known)}; use one of {', '.join(known)}.")
+    same_order(
+        scores=scores,
+        labels=labels,
+        sensitive_features=sensitive_features,
+        sites=sites,
+        sample_weight=sample_weight,
+        ids=ids,
+    )
+    score = probabilities(scores)
+    not_empty(score.size, "scores")
+    if labels is None and (calibration != "none" or basis == "labels"):
+        raise InputError(
+            f"labels: missing, but calibration={calibration!r} with basis={basis!r} needs them; "
+            "pass labels, or use calibration='none' with basis='eta'."
+        )
+    label = None if labels is None else binary(labels)
+    group = encode(sensitive_features, "sensitive_features")
+    site = one_site(score.size) if sites is None else encode(sites, "sites")
+    people = None if ids is None else encode(ids, "ids")
+    same_length(score.size, labels=label, sensitive_features=group, sites=site, ids=people)
+    if len(group.names) < 2:
+        raise InputError(f"sensitive_features: only one group, {group.names[0]!r}; fairness compares two or more.")
+    check_groups(group.names, score.size)
+    check_spelling(site.names, "sites")
+    if label is not None and calibration != "none" and (label == label[0]).all():
+        raise InputError(
+            f"labels: every one of the {label.size:,} rows has label {label[0]}, so nothing can be learnt of the "
+            "other; check which column and which value mean label 1."
+        )
+    weight = weights(sample_weight, score.size)
+    if weight is not None and not (weight.max() < 1e100 and weight[weight > 0].min() > 1e-100):
+        # Scaled, so that sums and inverse sums are finite; a row of less than 1e-200 of the largest weight counts 0.
+        weight = weight / weight.max()
+        weight[weight < 1e-200] = 0.0
+    return CalibrationRows(score, label, group, site, weight, ids=people)
+
+
+def check_other_people(fitted: Codes, ids: Codes) -> None:
+    """Raise where people to test on are among those fitted on."""
+    if both := set(map(str, ids.names)) & set(map(str, fitted.names)):
+        raise InputError(
+            f"ids: the policy was fitted on {len(both):,} of these people, such as {shown(min(both))}; a test "
+            "needs other people."
+        )
+
+
+def checked_pooling(pooling: object, basis: str) -> str:
+    """What cells may borrow; with labels as basis nothing, since a borrowed score has none."""
+    if not isinstance(pooling, str) or pooling not in POOLING:
+        raise InputError(f"pooling: got {pooling!r}{nearest_name(pooling, POOLING)}; use one of {', '.join(POOLING)}.")
+    if basis == "labels" and pooling == "full":
+        raise InputError("pooling: 'full' needs basis='eta', since borrowed scores have no labels; use 'none'.")
+    return "none" if basis == "labels" else pooling
+
+
+# ---------------------------------------------------------------- rows, calibrated and ordered into cells
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Calibrated rows and their cells: one sort, on which any number of requirements can be solved.
+
+    ``pooling`` says what the cells borrow besides.
+    """
+
+    rows: CalibrationRows
+    cells: Cells
+    fitted: CrossFit
+    pooling: PoolingInfo
+
+
+def prepare(rows: CalibrationRows, settings: FitSettings) -> Prepared:
+    """Calibrate checked rows, let small cells borrow, and order all into cells."""
+    method, pooling = settings.calibration, settings.pooling
+    n_sites, n_groups = shape = len(rows.sites.names), len(rows.groups.names)
+    folds = min(FOLDS, max(2, rows.scores.size))  # more folds than rows leave one row out each
+    people = None if rows.people is None else rows.people.codes
+    # Where nobody needs to borrow there is nothing to choose: cells have rows enough, or are their groups.
+    alone = not cells_may_borrow(pooling, rows.cells, rows.weights, shape)
+    fitted = CrossFit(Calibrator("none", n_groups, n_sites, None))
+    if method != "none":
+        rows = rows.copied()  # chances out of fold are made anew when they are asked for
+        assert rows.labels is not None
+        codes, units = (rows.groups.codes, rows.sites.codes), Units(n_groups, n_sites)
+        sample = Sample(rows.scores, rows.labels, *codes, rows.weights, units, people)
+        strengths = (STRENGTH,) if alone and pooling != "none" else STRENGTHS[pooling]
+        rng = np.random.default_rng(settings.random_state)
+        fitted = cross_fit(sample, method, folds=folds, rng=rng, strengths=strengths)
+    borrowed: Borrowed | None = None
+    choice = Choice()
+    if not alone:
+        scored = ScoredRows.of(rows.scores, rows.cells, rows.weights, n_groups, n_sites, people)
+        rng = np.random.default_rng((settings.random_state, 1))  # folds of its own: scores taken as they are have none
+        choice = choose(scored, pooling, folds, rng, None if fitted.held_out is None else fitted.held_out.order)
+        if choice.kind != "none":
+            borrowed = borrow(scored, group_priors(scored, choice), scored.mass[-1])
+        del scored  # sixteen bytes a row, before more are made
+    rows = with_fitted(rows, fitted)
+    about = PoolingInfo(strength=None if fitted.held_out is None else fitted.strength)
+    if borrowed is None or not borrowed.cells:
+        return Prepared(rows, ordered_cells(rows, settings.basis), fitted, about)
+    cells = cells_with_borrowed(rows, borrowed, fitted.calibrator)
+    cells = replace(cells, rows=np.bincount(rows.cells, minlength=cells.rows.size))
+    share = borrowed.largest_share
+    about = replace(about, prior=choice.kind, kappa=choice.finite_kappa, cells=borrowed.cells, largest_share=share)
+    return Prepared(rows, cells, fitted, about)
+
+
+def order_by_cell(rows: CalibrationRows) -> RowOrder:
+    """The rows by cell and score."""
+    return RowOrder.of(rows.scores, rows.cells, len(rows.groups.names) * len(rows.sites.names))
+
+
+def with_fitted(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
+    """Add what a fit made of the rows, if it calibrates at all."""
+    held_out = fitted.held_out
+    if held_out is None:
+        return replace(rows, calibration=None)
+    return with_chances(rows, fitted.calibrator, held_out.order, held_out.chances)
+
+
+def with_chances(
+    rows: CalibrationRows,
+    calibrator: Calibrator,
+    order: RowOrder,
+    chances: Callable[[], Floats],
+    *,
+    merged: bool = False,
+) -> CalibrationRows:
+    """Add what the stored policy compares with its thresholds, and chances that rise with it.
+
+    ``order`` is that of the rows by cell and score, in which the out-of-fold ``chances`` are given. With ``merged`` the
+    rows are those of one site, and their groups' maps are read.
+    """
+    calibrated, cells, first = np.empty_like(rows.scores), order.cells, 1 if merged else 1 + calibrator.n_groups
+
+    def read(some: slice) -> None:  # a piece at a time: the scores themselves in that order are not needed
+        calibrated[some] = calibrator.at(rows.scores[order.rows[some]], cells[some] + first)
+
+    piece_by_piece(read, calibrated.size)
+    if order.falls(calibrated):  # by rounding: sorted afresh
+        given, found = order, order.in_input_order(calibrated)
+        order = RowOrder.of(found, rows.cells, given.starts.size - 1)
+        calibrated, chances = found[order.rows], partial(_reordered, chances, given, order)
+    return replace(rows, calibration=CalibratedScores(order, calibrated, chances, rows.weights))
+
+
+def _reordered(chances: Callable[[], Floats], given: RowOrder, wanted: RowOrder) -> Floats:
+    return np.asarray(given.in_input_order(chances())[wanted.rows])
+
+
+def ordered_cells(rows: CalibrationRows, basis: str) -> Cells:
+    """Rows ordered by the calibrated score.
+
+    Their value is their chance or their label, as the basis says; with basis "scores" it is the calibrated score
+    itself, for what follows from scores and rules alone.
+    """
+    n_groups, made = len(rows.groups.names), rows.calibration
+    labels = rows.labels if basis == "labels" else None
+    if made is None:
+        return build_cells(
+            rows.scores,
+            rows.groups.codes,
+            rows.sites.codes,
+            n_groups=n_groups,
+            n_sites=len(rows.sites.names),
+            values=labels,
+            weights=rows.weights,
+            rising=labels is None,
+        )
+    values, order = made.eta if basis == "eta" else made.scores, made.order
+    if labels is not None:
+        values = labels[order.rows].astype(np.float64)
+    own = None if rows.weights is None else rows.weights[order.rows]
+    return cells_in_order(made.scores, values, own, order.starts, n_groups=n_groups, rising=labels is None)
+
+
+def cells_with_borrowed(rows: CalibrationRows, borrowed: Borrowed, calibrator: Calibrator) -> Cells:
+    """Cells of the rows and of what each cell borrows, all read by the cell's own calibrator."""
+    made, n_groups, n_sites = rows.calibration, len(rows.groups.names), len(rows.sites.names)
+    order = order_by_cell(rows) if made is None else made.order
+    scores = rows.scores[order.rows] if made is None else made.scores
+    own = borrowed.counts.ravel()[order.cells]
+    if rows.weights is not None:
+        own *= rows.weights[order.rows]
+    read = calibrator(borrowed.scores, borrowed.groups, borrowed.sites)
+    cells = np.concatenate([order.cells, cell_numbers(borrowed.groups, borrowed.sites, n_groups)])
+    scores, weight = np.concatenate([scores, read]), np.concatenate([own, borrowed.weights])
+    together = RowOrder.of(scores, cells, n_groups * n_sites)
+    scores, weight = scores[together.rows], weight[together.rows]
+    values = scores
+    if made is not None:
+        values = isotonic_chances(together, scores, np.concatenate([made.chances(), read])[together.rows], weight)
+    return cells_in_order(scores, values, weight, together.starts, n_groups=n_groups, rising=True)
+
+
+# ---------------------------------------------------------------- rules
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +369,23 @@ class Solved:
     certificate: Certificate
     optimum: Optimum
 
-    def own_value(self, basis: str) -> float:
+    @property
+    def own_value(self) -> float:
         """Expected accuracy, or cost, on the sites' own rows, nothing borrowed."""
-        problem = self.problem
-        if self.prepared.pooling.prior != "none":
-            problem = replace(problem, cells=ordered_cells(self.prepared.rows, basis, None))
-        u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, self.mixtures))
-        return problem.reported(problem.accuracy(u, v))
+        problem = own_problem(self.problem, self.certificate, self.prepared.rows)
+        return problem.reported(problem.accuracy(*shares_of(problem, self.mixtures)))
+
+
+def own_problem(problem: Problem, certificate: Certificate, rows: CalibrationRows) -> Problem:
+    """The problem on the sites' own rows alone."""
+    borrows = certificate.pooling != "none"
+    return replace(problem, cells=ordered_cells(rows, certificate.basis)) if borrows else problem
+
+
+def shares_of(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
+    """How much rules accept, (sites, groups): u and v of every cell."""
+    u, v = evaluate(problem.cells, mixtures)
+    return u.reshape(problem.shape), v.reshape(problem.shape)
 
 
 def solve_prepared(prepared: Prepared, requirements: Requirements, settings: FitSettings) -> Solved:
@@ -123,8 +457,14 @@ def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, C
 
 
 def merged_cells(prepared: Prepared, basis: str) -> Cells:
-    """The cells of the federation taken as one site, with the groups' calibrators."""
-    return ordered_cells(with_merged(prepared.rows, prepared.fitted), basis, None)
+    """The cells of the federation taken as one site, calibrated by the maps of their groups."""
+    rows, held_out = prepared.rows, prepared.fitted.held_out
+    one = replace(rows, sites=one_site(rows.scores.size), calibration=None)
+    if held_out is not None:
+        order = order_by_cell(one)
+        chances = held_out.merged(gather(rows.scores, order.rows), order.cells, order.rows)
+        one = with_chances(one, prepared.fitted.calibrator, order, lambda: chances, merged=True)
+    return ordered_cells(one, basis)
 
 
 def merged_rules(cells: Cells, requirements: Requirements, basis: str) -> Mixtures | None:

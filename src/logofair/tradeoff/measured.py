@@ -22,7 +22,7 @@ from logofair.columns.labels import Codes, encode, encode_known
 from logofair.columns.segments import Indices
 from logofair.costs import Costs
 from logofair.errors import InputError
-from logofair.fitting.prepare import CalibrationRows, check_other_people, checked_rows
+from logofair.fitting.solving import CalibrationRows, check_other_people, checked_rows
 from logofair.notions import Rate
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.policy.policy import Policy

@@ -32,8 +32,15 @@ from logofair.fitting.certifying import (
     check_confidence,
     split_rows,
 )
-from logofair.fitting.prepare import Prepared, checked_pooling, checked_rows
-from logofair.fitting.solving import FitSettings, Solved, solve_prepared
+from logofair.fitting.solving import (
+    FitSettings,
+    Prepared,
+    Solved,
+    checked_pooling,
+    checked_rows,
+    prepare,
+    solve_prepared,
+)
 from logofair.notions import NOTIONS, Notion, NotionLike, Rate, named_notion
 from logofair.outcomes import MET, TRUE_GAP, Outcomes
 from logofair.policy.mixtures import evaluate
@@ -247,8 +254,8 @@ def recommend(
     def required(each: Notion, local: float | None, over_all: float | None) -> Requirements:
         return make_requirements((), each, local, over_all, rows.sites, rows.groups.names, costs=costs)
 
-    (prepared,) = progress((settings.prepare(rows) for _ in range(1)), "Calibrating", 1)
-    nothing = solve_prepared(prepared, required(notions[0], None, None), settings).own_value(basis)
+    (prepared,) = progress((prepare(rows, settings) for _ in range(1)), "Calibrating", 1)
+    nothing = solve_prepared(prepared, required(notions[0], None, None), settings).own_value
     searches = (_Search(each, required, prepared, settings, own) for each in notions)
     lines = progress((each.line(nothing) for each in searches), "Trying limits", len(notions))
     measure = "accuracy" if costs is None else "cost"
@@ -318,7 +325,7 @@ class _Search:
             too_small=small,
             value=solved.certificate.primal,
             unlimited=unlimited,
-            usual=solve_prepared(self.prepared, usual, self.settings).own_value(self.settings.basis),
+            usual=solve_prepared(self.prepared, usual, self.settings).own_value,
             share=_share(solved, self.notion.rates[0]),
             rows_needed=None if found else last.rules.outcomes[0].rows_needed,
         )

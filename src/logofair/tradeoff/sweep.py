@@ -14,9 +14,18 @@ from logofair.columns.checks import Floats, random_number
 from logofair.columns.labels import Codes
 from logofair.costs import ACCURACY
 from logofair.errors import InfeasibleError
-from logofair.fitting.prepare import CalibrationRows, Prepared, checked_pooling, checked_rows, prepare
 from logofair.fitting.solution import cell_warnings
-from logofair.fitting.solving import certified, merged_cells, merged_rules
+from logofair.fitting.solving import (
+    CalibrationRows,
+    FitSettings,
+    Prepared,
+    certified,
+    checked_pooling,
+    checked_rows,
+    merged_cells,
+    merged_rules,
+    prepare,
+)
 from logofair.notions import Notion, Rate, named_notion, sides
 from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled
 from logofair.progress import Progress, no_progress
@@ -302,8 +311,8 @@ def frontier(
     requirements.varied(*([None, None] if measure == "gap" else [Ratio(1.0)] * 2))
     grid = Grid.of(local_tolerances, global_tolerances, chosen, measure, alone=held.alone)
     test: TestRows | None = None if test_rows is None else checked_test_rows(test_rows, rows)
-    lent = checked_pooling(pooling, basis)
-    (prepared,) = progress((prepare(rows, calibration, basis, key, lent) for _ in range(1)), "Calibrating", 1)
+    settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), key)
+    (prepared,) = progress((prepare(rows, settings) for _ in range(1)), "Calibrating", 1)
     sweep = _Sweep.of(requirements, prepared, basis, test)
     local, global_ = grid.filled(sweep.unconstrained.local_gap, sweep.unconstrained.global_gap)
     points = sorted(

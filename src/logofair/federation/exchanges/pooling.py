@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from logofair.calibration.calibrator import STRENGTH
+from logofair.calibration.crossfit import STRENGTH
 from logofair.calibration.federated import GroupMaps, least_loss, strength_losses
 from logofair.columns.checks import Floats
 from logofair.errors import RefusedError
