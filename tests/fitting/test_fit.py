@@ -70,13 +70,16 @@ def test_chances_out_of_fold_asked_for_later_are_those_the_fit_counted_with(cali
     scores, labels, columns = table(seed=3)
     weights = np.random.default_rng(4).random(scores.size) if weighted else None
     options = {"calibration": calibration, "sample_weight": weights, "random_state": 0, "pooling": "none"}
-    expected = fit(scores, labels, columns, **options).rows.out_of_fold
+    expected = fit(scores, labels, columns, **options).rows.calibration.chances()
     rows = fit(scores, labels, columns, **options).rows
     scores[:] = 0.5
-    np.testing.assert_array_equal(rows.out_of_fold, expected)
+    found = rows.calibration.chances()
+    np.testing.assert_array_equal(found, expected)
     # Averaged over neighbours until they rise, they are what rows count with: the same sum in every cell.
     mass = np.ones(scores.size) if weights is None else weights
-    sums = [np.bincount(rows.cells, mass * column) for column in (rows.out_of_fold, rows.eta)]
+    sums = [
+        np.bincount(rows.cells, mass * column) for column in (rows.calibration.order.in_input_order(found), rows.eta)
+    ]
     np.testing.assert_allclose(*sums, rtol=1e-9)
 
 

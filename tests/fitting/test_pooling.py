@@ -13,9 +13,9 @@ import logofair
 from benchmarks.pooling import excess_losses
 from logofair.errors import InputError
 from logofair.fitting import pooling as of_pooling
-from logofair.fitting import solving as preparing
+from logofair.fitting import solving
 from logofair.fitting.pooling import Choice, Reference, ScoredRows, ShiftRule, borrow, choose, group_priors
-from logofair.fitting.solving import checked_rows, prepare
+from logofair.fitting.solving import FitSettings, checked_rows, prepare
 from logofair.notions import NOTIONS
 from logofair.records import plain
 from support.oracles import Case, spelled_out
@@ -56,7 +56,7 @@ def shifts(rows, kind):
 
 def borrowing(monkeypatch, kind, kappa):
     """Let every fit with pooling borrow in this way."""
-    monkeypatch.setattr(preparing, "choose", lambda *_: Choice(kind, kappa))
+    monkeypatch.setattr(solving, "choose", lambda *_: Choice(kind, kappa))
 
 
 # --- invariants
@@ -65,7 +65,7 @@ def borrowing(monkeypatch, kind, kappa):
 @pytest.mark.parametrize("calibration", ["none", "beta"])
 def test_a_choice_of_nothing_is_the_fit_without_pooling_bit_by_bit(monkeypatch, calibration):
     scores, labels, columns = table([0.0, 0.3, -0.3])
-    monkeypatch.setitem(preparing.STRENGTHS, "auto", preparing.STRENGTHS["none"])
+    monkeypatch.setitem(solving.STRENGTHS, "auto", solving.STRENGTHS["none"])
     alone = logofair.fit(scores, labels, **columns, calibration=calibration, pooling="none")
     for kind, kappa in (("none", 0.0), *((kind, 1e-3) for kind in KINDS)):  # less than a thousandth is nothing
         borrowing(monkeypatch, kind, kappa)
@@ -84,7 +84,7 @@ def test_the_mass_of_every_cell_stays(monkeypatch, kind, kappa, weighted):
         scores, labels, columns["sensitive_features"], columns["sites"], columns.get("sample_weight"), "beta", "eta"
     )
     borrowing(monkeypatch, kind, kappa)
-    alone, lent = (prepare(rows, "beta", "eta", 0, pooling) for pooling in ("none", "auto"))
+    alone, lent = (prepare(rows, FitSettings("beta", "eta", pooling, 0)) for pooling in ("none", "auto"))
     assert lent.pooling.cells == 9
     np.testing.assert_allclose(lent.cells.mass, alone.cells.mass, rtol=1e-12)
     np.testing.assert_array_equal(lent.cells.rows, alone.cells.rows)

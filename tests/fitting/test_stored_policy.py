@@ -111,10 +111,11 @@ def test_chances_to_compare_with_labels_cannot_tell_coins_and_the_expected_accur
             pooling="none",
             random_state=seed,
         )
-        chance, honest = (
+        chance, made = (
             solution.policy.probabilities(score, sensitive_features=sex, sites=site),
-            solution.rows.out_of_fold,
+            solution.rows.calibration,
         )
+        honest = made.order.in_input_order(made.chances())
         expected = np.mean(honest * chance + (1.0 - honest) * (1.0 - chance))
         assert expected == pytest.approx(solution.certificate.primal, abs=1e-9)
         right.append(np.mean((honest >= 0.5) == (label == 1.0)))

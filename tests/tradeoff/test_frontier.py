@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 
 import logofair
 from logofair.errors import InputError
-from logofair.fitting import solving as preparing
+from logofair.fitting import solving
 from logofair.notions import NOTIONS, Notion, Rate
 from logofair.solvers.certificate import Certificate, TolerancePrices
 from logofair.solvers.decomposition import ExactSolver
@@ -166,9 +166,9 @@ def test_a_wrong_answer_of_the_sweep_is_never_returned(monkeypatch):
 def test_rows_are_calibrated_once_and_sorted_once(monkeypatch):
     calls = []
     for name in ("cross_fit", "cells_in_order"):
-        real = getattr(preparing, name)
+        real = getattr(solving, name)
         monkeypatch.setattr(
-            preparing, name, lambda *a, _real=real, _name=name, **k: (calls.append(_name), _real(*a, **k))[1]
+            solving, name, lambda *a, _real=real, _name=name, **k: (calls.append(_name), _real(*a, **k))[1]
         )
     assert len(surface(calibration="beta").points) == 25
     assert sorted(calls) == ["cells_in_order", "cross_fit"]
