@@ -22,9 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logofair
+from logofair.cli.commands.federate import Screen
 from logofair.cli.commands.federate import client as client_commands
-from logofair.cli.commands.federate.plan import check_same, plan_options, planned, prepare
-from logofair.cli.commands.federate.screen import Screen
+from logofair.cli.commands.federate.server import check_same, plan_options, planned, prepare
 from logofair.cli.commands.federate.server import server as server_command
 from logofair.cli.group import cli
 from logofair.datasets.site_files import SITES

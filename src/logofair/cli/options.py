@@ -360,11 +360,9 @@ def requirement_options(place: str = "site") -> Decorator[Any]:
 
 def short_way(options: dict[str, Any]) -> dict[str, Any]:
     """Take the short way out of a command's options, as the library takes it: what was not given is left out."""
-    given = {name: options.pop(name) for name in ("notion", "local_tolerance", "global_tolerance")}
-    tolerances = {
-        name: constrained(given[name]) for name in ("local_tolerance", "global_tolerance") if given[name] is not None
-    }
-    return tolerances | ({} if given["notion"] is None else {"notion": given["notion"]})
+    names = ("notion", "local_tolerance", "global_tolerance")
+    given = {name: options.pop(name, None) for name in names}
+    return {name: constrained(value) for name, value in given.items() if value is not None}
 
 
 report_options = together(

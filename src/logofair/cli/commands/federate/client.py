@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.commands.federate.screen import Screen, quiet_option
+from logofair.cli.commands.federate import Screen, quiet_option
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES, fingerprints
 from logofair.cli.options import (
     SectionedCommand,
@@ -34,8 +33,16 @@ from logofair.files.writing import POLICY, check_output, locked
 if TYPE_CHECKING:
     from logofair.engines.site import SiteSettings
     from logofair.federation.limits import SiteLimits
-    from logofair.files.values import CostsText
     from logofair.policy.policy import Policy
+
+
+def _own_costs(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[float, float] | None:
+    """Read what errors cost at a site by its own word."""
+    costs = read_costs("site", ctx, param, texts)
+    if isinstance(costs, dict):
+        raise InputError("--costs: names sites; a site sets its own alone, such as 1,3.")
+    return costs
+
 
 _own_settings = together(
     tolerance_option("local", "inside this site, if less than in the plan (it counts only here)"),
@@ -43,7 +50,7 @@ _own_settings = together(
         "--costs",
         metavar="A,R",
         multiple=True,
-        callback=partial(read_costs, "site"),
+        callback=_own_costs,
         help="What a wrongly accepted row costs at this site and what a wrongly rejected one does, neither of them "
         "more than in the plan (they count only here).",
     ),
@@ -132,7 +139,7 @@ def client(
     accept_plan: str | None,
     site_policy: Path | None,
     local_tolerance: float | None,
-    costs: CostsText | None,
+    costs: tuple[float, float] | None,
     as_json: bool,
     quiet: bool,
     **agreement: Any,
@@ -178,15 +185,11 @@ def client(
     return _show(Policy.load(out), out, as_json)
 
 
-def _own_costs(typed: CostsText | None) -> tuple[float, float] | None:
-    """What errors cost at a site by its own word."""
-    if isinstance(typed, dict):
-        raise InputError("--costs: names sites; a site sets its own alone, such as 1,3.")
-    return typed
-
-
 def _limits_of(
-    accept_plan: str | None, site_policy: Path | None, local_tolerance: float | None, costs: CostsText | None = None
+    accept_plan: str | None,
+    site_policy: Path | None,
+    local_tolerance: float | None,
+    costs: tuple[float, float] | None = None,
 ) -> SiteLimits:
     """What the options agree to: one plan by its digest, or those within limits; nobody is asked later."""
     from logofair.federation.limits import SiteLimits, read_fingerprint
@@ -200,7 +203,7 @@ def _limits_of(
     if local_tolerance is not None:
         limits = replace(limits, local_tolerance=constrained(local_tolerance))
     if costs is not None:
-        limits = replace(limits, costs=_own_costs(costs))
+        limits = replace(limits, costs=costs)
     if accept_plan is None:
         return limits
     try:
@@ -330,7 +333,7 @@ def join(
     folder: Path | None,
     out: Path,
     local_tolerance: float | None,
-    costs: CostsText | None,
+    costs: tuple[float, float] | None,
     force: bool,
     columns: ColumnNames,
 ) -> None:
@@ -357,7 +360,7 @@ def join(
     settings = SiteSettings(name, str(data), columns, folder="", policy=str(out))
     rows = read_site(settings, found.plan)
     release = None if folder is None or found.plan.privacy is None else stored_release(folder, rows, found.plan)
-    own: dict[str, Any] = {"local_tolerance": constrained(local_tolerance), "costs": _own_costs(costs)}
+    own: dict[str, Any] = {"local_tolerance": constrained(local_tolerance), "costs": costs}
     policy = with_columns(late_policy(found, rows, name, release, **own), settings)
     policy.save(out)
     _show(policy, out)

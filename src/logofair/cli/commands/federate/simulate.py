@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, plan_options, planned
-from logofair.cli.commands.federate.screen import Screen, quiet_option
-from logofair.cli.commands.federate.server import report
+from logofair.cli.commands.federate import Screen, quiet_option
+from logofair.cli.commands.federate.server import PLAN, RESULT, STATE, plan_options, planned, report
 from logofair.cli.commands.federate.setup import fingerprints
 from logofair.cli.options import (
     SectionedCommand,
