@@ -27,7 +27,7 @@ from logofair.cli.commands.federate import client as client_commands
 from logofair.cli.commands.federate.server import check_same, plan_options, planned, prepare
 from logofair.cli.commands.federate.server import server as server_command
 from logofair.cli.group import cli
-from logofair.datasets.site_files import SITES
+from logofair.datasets.adult import SITES
 from logofair.engines.events import Event
 from logofair.engines.folder import RunOptions, read_plan, read_result, write_plan
 from logofair.errors import InputError, RunError

@@ -33,7 +33,7 @@ def test_images_are_kept_as_they_are_and_not_copied() -> None:
     array = pixels()
     data = faces(array)
     assert data.features is array
-    assert (data.kind, len(data), data.feature_names) == ("images", 6, ())
+    assert (len(data), data.feature_names) == (6, ())
 
 
 def test_a_read_only_memory_map_stays_one(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_taking_rows_of_images_copies_them_with_everything_else() -> None:
     np.testing.assert_array_equal(taken.features, array[[0, 3]])
     np.testing.assert_array_equal(taken.labels, [0, 1])
     np.testing.assert_array_equal(taken.sites, [0, 1])
-    assert (taken.kind, taken.licence) == ("images", "ours")
+    assert taken.licence == "ours"
 
 
 def test_rows_taken_keep_their_numbers_in_the_whole() -> None:
@@ -73,10 +73,6 @@ def test_the_representation_says_height_and_width() -> None:
     expected = "Dataset(faces: 6 rows, 64 x 64 images, 50.0 % positive, groups a 4, b 2, 3 natural sites)"
     assert repr(faces(pixels())) == expected
     assert "1 row, 5 x 7 images, " in repr(faces(pixels(1, 5, 7)))
-
-
-def test_a_table_says_that_it_is_one() -> None:
-    assert faces(np.zeros((4, 2)), feature_names=("x", "y")).kind == "table"
 
 
 @pytest.mark.parametrize(

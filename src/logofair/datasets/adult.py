@@ -1,4 +1,4 @@
-"""Adult (UCI, 1994 US census): who earns more than 50,000 USD a year; embedded, 48,842 rows.
+"""Adult (UCI, 1994 US census): who earns more than 50,000 USD a year; embedded, 48,842 rows; dealt to sites as files.
 
 ``data/`` holds the original files unchanged but for xz compression; ADULT-LICENCE.txt beside them
 states source, terms and known harms.
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from logofair.datasets.partition import dirichlet_sites, split
 from logofair.datasets.table import Dataset, Feature, chosen, feature_table, terms_of
 
 # The order of the original files. No model here sees fnlwgt, a census weight, or education, which
@@ -22,13 +23,26 @@ _COLUMNS = (
 )
 _CATEGORICAL = ("workclass", "marital-status", "occupation", "relationship", "race", "sex", "native-country")
 # Smallest and largest value in the 48,842 rows: fixed, so that scaling does not depend on a split.
-_RANGES: dict[str, Feature] = {
+_RANGES: dict[str, tuple[float, float]] = {
     "age": (17, 90),
     "education-num": (1, 16),
     "capital-gain": (0, 99_999),
     "capital-loss": (0, 4_356),
     "hours-per-week": (1, 99),
 }
+
+# Four sites to try a federation with.
+SITES = ("north", "south", "east", "west")
+FILES = (*SITES, "together", "others", "new-north")
+_NAMES = {  # of their columns
+    "age": "age",
+    "education-num": "education_years",
+    "hours-per-week": "hours_per_week",
+    "capital-gain": "capital_gain",
+    "capital-loss": "capital_loss",
+}
+_PARTS = {"train": 0.3, "sites": 0.5, "new": 0.2}
+_ALPHA = 5.0
 
 
 def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Dataset:
@@ -70,7 +84,7 @@ def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Datase
     values: dict[str, npt.NDArray[Any]] = {name: np.array(columns[name], dtype=np.float64) for name in _RANGES}
     values |= {name: codes for name, (_, codes) in coded.items()}
     categories: dict[str, Feature] = {name: dict(enumerate(found.tolist())) for name, (found, _) in coded.items()}
-    features, feature_names = feature_table(values.__getitem__, _RANGES | categories)
+    features, feature_names = feature_table(values.__getitem__, {**_RANGES, **categories})
     return Dataset(
         **terms_of("adult"),
         features=features,
@@ -79,3 +93,42 @@ def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Datase
         labels=np.array([income.startswith(">") for income in columns["income"]]),
         sensitive=np.array(columns[sensitive]),
     )
+
+
+def site_files(random_state: int = 0) -> dict[str, str]:
+    """Return the text of each of :data:`FILES`, as CSV.
+
+    The model was trained on rows that are in none of them. "together" has the rows of the first three sites, each with
+    its site, "others" other rows of these, and "new-north" those of the first site.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    data = load_adult()
+    dealing, splitting = np.random.default_rng(random_state).spawn(2)
+    site = dirichlet_sites(data.sensitive, n_sites=len(SITES), alpha=_ALPHA, rng=dealing)
+    parts = split(len(data), _PARTS, rng=splitting)
+    model = LogisticRegression(solver="newton-cholesky").fit(data.features[parts["train"]], data.labels[parts["train"]])
+    columns: dict[str, npt.NDArray[Any]] = {"id": np.arange(len(data))}
+    for name, shown in _NAMES.items():
+        (low, high), scaled = _RANGES[name], data.features[:, data.feature_names.index(name)]
+        columns[shown] = (low + (high - low) * scaled).round().astype(int)
+    places = [place for place, name in enumerate(data.feature_names) if name.startswith("race=")]
+    races = np.array([data.feature_names[place].removeprefix("race=") for place in places])
+    columns |= {"sex": data.sensitive, "race": races[data.features[:, places].argmax(axis=1)]}
+    columns |= {"score": model.predict_proba(data.features)[:, 1], "label": data.labels.astype(int)}
+    header, lines = ",".join(columns), []
+    for *plain, score, label in zip(*(values.tolist() for values in columns.values()), strict=True):
+        lines.append(",".join([*map(str, plain), f"{score:.6f}", str(label)]))
+    dealt = {
+        part: {
+            name: [lines[row] for row in np.sort(parts[part][site[parts[part]] == number])]
+            for number, name in enumerate(SITES)
+        }
+        for part in ("sites", "new")
+    }
+    found = {name: [header, *own] for name, own in dealt["sites"].items()}
+    for name, part in (("together", "sites"), ("others", "new")):
+        own = [f"{site},{line}" for site in SITES[:3] for line in dealt[part][site]]
+        found[name] = [f"site,{header}", *own]
+    found["new-north"] = [header, *dealt["new"][SITES[0]]]
+    return {name: "\n".join(own) + "\n" for name, own in found.items()}

@@ -1,10 +1,9 @@
-"""A generated data set whose best possible rule is known: a random population, and rows drawn from it."""
+"""A generated data set whose true chances are known: a random population, and rows drawn from it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,20 +21,9 @@ from logofair.columns.checks import (
 from logofair.columns.labels import encode_known
 from logofair.datasets.table import Dataset, chosen, terms_of
 from logofair.errors import InputError
-from logofair.notions import NotionLike, Rate, named_notion, sides
-from logofair.requirements import check_tolerance
 
-# As everywhere in the library: a rate of fewer than one in 100,000 of its expected members is left out.
-_NOBODY = 1e-5
-
-
-class BestRule(NamedTuple):
-    """The most accurate rule within the tolerances."""
-
-    accuracy: float
-    """Its accuracy on the whole population."""
-    acceptance: Floats
-    """Its chance to accept in every entry of the population, (sites, groups, levels)."""
+_MOST_ENTRIES = 100_000
+_MOST_ROWS = 5_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +39,11 @@ class Population:
 
     Examples
     --------
-    One site in which level 1 has better chances, and group 1 more people of that level:
+    One site in which level 1 has better chances, and group b more people of that level:
 
     >>> people = Population(mass=[[[0.4, 0.1], [0.2, 0.3]]], chance=[[[0.2, 0.9], [0.2, 0.9]]])
-    >>> free = people.optimum("demographic_parity", None, None)
-    >>> fair = people.optimum("demographic_parity", 0.0, None)
-    >>> round(free.accuracy, 4), round(fair.accuracy, 4)
-    (0.84, 0.72)
+    >>> people.groups, people.columns()["sample_weight"]
+    (('a', 'b'), array([0.4, 0.1, 0.2, 0.3]))
     """
 
     mass: Floats
@@ -93,16 +79,15 @@ class Population:
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """The whole population as weighted rows, named as `logofair.fit` names its arguments.
 
+        A fit on these is the best rule there can be.
+
         Examples
         --------
         >>> import logofair
-        >>> from logofair.datasets.generated import make_population
-        >>> people = make_population(n_sites=2, rng=0)
-        >>> best = people.optimum("equal_opportunity", 0.05, 0.01).accuracy
-        >>> notion = {"notion": "equal_opportunity", "local_tolerance": 0.05, "global_tolerance": 0.01}
-        >>> fitted = logofair.fit(labels=None, calibration="none", pooling="none", **people.columns(), **notion)
-        >>> bool(abs(fitted.certificate.primal - best) < 1e-6)
-        True
+        >>> people = make_population(n_sites=2, rng=0).columns()
+        >>> best = logofair.fit(labels=None, calibration="none", pooling="none", local_tolerance=0.0, **people)
+        >>> round(best.certificate.primal, 3)
+        0.726
         """
         site, group, _ = np.indices(self.mass.shape)
         return {
@@ -117,7 +102,6 @@ class Population:
 
         Examples
         --------
-        >>> from logofair.datasets.generated import make_population
         >>> make_population(n_sites=3, rng=0).draw(1_000, rng=1)
         Dataset(generated: 1,000 rows, 10 features, 46.0 % positive, groups a 746, b 254, 3 natural sites)
         """
@@ -139,7 +123,6 @@ class Population:
 
         Examples
         --------
-        >>> from logofair.datasets.generated import make_population
         >>> people = make_population(n_sites=3, rng=0)
         >>> people.scores(people.draw(4, rng=0)).round(2)
         array([0.44, 0.17, 0.14, 0.14])
@@ -153,82 +136,6 @@ class Population:
             raise InputError(f"scores: {rows.name} has sites or groups that are not of this population.")
         scores: Floats = self.chance[site, group, rows.features[:, len(self.groups) :].argmax(axis=1)]
         return scores
-
-    def accuracy(self, acceptance: Floats) -> float:
-        """Accuracy of accepting with given chances in every entry."""
-        return float(np.sum(self.mass * (1.0 - self.chance + acceptance * (2.0 * self.chance - 1.0))))
-
-    def optimum(
-        self,
-        notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
-        local_tolerance: float | None = 0.02,
-        global_tolerance: float | None = 0.02,
-    ) -> BestRule:
-        """The most accurate rule of all whose gaps stay within the tolerances (arguments as of `logofair.fit`).
-
-        Examples
-        --------
-        >>> from logofair.datasets.generated import make_population
-        >>> people = make_population(n_sites=3, rng=0)
-        >>> [round(people.optimum("equalized_odds", eps, eps).accuracy, 4) for eps in (0.0, 0.05, None)]
-        [0.687, 0.698, 0.7172]
-        """
-        from scipy.optimize import linprog  # a third of a second to import, and other data sets need none of it
-
-        requirements = list(self._requirements(notion, local_tolerance, global_tolerance))
-        gain = (self.mass * (2.0 * self.chance - 1.0)).ravel()
-        bounds = [(0.0, 1.0)] * gain.size + [(None, None)] * len(requirements)
-        solved = linprog(
-            -np.concatenate([gain, np.zeros(len(requirements))]),
-            *_inequalities(requirements, gain.size),
-            bounds=bounds,
-            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-        )
-        if solved.status != 0 or solved.x is None:
-            raise RuntimeError(f"Population.optimum: the linear program was not solved ({solved.message})")
-        acceptance: Floats = np.clip(solved.x[: gain.size], 0.0, 1.0).reshape(self.mass.shape)
-        return BestRule(self.accuracy(acceptance), acceptance)
-
-    def _requirements(
-        self, notion: NotionLike | Mapping[str, NotionLike], local: float | None, global_: float | None
-    ) -> Iterator[tuple[float, list[Floats]]]:
-        """Every gap that is bounded: its tolerance, and each group's rate as weights of the acceptance chances."""
-        local_notion, global_notion = (named_notion(side, "notion") for side in sides(notion))
-        everybody = np.ones(len(self.sites), dtype=bool)
-        parts = np.eye(len(self.sites), dtype=bool)
-        for where, of, tolerance, some in (
-            ("local", local_notion, local, parts),
-            ("global", global_notion, global_, everybody[None]),
-        ):
-            checked = check_tolerance(tolerance, f"{where}_tolerance", of.of_shares)
-            if checked is not None:
-                for part in some:
-                    for rate in of.rates:
-                        yield checked, self._rates(rate, part)
-
-    def _rates(self, rate: Rate, part: npt.NDArray[np.bool_]) -> list[Floats]:
-        """The rate of every group among some sites; groups of which nobody counts in it are left out."""
-        mass = self.mass * part[:, None, None]
-        base = (mass * rate.denominator(1.0, self.chance)).sum(axis=(0, 2))
-        counted = np.flatnonzero(base > _NOBODY * mass.sum(axis=(0, 2)))
-        moment = mass * rate.numerator(1.0, self.chance)
-        return [moment * (np.arange(base.size) == a)[None, :, None] / base[a] for a in counted]
-
-
-def _inequalities(requirements: list[tuple[float, list[Floats]]], n: int) -> tuple[Floats, Floats]:
-    """``floor <= rate <= floor + tolerance`` for every rate: coefficients of n chances and the floors, and limits."""
-    rows, limits = [np.zeros(n + len(requirements))], [0.0]
-    for number, (tolerance, rates) in enumerate(requirements):
-        for rate in rates:
-            row = np.zeros(n + len(requirements))
-            row[:n], row[n + number] = rate.ravel(), -1.0
-            rows += [row, -row]
-            limits += [tolerance, 0.0]
-    return np.array(rows), np.array(limits)
-
-
-_MOST_ENTRIES = 100_000
-_MOST_ROWS = 5_000_000
 
 
 def make_population(

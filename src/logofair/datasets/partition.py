@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,6 @@ import numpy.typing as npt
 from logofair.columns.checks import (
     Floats,
     Integers,
-    Label,
     RandomSource,
     generator,
     not_empty,
@@ -27,7 +25,8 @@ Counts: TypeAlias = npt.NDArray[np.int64]
 RowNumbers: TypeAlias = npt.NDArray[np.intp]
 
 # The authors' code redraws until every (group, site) cell holds this many rows.
-SMALLEST_CELL = 20
+_SMALLEST_CELL = 20
+_MOST_DRAWS = 20_000
 # numpy's Dirichlet draws overflow to all zeros near the largest double.
 _LARGEST_ALPHA = 1e100
 
@@ -39,7 +38,6 @@ def dirichlet_sites(
     alpha: float,
     rng: RandomSource,
     scheme: str = "plain",
-    max_redraws: int = 20_000,
 ) -> Integers:
     """Partition rows into sites that differ in their groups: the smaller ``alpha``, the more so.
 
@@ -57,10 +55,9 @@ def dirichlet_sites(
         "plain": for each group draw shares from Dir_K(alpha) and divide its shuffled rows by share; a site
         may end up with few rows of a group, or none. "authors", as in the code released with the paper:
         shares from Dir_K(2 alpha); sites that already hold n/K rows get none of the groups still to
-        come; all shares are drawn again until every (group, site) cell holds at least 20 rows.
-    max_redraws : int
-        How often "authors" draws again before it gives up with an error. On Adult at alpha 0.5 it takes, on
-        average, 0.2 redraws with 5 sites and some 1,700 with 50; 20,000 take about a second.
+        come; all shares are drawn again until every (group, site) cell holds at least 20 rows, or refused
+        after 20,000 draws, which take about a second. On Adult at alpha 0.5 it takes, on average, 0.2
+        redraws with 5 sites and some 1,700 with 50.
 
     Returns
     -------
@@ -85,22 +82,22 @@ def dirichlet_sites(
         counts = np.array([_divided(int(size), random.dirichlet(np.full(n_sites, alpha))) for size in sizes])
     else:
         smallest = int(np.argmin(sizes))
-        if sizes[smallest] < SMALLEST_CELL * n_sites:
+        if sizes[smallest] < _SMALLEST_CELL * n_sites:
             raise InputError(
                 f"dirichlet_sites: value {groups.names[smallest]!r} has {sizes[smallest]} rows, too few for {n_sites} "
-                f"sites with {SMALLEST_CELL} each; pass fewer sites, or use scheme='plain'."
+                f"sites with {_SMALLEST_CELL} each; pass fewer sites, or use scheme='plain'."
             )
-        draws, best = 1 + whole_number(max_redraws, "max_redraws"), 0
-        for _ in range(draws):
+        best = 0
+        for _ in range(_MOST_DRAWS):
             counts = _authors_draw(sizes, n_sites, alpha, random)
             best = max(best, int(counts.min()))
-            if best >= SMALLEST_CELL:
+            if best >= _SMALLEST_CELL:
                 break
         else:
             raise InputError(
-                f"dirichlet_sites: with alpha {alpha:g} and {n_sites} sites none of {draws} draws gave every "
-                f"(value, site) cell {SMALLEST_CELL} rows, the best had a cell of {best}; pass a larger alpha, "
-                "fewer sites, a larger max_redraws, or scheme='plain'."
+                f"dirichlet_sites: with alpha {alpha:g} and {n_sites} sites none of {_MOST_DRAWS:,} draws gave every "
+                f"(value, site) cell {_SMALLEST_CELL} rows, the best had a cell of {best}; pass a larger alpha, "
+                "fewer sites, or scheme='plain'."
             )
     sites: Integers = np.empty(len(groups), dtype=np.int32)
     for group, rows_at_sites in enumerate(counts):
@@ -129,36 +126,13 @@ def _divided(size: int, shares: Floats) -> Counts:
     return counts
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Partition:
-    """Which rows belong to which site, and who was left out.
-
-    Attributes
-    ----------
-    rows : array of int
-        Numbers of the rows that have a site, in increasing order.
-    sites : array
-        The site of each of these rows.
-    left_out : tuple
-        The natural sites whose rows were left out, the largest first; none where rows are assigned at random.
-    rows_left_out : int
-        How many rows these have.
-
-    Examples
-    --------
-    >>> Partition(np.array([0, 2]), np.array(["north", "south"]), left_out=("east",), rows_left_out=1)
-    Partition(2 rows of 2 sites; left out: 1 row of 1 site)
-    """
+class Partition(NamedTuple):
+    """Which rows belong to which site."""
 
     rows: RowNumbers
+    """Numbers of the rows that have a site, in increasing order."""
     sites: npt.NDArray[Any]
-    left_out: tuple[Label, ...] = ()
-    rows_left_out: int = 0
-
-    def __repr__(self) -> str:
-        both = (self.rows.size, len(set(self.sites.tolist()))), (self.rows_left_out, len(self.left_out))
-        kept, without = (f"{n:,} row{'s' * (n != 1)} of {of:,} site{'s' * (of != 1)}" for n, of in both)
-        return f"Partition({kept}; left out: {without})" if self.left_out else f"Partition({kept})"
+    """The site of each of these rows."""
 
 
 def partition_rows(
@@ -200,11 +174,8 @@ def partition_rows(
     ... )
     >>> partition_rows(people, by="label", n_sites=2, alpha=1.0, rng=0).sites
     array([1, 1, 0, 1], dtype=int32)
-    >>> large = partition_rows(people, by="natural", least_rows=2)
-    >>> large
-    Partition(3 rows of 1 site; left out: 1 row of 1 site)
-    >>> people.take(large.rows).labels
-    array([1, 1, 0])
+    >>> partition_rows(people, by="natural", least_rows=2).rows
+    array([1, 2, 3])
     """
     if chosen(by, ("sensitive", "label", "natural"), "by") == "natural":
         if alpha is not None:
@@ -248,8 +219,7 @@ def _natural_sites(dataset: Dataset, n_sites: int | None, least_rows: int | None
             f"n_sites: got {kept:,}, but {dataset.name} has {available:,} natural sites{enough}; pass at most as many."
         )
     rows = np.flatnonzero(np.isin(natural.codes, by_size[:kept]))
-    left_out = tuple(natural.names[place] for place in by_size[kept:])
-    return Partition(rows, dataset.sites[rows], left_out, len(dataset) - rows.size)
+    return Partition(rows, dataset.sites[rows])
 
 
 def split(n_rows: int, fractions: Mapping[str, float], *, rng: RandomSource) -> dict[str, RowNumbers]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -115,11 +115,6 @@ class Dataset:
 
     def __len__(self) -> int:
         return self.labels.size
-
-    @property
-    def kind(self) -> Literal["table", "images"]:
-        """Whether the features are columns of numbers or images."""
-        return "table" if self.features.ndim == 2 else "images"
 
     @property
     def row_numbers(self) -> npt.NDArray[np.int64]:

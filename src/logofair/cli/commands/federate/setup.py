@@ -127,7 +127,7 @@ def example(out: Path, seed: int, force: bool) -> None:
     afterwards. The scores are those of a logistic regression that was trained on yet
     other rows; a label of 1 means an income above 50,000 USD.
     """
-    from logofair.datasets.site_files import FILES, site_files
+    from logofair.datasets.adult import FILES, site_files
 
     files = [out / f"{name}.csv" for name in FILES]
     for file in files:
