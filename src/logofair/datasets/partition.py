@@ -127,7 +127,13 @@ def _divided(size: int, shares: Floats) -> Counts:
 
 
 class Partition(NamedTuple):
-    """Which rows belong to which site."""
+    """Which rows belong to which site.
+
+    Examples
+    --------
+    >>> Partition(np.array([0, 2]), np.array(["north", "south"])).rows
+    array([0, 2])
+    """
 
     rows: RowNumbers
     """Numbers of the rows that have a site, in increasing order."""
