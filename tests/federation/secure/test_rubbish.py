@@ -10,8 +10,7 @@ from scipy import stats
 
 from logofair.errors import GarbledTotalError, SecureRefusalError, SumError
 from logofair.federation.secure import SecureClient, SecureRefusal, SecureServer
-from logofair.federation.secure.primitives import pair_mask, public_half, self_mask, signature
-from logofair.federation.secure.roster import context
+from logofair.federation.secure.primitives import context, pair_mask, public_half, self_mask, signature
 from support.secure_sites import (
     REQUEST,
     STEP,

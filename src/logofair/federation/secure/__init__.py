@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from logofair.errors import GarbledTotalError, SecureRefusalError, SumError
 from logofair.federation.secure.client import SecureClient
-from logofair.federation.secure.messages import Confirmed, Contributed, Keys, Masked, Material, Unmasked
+from logofair.federation.secure.messages import Confirmed, Contributed, Keys, Masked, Material, Relay, Roster, Unmasked
 from logofair.federation.secure.primitives import (
+    SecureRefusal,
     SigningKey,
     key_fingerprint,
     new_signing_key,
@@ -30,8 +31,6 @@ from logofair.federation.secure.primitives import (
     public_line,
     signing_key,
 )
-from logofair.federation.secure.relay import Relay
-from logofair.federation.secure.roster import Roster, SecureRefusal
 from logofair.federation.secure.server import SecureServer
 
 __all__ = [

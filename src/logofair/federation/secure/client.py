@@ -16,17 +16,23 @@ from logofair.federation.secure.messages import (
     Keys,
     Masked,
     Material,
+    Relay,
+    Roster,
     Unmasked,
     is_blobs,
+    list_statement,
+    seed_commitment,
 )
 from logofair.federation.secure.primitives import (
     KEY_SIZE,
     NONCE_SIZE,
     SHARE_SIZE,
     RandomBytes,
+    SecureRefusal,
     SigningKey,
     agreed_key,
     check_signature,
+    context,
     encoded,
     pair_mask,
     public_half,
@@ -38,8 +44,6 @@ from logofair.federation.secure.primitives import (
     split,
     unseal,
 )
-from logofair.federation.secure.relay import Relay, list_statement, seed_commitment
-from logofair.federation.secure.roster import Roster, SecureRefusal, context
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -19,7 +20,6 @@ import numpy.typing as npt
 
 from logofair.columns.checks import Floats
 from logofair.errors import InputError, SecureRefusalError
-from logofair.federation.secure.roster import SecureRefusal, context
 from logofair.records import spoken_digest
 
 try:
@@ -46,6 +46,28 @@ SEAL_SIZE = NONCE_SIZE + 16  # what sealing adds: nonce and tag
 PRIME = 2**256 + 297
 SHARE_SIZE = 33  # a residue may need the 257th bit
 _SIGNATURE = ec.ECDSA(hashes.SHA384())
+
+
+def context(label: str, *parts: bytes | str | int) -> bytes:
+    """Label and parts as bytes that no other label or parts give: each is preceded by its length."""
+    pieces = [part if isinstance(part, bytes) else str(part).encode() for part in (label, *parts)]
+    return b"logofair secure sums 1" + b"".join(len(piece).to_bytes(8, "big") + piece for piece in pieces)
+
+
+class SecureRefusal(Enum):
+    """Why a site refuses; the code is all that it tells."""
+
+    TOO_FEW_SITES = "too_few_sites"  # fewer than three sites, or fewer than two thirds of the roster
+    UNKNOWN_SITE = "unknown_site"  # a site that is not on the roster, or whose public key this site does not have
+    BAD_SIGNATURE = "bad_signature"  # a key that its site has not signed for this run, roster and name
+    BAD_KEY = "bad_key"  # a message that is no key, or this site's own key altered on the way
+    BAD_SEAL = "bad_seal"  # a sealed share that was altered, or made for another sum, roster or site
+    OUT_OF_RANGE = "out_of_range"  # an own value that is not finite, or too large for the sum not to wrap
+    OUT_OF_ORDER = "out_of_order"  # a stage or sum number that goes back or skips
+    OTHER_REQUEST = "other_request"  # another request came under the same number before, and was answered
+    LEFT_OUT = "left_out"  # the sites named do not include this site, which takes part, or not what it contributed
+    BAD_RELAY = "bad_relay"  # what was passed on of the last sum is not what its contributors signed, or gives no total
+    ROSTER_CHANGED = "roster_changed"  # a site of the first total is missing, and this one has not agreed to that
 
 
 def derived(secret: bytes, info: bytes) -> bytes:

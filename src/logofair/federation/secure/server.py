@@ -10,9 +10,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.errors import InputError, SumError
-from logofair.federation.secure.messages import Confirmed, Contributed, Keys, Masked, Material, Unmasked
-from logofair.federation.secure.relay import Relay
-from logofair.federation.secure.roster import Roster
+from logofair.federation.secure.messages import Confirmed, Contributed, Keys, Masked, Material, Relay, Roster, Unmasked
 
 _Message = TypeVar("_Message")
 
