@@ -66,7 +66,7 @@ def test_a_site_that_vanishes_at_any_exchange_leaves_the_result_of_the_others(op
             assert "b" in steps[-1].excluded
             continue
         assert result.sites == tuple("acd")
-        assert result.mass == pytest.approx(fresh.result.mass, abs=1e-9)
+        assert result.totals.mass == pytest.approx(fresh.result.totals.mass, abs=1e-9)
         if plan.calibration == "none" or result.excluded[0].purpose == "calibration":
             assert result.accuracy == pytest.approx(fresh.result.accuracy, abs=2 * plan.optimality_gap)
         assert result.certificate.meets_requirements == fresh.result.certificate.meets_requirements
@@ -91,8 +91,8 @@ def test_every_lost_exchange_is_counted_and_the_others_go_on_from_the_totals_wit
     assert [message.roster for message in messages][:4] == [1, 1, 1, 2]
     assert messages[3].opening.members == Members.of("acd", named=False)
     left = run(plan, {site: rows for site, rows in small().items() if site != "b"}).result
-    assert np.array_equal(result.mass, left.mass)  # added up anew, not subtracted: to the last digit
-    assert np.array_equal(messages[3].request.mass, left.mass)
+    assert np.array_equal(result.totals.mass, left.totals.mass)  # added up anew, not subtracted: to the last digit
+    assert np.array_equal(messages[3].request.mass, left.totals.mass)
     assert result.bound >= left.accuracy - 1e-9  # no rule of those who are left is better than what is proved
     assert left.bound >= result.accuracy - 1e-9
 

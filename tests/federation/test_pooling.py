@@ -105,7 +105,7 @@ def test_a_federation_chooses_and_finds_what_one_process_does(monkeypatch, case)
     precision = 1e-6 if plan.calibration == "none" else 1e-4
     assert done.result.accuracy == pytest.approx(best.certificate.primal, abs=precision)
     positives = best.problem.cells.positives.reshape(len(sites), -1).sum(axis=0)
-    assert done.result.positives == pytest.approx(positives, rel=precision)
+    assert done.result.totals.positives == pytest.approx(positives, rel=precision)
     assert max(done.policies[site].info.pooling.largest_share for site in sites) == pytest.approx(theirs.largest_share)
     assert sum(done.policies[site].info.pooling.cells for site in sites) == theirs.cells
     assert done.result.own_rows.accuracy == pytest.approx(best.own_accuracy, abs=20 * precision)
@@ -247,7 +247,7 @@ def test_a_site_that_vanishes_before_the_totals_leaves_the_prior_of_the_others(o
         assert result.sites == tuple("acd")
         assert result.pooling == fresh.pooling
         assert result.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.optimality_gap)
-        np.testing.assert_allclose(result.priors.share, fresh.priors.share, atol=1e-12)
+        np.testing.assert_allclose(result.totals.priors.share, fresh.totals.priors.share, atol=1e-12)
 
 
 def test_a_site_tells_each_histogram_once_and_nothing_where_the_plan_does_not_pool():

@@ -328,7 +328,7 @@ def test_a_published_rate_that_this_site_contradicts_is_refused():
     sites, plan = federation((60, 40, 50)), plan_of(trials=16, **LENDER)
     done = run(plan, sites)
     batch = ClientBatch.of({"a": sites["a"]}, plan)
-    state = replace(batch.state, totals=GroupTotals(done.result.mass, done.result.positives))
+    state = replace(batch.state, totals=GroupTotals(done.result.totals.mass, done.result.totals.positives))
     published = done.result.published()
     from logofair.federation.exchanges.final import FinalRequest, wrong_in
 

@@ -56,7 +56,7 @@ def test_what_leaves_a_site_is_what_would_leave_it_without_the_small_group(optio
             assert np.array_equal(getattr(sums, field.name), getattr(same, field.name))
         server = server.take(sums.total())
     counted = sum((np.asarray(each.sensitive_features) == 0).sum() for each in others.values())
-    assert server.result.mass[0] == pytest.approx(counted)
+    assert server.result.totals.mass[0] == pytest.approx(counted)
 
 
 @pytest.mark.parametrize(("notion", "groups"), [("demographic_parity", 3), ("equal_opportunity", 2)])
@@ -69,7 +69,11 @@ def test_the_policies_are_those_of_a_fit_that_leaves_out_the_same_cells(notion, 
     done = run_apart(plan, sites)
     best = central(kept, {"notion": notion})
     assert done.result.accuracy == pytest.approx(best.certificate.primal, abs=2e-6)
-    assert done.result.mass.sum() == best.problem.cells.mass.sum() == sum(len(each.scores) for each in kept.values())
+    assert (
+        done.result.totals.mass.sum()
+        == best.problem.cells.mass.sum()
+        == sum(len(each.scores) for each in kept.values())
+    )
     accuracy, global_excess, local_excess = measured(kept, done.policies, plan)
     assert accuracy == pytest.approx(done.result.accuracy, abs=1e-9)
     assert max(global_excess, local_excess) <= 1e-8
@@ -95,7 +99,9 @@ def test_a_small_group_takes_the_rule_that_is_best_at_the_prices_of_the_global_r
     done = run(plan, sites)
     result, chances = done.result, np.linspace(0.0005, 0.9995, 1000)
     assert np.abs(result.prices).max() > 0
-    expected = best_by_trying(plan, result.mass, result.positives, result.prices, result.weights, 0, chances)
+    expected = best_by_trying(
+        plan, result.totals.mass, result.totals.positives, result.prices, result.weights, 0, chances
+    )
     got = done.policies["b"].probabilities(chances, sensitive_features=[0] * chances.size)
     assert np.abs(got - expected).max() <= 1e-9
     assert 0 < expected.mean() < 1
@@ -201,7 +207,7 @@ def test_a_site_whose_every_group_is_too_small_takes_part_with_nothing(options):
     plan = plan_of(smallest_cell=5, **options)
     done = run_apart(plan, sites, identities(sites) if plan.secure else None)
     assert done.result.sites == ("a", "b", "c", "tiny")
-    assert done.result.mass.sum() == pytest.approx(135)
+    assert done.result.totals.mass.sum() == pytest.approx(135)
     policy = done.policies["tiny"]
     assert policy.too_small == tuple(map(str, plan.groups))
     assert policy.info.site_figures.accuracy is None
@@ -217,7 +223,7 @@ def test_a_group_that_is_too_small_everywhere_is_compared_with_nothing():
     sites = {name: with_few(columns, 2, 3) for name, columns in every.items()}
     kept = {name: without(columns, 2) for name, columns in sites.items()}
     done = run_apart(plan_of(smallest_cell=5, groups=[0, 1, 2], optimality_gap=1e-6, trials=0), sites)
-    assert done.result.mass[2] == 0
+    assert done.result.totals.mass[2] == 0
     assert done.result.holds
     assert done.result.accuracy == pytest.approx(central(kept, {}).certificate.primal, abs=2e-6)
     assert all(policy.too_small == ("2",) for policy in done.policies.values())

@@ -99,10 +99,10 @@ def late_policy(
         (site,),
         local_tolerance=own.local_tolerance,
         costs=own.costs,
-        maps=result.maps,
-        priors=result.priors,
+        maps=result.totals.maps,
+        priors=result.totals.priors,
         releases=() if release is None else (release,),
-        totals=GroupTotals(result.mass, result.positives),
+        totals=GroupTotals(result.totals.mass, result.totals.positives),
     )
     batch = ClientBatch.resumed([site_rows(columns, result.plan)], state)
     state = replace(state, releases=batch.preparation.releases(state.releases))

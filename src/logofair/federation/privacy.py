@@ -139,11 +139,11 @@ def release(
     repeated protects nobody.
     """
     chances, codes = _checked_rows(eta, groups, n_groups)
-    spending = smallest_scale(privacy.epsilon, privacy.delta, privacy.sensitivity)
+    scale, epsilon, delta = smallest_scale(privacy)
     counts = histogram(chances, codes, n_groups, privacy.bins)
-    noised = add_noise(counts, spending.scale, random_state)
+    noised = add_noise(counts, scale, random_state)
     mechanism = _PRIVATE if random_state is None else _REHEARSAL
-    return Release(noised, privacy, spending.epsilon, spending.delta, spending.scale, mechanism)
+    return Release(noised, privacy, epsilon, delta, scale, mechanism)
 
 
 @dataclass(frozen=True)
@@ -271,28 +271,20 @@ def at_edges(rules: Mixtures, bins: int) -> Mixtures:
     )
 
 
-@dataclass(frozen=True)
-class _NoiseCost:
-    """Standard deviation of the noise, and what one release with it costs."""
-
-    scale: float
-    epsilon: float
-    delta: float
-
-
 @lru_cache(maxsize=64)
-def smallest_scale(epsilon: float, delta: float, sensitivity: float) -> _NoiseCost:
-    """The least noise whose release costs at most (epsilon, delta); ``sensitivity`` as :attr:`Privacy.sensitivity`."""
+def smallest_scale(privacy: Privacy) -> tuple[float, float, float]:
+    """The standard deviation of the least noise that is private enough, and the epsilon and delta that it costs."""
     library = _library()
 
     def accounted(scale: float) -> Any:
         gaussian = _gaussian(library, scale)
-        return library.c.make_fix_delta(library.c.make_zCDP_to_approxDP(gaussian), delta)
+        return library.c.make_fix_delta(library.c.make_zCDP_to_approxDP(gaussian), privacy.delta)
 
     # T says that a real number is sought: the default search stops at whole numbers.
-    scale = float(library.binary_search_param(accounted, d_in=sensitivity, d_out=(epsilon, delta), T=float))
-    spent, at = accounted(scale).map(sensitivity)
-    return _NoiseCost(scale, float(spent), float(at))
+    budget = privacy.epsilon, privacy.delta
+    scale = float(library.binary_search_param(accounted, d_in=privacy.sensitivity, d_out=budget, T=float))
+    spent, at = accounted(scale).map(privacy.sensitivity)
+    return scale, float(spent), float(at)
 
 
 def add_noise(counts: Counts, scale: float, random_state: int | None = None) -> Counts:

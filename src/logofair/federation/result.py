@@ -10,21 +10,14 @@ from typing import Any
 import numpy as np
 
 from logofair import __version__
-from logofair.calibration.federated import GroupMaps
 from logofair.columns.checks import Floats
+from logofair.federation.exchange import RosterTotals
 from logofair.federation.exchanges.final import FinalFigures
 from logofair.federation.exchanges.totals import Totals
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.published import published_pooling
-from logofair.fitting.pooling import GroupPriors
-from logofair.policy.info import (
-    CertificateInfo,
-    FederationInfo,
-    OwnRowsInfo,
-    PoolingInfo,
-    PublishedInfo,
-)
+from logofair.policy.info import FederationInfo, OwnRowsInfo, PoolingInfo, PublishedInfo
 from logofair.records import plain
 from logofair.reportable import Reportable
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
@@ -81,17 +74,14 @@ class RunResult(Reportable):
         The prices of the global rates that prove the bound, (groups, rates).
     prices, weights : arrays
         The mixture: which answers count, and how much.
-    mass, positives : arrays
-        Totals of the roster per group.
-    maps, priors
-        Group-level calibrators and what small cells borrow from, where there are any.
+    totals : RosterTotals
+        Rows and positives of the roster per group, what is accepted where nothing is required, and, where there are
+        any, the group-level calibrators and what small cells borrow from.
     own : array
         With pooling, on the sites' own rows alone and per group: weight accepted, positives expected among them, and in
         all, (groups, 3).
     rates : array
         The global rates of the stored policies, (groups, rates), in the order of ``plan.over_all.rates``.
-    today : array
-        What is accepted where nothing is required, (groups, rates of today).
 
     Examples
     --------
@@ -116,28 +106,19 @@ class RunResult(Reportable):
     bound_prices: Floats
     prices: Floats
     weights: Floats
-    mass: Floats
-    positives: Floats
-    maps: GroupMaps | None
-    priors: GroupPriors | None
+    totals: RosterTotals
     own: Floats
     rates: Floats
-    today: Floats
 
     @property
     def required(self) -> GlobalRequirements:
         """What was required over all sites, in numbers."""
-        return GlobalRequirements(self.plan, self.mass, self.positives, self.today)
-
-    @property
-    def objective(self) -> str:
-        """What ``accuracy`` is: "accuracy" or "cost"."""
-        return self.plan.objective
+        return self.totals.required(self.plan)
 
     @property
     def pooling(self) -> PoolingInfo:
         """What small cells borrow; how much of a cell at most is known to its site alone."""
-        return published_pooling(self.maps, self.priors)
+        return published_pooling(self.totals.maps, self.totals.priors)
 
     @property
     def own_rows(self) -> OwnRowsInfo:
@@ -155,13 +136,13 @@ class RunResult(Reportable):
         if not self.plan.site_costs:
             constant, slope = self.plan.cost_scale.row_worth
             all_accepted, all_positives, _ = self.own.sum(axis=0)
-            gain = float((slope * all_positives + constant * all_accepted) / self.mass.sum())
+            gain = float((slope * all_positives + constant * all_accepted) / self.totals.mass.sum())
             reached = required.reported(gain)
         if names:
             rates, units = self.plan.over_all.group_rates[: len(names)], self.plan.over_all.units
-            base = [rate.denominator(self.mass, of_all) for rate in rates]
+            base = [rate.denominator(self.totals.mass, of_all) for rate in rates]
             above = [rate.numerator(accepted, positives) for rate in rates]
-            shares = np.divide(above, base, out=np.zeros((len(rates), len(self.mass))), where=np.array(base) > 0).T
+            shares = np.divide(above, base, out=np.zeros((len(rates), len(of_all))), where=np.array(base) > 0).T
             gaps = gap_of(shares, required.regions.compared[0, :, : len(names)], axis=0) / units
         return OwnRowsInfo(reached, dict(zip(names, np.asarray(gaps).tolist(), strict=True)))
 
@@ -171,10 +152,11 @@ class RunResult(Reportable):
 
         By how much a site exceeds a local tolerance stays there too: the violation is infinite where one does.
         """
+        objective = self.plan.objective
         return Certificate(
             primal=self.accuracy,
             dual=self.bound,
-            optimality_gap=self.bound - self.accuracy if self.objective == "accuracy" else self.accuracy - self.bound,
+            optimality_gap=self.bound - self.accuracy if objective == "accuracy" else self.accuracy - self.bound,
             violation=math.inf if self.exceeding else self.violation,
             prices=TolerancePrices(
                 np.array(list(self.prices_by_name.values())), np.zeros((0, len(self.plan.inside.rates)))
@@ -183,7 +165,7 @@ class RunResult(Reportable):
             precision=LARGEST_VIOLATION / float(min([1.0, *self.plan.over_all.units.tolist()])),
             largest_optimality_gap=self.plan.optimality_gap * self.plan.cost_scale.unit,
             pooling=self.pooling.prior,
-            objective=self.objective,
+            objective=objective,
             cost_unit=self.plan.cost_scale.unit,
         )
 
@@ -206,7 +188,7 @@ class RunResult(Reportable):
         shares = 0.5 * len(self.sites) * FinalFigures.steps_of([(1,), (1, 1), (1,), (0,), (0, 3)])[1]
         off = [2.0 * shares]
         for rate in self.plan.over_all.group_rates:
-            base = rate.denominator(self.mass, self.positives)
+            base = rate.denominator(self.totals.mass, self.totals.positives)
             slope = abs(float(rate.denominator(np.zeros(1), np.ones(1))[0]))
             off += (2.0 * slope * step / base[base > 0]).tolist()
         return float(max(off))
@@ -233,23 +215,13 @@ class RunResult(Reportable):
                 rounds=self.rounds,
                 global_gaps=dict(zip(names, self.global_gaps.tolist(), strict=True)),
                 prices=self.prices_by_name,
-                groups=dict(zip(map(str, self.plan.groups), self.mass.tolist(), strict=True)),
+                groups=dict(zip(map(str, self.plan.groups), self.totals.mass.tolist(), strict=True)),
                 secure_sums=self.plan.secure,
                 global_rates=self.required.by_name(self.rates, self.required.limited),
                 today=self.required.today_by_name,
             ),
             requirements=self.plan.published_requirements().info,
-            certificate=CertificateInfo(
-                primal=self.accuracy,
-                dual=self.bound,
-                optimality_gap=certificate.optimality_gap,
-                violation=self.violation,
-                basis=certificate.basis,
-                holds=certificate.holds,
-                rounding=self.rounding,
-                objective=self.objective,
-                pooling=certificate.pooling,
-            ),
+            certificate=replace(certificate.info, violation=self.violation, rounding=self.rounding),
             pooling=self.pooling,
             own_rows=self.own_rows,
         )

@@ -221,13 +221,9 @@ class Server:
             bound_prices=final.bound_prices,
             prices=final.request.prices,
             weights=final.request.weights,
-            mass=totals.mass,
-            positives=totals.positives,
-            maps=totals.maps,
-            priors=totals.priors,
+            totals=totals,
             own=figures.own,
             rates=rates,
-            today=totals.today,
         )
 
 

@@ -34,9 +34,9 @@ def run_page(result: RunResult, *, written: tuple[str, ...] = (), next_: str = "
     """
     plan, sites = result.plan, result.sites
     about = "about " if plan.privacy is not None else ""
-    groups = [f"{name_of(group, 20)} {mass:,.0f}" for group, mass in zip(plan.groups, result.mass, strict=True)]
+    groups = [f"{name_of(group, 20)} {mass:,.0f}" for group, mass in zip(plan.groups, result.totals.mass, strict=True)]
     title = (
-        f"Run {plan.run}: {about}{people(result.mass.sum())} at {counted(len(sites), 'site')} "
+        f"Run {plan.run}: {about}{people(result.totals.mass.sum())} at {counted(len(sites), 'site')} "
         f"({listed(sites, _SITES)}), {listed(groups, _SITES)}."
     )
     # Gaps inside a site are known there alone.
@@ -70,7 +70,7 @@ def _answers(result: RunResult) -> Iterator[Answer]:
         excess = f"by up to {short_number(result.violation)} over all sites{inside}"
         yield Answer("Is it fair now?", "Limits", "A limit is exceeded", "", excess)
     question = "What does it cost?"
-    if result.objective == "accuracy":
+    if result.plan.objective == "accuracy":
         best = f"no rule within the limits has more than {points(result.bound, 2)} %"
         yield Answer(question, "Accuracy", points(result.accuracy, 2), "%", f"expected; {best}")
     else:
@@ -121,17 +121,17 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
         yield "Rates", f"{name} over all sites: {rates}.{none}"
     for name, price in result.prices_by_name.items():
         if price > 1e-9:
-            won = ("saves", "a person") if result.objective == "cost" else ("wins", "accuracy")
+            won = ("saves", "a person") if result.plan.objective == "cost" else ("wins", "accuracy")
             yield "Price", f"{name!r} looser by 0.01 {won[0]} at most {0.01 * price:.5f} {won[1]}."
 
 
 def _sources(result: RunResult) -> Iterator[tuple[str, str]]:
     """How the numbers came together."""
     plan = result.plan
-    if result.priors is not None:
+    if result.totals.priors is not None:
         yield "Pooling", f"{pooling_sentence(result.pooling)} {_own_rows(result)}"
-    if result.maps is not None:
-        names, places = np.array([str(group) for group in plan.groups]), result.maps.places
+    if result.totals.maps is not None:
+        names, places = np.array([str(group) for group in plan.groups]), result.totals.maps.places
         for place in np.unique(places).tolist():
             few = names[places == place].tolist()
             if place >= 0 and len(few) > 1:
@@ -177,10 +177,10 @@ def _own_rows(result: RunResult) -> str:
     rows = result.own_rows
     own = []
     if rows.accuracy is not None:
-        costs = "" if result.objective == "accuracy" else " at the plan's costs"
-        own.append(f"expected {result.objective} {rows.accuracy:.5f}{costs}")
+        costs = "" if result.plan.objective == "accuracy" else " at the plan's costs"
+        own.append(f"expected {result.plan.objective} {rows.accuracy:.5f}{costs}")
     if SELECTED.terms in [each.terms for each in result.plan.over_all.combinations] and result.own.size:
-        own.append(f"share of people selected {result.own[:, 0].sum() / result.mass.sum():.5f}")
+        own.append(f"share of people selected {result.own[:, 0].sum() / result.totals.mass.sum():.5f}")
     if rows.global_gaps:
         own.append("gaps over all sites: " + ", ".join(f"{name} {gap:.5f}" for name, gap in rows.global_gaps.items()))
     alone = f"On the sites' own rows alone: {', '.join(own)}; gaps" if own else "Gaps"
@@ -192,7 +192,7 @@ def _reservations(result: RunResult) -> Iterator[tuple[str, str]]:
     for each in result.excluded:
         # Whoever is still in the roster was counted: only the confirmation of the result did not come.
         rest = "it may not have its policy yet" if each.site in result.sites else "the figures are about the others"
-        if each.known and (result.maps is not None or result.priors is not None):
+        if each.known and (result.totals.maps is not None or result.totals.priors is not None):
             rest += ", whose calibrators and priors were made together with it"
         yield "Excluded", f"{each.site}: {each.reason} (during {each.purpose}); {rest}."
     certificate = result.certificate

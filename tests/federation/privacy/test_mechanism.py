@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from logofair.federation.privacy import add_noise, smallest_scale
+from logofair.federation.privacy import Privacy, add_noise, smallest_scale
 
 SENSITIVITIES = {"add-remove": 1.0, "replace": math.sqrt(2.0)}
 # How far the data sets' counts lie apart, in the bins that differ.
@@ -43,19 +43,19 @@ def exact_delta(scale, epsilon, steps):
 @pytest.mark.parametrize("delta", [1e-4, 1e-6])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_the_accountant_matches_the_analytic_gaussian_mechanism(epsilon, delta, neighbours):
-    spending = smallest_scale(epsilon, delta, SENSITIVITIES[neighbours])
-    tight = analytic_epsilon(spending.scale, delta, SENSITIVITIES[neighbours])
+    scale, spent, _ = smallest_scale(Privacy(epsilon, delta, neighbours))
+    tight = analytic_epsilon(scale, delta, SENSITIVITIES[neighbours])
     # The library goes by way of concentrated privacy: dearer the larger delta is, and never too cheap.
-    assert tight <= spending.epsilon <= epsilon
-    assert spending.epsilon <= (1.16 if delta > 1e-6 else 1.1) * tight
+    assert tight <= spent <= epsilon
+    assert spent <= (1.16 if delta > 1e-6 else 1.1) * tight
 
 
 @pytest.mark.parametrize("neighbours", SENSITIVITIES)
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 10.0])
 def test_the_whole_number_noise_keeps_its_promise_summed_over_all_outcomes(epsilon, neighbours):
-    spending = smallest_scale(epsilon, 1e-6, SENSITIVITIES[neighbours])
-    assert exact_delta(spending.scale, spending.epsilon, STEPS[neighbours]) <= 1e-6
-    assert exact_delta(spending.scale / 1.5, spending.epsilon, STEPS[neighbours]) > 1e-6  # the sum would notice
+    scale, spent, _ = smallest_scale(Privacy(epsilon, 1e-6, neighbours))
+    assert exact_delta(scale, spent, STEPS[neighbours]) <= 1e-6
+    assert exact_delta(scale / 1.5, spent, STEPS[neighbours]) > 1e-6  # the sum would notice
 
 
 def shares_above(noised, thresholds):
@@ -81,12 +81,12 @@ def distinguishes(scale, epsilon, delta, samples=20_000):
 
 
 def test_nobody_tells_neighbouring_releases_apart_beyond_epsilon():
-    scale = smallest_scale(0.5, 1e-3, SENSITIVITIES["replace"]).scale
+    scale, _, _ = smallest_scale(Privacy(0.5, 1e-3))
     assert not distinguishes(scale, 0.5, 1e-3)
 
 
 def test_the_same_experiment_convicts_noise_that_is_too_narrow():
-    scale = smallest_scale(0.5, 1e-3, SENSITIVITIES["replace"]).scale
+    scale, _, _ = smallest_scale(Privacy(0.5, 1e-3))
     assert distinguishes(scale / 4, 0.5, 1e-3)
 
 
