@@ -84,7 +84,7 @@ class _Measure:
     bounds: tuple[str, ...] = ("NUMBER", TODAY)
 
 
-# Words in capitals are phrases of the next table, or single words (_TERMINALS); all others stand for themselves.
+# Words in capitals are phrases of the next table, or what single words are read as; all others stand for themselves.
 _MEASURES = {
     "gap": _Measure(("RATES gap",), ("<=",)),
     "ratio": _Measure(("RATES ratio",), (">=",)),
@@ -92,13 +92,19 @@ _MEASURES = {
     "rate": _Measure(("RATE of WHO", "RATE"), ("<=", ">=")),
     "accepted": _Measure(("accepted",), ("<=", ">=", "="), ("PEOPLE people", "NUMBER", TODAY)),
 }
-_PHRASES = {
-    "RATES": (EQUALIZED_ODDS.name.replace("_", " "), "RATE"),
-    "RATE": (*KNOWN_RATES, "OWN"),
-    "WHO": ("everyone", "NAME"),
-    "SCOPE": ("overall", "per site except NAMES", "per site", "at NAMES"),
+_ODDS = EQUALIZED_ODDS.name.replace("_", " ")
+# With what each means; where that is nothing, it is what the words in it are read as.
+_PHRASES: dict[str, dict[str, tuple[Any, ...]]] = {
+    "RATES": {_ODDS: EQUALIZED_ODDS.rates, "RATE": ()},
+    "RATE": {**{name: (rate,) for name, rate in KNOWN_RATES.items()}, "OWN": ()},
+    "WHO": {"everyone": ((),), "GROUP": ()},
+    "SCOPE": {
+        "overall": ("overall",),
+        "per site except SITES": ("per site",),
+        "per site": ("per site",),
+        "at SITES": ("at",),
+    },
 }
-_TERMINALS = {"NAME": "a name", "NAMES": "a name", "NUMBER": "a number", "PEOPLE": "a whole number"}
 # What a bare word cannot be; those of requirements that are yet to come are kept free for them.
 _LATER = {"by", "and", "all", "precision", "accuracy", "cost", "loss", "from", "unconstrained"}
 KEYWORDS = frozenset(
@@ -108,10 +114,11 @@ KEYWORDS = frozenset(
     if word.islower()
 ).union(_LATER)
 
-_WORD = re.compile(r'\s*(?:(?P<quoted>"(?:[^"]|"")*")|(?P<comma>,)|(?P<open>".*)|(?P<plain>[^\s,"]+))', re.DOTALL)
+_WORD = re.compile(r'"(?:[^"]|"")*"|,|".*|[^\s,"]+', re.DOTALL)
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
+_BARE = re.compile(r'[^\s,"=<>]+')
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _COUNT = re.compile(r"\d{1,16}", re.ASCII)
-_BARE = re.compile(r'[^\s,"=<>]+')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,11 +196,9 @@ class Requirement(Condensed):
         return cls.parse(text, map(Rate.expanded, own))
 
     def __str__(self) -> str:
-        rates, who = iter(self._rate_names), ("".join(map(_name_text, each)) or "everyone" for each in self.who)
-        words = [
-            next(rates) if word in ("RATE", "RATES") else next(who) if word == "WHO" else word
-            for word in (self._subject or "").split()
-        ]
+        who = ("".join(map(_name_text, each)) or "everyone" for each in self.who)
+        parts = {"RATE": (rates := iter(self._rate_names)), "RATES": rates, "WHO": who}
+        words = [next(parts[word]) if word in parts else word for word in (self._subject or "").split()]
         bound = f"{self.bound.number} people" if isinstance(self.bound, People) else str(self.bound).removesuffix(".0")
         excepting = "except" * (self.scope.where == "per site" and bool(self.scope.sites))
         where = [self.scope.where, excepting, ", ".join(map(_name_text, self.scope.sites))]
@@ -202,7 +207,7 @@ class Requirement(Condensed):
     @property
     def _rate_names(self) -> list[str]:
         if self.rates == EQUALIZED_ODDS.rates and "RATES" in _MEASURES[self.measure].subjects[0]:
-            return [_PHRASES["RATES"][0]]
+            return [_ODDS]
         return [each.name if each.name in KNOWN_RATES else _name_text(each.name) for each in self.rates]
 
     @property
@@ -224,29 +229,26 @@ def own_rates(rates: Iterable[Rate]) -> dict[str, Rate]:
             raise InputError(f"require: got {shown(rate)} among the rates; pass logofair.Rate objects.")
         if KNOWN_RATES.get(rate.name) == rate:
             continue
-        if rate.name in KEYWORDS or rate.name in (*KNOWN_RATES, _PHRASES["RATES"][0]):
+        if rate.name in KEYWORDS or rate.name in (*KNOWN_RATES, _ODDS):
             raise InputError(f"Rate {rate.name!r}: the name has a meaning of its own in requirements; choose another.")
         if found.setdefault(rate.name, rate) != rate:
             raise InputError(f"Rate {rate.name!r}: two rates have this name; give each a name of its own.")
     return found
 
 
-def read_requirements(given: object, rates: Iterable[Rate] = ()) -> tuple[Requirement, ...]:
+def read_requirements(given: object) -> tuple[Requirement, ...]:
     """Requirements that were given as sentences, as such objects, or as a list of either; each counts once."""
     one = isinstance(given, str | Requirement)
     if not one and not isinstance(given, Iterable):
         raise InputError(f"require: got {shown(given)}; pass sentences or logofair.Requirement objects.")
     items: Iterable[Any] = (given,) if one else given  # type: ignore[assignment]
-    own = tuple(rates)
-    return tuple(
-        dict.fromkeys(each if isinstance(each, Requirement) else Requirement.parse(each, own) for each in items)
-    )
+    return tuple(dict.fromkeys(each if isinstance(each, Requirement) else Requirement.parse(each) for each in items))
 
 
-def requirement_lines(text: str, rates: Iterable[Rate] = ()) -> tuple[Requirement, ...]:
+def requirement_lines(text: str) -> tuple[Requirement, ...]:
     """The requirements of a file: one sentence a line; blank lines and those that begin with # are skipped."""
     lines = [line.strip() for line in text.splitlines()]
-    return read_requirements([line for line in lines if line and not line.startswith("#")], rates)
+    return read_requirements([line for line in lines if line and not line.startswith("#")])
 
 
 def _checked_bound(measure: str, rates: Sequence[Rate], bound: Bound) -> Bound:
@@ -276,38 +278,24 @@ def _checked_bound(measure: str, rates: Sequence[Rate], bound: Bound) -> Bound:
     return number + 0.0  # no -0.0
 
 
+def _name_of(word: str) -> str | None:
+    """The group, site or rate that a word may stand for; None: it is none."""
+    if _QUOTED.fullmatch(word):
+        return word[1:-1].replace('""', '"')
+    return word if _BARE.fullmatch(word) and word not in KEYWORDS and word != "-" else None
+
+
 def _name_text(name: str) -> str:
     """A name as it is typed: in quotes where it could be taken for something else."""
-    if _BARE.fullmatch(name) and name not in KEYWORDS and name != "-":
-        return name
-    return '"{}"'.format(name.replace('"', '""'))
-
-
-@dataclass(frozen=True)
-class _Word:
-    """A word of a sentence: a name in quotes, or what may be one of the grammar's own."""
-
-    text: str
-    quoted: bool = False
-
-    @property
-    def is_name(self) -> bool:
-        """Whether it may stand for a group, a site or a rate."""
-        return self.quoted or (self.text not in KEYWORDS and self.text != "-" and bool(_BARE.fullmatch(self.text)))
+    return name if _name_of(name) == name else '"{}"'.format(name.replace('"', '""'))
 
 
 class _Sentence:
     """A sentence, word by word, and what might have stood at the furthest word that was understood."""
 
     def __init__(self, text: str, rates: dict[str, Rate]) -> None:
-        self.text, self.rates = text, rates
+        self.text, self.rates, self.words = text, rates, _WORD.findall(text.rstrip())
         self.furthest, self.allowed = 0, dict[str, None]()
-        self.words = [
-            _Word(found[1:-1].replace('""', '"'), quoted=True)
-            if (found := match["quoted"]) is not None
-            else _Word(match["comma"] or match["open"] or match["plain"])
-            for match in _WORD.finditer(text.rstrip())
-        ]
 
     def requirement(self) -> Requirement:
         """What it says; an InputError points at the first word that cannot stand where it does."""
@@ -317,41 +305,33 @@ class _Sentence:
                     if end == len(self.words):
                         return self._made(measure, relation, found)
                     self._expected(end, "the end")
-        words = [f'"{word.text}"' if word.quoted else repr(word.text) for word in self.words]
-        got = words[self.furthest] if self.furthest < len(words) else "the end"
+        got = self.words[self.furthest] if self.furthest < len(self.words) else "the end"
         allowed = list(self.allowed)
-        near = nearest_name(got.strip("'"), [each.strip("'") for each in allowed])
+        near = nearest_name(got, [each.strip("'") for each in allowed])
         may = f"{', '.join(allowed[:-1])} or {allowed[-1]}" if len(allowed) > 1 else allowed[0]
-        raise InputError(f"require: {shown(self.text)}: {got} stands where {may} may{near}.")
+        shown_got = got if got == "the end" or _QUOTED.fullmatch(got) else repr(got)
+        raise InputError(f"require: {shown(self.text)}: {shown_got} stands where {may} may{near}.")
 
     def _made(self, measure: str, relation: str, found: list[tuple[str, Any]]) -> Requirement:
-        """The requirement of the phrases that were found, in their order."""
-        parts: dict[str, list[Any]] = {}
-        for symbol, value in found:
-            parts.setdefault(symbol, []).append(value)
-        rates: list[Rate] = []
-        for form in (*parts.get("RATES", ()), *parts.get("RATE", ())):
-            if form == "OWN":
-                rates.append(parts["OWN"].pop(0))
-            elif form != "RATE":  # RATES that are one RATE were found as this too
-                rates += [KNOWN_RATES[form]] if form in KNOWN_RATES else EQUALIZED_ODDS.rates
-        where = parts["SCOPE"][0].split()
+        """The requirement of what the phrases mean, in their order."""
+
+        def of(*symbols: str) -> tuple[Any, ...]:
+            return tuple(value for symbol, value in found if symbol in symbols)
+
         try:
             return Requirement(
                 measure=measure,
-                rates=tuple(rates),
-                who=tuple(() if form == "everyone" else (parts["NAME"].pop(0),) for form in parts.get("WHO", ())),
+                rates=of("RATES", "RATE", "OWN"),
+                who=of("WHO", "GROUP"),
                 relation=relation,
-                bound=parts.get("PEOPLE", parts.get("NUMBER", [TODAY]))[0],
-                scope=Scope(
-                    " ".join(word for word in where if word not in ("NAMES", "except")), parts.get("NAMES", [()])[0]
-                ),
+                bound=(*of("NUMBER", "PEOPLE"), TODAY)[0],
+                scope=Scope(*of("SCOPE", "SITES")),
             )
         except InputError as error:
             raise InputError(f"require: {shown(self.text)}: {str(error).removeprefix('require: ')}") from None
 
     def _matches(self, form: Sequence[str], at: int) -> Iterator[tuple[list[tuple[str, Any]], int]]:
-        """Ways in which the words from one on begin with a form: the phrases found, and the next word."""
+        """Ways in which the words from one on begin with a form: what they mean by symbol, and the next word."""
         if not form:
             yield [], at
             return
@@ -361,49 +341,49 @@ class _Sentence:
 
     def _match_first(self, form: Sequence[str], at: int) -> Iterator[tuple[list[tuple[str, Any]], int]]:
         """The same for the first word of a form."""
-        symbol, word = form[0], self.words[at] if at < len(self.words) else None
+        symbol, word = form[0], self.words[at] if at < len(self.words) else ""
         if symbol in _PHRASES:
-            for phrase in _PHRASES[symbol]:
+            for phrase, values in _PHRASES[symbol].items():
                 for found, end in self._matches(phrase.split(), at):
-                    yield [(symbol, phrase), *found], end
-        elif symbol == "OWN":
-            for name, rate in self.rates.items():
-                if word is not None and word.is_name and word.text == name:
-                    yield [(symbol, rate)], at + 1
-                else:
-                    self._expected(at, _name_text(name))
-        elif symbol in _TERMINALS:
-            if (read := self._read(symbol, at)) is not None:
-                yield [(symbol, read[0])], read[1]
-            else:
-                self._expected(at, _TERMINALS[symbol])
-        elif word is not None and not word.quoted and word.text == symbol:
+                    yield [*((symbol, value) for value in values), *found], end
+        elif symbol == "SITES":
+            names, end = self._names(at)
+            if names:
+                yield [(symbol, names)], end
+        elif symbol.isupper():
+            value, expected = self._read(symbol, word)
+            if value is not None:
+                yield [(symbol, value)], at + 1
+            for each in expected if value is None else ():
+                self._expected(at, each)
+        elif word == symbol:
             yield [], at + 1
         else:
             self._expected(at, repr(" ".join(takewhile(str.islower, form)) or symbol))
 
-    def _read(self, terminal: str, at: int) -> tuple[Any, int] | None:
-        """A terminal and the word after it; None where there is another word."""
-        if at >= len(self.words):
-            return None
-        word = self.words[at]
-        if terminal in ("NUMBER", "PEOPLE"):
-            counted = terminal == "PEOPLE"
-            if word.quoted or not (_COUNT if counted else _NUMBER).fullmatch(word.text):
-                return None
-            return (People(int(word.text)) if counted else float(word.text)), at + 1
-        names: list[str] = []
-        while at < len(self.words) and self.words[at].is_name:
-            names.append(self.words[at].text)
+    def _read(self, symbol: str, word: str) -> tuple[Any, Iterable[str]]:
+        """What a single word means, None where it is another kind of word, and what may stand for it."""
+        name = _name_of(word)
+        if symbol == "NUMBER":
+            return float(word) if _NUMBER.fullmatch(word) else None, ["a number"]
+        if symbol == "PEOPLE":
+            return People(int(word)) if _COUNT.fullmatch(word) else None, ["a whole number"]
+        if symbol == "GROUP":
+            return None if name is None else (name,), ["a name"]
+        return None if name is None else self.rates.get(name), map(_name_text, self.rates)
+
+    def _names(self, at: int) -> tuple[list[str], int]:
+        """Names between commas and the word after them; none where there is another word."""
+        found: list[str] = []
+        while at < len(self.words) and (name := _name_of(self.words[at])) is not None:
+            found.append(name)
             at += 1
-            if terminal == "NAME":
-                return names[0], at
             self._expected(at, "','")
-            if at >= len(self.words) or self.words[at] != _Word(","):
-                return names, at
+            if at >= len(self.words) or self.words[at] != ",":
+                return found, at
             at += 1
-        self._expected(at, _TERMINALS[terminal])
-        return None
+        self._expected(at, "a name")
+        return [], at
 
     def _expected(self, at: int, what: str) -> None:
         """Note what might have stood at a word, if none further on was reached."""
