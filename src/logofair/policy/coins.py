@@ -128,12 +128,6 @@ class Tosses:
     cells: Integers
     words: Words
 
-    @classmethod
-    def none(cls, decided: npt.NDArray[np.int64]) -> Tosses:
-        """Rows on which chance decides nowhere."""
-        cells, words = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint64)
-        return cls(decided, np.zeros(0, dtype=np.intp), np.zeros(0), cells, words)
-
     def decisions(self, accepted: Booleans) -> npt.NDArray[np.int64]:
         """All decisions, given which of the rows on which chance decides are accepted."""
         self.decided[self.rows] = accepted

@@ -24,6 +24,8 @@ from logofair.records import checked
 
 # A weight below this is no randomisation worth the name.
 NEGLIGIBLE = 1e-12
+# Rows looked at together, which stay in the cache.
+_PIECE = 1 << 16
 # What u and v, of order 1, are known to.
 _ROUNDING = 1e-15
 
@@ -64,15 +66,20 @@ class Mixtures:
 
     def chances(self, scores: Floats, cells: Integers | Indices) -> Floats:
         """Chance of acceptance of rows, by the numbers of their cells: the weight of all rules that accept a row."""
+        used = np.flatnonzero(self.weight.any(axis=0))
+        rules = [(self.weight[:, j].copy(), self.threshold[:, j].copy(), self.above[:, j].copy()) for j in used]
         chance = np.zeros(scores.size)
-        for j in range(self.weight.shape[1]):
-            if not self.weight[:, j].any():
-                continue
-            threshold = self.threshold[cells, j]
-            accepts = np.where(self.above[cells, j], scores >= threshold, scores <= threshold)
-            chance += np.where(accepts, self.weight[cells, j], 0.0)
-        # The weights of all rules may sum to slightly less than 1: that is rounding, not chance.
-        chance[chance > 1.0 - NEGLIGIBLE] = 1.0
+        for first in range(0, scores.size, _PIECE):
+            piece = slice(first, first + _PIECE)
+            score, cell, found = scores[piece], cells[piece], chance[piece]
+            for weight, threshold, above in rules:
+                limit = threshold[cell]
+                accepts = score >= limit
+                if not above.all():
+                    accepts = np.where(above[cell], accepts, score <= limit)
+                found += accepts * weight[cell]
+            # The weights of all rules may sum to slightly less than 1: that is rounding, not chance.
+            found[found > 1.0 - NEGLIGIBLE] = 1.0
         return chance
 
     def at(self, cells: Indices) -> Mixtures:

@@ -41,7 +41,6 @@ _UNKNOWN = ("raise", "merged", "base")
 _ADVICE_ON_GROUPS = "drop such rows or use on_unknown='base' for raw score >= 1/2"
 _ADVICE_ON_SITES = "use on_unknown='merged' for the merged rule, or 'base'"
 _ADVICE_ON_OTHER_SITES = "take that site's policy, leave such rows out, or use on_unknown='base' for raw score >= 1/2"
-_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,27 +228,19 @@ class Policy(Reportable):
         id_column = None if ids is None else read_ids(ids)
         same_length(eta.size, ids=id_column)
         number = None if random_state is None else random_number(random_state)
-        table = self._table(cells)
-        if deterministic:
-            return Tosses.none(_past(eta, cells, table.rules.single, None))
-        decided = _past(eta, cells, table.pure, table.reversed)
-        mixed = np.flatnonzero(table.mixed[cells]) if table.mixed.any() else np.zeros(0, dtype=np.intp)
-        if not mixed.size:
-            return Tosses.none(decided)
-        if id_column is None and number is None:
+        rules = self._rules_by_number(cells)
+        if id_column is None and number is None and not deterministic and (mixed := int(rules.mixed[cells].sum())):
             raise InputError(
-                f"ids: missing, but the rules of {mixed.size:,} of these {eta.size:,} rows toss coins; pass ids= "
+                f"ids: missing, but the rules of {mixed:,} of these {eta.size:,} rows toss coins; pass ids= "
                 "(the same id always gets the same decision), random_state= (by position) or deterministic=True."
             )
-        chance = table.rules.chances(eta[mixed], cells[mixed])
-        decided[mixed] = chance == 1.0
-        tossed = np.flatnonzero((chance > 0.0) & (chance < 1.0))
-        rows = mixed[tossed]
+        chance = (eta >= rules.single[cells]).astype(np.float64) if deterministic else rules.chances(eta, cells)
+        rows = np.flatnonzero((chance > 0.0) & (chance < 1.0))
         # Without ids by the row's position, and the caller's key in place of the policy's.
         words = rows.astype(np.uint64) if id_column is None else id_words(id_column[rows])
         key = self.key if number is None or id_column is not None else number
-        places = cells[rows]
-        return Tosses(decided, rows, chance[tossed], places, coin_words(words, self._places[places], key))
+        random = coin_words(words, self._places[cells[rows]], key)
+        return Tosses((chance == 1.0).astype(np.int64), rows, chance[rows], cells[rows], random)
 
     def probabilities(
         self, scores: object, *, sensitive_features: object, sites: object = None, on_unknown: str = "raise"
@@ -271,7 +262,7 @@ class Policy(Reportable):
 
     def chances(self, calibrated: Floats, cells: Integers) -> Floats:
         """Chance of acceptance of rows that were checked and calibrated already, by the numbers of their cells."""
-        return self._table(cells).rules.chances(calibrated, cells)
+        return self._rules_by_number(cells).chances(calibrated, cells)
 
     @property
     def rules(self) -> RuleTable:
@@ -303,7 +294,7 @@ class Policy(Reportable):
         stored = vars(_FILE.read(path))
         return cls(**{"merged_rules" if name == "merged" else name: part for name, part in stored.items()})
 
-    def _table(self, cells: Integers) -> _Table:
+    def _rules_by_number(self, cells: Integers) -> Mixtures:
         """Rules of all cells, then of the merged federation per group, then the base rule.
 
         Rows of known sites and groups never meet the merged rules: they need not be made for these.
@@ -314,16 +305,11 @@ class Policy(Reportable):
             if merged is None:  # rejects
                 zero, above = np.zeros((groups, 3)), np.ones((groups, 3), dtype=bool)
                 merged = Mixtures(zero, zero, above, np.full(groups, np.inf))
-            rules = self.mixtures.and_also(merged, base_rule(1))
-            every, largest = np.arange(rules.single.size), rules.weight.argmax(axis=1)
-            certain = rules.weight[every, largest] == 1.0
-            reversed = certain & ~rules.above[every, largest]
-            pure = np.where(certain, rules.threshold[every, largest], np.inf)
-            self._tables[unknown] = _Table(rules, rules.mixed, pure, reversed if reversed.any() else None)
+            self._tables[unknown] = self.mixtures.and_also(merged, base_rule(1))
         return self._tables[unknown]
 
     @cached_property
-    def _tables(self) -> dict[bool, _Table]:
+    def _tables(self) -> dict[bool, Mixtures]:
         return {}
 
     @cached_property
@@ -409,30 +395,6 @@ class Policy(Reportable):
             raise InputError(
                 f"on_unknown: 'merged' needs the merged federation's rule, which this policy lacks{fitted}; use 'base'."
             )
-
-
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """Rules by number, in the form that decides fastest."""
-
-    rules: Mixtures
-    mixed: Booleans
-    pure: Floats  # threshold of the one certain rule; inf: reject
-    reversed: Booleans | None  # where that rule accepts scores up to its threshold; None: nowhere
-
-
-def _past(eta: Floats, cells: Integers, threshold: Floats, reversed: Booleans | None) -> npt.NDArray[np.int64]:
-    """Compare every row with its cell's threshold, in pieces that stay in the cache."""
-    decided = np.empty(eta.size, dtype=np.int64)
-    for first in range(0, eta.size, _CHUNK):
-        piece = slice(first, first + _CHUNK)
-        cell, score = cells[piece], eta[piece]
-        limit = threshold[cell]
-        accepts = score >= limit
-        if reversed is not None:
-            accepts = np.where(reversed[cell], score <= limit, accepts)
-        decided[piece] = accepts
-    return decided
 
 
 @dataclass(frozen=True, eq=False)
