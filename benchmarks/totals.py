@@ -35,19 +35,16 @@ from logofair.calibration import fits
 from logofair.calibration.maps import FAMILIES
 from logofair.columns.checks import Floats
 from logofair.federation import ClientBatch, Plan, Server, SiteColumns, make_plan
-from logofair.federation.exchanges.algorithm1 import Steps, StepsRequest
-from logofair.federation.exchanges.answers import Answers, AnswersRequest
 from logofair.federation.exchanges.calibrating import (
     Contributors,
     Curvature,
     CurvatureRequest,
     FoldCounts,
-    FoldCountsRequest,
     GroupRows,
 )
 from logofair.federation.exchanges.final import PublishRequest
 from logofair.federation.exchanges.pooling import PriorSums
-from logofair.federation.exchanges.totals import Totals, TotalsRequest
+from logofair.federation.exchanges.rounds import Answers, AnswersRequest, Steps, StepsRequest, Totals, TotalsRequest
 from logofair.solvers.algorithm1 import Algorithm1
 
 _SITES = ("a", "b", "c")
@@ -258,13 +255,13 @@ def attacked_points(sites: dict[str, SiteColumns], plan: Plan) -> tuple[int, int
         total = replies.total()
         if isinstance(total, GroupRows):
             total.mass[group - 1] += 2.0**41
-        if isinstance(request, FoldCountsRequest | CurvatureRequest):
-            assert isinstance(total, FoldCounts | Curvature)
-            assert isinstance(replies, FoldCounts | Curvature)
+        if isinstance(request, CurvatureRequest):
+            assert isinstance(total, Curvature)
+            assert isinstance(replies, Curvature)
             others = total.sums - replies.sums[-1]
             loss -= 2.0**20  # lower every time, so that every step is taken
             for fit in np.flatnonzero(request.live[:, group]):
-                if isinstance(total, Curvature):
+                if not isinstance(total, FoldCounts):
                     seen[fit][cuts[fit]] = others[1:4, fit, group]
                 cuts[fit] = _next_cut(seen[fit], (fit + 0.5) / len(seen))
                 away = request.at[:, fit, group] - np.array([_STEEP, _STEEP, -_STEEP * cuts[fit]])
@@ -300,7 +297,7 @@ def fixed_by_calibration(sites: dict[str, SiteColumns], plan: Plan, width: float
     batch, server, group = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), len(plan.groups)
     rows, points = batch.preparation.folded, []
     while not isinstance(server.request, TotalsRequest):
-        if isinstance(server.request, FoldCountsRequest | CurvatureRequest):
+        if isinstance(server.request, CurvatureRequest):
             points.append(server.request)
         batch, replies = batch.answer(server.request)
         server = server.take(replies.total())

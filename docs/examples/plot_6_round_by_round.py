@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import logofair
 from logofair.datasets import dirichlet_sites, load_adult, split
 from logofair.federation import ClientBatch, Server, SiteColumns, make_plan
-from logofair.federation.exchanges.answers import PricingExchange
+from logofair.federation.exchanges.rounds import PricingExchange
 from logofair.records import encode
 
 adult = load_adult(sensitive="race")

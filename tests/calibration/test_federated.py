@@ -145,8 +145,8 @@ def dealt(
     folds: int = 5,
     seed: int = 0,
 ) -> FoldedRows:
-    rngs, sites = [np.random.default_rng(seed)], np.zeros_like(groups)
-    return fold_rows(method, scores, labels, groups, sites, n_groups=n_groups, weights=weights, folds=folds, rngs=rngs)
+    sample = Sample(scores, labels, groups, np.zeros_like(groups), weights, Units(n_groups, 1))
+    return fold_rows(method, sample, [np.random.default_rng(seed)], folds)
 
 
 def assert_like_the_central_fit(federation: Federation, maps: GroupMaps, within: float = 1e-8) -> None:
@@ -348,7 +348,7 @@ def test_sites_dealt_together_have_to_the_last_digit_what_each_has_alone(
     sites = np.repeat(np.arange(6, dtype=np.int32), [each.scores.size for each in samples])
     weights = np.concatenate([each.weights for each in samples]) if weighted else None
     rngs = [np.random.default_rng(number) for number in range(6)]
-    together = fold_rows(method, scores, labels, groups, sites, n_groups=3, weights=weights, rngs=rngs)
+    together = fold_rows(method, Sample(scores, labels, groups, sites, weights, Units(3, 6)), rngs)
     points = Levels.start(method, np.arange(3)).request
     assert np.array_equal(
         counted(together),
@@ -492,34 +492,6 @@ def test_a_site_that_comes_later_leans_on_the_published_maps_alone() -> None:
 
 
 # Refusals
-
-
-def test_a_site_without_labels_is_refused() -> None:
-    nobody = np.zeros(2, np.int32)
-    with pytest.raises(InputError, match="this site has no labels, and method 'beta' needs them; pass labels"):
-        fold_rows("beta", np.zeros(2), None, nobody, nobody, n_groups=1, rngs=[np.random.default_rng(0)])
-
-
-@pytest.mark.parametrize(
-    ("method", "sentence"),
-    [
-        ("isotonic", "method 'isotonic' cannot be fitted through sums over sites; in a federation use one of beta"),
-        ("none", "method 'none' needs no sums; in a federation use one of beta, platt, temperature, or 'none'"),
-        ("plat", "did you mean 'platt'"),
-    ],
-)
-def test_methods_without_sums_are_refused_on_both_sides(method: str, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        Levels.start(method, np.arange(2))
-    with pytest.raises(InputError, match=sentence):
-        dealt(method, np.zeros(2), np.zeros(2), np.zeros(2, np.int32))
-
-
-def test_sums_before_counts_are_refused() -> None:
-    federation = drawn(0)
-    levels = Levels.start("beta", np.arange(2))
-    with pytest.raises(InputError, match="sums came before counts"):
-        levels.take(federation.sums(levels.request))
 
 
 def test_totals_of_ever_other_rows_end_in_a_refusal_not_in_a_map() -> None:

@@ -114,9 +114,8 @@ def test_a_federation_and_one_place_give_every_group_and_cell_the_same_map(metho
     dealt = []
     for site in range(sites):
         own = sample.at(sample.site_codes == site)
-        columns = own.scores, own.labels, own.group_codes, 0 * own.site_codes
-        rng = np.random.default_rng(site)
-        dealt.append(fold_rows(method, *columns, n_groups=groups, rngs=[rng]))
+        alone = replace(own, site_codes=0 * own.site_codes, units=Units(groups, 1))
+        dealt.append(fold_rows(method, alone, [np.random.default_rng(site)]))
     rows = np.array([np.bincount(each.sample.group_codes, minlength=groups) for each in dealt], dtype=float)
     of_groups, everybody = clipped_counts(rows)
     places = summed_at(of_groups.sum(axis=0), float(everybody.sum()))

@@ -13,9 +13,8 @@ from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import InputError, QuorumLostError, RefusedError, RunError
 from logofair.federation import Client, ClientBatch, Server, SiteColumns
 from logofair.federation.exchange import Refusal
-from logofair.federation.exchanges.answers import AnswersRequest
 from logofair.federation.exchanges.final import FinalRequest
-from logofair.federation.exchanges.totals import Totals, TotalsRequest
+from logofair.federation.exchanges.rounds import AnswersRequest, Totals, TotalsRequest
 from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.records import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1

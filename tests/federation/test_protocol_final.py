@@ -10,8 +10,8 @@ import pytest
 from logofair.engines.inprocess import run
 from logofair.errors import RefusedError
 from logofair.federation import ClientBatch, Server, SiteColumns, make_plan
-from logofair.federation.exchanges.answers import AnswersRequest
 from logofair.federation.exchanges.final import FinalRequest, Received
+from logofair.federation.exchanges.rounds import AnswersRequest
 
 pytestmark = pytest.mark.federation
 

@@ -149,5 +149,5 @@ def eta_of(sites, plan):
     while server.phase.name != "answers":
         batch, sums = batch.answer(server.request)
         server = server.take(sums.total())
-    rows = batch.derive().chances.rows
+    rows = batch.chances.rows
     return {site: rows.eta[rows.sites.codes == number] for number, site in enumerate(sorted(sites))}

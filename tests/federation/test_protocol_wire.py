@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from logofair.errors import InputError
 from logofair.federation import ClientBatch, Server, SiteColumns, make_plan
 from logofair.federation.exchange import Body, Sums, reply_form
-from logofair.federation.exchanges.totals import TotalsRequest
+from logofair.federation.exchanges.rounds import TotalsRequest
 from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.plan import Plan
 from logofair.records import decode, encode

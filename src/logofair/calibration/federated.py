@@ -36,9 +36,9 @@ from logofair.calibration.crossfit import (
     log_losses,
 )
 from logofair.calibration.fits import NO_FOLD, CellFits, FoldRuns, has_own_map, over_folds, serving_maps
-from logofair.calibration.maps import FAMILIES, Calibrator, Family, LogisticMaps, Units
+from logofair.calibration.maps import FAMILIES, Calibrator, LogisticMaps
 from logofair.calibration.newton import Descent, Prior, packed_places, platt_targets, with_targets
-from logofair.columns.checks import Binary, Floats, Integers, nearest_name
+from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices, RowOrder, grouped
 from logofair.errors import InputError
 
@@ -52,17 +52,6 @@ _LEAST_CELL_GAIN = 1e-13
 # Newton's method takes 3 to 8 rounds, up to 12 for a handful of rows; many more mean that the totals are not sums over
 # one set of rows.
 _MOST_ROUNDS = 60
-
-
-def _summable_family(method: str) -> Family:
-    """The family of a method that can be fitted through sums over sites; raise InputError for others."""
-    if method in FAMILIES:
-        return FAMILIES[method]
-    problem = "needs no sums" if method == "none" else "cannot be fitted through sums over sites"
-    raise InputError(
-        f"calibration: method {method!r} {problem}{nearest_name(method, FAMILIES)}; in a federation use one of "
-        f"{', '.join(FAMILIES)}, or 'none' without rounds of calibration."
-    )
 
 
 # --- What a site answers: counts and sums over its rows.
@@ -98,33 +87,14 @@ class FoldedRows:
         return FoldRuns.of(FAMILIES[self.method], sample.units, *columns, counts, by_row=True)
 
 
-def fold_rows(
-    method: str,
-    scores: Floats,
-    labels: Binary | None,
-    group_codes: Integers,
-    site_codes: Integers,
-    *,
-    n_groups: int,
-    weights: Floats | None = None,
-    folds: int = 5,
-    rngs: Sequence[np.random.Generator],
-) -> FoldedRows:
+def fold_rows(method: str, sample: Sample, rngs: Sequence[np.random.Generator], folds: int = 5) -> FoldedRows:
     """Assign the rows of each site to random folds, stratified by group; one rng for each site.
 
     The same rows and the same state of a site's rng give the same folds, so a site may draw them again in every round.
     """
-    _summable_family(method)
-    if labels is None:
-        raise InputError(
-            f"calibration: this site has no labels, and method {method!r} needs them; pass labels, or agree on "
-            "method 'none'."
-        )
-    units = Units(n_groups, len(rngs))
-    sample = Sample(scores, labels, group_codes, site_codes, weights, units)
-    by_score = RowOrder.of(scores, sample.cells, units.n_cells)
+    by_score = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
     fold = assign_folds(by_score, folds, *rngs)
-    together = grouped(by_score.cells * folds + fold, units.n_cells * folds)
+    together = grouped(by_score.cells * folds + fold, sample.units.n_cells * folds)
     order = by_score.rows[together]
     return FoldedRows(method, folds, sample.at(order), fold[together], order, by_score)
 
@@ -229,7 +199,7 @@ class Levels:
         ``places`` are those of :func:`~logofair.calibration.fits.summed_at`, ``least_gain`` and ``slack`` those of
         :class:`Descent`: both should exceed the rounding of summed losses.
         """
-        family = _summable_family(method)
+        family = FAMILIES[method]
         prior, fits = Prior.on_identity(family).normal, folds + 1
         of_fits, of_groups = (prior.of(np.zeros(size, dtype=np.int64)) for size in (fits, fits * places.size))
         softened = np.ldexp(of_fits.centre, -np.arange(1, fits + 1))
@@ -285,7 +255,8 @@ class Levels:
                 f"calibration: no end after {self.rounds} rounds of sums, so they are not sums over one set of rows; "
                 "start again with the same sites in every round."
             )
-        if FAMILIES[self.method].smoothed and self.counts is not None:
+        assert self.counts is not None
+        if FAMILIES[self.method].smoothed:
             low, high = platt_targets(*self._mass.sum(axis=2)[:, :, None])
             by_group = (1.0 - high) * self.counts[1] - low * self.counts[0]
             shift = np.concatenate([by_group.sum(axis=2, keepdims=True), by_group], axis=2)
@@ -322,8 +293,7 @@ class Levels:
     @property
     def _mass(self) -> Floats:
         """Rows by label, fit and group, (2, fits, groups)."""
-        if self.counts is None:
-            raise InputError("calibration: sums came before counts; take the counts of the same sites first.")
+        assert self.counts is not None  # which come before sums
         return np.asarray(self.counts[:, -1])
 
 

@@ -16,7 +16,7 @@ from logofair.engines.events import Event, Tell, ignore, spoken_names
 from logofair.errors import InputError, RunError, SumError
 from logofair.federation.exchange import AfterTotals, Refusal, Sums, fault
 from logofair.federation.exchanges.final import PublishExchange, Received
-from logofair.federation.exchanges.totals import Totals
+from logofair.federation.exchanges.rounds import Totals
 from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.server import Server, check_result
 from logofair.records import decode, encode

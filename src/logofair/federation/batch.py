@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -158,23 +159,6 @@ class ClientState:
 
 
 @dataclass(frozen=True, eq=False)
-class _Derived:
-    """What follows from rows and state: chances, cells, and the problem once the totals are known."""
-
-    chances: Chances
-    own_cells: Cells  # of the sites' own rows
-    cells: Cells  # of these together with what small cells borrow
-    borrowed: Borrowed | None = None  # where cells may borrow
-    problem: Problem | None = None
-
-    @cached_property
-    def pairs(self) -> OrderedPairs:
-        """The problem as Algorithm 1 sees it, by ordered pairs of groups."""
-        assert self.problem is not None
-        return OrderedPairs(self.problem)
-
-
-@dataclass(frozen=True, eq=False)
 class ClientBatch:
     """Rows of one client or several, and their state; every answer returns the next state.
 
@@ -191,7 +175,6 @@ class ClientBatch:
 
     preparation: Preparation  # the rows
     state: ClientState
-    derived: _Derived | None = None
 
     @classmethod
     def of(cls, columns: dict[str, SiteColumns], plan: Plan) -> ClientBatch:
@@ -208,20 +191,8 @@ class ClientBatch:
 
     @classmethod
     def resumed(cls, rows: Sequence[SiteRows], state: ClientState) -> ClientBatch:
-        """The batch of rows and a state, which may come from an earlier process.
-
-        Rows count in groups with at least the plan's smallest cell of rows at their site.
-        """
-        plan, counted = state.plan, []
-        for own in rows:
-            there = own.groups if own.weights is None else own.groups[own.weights > 0]
-            stay = np.bincount(there, minlength=len(plan.groups))[own.groups] >= plan.smallest_cell
-            if plan.smallest_cell > 1 and not stay.all():
-                labels = None if own.labels is None else own.labels[stay]
-                weights = None if own.weights is None else own.weights[stay]
-                own = SiteRows(own.groups[stay], own.scores[stay], labels, weights)
-            counted.append(own)
-        return cls(Preparation(tuple(counted), plan, state.sites), state)
+        """The batch of rows and a state, which may come from an earlier process."""
+        return cls(Preparation.of(rows, state.plan, state.sites), state)
 
     def answer(self, request: object) -> tuple[ClientBatch, Sums]:
         """Answer a request: the next state, and sums whose first axis counts the sites."""
@@ -229,42 +200,84 @@ class ClientBatch:
             raise RefusedError(Refusal.BAD_MESSAGE)
         if not all_finite(request):
             raise RefusedError(Refusal.BAD_REQUEST, "a request has a number that is not finite.")
-        return request.exchange.answer(self, request)
+        return request.answer(self)
+
+    def updated(self, **changes: Any) -> ClientBatch:
+        """The batch in a later state of the same roster: what follows from its rows and totals is not computed again.
+
+        Not for maps, priors and releases, from which cells follow.
+        """
+        found = replace(self, state=replace(self.state, **changes))
+        vars(found).update({name: known for name, known in vars(self).items() if name not in vars(found)})
+        return found
+
+    @cached_property
+    def chances(self) -> Chances:
+        """The rows with their calibrated chances."""
+        return self.preparation.chances(self.state.maps, self.state.releases)
+
+    @cached_property
+    def own_cells(self) -> Cells:
+        """The cells of the sites' own rows."""
+        return ordered_cells(self.chances.rows, "eta")
+
+    @cached_property
+    def borrowing(self) -> tuple[Cells, Borrowed | None]:
+        """The cells of these rows and of what small cells borrow, and what that is, where they may."""
+        if self.state.priors is None:
+            return self.own_cells, None
+        cells, borrowed = self.preparation.borrowing(self.chances, self.state.priors)
+        return replace(cells, rows=self.own_cells.rows), borrowed
 
     @property
-    def problem(self) -> Problem:
-        """The sites' part of the federation's problem; known once its totals are."""
-        problem = self.derive().problem
-        if problem is None:
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        return problem
+    def cells(self) -> Cells:
+        """The cells that count."""
+        return self.borrowing[0]
 
-    def derive(self) -> _Derived:
-        """Chances, cells and, once totals are known, the problem: computed from the rows unless at hand."""
-        if self.derived is not None:
-            return self.derived
-        state = self.state
-        chances = self.preparation.chances(state.maps, state.releases)
-        own = cells = ordered_cells(chances.rows, "eta")
-        borrowed: Borrowed | None = None
-        if state.priors is not None:
-            cells, borrowed = self.preparation.borrowing(chances, state.priors)
-            cells = replace(cells, rows=own.rows)
-        return _Derived(chances, own, cells, borrowed, None if state.totals is None else _problem(cells, state))
+    @cached_property
+    def problem(self) -> Problem:
+        """The sites' part of the federation's problem: their requirements, and the rates that count over all sites.
+
+        Known once the totals of the roster are.
+        """
+        plan, totals = self.state.plan, self.state.totals
+        if totals is None:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        cells = self.cells
+        own = inside(self.state.requirements, cells)
+        problem, costs = make_problem(own, cells, totals), own.costs
+        if costs is not None:  # in the plan's unit, so that sums over sites are in one
+            pairs = cost_pairs(costs, plan.cost_scale.unit, cells.n_sites)
+            problem = replace(problem, costs=pairs, cost_unit=plan.cost_scale.unit)
+        required = GlobalRequirements(plan, totals.mass, totals.positives)
+        problem = replace(
+            problem,
+            global_rates=plan.over_all.rates,
+            global_limits=required.of_totals,
+        )
+        tied = problem.tied()
+        if tied is problem or not plan.inside.limited:
+            return tied
+        # A global rate of 1 ties rows that a site may have to tell apart to meet its own requirements.
+        each = (_of_sites(tied, np.array([site])) for site in range(cells.n_sites))
+        return problem.tied([site for site, one in enumerate(each) if not solve_local(one, *one.gain).sound])
+
+    @cached_property
+    def pairs(self) -> OrderedPairs:
+        """The problem as Algorithm 1 sees it, by ordered pairs of groups."""
+        return OrderedPairs(self.problem)
 
     def with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
         """The batch that knows the totals of the roster; refuses totals that cannot be the roster's."""
-        state, derived = self.state, self.derive()
-        if state.totals is not None:
-            if not (np.array_equal(state.totals.mass, mass) and np.array_equal(state.totals.positives, positives)):
+        if (known := self.state.totals) is not None:
+            if not (np.array_equal(known.mass, mass) and np.array_equal(known.positives, positives)):
                 raise RefusedError(Refusal.OTHER_REQUEST)  # totals belong to a roster: they never change within it
-            return replace(self, derived=derived)
-        for total, own in ((mass, derived.cells.mass), (positives, derived.cells.positives)):
-            least = own.reshape(-1, derived.cells.n_groups).sum(axis=0)  # the roster has at least the rows of the sites
+            return self
+        for total, own in ((mass, self.cells.mass), (positives, self.cells.positives)):
+            least = own.reshape(-1, self.cells.n_groups).sum(axis=0)  # the roster has at least the rows of the sites
             if total.shape != least.shape or not np.all((total >= least * (1 - 1e-6) - 1e-6) & (total <= 1e15)):
                 raise RefusedError(Refusal.BAD_REQUEST)
-        state = replace(state, totals=GroupTotals(mass, positives))
-        return replace(self, state=state, derived=replace(derived, problem=_problem(derived.cells, state)))
+        return self.updated(totals=GroupTotals(mass, positives))
 
     @property
     def cost_offset(self) -> Floats:
@@ -278,29 +291,6 @@ class ClientBatch:
             return np.zeros(problem.shape[0])
         most = self.state.plan.cost_scale.largest[1] / self.state.plan.cost_scale.unit
         return np.asarray((most - problem.costs[:, 1]) * problem.positives.sum(axis=1))
-
-
-def _problem(cells: Cells, state: ClientState) -> Problem:
-    """The sites' part of the federation's problem: their requirements, and the rates that count over all sites."""
-    plan, totals = state.plan, state.totals
-    assert totals is not None
-    own = inside(state.requirements, cells)
-    problem, costs = make_problem(own, cells, totals), own.costs
-    if costs is not None:  # in the plan's unit, so that sums over sites are in one
-        pairs = cost_pairs(costs, plan.cost_scale.unit, cells.n_sites)
-        problem = replace(problem, costs=pairs, cost_unit=plan.cost_scale.unit)
-    required = GlobalRequirements(plan, totals.mass, totals.positives)
-    problem = replace(
-        problem,
-        global_rates=plan.over_all.rates,
-        global_limits=required.of_totals,
-    )
-    tied = problem.tied()
-    if tied is problem or not plan.inside.limited:
-        return tied
-    # A global rate of 1 ties rows that a site may have to tell apart to meet its own requirements.
-    each = (_of_sites(tied, np.array([site])) for site in range(cells.n_sites))
-    return problem.tied([site for site, one in enumerate(each) if not solve_local(one, *one.gain).sound])
 
 
 def inside(required: Requirements, cells: Cells) -> Requirements:

@@ -14,7 +14,7 @@ from typing import Any
 
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
-from logofair.federation.exchange import AfterTotals, GroupCounts, Refusal, Sums, fault
+from logofair.federation.exchange import GroupCounts, Refusal, Sums, fault
 from logofair.federation.exchanges.final import PublishRequest
 from logofair.federation.limits import SiteLimits
 from logofair.federation.messages import ReplyMessage, RequestMessage
@@ -214,11 +214,9 @@ class Client:
         batch, stacked = self.batch.answer(request)
         own, counts, roster = stacked.total(), None, None
         assert request is not None  # which has been answered
-        if issubclass(request.exchange, AfterTotals):
+        if (totals := batch.state.totals) is not None:
             cells = batch.problem.cells
-            counts = GroupCounts(cells.mass, cells.positives)
-        if batch.state.totals is not None:
-            roster = GroupCounts(batch.state.totals.mass, batch.state.totals.positives)
+            counts, roster = GroupCounts(cells.mass, cells.positives), GroupCounts(totals.mass, totals.positives)
         found = fault(own, request, batch.state.plan, counts, roster)
         if found is not None:
             raise RefusedError(Refusal.IMPLAUSIBLE, f"not sent, since this site {found}.")

@@ -1,9 +1,9 @@
 """What an exchange is: a request to all sites, their replies, and what both sides do with them.
 
-Each exchange is declared in one place (:mod:`logofair.federation.exchanges`): the fields of its request; the fields of
-its reply, each with its meaning, shape, range and fixed-point step; the site's answer; and what the server does with
-the total. The reply type is the privacy statement: a reply holds sums over the site's rows, or their masked form under
-secure sums, and no text of an error and no value of the data leaves a site.
+Each exchange is declared in one place (:mod:`logofair.federation.exchanges`): the fields of its reply, each with its
+meaning, shape, range and fixed-point step; the fields of its request, and what a site answers to it; and what the
+server does with the total. The reply type is the privacy statement: a reply holds sums over the site's rows, or their
+masked form under secure sums, and no text of an error and no value of the data leaves a site.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, Field, dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, get_type_hints
+from dataclasses import KW_ONLY, Field, dataclass, field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -55,8 +55,13 @@ class Disclosure(NamedTuple):
     meaning: str
     shape: str
     step: float
-    low: float = -math.inf
-    high: float = math.inf
+    low: float
+    high: float
+
+
+def disclosed(meaning: str, shape: str, step: float, low: float = -math.inf, high: float = math.inf) -> Any:
+    """Declare a field of a reply."""
+    return field(metadata={"disclosure": Disclosure(meaning, shape, step, low, high)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +84,13 @@ class Context:
 
 
 class Request(Family):
-    """What a server asks of every site in one exchange."""
+    """What a server asks of every site in one exchange, and what a site answers."""
 
-    exchange: ClassVar[type[Exchange]]
+    reply: ClassVar[type[Sums]]
+
+    def answer(self, batch: ClientBatch) -> tuple[ClientBatch, Sums]:
+        """The sites' answer: their next state, and sums whose first axis counts the sites."""
+        raise NotImplementedError
 
     @property
     def lengths(self) -> dict[str, int]:
@@ -138,8 +147,7 @@ class Sums(Body):
     @classmethod
     def disclosures(cls) -> dict[str, Disclosure]:
         """Every field, and what it tells."""
-        hints = get_type_hints(cls, include_extras=True)
-        return {field.name: hints[field.name].__metadata__[0] for field in fields(cls)}
+        return {each.name: each.metadata["disclosure"] for each in fields(cls)}
 
     @classmethod
     def shapes(cls, request: Request, plan: Plan) -> list[tuple[int, ...]]:
@@ -223,26 +231,13 @@ class Sums(Body):
 class Exchange(Family):
     """One exchange as the server knows it: the request under way, and what it will need with the sum of the replies.
 
-    It is a frozen value that can be stored. A class names the types of its request and its reply where it is declared
-    (``class TotalsExchange(Exchange, request=TotalsRequest, reply=Totals)``); one that names none has those of the
-    class it descends from.
+    It is a frozen value that can be stored.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # of those that descend from it
     name: ClassVar[str]  # what the exchange is counted as
-    reply: ClassVar[type[Sums]]
     request: Request  # what is sent to every client
     prices: Floats | None = None  # before the totals of a roster: those worth sending then, from the roster before
-
-    def __init_subclass__(cls, request: type[Request] | None = None, reply: type[Sums] | None = None) -> None:
-        super().__init_subclass__()
-        if request is not None and reply is not None:
-            cls.reply, request.exchange = reply, cls
-
-    @staticmethod
-    def answer(batch: ClientBatch, request: Any) -> tuple[ClientBatch, Sums]:
-        """The sites' answer: their next state, and sums whose first axis counts the sites."""
-        raise NotImplementedError
 
     def take(self, total: Any, plan: Plan, sites: int) -> Exchange:
         """The next exchange, given the total of the replies of so many sites."""
@@ -279,8 +274,7 @@ class AfterTotals(Exchange):
 
 def reply_form(request: Request, plan: Plan) -> tuple[type[Sums], list[tuple[int, ...]]]:
     """The type of the reply to a request, and the shapes of its fields."""
-    kind = request.exchange.reply
-    return kind, kind.shapes(request, plan)
+    return request.reply, request.reply.shapes(request, plan)
 
 
 def fault(

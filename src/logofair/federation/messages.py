@@ -91,7 +91,7 @@ def agrees(own: Request, got: Request | None) -> bool:
 
     Examples
     --------
-    >>> from logofair.federation.exchanges.answers import AnswersRequest
+    >>> from logofair.federation.exchanges.rounds import AnswersRequest
     >>> request = AnswersRequest(np.ones(2), np.zeros(2), np.zeros((1, 2, 1)))
     >>> agrees(request, AnswersRequest(np.ones(2), np.zeros(2), np.full((1, 2, 1), 1e-12)))
     True

@@ -124,23 +124,22 @@ def _policy(batch: ClientBatch, number: int, result: PublishedInfo | None, note:
         without_answers = replace(state, prices=None, u=None, v=None, local_multipliers=None)
         releases = state.releases[number : number + 1]
         own = replace(without_answers, sites=(site,), releases=releases, rules=rules)
-        batch = ClientBatch.resumed([batch.preparation.rows[number]], own)
-    one = replace(batch, derived=batch.derive())
+        batch = ClientBatch.resumed([batch.preparation.rows.of_sites(number, number + 1)], own)
     return Policy(
         groups=plan.groups,
         sites=(site,),
         # On a histogram thresholds stand at the edges of bins, whose rows are treated alike.
         mixtures=rules if plan.privacy is None else at_edges(rules, plan.privacy.bins),
-        calibrator=one.derive().chances.calibrator,
+        calibrator=batch.chances.calibrator,
         merged_rules=None,
         # One key for all sites of a run: runs of other names toss other coins.
         key=int.from_bytes(hashlib.sha256(f"coins|{plan.run}".encode()).digest()[:8], "big"),
         info=replace(
-            _info(one, result),
-            warnings=tuple(map(str, _warnings(one))),
-            coin_share=coin_share(one.problem.cells, rules),
-            score_blind_rules=score_blind_rules(one.problem.cells, rules),
-            site_figures=_figures(one),
+            _info(batch, result),
+            warnings=tuple(map(str, _warnings(batch))),
+            coin_share=coin_share(batch.problem.cells, rules),
+            score_blind_rules=score_blind_rules(batch.problem.cells, rules),
+            site_figures=_figures(batch),
             note=note,
         ),
     )
@@ -148,7 +147,7 @@ def _policy(batch: ClientBatch, number: int, result: PublishedInfo | None, note:
 
 def _info(one: ClientBatch, result: PublishedInfo | None) -> PolicyInfo:
     """What was published about the run, with the site's own tolerance and costs and what it borrows."""
-    state, plan, derived = one.state, one.state.plan, one.derive()
+    state, plan, (_, borrowed) = one.state, one.state.plan, one.borrowing
     info, costs = PolicyInfo(), plan.costs_at(state.sites, state.costs)
     if result is not None:
         info = PolicyInfo(
@@ -162,13 +161,13 @@ def _info(one: ClientBatch, result: PublishedInfo | None) -> PolicyInfo:
         own = plan.requirements(state.sites, state.local_tolerance).items
         required = replace(required, require=tuple(dict.fromkeys((*required.require, *own))))
     pooling = PoolingInfo(strength=None if state.maps is None else state.maps.strength)
-    if state.priors is not None and derived.borrowed is not None:
-        prior, kappa, there = state.priors.kind, state.priors.kappa, derived.borrowed
-        pooling = replace(pooling, prior=prior, kappa=kappa, cells=there.cells, largest_share=there.largest_share)
+    if state.priors is not None and borrowed is not None:
+        prior, kappa, cells = state.priors.kind, state.priors.kappa, borrowed.cells
+        pooling = replace(pooling, prior=prior, kappa=kappa, cells=cells, largest_share=borrowed.largest_share)
     return replace(
         info,
         requirements=required,
-        rows=None if plan.privacy is not None else derived.chances.rows.scores.size,
+        rows=None if plan.privacy is not None else one.chances.rows.scores.size,
         calibration=plan.calibration,
         pooling=pooling,
         site=state.sites[0],
@@ -177,7 +176,7 @@ def _info(one: ClientBatch, result: PublishedInfo | None) -> PolicyInfo:
 
 def _figures(one: ClientBatch) -> SiteInfo:
     """What a site's rules do on its own rows; these figures never leave the site."""
-    problem, groups = replace(one.problem, cells=one.derive().own_cells), one.state.plan.groups
+    problem, groups = replace(one.problem, cells=one.own_cells), one.state.plan.groups
     assert one.state.rules is not None
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, one.state.rules))
     gaps = (problem.local_gaps(u, v) / problem.local_limits.unit)[0].tolist()
@@ -194,7 +193,7 @@ def _figures(one: ClientBatch) -> SiteInfo:
 
 def _warnings(one: ClientBatch) -> Iterator[FitWarning]:
     """Warnings about the site's own small cells; they never leave the site."""
-    rows, plan = one.derive().chances.rows, one.state.plan
+    rows, plan = one.chances.rows, one.state.plan
     if plan.privacy is None:
         yield from cell_warnings(one.problem, rows, merged=True, smallest_cell=plan.smallest_cell)
         return

@@ -13,7 +13,7 @@ from logofair import __version__
 from logofair.columns.checks import Floats
 from logofair.federation.exchange import RosterTotals
 from logofair.federation.exchanges.final import FinalFigures
-from logofair.federation.exchanges.totals import Totals
+from logofair.federation.exchanges.rounds import Totals
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.published import published_pooling

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from logofair.calibration import Calibrator
+from logofair.calibration.crossfit import Sample
 from logofair.calibration.federated import ROWS_AT_ONCE, FoldedRows, GroupMaps, cell_calibrators, fold_rows
+from logofair.calibration.maps import Calibrator, Units
 from logofair.cells.cells import Cells
 from logofair.columns.checks import (
     Binary,
@@ -25,7 +27,7 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, encode_known
-from logofair.columns.segments import cell_numbers
+from logofair.columns.segments import Booleans, cell_numbers
 from logofair.errors import InputError, RefusedError
 from logofair.federation.exchange import Refusal
 from logofair.federation.plan import Plan
@@ -53,12 +55,43 @@ class SiteColumns:
 
 @dataclass(frozen=True, eq=False)
 class SiteRows:
-    """A site's rows after checking."""
+    """The rows of a site after checking; or of several, one site after the other."""
 
     groups: Integers
     scores: Floats
     labels: Binary | None
     weights: Floats | None
+    sites: Integers  # numbered from 0
+
+    @classmethod
+    def of(cls, groups: Integers, scores: Floats, labels: Binary | None, weights: Floats | None) -> SiteRows:
+        """The rows of one site."""
+        return cls(groups, scores, labels, weights, np.zeros(groups.size, dtype=np.int32))
+
+    @classmethod
+    def joined(cls, parts: Sequence[SiteRows]) -> SiteRows:
+        """The rows of several sites, each of them of one site so far."""
+        sizes = [part.groups.size for part in parts]
+        filled = [np.ones(part.groups.size) if part.weights is None else part.weights for part in parts]
+        labels = [part.labels for part in parts if part.labels is not None]
+        return cls(
+            np.concatenate([part.groups for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+            np.concatenate(labels) if len(labels) == len(parts) else None,
+            None if all(part.weights is None for part in parts) else np.concatenate(filled),
+            np.repeat(np.arange(len(parts), dtype=np.int32), sizes),
+        )
+
+    def at(self, which: Booleans | slice) -> SiteRows:
+        """Some of the rows."""
+        labels = None if self.labels is None else self.labels[which]
+        weights = None if self.weights is None else self.weights[which]
+        return SiteRows(self.groups[which], self.scores[which], labels, weights, self.sites[which])
+
+    def of_sites(self, first: int, last: int) -> SiteRows:
+        """The rows of the sites from number ``first`` up to, not with, ``last``, numbered from 0 again."""
+        some = self.at(slice(*np.searchsorted(self.sites, [first, last])))
+        return replace(some, sites=some.sites - np.int32(first))
 
 
 def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
@@ -86,44 +119,10 @@ def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
     weight = weights(columns.sample_weight, group.size, "sample_weight")
     if weight is not None and plan.privacy is not None:
         raise InputError("sample_weight: rows cannot be weighted with differential privacy; leave it out.")
-    return SiteRows(group, score, label, weight)
+    return SiteRows.of(group, score, label, weight)
 
 
-@dataclass(frozen=True, eq=False)
-class ScoredRows:
-    """The rows of several sites, one site after the other; sites are numbered."""
-
-    scores: Floats
-    groups: Integers
-    sites: Integers
-    labels: Binary | None
-    weights: Floats | None
-
-    @classmethod
-    def joined(cls, parts: Sequence[tuple[Floats, Integers, Binary | None, Floats | None]]) -> ScoredRows:
-        """Join the scores, groups, labels and weights of every site."""
-        scores, groups, labels, weights = zip(*parts, strict=True)
-        sizes = [each.size for each in groups]
-        filled = [np.ones(size) if each is None else each for each, size in zip(weights, sizes, strict=True)]
-        return cls(
-            np.concatenate(scores),
-            np.concatenate(groups),
-            np.repeat(np.arange(len(parts), dtype=np.int32), sizes),
-            None if any(each is None for each in labels) else np.concatenate(labels),
-            None if all(each is None for each in weights) else np.concatenate(filled),
-        )
-
-    def of_sites(self, first: int, last: int) -> ScoredRows:
-        """The rows of the sites from number ``first`` up to, not with, ``last``, numbered from 0 again."""
-        low, high = np.searchsorted(self.sites, [first, last])
-        labels = None if self.labels is None else self.labels[low:high]
-        weights = None if self.weights is None else self.weights[low:high]
-        sites = self.sites[low:high] - np.int32(first)
-        return ScoredRows(self.scores[low:high], self.groups[low:high], sites, labels, weights)
-
-
-@dataclass(frozen=True, eq=False)
-class Chances:
+class Chances(NamedTuple):
     """Rows with their calibrated chances, and the calibrator for new rows."""
 
     rows: CalibrationRows
@@ -134,45 +133,46 @@ class Chances:
 class Preparation:
     """What each site does with its own rows before there are cells: folds, calibration, pooling, noise."""
 
-    rows: tuple[SiteRows, ...]
+    rows: SiteRows  # those that count
     plan: Plan
     sites: tuple[str, ...]
 
-    @cached_property
-    def scored(self) -> ScoredRows:
-        """The rows of all sites, one site after the other."""
-        return ScoredRows.joined([(rows.scores, rows.groups, rows.labels, rows.weights) for rows in self.rows])
+    @classmethod
+    def of(cls, parts: Sequence[SiteRows], plan: Plan, sites: tuple[str, ...]) -> Preparation:
+        """Rows count in groups with at least the plan's smallest cell of rows at their site."""
+        rows = SiteRows.joined(parts)
+        cells = cell_numbers(rows.groups, rows.sites, len(plan.groups))
+        there = np.bincount(cells, None if rows.weights is None else rows.weights > 0)
+        stay = there[cells] >= plan.smallest_cell
+        return cls(rows if plan.smallest_cell == 1 or stay.all() else rows.at(stay), plan, sites)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many sites there are, and groups."""
+        return len(self.sites), len(self.plan.groups)
 
     @cached_property
     def folded(self) -> Sequence[FoldedRows]:
         """The rows in calibration folds, the same in every exchange; some sites at a time, to bound the memory."""
-        scored = self.scored
-        ends = np.bincount(scored.sites, minlength=len(self.rows)).cumsum() * (self.plan.folds + 1)
+        ends = np.bincount(self.rows.sites, minlength=len(self.sites)).cumsum() * (self.plan.folds + 1)
         bounds = np.flatnonzero(np.diff(ends // ROWS_AT_ONCE)) + 1
         folded = []
-        for first, last in pairwise([0, *bounds.tolist(), len(self.rows)]):
-            some = scored.of_sites(first, last)
-            own = fold_rows(
-                self.plan.calibration,
-                some.scores,
-                some.labels,
-                some.groups,
-                some.sites,
-                n_groups=len(self.plan.groups),
-                weights=some.weights,
-                folds=self.plan.folds,
-                rngs=[_site_rng(self.plan, site, "folds") for site in self.sites[first:last]],
-            )
-            folded.append(own)
+        for first, last in pairwise([0, *bounds.tolist(), len(self.sites)]):
+            own = self.rows.of_sites(first, last)
+            assert own.labels is not None  # which a plan that calibrates asks for
+            units = Units(len(self.plan.groups), last - first)
+            sample = Sample(own.scores, own.labels, own.groups, own.sites, own.weights, units)
+            rngs = [_site_rng(self.plan, site, "folds") for site in self.sites[first:last]]
+            folded.append(fold_rows(self.plan.calibration, sample, rngs, self.plan.folds))
         return folded
 
     def pooled_rows(self, *, in_folds: bool) -> Iterator[pooling.ScoredRows]:
         """The rows of one site after the other as pooling takes them, in random folds if asked."""
         for number, site in enumerate(self.sites):
-            rows = self._for_pooling(self.scored.of_sites(number, number + 1), 1)
+            rows = self._for_pooling(self.rows.of_sites(number, number + 1), 1)
             yield rows.in_folds(self.plan.folds, _site_rng(self.plan, site, "pooling folds")) if in_folds else rows
 
-    def _for_pooling(self, rows: ScoredRows, n_sites: int) -> pooling.ScoredRows:
+    def _for_pooling(self, rows: SiteRows, n_sites: int) -> pooling.ScoredRows:
         """Rows of some sites as pooling takes them."""
         n_groups = len(self.plan.groups)
         cells = cell_numbers(rows.groups, rows.sites, n_groups)
@@ -182,7 +182,7 @@ class Preparation:
         self, own: Chances, priors: pooling.GroupPriors, *, fill: bool = False
     ) -> tuple[Cells, pooling.Borrowed]:
         """Cells of the rows and of what they borrow, and what that is; ``fill``: cells without rows borrow one row."""
-        rows = self._for_pooling(self.scored, len(self.rows))
+        rows = self._for_pooling(self.rows, len(self.sites))
         mass = rows.mass[-1]
         borrowed = pooling.borrow(rows, priors, np.where(mass == 0, 1.0, mass) if fill else mass)
         return cells_with_borrowed(own.rows, borrowed, own.calibrator), borrowed
@@ -192,15 +192,16 @@ class Preparation:
         privacy, groups = self.plan.privacy, len(self.plan.groups)
         if privacy is None or made:
             return made
-        return tuple(release(rows.scores, rows.groups, n_groups=groups, privacy=privacy) for rows in self.rows)
+        own = (self.rows.of_sites(site, site + 1) for site in range(len(self.sites)))
+        return tuple(release(rows.scores, rows.groups, n_groups=groups, privacy=privacy) for rows in own)
 
     def chances(self, maps: GroupMaps | None, made: tuple[Release, ...]) -> Chances:
         """The rows with their chances: the scores themselves, cross-fitted ones, or those of noised histograms."""
-        plan, scored = self.plan, self.scored if self.plan.privacy is None else self.noised(made)
-        groups, sites = Codes(plan.groups, scored.groups), Codes(self.sites, scored.sites)
-        rows = CalibrationRows(scored.scores, scored.labels, groups, sites, scored.weights)
+        plan, own = self.plan, self.rows if self.plan.privacy is None else self.noised(made)
+        groups, sites = Codes(plan.groups, own.groups), Codes(self.sites, own.sites)
+        rows = CalibrationRows(own.scores, own.labels, groups, sites, own.weights)
         if plan.privacy is not None or plan.calibration == "none":
-            return Chances(rows, Calibrator("none", len(plan.groups), len(self.rows), None))
+            return Chances(rows, Calibrator("none", len(plan.groups), len(self.sites), None))
         if maps is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
         fits = [cell_calibrators(each, maps) for each in self.folded]
@@ -208,10 +209,10 @@ class Preparation:
         eta, order = np.concatenate([fit.eta for fit in fits]), order_by_cell(rows)
         return Chances(with_chances(rows, calibrator, order, partial(np.take, eta, order.rows)), calibrator)
 
-    def noised(self, made: tuple[Release, ...]) -> ScoredRows:
+    def noised(self, made: tuple[Release, ...]) -> SiteRows:
         """The sites' noised histograms as rows: one per bin, weighted by its count."""
         tables = (each.rows() for each in made)
-        return ScoredRows.joined([(middle, codes, None, counts) for middle, codes, counts in tables])
+        return SiteRows.joined([SiteRows.of(codes, middle, None, counts) for middle, codes, counts in tables])
 
 
 def _site_rng(plan: Plan, site: str, purpose: str) -> np.random.Generator:

@@ -18,7 +18,8 @@ from logofair.federation.exchanges.calibrating import (
     first_exchange,
 )
 from logofair.federation.exchanges.final import PublishExchange, PublishRequest
-from logofair.federation.exchanges.totals import Totals, TotalsExchange, TotalsRequest
+from logofair.federation.exchanges.pooling import PoolingExchange
+from logofair.federation.exchanges.rounds import Totals, TotalsExchange, TotalsRequest
 from logofair.federation.messages import Opening, RequestMessage, next_history
 from logofair.federation.plan import Members, Plan
 from logofair.federation.published import BEATEN
@@ -194,9 +195,9 @@ class Server:
             return GroupCounts(phase.mass, np.zeros_like(phase.mass), len(self.sites))
         if isinstance(phase, AfterTotals):
             return phase.totals
-        reference = getattr(phase, "reference", None) or getattr(phase.request, "reference", None)
-        if reference is not None:
-            return GroupCounts(reference.mass, np.zeros_like(reference.mass), len(self.sites))
+        if isinstance(phase, PoolingExchange) and phase.reference is not None:
+            mass = phase.reference.mass
+            return GroupCounts(mass, np.zeros_like(mass), len(self.sites))
         return None
 
     @property

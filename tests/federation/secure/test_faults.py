@@ -13,7 +13,7 @@ from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation import Server
 from logofair.federation.exchange import Refusal
-from logofair.federation.exchanges.totals import TotalsRequest
+from logofair.federation.exchanges.rounds import TotalsRequest
 from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.records import decode, encode
 from support.sites import (

@@ -14,11 +14,9 @@ from logofair.errors import GarbledTotalError, InputError, RunError
 from logofair.federation import Client, ClientBatch, Server, SiteColumns, make_plan
 from logofair.federation.client import SecureIdentity
 from logofair.federation.exchange import reply_form
-from logofair.federation.exchanges.algorithm1 import StepsRequest
-from logofair.federation.exchanges.answers import Answers, AnswersRequest
 from logofair.federation.exchanges.final import FinalRequest, PublishRequest
 from logofair.federation.exchanges.pooling import ScoreMomentsRequest
-from logofair.federation.exchanges.totals import TotalsRequest
+from logofair.federation.exchanges.rounds import Answers, AnswersRequest, StepsRequest, TotalsRequest
 from logofair.federation.messages import Opening, RequestMessage, agrees, next_history
 from logofair.federation.plan import Members
 from logofair.federation.secure import SecureServer, new_signing_key, public_line

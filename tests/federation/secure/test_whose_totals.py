@@ -12,9 +12,8 @@ from logofair.engines.conductor import ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError, RunError
 from logofair.federation import Client, ClientBatch, Plan, Privacy, Server, SiteColumns, SiteLimits, make_plan
-from logofair.federation.exchanges.answers import Answers
 from logofair.federation.exchanges.calibrating import Contributors, CurvatureExchange, GroupRows, GroupRowsExchange
-from logofair.federation.exchanges.totals import Totals, TotalsExchange
+from logofair.federation.exchanges.rounds import Answers, Totals, TotalsExchange
 from logofair.federation.plan import Members
 from logofair.solvers.algorithm1 import Algorithm1
 from logofair.words.federated import run_sentences

@@ -3,12 +3,10 @@
 ==================  ====================================================================================
 ``calibrating``     who contributes, rows of the groups, Newton steps of the calibrators
 ``pooling``         what small cells may borrow, chosen on held-out rows
-``totals``          rows and expected positives of the roster
-``answers``         prices out, best answers back: the exact decomposition, and Algorithm 1's bound
-``algorithm1``      smoothness constants and local steps
+``rounds``          totals of the roster; then prices out, best answers back, or steps of Algorithm 1
 ``final``           the policy stored and measured; the result published
 ==================  ====================================================================================
 
-To add a message, declare its request, its reply and its exchange in one of these, and name the exchange where the one
-before it ends.
+To add a message, declare in one of these its reply, its request with the site's answer, and its exchange, which says
+what the server does with the total; and name the exchange where the one before it ends.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
@@ -20,14 +19,14 @@ from logofair.federation.exchange import (
     ROUNDING,
     SLACK,
     Context,
-    Disclosure,
     Exchange,
     GroupCounts,
     Request,
     Sums,
+    disclosed,
 )
 from logofair.federation.exchanges.pooling import after_calibration
-from logofair.federation.exchanges.totals import TotalsExchange, TotalsRequest
+from logofair.federation.exchanges.rounds import TotalsExchange, TotalsRequest
 from logofair.federation.plan import Plan
 
 # Under secure sums no number is the sum of fewer sites than this: with one ally it would be that of a single site.
@@ -57,18 +56,6 @@ def first_exchange(
 
 
 @dataclass(frozen=True, eq=False)
-class ContributorsRequest(Request):
-    """The first of secure sums: to which of the numbers to come the client contributes."""
-
-    sites: tuple[str, ...]  # of the roster, in the order in which replies have them
-
-    @property
-    def lengths(self) -> dict[str, int]:
-        """A row for each site."""
-        return {"sites": len(self.sites)}
-
-
-@dataclass(frozen=True, eq=False)
 class Contributors(Sums):
     """The first of secure sums: which site contributes to what is summed later.
 
@@ -77,38 +64,29 @@ class Contributors(Sums):
     """
 
     impossible = "claimed to contribute more than a site can"
-    groups: Annotated[
-        Floats,
-        Disclosure(
-            "in its own row 1 where it counts rows of the group that weigh as much as a person, else 0",
-            "sites groups",
-            OF_ROWS,
-            0,
-            1,
-        ),
-    ]
-    rates: Annotated[
-        Floats,
-        Disclosure(
-            "in its own row 1 where it has somebody, or expects one person, among those of whom a global rate is a "
-            "share, else 0",
-            "sites groups rates",
-            OF_ROWS,
-            0,
-            1,
-        ),
-    ]
-    folds: Annotated[
-        Floats,
-        Disclosure(
-            "with calibration, in its own row 1 where each fold of the group holds both labels and the group has 125 "
-            "rows or more, 50 or more, 10 or more, else 0",
-            "sites groups parts",
-            OF_ROWS,
-            0,
-            1,
-        ),
-    ]
+    groups: Floats = disclosed(
+        "in its own row 1 where it counts rows of the group that weigh as much as a person, else 0",
+        "sites groups",
+        OF_ROWS,
+        0,
+        1,
+    )
+    rates: Floats = disclosed(
+        "in its own row 1 where it has somebody, or expects one person, among those of whom a global rate is a "
+        "share, else 0",
+        "sites groups rates",
+        OF_ROWS,
+        0,
+        1,
+    )
+    folds: Floats = disclosed(
+        "with calibration, in its own row 1 where each fold of the group holds both labels and the group has 125 "
+        "rows or more, 50 or more, 10 or more, else 0",
+        "sites groups parts",
+        OF_ROWS,
+        0,
+        1,
+    )
 
     def wrong(self, context: Context) -> str | None:
         """Ones and zeros, and nobody of a group that is not counted."""
@@ -118,20 +96,23 @@ class Contributors(Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class ContributorsExchange(Exchange, request=ContributorsRequest, reply=Contributors):
-    """Secure sums: how many sites contribute to each number to come, since a sum of few is next to one site's."""
+class ContributorsRequest(Request):
+    """The first of secure sums: to which of the numbers to come the client contributes."""
 
-    request: ContributorsRequest
-    prices: Floats | None = None
-    name = "contributors"
+    reply = Contributors
+    sites: tuple[str, ...]  # of the roster, in the order in which replies have them
 
-    @staticmethod
-    def answer(batch: ClientBatch, request: ContributorsRequest) -> tuple[ClientBatch, Contributors]:
+    @property
+    def lengths(self) -> dict[str, int]:
+        """A row for each site."""
+        return {"sites": len(self.sites)}
+
+    def answer(self, batch: ClientBatch) -> tuple[ClientBatch, Contributors]:
         """Groups, and those people of them of whom a global rate is a share."""
-        state = replace(batch.state, releases=batch.preparation.releases(batch.state.releases))
-        prepared, plan, noised = batch.preparation, state.plan, state.plan.privacy is not None
-        rows = prepared.noised(state.releases) if noised else prepared.scored
-        shape, cells = (len(prepared.rows), len(plan.groups)), cell_numbers(rows.groups, rows.sites, len(plan.groups))
+        prepared, plan, noised = batch.preparation, batch.state.plan, batch.state.plan.privacy is not None
+        releases, shape = prepared.releases(batch.state.releases), prepared.shape
+        rows = prepared.noised(releases) if noised else prepared.rows
+        cells = cell_numbers(rows.groups, rows.sites, len(plan.groups))
         # A row of little weight is less than a person: with such rows alone a site would hide nobody's numbers.
         counted = np.ones(cells.size) if rows.weights is None else rows.weights if noised else rows.weights.clip(max=1)
         chances = rows.scores if rows.labels is None or plan.calibration == "none" else rows.labels
@@ -146,10 +127,20 @@ class ContributorsExchange(Exchange, request=ContributorsRequest, reply=Contribu
             mass = np.concatenate([calibration_counts(rows, every)[:, :, -1] for rows in prepared.folded])
             both = np.all(mass[:, :, -1:] > mass[:, :, :-1], axis=(1, 2))
             full = both[:, :, None] & (people[:, :, None] * np.array(PARTS) >= LEAST_ROWS)
-        own = np.array([[float(site == name) for name in request.sites] for site in prepared.sites])
+        own = np.array([[float(site == name) for name in self.sites] for site in prepared.sites])
         marks = (people >= 1.0, np.stack(expected, axis=2) >= 1.0 if expected else np.zeros((*shape, 0)), full)
         rows_of_all = (np.array(list(map(np.multiply.outer, own, each))) for each in marks)
-        return replace(batch, state=state), Contributors(*rows_of_all)
+        after = replace(batch, state=replace(batch.state, releases=releases))
+        return after, Contributors(*rows_of_all)
+
+
+@dataclass(frozen=True, eq=False)
+class ContributorsExchange(Exchange):
+    """Secure sums: how many sites contribute to each number to come, since a sum of few is next to one site's."""
+
+    request: ContributorsRequest
+    prices: Floats | None = None
+    name = "contributors"
 
     def take(self, total: Contributors, plan: Plan, sites: int) -> Exchange:
         """Go on where every group, and everybody of whom a rate is a share, is at enough sites.
@@ -181,28 +172,20 @@ class ContributorsExchange(Exchange, request=ContributorsRequest, reply=Contribu
 
 
 @dataclass(frozen=True, eq=False)
-class GroupRowsRequest(Request):
-    """Before calibration: how many rows each group has."""
-
-
-@dataclass(frozen=True, eq=False)
 class GroupRows(Sums):
     """Before calibration: which groups have rows enough that sums over a fold of them are far from a single row's."""
 
     impossible = "sent a number of rows that cannot be"
-    rows: Annotated[
-        Floats,
-        Disclosure(
-            "number of rows of each group, or 250 where it has more; under secure sums rounded down to 167, 125, 50, "
-            "10 or 1",
-            "groups",
-            OF_ROWS,
-            0,
-            MOST_ROWS,
-        ),
-    ]
-    everybody: Annotated[Floats, Disclosure("number of rows of all groups, likewise", "1", OF_ROWS, 0, MOST_ROWS)]
-    mass: Annotated[Floats, Disclosure("weight of the rows of each group", "groups", OF_ROWS, 0, MOST_ROWS)]
+    rows: Floats = disclosed(
+        "number of rows of each group, or 250 where it has more; under secure sums rounded down to 167, 125, 50, "
+        "10 or 1",
+        "groups",
+        OF_ROWS,
+        0,
+        MOST_ROWS,
+    )
+    everybody: Floats = disclosed("number of rows of all groups, likewise", "1", OF_ROWS, 0, MOST_ROWS)
+    mass: Floats = disclosed("weight of the rows of each group", "groups", OF_ROWS, 0, MOST_ROWS)
 
     @property
     def row_counts(self) -> GroupCounts:
@@ -215,18 +198,14 @@ class GroupRows(Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class GroupRowsExchange(Exchange, request=GroupRowsRequest, reply=GroupRows):
-    """Which groups have rows enough for sums of their own."""
+class GroupRowsRequest(Request):
+    """Before calibration: how many rows each group has."""
 
-    request: GroupRowsRequest
-    fed: Booleans  # whether enough sites contribute to every fold of each label, (groups,)
-    prices: Floats | None = None
-    name = "calibration"
+    reply = GroupRows
 
-    @staticmethod
-    def answer(batch: ClientBatch, request: GroupRowsRequest) -> tuple[ClientBatch, GroupRows]:
+    def answer(self, batch: ClientBatch) -> tuple[ClientBatch, GroupRows]:
         """Rows up to what is enough, and what they weigh."""
-        rows, shape = batch.preparation.scored, (len(batch.preparation.rows), len(batch.state.plan.groups))
+        rows, shape = batch.preparation.rows, batch.preparation.shape
         weights = np.ones(rows.scores.size) if rows.weights is None else rows.weights
         cells = cell_numbers(rows.groups, rows.sites, shape[1])
         number, mass = (
@@ -240,6 +219,16 @@ class GroupRowsExchange(Exchange, request=GroupRowsRequest, reply=GroupRows):
             )
         return batch, GroupRows(rows=of_groups, everybody=of_all[:, None], mass=mass)
 
+
+@dataclass(frozen=True, eq=False)
+class GroupRowsExchange(Exchange):
+    """Which groups have rows enough for sums of their own."""
+
+    request: GroupRowsRequest
+    fed: Booleans  # whether enough sites contribute to every fold of each label, (groups,)
+    prices: Floats | None = None
+    name = "calibration"
+
     def take(self, total: GroupRows, plan: Plan, sites: int) -> Exchange:
         """Begin the fits of the groups that are large enough."""
         # Sums of limited precision cannot show progress below it.
@@ -247,22 +236,11 @@ class GroupRowsExchange(Exchange, request=GroupRowsRequest, reply=GroupRows):
         most = MOST_ROUNDS if plan.secure else None
         places = summed_at(total.rows, float(total.everybody[0]), self.fed) if sites > 1 else np.arange(total.rows.size)
         levels = Levels.start(plan.calibration, places, folds=plan.folds, most_rounds=most, **precision)
-        return FoldCountsExchange(FoldCountsRequest(**vars(levels.request)), levels, total.mass, self.prices)
+        return CurvatureExchange(FoldCountsRequest(**vars(levels.request)), levels, total.mass, self.prices)
 
     def survives_dropout(self, plan: Plan) -> bool:
         """The rows of those who remain; under secure sums it has to be counted again who contributes."""
         return not plan.secure
-
-
-# What both replies of the calibrators have.
-_LossSums: TypeAlias = Annotated[
-    Floats, Disclosure("log loss, gradient and Hessian at the parameters sent", "entries fits 1+groups", OF_ROWS)
-]
-
-
-@dataclass(frozen=True, eq=False)
-class CurvatureRequest(Request, Points):
-    """A further step of calibration: sums at these parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,12 +248,12 @@ class Curvature(Sums):
     """Every further step of the group-level calibrators."""
 
     impossible = "sent calibration sums that no rows can have"
-    sums: _LossSums
+    sums: Floats = disclosed("log loss, gradient and Hessian at the parameters sent", "entries fits 1+groups", OF_ROWS)
 
     def wrong(self, context: Context) -> str | None:
         """Losses and derivatives within what so many rows allow."""
-        request, counts = context.request, context.counts
-        return self.beyond(request, None if counts is None else placed(counts.mass, request.places))
+        counts, points = context.counts, context.request
+        return self.beyond(points, None if counts is None else placed(counts.mass, points.places))
 
     def beyond(self, points: Points, known: Floats | None) -> str | None:
         """What rows of this weight per group cannot have lost."""
@@ -288,45 +266,26 @@ class Curvature(Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class CurvatureExchange(Exchange, request=CurvatureRequest, reply=Curvature):
-    """The calibrators of all rows and of the groups, by Newton's method on additive sums."""
+class CurvatureRequest(Request, Points):
+    """A further step of calibration: sums at these parameters."""
 
-    request: CurvatureRequest
-    levels: Levels
-    mass: Floats  # weight of the rows of each group
-    prices: Floats | None = None
-    name = "calibration"
+    reply = Curvature
 
-    @staticmethod
-    def answer(batch: ClientBatch, request: Any) -> tuple[ClientBatch, Sums]:
+    def answer(self, batch: ClientBatch) -> tuple[ClientBatch, Curvature]:
         """Sums over the rows in folds."""
-        sums = [calibration_sums(rows, request) for rows in batch.preparation.folded]
+        sums = [calibration_sums(rows, self) for rows in batch.preparation.folded]
         return batch, Curvature(np.concatenate(sums))
 
-    def take(self, total: Curvature | FoldCounts, plan: Plan, sites: int) -> Exchange:
-        """One Newton step."""
-        levels = self.levels.take(total.sums)
-        if levels.done:
-            return after_calibration(plan, TotalsExchange(TotalsRequest(levels.published), self.prices))
-        return CurvatureExchange(CurvatureRequest(**vars(levels.request)), levels, self.mass, self.prices)
-
 
 @dataclass(frozen=True, eq=False)
-class FoldCountsRequest(CurvatureRequest):
-    """The first step of calibration: counts, and sums at these parameters."""
-
-
-@dataclass(frozen=True, eq=False)
-class FoldCounts(Sums):
-    """The first step of the group-level calibrators; a fit leaves one fold out, the last one none.
+class FoldCounts(Curvature):
+    """The first step of the group-level calibrators, which counts too; a fit leaves one fold out, the last one none.
 
     Groups of few rows are not among them, or are added up as one, here and in what follows.
     ``counts`` is for label 0, then for label 1; only for Platt's method the sum of logit(score) stands before the mass.
     """
 
-    impossible = "sent calibration sums that no rows can have"
-    counts: Annotated[Floats, Disclosure("weight of the rows by label", "2 label-sums fits groups", OF_ROWS)]
-    sums: _LossSums
+    counts: Floats = disclosed("weight of the rows by label", "2 label-sums fits groups", OF_ROWS)
 
     def wrong(self, context: Context) -> str | None:
         """The rows of before, and losses that these allow."""
@@ -339,22 +298,35 @@ class FoldCounts(Sums):
         own, known = mass[:, -1].sum(axis=0), None if counts is None else placed(counts.mass, points.places)
         if known is not None and np.any(np.abs(own - known) > ROUNDING * (1.0 + known)):
             return "claims another number of rows than before"
-        return Curvature(self.sums).beyond(points, own)
+        return self.beyond(points, own)
 
 
 @dataclass(frozen=True, eq=False)
-class FoldCountsExchange(CurvatureExchange, request=FoldCountsRequest, reply=FoldCounts):
-    """The first step of the calibrators, which counts too."""
+class FoldCountsRequest(CurvatureRequest):
+    """The first step of calibration: counts, and sums at these parameters."""
 
-    request: FoldCountsRequest
+    reply = FoldCounts
 
-    @staticmethod
-    def answer(batch: ClientBatch, request: FoldCountsRequest) -> tuple[ClientBatch, Sums]:
+    def answer(self, batch: ClientBatch) -> tuple[ClientBatch, FoldCounts]:
         """Counts by label and fold, and the sums."""
-        folded = batch.preparation.folded
-        counts = np.concatenate([calibration_counts(rows, request.places) for rows in folded])
-        return batch, FoldCounts(counts, np.concatenate([calibration_sums(rows, request) for rows in folded]))
+        counts = [calibration_counts(rows, self.places) for rows in batch.preparation.folded]
+        return batch, FoldCounts(super().answer(batch)[1].sums, np.concatenate(counts))
 
-    def take(self, total: FoldCounts, plan: Plan, sites: int) -> Exchange:  # type: ignore[override]
-        """Keep the counts, and step."""
-        return CurvatureExchange.take(replace(self, levels=self.levels.count(total.counts)), total, plan, sites)
+
+@dataclass(frozen=True, eq=False)
+class CurvatureExchange(Exchange):
+    """The calibrators of all rows and of the groups, by Newton's method on additive sums."""
+
+    request: Request  # for curvature, at first for fold counts too
+    levels: Levels
+    mass: Floats  # weight of the rows of each group
+    prices: Floats | None = None
+    name = "calibration"
+
+    def take(self, total: Curvature, plan: Plan, sites: int) -> Exchange:
+        """Keep the counts, if there are any, and take one Newton step."""
+        levels = self.levels.count(total.counts) if isinstance(total, FoldCounts) else self.levels
+        levels = levels.take(total.sums)
+        if levels.done:
+            return after_calibration(plan, TotalsExchange(TotalsRequest(levels.published), self.prices))
+        return replace(self, request=CurvatureRequest(**vars(levels.request)), levels=levels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -25,7 +25,6 @@ from logofair.federation.exchange import (
     SLACK,
     AfterTotals,
     Context,
-    Disclosure,
     Exchange,
     GroupCounts,
     Refusal,
@@ -33,6 +32,7 @@ from logofair.federation.exchange import (
     RosterTotals,
     Sums,
     beyond_rows,
+    disclosed,
 )
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Plan
@@ -47,40 +47,24 @@ _EXCESS = 1e3
 
 
 @dataclass(frozen=True, eq=False)
-class FinalRequest(Request):
-    """Mix the answers to these prices with these weights, store the policy, and measure it."""
-
-    prices: Floats  # (answers mixed, groups, rates)
-    weights: Floats
-
-
-@dataclass(frozen=True, eq=False)
 class FinalFigures(Sums):
     """Measured on the policy the client has stored: the certificate rests on this, not on a solver's word."""
 
-    gain: Annotated[
-        Floats, Disclosure("accuracy above rejecting everybody, or cost saved, as a share of all rows", "1", OF_SHARES)
-    ]
-    shares: Annotated[Floats, Disclosure("its share of each group's global rates", "groups rates", OF_SHARES)]
-    exceeding: Annotated[
-        Floats, Disclosure("1 where the stored policy misses a requirement inside the client, else 0", "1", OF_SHARES)
-    ]
-    combinations: Annotated[
-        Floats,
-        Disclosure(
-            "its part of each rate of everyone, or difference of rates, that is limited over all",
-            "combinations",
-            OF_SHARES,
-        ),
-    ]
-    own: Annotated[
-        Floats,
-        Disclosure(
-            "with pooling, on its own rows alone: weight accepted, positives expected among them and in all",
-            "own 3",
-            OF_CHANCES,
-        ),
-    ]
+    gain: Floats = disclosed(
+        "accuracy above rejecting everybody, or cost saved, as a share of all rows", "1", OF_SHARES
+    )
+    shares: Floats = disclosed("its share of each group's global rates", "groups rates", OF_SHARES)
+    exceeding: Floats = disclosed(
+        "1 where the stored policy misses a requirement inside the client, else 0", "1", OF_SHARES
+    )
+    combinations: Floats = disclosed(
+        "its part of each rate of everyone, or difference of rates, that is limited over all", "combinations", OF_SHARES
+    )
+    own: Floats = disclosed(
+        "with pooling, on its own rows alone: weight accepted, positives expected among them and in all",
+        "own 3",
+        OF_CHANCES,
+    )
 
     def wrong(self, context: Context) -> str | None:
         """Figures within what the rows behind them allow."""
@@ -101,32 +85,27 @@ class FinalFigures(Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
-    """The weights of the mixture go out; every client stores its policy and measures it."""
+class FinalRequest(Request):
+    """Mix the answers to these prices with these weights, store the policy, and measure it."""
 
-    request: FinalRequest
-    totals: RosterTotals
-    bound: float  # above rejecting everybody
-    bound_prices: Floats  # (groups, rates): the prices that prove the bound
-    rounds: int
-    name = "final"
+    reply = FinalFigures
+    prices: Floats  # (answers mixed, groups, rates)
+    weights: Floats
 
-    @staticmethod
-    def answer(batch: ClientBatch, request: FinalRequest) -> tuple[ClientBatch, FinalFigures]:
+    def answer(self, batch: ClientBatch) -> tuple[ClientBatch, FinalFigures]:
         """Mix the answers that were counted into rules, store these, and measure what is stored."""
-        weights, plan = request.weights, batch.state.plan
-        if batch.state.result is not None:
+        weights, plan, state = self.weights, batch.state.plan, batch.state
+        if state.result is not None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        fits = np.all(weights >= 0) and weights.sum() <= 1 + 1e-9 and len(weights) == len(request.prices) > 0
-        if not (fits and np.all(np.abs(request.prices) <= LARGEST_PRICE)):
+        fits = np.all(weights >= 0) and weights.sum() <= 1 + 1e-9 and len(weights) == len(self.prices) > 0
+        if not (fits and np.all(np.abs(self.prices) <= LARGEST_PRICE)):
             raise RefusedError(Refusal.BAD_REQUEST)
-        after = replace(batch, derived=batch.derive())
-        problem, rates = after.problem, {rate for item in plan.require for rate in item.rates}
-        if after.state.local_tolerance is not None:
+        problem, rates = batch.problem, {rate for item in plan.require for rate in item.rates}
+        if state.local_tolerance is not None:
             rates |= set(plan.inside.rates)
         selection_only = all(rate.slope == 0 for rate in rates)
-        state, at, answers = after.state, (broadcast_prices(request.prices, plan), weights), []
-        for asked, prices in zip(request.prices, at[0], strict=True):
+        at, answers = (broadcast_prices(self.prices, plan), weights), []
+        for asked, prices in zip(self.prices, at[0], strict=True):
             if state.prices is not None and state.u is not None and state.v is not None:
                 same = np.flatnonzero((state.prices == asked).reshape(len(state.prices), -1).all(axis=1))
                 if same.size:  # the very answer that was counted
@@ -139,14 +118,24 @@ class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
         mixed_u, mixed_v = (sum(w * a for w, a in zip(weights, each, strict=True)).ravel() for each in (u, v))
         mixed = reduce(problem.cells, mixed_u, mixed_v, selection_only=selection_only)
         rules = filled(problem.cells, mixed, _merged_rules(problem, *at))
-        priors, derived = after.state.priors, after.derive()
-        if priors is not None and not derived.cells.mass.all():
+        if state.priors is not None and not batch.cells.mass.all():
             # With their group's scores at all sites in cells without rows.
-            expected, _ = after.preparation.borrowing(derived.chances, priors, fill=True)
+            expected, _ = batch.preparation.borrowing(batch.chances, state.priors, fill=True)
             rules = _held_rules(problem, expected, rules, *at, selection_only=selection_only)
-        figures = _measured(after, rules)
-        exceeding = bool(figures.exceeding.any())
-        return replace(after, state=replace(after.state, rules=rules, exceeding=exceeding)), figures
+        figures = _measured(batch, rules)
+        return batch.updated(rules=rules, exceeding=bool(figures.exceeding.any())), figures
+
+
+@dataclass(frozen=True, eq=False)
+class FinalExchange(AfterTotals):
+    """The weights of the mixture go out; every client stores its policy and measures it."""
+
+    request: FinalRequest
+    totals: RosterTotals
+    bound: float  # above rejecting everybody
+    bound_prices: Floats  # (groups, rates): the prices that prove the bound
+    rounds: int
+    name = "final"
 
     def take(self, total: FinalFigures, plan: Plan, sites: int) -> Exchange:
         """What was measured is the result."""
@@ -158,9 +147,15 @@ class FinalExchange(AfterTotals, request=FinalRequest, reply=FinalFigures):
 
 
 @dataclass(frozen=True, eq=False)
+class Received(Sums):
+    """The result was received."""
+
+
+@dataclass(frozen=True, eq=False)
 class PublishRequest(Request):
     """The result: the policy is written with it."""
 
+    reply = Received
     result: PublishedInfo
 
     @property
@@ -168,30 +163,23 @@ class PublishRequest(Request):
         """All but what no number depends on and only the server knows: who dropped out why, how often it asked."""
         return PublishRequest(replace(self.result, run=replace(self.result.run, excluded=(), exchanges={})))
 
+    def answer(self, batch: ClientBatch) -> tuple[ClientBatch, Received]:
+        """Store the result, unless it cannot be true; what is wrong with it is for this site's own people alone."""
+        if batch.state.rules is None or batch.state.result is not None:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        wrong = wrong_in(batch, self.result)
+        stored: Any = {"result": self.result, "forged": ""} if wrong is None else {"forged": wrong}
+        return batch.updated(**stored), Received()
+
 
 @dataclass(frozen=True, eq=False)
-class Received(Sums):
-    """The result was received."""
-
-
-@dataclass(frozen=True, eq=False)
-class PublishExchange(Exchange, request=PublishRequest, reply=Received):
+class PublishExchange(Exchange):
     """All is measured; the server, which knows the roster, publishes the result, and nothing follows."""
 
     final: FinalExchange
     figures: FinalFigures
     request: PublishRequest | None = None  # type: ignore[assignment]  # None: what the server's result says
     name = "publication"
-
-    @staticmethod
-    def answer(batch: ClientBatch, request: PublishRequest) -> tuple[ClientBatch, Received]:
-        """Store the result, unless it cannot be true; what is wrong with it is for this site's own people alone."""
-        if batch.state.rules is None or batch.state.result is not None:
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        wrong = wrong_in(batch, request.result)
-        if wrong is not None:
-            return replace(batch, state=replace(batch.state, forged=wrong)), Received()
-        return replace(batch, state=replace(batch.state, result=request.result, forged="")), Received()
 
 
 def wrong_in(batch: ClientBatch, result: PublishedInfo, *, counted: bool = True) -> str | None:
@@ -202,7 +190,6 @@ def wrong_in(batch: ClientBatch, result: PublishedInfo, *, counted: bool = True)
     state, members = batch.state, batch.state.members
     if state.exceeding:
         return "the rule misses a requirement inside this site"
-    batch = replace(batch, derived=batch.derive())
     problem = batch.problem
     assert state.rules is not None
     assert state.totals is not None
@@ -226,15 +213,16 @@ def wrong_in(batch: ClientBatch, result: PublishedInfo, *, counted: bool = True)
 
 def _measured(batch: ClientBatch, rules: Mixtures) -> FinalFigures:
     """What stored rules do at every site, on its rows with what they borrow and on its own rows alone."""
-    problem, plan, own_cells = batch.problem, batch.state.plan, batch.derive().own_cells
+    problem, plan = batch.problem, batch.state.plan
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, rules))
     excess = np.max(problem.local_excess(u, v) / problem.local_limits.unit, axis=1, initial=0.0)
     rounding = LARGEST_VIOLATION / float(np.min(problem.local_limits.unit, initial=1.0))
     shares, combinations = split_combinations(problem.site_shares(u, v), plan)
     own = np.zeros((problem.shape[0], 0, 3))
     if plan.pooling != "none":
-        own_u, own_v = evaluate(own_cells, rules)
-        parts = own_cells.mass * own_u, own_cells.mass * own_v, own_cells.positives
+        own_u, own_v = evaluate(batch.own_cells, rules)
+        mass, positives = batch.own_cells.mass, batch.own_cells.positives
+        parts = mass * own_u, mass * own_v, positives
         own = np.stack([each.reshape(problem.shape) for each in parts], axis=2)
     return FinalFigures(
         gain=(problem.site_gains(u, v) + batch.cost_offset)[:, None],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,14 +21,14 @@ from logofair.federation.exchange import (
     ROUNDING,
     SLACK,
     Context,
-    Disclosure,
     Exchange,
     GroupCounts,
     Refusal,
     Request,
     Sums,
+    disclosed,
 )
-from logofair.federation.exchanges.totals import TotalsExchange
+from logofair.federation.exchanges.rounds import TotalsExchange
 from logofair.federation.plan import Plan
 from logofair.fitting import pooling
 from logofair.fitting.pooling import STRENGTHS, Choice, GroupPriors, Reference, ShiftRule, may_borrow
@@ -41,36 +41,56 @@ _LARGEST_SHIFT = 100.0
 _LARGEST_LOSS = 28.0
 
 
+class PoolingRequest(Request):
+    """A step of the pooling: what each site answers from its own rows, and what the server does with the sums."""
+
+    step: ClassVar[int]  # in the order of the five
+
+    @property
+    def shifts(self) -> ShiftRule | None:
+        """What the shifts of cells follow from; None: there are none yet."""
+        return None
+
+    def of_site(self, rows: pooling.ScoredRows) -> Sums:
+        """What a site answers."""
+        raise NotImplementedError
+
+    def followed(self, total: Any, after: TotalsExchange, plan: Plan, sites: int) -> Exchange:
+        """What the server does next; ``after`` comes once the pooling is over."""
+        raise NotImplementedError
+
+    def answer(self, batch: ClientBatch) -> tuple[ClientBatch, Sums]:
+        """Answer each step once in a roster, since a second answer would tell more than one."""
+        state, shifts = batch.state, self.shifts
+        first = {"auto": 1, "full": PriorRequest.step}.get(state.plan.pooling)
+        if first is None or not max(first, state.pooling_steps + 1) <= self.step:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        if shifts is not None and not shifts.plausible:  # no rows have such moments
+            raise RefusedError(Refusal.BAD_REQUEST)
+        rows = batch.preparation.pooled_rows(in_folds=self.step < PriorRequest.step)
+        return batch.updated(pooling_steps=self.step), self.reply.stacked([self.of_site(each) for each in rows])
+
+
+@dataclass(frozen=True, eq=False)
 class PoolingExchange(Exchange):
     """A step of the pooling, and the exchange that comes after the last one."""
 
+    request: PoolingRequest
     after: TotalsExchange
+    reference: Reference | None = None  # None: nothing was learnt of any site's scores yet
     name = "pooling"
-    step: ClassVar[int]  # in the order of the five
+
+    def take(self, total: Sums, plan: Plan, sites: int) -> Exchange:
+        """As the step says."""
+        return self.request.followed(total, self.after, plan, sites)
+
+    def survives_dropout(self, plan: Plan) -> bool:
+        """Sums of those who remain; where the reference or calibrators hold the excluded rows, these are made again."""
+        return self.reference is None and self.after.request.maps is None
 
     def warm_start(self, plan: Plan) -> Floats | None:
         """What was told to the totals."""
         return self.after.prices
-
-    @classmethod
-    def stepped(cls, batch: ClientBatch, rule: ShiftRule | None = None) -> ClientBatch:
-        """The sites' state with this step answered: each once in a roster, since a second would tell more than one.
-
-        ``rule`` is what shifts follow from, which some rows must be able to have.
-        """
-        first = {"auto": 1, "full": PriorExchange.step}.get(batch.state.plan.pooling)
-        if first is None or not max(first, batch.state.pooling_steps + 1) <= cls.step:
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        if rule is not None and not rule.plausible:
-            raise RefusedError(Refusal.BAD_REQUEST)
-        return replace(batch, state=replace(batch.state, pooling_steps=cls.step))
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreMomentsRequest(Request):
-    """Moments of raw scores, and what each strength of these calibrators loses."""
-
-    maps: GroupMaps | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,22 +98,21 @@ class ScoreMoments(Sums, pooling.ScoreMoments):
     """The first step of pooling; fits as in calibration, with folds of their own."""
 
     impossible = "sent moments of scores that no rows can have"
-    mass: Annotated[Floats, Disclosure("weight of the rows of each group", "fits groups", OF_ROWS)]
-    counts: Annotated[Floats, Disclosure("how many rows of equal weight that is worth", "fits groups", OF_ROWS, 0)]
-    odds: Annotated[Floats, Disclosure("sum of the scores' log-odds in each group", "fits groups", OF_ROWS)]
-    squares: Annotated[
-        Floats, Disclosure("squared distances of these from the client's mean of the group", "fits groups", OF_ROWS, 0)
-    ]
-    freedom: Annotated[Floats, Disclosure("weight of each group less that of one row", "fits groups", OF_ROWS, 0)]
-    small_cells: Annotated[Floats, Disclosure("how many of its groups have fewer than 20,000 rows", "1", OF_ROWS, 0)]
-    histogram: Annotated[
-        Floats,
-        Disclosure("weight of the rows, all groups together, in bins of 1/32 in log-odds", "all-bins", OF_ROWS, 0),
-    ]
-    losses: Annotated[
-        Floats, Disclosure("log loss of held-out labels for each strength of calibration", "strengths folds", OF_ROWS)
-    ]
-    rows: Annotated[Floats, Disclosure("number of rows", "1", OF_ROWS)]
+    mass: Floats = disclosed("weight of the rows of each group", "fits groups", OF_ROWS)
+    counts: Floats = disclosed("how many rows of equal weight that is worth", "fits groups", OF_ROWS, 0)
+    odds: Floats = disclosed("sum of the scores' log-odds in each group", "fits groups", OF_ROWS)
+    squares: Floats = disclosed(
+        "squared distances of these from the client's mean of the group", "fits groups", OF_ROWS, 0
+    )
+    freedom: Floats = disclosed("weight of each group less that of one row", "fits groups", OF_ROWS, 0)
+    small_cells: Floats = disclosed("how many of its groups have fewer than 20,000 rows", "1", OF_ROWS, 0)
+    histogram: Floats = disclosed(
+        "weight of the rows, all groups together, in bins of 1/32 in log-odds", "all-bins", OF_ROWS, 0
+    )
+    losses: Floats = disclosed(
+        "log loss of held-out labels for each strength of calibration", "strengths folds", OF_ROWS
+    )
+    rows: Floats = disclosed("number of rows", "1", OF_ROWS)
 
     @property
     def row_counts(self) -> GroupCounts:
@@ -124,48 +143,37 @@ class ScoreMoments(Sums, pooling.ScoreMoments):
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreMomentsExchange(PoolingExchange, request=ScoreMomentsRequest, reply=ScoreMoments):
-    """Pooling: where groups lie and how far their scores vary; and how firmly cells hold to their group's map."""
+class ScoreMomentsRequest(PoolingRequest):
+    """Moments of raw scores, and what each strength of these calibrators loses."""
 
-    request: ScoreMomentsRequest
-    after: TotalsExchange
+    reply = ScoreMoments
     step = 1
+    maps: GroupMaps | None = None
 
-    @staticmethod
-    def answer(batch: ClientBatch, request: ScoreMomentsRequest) -> tuple[ClientBatch, ScoreMoments]:
-        """Moments of each site; losses of all of them at once."""
-        after, prepared, plan = ScoreMomentsExchange.stepped(batch), batch.preparation, batch.state.plan
-        losses, maps = np.zeros((len(prepared.rows), 0, plan.folds)), request.maps
-        if plan.calibration != "none":
-            if maps is None:
-                raise RefusedError(Refusal.OUT_OF_TURN)
-            losses = np.concatenate([strength_losses(rows, maps, STRENGTHS["auto"]) for rows in prepared.folded])
-        moments = [
-            ScoreMoments(**vars(pooling.score_moments(rows)), losses=own, rows=np.array([float(rows.odds.size)]))
-            for rows, own in zip(prepared.pooled_rows(in_folds=True), losses, strict=True)
-        ]
-        return after, ScoreMoments.stacked(moments)
+    def of_site(self, rows: pooling.ScoredRows) -> ScoreMoments:
+        """Moments of a site's scores."""
+        losses, number = np.zeros((0, rows.folds)), np.array([float(rows.odds.size)])
+        return ScoreMoments(**vars(pooling.score_moments(rows)), losses=losses, rows=number)
 
-    def take(self, total: ScoreMoments, plan: Plan, sites: int) -> Exchange:
-        """Choose the strength, and go on where there is anything to borrow."""
-        after = self.after
+    def followed(self, total: ScoreMoments, after: TotalsExchange, plan: Plan, sites: int) -> Exchange:
+        """Choose how firmly cells hold to their group's map, and go on where there is anything to borrow."""
         if not may_borrow(plan.pooling, sites, round(float(total.small_cells[0]))):
             return after
         if after.request.maps is not None:
             rows = round(float(total.rows[0]))
             after = after.with_strength(least_loss(total.losses, STRENGTHS["auto"], rows))
-        return ShiftMomentsExchange(ShiftMomentsRequest(Reference.of(total, sites)), after)
+        reference = Reference.of(total, sites)
+        return PoolingExchange(ShiftMomentsRequest(reference), after, reference)
 
-    def survives_dropout(self, plan: Plan) -> bool:
-        """Sums of those who remain; where calibrators hold the excluded rows too, these are fitted again first."""
-        return self.after.request.maps is None
-
-
-@dataclass(frozen=True, eq=False)
-class ShiftMomentsRequest(Request):
-    """How far the client and its cells lie from this reference."""
-
-    reference: Reference
+    def answer(self, batch: ClientBatch) -> tuple[ClientBatch, Sums]:
+        """Moments of each site; losses of all of them at once."""
+        after, moments = super().answer(batch)
+        if batch.state.plan.calibration == "none":
+            return after, moments
+        if self.maps is None:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        losses = [strength_losses(rows, self.maps, STRENGTHS["auto"]) for rows in batch.preparation.folded]
+        return after, replace(moments, losses=np.concatenate(losses))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,15 +181,12 @@ class ShiftMoments(Sums):
     """The second step of pooling: how far the client lies from the others, and its groups from there."""
 
     impossible = "sent shifts that no rows can have"
-    sums: Annotated[
-        Floats,
-        Disclosure(
-            "precision of each shift in log-odds as a share of all sites', that times the shift, times its square, "
-            "the share squared, and 1 where there is a shift",
-            "5 fits 1+groups",
-            OF_SHIFTS,
-        ),
-    ]
+    sums: Floats = disclosed(
+        "precision of each shift in log-odds as a share of all sites', that times the shift, times its square, "
+        "the share squared, and 1 where there is a shift",
+        "5 fits 1+groups",
+        OF_SHIFTS,
+    )
 
     def wrong(self, context: Context) -> str | None:
         """Shares of all precision, at most 1, and moments of shifts that they can have."""
@@ -195,38 +200,26 @@ class ShiftMoments(Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class ShiftMomentsExchange(PoolingExchange, request=ShiftMomentsRequest, reply=ShiftMoments):
-    """Pooling: how far sites, and cells inside them, truly differ."""
+class ShiftMomentsRequest(PoolingRequest):
+    """How far the client and its cells lie from this reference."""
 
-    request: ShiftMomentsRequest
-    after: TotalsExchange
+    reply: ClassVar[type[Sums]] = ShiftMoments
     step = 2
-
-    @staticmethod
-    def answer(batch: ClientBatch, request: ShiftMomentsRequest) -> tuple[ClientBatch, ShiftMoments]:
-        """Moments of each site's shifts."""
-        after = ShiftMomentsExchange.stepped(batch, ShiftRule.of(request.reference, np.zeros(1)))
-        rows = batch.preparation.pooled_rows(in_folds=True)
-        return after, ShiftMoments(np.stack([pooling.shift_moments(each, request.reference) for each in rows]))
-
-    def take(self, total: ShiftMoments, plan: Plan, sites: int) -> Exchange:
-        """What is beyond chance."""
-        reference = self.request.reference
-        between = pooling.shift_variance(total.sums, reference)
-        return FoldHistogramsExchange(FoldHistogramsRequest(reference, between), self.after)
-
-
-@dataclass(frozen=True, eq=False)
-class FoldHistogramsRequest(Request):
-    """What the client gives to each candidate prior, its shifts drawn in by these variances."""
-
     reference: Reference
-    between: Floats  # (fits, 1 + groups)
 
     @property
-    def lengths(self) -> dict[str, int]:
-        """The bins of the reference."""
-        return {"bins": 1 + self.reference.edges.size}
+    def shifts(self) -> ShiftRule:
+        """That of no differences between sites."""
+        return ShiftRule.of(self.reference, np.zeros(1))
+
+    def of_site(self, rows: pooling.ScoredRows) -> Sums:
+        """Moments of a site's shifts."""
+        return ShiftMoments(pooling.shift_moments(rows, self.reference))
+
+    def followed(self, total: Any, after: TotalsExchange, plan: Plan, sites: int) -> Exchange:
+        """How far sites, and cells inside them, differ beyond chance."""
+        between = pooling.shift_variance(total.sums, self.reference)
+        return PoolingExchange(FoldHistogramsRequest(self.reference, between), after, self.reference)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,16 +227,13 @@ class FoldHistograms(Sums):
     """The third step of pooling: what the client would give to each kind of prior without one fold."""
 
     impossible = "sent histograms that its rows cannot have"
-    mass: Annotated[
-        Floats,
-        Disclosure(
-            "weight of the scores of each group, unmoved or moved back by the client's shifts, in about 128 bins that "
-            "hold about as many rows of all sites each",
-            "kinds folds groups bins",
-            OF_CHANCES,
-            0,
-        ),
-    ]
+    mass: Floats = disclosed(
+        "weight of the scores of each group, unmoved or moved back by the client's shifts, in about 128 bins that "
+        "hold about as many rows of all sites each",
+        "kinds folds groups bins",
+        OF_CHANCES,
+        0,
+    )
 
     def wrong(self, context: Context) -> str | None:
         """No more than the rows there are, and as much for every kind of prior."""
@@ -255,34 +245,31 @@ class FoldHistograms(Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class FoldHistogramsExchange(PoolingExchange, request=FoldHistogramsRequest, reply=FoldHistograms):
-    """Pooling: the candidate priors, each without one fold."""
+class FoldHistogramsRequest(ShiftMomentsRequest):
+    """What the client gives to each candidate prior, its shifts drawn in by these variances."""
 
-    request: FoldHistogramsRequest
-    after: TotalsExchange
+    reply: ClassVar[type[Sums]] = FoldHistograms
     step = 3
+    between: Floats  # (fits, 1 + groups)
 
-    @staticmethod
-    def answer(batch: ClientBatch, request: FoldHistogramsRequest) -> tuple[ClientBatch, FoldHistograms]:
-        """Histograms of each site."""
-        known = request.reference, request.between
-        after = FoldHistogramsExchange.stepped(batch, ShiftRule.of(*known))
-        rows = batch.preparation.pooled_rows(in_folds=True)
-        return after, FoldHistograms(np.stack([pooling.fold_histograms(each, *known) for each in rows]))
+    @property
+    def lengths(self) -> dict[str, int]:
+        """The bins of the reference."""
+        return {"bins": 1 + self.reference.edges.size}
 
-    def take(self, total: FoldHistograms, plan: Plan, sites: int) -> Exchange:
-        """Hand all of them out."""
-        asked = self.request
-        return CandidateErrorsExchange(CandidateErrorsRequest(asked.reference, asked.between, total.mass), self.after)
+    @property
+    def shifts(self) -> ShiftRule:
+        """That of these variances."""
+        return ShiftRule.of(self.reference, self.between)
 
+    def of_site(self, rows: pooling.ScoredRows) -> Sums:
+        """Histograms of a site."""
+        return FoldHistograms(pooling.fold_histograms(rows, self.reference, self.between))
 
-@dataclass(frozen=True, eq=False)
-class CandidateErrorsRequest(Request):
-    """How badly these candidate priors foretell the client's held-out rates."""
-
-    reference: Reference
-    between: Floats
-    priors: Floats  # (kinds, folds, groups, edges + 1)
+    def followed(self, total: Any, after: TotalsExchange, plan: Plan, sites: int) -> Exchange:
+        """Hand all candidates out, each without one fold."""
+        request = CandidateErrorsRequest(self.reference, self.between, total.mass)
+        return PoolingExchange(request, after, self.reference)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,12 +277,10 @@ class CandidateErrors(Sums, pooling.CandidateErrors):
     """The fourth step of pooling: how badly each candidate foretells the client's held-out rates."""
 
     impossible = "sent errors of held-out rates that no rows can have"
-    excess: Annotated[
-        Floats, Disclosure("squared error beyond the first candidate's, as a share of all", "kinds kappas", OF_SHARES)
-    ]
-    products: Annotated[
-        Floats, Disclosure("products of these errors, summed over its groups", "kinds kappas kappas", OF_SHARES)
-    ]
+    excess: Floats = disclosed(
+        "squared error beyond the first candidate's, as a share of all", "kinds kappas", OF_SHARES
+    )
+    products: Floats = disclosed("products of these errors, summed over its groups", "kinds kappas kappas", OF_SHARES)
 
     def wrong(self, context: Context) -> str | None:
         """Errors of shares differ by at most 1, and products of differences are those of some cells."""
@@ -309,39 +294,24 @@ class CandidateErrors(Sums, pooling.CandidateErrors):
 
 
 @dataclass(frozen=True, eq=False)
-class CandidateErrorsExchange(PoolingExchange, request=CandidateErrorsRequest, reply=CandidateErrors):
-    """Pooling: which prior, and how many rows of it, foretells held-out rates best."""
+class CandidateErrorsRequest(FoldHistogramsRequest):
+    """How badly these candidate priors foretell the client's held-out rates."""
 
-    request: CandidateErrorsRequest
-    after: TotalsExchange
+    reply = CandidateErrors
     step = 4
+    priors: Floats  # (kinds, folds, groups, edges + 1)
 
-    @staticmethod
-    def answer(batch: ClientBatch, request: CandidateErrorsRequest) -> tuple[ClientBatch, CandidateErrors]:
-        """Errors of each site."""
-        known = request.reference, request.between
-        after = CandidateErrorsExchange.stepped(batch, ShiftRule.of(*known))
-        rows = batch.preparation.pooled_rows(in_folds=True)
-        errors = [CandidateErrors(**vars(pooling.candidate_errors(each, *known, request.priors))) for each in rows]
-        return after, CandidateErrors.stacked(errors)
+    def of_site(self, rows: pooling.ScoredRows) -> Sums:
+        """Errors of a site."""
+        return CandidateErrors(**vars(pooling.candidate_errors(rows, self.reference, self.between, self.priors)))
 
-    def take(self, total: CandidateErrors, plan: Plan, sites: int) -> Exchange:
-        """Choose."""
+    def followed(self, total: Any, after: TotalsExchange, plan: Plan, sites: int) -> Exchange:
+        """Choose the prior, and how many rows of it, that foretells held-out rates best."""
         choice = pooling.least_error(total, sites * len(plan.groups))
         if choice.kind == "none":
-            return self.after
-        rule = ShiftRule.of(self.request.reference, self.request.between).last
-        request = PriorRequest(choice.kind, choice.finite_kappa, rule)
-        return PriorExchange(request, self.after, self.request.reference)
-
-
-@dataclass(frozen=True, eq=False)
-class PriorRequest(Request):
-    """What the client gives to the prior that was chosen."""
-
-    kind: str
-    kappa: float | None  # None: infinite
-    rule: ShiftRule
+            return after
+        request = PriorRequest(choice.kind, choice.finite_kappa, self.shifts.last)
+        return PoolingExchange(request, after, self.reference)
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,18 +319,15 @@ class PriorSums(Sums, pooling.PriorSums):
     """The last step of pooling: what the client gives to the prior of each group."""
 
     impossible = "sent a prior that its rows cannot have"
-    mass: Annotated[
-        Floats,
-        Disclosure(
-            "share of the weight of its scores, moved back by its shift, in bins of 1/32 in log-odds; a bin with a "
-            "single row tells that row's score",
-            "groups all-bins",
-            OF_CHANCES,
-            0,
-        ),
-    ]
-    odds: Annotated[Floats, Disclosure("sum of the log-odds in each of these bins", "groups all-bins", OF_CHANCES)]
-    cells: Annotated[Floats, Disclosure("how many of its groups borrow", "1", OF_ROWS, 0)]
+    mass: Floats = disclosed(
+        "share of the weight of its scores, moved back by its shift, in bins of 1/32 in log-odds; a bin with a "
+        "single row tells that row's score",
+        "groups all-bins",
+        OF_CHANCES,
+        0,
+    )
+    odds: Floats = disclosed("sum of the log-odds in each of these bins", "groups all-bins", OF_CHANCES)
+    cells: Floats = disclosed("how many of its groups borrow", "1", OF_ROWS, 0)
 
     def wrong(self, context: Context) -> str | None:
         """No more than the rows there are, with log-odds in range."""
@@ -373,35 +340,30 @@ class PriorSums(Sums, pooling.PriorSums):
 
 
 @dataclass(frozen=True, eq=False)
-class PriorExchange(PoolingExchange, request=PriorRequest, reply=PriorSums):
-    """Pooling: the prior that was chosen."""
+class PriorRequest(PoolingRequest):
+    """What the client gives to the prior that was chosen."""
 
-    request: PriorRequest
-    after: TotalsExchange
-    reference: Reference | None = None  # None: nothing had to be chosen
+    reply = PriorSums
     step = 5
+    kind: str
+    kappa: float | None  # None: infinite
+    rule: ShiftRule
 
-    @staticmethod
-    def answer(batch: ClientBatch, request: PriorRequest) -> tuple[ClientBatch, PriorSums]:
-        """What each site gives."""
-        after, choice = PriorExchange.stepped(batch, request.rule), Choice.of(request.kind, request.kappa)
-        rows = batch.preparation.pooled_rows(in_folds=False)
-        return after, PriorSums.stacked(
-            [PriorSums(**vars(pooling.prior_sums(each, choice, request.rule))) for each in rows]
-        )
+    @property
+    def shifts(self) -> ShiftRule:
+        """That of the fit of all rows."""
+        return self.rule
 
-    def take(self, total: PriorSums, plan: Plan, sites: int) -> Exchange:
+    def of_site(self, rows: pooling.ScoredRows) -> Sums:
+        """What a site gives."""
+        return PriorSums(**vars(pooling.prior_sums(rows, Choice.of(self.kind, self.kappa), self.rule)))
+
+    def followed(self, total: PriorSums, after: TotalsExchange, plan: Plan, sites: int) -> Exchange:
         """Hand it out with the request for totals, unless nobody borrows from anybody."""
         if not may_borrow(plan.pooling, sites, 1):
-            return self.after.with_strength(STRENGTH)
-        asked = self.request
-        priors = GroupPriors.of(Choice.of(asked.kind, asked.kappa), asked.rule, total)
-        totals = replace(self.after.request, priors=priors)
-        return replace(self.after, request=totals) if priors.cells else self.after
-
-    def survives_dropout(self, plan: Plan) -> bool:
-        """What was chosen, was so with the excluded rows; where nothing was, those who remain can answer."""
-        return self.reference is None and self.after.request.maps is None
+            return after.with_strength(STRENGTH)
+        priors = GroupPriors.of(Choice.of(self.kind, self.kappa), self.rule, total)
+        return replace(after, request=replace(after.request, priors=priors)) if priors.cells else after
 
 
 def after_calibration(plan: Plan, totals: TotalsExchange) -> Exchange:
@@ -409,8 +371,8 @@ def after_calibration(plan: Plan, totals: TotalsExchange) -> Exchange:
     if plan.secure:  # no scores are lent, but cells keep to their group's map as far as they are small
         return totals.with_strength(STRENGTH)
     if plan.pooling == "auto":
-        return ScoreMomentsExchange(ScoreMomentsRequest(totals.request.maps), totals)
+        return PoolingExchange(ScoreMomentsRequest(totals.request.maps), totals)
     if plan.pooling == "full":
         fixed = totals.with_strength(STRENGTHS["full"][0])
-        return PriorExchange(PriorRequest("group", None, ShiftRule.none(len(plan.groups))), fixed)
+        return PoolingExchange(PriorRequest("group", None, ShiftRule.none(len(plan.groups))), fixed)
     return totals.with_strength(STRENGTHS["none"][0])

@@ -26,7 +26,7 @@ from logofair.federation.client import SecureIdentity
 from logofair.federation.exchange import Refusal, reply_form
 from logofair.federation.exchanges.calibrating import ContributorsRequest
 from logofair.federation.exchanges.final import PublishRequest, Received
-from logofair.federation.exchanges.totals import Totals
+from logofair.federation.exchanges.rounds import Totals
 from logofair.federation.messages import Opening, RequestMessage, agrees
 from logofair.federation.secure import (
     Keys,
@@ -245,7 +245,7 @@ def _own_vector(client: Client, message: RequestMessage, steps: Floats, sites: i
 def _check_range(batch: ClientBatch, sites: int) -> None:
     """Refuse rows that weigh more than the totals of the plan can hold, before anything is sent of them."""
     rows = batch.preparation.rows
-    weight = np.array([float(each.groups.size if each.weights is None else each.weights.sum()) for each in rows])
+    weight = np.array([float(rows.groups.size if rows.weights is None else rows.weights.sum())])
     if not fits_sum(weight, Totals.steps_of([(0,), weight.shape, (0, 0), (0,)]), sites):
         raise RefusedError(
             Refusal.BAD_DATA,
