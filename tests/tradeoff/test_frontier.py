@@ -22,8 +22,8 @@ from logofair.notions import NOTIONS, Notion, Rate
 from logofair.solvers.certificate import Certificate, TolerancePrices
 from logofair.solvers.decomposition import ExactSolver
 from logofair.tradeoff import Frontier, Point, frontier
-from logofair.tradeoff.grid import default_grid
 from logofair.tradeoff.result import find_knee, looseness
+from logofair.tradeoff.sweep import default_grid
 from logofair.words.tradeoffs import frontier_plot
 
 pytestmark = pytest.mark.tool

@@ -11,8 +11,7 @@ import pytest
 import logofair
 from logofair import InfeasibleError, InputError
 from logofair.solvers import decomposition
-from logofair.tradeoff.grid import Ratio
-from logofair.tradeoff.result import find_knee
+from logofair.tradeoff.result import Ratio, find_knee
 from logofair.words.tradeoffs import frontier_plot
 
 HELD = {"costs": (1, 3), "require": ["accepted <= 0.3 overall", "selection rate of M >= 0.35 per site"]}

@@ -1,4 +1,4 @@
-"""A frontier: every point of a grid of tolerances, the one to look at first, and all of it in words and as data."""
+"""A frontier: every point of a grid of tolerances, the one to look at first, and the rows rules are measured on."""
 
 from __future__ import annotations
 
@@ -7,28 +7,156 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from logofair.auditing import Audit, Comparison, Measured
+from logofair.auditing.measure import Tally, tally_of
 from logofair.auditing.result import measured_values
+from logofair.auditing.rows import compared_audits
+from logofair.calibration import Calibrator
+from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import Floats, Label
+from logofair.columns.labels import Codes
+from logofair.columns.segments import Indices
 from logofair.costs import Costs
 from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.solution import FitWarning
+from logofair.fitting.solving import CalibrationRows
+from logofair.notions import Rate
 from logofair.policy.info import PoolingInfo
-from logofair.policy.mixtures import Mixtures
+from logofair.policy.mixtures import Mixtures, evaluate
+from logofair.policy.policy import Policy
 from logofair.reportable import Reportable
 from logofair.requirements import check_tolerance
 from logofair.solvers.certificate import Certificate
-from logofair.tradeoff.grid import Ratio, Tolerance, Tolerances, has_ratios, slack
-from logofair.tradeoff.measured import MeasuredRows
 
 # Less than this between the strictest and the loosest point (0.1 percentage points) is nothing to trade.
 _FLAT = 1e-3
 # A lead below this is a straight line for all practical purposes.
 _STRAIGHT = 0.05
+
+
+# ---------------------------------------------------------------- tolerances
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A tolerance as a ratio: the smallest rate is at least this share of the largest."""
+
+    least: float
+
+    def __str__(self) -> str:
+        return f"ratio {self.least:g}"
+
+
+Tolerance: TypeAlias = float | Ratio | None
+Tolerances: TypeAlias = tuple[Tolerance, ...]
+
+
+def slack(tolerance: float | Ratio) -> float:
+    """How far a tolerance is from parity: a gap as it is, of a ratio what it lacks to 1."""
+    return 1.0 - tolerance.least if isinstance(tolerance, Ratio) else tolerance
+
+
+def has_ratios(tolerances: Tolerances) -> bool:
+    """Whether a side's tolerances are ratios; a grid has these or gaps."""
+    return any(isinstance(each, Ratio) for each in tolerances)
+
+
+# ---------------------------------------------------------------- rows to measure on
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRows:
+    """Checked rows and which rule each of their cells takes, ready to measure any rule of a frontier on them.
+
+    ``places[cell]`` is the cell of the fit; beyond these stand the merged rules, one per group, which sites take
+    that the fit does not know. ``fitted`` says that these very rows chose the rules, ``base`` is the audit of the
+    unconstrained rule, whose noise floors serve all others.
+    """
+
+    rows: CalibrationRows
+    ids: Codes | None
+    calibrated: Floats
+    places: Indices
+    calibrator: Calibrator
+    local_rates: tuple[Rate, ...]
+    global_rates: tuple[Rate, ...]
+    fitted: bool
+    costs: Costs | None = None
+    base: Audit | None = None
+
+    @classmethod
+    def of(
+        cls,
+        rows: CalibrationRows,
+        known: tuple[Label, ...],
+        calibrator: Calibrator,
+        rates: tuple[tuple[Rate, ...], tuple[Rate, ...]],
+        *,
+        fitted: bool,
+        ids: Codes | None = None,
+        costs: Costs | None = None,
+    ) -> MeasuredRows:
+        """Find the rules that rows take; ``known`` are the sites of the fit, whose costs others have on average."""
+        number = {name: place for place, name in enumerate(known)}
+        sites = np.array([number.get(name, -1) for name in rows.sites.names], dtype=np.int32)
+        groups = np.arange(len(rows.groups.names))
+        # A site that is not known takes its groups' merged rules, which stand behind those of all cells.
+        places = np.where(sites < 0, len(known), sites)[:, None] * groups.size + groups
+        codes = sites[rows.sites.codes]
+        calibrated = rows.calibrated if fitted else calibrator(rows.scores, rows.groups.codes, codes)
+        own = None if costs is None or rows.labels is None else costs.at(sites)
+        return cls(rows, ids, calibrated, places.ravel(), calibrator, *rates, fitted, own)
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The rows by cell and calibrated score, valued by label."""
+        rows = self.rows
+        return build_cells(
+            self.calibrated,
+            rows.groups.codes,
+            rows.sites.codes,
+            n_groups=len(rows.groups.names),
+            n_sites=len(rows.sites.names),
+            values=rows.labels,
+            weights=rows.weights,
+            rising=True,  # labels do not rise with the score, but no corner is looked for: no hull is needed
+        )
+
+    def audit(self, rule: Mixtures) -> Audit:
+        """Accuracy, rates and gaps of a rule, in expectation over its coins."""
+        rows = self.rows
+        shape = (len(rows.sites.names), len(rows.groups.names))
+        mass = self.cells.mass.reshape(shape)
+        u, v = (share.reshape(shape) for share in evaluate(self.cells, rule))
+        v = np.zeros_like(v) if rows.labels is None else v
+        tally = self._nobody.accepting(np.stack([(u - v) * mass, v * mass], axis=-1))
+        names = (rows.groups.names, rows.sites.names)
+        rates = (self.local_rates, self.global_rates)
+        return Audit.of(tally, *names, *rates, like=self.base, fitted_rows=self.fitted, costs=self.costs)
+
+    @cached_property
+    def _nobody(self) -> Tally:
+        """The tally of a rule that accepts nobody."""
+        rows = self.rows
+        return tally_of(np.zeros_like(rows.scores), rows.labels, rows.weights, rows.groups, rows.sites, self.ids)
+
+    def compare(self, first: Mixtures, second: Mixtures) -> Comparison:
+        """The second rule less the first, row by row."""
+        rows = self.rows
+        names = (rows.groups.names, rows.sites.names)
+        before, after = (
+            Policy(*names, rule, self.calibrator, None, 0).chances(self.calibrated, rows.cells)
+            for rule in (first, second)
+        )
+        columns = (rows.labels, rows.weights, rows.groups, rows.sites, self.ids)
+        return compared_audits(before, after, columns, self.local_rates, self.global_rates, self.costs)
+
+
+# ---------------------------------------------------------------- points
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +189,10 @@ class Objective:
         """What a value is worse than another by."""
         return base - value if self.costs is None else value - base
 
-    def measured(self, audit: Audit | None) -> Measured | None:
-        """What an audit measured of it."""
-        if audit is None:
-            return None
-        return audit.accuracy if self.costs is None else audit.cost
-
-    def changed(self, found: Comparison | None) -> Measured | None:
-        """The difference between two rules on the same rows."""
-        if found is None:
-            return None
-        return found.accuracy if self.costs is None else found.cost
+    def measured(self, found: Audit | Comparison | None) -> Measured | None:
+        """What was measured of it: of a rule, or of the difference between two on the same rows."""
+        measured: Measured | None = None if found is None else getattr(found, self.name)
+        return measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,7 +531,7 @@ class Frontier(Reportable):
         """Whether no two points can be told apart by what was measured of them."""
         if self.compared is None:
             return False
-        found = self.objective.changed(self.compared)
+        found = self.objective.measured(self.compared)
         if found is not None and found.low is not None and found.high is not None and found.low <= 0 <= found.high:
             return True
         varied = [("local", self.local_tolerances), ("global_", self.global_tolerances)]

@@ -2,44 +2,185 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from logofair.auditing.chance import pair_figure
+from logofair.auditing.measure import value_of
+from logofair.auditing.result import Side
 from logofair.cells.cells import Cells
-from logofair.columns.checks import Floats, random_number
-from logofair.columns.labels import Codes
+from logofair.columns.checks import listed, random_number, same_length
+from logofair.columns.labels import Codes, encode, encode_known
 from logofair.costs import ACCURACY
-from logofair.errors import InfeasibleError
-from logofair.fitting.solution import cell_warnings
+from logofair.errors import InfeasibleError, InputError
+from logofair.fitting.solution import cell_warnings, expected_tally
 from logofair.fitting.solving import (
     CalibrationRows,
     FitSettings,
     Prepared,
     certified,
+    check_other_people,
     checked_pooling,
     checked_rows,
     merged_cells,
     merged_rules,
     prepare,
 )
-from logofair.notions import Notion, Rate, named_notion, sides
+from logofair.notions import Notion, Rate, as_number, named_notion, sides
 from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled
 from logofair.progress import Progress, no_progress
 from logofair.requirement import Requirement, Scope
-from logofair.requirements import Combination, Requirements, make_requirements
+from logofair.requirements import Combination, Requirements, check_tolerance, make_requirements
 from logofair.solvers.conflicts import conflict_of
 from logofair.solvers.decomposition import ExactSolver
-from logofair.solvers.limits import Limits
 from logofair.solvers.problem import Problem, make_problem
-from logofair.tradeoff.grid import Grid, Ratio, Tolerance, Tolerances
-from logofair.tradeoff.measured import MeasuredRows, checked_test_rows
-from logofair.tradeoff.result import Frontier, InfeasiblePoint, Objective, Point, UnconstrainedRule
+from logofair.tradeoff.result import (
+    Frontier,
+    InfeasiblePoint,
+    MeasuredRows,
+    Objective,
+    Point,
+    Ratio,
+    Tolerance,
+    Tolerances,
+    UnconstrainedRule,
+    slack,
+)
+
+MEASURES = ("gap", "ratio")
+_BETWEEN = 6  # default tolerances between parity and the unconstrained rule's gap
+_NOTHING = 1e-6  # a gap below this leaves nothing to trade
+_MOST_POINTS = 10_000
+_RATIOS = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5)  # the default beside a chosen ratio
+
+Pair: TypeAlias = tuple[Tolerance, Tolerance]
+_COLUMNS = ("scores", "labels", "sensitive_features", "sites", "sample_weight", "ids")
 
 TestRows: TypeAlias = tuple[CalibrationRows, Codes | None]  # with the ids of people, where there are any
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The tolerances asked for on each side (None: the default), and the pair to have among them, if any.
+
+    ``alone``: a single site, for which local and global are the same; the default is then the global side alone.
+    """
+
+    local: Tolerances | None
+    global_: Tolerances | None
+    chosen: Pair | None
+    alone: bool
+
+    @classmethod
+    def of(cls, local: object, global_: object, chosen: object, measure: str, *, alone: bool) -> Grid:
+        """Check the lists and the pair."""
+        if measure not in MEASURES:
+            raise InputError(f"measure: got {measure!r}; use one of {', '.join(MEASURES)}.")
+        pair: Pair | None = None
+        if chosen is not None:
+            if not isinstance(chosen, tuple | list) or len(chosen) != 2:
+                raise InputError(f"chosen: got {chosen!r}; pass a pair (local tolerance, global tolerance).")
+            pair = _tolerance(chosen[0], "chosen: local", measure), _tolerance(chosen[1], "chosen: global", measure)
+        lists = tuple(
+            None if each is None else read_grid(each, where, measure)
+            for each, where in ((local, "local_tolerances"), (global_, "global_tolerances"))
+        )
+        if pair is not None and alone and lists[0] is None:
+            pair = (None, min((each for each in pair if each is not None), key=slack, default=None))
+        if measure == "ratio":
+            nothing = pair is None and lists == (None, None)
+            wanted = [
+                not alone and pair is not None and pair[0] is not None,
+                nothing or (pair is not None and pair[1] is not None),
+            ]
+            usual = (*map(Ratio, _RATIOS), None)
+            lists = tuple(
+                each if each is not None else usual if asked else (None,)
+                for each, asked in zip(lists, wanted, strict=True)
+            )
+        grid = cls(lists[0], lists[1], pair, alone)
+        size = math.prod(len(each or ()) for each in lists)
+        if size > _MOST_POINTS:
+            raise InputError(f"local_tolerances: the grid has {size:,} points; pass at most {_MOST_POINTS:,}.")
+        return grid
+
+    def filled(self, local_gap: float | None, global_gap: float | None) -> tuple[Tolerances, Tolerances]:
+        """The tolerances of both sides, given the gaps of the unconstrained rule."""
+        local, global_ = self.local, self.global_
+        if local is None:
+            local = (None,) if self.alone else default_grid(local_gap)
+        if global_ is None:
+            global_ = default_grid(global_gap)
+        if self.chosen is None:
+            return local, global_
+        return _sorted({*local, self.chosen[0]}), _sorted({*global_, self.chosen[1]})
+
+
+def _tolerance(given: object, where: str, measure: str) -> Tolerance:
+    if measure == "gap" or given is None:
+        return check_tolerance(given, where, of_shares=False)
+    if not 0.0 < as_number(given) <= 1.0:
+        raise InputError(f"{where}: got {given!r}; a ratio of rates is above 0 and at most 1, such as 0.8.")
+    return Ratio(as_number(given))
+
+
+def read_grid(tolerances: object, where: str, measure: str = "gap") -> Tolerances:
+    """Check a list of tolerances; return the strictest first without repetition, None (not constrained) last.
+
+    Examples
+    --------
+    >>> read_grid([None, 0.1, 0, 0.1], "local_tolerances")
+    (0.0, 0.1, None)
+    >>> read_grid([0.8, 0.9], "local_tolerances", "ratio")
+    (Ratio(least=0.9), Ratio(least=0.8))
+    """
+    if isinstance(tolerances, str | bytes) or not isinstance(tolerances, Iterable):
+        raise InputError(f"{where}: got {tolerances!r}; pass a list of tolerances such as [0, 0.01, 0.05, None].")
+    checked = {_tolerance(each, where, measure) for each in tolerances}
+    if not checked:
+        raise InputError(f"{where}: the list is empty; pass at least one tolerance, or leave it out.")
+    return _sorted(checked)
+
+
+def _sorted(tolerances: set[Tolerance]) -> Tolerances:
+    """The strictest first, None last."""
+    bound = [each for each in tolerances if each is not None]
+    return (*sorted(bound, key=slack), *([None] if None in tolerances else []))
+
+
+def default_grid(gap: float | None) -> Tolerances:
+    """Tolerances from parity to the unconstrained rule's gap, where a side stops binding, and None.
+
+    In between stand the six largest of 1, 2, 5, 10, ... (in units of any power of ten), so that neighbours
+    differ by a factor of about two. The gap itself is rounded up to two digits; where that is all that shares can
+    differ by, 1, None says the same.
+
+    Examples
+    --------
+    >>> default_grid(0.1774)
+    (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.18, None)
+    >>> default_grid(1.0)
+    (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, None)
+    >>> default_grid(0.0)
+    (0.0, None)
+    """
+    if gap is None or gap < _NOTHING:
+        return 0.0, None
+    power = math.floor(math.log10(gap))
+    multiple = math.ceil(gap / 10.0 ** (power - 1))
+    last = float(f"{multiple}e{power - 1}")
+    last = last if last >= gap else float(f"{multiple + 1}e{power - 1}")
+    steps = [float(f"{digit}e{power - k}") for k in range(_BETWEEN) for digit in (5, 2, 1)]
+    between = [step for step in steps if step < 0.95 * gap][:_BETWEEN]
+    return 0.0, *sorted(between), *([] if last == 1.0 else [last]), None
+
+
+# ---------------------------------------------------------------- points
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,19 +193,7 @@ class _Required:
 
     def varied(self, local: Tolerance, global_: Tolerance) -> tuple[tuple[Requirement, ...], tuple[Requirement, ...]]:
         """What is required inside sites and over all at a pair of tolerances, besides what holds at every point."""
-        sides = (self.local, Scope("per site"), local), (self.global_, Scope("overall"), global_)
-        found = [
-            ()
-            if tolerance is None
-            else tuple(
-                Requirement(measure="ratio", rates=(rate,), relation=">=", bound=tolerance.least, scope=scope)
-                if isinstance(tolerance, Ratio)
-                else Requirement(measure="gap", rates=(rate,), relation="<=", bound=tolerance, scope=scope)
-                for rate in notion.rates
-            )
-            for notion, scope, tolerance in sides
-        ]
-        return found[0], found[1]
+        return _required(self.local, Scope("per site"), local), _required(self.global_, Scope("overall"), global_)
 
     def at(self, local: Tolerance, global_: Tolerance) -> Requirements:
         """The requirements at a pair of tolerances; of one site the price of two alike is that over all."""
@@ -72,17 +201,25 @@ class _Required:
         return self.held.only(dict.fromkeys((*of_global, *of_local, *self.held.items)))
 
 
+def _required(notion: Notion, scope: Scope, tolerance: Tolerance) -> tuple[Requirement, ...]:
+    """What a tolerance requires of every rate of a notion."""
+    if tolerance is None:
+        return ()
+    if isinstance(tolerance, Ratio):
+        how: dict[str, Any] = {"measure": "ratio", "relation": ">=", "bound": tolerance.least}
+    else:
+        how = {"measure": "gap", "relation": "<=", "bound": tolerance}
+    return tuple(Requirement(rates=(rate,), scope=scope, **how) for rate in notion.rates)
+
+
 @dataclass(frozen=True, eq=False)
 class _Sweep:
-    """Calibrated rows in cells, and what is required of them.
-
-    ``every_rate`` is a problem in which all rates count, by which gaps are measured whatever is constrained.
-    """
+    """Calibrated rows in cells, and what is required of them; ``problem`` is that of what holds at every point."""
 
     requirements: _Required
     prepared: Prepared
     basis: str
-    every_rate: Problem
+    problem: Problem
     unconstrained: UnconstrainedRule
     measured_rows: MeasuredRows | None
 
@@ -90,23 +227,23 @@ class _Sweep:
     def of(cls, requirements: _Required, prepared: Prepared, basis: str, test: TestRows | None) -> _Sweep:
         """Measure the unconstrained rule, on other rows where there are some."""
         free, cells = requirements.held, prepared.cells
-        rates = (requirements.local.rates, requirements.global_.rates)
-        local_rates, global_rates = ([rate.normalised() for rate in side] for side in rates)
-        every_rate = Problem(
-            cells=cells,
-            local_rates=tuple(rate for rate, _ in local_rates),
-            global_rates=tuple(rate for rate, _ in global_rates),
-            local_limits=_no_gaps(cells, cells.n_sites, local_rates),
-            global_limits=_no_gaps(cells, 1, global_rates),
-        )
+        problem = make_problem(free, cells)
         try:
-            mixtures, certificate, _ = certified(make_problem(free, cells), basis)
+            mixtures, certificate, _ = certified(problem, basis)
         except InfeasibleError:  # what holds at every point cannot be met without any tolerance
             raise conflict_of(free, cells) from None
-        local, global_ = map(_largest, _gaps(every_rate, mixtures))
-        ratios = _smallest_ratios(every_rate, mixtures)
-        base = UnconstrainedRule(certificate.primal, local, global_, None, Objective(free.costs), *ratios)
-        found = cls(requirements, prepared, basis, every_rate, base, None)
+        local, global_ = _sides(requirements, problem, prepared.rows, mixtures)
+        base = UnconstrainedRule(
+            certificate.primal,
+            _largest(local),
+            _largest(global_),
+            None,
+            Objective(free.costs),
+            _smallest_ratio(local),
+            _smallest_ratio(global_),
+        )
+        found = cls(requirements, prepared, basis, problem, base, None)
+        rates = (requirements.local.rates, requirements.global_.rates)
         rows, ids = (prepared.rows, prepared.rows.ids) if test is None else test
         if rows.labels is None and any(rate.needs_labels for side in rates for rate in side):
             return found
@@ -167,7 +304,7 @@ class _Sweep:
         except InfeasibleError:
             return self._impossible(local, global_)
         certificate = replace(certificate, pooling=self.prepared.pooling.prior)
-        local_gap, global_gap = map(_largest, _gaps(self.every_rate, mixtures))
+        local_gap, global_gap = map(_largest, _sides(self.requirements, self.problem, self.prepared.rows, mixtures))
         # Of a tolerance, not of what else is required; a single site's stands on either side.
         local_price, global_price = (
             sum(
@@ -194,39 +331,51 @@ class _Sweep:
         )
 
 
-def _no_gaps(cells: Cells, places: int, rates: Sequence[tuple[Rate, float]]) -> Limits:
-    """Limits that compare every rate, each given with its unit."""
-    return Limits.within(np.zeros((places, len(rates))), cells.n_groups, np.array([unit for _, unit in rates]))
+def _sides(required: _Required, problem: Problem, rows: CalibrationRows, mixtures: Mixtures) -> tuple[Side, Side]:
+    """The rates of both notions under some rules, in expectation, whatever is constrained."""
+    u, v = (share.reshape(problem.shape) for share in evaluate(problem.cells, mixtures))
+    tally, groups = expected_tally(problem, u, v), rows.groups.names
+    local = Side.of(required.local.rates, groups, rows.sites.names, tally)
+    return local, Side.of(required.global_.rates, groups, (None,), tally.merged())
 
 
-def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
-    """Local and global gaps in expectation, (sites, local rates) and (global rates,); -1 if not compared."""
-    u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
-    local = problem.local_gaps(u, v) / problem.local_limits.unit
-    global_ = problem.global_gaps(u, v) / problem.global_limits.unit[0]
-    local = np.where(problem.inside.compared.any(axis=1), local, -1.0)
-    return local, np.where(problem.over_all.compared[0].any(axis=0), global_, -1.0)
-
-
-def _smallest_ratios(problem: Problem, mixtures: Mixtures) -> tuple[float | None, float | None]:
-    """The smallest rate against the largest in expectation, local and global; None where nobody is selected."""
-    u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
-    sides = (
-        (problem.local_values(u, v), problem.inside.compared),
-        (problem.global_shares(u, v)[None], problem.over_all.compared),
-    )
-    found = []
-    for rates, counts in sides:
-        high = np.max(np.where(counts, rates, 0.0), axis=1)
-        low = np.min(np.where(counts, rates, np.inf), axis=1)
-        found.append(float(np.min(low[high > 0] / high[high > 0])) if (high > 0).any() else None)
-    return found[0], found[1]
-
-
-def _largest(gaps: Floats) -> float | None:
+def _largest(side: Side) -> float | None:
     """The largest gap; None where no two groups are compared."""
-    largest = float(gaps.max())
-    return largest if largest >= 0.0 else None
+    return value_of(np.fmax.reduce(side.gaps, axis=None))
+
+
+def _smallest_ratio(side: Side) -> float | None:
+    """The smallest rate against the largest; None where nobody is selected."""
+    return value_of(np.fmin.reduce(pair_figure(side.values, ratio=True)[0], axis=None))
+
+
+def checked_test_rows(given: object, fit: CalibrationRows) -> tuple[CalibrationRows, Codes | None]:
+    """Check columns of rows to measure on, by the names :func:`logofair.fit` has for them; and their ids, if any."""
+    if not isinstance(given, Mapping) or not {"scores", "labels", "sensitive_features"} <= set(given) <= set(_COLUMNS):
+        raise InputError(
+            "test_rows: pass a mapping of columns such as {'scores': ..., 'labels': ..., 'sensitive_features': ...}; "
+            f"it may have {', '.join(_COLUMNS)}."
+        )
+    scores, labels, groups, sites, weight, people = (given.get(name) for name in _COLUMNS)
+    try:
+        rows = checked_rows(scores, labels, groups, sites, weight, "beta", "eta")  # as measuring does, it needs labels
+        if rows.has_sites != fit.has_sites:
+            missing, there = ("test rows", "rows to fit on") if fit.has_sites else ("rows to fit on", "test rows")
+            raise InputError(
+                f"sites: the {there} have them and the {missing} do not; pass them for both or for neither."
+            )
+        codes = encode_known(groups, fit.groups.names, "sensitive_features")
+        if (codes < 0).any():
+            strange = next(name for name in rows.groups.names if name not in fit.groups.names)
+            known = listed(map(repr, fit.groups.names), len(fit.groups.names))
+            raise InputError(f"sensitive_features: no rule is fitted for {strange!r}; the rows to fit on have {known}.")
+        ids = None if people is None else encode(people, "ids")
+        same_length(rows.scores.size, ids=ids)
+        if ids is not None and fit.ids is not None:
+            check_other_people(fit.ids, ids)
+    except InputError as error:
+        raise InputError(f"test_rows: {error}") from None
+    return replace(rows, groups=Codes(fit.groups.names, codes)), ids
 
 
 def frontier(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from logofair.tradeoff import Frontier, Point
-from logofair.tradeoff.grid import Ratio, Tolerance
+from logofair.tradeoff.result import Ratio, Tolerance
 from logofair.words.about import About, sources_section, title_line
 from logofair.words.charts import Curve, Svg, curves
 from logofair.words.phrases import NOTHING, limit_points, points, short_number, span
@@ -147,7 +147,7 @@ def _answers(frontier: Frontier) -> Iterator[Answer]:
     start, why = advice(frontier)
     yield Answer("Where to start?", "Start", start, "", why)
     compared = frontier.compared
-    change = objective.changed(compared)
+    change = objective.measured(compared)
     if change is not None and change.low is not None and change.high is not None and objective.costs is None:
         on = f"{frontier.test_rows:,} other people" if frontier.test_rows else "the people of the fit"
         found = f"the strictest limits cost {span(change.low, change.high)} points, counted on {on}"

@@ -34,7 +34,7 @@ from logofair.cli.options import (
 from logofair.files.inputs import ColumnNames
 from logofair.files.writing import LIST, PICTURE, check_outputs, put_whole
 
-MEASURES = ("gap", "ratio")  # as in logofair.tradeoff.grid, whose import would bring numpy
+MEASURES = ("gap", "ratio")  # as in logofair.tradeoff.sweep, whose import would bring numpy
 
 
 def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float | None, ...] | None:
